@@ -1,0 +1,320 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/config"
+	resources "kubejournal/internal/discovery"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/logging"
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/ops"
+	"kubejournal/internal/recorder"
+	"kubejournal/internal/watcher"
+)
+
+const (
+	// reachTimeout is how long a start waits for an API server that does not
+	// answer: a node's boot, a server's restart.
+	reachTimeout = 15 * time.Second
+	reachPause   = 500 * time.Millisecond
+	// stopTimeout is how long a stop may take to write and commit what is left.
+	stopTimeout = 5 * time.Second
+	// discoveryRate is in requests per second: servers without aggregated
+	// discovery are asked once per group and version.
+	discoveryRate = 50
+)
+
+// daemon is the parts of a running kubejournal, in the order in which they are
+// made; close takes them down in the opposite order.
+type daemon struct {
+	cfg     *config.Config
+	log     *zap.Logger
+	metrics *metrics.Metrics
+	rest    *rest.Config
+	client  *watcher.Client
+	output  output
+	store   *checkpoint.Store
+	lost    bool   // the checkpoint was lost
+	seq     uint64 // of the last line in the journal
+	ready   []ops.Check
+}
+
+// output is a journal.File or a journal.Stream.
+type output interface {
+	recorder.Output
+	Close() error
+}
+
+// runDaemon runs until ctx ends or something breaks that cannot be mended while running.
+func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout io.Writer) (err error) {
+	logging.RouteKubernetes(log)
+	// A reader of stdout that goes away is an error to report, not a signal to die of.
+	signal.Ignore(syscall.SIGPIPE)
+	recorded, _ := debug.ReadBuildInfo()
+	info := readBuild(recorded)
+	d := &daemon{cfg: cfg, log: log, metrics: metrics.New(info.version, info.commit)}
+	d.metrics.ReloadOK.Set(1)
+	d.metrics.ReloadTime.SetToCurrentTime()
+	defer func() { err = errors.Join(err, d.close()) }()
+	// What is on this machine first: it is the cheapest to be wrong.
+	for _, step := range []func(context.Context) error{
+		func(context.Context) error { return d.openOutput(stdout) },
+		func(context.Context) error { return d.openCheckpoint() },
+		func(context.Context) error { return d.recover() },
+		func(context.Context) error { return d.connect() },
+		d.identify,
+	} {
+		if err := step(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil // asked to stop before anything began
+			}
+			return err
+		}
+	}
+	return d.run(ctx)
+}
+
+func (d *daemon) openOutput(stdout io.Writer) error {
+	if d.cfg.Output.Path == config.Stdout {
+		d.output = journal.NewStream(stdout)
+		return nil
+	}
+	f, err := journal.OpenFile(d.cfg.Output.Path)
+	if err != nil {
+		return fmt.Errorf("output.path: %w", err)
+	}
+	d.output = f
+	return nil
+}
+
+// openCheckpoint opens the checkpoint. A damaged one is set aside under another
+// name, and what is lost with it shows in the journal as GAP lines.
+func (d *daemon) openCheckpoint() error {
+	path := d.cfg.Checkpoint.Path
+	if path == "" {
+		store, err := checkpoint.OpenTemp()
+		d.store = store
+		return err
+	}
+	store, err := checkpoint.Open(path)
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		kept, asideErr := checkpoint.SetAside(path, time.Now())
+		if asideErr != nil {
+			return fmt.Errorf("checkpoint.path: %w: %w", err, asideErr)
+		}
+		d.log.Error("checkpoint is damaged, beginning a new one", zap.Error(err), zap.String("kept", kept))
+		d.lost = true
+		store, err = checkpoint.Open(path)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint.path: %w", err)
+	}
+	d.store = store
+	return nil
+}
+
+// recover takes what a crash left in the journal into the checkpoint.
+func (d *daemon) recover() error {
+	file, ok := d.output.(*journal.File)
+	if !ok {
+		mark, err := d.store.Mark()
+		d.seq = mark.Seq
+		return err
+	}
+	created := d.store.Created()
+	found, err := recorder.Recover(file, d.store)
+	if err != nil {
+		return err
+	}
+	d.seq = found.Seq
+	if found.Cut > 0 || found.Lines > 0 {
+		d.log.Info("read back the journal's tail", zap.String("path", file.Path()),
+			zap.Int("lines", found.Lines), zap.Int64("cutBytes", found.Cut), zap.Uint64("seq", found.Seq))
+	}
+	if created && found.Seq > 0 {
+		d.log.Warn("there is a journal but no checkpoint: beginning with a gap", zap.String("path", file.Path()))
+		d.lost = true
+	}
+	return nil
+}
+
+// connect finds the API server, as kubectl does.
+func (d *daemon) connect() error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = d.cfg.Kubernetes.Kubeconfig
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: d.cfg.Kubernetes.Context}
+	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
+	}
+	d.rest = c
+	d.client, err = watcher.NewClient(c)
+	return err
+}
+
+// identify makes sure that the checkpoint belongs to this cluster.
+func (d *daemon) identify(ctx context.Context) error {
+	id, err := d.clusterID(ctx)
+	switch {
+	case apierrors.IsForbidden(err):
+		d.log.Warn("this identity may not read the namespace kube-system: cannot tell whether the checkpoint belongs to this cluster",
+			zap.Error(err))
+		return nil
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.rest.Host, err)
+	case err != nil:
+		return fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
+	}
+	known, err := d.store.Cluster()
+	switch {
+	case err != nil:
+		return err
+	case known == "":
+		return d.store.SetCluster(id)
+	case known != id:
+		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
+			d.cfg.Checkpoint.Path, known, d.rest.Host, id)
+	}
+	return nil
+}
+
+// clusterID asks for the cluster's identity, for a while again where there is
+// no answer yet.
+func (d *daemon) clusterID(ctx context.Context) (string, error) {
+	deadline := time.Now().Add(reachTimeout)
+	for {
+		id, err := d.client.ClusterID(ctx)
+		if err == nil || !mayPass(err) || time.Now().After(deadline) {
+			return id, err
+		}
+		select {
+		case <-time.After(reachPause):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// mayPass tells whether an error is that of a server that is just starting.
+func mayPass(err error) bool {
+	var n net.Error
+	return errors.Is(err, syscall.ECONNREFUSED) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		errors.As(err, &n) && n.Timeout() ||
+		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err)
+}
+
+// run runs the streams and the recorder until ctx ends.
+func (d *daemon) run(ctx context.Context) error {
+	rec := recorder.New(d.output, d.store, recorder.Config{
+		Interval: d.cfg.Checkpoint.Interval, NoSync: d.cfg.Output.Sync == config.SyncNever,
+		Seq: d.seq, Metrics: d.metrics, Log: d.log,
+	})
+	manager, err := d.newManager(ctx, rec)
+	if err != nil {
+		return err
+	}
+	d.ready = []ops.Check{
+		{Name: "config", Err: func() error { return nil }}, // it was loaded, or we would not be here
+		{Name: "output", Err: rec.OutputError},
+		{Name: "checkpoint", Err: rec.CheckpointError},
+		ops.Synced(manager.Streams),
+	}
+	if d.cfg.Listen != "" {
+		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, d.ready, manager.Streams))
+		if err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+		defer server.Close() //nolint:errcheck // what it was answering does not matter any more
+		d.log.Info("listening", zap.String("address", server.Addr().String()))
+	}
+	return runParts(ctx, manager, rec)
+}
+
+func (d *daemon) newManager(ctx context.Context, rec *recorder.Recorder) (*watcher.Manager, error) {
+	c := rest.CopyConfig(d.rest)
+	c.QPS, c.Burst = discoveryRate, 2*discoveryRate
+	client, err := discovery.NewDiscoveryClientForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("create discovery client: %w", err)
+	}
+	resolver := resources.New(client)
+	err = resolver.Refresh(ctx)
+	if partial := new(resources.PartialError); errors.As(err, &partial) {
+		d.log.Warn("discovery is incomplete", zap.Error(err))
+	} else if err != nil {
+		return nil, fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
+	}
+	spoolDir := ""
+	if d.cfg.Checkpoint.Path != "" {
+		spoolDir = filepath.Dir(d.cfg.Checkpoint.Path)
+	}
+	manager := watcher.NewManager(d.client, resolver, d.store, rec, watcher.Options{
+		Cluster: d.cfg.Cluster, Resources: d.cfg.Resources,
+		RedactSecrets: d.cfg.RedactSecrets, Redact: d.cfg.Redact, DropFields: d.cfg.DropFields,
+		SpoolDir: spoolDir, CheckpointLost: d.lost,
+	}, d.metrics, d.log)
+	if errs := manager.Check(); len(errs) > 0 {
+		return nil, asFaults(errs)
+	}
+	return manager, nil
+}
+
+// asFaults makes config faults of what only the server could tell.
+func asFaults(errs []error) config.Faults {
+	var faults config.Faults
+	for _, err := range errs {
+		faults = append(faults, config.Fault{Msg: err.Error()})
+	}
+	return faults
+}
+
+// runParts runs both parts and stops them in order: streams first, then the
+// recorder, which writes and commits what the streams have left.
+func runParts(ctx context.Context, manager *watcher.Manager, rec *recorder.Recorder) error {
+	streams, stopStreams := context.WithCancel(ctx)
+	defer stopStreams()
+	writing, stopWriting := context.WithCancel(context.Background())
+	defer stopWriting()
+
+	written := make(chan error, 1)
+	go func() {
+		err := rec.Run(writing)
+		stopStreams() // without a recorder they would wait for ever
+		written <- err
+	}()
+	err := manager.Run(streams)
+	rec.Close()
+	deadline := time.AfterFunc(stopTimeout, stopWriting)
+	defer deadline.Stop()
+	return errors.Join(err, <-written)
+}
+
+// close takes the parts down.
+func (d *daemon) close() error {
+	var errs []error
+	if d.store != nil {
+		errs = append(errs, d.store.Close())
+	}
+	if d.output != nil {
+		errs = append(errs, d.output.Close())
+	}
+	return errors.Join(errs...)
+}

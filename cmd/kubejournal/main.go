@@ -1,0 +1,33 @@
+// Command kubejournal watches Kubernetes resources and writes a durable journal of what happens to them.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx := interruptible(context.Background(), os.Exit)
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// interruptible returns a context that the first SIGTERM or SIGINT ends, which asks for a clean stop. The second one
+// calls exit at once, for a user who does not want to wait: what is not committed then is found again at the next
+// start. The goroutine lives as long as the process.
+func interruptible(parent context.Context, exit func(int)) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-signals
+		cancel()
+		status := exitFault
+		if s, ok := (<-signals).(syscall.Signal); ok {
+			status = 128 + int(s) // as a shell reports a process that the signal killed
+		}
+		exit(status)
+	}()
+	return ctx
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/config"
+)
+
+// The exit statuses that users build on.
+const (
+	exitOK    = 0
+	exitFault = 1 // anything that is not the user's to mend on the command line or in the config
+	exitUsage = 2 // a usage or config fault
+)
+
+// run is the whole program. Journal lines and answers go to stdout, everything else to stderr.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	return status(root.ExecuteContext(ctx), stderr)
+}
+
+// status reports an error, once and as lines without a stack trace, and returns the exit status that goes with it.
+func status(err error, stderr io.Writer) int {
+	if err == nil {
+		return exitOK
+	}
+	var faults config.Faults
+	if errors.As(err, &faults) {
+		for _, f := range faults {
+			fmt.Fprintln(stderr, f.Error())
+		}
+		return exitUsage
+	}
+	fmt.Fprintf(stderr, "kubejournal: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	var usage *usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitFault
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	cmd *cobra.Command
+	err error
+}
+
+func (e *usageError) Error() string {
+	return fmt.Sprintf("%v; see '%s --help'", e.err, e.cmd.CommandPath())
+}
+
+func (e *usageError) Unwrap() error { return e.err }
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubejournal",
+		Short: "Keep a journal of what happens to the objects of a Kubernetes cluster",
+		Long: `kubejournal watches Kubernetes resources and writes one JSON line for each change: what was created, changed
+and deleted, when, and what the object looked like. It goes on where it was after a restart, and says so in a line of
+its own where the server has forgotten what happened in between.`,
+		Example: `  # look at what happens to pods and deployments, now and in this terminal
+  kubejournal run pods deployments
+
+  # keep a durable journal of what a config file names
+  kubejournal run --config kubejournal.yaml
+
+  # check that file without a cluster
+  kubejournal validate --config kubejournal.yaml`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// With both set, an unknown command comes here rather than to cobra, whose answer has several lines.
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			hint := ""
+			cmd.SuggestionsMinimumDistance = 2
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "; did you mean " + near[0] + "?"
+			}
+			return &usageError{cmd, fmt.Errorf("unknown command %q%s", args[0], hint)}
+		},
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
+	root.AddCommand(newRunCommand(), newValidateCommand(), newVersionCommand())
+	return root
+}
+
+// noArgs refuses arguments with a usage error.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{cmd, fmt.Errorf("unexpected argument %q", args[0])}
+	}
+	return nil
+}

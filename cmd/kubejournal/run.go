@@ -1,0 +1,93 @@
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
+
+	"kubejournal/internal/config"
+	"kubejournal/internal/logging"
+)
+
+// flagUsage is the help of the flags that stand for keys of the config.
+var flagUsage = map[string]string{
+	"kubeconfig": "kubeconfig `FILE` (default: as kubectl: $KUBECONFIG, ~/.kube/config, in-cluster)",
+	"context":    "`NAME` of the kubeconfig context to use",
+	"output":     "journal file `PATH`, or - for stdout",
+	"checkpoint": "checkpoint file `PATH`, where positions are kept over a restart",
+	"listen":     "`ADDR`ess for metrics and health, e.g. :8080; \"\" for none",
+	"log-level":  "`LEVEL` of the log on stderr: debug, info, warn or error",
+}
+
+func newRunCommand() *cobra.Command {
+	var configFlag, namespace string
+	cmd := &cobra.Command{
+		Use:   "run [RESOURCE...]",
+		Short: "Run the daemon: watch resources and write the journal",
+		Long: `Watch resources and write one JSON line per change, until SIGTERM or SIGINT. A second signal exits at once.
+
+RESOURCE is what kubectl get takes: pods, deploy, deployments.apps, deployments.v1.apps. All namespaces are watched
+unless -n names one.
+
+With RESOURCEs and no config, the journal goes to stdout, no checkpoint is kept unless --checkpoint names one, and no
+port is opened unless --listen names one. With a config, RESOURCEs take the place of its list of resources and
+everything else stays as the config has it.
+
+Without either, ./kubejournal.yaml and then /etc/kubejournal/kubejournal.yaml is read. A flag wins over its environment
+variable, that over the config file, and that over the default. The variables are KUBEJOURNAL_CONFIG,
+KUBEJOURNAL_KUBECONFIG, KUBEJOURNAL_CONTEXT, KUBEJOURNAL_NAMESPACE, KUBEJOURNAL_OUTPUT, KUBEJOURNAL_CHECKPOINT,
+KUBEJOURNAL_LISTEN and KUBEJOURNAL_LOG_LEVEL; an empty one counts as unset.
+
+Exit status: 0 after SIGTERM or SIGINT with everything flushed and committed, 2 for a usage or config fault, 1 for
+anything else.`,
+		Example: `  # what happens to pods and deployments of the namespace web, in this terminal
+  kubejournal run pods deploy -n web
+
+  # the same into a file, going on where it was after a restart
+  kubejournal run pods deploy -n web --output journal.jsonl --checkpoint journal.db
+
+  # what a config file names
+  kubejournal run --config kubejournal.yaml`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := configPath(configFlag, args, os.LookupEnv)
+			if err != nil {
+				return err
+			}
+			cfg, err := config.Load(path, config.Overrides{
+				Flags:     givenFlags(cmd.Flags()),
+				Namespace: namespace,
+				Resources: args,
+			}, os.LookupEnv)
+			if err != nil {
+				return err
+			}
+			log, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
+			if err != nil {
+				return err
+			}
+			defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
+			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVar(&configFlag, "config", "", "config `FILE`")
+	for _, o := range config.Options {
+		flags.String(o.Flag, "", flagUsage[o.Flag])
+	}
+	flags.StringVarP(&namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
+	return cmd
+}
+
+// givenFlags returns the flags that the user gave, an empty value included: --listen "" turns listening off.
+func givenFlags(flags *pflag.FlagSet) map[string]string {
+	given := map[string]string{}
+	for _, o := range config.Options {
+		if f := flags.Lookup(o.Flag); f != nil && f.Changed {
+			given[o.Flag] = f.Value.String()
+		}
+	}
+	return given
+}

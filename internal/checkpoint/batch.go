@@ -1,0 +1,205 @@
+package checkpoint
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+)
+
+// Changes is what one stream's reader has been told since it was last reset: a
+// log of known objects, and the stream's state after it. Not for concurrent
+// use; the zero value is ready.
+type Changes struct {
+	// State, when set, replaces the stream's state.
+	State *Stream
+	// log holds the entries one after the other; ends are the offsets at
+	// which they end. An entry is: length of the key, key, value (empty: the
+	// object is gone). The last entry of a key wins.
+	log  []byte
+	ends []int
+}
+
+// Put notes that the reader has been told of an object.
+func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
+	c.key(namespace, name)
+	c.log = appendKnown(c.log, uid, resourceVersion)
+	c.ends = append(c.ends, len(c.log))
+}
+
+// Delete notes that the reader has been told that an object is gone.
+func (c *Changes) Delete(namespace, name []byte) {
+	c.key(namespace, name)
+	c.ends = append(c.ends, len(c.log))
+}
+
+func (c *Changes) key(namespace, name []byte) {
+	c.log = binary.AppendUvarint(c.log, uint64(len(namespace)+1+len(name)))
+	c.log = appendKey(c.log, namespace, name)
+}
+
+// Empty tells whether there is nothing in it.
+func (c *Changes) Empty() bool { return c.State == nil && len(c.log) == 0 }
+
+// Bytes is the size of the log.
+func (c *Changes) Bytes() int { return len(c.log) }
+
+// Reset empties c and keeps its memory.
+func (c *Changes) Reset() {
+	c.State, c.log, c.ends = nil, c.log[:0], c.ends[:0]
+}
+
+// Add appends later changes.
+func (c *Changes) Add(later *Changes) {
+	if later.State != nil {
+		c.State = later.State
+	}
+	base := len(c.log)
+	c.log = append(c.log, later.log...)
+	for _, end := range later.ends {
+		c.ends = append(c.ends, base+end)
+	}
+}
+
+// Batch is what happened in all streams since the last commit. Not for
+// concurrent use.
+type Batch struct {
+	mark    *Mark
+	streams map[string]*Changes
+	bytes   int
+}
+
+// NewBatch returns an empty batch.
+func NewBatch() *Batch { return &Batch{streams: make(map[string]*Changes)} }
+
+// Add appends a stream's later changes; c is free again afterwards.
+func (b *Batch) Add(stream string, c *Changes) {
+	if c.Empty() {
+		return
+	}
+	all := b.streams[stream]
+	if all == nil {
+		all = new(Changes)
+		b.streams[stream] = all
+	}
+	all.Add(c)
+	b.bytes += c.Bytes()
+}
+
+// SetMark says how far the journal stands once all of the batch is true.
+func (b *Batch) SetMark(m Mark) { b.mark = &m }
+
+// Empty tells whether there is nothing to commit.
+func (b *Batch) Empty() bool { return b.mark == nil && len(b.streams) == 0 }
+
+// Bytes is what the batch holds of known objects, in bytes.
+func (b *Batch) Bytes() int { return b.bytes }
+
+// entry is one decoded entry of a log: the last one of its key wins.
+type entry struct{ key, value []byte }
+
+// net returns the last entry of each key, ordered by key, so that a commit
+// walks the pages of the file once and from left to right.
+func (c *Changes) net() []entry {
+	entries := make([]entry, 0, len(c.ends))
+	start := 0
+	for _, end := range c.ends {
+		e := c.log[start:end]
+		start = end
+		l, n := binary.Uvarint(e)
+		e = e[n:]
+		entries = append(entries, entry{key: e[:l], value: e[l:]})
+	}
+	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
+	last := 0
+	for i := range entries {
+		if i+1 < len(entries) && bytes.Equal(entries[i].key, entries[i+1].key) {
+			continue
+		}
+		entries[last] = entries[i]
+		last++
+	}
+	return entries[:last]
+}
+
+// Commit writes a batch in one transaction and syncs the file. After an error
+// the batch may have been written or not; committing the same batch again is
+// right in both cases.
+func (s *Store) Commit(b *Batch) error {
+	names := make([]string, 0, len(b.streams))
+	for name := range b.streams {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, cmp.Compare[string])
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range names {
+			if err := commitStream(tx, name, b.streams[name]); err != nil {
+				return fmt.Errorf("stream %s: %w", name, err)
+			}
+		}
+		if b.mark == nil {
+			return nil
+		}
+		v, err := json.Marshal(b.mark)
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(bucketMeta).Put(keyJournal, v)
+	})
+	if err != nil {
+		return fmt.Errorf("commit checkpoint: %w", err)
+	}
+	return nil
+}
+
+func commitStream(tx *bbolt.Tx, name string, c *Changes) error {
+	if c.State != nil {
+		v, err := json.Marshal(c.State)
+		if err != nil {
+			return err
+		}
+		if err := tx.Bucket(bucketStreams).Put([]byte(name), v); err != nil {
+			return err
+		}
+	}
+	entries := c.net()
+	if len(entries) == 0 {
+		return nil
+	}
+	known, err := tx.Bucket(bucketKnown).CreateBucketIfNotExists([]byte(name))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if len(e.value) == 0 {
+			err = known.Delete(e.key)
+		} else {
+			err = known.Put(e.key, e.value)
+		}
+		if err != nil {
+			return fmt.Errorf("known object %q: %w", e.key, err)
+		}
+	}
+	return nil
+}
+
+// Forget removes a stream's position and known objects.
+func (s *Store) Forget(stream string) error {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		if err := tx.Bucket(bucketStreams).Delete([]byte(stream)); err != nil {
+			return err
+		}
+		if tx.Bucket(bucketKnown).Bucket([]byte(stream)) == nil {
+			return nil
+		}
+		return tx.Bucket(bucketKnown).DeleteBucket([]byte(stream))
+	})
+	if err != nil {
+		return fmt.Errorf("forget stream %s: %w", stream, err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+)
+
+// Known is an object that a stream's reader has been told of.
+type Known struct {
+	Namespace, Name      string
+	UID, ResourceVersion string
+}
+
+// Flags of an encoded Known: how its two values are written.
+const (
+	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
+	flagUIDText                 // uid as the rest of the value, not as 16 bytes
+)
+
+// appendKey appends the key of namespace/name. Neither can hold a zero byte
+// (both end in a URL path on the server).
+func appendKey[S ~string | ~[]byte](dst []byte, namespace, name S) []byte {
+	dst = append(dst, namespace...)
+	dst = append(dst, 0)
+	return append(dst, name...)
+}
+
+// appendKnown appends the value of an object: one byte of flags, the
+// resourceVersion, the uid. Both are opaque to us by the API's rules: what has
+// not the usual form is kept as it is.
+func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte {
+	at := len(dst)
+	dst = append(dst, 0)
+	if n, ok := parseDecimal(resourceVersion); ok {
+		dst = binary.AppendUvarint(dst, n)
+	} else {
+		dst[at] |= flagVersionText
+		dst = binary.AppendUvarint(dst, uint64(len(resourceVersion)))
+		dst = append(dst, resourceVersion...)
+	}
+	if b, ok := parseUUID(uid); ok {
+		return append(dst, b[:]...)
+	}
+	dst[at] |= flagUIDText
+	return append(dst, uid...)
+}
+
+func decodeKnown(key, value []byte, k *Known) error {
+	sep := bytes.IndexByte(key, 0)
+	if sep < 0 || len(value) < 1 {
+		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+	}
+	k.Namespace, k.Name = string(key[:sep]), string(key[sep+1:])
+	flags, rest := value[0], value[1:]
+	v, n := binary.Uvarint(rest)
+	if n <= 0 {
+		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+	}
+	rest = rest[n:]
+	if flags&flagVersionText == 0 {
+		k.ResourceVersion = strconv.FormatUint(v, 10)
+	} else {
+		if v > uint64(len(rest)) {
+			return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+		}
+		k.ResourceVersion, rest = string(rest[:v]), rest[v:]
+	}
+	switch {
+	case flags&flagUIDText != 0:
+		k.UID = string(rest)
+	case len(rest) == 16:
+		k.UID = formatUUID([16]byte(rest))
+	default:
+		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+	}
+	return nil
+}
+
+// parseDecimal parses the one way to write a number: no sign, no leading zero.
+func parseDecimal[S ~string | ~[]byte](s S) (uint64, bool) {
+	if len(s) == 0 || len(s) > 19 || s[0] == '0' && len(s) > 1 {
+		return 0, false
+	}
+	var n uint64
+	for i := range len(s) {
+		c := s[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c)
+	}
+	return n, true
+}
+
+// parseUUID parses the form that Kubernetes gives to uids: lower-case
+// hexadecimal with dashes at 8, 13, 18 and 23.
+func parseUUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
+	if len(s) != 36 {
+		return id, false
+	}
+	n := 0
+	for i := 0; i < 36; {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if s[i] != '-' {
+				return id, false
+			}
+			i++
+			continue
+		}
+		hi, lo := unhex(s[i]), unhex(s[i+1])
+		if hi > 15 || lo > 15 {
+			return id, false
+		}
+		id[n] = hi<<4 | lo
+		n++
+		i += 2
+	}
+	return id, true
+}
+
+func formatUUID(id [16]byte) string {
+	var b [36]byte
+	hex.Encode(b[0:8], id[0:4])
+	b[8] = '-'
+	hex.Encode(b[9:13], id[4:6])
+	b[13] = '-'
+	hex.Encode(b[14:18], id[6:8])
+	b[18] = '-'
+	hex.Encode(b[19:23], id[8:10])
+	b[23] = '-'
+	hex.Encode(b[24:36], id[10:16])
+	return string(b[:])
+}
+
+// unhex returns more than 15 for what is not a lower-case hexadecimal digit.
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 255
+}

@@ -1,0 +1,388 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// noEnv is an environment without variables.
+func noEnv(string) (string, bool) { return "", false }
+
+func envOf(pairs ...string) Env {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+// mustLoad loads a document as the file test.yaml.
+func mustLoad(t *testing.T, yaml string, o Overrides, env Env) *Config {
+	t.Helper()
+	c, err := load([]byte(yaml), "test.yaml", o, env)
+	if err != nil {
+		t.Fatalf("load: %v", err)
+	}
+	if err := c.Validate(); err != nil {
+		t.Fatalf("validate what was loaded: %v", err)
+	}
+	return c
+}
+
+var ignorePlace = cmp.Options{
+	cmpopts.IgnoreUnexported(Config{}),
+	cmpopts.IgnoreFields(Resource{}, "File", "Line", "Entry"),
+	cmpopts.IgnoreFields(Redact{}, "File", "Line", "Entry"),
+}
+
+func TestSmallestFileIsDefault(t *testing.T) {
+	want := Default()
+	want.Resources = []Resource{{Name: "pods", Initial: Snapshot}}
+	got := mustLoad(t, "resources: [pods]", Overrides{}, noEnv)
+	if diff := cmp.Diff(want, got, ignorePlace); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestEveryKey(t *testing.T) {
+	group := "apps"
+	empty := ""
+	want := &Config{
+		Cluster:    "prod-eu1",
+		Kubernetes: Kubernetes{Kubeconfig: "/k", Context: "c"},
+		Resources: []Resource{
+			{Name: "pods", Initial: Snapshot, File: "test.yaml", Line: 4, Entry: "resources[0]"},
+			{
+				Name: "deployments", Group: &group, Version: "v1", Namespaces: []string{"web", "db"},
+				LabelSelector: "App=Web,tier notin (a,b)", FieldSelector: "spec.nodeName=Node-1", Initial: Skip,
+				File: "test.yaml", Line: 5, Entry: "resources[1]",
+			},
+			{Name: "configmaps", Group: &empty, Initial: Snapshot, File: "test.yaml", Line: 13, Entry: "resources[2]"},
+		},
+		Output:     Output{Path: "out.jsonl", Sync: SyncNever},
+		Checkpoint: Checkpoint{Path: "", Interval: 1500 * time.Millisecond},
+		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 18, Entry: "redact[0]"}},
+		DropFields: []string{},
+		Listen:     "",
+		Log:        Log{Level: "debug", Format: "console"},
+	}
+	got := mustLoad(t, `cluster: prod-eu1
+kubernetes: {kubeconfig: /k, context: c}
+resources:
+  - pods
+  - resource: deployments
+    group: apps
+    version: v1
+    namespaces: [$(NS), db]
+    labelSelector: "tier notin (b, a), App == Web"
+    fieldSelector: spec.nodeName=$(NODE)-1
+    initial: skip
+
+  - {resource: configmaps, group: ""}
+output: {path: out.jsonl, sync: never}
+checkpoint: {path: "", interval: 1.5s}
+redactSecrets: false
+redact:
+  - {resource: configmaps, fields: [data.Password]}
+dropFields: []
+listen: ""
+log: {level: debug, format: console}
+`, Overrides{}, envOf("NS", "web", "NODE", "Node"))
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+// Flags win over the environment, that over the file, that over the default; an empty variable counts as unset, an
+// empty flag does not.
+func TestPrecedence(t *testing.T) {
+	const file = "resources: [pods]\nlisten: \":1111\"\noutput: {path: file}\n"
+	for _, tc := range []struct {
+		name, yaml string
+		flags      map[string]string
+		env        Env
+		want       string
+	}{
+		{"default", "resources: [pods]", nil, noEnv, ":8080"},
+		{"file", file, nil, noEnv, ":1111"},
+		{"environment", file, nil, envOf("KUBEJOURNAL_LISTEN", ":2222"), ":2222"},
+		{"empty environment", file, nil, envOf("KUBEJOURNAL_LISTEN", ""), ":1111"},
+		{"flag", file, map[string]string{"listen": ":3333"}, envOf("KUBEJOURNAL_LISTEN", ":2222"), ":3333"},
+		{"empty flag", file, map[string]string{"listen": ""}, envOf("KUBEJOURNAL_LISTEN", ":2222"), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := mustLoad(t, tc.yaml, Overrides{Flags: tc.flags}, tc.env)
+			if got.Listen != tc.want {
+				t.Errorf("listen %q, want %q", got.Listen, tc.want)
+			}
+		})
+	}
+}
+
+// Every option reaches the key it names, by flag and by variable.
+func TestOptions(t *testing.T) {
+	values := func(c *Config) map[string]string {
+		return map[string]string{
+			"kubernetes.kubeconfig": c.Kubernetes.Kubeconfig, "kubernetes.context": c.Kubernetes.Context,
+			"output.path": c.Output.Path, "checkpoint.path": c.Checkpoint.Path, "listen": c.Listen, "log.level": c.Log.Level,
+		}
+	}
+	for _, o := range Options {
+		value := "x"
+		switch o.Key {
+		case "listen":
+			value = ":1"
+		case "log.level":
+			value = "error"
+		}
+		byFlag := mustLoad(t, "resources: [pods]", Overrides{Flags: map[string]string{o.Flag: value}}, noEnv)
+		byEnv := mustLoad(t, "resources: [pods]", Overrides{}, envOf(o.Env, value))
+		for how, c := range map[string]*Config{"--" + o.Flag: byFlag, o.Env: byEnv} {
+			if got := values(c)[o.Key]; got != value {
+				t.Errorf("%s: %s is %q, want %q", how, o.Key, got, value)
+			}
+		}
+	}
+}
+
+// A fault in a value that a flag or a variable set names that, not the file.
+func TestFaultOfOverride(t *testing.T) {
+	_, err := load([]byte("resources: [pods]\nlog: {level: info}\n"), "test.yaml",
+		Overrides{Flags: map[string]string{"log-level": "loud"}, Namespace: "No"}, envOf("KUBEJOURNAL_LISTEN", "80"))
+	want := `--log-level: log.level: "loud" is not known; write debug, info, warn or error
+--namespace: "No" is not the name of a namespace; it takes lower-case letters, digits and -, at most 63
+KUBEJOURNAL_LISTEN: listen: "80" is not an address; write host:port such as ":8080", or "" to listen nowhere`
+	if err == nil || sortLines(err.Error()) != sortLines(want) {
+		t.Errorf("got:\n%v\nwant:\n%s", err, want)
+	}
+}
+
+func sortLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		for j := i + 1; j < len(lines); j++ {
+			if lines[j] < lines[i] {
+				lines[i], lines[j] = lines[j], lines[i]
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestArguments(t *testing.T) {
+	c, err := Load("", Overrides{Resources: []string{"pods,deploy", "nodes"}, Namespace: "web"}, noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Checkpoint.Path, want.Listen = "", ""
+	for i, name := range []string{"pods", "deploy", "nodes"} {
+		entry := []string{"argument 1", "argument 1", "argument 2"}[i]
+		want.Resources = append(want.Resources, Resource{Name: name, Namespace: "web", Initial: Snapshot, File: "command line", Entry: entry})
+	}
+	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
+		t.Errorf("config (-want +got):\n%s", diff)
+	}
+}
+
+func TestArgumentsReplaceResources(t *testing.T) {
+	c := mustLoad(t, "resources: [secrets]\nlisten: \":1\"\n", Overrides{Resources: []string{"pods"}}, noEnv)
+	if len(c.Resources) != 1 || c.Resources[0].Name != "pods" || c.Listen != ":1" || c.Checkpoint.Path == "" {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestArgumentTwice(t *testing.T) {
+	_, err := Load("", Overrides{Resources: []string{"pods", "secrets,pods"}}, noEnv)
+	const want = "command line: argument 2: pods is the same stream as argument 1; keep one"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestNamespaceFlag(t *testing.T) {
+	const yaml = "resources:\n  - pods\n  - {resource: secrets, namespaces: [db]}\n"
+	c := mustLoad(t, yaml, Overrides{}, envOf("KUBEJOURNAL_NAMESPACE", "web"))
+	if c.Resources[0].Namespace != "web" || c.Resources[1].Namespace != "" {
+		t.Errorf("namespaces %q and %q, want web and none", c.Resources[0].Namespace, c.Resources[1].Namespace)
+	}
+}
+
+func TestExpand(t *testing.T) {
+	env := envOf("A", "1", "B", "$(A)", "E", "")
+	for in, want := range map[string]string{
+		"":               "",
+		"plain":          "plain",
+		"$(A)":           "1",
+		"x$(A)y$(A)z":    "x1y1z",
+		"$(B)":           "$(A)", // what a variable holds is not read again
+		"$$(A)":          "$(A)",
+		"$$(A)$(A)":      "$(A)1",
+		"$(E)":           "",
+		"$A":             "$A",
+		"cost is 5$":     "cost is 5$",
+		"$$":             "$$",
+		"$$(UNKNOWN) ok": "$(UNKNOWN) ok",
+	} {
+		if got, fault := expandOne(in, env); got != want || fault != "" {
+			t.Errorf("%q: got %q, fault %q, want %q", in, got, fault, want)
+		}
+	}
+	for _, in := range []string{"$(UNKNOWN)", "$(A", "$()"} {
+		if got, fault := expandOne(in, env); fault == "" {
+			t.Errorf("%q: got %q, want a fault", in, got)
+		}
+	}
+}
+
+func TestCanonicalSelectors(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                   "",
+		"b = 2 , a == 1":     "a=1,b=2",
+		"a!=2,a!=1":          "a!=1,a!=2",
+		"a=1,a==1":           "a=1",
+		"x in (c, b,a),!y":   "!y,x in (a,b,c)",
+		"k notin (v),exists": "exists,k notin (v)",
+	} {
+		got, err := CanonicalLabels(in)
+		if err != nil || got != want {
+			t.Errorf("labels %q: got %q, %v, want %q", in, got, err, want)
+		}
+		if again, err := CanonicalLabels(got); err != nil || again != got {
+			t.Errorf("labels %q: not stable: %q, %v", in, again, err)
+		}
+	}
+	for in, want := range map[string]string{
+		"":                       "",
+		"spec.b==2,metadata.a=1": "metadata.a=1,spec.b=2",
+		"x!=1":                   "x!=1",
+	} {
+		if got, err := CanonicalFields(in); err != nil || got != want {
+			t.Errorf("fields %q: got %q, %v, want %q", in, got, err, want)
+		}
+	}
+}
+
+// A Config made by a program is held to the same rules, without a file to name.
+func TestValidateProgrammatic(t *testing.T) {
+	c := Default()
+	if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "resources: ") {
+		t.Errorf("no resources: got %v", err)
+	}
+	c.Resources = []Resource{{Name: "po ds", Initial: Snapshot, Entry: "resources[0]"}}
+	var faults Faults
+	if err := c.Validate(); !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Error(), "resources[0].resource: ") {
+		t.Errorf("bad name: got %v", err)
+	}
+	c.Resources[0].Name = "pods"
+	if err := c.Validate(); err != nil {
+		t.Errorf("good config: %v", err)
+	}
+}
+
+// Aliases are followed, and cannot make a small file take long.
+func TestAliases(t *testing.T) {
+	c := mustLoad(t, "resources:\n  - resource: pods\n    labelSelector: &s app=web\n  - {resource: secrets, labelSelector: *s}\n", Overrides{}, noEnv)
+	if got := c.Resources[1].LabelSelector; got != "app=web" {
+		t.Errorf("alias gave %q", got)
+	}
+	var bomb strings.Builder
+	bomb.WriteString("resources:\n  - &e\n    resource: pods\n    namespaces: [" + strings.Repeat("a,", 5000) + "a]\n")
+	bomb.WriteString(strings.Repeat("  - *e\n", 5000))
+	_, err := load([]byte(bomb.String()), "test.yaml", Overrides{}, noEnv)
+	var faults Faults
+	if !errors.As(err, &faults) || len(faults) != 1 || !strings.Contains(err.Error(), "aliases counted") {
+		t.Errorf("want one fault about the aliases, got %d", len(faults))
+	}
+}
+
+// The example file holds every key and, but for the resources, nothing but defaults.
+func TestExampleFile(t *testing.T) {
+	path := filepath.Join("..", "..", "configs", "kubejournal.yaml")
+	got, err := Load(path, Overrides{}, noEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	if len(got.Resources) == 0 {
+		t.Error("example has no resources")
+	}
+	opts := cmp.Options{ignorePlace, cmpopts.IgnoreFields(Config{}, "Resources"), cmpopts.EquateEmpty()}
+	if diff := cmp.Diff(want, got, opts); diff != "" {
+		t.Errorf("example differs from Default (-default +example):\n%s", diff)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requireKeys func(typ reflect.Type)
+	requireKeys = func(typ reflect.Type) {
+		for f := range fieldsOf(typ) {
+			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + f.key + `:|[{ ]` + f.key + `:`).Match(data) {
+				t.Errorf("example lacks %s", f.key)
+			}
+			for f.typ.Kind() == reflect.Slice {
+				f.typ = f.typ.Elem()
+			}
+			if f.typ.Kind() == reflect.Struct {
+				requireKeys(f.typ)
+			}
+		}
+	}
+	requireKeys(reflect.TypeFor[Config]())
+}
+
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{
+		"", "resources: [pods]", "resources:\n  - resource: pods\n    namespaces: [$(A), b]\n    labelSelector: a in (b)\n",
+		"a: &a [*a]", "resources: &r [*r]", "? {a: b}\n: c", "<<: {a: b}", "resources: [pods]\n---\nx", "\xff", "\t", "!!binary x",
+		"resources: !!set {pods}", "checkpoint: {interval: 99999999999h}", "listen: 2001-01-01", "redact: [{resource: x, fields: [a.b]}]",
+		"log: ~\nresources: ['']\ncluster: |\n  x\n  y\n", "output: {path: a}\ncheckpoint: {path: ./a}\nresources: [x.]",
+	} {
+		f.Add([]byte(seed))
+	}
+	env := envOf("A", "1", "B", "\n")
+	f.Fuzz(func(t *testing.T, data []byte) {
+		began := time.Now()
+		c, err := load(data, "f.yaml", Overrides{}, env)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Fatalf("took %s for %d bytes", took, len(data))
+		}
+		if (c == nil) == (err == nil) {
+			t.Fatalf("config %v and error %v", c, err)
+		}
+		if err == nil {
+			if err := c.Validate(); err != nil {
+				t.Fatalf("loaded, but: %v", err)
+			}
+			for _, r := range c.Resources {
+				if r.Name == "" || r.Initial == "" || r.Line == 0 {
+					t.Fatalf("incomplete entry %+v", r)
+				}
+			}
+			return
+		}
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) == 0 {
+			t.Fatalf("not faults: %v", err)
+		}
+		for _, fault := range faults {
+			line := fault.Error()
+			if strings.ContainsAny(line, "\r\n\x00\x1b") || !strings.HasPrefix(line, "f.yaml:") || fault.Msg == "" {
+				t.Fatalf("not one good line: %q", line)
+			}
+		}
+	})
+}

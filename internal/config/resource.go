@@ -1,0 +1,178 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// typed is a resource's name taken apart as far as that goes without a server.
+type typed struct {
+	resource string
+	version  string
+	group    string
+	hasGroup bool // false: the server decides
+}
+
+var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+
+// parseName reads resource, resource.group or resource.version.group. Only a server can tell an odd version from the
+// first word of a group; one that looks like a version is taken for one.
+func parseName(name string) typed {
+	resource, rest, dotted := strings.Cut(name, ".")
+	t := typed{resource: strings.ToLower(resource), group: rest, hasGroup: dotted}
+	if version, group, ok := strings.Cut(rest, "."); ok && apiVersion.MatchString(version) {
+		t.version, t.group = version, group
+	}
+	return t
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
+
+// badName returns what is wrong with a resource's name, or "".
+func badName(name string) string {
+	switch {
+	case strings.Contains(name, "*"):
+		return fmt.Sprintf("%q: wildcards are not supported yet; write one entry for each resource", name)
+	case strings.EqualFold(name, "all"):
+		return `"all" is a category of kubectl, not a resource; write one entry for each resource`
+	case strings.Contains(name, ","):
+		return fmt.Sprintf("%q names several resources; write one entry for each", name)
+	case strings.Contains(name, "/"):
+		return fmt.Sprintf("%q names an object or a subresource; write the resource alone, and fieldSelector: metadata.name=... for one object", name)
+	case !nameForm.MatchString(name) || len(name) > validation.DNS1123SubdomainMaxLength:
+		return fmt.Sprintf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods or deployments.apps", name)
+	}
+	return ""
+}
+
+// badNamespace returns what is wrong with a namespace's name, or "".
+func badNamespace(name string) string {
+	if strings.Contains(name, "*") {
+		return fmt.Sprintf("%q: wildcards are not supported here; name each namespace, or leave namespaces out for all", name)
+	}
+	if len(validation.IsDNS1123Label(name)) > 0 {
+		return fmt.Sprintf("%q is not the name of a namespace; it takes lower-case letters, digits and -, at most 63", name)
+	}
+	return ""
+}
+
+// nameField is the key that holds an entry's name; the short form and an argument have none.
+func (k *checker) nameField(entry string) string {
+	if k.src != nil && k.src.short[entry] {
+		return ""
+	}
+	return "resource"
+}
+
+func (k *checker) resource(r Resource) {
+	entry := r.Entry
+	switch {
+	case r.Name == "":
+		k.add(entry, k.nameField(entry), "is missing; write a name as kubectl takes it, e.g. pods")
+	default:
+		if msg := badName(r.Name); msg != "" {
+			k.add(entry, k.nameField(entry), "%s", msg)
+			break
+		}
+		name := parseName(r.Name)
+		if r.Group != nil && name.hasGroup {
+			k.add(entry, "group", "is said twice, here and in resource: %s; write resource: %s", r.Name, name.resource)
+		}
+		if r.Version != "" && name.version != "" {
+			k.add(entry, "version", "is said twice, here and in resource: %s; keep one", r.Name)
+		}
+	}
+	k.groupVersion(r)
+	k.namespaces(r)
+	if _, err := CanonicalLabels(r.LabelSelector); err != nil {
+		k.add(entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
+	}
+	if _, err := CanonicalFields(r.FieldSelector); err != nil {
+		k.add(entry, "fieldSelector", "%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)
+	}
+	if r.Initial != Snapshot && r.Initial != Skip {
+		k.add(entry, "initial", "%s", notOneOf(r.Initial, []string{Snapshot, Skip}))
+	}
+}
+
+func (k *checker) groupVersion(r Resource) {
+	if r.Group != nil && *r.Group != "" {
+		if *r.Group == "*" {
+			k.add(r.Entry, "group", `"*": wildcards are not supported yet; name the group, or leave it out for the one that kubectl takes`)
+		} else if len(validation.IsDNS1123Subdomain(*r.Group)) > 0 {
+			k.add(r.Entry, "group", "%q is not the name of an API group; write e.g. apps, or \"\" for core", *r.Group)
+		}
+	}
+	if r.Version != "" && len(validation.IsDNS1123Label(r.Version)) > 0 {
+		k.add(r.Entry, "version", "%q is not a version of an API; write e.g. v1, or leave it out for the server's preferred one", r.Version)
+	}
+}
+
+func (k *checker) namespaces(r Resource) {
+	if r.Namespaces != nil && len(r.Namespaces) == 0 {
+		k.add(r.Entry, "namespaces", "is empty; name some, or leave it out for all")
+	}
+	seen := map[string]bool{}
+	for i, ns := range r.Namespaces {
+		field := fmt.Sprintf("namespaces[%d]", i)
+		if msg := badNamespace(ns); msg != "" {
+			k.add(r.Entry, field, "%s", msg)
+		} else if seen[ns] {
+			k.add(r.Entry, field, "%q stands in this list twice; keep one", ns)
+		}
+		seen[ns] = true
+	}
+}
+
+// duplicates finds entries that come to the same stream whatever the server says. Two names of one resource (po and
+// pods) are told apart by discovery only.
+func (k *checker) duplicates(resources []Resource) {
+	type stream struct {
+		typed
+		namespace, labels, fields string
+	}
+	first := map[stream]Resource{}
+	for _, r := range resources {
+		name := parseName(r.Name)
+		if r.Group != nil {
+			name.group, name.hasGroup = *r.Group, true
+		}
+		name.version = "" // another version of the same resource is the same stream
+		labels, errL := CanonicalLabels(r.LabelSelector)
+		fields, errF := CanonicalFields(r.FieldSelector)
+		if r.Name == "" || errL != nil || errF != nil {
+			continue
+		}
+		namespaces := r.Namespaces
+		if namespaces == nil {
+			namespaces = []string{r.Namespace}
+		}
+		for _, ns := range namespaces {
+			s := stream{name, ns, labels, fields}
+			other, taken := first[s]
+			if !taken {
+				first[s] = r
+				continue
+			}
+			if other.Entry != r.Entry || r.Line == 0 {
+				k.add(r.Entry, "", "%s", sameStream(r, other, ns))
+				break
+			}
+		}
+	}
+}
+
+func sameStream(r, other Resource, namespace string) string {
+	where := other.Entry
+	if other.Line > 0 {
+		where += fmt.Sprintf(" (line %d)", other.Line)
+	}
+	in := ""
+	if namespace != "" {
+		in = " in namespace " + namespace
+	}
+	return fmt.Sprintf("%s%s is the same stream as %s; keep one", r.Name, in, where)
+}

@@ -1,0 +1,139 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
+
+// minInterval is a floor under which commits would be all that happens: each one waits for the disk.
+const minInterval = time.Millisecond
+
+// Validate reports everything that is wrong, as Faults, or nil. Load has called it already.
+func (c *Config) Validate() error {
+	return c.check().err()
+}
+
+// checker collects faults and passes over what reading found wrong before.
+type checker struct {
+	src    *source
+	faults Faults
+}
+
+func (k *checker) add(entry, field, format string, args ...any) {
+	f := k.src.fault(entry, field, fmt.Sprintf(format, args...))
+	if !k.src.isFaulted(f.path()) {
+		k.faults = append(k.faults, f)
+	}
+}
+
+func (c *Config) check() Faults {
+	k := &checker{src: c.src}
+	if len(c.Resources) == 0 {
+		k.add("", "resources", noResources)
+	}
+	for _, r := range c.Resources {
+		k.resource(r)
+	}
+	k.duplicates(c.Resources)
+	k.output(c.Output, c.Checkpoint)
+	k.redact(c.Redact)
+	for i, path := range c.DropFields {
+		if msg := badPath(path); msg != "" {
+			k.add("", fmt.Sprintf("dropFields[%d]", i), "%s", msg)
+		}
+	}
+	k.listen(c.Listen)
+	k.oneOf("log.level", c.Log.Level, "debug", "info", "warn", "error")
+	k.oneOf("log.format", c.Log.Format, "json", "console")
+	return k.faults
+}
+
+func (k *checker) oneOf(field, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		k.add("", field, "%s", notOneOf(value, allowed))
+	}
+}
+
+func notOneOf(value string, allowed []string) string {
+	last := len(allowed) - 1
+	return fmt.Sprintf("%q is not known; write %s or %s", value, strings.Join(allowed[:last], ", "), allowed[last])
+}
+
+func (k *checker) output(out Output, cp Checkpoint) {
+	if out.Path == "" {
+		k.add("", "output.path", `is empty; name a file, or "-" for stdout`)
+	}
+	k.oneOf("output.sync", out.Sync, SyncCommit, SyncNever)
+	if cp.Path == Stdout {
+		k.add("", "checkpoint.path", `"-" is no file; name one, or "" to keep no checkpoint`)
+	} else if cp.Path != "" && out.Path != "" && samePath(out.Path, cp.Path) {
+		k.add("", "checkpoint.path", "is the file of output.path too; the checkpoint needs a file of its own")
+	}
+	if cp.Interval < minInterval {
+		k.add("", "checkpoint.interval", "%s is too short; write at least %s, such as 1s", cp.Interval, minInterval)
+	}
+}
+
+// samePath compares by name alone: whether two names lead to one file can change until the daemon opens them.
+func samePath(a, b string) bool {
+	absA, errA := filepath.Abs(a)
+	absB, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && absA == absB
+}
+
+func (k *checker) listen(addr string) {
+	if addr == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		k.add("", "listen", `%q is not an address; write host:port such as ":8080", or "" to listen nowhere`, addr)
+		return
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil {
+		k.add("", "listen", "%q has no port between 0 and 65535; write host:port such as \":8080\"", addr)
+	} else if n == 0 && addr[0] == ':' {
+		k.add("", "listen", "%q would open a port that nobody knows on every interface; name one such as \":8080\"", addr)
+	}
+}
+
+func (k *checker) redact(entries []Redact) {
+	for i, r := range entries {
+		entry := fmt.Sprintf("redact[%d]", i)
+		switch {
+		case r.Resource == "":
+			k.add(entry, "resource", "is missing; name what to redact, e.g. resource: configmaps")
+		default:
+			if msg := badName(r.Resource); msg != "" {
+				k.add(entry, "resource", "%s", msg)
+			}
+		}
+		if len(r.Fields) == 0 {
+			k.add(entry, "fields", "names no field; write e.g. fields: [data.password]")
+		}
+		for j, path := range r.Fields {
+			if msg := badPath(path); msg != "" {
+				k.add(entry, fmt.Sprintf("fields[%d]", j), "%s", msg)
+			}
+		}
+	}
+}
+
+// badPath returns what is wrong with the path of a field, or "".
+func badPath(path string) string {
+	const remedy = `write dotted keys, e.g. metadata.managedFields or metadata.annotations["a.b/c"]`
+	switch {
+	case path == "":
+		return "is empty; " + remedy
+	case path[0] == '.' || path[0] == '[' || path[len(path)-1] == '.' || strings.Contains(path, ".."):
+		return fmt.Sprintf("%q has an empty key in it; %s", path, remedy)
+	}
+	return ""
+}

@@ -1,0 +1,200 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/restmapper"
+
+	"kubejournal/internal/config"
+)
+
+// Resolver knows what the server serves and finds in it what a user names. It is safe for concurrent use.
+type Resolver struct {
+	client discovery.DiscoveryInterfaceWithContext
+
+	refresh sync.Mutex // held over one question to the server
+
+	mu    sync.RWMutex
+	known *snapshot // guarded by mu; replaced as a whole; nil before the first answer
+}
+
+// New returns a Resolver that knows nothing until its first Refresh.
+func New(client discovery.DiscoveryInterface) *Resolver {
+	return &Resolver{client: discovery.ToDiscoveryInterfaceWithContext(client)}
+}
+
+// Refresh asks the server what it serves, with one aggregated request where the server can, else group by group. On a
+// *PartialError the groups that answered are up to date and the others as they were before. On any other error
+// everything is as it was before.
+func (r *Resolver) Refresh(ctx context.Context) error {
+	r.refresh.Lock()
+	defer r.refresh.Unlock()
+
+	groups, lists, err := r.client.ServerGroupsAndResourcesWithContext(ctx)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partial {
+		return fmt.Errorf("discover resources: %w", err)
+	}
+	// A cut connection or a cancelled context fails every group that was not asked yet: not an answer.
+	if ctxErr := ctx.Err(); ctxErr != nil {
+		return fmt.Errorf("discover resources: %w", ctxErr)
+	}
+	before := r.snapshot()
+	if failed[core] == nil && lostCore(lists, before) {
+		failed = maps.Clone(failed)
+		if failed == nil {
+			failed = map[schema.GroupVersion]error{}
+		}
+		failed[core] = errors.New("missing from the answer")
+	}
+	r.mu.Lock()
+	r.known = newSnapshot(groups, lists, failed, before)
+	r.mu.Unlock()
+	if len(failed) > 0 {
+		return &PartialError{Failed: failed}
+	}
+	return nil
+}
+
+// Resolve returns the streams that an entry comes to: one for each namespace it names, else one. The error is
+// *NotFoundError, *UnwatchableError or *AmbiguousError where waiting or another server may help, *ScopeError where
+// only the config can, and ErrNothingKnown before the first Refresh that worked.
+func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
+	s := r.snapshot()
+	if s == nil {
+		return nil, ErrNothingKnown
+	}
+	gvr, err := s.find(entry.Name, entry.Group, entry.Version)
+	if err != nil {
+		return nil, err
+	}
+	described, _ := s.resource(gvr)
+	if !slices.Contains(described.Verbs, "list") || !slices.Contains(described.Verbs, "watch") {
+		return nil, &UnwatchableError{GVR: gvr, Verbs: described.Verbs}
+	}
+	if len(entry.Namespaces) > 0 && !described.Namespaced {
+		return nil, &ScopeError{File: entry.File, Line: entry.Line, Entry: entry.Entry, GVR: gvr}
+	}
+	stream := Stream{GVR: gvr, Kind: described.Kind, Namespaced: described.Namespaced, Initial: entry.Initial}
+	if stream.LabelSelector, err = config.CanonicalLabels(entry.LabelSelector); err != nil {
+		return nil, fmt.Errorf("parse label selector %q: %w", entry.LabelSelector, err)
+	}
+	if stream.FieldSelector, err = config.CanonicalFields(entry.FieldSelector); err != nil {
+		return nil, fmt.Errorf("parse field selector %q: %w", entry.FieldSelector, err)
+	}
+	if described.Namespaced {
+		stream.Namespace = entry.Namespace
+	}
+	if len(entry.Namespaces) == 0 {
+		return []Stream{stream}, nil
+	}
+	streams := make([]Stream, len(entry.Namespaces))
+	for i, ns := range entry.Namespaces {
+		stream.Namespace = ns
+		streams[i] = stream
+	}
+	return streams, nil
+}
+
+// Lookup returns the resource behind a name alone, watchable or not. It fails as Resolve does.
+func (r *Resolver) Lookup(name string) (schema.GroupResource, error) {
+	s := r.snapshot()
+	if s == nil {
+		return schema.GroupResource{}, ErrNothingKnown
+	}
+	gvr, err := s.find(name, nil, "")
+	return gvr.GroupResource(), err
+}
+
+func (r *Resolver) snapshot() *snapshot {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.known
+}
+
+// find resolves what kubectl takes, in kubectl's order: resource.version.group, then resource.group, then a kind. A
+// group or a version said beside the name narrows the search to it.
+func (s *snapshot) find(name string, group *string, version string) (schema.GroupVersionResource, error) {
+	full, partial := schema.ParseResourceArg(strings.ToLower(name))
+	within := s.only(group, version)
+	if full != nil {
+		if gvr, err := within.only(&full.Group, full.Version).match(full.Resource, ""); err == nil {
+			return gvr, nil
+		}
+	}
+	gvr, err := within.match(partial.Resource, partial.Group)
+	if meta.IsNoMatchError(err) {
+		if kind, ok := within.kind(partial); ok {
+			return kind, nil
+		}
+	}
+	var ambiguous *meta.AmbiguousResourceError
+	switch {
+	case err == nil:
+		return gvr, nil
+	case errors.As(err, &ambiguous):
+		return schema.GroupVersionResource{}, &AmbiguousError{Name: name, Matches: ambiguous.MatchingResources}
+	default:
+		return schema.GroupVersionResource{}, &NotFoundError{Name: written(name, group, version), Failed: s.failed}
+	}
+}
+
+// match looks for a plural, a singular or a short name.
+func (s *snapshot) match(resource, group string) (schema.GroupVersionResource, error) {
+	asked := schema.GroupVersionResource{Group: group, Resource: resource}
+	if resource == "" || len(s.groups) == 0 {
+		return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked}
+	}
+	mapper := meta.ToRESTMapperWithContext(restmapper.NewDiscoveryRESTMapper(s.groups))
+	expander := restmapper.NewShortcutExpanderWithContext(mapper, cached{snapshot: s}, nil)
+	gvr, err := expander.ResourceForWithContext(context.Background(), asked)
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	// The mapper makes up plurals for kinds ending in List; only what the server described is there.
+	if _, ok := s.resource(gvr); !ok {
+		return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked}
+	}
+	return gvr, nil
+}
+
+// kind looks for a kind whose lower-case form is not the singular name, as custom resources may have it.
+func (s *snapshot) kind(asked schema.GroupResource) (schema.GroupVersionResource, bool) {
+	for _, g := range s.groups {
+		if !strings.HasPrefix(g.Group.Name, asked.Group) {
+			continue
+		}
+		versions := []string{g.Group.PreferredVersion.Version}
+		for _, v := range g.Group.Versions {
+			versions = append(versions, v.Version)
+		}
+		for _, v := range versions {
+			for _, r := range g.VersionedResources[v] {
+				if strings.EqualFold(r.Kind, asked.Resource) && !strings.Contains(r.Name, "/") {
+					return schema.GroupVersionResource{Group: g.Group.Name, Version: v, Resource: r.Name}, true
+				}
+			}
+		}
+	}
+	return schema.GroupVersionResource{}, false
+}
+
+// written puts the parts of a long form together as kubectl would have them.
+func written(name string, group *string, version string) string {
+	if version != "" {
+		name += "." + version
+	}
+	if group != nil && *group != "" {
+		name += "." + *group
+	}
+	return name
+}

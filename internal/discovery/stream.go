@@ -1,0 +1,37 @@
+// Package discovery turns what a user asks for into streams that can be watched.
+package discovery
+
+import (
+	"net/url"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Stream is one resumable watch: one resource, one namespace or all, one pair of selectors.
+type Stream struct {
+	GVR        schema.GroupVersionResource
+	Kind       string
+	Namespaced bool
+
+	Namespace     string // "" is all of them
+	LabelSelector string // canonical
+	FieldSelector string // canonical
+	Initial       string // config.Snapshot or config.Skip
+}
+
+// Name is kubectl's name of the resource with its scope. It is what a position is kept under: it holds no version, so
+// that a stream goes on where it was when only the version changes.
+func (s Stream) Name() string {
+	name := s.GVR.GroupResource().String()
+	separator := byte('?')
+	for _, p := range [...]struct{ key, value string }{
+		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector},
+	} {
+		if p.value == "" {
+			continue
+		}
+		name += string(separator) + p.key + "=" + url.QueryEscape(p.value)
+		separator = '&'
+	}
+	return name
+}

@@ -1,0 +1,218 @@
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+const (
+	firstBuffer = 4 << 10 // what an idle stream costs
+	keptBuffer  = 1 << 20 // a larger one is given back once it has run empty
+	emptyReads  = 100     // reads without a byte or an error before giving up
+)
+
+// buffer is a window on a reader: b[start:end] has been read and not used.
+type buffer struct {
+	r          io.Reader
+	b          []byte
+	start, end int
+	off        int64 // bytes of the stream before b[0]
+	max        int   // limit of one value in bytes; 0 or less is none
+	err        error // from r; there is no more to come
+}
+
+func (f *buffer) bytes() []byte { return f.b[f.start:f.end] }
+func (f *buffer) offset() int64 { return f.off + int64(f.start) }
+func (f *buffer) discard(n int) { f.start += n }
+
+// space drops leading white space.
+func (f *buffer) space() {
+	for f.start < f.end && isSpace(f.b[f.start]) {
+		f.start++
+	}
+}
+
+// fill reads at least one more byte. It may move the window: positions within
+// bytes stay, slices of it do not.
+func (f *buffer) fill() error {
+	if f.err != nil {
+		return f.err
+	}
+	f.room()
+	for range emptyReads {
+		n, err := f.r.Read(f.b[f.end:])
+		f.end += n
+		if err != nil {
+			f.err = err
+		}
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	f.err = io.ErrNoProgress
+	return f.err
+}
+
+// room makes place for more bytes.
+func (f *buffer) room() {
+	if f.start == f.end {
+		f.off += int64(f.start)
+		f.start, f.end = 0, 0
+		if len(f.b) > keptBuffer {
+			f.b = nil
+		}
+	}
+	switch {
+	case f.b == nil:
+		f.b = make([]byte, firstBuffer)
+	case f.end < len(f.b):
+	case f.start >= len(f.b)/2:
+		f.off += int64(f.start)
+		f.end = copy(f.b, f.bytes())
+		f.start = 0
+	default:
+		b := make([]byte, 2*len(f.b))
+		f.off += int64(f.start)
+		f.end = copy(b, f.bytes())
+		f.start = 0
+		f.b = b
+	}
+}
+
+// next returns the first byte that is not white space, reading as needed.
+func (f *buffer) next() (byte, error) {
+	for {
+		f.space()
+		if f.start < f.end {
+			return f.b[f.start], nil
+		}
+		if err := f.fill(); err != nil {
+			return 0, unexpected(err)
+		}
+	}
+}
+
+// value returns the complete JSON value at the window's start and passes it.
+// The slice holds until the next call that reads.
+func (f *buffer) value() ([]byte, error) {
+	var bal balance
+	for {
+		if n, ok := bal.run(f.bytes()); ok {
+			v := f.bytes()[:n]
+			if n == 0 {
+				return nil, f.syntax("expected a value")
+			}
+			if f.max > 0 && n > f.max {
+				return nil, tooLarge(n, f.max)
+			}
+			f.discard(n)
+			return v, nil
+		}
+		if n := f.end - f.start; f.max > 0 && n > f.max {
+			return nil, tooLarge(n, f.max)
+		}
+		if err := f.fill(); err != nil {
+			return nil, unexpected(err)
+		}
+	}
+}
+
+// garbage is the syntax error for what is not JSON at all. Only at the beginning
+// of a response is it quoted: there it is an error page, later it may be a torn
+// Secret.
+func (f *buffer) garbage(msg string) error {
+	const shown = 80
+	b := f.bytes()
+	if f.offset() > 0 {
+		return f.syntax("%s", msg)
+	}
+	return f.syntax("%s, got %q", msg, b[:min(len(b), shown)])
+}
+
+func (f *buffer) syntax(format string, args ...any) error {
+	return &SyntaxError{Offset: f.offset(), Msg: fmt.Sprintf(format, args...)}
+}
+
+// unexpected is err in the middle of a value.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// balance finds the end of one JSON value by its brackets and quotes. It may be
+// run again from where it stopped, with more bytes behind the same beginning.
+type balance struct {
+	pos, depth int
+	str        bool // pos is inside a string
+	scalar     bool // pos is inside a number or a literal
+}
+
+// run returns the length of the value at the start of b, if all of it is there.
+// A number or a literal needs the byte after it to be seen.
+func (s *balance) run(b []byte) (int, bool) {
+	i := s.pos
+	for i < len(b) {
+		if s.str {
+			q := bytes.IndexByte(b[i:], '"')
+			if q < 0 {
+				i = len(b)
+				break
+			}
+			i += q + 1
+			if escapedAt(b, i-1) {
+				continue
+			}
+			s.str = false
+			if s.depth == 0 {
+				s.pos = i
+				return i, true
+			}
+			continue
+		}
+		c := b[i]
+		if s.depth == 0 && (s.scalar || (c != '{' && c != '[' && c != '"')) {
+			if isSpace(c) || c == ',' || c == '}' || c == ']' || c == ':' || s.scalar && (c == '{' || c == '[' || c == '"') {
+				s.pos = i
+				return i, true
+			}
+			s.scalar = true
+			i++
+			continue
+		}
+		i++
+		switch c {
+		case '"':
+			s.str = true
+		case '{', '[':
+			s.depth++
+		case '}', ']':
+			s.depth--
+			if s.depth == 0 {
+				s.pos = i
+				return i, true
+			}
+		}
+	}
+	s.pos = i
+	return 0, false
+}
+
+// escapedAt reports whether the quote at i stands behind an odd number of
+// backslashes.
+func escapedAt(b []byte, i int) bool {
+	n := i
+	for n > 0 && b[n-1] == '\\' {
+		n--
+	}
+	return (i-n)%2 == 1
+}
+
+func isSpace(c byte) bool {
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t'
+}

@@ -1,0 +1,40 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrTooLarge is wrapped, with both sizes, when a value exceeds its limit.
+var ErrTooLarge = errors.New("value too large")
+
+// SyntaxError tells where bytes are not the JSON that was expected. It never
+// quotes an object, which may be a Secret.
+type SyntaxError struct {
+	Offset int64 // bytes before the fault
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("%s at byte %d", e.Msg, e.Offset)
+}
+
+func tooLarge(size, limit int) error {
+	return fmt.Errorf("%w: over %d bytes, limit %d", ErrTooLarge, size, limit)
+}
+
+// StatusError is a Status object where a list was asked for.
+type StatusError struct {
+	Code            int
+	Reason, Message string
+}
+
+func (e *StatusError) Error() string {
+	switch {
+	case e.Message != "":
+		return "server answered: " + e.Message
+	case e.Reason != "":
+		return "server answered: " + e.Reason
+	}
+	return "server answered with a Status instead of a list"
+}

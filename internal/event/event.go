@@ -1,0 +1,74 @@
+// Package event turns what an API server sends into journal lines, from raw
+// JSON to raw JSON: no object is ever decoded into a tree.
+//
+// The bytes go through four steps, each usable alone:
+//
+//	FrameReader  a watch response -> one JSON value at a time
+//	SplitWatch   a watch value    -> its type and the object's bytes
+//	ListReader   a list response  -> the bytes of one item at a time
+//	Renderer     an object        -> Scan finds what a line needs and what is
+//	                                 to be cut, Append writes the line
+//
+// Guarantees:
+//
+//   - A line is exactly one line of valid UTF-8 holding one valid JSON object.
+//     Scan checks the grammar of the whole object; what it refuses is never
+//     written.
+//   - The object in a line is the server's bytes less what a Shape cuts or
+//     redacts: no member is reordered and no number or string is rewritten.
+//     Only white space between tokens goes, and bytes that are not UTF-8
+//     become U+FFFD.
+//   - Cuts and redactions hold for every occurrence of a key, repeated or
+//     written with escapes. A value of another kind than a redaction path
+//     expects is redacted as a whole.
+//   - In a steady state nothing is allocated per event.
+package event
+
+// Type is what happened: what a watch calls it, or one of the two types that
+// only a journal line has.
+type Type string
+
+// The types of a watch event, then those of lines about the stream itself.
+const (
+	Added    Type = "ADDED"
+	Modified Type = "MODIFIED"
+	Deleted  Type = "DELETED"
+	Bookmark Type = "BOOKMARK"
+	Error    Type = "ERROR"
+
+	Gap    Type = "GAP"
+	Synced Type = "SYNCED"
+)
+
+// Origin tells how an event came to be known.
+type Origin string
+
+// The origins of a line: first sight, the watch, or a comparison after a gap.
+const (
+	FromSnapshot Origin = "snapshot"
+	FromWatch    Origin = "watch"
+	FromRelist   Origin = "relist"
+)
+
+// Source is what all lines of one stream share.
+type Source struct {
+	Stream, Cluster, Group, Version, Resource, Kind string
+}
+
+// Known is what is left of an object that a relist no longer found.
+type Known struct {
+	Namespace, Name, UID, ResourceVersion string
+}
+
+// Count is the outcome of a snapshot or a relist.
+type Count struct {
+	Added     int64 `json:"added"`
+	Modified  int64 `json:"modified"`
+	Deleted   int64 `json:"deleted"`
+	Unchanged int64 `json:"unchanged"`
+}
+
+// maxDepth bounds the nesting of an object. With the line around it, it comes
+// to the 10,000 levels at which encoding/json gives up, so that whoever reads
+// the journal can read every line.
+const maxDepth = 9999

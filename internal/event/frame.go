@@ -1,0 +1,177 @@
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// FrameReader splits a watch response into its JSON values.
+//
+// An API server sends each value as one compact line, so once a value has been
+// seen to be a line, a line is taken for a value if it begins and ends as one
+// and the next does not go on with it, or its braces pair up; nothing is
+// parsed here that Scan parses again. All else is split by counting brackets
+// outside of strings. A server that changes from lines to another layout in
+// mid-stream may so get a value cut: SplitWatch or Scan then refuses it.
+type FrameReader struct {
+	buf buffer
+	err error // returned by every further Next
+
+	lines    bool    // the last value that was counted out stood on a line of its own
+	used     int     // length of the frame that the caller holds
+	found    int     // length of the next frame where it is already known
+	searched int     // no newline before this position
+	bal      balance // how far the next frame has been counted out
+}
+
+// NewFrameReader returns a reader of the values in r, each of at most maxBytes;
+// 0 or less is no limit.
+func NewFrameReader(r io.Reader, maxBytes int) *FrameReader {
+	return &FrameReader{buf: buffer{r: r, max: maxBytes}}
+}
+
+// Next returns the next value, an object or an array, without white space
+// around it. It is valid until the next call of Next. The error is io.EOF at
+// an end between values, io.ErrUnexpectedEOF within one, wraps ErrTooLarge, is
+// a *SyntaxError, or is the reader's own.
+func (f *FrameReader) Next() ([]byte, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	f.release()
+	for {
+		n, err := f.find()
+		if err == nil && n == 0 {
+			err = f.buf.fill()
+			if err == nil {
+				continue
+			}
+			// A value without a newline behind it may be complete all the same.
+			var fault error
+			if n, fault = f.find(); fault != nil {
+				err = fault
+			} else if n == 0 && len(f.buf.bytes()) > 0 {
+				err = unexpected(err)
+			}
+		}
+		if n > 0 {
+			f.used, f.found, f.searched, f.bal = n, 0, 0, balance{}
+			return f.buf.bytes()[:n], nil
+		}
+		f.err = err
+		if err != io.EOF && err != io.ErrUnexpectedEOF {
+			f.err = fmt.Errorf("read frame: %w", err)
+		}
+		return nil, f.err
+	}
+}
+
+// Buffered reports whether Next has a value at hand without reading. It leaves
+// the value that Next returned as it is.
+func (f *FrameReader) Buffered() bool {
+	if f.err != nil {
+		return false
+	}
+	f.release()
+	n, err := f.find()
+	return err == nil && n > 0
+}
+
+// release passes the frame that the caller held.
+func (f *FrameReader) release() {
+	f.buf.discard(f.used)
+	f.used = 0
+}
+
+// find looks for a complete value in what has been read: its length, or 0 if
+// more must be read.
+func (f *FrameReader) find() (int, error) {
+	if f.found > 0 {
+		return f.found, nil
+	}
+	f.buf.space()
+	b := f.buf.bytes()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if b[0] != '{' && b[0] != '[' {
+		return 0, f.buf.garbage("expected a JSON object")
+	}
+	n := 0
+	if f.lines {
+		var wait bool
+		if n, wait = f.line(b); wait {
+			return 0, nil
+		}
+	}
+	if n == 0 {
+		n = f.count(b)
+	}
+	size := n
+	if n == 0 {
+		size = len(b)
+	}
+	if f.buf.max > 0 && size > f.buf.max {
+		return 0, tooLarge(size, f.buf.max)
+	}
+	f.found = n
+	return n, nil
+}
+
+// line takes b's first line for a value if it looks like one. It says wait if
+// there is no point in counting brackets before more has been read.
+func (f *FrameReader) line(b []byte) (n int, wait bool) {
+	i := bytes.IndexByte(b[f.searched:], '\n')
+	if i < 0 {
+		f.searched = len(b)
+		last := trimRight(b)
+		more := f.buf.err == nil && (f.buf.max <= 0 || len(b) <= f.buf.max)
+		return 0, more && b[len(last)-1] != '}'
+	}
+	i += f.searched
+	f.searched = i
+	line := trimRight(b[:i])
+	if line[0] != '{' || line[len(line)-1] != '}' {
+		return 0, false
+	}
+	// A newline is never inside a string, so the brace at the line's end closes
+	// something. If that is not the value, it goes on with one of these.
+	rest := trimLeft(b[i+1:])
+	if len(rest) > 0 {
+		if c := rest[0]; c == ',' || c == '}' || c == ']' {
+			return 0, false
+		}
+		return len(line), false
+	}
+	if bytes.Count(line, []byte("{")) != bytes.Count(line, []byte("}")) {
+		return 0, false
+	}
+	return len(line), false
+}
+
+// count finds the value's end by its brackets and learns the stream's layout.
+func (f *FrameReader) count(b []byte) int {
+	n, ok := f.bal.run(b)
+	if !ok {
+		return 0
+	}
+	if rest := b[n:]; len(rest) > 0 {
+		f.lines = (rest[0] == '\n' || rest[0] == '\r') && bytes.IndexByte(b[:n], '\n') < 0
+	}
+	return n
+}
+
+func trimLeft(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	return b
+}
+
+func trimRight(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}

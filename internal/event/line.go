@@ -1,0 +1,224 @@
+package event
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+const redacted = `"REDACTED"`
+
+var errNotScanned = errors.New("render event: the object has not been scanned")
+
+// AppendSeq begins a line. One of Renderer's Append methods ends it.
+func AppendSeq(dst []byte, seq uint64) []byte {
+	dst = append(dst, `{"seq":`...)
+	return strconv.AppendUint(dst, seq, 10)
+}
+
+// AppendEvent writes a line, all that follows its seq, about an object that
+// this Renderer has scanned. With an error, dst is returned as it was.
+func (r *Renderer) AppendEvent(dst []byte, t Type, from Origin, received time.Time, o *Object) ([]byte, error) {
+	switch t {
+	case Added, Modified, Deleted:
+	default:
+		return dst, fmt.Errorf("render event: %q is not about an object", t)
+	}
+	if o.Raw == nil {
+		return dst, errNotScanned
+	}
+	dst = r.appendHead(dst, received, t, from)
+	dst = append(dst, o.raw(uid)...)
+	dst = append(dst, '/')
+	dst = append(dst, o.raw(resourceVersion)...)
+	dst = append(dst, '/')
+	dst = append(dst, t...)
+	dst = append(dst, '"')
+	dst = append(dst, r.source...)
+	dst = appendText(dst, `,"namespace":"`, o.raw(namespace))
+	dst = appendText(dst, `,"name":"`, o.raw(name))
+	dst = appendText(dst, `,"uid":"`, o.raw(uid))
+	dst = appendText(dst, `,"resourceVersion":"`, o.raw(resourceVersion))
+	if o.Generation != 0 {
+		dst = append(dst, `,"generation":`...)
+		dst = strconv.AppendInt(dst, o.Generation, 10)
+	}
+	dst = appendText(dst, `,"manager":"`, o.raw(manager))
+	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
+	if r.events {
+		dst = o.appendReport(dst)
+	}
+	dst = append(dst, `,"object":`...)
+	dst = o.appendShaped(dst)
+	return append(dst, '}', '\n'), nil
+}
+
+// AppendDeleted writes the line of an object that a relist found gone.
+func (r *Renderer) AppendDeleted(dst []byte, received time.Time, k Known) []byte {
+	dst = r.appendHead(dst, received, Deleted, FromRelist)
+	dst = appendEscaped(dst, k.UID)
+	dst = append(dst, '/')
+	dst = appendEscaped(dst, k.ResourceVersion)
+	dst = append(dst, '/')
+	dst = append(dst, Deleted...)
+	dst = append(dst, '"')
+	dst = append(dst, r.source...)
+	dst = appendMember(dst, "namespace", k.Namespace)
+	dst = appendMember(dst, "name", k.Name)
+	dst = appendMember(dst, "uid", k.UID)
+	dst = appendMember(dst, "resourceVersion", k.ResourceVersion)
+	dst = append(dst, `,"finalStateKnown":false`...)
+	dst = append(dst, r.bare...)
+	start := len(dst)
+	dst = appendMember(dst, "name", k.Name)
+	dst = appendMember(dst, "namespace", k.Namespace)
+	dst = appendMember(dst, "uid", k.UID)
+	dst = appendMember(dst, "resourceVersion", k.ResourceVersion)
+	if len(dst) == start {
+		dst = append(dst, '{')
+	}
+	dst[start] = '{'
+	return append(dst, '}', '}', '}', '\n')
+}
+
+// AppendGap writes that between two versions only the net result is known.
+func (r *Renderer) AppendGap(dst []byte, received time.Time, reason, fromRV, rv string) []byte {
+	dst = r.appendStreamHead(dst, received, Gap, rv)
+	dst = appendMember(dst, "reason", reason)
+	dst = appendMember(dst, "fromResourceVersion", fromRV)
+	dst = appendMember(dst, "resourceVersion", rv)
+	return append(dst, '}', '\n')
+}
+
+// AppendSynced writes that a snapshot or a relist is complete.
+func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c Count) []byte {
+	dst = r.appendStreamHead(dst, received, Synced, rv)
+	dst = appendMember(dst, "resourceVersion", rv)
+	dst = append(dst, `,"count":{"added":`...)
+	dst = strconv.AppendInt(dst, c.Added, 10)
+	dst = append(dst, `,"modified":`...)
+	dst = strconv.AppendInt(dst, c.Modified, 10)
+	dst = append(dst, `,"deleted":`...)
+	dst = strconv.AppendInt(dst, c.Deleted, 10)
+	dst = append(dst, `,"unchanged":`...)
+	dst = strconv.AppendInt(dst, c.Unchanged, 10)
+	return append(dst, '}', '}', '\n')
+}
+
+// appendHead writes time, type and origin, and begins the id.
+func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origin) []byte {
+	dst = append(dst, `,"time":"`...)
+	dst = r.appendTime(dst, received)
+	dst = append(dst, `","type":"`...)
+	dst = append(dst, t...)
+	if from != "" {
+		dst = append(dst, `","origin":"`...)
+		dst = append(dst, from...)
+	}
+	return append(dst, `","id":"`...)
+}
+
+// appendStreamHead begins a line about the stream itself.
+func (r *Renderer) appendStreamHead(dst []byte, received time.Time, t Type, rv string) []byte {
+	dst = r.appendHead(dst, received, t, "")
+	dst = append(dst, r.stream...)
+	dst = append(dst, '/')
+	dst = appendEscaped(dst, rv)
+	dst = append(dst, '/')
+	dst = append(dst, t...)
+	dst = append(dst, '"')
+	return append(dst, r.source...)
+}
+
+// appendTime writes RFC 3339 in UTC with nine digits of a second. Lines come
+// many in a second, so all but those digits is kept.
+func (r *Renderer) appendTime(dst []byte, t time.Time) []byte {
+	if s := t.Unix(); s != r.second || len(r.clock) == 0 {
+		r.clock = t.UTC().AppendFormat(r.clock[:0], "2006-01-02T15:04:05")
+		r.second = s
+	}
+	dst = append(dst, r.clock...)
+	digits := [...]byte{'.', '0', '0', '0', '0', '0', '0', '0', '0', '0', 'Z'}
+	for n, i := t.Nanosecond(), 9; n > 0; i-- {
+		digits[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return append(dst, digits[:]...)
+}
+
+// appendText writes a member, given up to its value's opening quote, whose
+// value is already the inside of a JSON string. An empty one is left out.
+func appendText(dst []byte, begin string, value []byte) []byte {
+	if len(value) == 0 {
+		return dst
+	}
+	dst = append(dst, begin...)
+	dst = append(dst, value...)
+	return append(dst, '"')
+}
+
+// appendShaped writes the object with its edits.
+func (o *Object) appendShaped(dst []byte) []byte {
+	from := 0
+	for i := range o.edits {
+		e := &o.edits[i]
+		dst = append(dst, o.Raw[from:e.start]...)
+		if e.redact {
+			dst = append(dst, redacted...)
+		}
+		from = e.end
+	}
+	return append(dst, o.Raw[from:]...)
+}
+
+// appendReport writes the event member of a Kubernetes Event. The old and the
+// new API keep the same facts in different places; whichever is filled counts.
+func (o *Object) appendReport(dst []byte) []byte {
+	dst = append(dst, `,"event":`...)
+	start := len(dst)
+	dst = appendText(dst, `,"reason":"`, o.raw(reason))
+	dst = appendText(dst, `,"message":"`, o.raw(message))
+	dst = appendText(dst, `,"type":"`, o.raw(eventType))
+	n := o.raw(count)
+	if len(n) == 0 || string(n) == "0" {
+		n = o.raw(seriesCount)
+	}
+	if len(n) > 0 && string(n) != "0" {
+		dst = append(dst, `,"count":`...)
+		dst = append(dst, n...)
+	}
+	dst = appendText(dst, `,"firstTime":"`, o.either(firstTime, eventTime))
+	last := o.either(lastTime, seriesLast)
+	if len(last) == 0 {
+		last = o.raw(eventTime)
+	}
+	dst = appendText(dst, `,"lastTime":"`, last)
+	dst = appendText(dst, `,"reporter":"`, o.either(reporter, sourceComponent))
+	dst = append(dst, `,"regarding":`...)
+	about := len(dst)
+	dst = appendText(dst, `,"kind":"`, o.raw(regardingKind))
+	dst = appendText(dst, `,"namespace":"`, o.raw(regardingNamespace))
+	dst = appendText(dst, `,"name":"`, o.raw(regardingName))
+	dst = appendText(dst, `,"uid":"`, o.raw(regardingUID))
+	dst = closeObject(dst, `,"regarding":`, about)
+	return closeObject(dst, `,"event":`, start)
+}
+
+// closeObject ends an object whose members, each with a comma before it, begin
+// at start behind key. An empty one goes with its key.
+func closeObject(dst []byte, key string, start int) []byte {
+	if len(dst) == start {
+		return dst[:start-len(key)]
+	}
+	dst[start] = '{'
+	return append(dst, '}')
+}
+
+// either returns the first value that is there and not empty.
+func (o *Object) either(a, b capture) []byte {
+	if v := o.raw(a); len(v) > 0 {
+		return v
+	}
+	return o.raw(b)
+}

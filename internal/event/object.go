@@ -1,0 +1,137 @@
+package event
+
+// Object is one scanned object. Its slices are parts of the bytes given to Scan
+// or of scratch space of its own, and valid until those change or the Object is
+// scanned into again. An Object is best used over and over: it keeps its space.
+type Object struct {
+	// Raw is the object itself; a compact copy in valid UTF-8 where the bytes
+	// given to Scan were not that.
+	Raw []byte
+
+	Namespace, Name, UID, ResourceVersion []byte // decoded
+	Generation                            int64
+	InitialEventsEnd                      bool // the bookmark that ends streamed initial events
+
+	have    captures
+	spans   [captureCount]span
+	edits   []edit
+	valid   []byte // backs Raw where it was not UTF-8
+	compact []byte // backs Raw where it was not compact
+	decoded []byte // backs strings that had escapes
+}
+
+// span is a part of Raw; of a string, what stands between the quotes.
+type span struct{ start, end int }
+
+// edit takes a part of Raw out of the line.
+type edit struct {
+	span
+	redact bool // put "REDACTED" there
+}
+
+// capture is a value that a line repeats outside of the object.
+type capture uint8
+
+const (
+	none capture = iota
+	metadata
+	namespace
+	name
+	uid
+	resourceVersion
+	generation
+	initialEventsEnd
+
+	manager // of the newest entry of managedFields
+	subresource
+	written
+	entryManager // of the entry being scanned
+	entrySubresource
+	entryTime
+
+	reason // of a Kubernetes Event
+	message
+	eventType
+	count
+	firstTime
+	lastTime
+	eventTime
+	seriesCount
+	seriesLast
+	reporter
+	sourceComponent
+	regardingKind
+	regardingNamespace
+	regardingName
+	regardingUID
+
+	captureCount
+)
+
+// captures is a set of capture.
+type captures uint32
+
+func (c capture) bit() captures { return 1 << c &^ 1 }
+
+const (
+	newestEntry = 1<<manager | 1<<subresource | 1<<written
+	entry       = 1<<entryManager | 1<<entrySubresource | 1<<entryTime
+	objects     = 1 << metadata
+	numbers     = 1<<generation | 1<<count | 1<<seriesCount
+	texts       = ^captures(objects | numbers)
+	// hideable is what a redaction of its source hides: all but what
+	// Shape.Validate lets nobody redact and what no line shows.
+	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd)
+)
+
+// captureMetadata marks what is wanted of any object.
+func captureMetadata(root *node) {
+	root.reach(keys("metadata"), false).capture = metadata
+	at := func(c capture, path ...string) {
+		root.reach(keys(append([]string{"metadata"}, path...)...), false).capture = c
+	}
+	at(name, "name")
+	at(namespace, "namespace")
+	at(uid, "uid")
+	at(resourceVersion, "resourceVersion")
+	at(generation, "generation")
+	at(initialEventsEnd, "annotations", "k8s.io/initial-events-end")
+
+	fields := root.reach(keys("metadata", "managedFields"), false)
+	fields.entries = true
+	each := fields.reach([]step{{each: true}}, false)
+	each.reach(keys("manager"), false).capture = entryManager
+	each.reach(keys("subresource"), false).capture = entrySubresource
+	each.reach(keys("time"), false).capture = entryTime
+}
+
+// captureEvent marks what is wanted of a Kubernetes Event of the given group.
+func captureEvent(root *node, group string) {
+	at := func(c capture, path ...string) { root.reach(keys(path...), false).capture = c }
+	about := "regarding"
+	if group == "" {
+		about = "involvedObject"
+		at(message, "message")
+		at(count, "count")
+		at(firstTime, "firstTimestamp")
+		at(lastTime, "lastTimestamp")
+		at(reporter, "reportingComponent")
+		at(sourceComponent, "source", "component")
+	} else {
+		at(message, "note")
+		at(count, "deprecatedCount")
+		at(firstTime, "deprecatedFirstTimestamp")
+		at(lastTime, "deprecatedLastTimestamp")
+		at(reporter, "reportingController")
+		at(sourceComponent, "deprecatedSource", "component")
+	}
+	at(reason, "reason")
+	at(eventType, "type")
+	at(eventTime, "eventTime")
+	at(seriesCount, "series", "count")
+	at(seriesLast, "series", "lastObservedTime")
+	at(regardingKind, about, "kind")
+	at(regardingNamespace, about, "namespace")
+	at(regardingName, about, "name")
+	at(regardingUID, about, "uid")
+}

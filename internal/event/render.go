@@ -1,0 +1,419 @@
+package event
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// Renderer makes the lines of one stream. It is for one goroutine.
+type Renderer struct {
+	root   *node
+	events bool // the objects are Kubernetes Events
+
+	// Rendered once: what stands in every line behind the id, the stream as the
+	// inside of a string, and how the object of a relist's deletion begins.
+	source, stream, bare []byte
+
+	second int64  // the Unix time that clock shows
+	clock  []byte // empty until the first line
+
+	// While Scan runs:
+	s   scanner
+	o   *Object
+	key []byte // space for a key that had escapes
+}
+
+var (
+	errNoStream   = errors.New("source names no stream")
+	errNoMetadata = errors.New("no metadata object")
+	errControl    = errors.New("control character in a string")
+)
+
+// NewRenderer returns a Renderer for the lines of src, with shape applied to
+// its objects.
+func NewRenderer(src Source, shape Shape) (*Renderer, error) {
+	if src.Stream == "" {
+		return nil, errNoStream
+	}
+	root, err := shape.compile(&node{})
+	if err != nil {
+		return nil, err
+	}
+	captureMetadata(root)
+	r := &Renderer{root: root}
+	if src.Resource == "events" && (src.Group == "" || src.Group == "events.k8s.io") {
+		r.events = true
+		captureEvent(root, src.Group)
+	}
+	root.sum()
+
+	r.stream = appendEscaped(nil, src.Stream)
+	for _, m := range [...]struct{ key, value string }{
+		{"stream", src.Stream}, {"cluster", src.Cluster},
+		{"group", src.Group}, {"version", src.Version}, {"resource", src.Resource}, {"kind", src.Kind},
+	} {
+		r.source = appendMember(r.source, m.key, m.value)
+	}
+	apiVersion := src.Version
+	if src.Group != "" {
+		apiVersion = src.Group + "/" + src.Version
+	}
+	r.bare = append(r.bare, `,"object":{"apiVersion":"`...)
+	r.bare = appendEscaped(r.bare, apiVersion)
+	r.bare = append(r.bare, `","kind":"`...)
+	r.bare = appendEscaped(r.bare, src.Kind)
+	r.bare = append(r.bare, `","metadata":`...)
+	return r, nil
+}
+
+// Scan looks through one object, checks that it is well-formed JSON with a
+// metadata object, and notes what AppendEvent needs. Behind the object it
+// passes over further members of a watch event, which SplitWatch may leave
+// there. After an error o is empty.
+func (r *Renderer) Scan(raw []byte, o *Object) error {
+	raw = trimRight(trimLeft(raw))
+	control, wide := survey(raw)
+	if wide && !utf8.Valid(raw) {
+		o.valid = appendValid(o.valid[:0], raw)
+		raw = o.valid
+	}
+	err := errControl
+	if !control {
+		err = r.scan(raw, o)
+	}
+	if err != nil {
+		// The scanner knows only compact JSON. If that is all that was wrong,
+		// it is content with a compact copy.
+		var ok bool
+		if o.compact, ok = appendCompact(o.compact[:0], raw); ok && len(o.compact) < len(raw) {
+			if control, _ = survey(o.compact); !control {
+				err = r.scan(o.compact, o)
+			}
+		}
+	}
+	if err == nil && o.have&metadata.bit() == 0 {
+		err = errNoMetadata
+	}
+	if err != nil {
+		o.reset()
+		return fmt.Errorf("scan object: %w", err)
+	}
+	o.finish()
+	return nil
+}
+
+// scan is Scan for compact JSON.
+func (r *Renderer) scan(raw []byte, o *Object) error {
+	o.reset()
+	r.s.reset(raw)
+	r.o = o
+	end := -1
+	if len(raw) > 0 && raw[0] == '{' {
+		end = r.members(0, r.root, false, 1)
+	} else {
+		r.s.fail(0, "expected an object")
+	}
+	if end > 0 && end < len(raw) && !r.siblings(end) {
+		end = -1
+	}
+	r.o = nil
+	if end < 0 {
+		return r.s.err
+	}
+	o.Raw = raw[:end]
+	return nil
+}
+
+// siblings passes the members of a watch event behind its object.
+func (r *Renderer) siblings(i int) bool {
+	s := &r.s
+	for i < len(s.b) {
+		if s.b[i] != ',' {
+			s.fail(i, "expected the end of the object")
+			return false
+		}
+		key := i + 1
+		if i = s.str(key); i < 0 {
+			return false
+		}
+		switch string(r.plain(s.b[key+1 : i-1])) {
+		case "type", "object":
+			s.fail(key, "repeated key of a watch event")
+			return false
+		}
+		if i >= len(s.b) || s.b[i] != ':' {
+			s.fail(i, "expected a colon")
+			return false
+		}
+		if i = s.skip(i+1, 1); i < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// walk passes the value of node n, with depth containers around it, and notes
+// what n asks for. n may be nil below a redaction, where redact is set.
+func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
+	s, o := &r.s, r.o
+	var wanted captures
+	if n != nil {
+		o.have &^= n.mask // the last of repeated keys counts
+		wanted = n.capture.bit()
+		redact = redact || n.redact
+	}
+	if i >= len(s.b) {
+		return s.fail(i, "")
+	}
+	start, first, mark := i, s.b[i], len(o.edits)
+	whole := redact && first != '{' || n.misfit(first)
+	switch {
+	case first == '{' && (redact || n != nil && n.edges != nil):
+		i = r.members(i, n, redact, depth+1)
+		if wanted&objects != 0 {
+			o.have |= wanted
+		}
+	case first == '[' && n != nil && n.elem != nil:
+		i = r.elements(i, n, depth+1)
+	case first == '"':
+		i = s.str(i)
+		if wanted&texts != 0 {
+			o.have |= wanted
+			o.spans[n.capture] = span{start + 1, i - 1}
+		}
+	default:
+		i = s.skip(i, depth)
+		if wanted&numbers != 0 && (first == '-' || first >= '0' && first <= '9') {
+			o.have |= wanted
+			o.spans[n.capture] = span{start, i}
+		}
+	}
+	if i < 0 || !whole {
+		return i
+	}
+	if n != nil {
+		if first == 'n' && (n.redact || n.misfit(first)) {
+			return i // null says nothing
+		}
+		o.have &^= n.mask & hideable
+	}
+	o.edits = append(o.edits[:mark], edit{span{start, i}, true})
+	return i
+}
+
+// members passes the object at i, which is that of node n.
+func (r *Renderer) members(i int, n *node, redact bool, depth int) int {
+	s, o := &r.s, r.o
+	b := s.b
+	if depth > maxDepth {
+		return s.fail(i, "nested too deep")
+	}
+	i++
+	if i < len(b) && b[i] == '}' {
+		return i + 1
+	}
+	c := cutter{}
+	for {
+		key, slash := i, s.slash
+		if i = s.str(i); i < 0 {
+			return i
+		}
+		name := b[key+1 : i-1]
+		if i > slash {
+			name = r.plain(name)
+		}
+		child := n.find(name)
+		if i >= len(b) || b[i] != ':' {
+			return s.fail(i, "expected a colon")
+		}
+		i++
+		mark := len(o.edits)
+		if child == nil && !redact {
+			i = s.skip(i, depth)
+		} else {
+			i = r.walk(i, child, redact, depth)
+		}
+		if i < 0 {
+			return i
+		}
+		o.edits = c.passed(o.edits, mark, span{key, i}, child != nil && child.drop)
+		if i >= len(b) {
+			return s.fail(i, "")
+		}
+		switch b[i] {
+		case ',':
+			c.comma(o.edits, i)
+			i++
+		case '}':
+			return i + 1
+		default:
+			return s.fail(i, "expected a comma or a brace")
+		}
+	}
+}
+
+// elements passes the array at i, which is that of node n.
+func (r *Renderer) elements(i int, n *node, depth int) int {
+	s, o := &r.s, r.o
+	b := s.b
+	if depth > maxDepth {
+		return s.fail(i, "nested too deep")
+	}
+	i++
+	if i < len(b) && b[i] == ']' {
+		return i + 1
+	}
+	c := cutter{}
+	for {
+		start, mark := i, len(o.edits)
+		if i = r.walk(i, n.elem, false, depth); i < 0 {
+			return i
+		}
+		if n.entries && b[start] == '{' {
+			r.newest()
+		}
+		o.edits = c.passed(o.edits, mark, span{start, i}, n.elem.drop)
+		if i >= len(b) {
+			return s.fail(i, "")
+		}
+		switch b[i] {
+		case ',':
+			c.comma(o.edits, i)
+			i++
+		case ']':
+			return i + 1
+		default:
+			return s.fail(i, "expected a comma or a bracket")
+		}
+	}
+}
+
+// plain decodes the inside of a string; valid until the next call.
+func (r *Renderer) plain(s []byte) []byte {
+	if bytes.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	r.key = unquote(r.key[:0], s)
+	return r.key
+}
+
+// cutter cuts members out of one container so that its commas stay right: a
+// member behind one that stays goes with the comma before it, any other with
+// the comma behind it.
+type cutter struct {
+	kept    bool // a member before stays
+	last    int  // the comma before the present member
+	pending bool // the comma behind the last member goes with it
+}
+
+// passed notes a member, whose inner edits begin at mark.
+func (c *cutter) passed(edits []edit, mark int, m span, drop bool) []edit {
+	c.pending = drop && !c.kept
+	if !drop {
+		c.kept = true
+		return edits
+	}
+	if c.kept {
+		m.start = c.last
+	}
+	return append(edits[:mark], edit{span: m})
+}
+
+func (c *cutter) comma(edits []edit, i int) {
+	c.last = i
+	if c.pending {
+		edits[len(edits)-1].end = i + 1
+	}
+}
+
+// reset empties o, but keeps its space.
+func (o *Object) reset() {
+	o.Raw = nil
+	o.Namespace, o.Name, o.UID, o.ResourceVersion = nil, nil, nil, nil
+	o.Generation, o.InitialEventsEnd = 0, false
+	o.have = 0
+	o.edits, o.decoded = o.edits[:0], o.decoded[:0]
+}
+
+// finish decodes what was found.
+func (o *Object) finish() {
+	o.Namespace = o.decode(namespace)
+	o.Name = o.decode(name)
+	o.UID = o.decode(uid)
+	o.ResourceVersion = o.decode(resourceVersion)
+	if g := o.raw(generation); len(g) > 0 {
+		o.Generation, _ = strconv.ParseInt(string(g), 10, 64) // no whole number: as if there were none
+	}
+	o.InitialEventsEnd = string(o.decode(initialEventsEnd)) == "true"
+}
+
+// raw returns a captured value as it is written, empty if there is none.
+func (o *Object) raw(c capture) []byte {
+	if o.have&c.bit() == 0 {
+		return nil
+	}
+	p := o.spans[c]
+	return o.Raw[p.start:p.end]
+}
+
+func (o *Object) decode(c capture) []byte {
+	s := o.raw(c)
+	if bytes.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	start := len(o.decoded)
+	o.decoded = unquote(o.decoded, s)
+	return o.decoded[start:]
+}
+
+// newest takes the managedFields entry just scanned if none before is newer.
+// The object is still being scanned: spans are positions in the scanner's bytes.
+func (r *Renderer) newest() {
+	o := r.o
+	var at span
+	if o.have&entryTime.bit() != 0 {
+		at = o.spans[entryTime]
+	}
+	if o.have&written.bit() != 0 {
+		best := o.spans[written]
+		if older(r.s.b[at.start:at.end], r.s.b[best.start:best.end]) {
+			return
+		}
+	}
+	o.have &^= newestEntry
+	o.have |= written.bit()
+	o.spans[written] = at
+	if o.have&entryManager.bit() != 0 {
+		o.have |= manager.bit()
+		o.spans[manager] = o.spans[entryManager]
+	}
+	if o.have&entrySubresource.bit() != 0 {
+		o.have |= subresource.bit()
+		o.spans[subresource] = o.spans[entrySubresource]
+	}
+}
+
+// older compares two times as managedFields has them. No time, or none that
+// can be read, is older than any.
+func older(a, b []byte) bool {
+	const plain = len("2006-01-02T15:04:05Z")
+	if len(a) == plain && len(b) == plain && a[plain-1] == 'Z' && b[plain-1] == 'Z' {
+		return string(a) < string(b)
+	}
+	return parseTime(a).Before(parseTime(b))
+}
+
+func parseTime(b []byte) time.Time {
+	if len(b) == 0 {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, string(unquote(nil, b)))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

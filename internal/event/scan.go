@@ -1,0 +1,214 @@
+package event
+
+import "bytes"
+
+// scanner checks the grammar of compact JSON: without white space between its
+// tokens, without control characters, and of valid UTF-8. Its methods take the
+// position of a token's first byte and return the one after its last, or -1
+// with the fault in err.
+type scanner struct {
+	b     []byte
+	slash int    // the first backslash not yet passed, len(b) if there is none
+	open  []bool // containers that skip is in, true for an object; kept for its space
+	err   *SyntaxError
+}
+
+func (s *scanner) reset(b []byte) {
+	s.b, s.err = b, nil
+	s.slash = 0
+	s.nextSlash(0)
+}
+
+func (s *scanner) nextSlash(i int) {
+	n := bytes.IndexByte(s.b[i:], '\\')
+	if n < 0 {
+		s.slash = len(s.b)
+		return
+	}
+	s.slash = i + n
+}
+
+func (s *scanner) fail(i int, msg string) int {
+	if i >= len(s.b) {
+		i, msg = len(s.b), "unexpected end"
+	}
+	s.err = &SyntaxError{Offset: int64(i), Msg: msg}
+	return -1
+}
+
+// str passes a string. There are no control characters to look for, and
+// backslashes only from s.slash on.
+func (s *scanner) str(i int) int {
+	if i >= len(s.b) || s.b[i] != '"' {
+		return s.fail(i, "expected a string")
+	}
+	n := bytes.IndexByte(s.b[i+1:], '"')
+	if n < 0 {
+		return s.fail(len(s.b), "")
+	}
+	if end := i + 1 + n; end < s.slash {
+		return end + 1
+	}
+	return s.escaped()
+}
+
+// escaped passes the rest of a string from its first backslash.
+func (s *scanner) escaped() int {
+	b := s.b
+	for i := s.slash; i < len(b); {
+		switch b[i] {
+		case '"':
+			s.nextSlash(i + 1)
+			return i + 1
+		case '\\':
+			if i+1 >= len(b) {
+				return s.fail(len(b), "")
+			}
+			switch b[i+1] {
+			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+				i += 2
+			case 'u':
+				if hexRune(b[i+2:]) < 0 {
+					return s.fail(i, "faulty escape")
+				}
+				i += 6
+			default:
+				return s.fail(i, "faulty escape")
+			}
+		default:
+			i++
+		}
+	}
+	return s.fail(len(b), "")
+}
+
+// skip passes any value. depth is the number of containers around it.
+func (s *scanner) skip(i, depth int) int {
+	var (
+		b      = s.b
+		open   = s.open[:0]
+		object bool // of what kind the innermost open container is
+	)
+value:
+	if i >= len(b) {
+		return s.fail(i, "")
+	}
+	switch b[i] {
+	case '"':
+		if i = s.str(i); i < 0 {
+			return i
+		}
+	case '{':
+		if depth+len(open) >= maxDepth {
+			return s.fail(i, "nested too deep")
+		}
+		i++
+		if i < len(b) && b[i] == '}' {
+			i++
+			break
+		}
+		open = append(open, object)
+		object = true
+		goto key
+	case '[':
+		if depth+len(open) >= maxDepth {
+			return s.fail(i, "nested too deep")
+		}
+		i++
+		if i < len(b) && b[i] == ']' {
+			i++
+			break
+		}
+		open = append(open, object)
+		object = false
+		goto value
+	default:
+		if i = s.scalar(i); i < 0 {
+			return i
+		}
+	}
+after:
+	if len(open) == 0 {
+		s.open = open
+		return i
+	}
+	if i >= len(b) {
+		return s.fail(i, "")
+	}
+	switch c := b[i]; {
+	case c == ',':
+		i++
+		if !object {
+			goto value
+		}
+	case c == '}' && object, c == ']' && !object:
+		i++
+		object = open[len(open)-1]
+		open = open[:len(open)-1]
+		goto after
+	default:
+		return s.fail(i, "expected a comma or a closing bracket")
+	}
+key:
+	if i = s.str(i); i < 0 {
+		return i
+	}
+	if i >= len(b) || b[i] != ':' {
+		return s.fail(i, "expected a colon")
+	}
+	i++
+	goto value
+}
+
+// scalar passes a number or a literal.
+func (s *scanner) scalar(i int) int {
+	b := s.b[i:]
+	switch {
+	case len(b) == 0:
+		return s.fail(i, "")
+	case b[0] == '-', b[0] >= '0' && b[0] <= '9':
+		return s.number(i)
+	case bytes.HasPrefix(b, []byte("true")), bytes.HasPrefix(b, []byte("null")):
+		return i + len("true")
+	case bytes.HasPrefix(b, []byte("false")):
+		return i + len("false")
+	}
+	return s.fail(i, "expected a value")
+}
+
+func (s *scanner) number(i int) int {
+	b := s.b
+	if b[i] == '-' {
+		i++
+	}
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = s.digits(i); i < 0 {
+		return i
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = s.digits(i + 1); i < 0 {
+			return i
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return s.digits(i)
+	}
+	return i
+}
+
+// digits passes one or more.
+func (s *scanner) digits(i int) int {
+	start := i
+	for i < len(s.b) && s.b[i] >= '0' && s.b[i] <= '9' {
+		i++
+	}
+	if i == start {
+		return s.fail(i, "expected a digit")
+	}
+	return i
+}

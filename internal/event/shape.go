@@ -1,0 +1,238 @@
+package event
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// Shape says what is cut from the objects of a stream and what is replaced.
+//
+// Paths are dotted. A key that is not plain is written as
+// metadata.annotations["a.b/c"], every element of an array as containers[*].
+type Shape struct {
+	// Drop lists what is cut.
+	Drop []string
+	// Redact lists below what every value becomes "REDACTED", keys staying; an
+	// array becomes one "REDACTED", and null at the path itself stays null.
+	// Where anything but null stands in the way of a path, it is replaced
+	// whole. The copy of the object that kubectl apply leaves in an annotation
+	// is cut, since nothing in it can be redacted.
+	Redact []string
+	// Secret redacts data and stringData, and cuts that annotation.
+	Secret bool
+}
+
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// Validate names the first path that cannot be followed.
+func (s Shape) Validate() error {
+	_, err := s.compile(&node{})
+	return err
+}
+
+// compile adds the shape to the tree at root.
+func (s Shape) compile(root *node) (*node, error) {
+	for _, p := range s.Drop {
+		steps, err := parsePath(p)
+		if err != nil {
+			return nil, fmt.Errorf("drop path %q: %w", p, err)
+		}
+		root.reach(steps, false).drop = true
+	}
+	for _, p := range s.Redact {
+		steps, err := parsePath(p)
+		if err != nil {
+			return nil, fmt.Errorf("redact path %q: %w", p, err)
+		}
+		if identifies(steps) {
+			return nil, fmt.Errorf("redact path %q: every line carries the object's name and version", p)
+		}
+		root.reach(steps, true).redact = true
+	}
+	if s.Secret {
+		root.reach(keys("data"), true).redact = true
+		root.reach(keys("stringData"), true).redact = true
+	}
+	if s.Secret || len(s.Redact) > 0 {
+		root.reach(keys("metadata", "annotations", lastApplied), true).drop = true
+	}
+	return root, nil
+}
+
+// identifies reports whether a path covers what the line repeats outside of the
+// object, whatever is redacted within.
+func identifies(steps []step) bool {
+	if steps[0].key != "metadata" {
+		return false
+	}
+	if len(steps) == 1 || steps[1].each {
+		return true
+	}
+	return slices.Contains([]string{"namespace", "name", "uid", "resourceVersion", "generation"}, steps[1].key)
+}
+
+// step is one member of an object, or each element of an array.
+type step struct {
+	key  string
+	each bool
+}
+
+func keys(names ...string) []step {
+	steps := make([]step, len(names))
+	for i, n := range names {
+		steps[i].key = n
+	}
+	return steps
+}
+
+// parsePath takes a path apart. Its errors stand behind the path, quoted.
+func parsePath(path string) ([]step, error) {
+	var steps []step
+	rest := path
+	for first := true; first || rest != ""; first = false {
+		if rest != "" && rest[0] == '[' {
+			s, n, err := parseBracket(rest)
+			if err != nil {
+				return nil, err
+			}
+			if first && s.each {
+				return nil, fmt.Errorf("an object has no elements, a key must come first")
+			}
+			steps = append(steps, s)
+			rest = rest[n:]
+			continue
+		}
+		if !first {
+			if rest[0] != '.' {
+				return nil, fmt.Errorf("expected a dot before %q", rest)
+			}
+			rest = rest[1:]
+		}
+		n := 0
+		for n < len(rest) && rest[n] != '.' && rest[n] != '[' {
+			if c := rest[n]; c == ']' || c == '"' || c == '*' || c <= ' ' {
+				return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", c)
+			}
+			n++
+		}
+		if n == 0 {
+			return nil, fmt.Errorf("empty key")
+		}
+		steps = append(steps, step{key: rest[:n]})
+		rest = rest[n:]
+	}
+	return steps, nil
+}
+
+// parseBracket reads [*] or ["key"] and returns its length.
+func parseBracket(s string) (step, int, error) {
+	const each = "[*]"
+	if len(s) >= len(each) && s[:len(each)] == each {
+		return step{each: true}, len(each), nil
+	}
+	if len(s) > 1 && s[1] == '"' {
+		quoted, err := strconv.QuotedPrefix(s[1:])
+		if err != nil {
+			return step{}, 0, fmt.Errorf("quote not closed in %q", s)
+		}
+		key, err := strconv.Unquote(quoted)
+		if n := len(quoted) + 1; err == nil && n < len(s) && s[n] == ']' {
+			return step{key: key}, n + 1, nil
+		}
+		return step{}, 0, fmt.Errorf("bracket not closed in %q", s)
+	}
+	return step{}, 0, fmt.Errorf("expected [*] or [\"key\"] at %q", s)
+}
+
+// node is a place in an object where something is looked for: to be remembered,
+// cut or redacted.
+type node struct {
+	edges []edge // members of an object
+	elem  *node  // each element of an array
+
+	capture capture
+	mask    captures // capture of this node and of all below
+
+	drop, redact bool
+	entries      bool // metadata.managedFields: the newest element is remembered
+
+	// A redaction lies below, so nothing but an object, or an array, may be
+	// written as it is.
+	wantObject, wantArray bool
+}
+
+type edge struct {
+	key string
+	to  *node
+}
+
+// find returns the node of a member, or nil.
+func (n *node) find(key []byte) *node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.edges {
+		if e := &n.edges[i]; string(key) == e.key {
+			return e.to
+		}
+	}
+	return nil
+}
+
+// reach returns the node at the end of a path, making what is missing. guard
+// tells that what lies there must not be written as it is.
+func (n *node) reach(path []step, guard bool) *node {
+	for _, s := range path {
+		if s.each {
+			n.wantArray = n.wantArray || guard
+			if n.elem == nil {
+				n.elem = &node{}
+			}
+			n = n.elem
+			continue
+		}
+		n.wantObject = n.wantObject || guard
+		next := n.find([]byte(s.key))
+		if next == nil {
+			next = &node{}
+			n.edges = append(n.edges, edge{s.key, next})
+		}
+		n = next
+	}
+	return n
+}
+
+// sum works out the masks.
+func (n *node) sum() captures {
+	n.mask = n.capture.bit()
+	if n.entries {
+		n.mask |= newestEntry
+	}
+	for _, e := range n.edges {
+		n.mask |= e.to.sum()
+	}
+	if n.elem != nil {
+		n.mask |= n.elem.sum()
+	}
+	return n.mask
+}
+
+// misfit reports whether a value that begins so stands in a redaction's way.
+func (n *node) misfit(c byte) bool {
+	if n == nil || !n.wantObject && !n.wantArray {
+		return false
+	}
+	switch c {
+	case '{':
+		return !n.wantObject
+	case '[':
+		return !n.wantArray
+	}
+	return true
+}
+
+// isNull reports whether the value at the start of b, which has been scanned,
+// is null.
+func isNull(b []byte) bool { return bytes.HasPrefix(b, []byte("null")) }

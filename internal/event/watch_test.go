@@ -1,0 +1,118 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"kubejournal/internal/event/eventtest"
+)
+
+func TestSplitWatch(t *testing.T) {
+	for _, c := range []struct {
+		in     string
+		t      Type
+		object string
+	}{
+		{`{"type":"ADDED","object":{"metadata":{}}}`, Added, `{"metadata":{}}`},
+		{`{"type":"MODIFIED","object":{"metadata":{}}}`, Modified, `{"metadata":{}}`},
+		{`{"type":"DELETED","object":{"metadata":{}}}`, Deleted, `{"metadata":{}}`},
+		{`{"type":"BOOKMARK","object":{"metadata":{}}}`, Bookmark, `{"metadata":{}}`},
+		{`{"type":"ERROR","object":{"kind":"Status","message":"}\"{"},"x":{}}`, Error, `{"kind":"Status","message":"}\"{"}`},
+		{`{"object":{"a":"}"},"type":"ADDED"}`, Added, `{"a":"}"}`},
+		{`{"type":"ADDED","object":{},"x":1}`, Added, `{}`},
+		{`{"x":[{"type":"NO"}],"type":"ADDED","y":null,"object":{}}`, Added, `{}`},
+		{`{"t\u0079pe":"ADD\u0045D","obj\u0065ct":{}}`, Added, `{}`},
+		{" {\n \"type\" : \"ADDED\" ,\n \"object\" : {\n  \"a\": 1\n }\n}\n", Added, "{\n  \"a\": 1\n }"},
+		{`{"type":"NEW","object":{}}`, "NEW", `{}`},
+	} {
+		typ, object, err := SplitWatch([]byte(c.in))
+		if typ != c.t || string(object) != c.object || err != nil {
+			t.Errorf("%s: got %s, %s, %v", c.in, typ, object, err)
+		}
+	}
+	for _, in := range []string{
+		``, `{`, `{}`, `[]`, `404`, `null`, `{"type":"ADDED"}`, `{"object":{}}`, `{"type":1,"object":{}}`,
+		`{"type":"ADDED","object":[]}`, `{"type":"ADDED","object":null}`, `{"type":"ADDED","object":{}`,
+		`{"type":"ADDED" "object":{}}`, `{"type":"ADDED","object":{}} x`, `{"type","object":{}}`, `{"type":"ADDED",}`,
+		`{"type":"","object":{}}`,
+	} {
+		if typ, object, err := SplitWatch([]byte(in)); err == nil {
+			t.Errorf("%s: got %s, %s", in, typ, object)
+		}
+	}
+}
+
+// SplitWatch leaves the end of an object to Scan.
+func TestSplitWatchAndScan(t *testing.T) {
+	r := mustRenderer(t, podSource, Shape{})
+	const object = `{"metadata":{"name":"a"},"x":{}}`
+	for _, in := range []string{
+		`{"type":"ADDED","object":` + object + `}`,
+		`{"type":"ADDED","object":` + object + `,"x":{"y":{}}}`,
+		`{"type":"ADDED","object":` + object + `,"x":[1,"}"],"y":{}}`,
+		"{\"type\":\"ADDED\",\"object\":" + object + ", \"x\" : {} ,\n \"y\": {}}",
+		`{"x":{},"type":"ADDED","object":` + object + `,"x":1}`,
+	} {
+		_, raw, err := SplitWatch([]byte(in))
+		if err != nil {
+			t.Fatalf("%s: %v", in, err)
+		}
+		var o Object
+		if err := r.Scan(raw, &o); err != nil || string(o.Raw) != object || string(o.Name) != "a" {
+			t.Errorf("%s: got %s, %v", in, o.Raw, err)
+		}
+	}
+	for _, in := range []string{
+		`{"type":"ADDED","object":{"metadata":{}}}}`,
+		`{"type":"ADDED","object":{"metadata":{}},}}`,
+		`{"type":"ADDED","object":{"metadata":{}},"x"}}`,
+		`{"type":"ADDED","object":{"metadata":{}},"object":{}}`,
+		`{"type":"ADDED","object":{"metadata":{}},"typ\u0065":"DELETED","x":{}}`,
+		`{"type":"ADDED","object":{"metadata":{}}{}}`,
+	} {
+		var o Object
+		_, raw, err := SplitWatch([]byte(in))
+		if err == nil {
+			err = r.Scan(raw, &o)
+		}
+		if err == nil || o.Raw != nil {
+			t.Errorf("%s: got %s", in, o.Raw)
+		}
+	}
+}
+
+func FuzzSplitWatch(f *testing.F) {
+	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{}},"x":{}}`))
+	f.Add([]byte(`{"object" : {"metadata":{}}, "type":"DELETED"}`))
+	f.Add(bytes.TrimSpace(eventtest.WatchStream(1, 2000)))
+	r := mustRenderer(f, podSource, Shape{})
+	var o Object
+	f.Fuzz(func(t *testing.T, in []byte) {
+		typ, raw, err := SplitWatch(in)
+		if err == nil && typ != Error {
+			err = r.Scan(raw, &o)
+		}
+		if err != nil || !json.Valid(in) {
+			return
+		}
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal(in, &want); err != nil {
+			t.Fatalf("split %q: %v", in, err)
+		}
+		var wantType string
+		if err := json.Unmarshal(want["type"], &wantType); err != nil {
+			t.Fatal(err)
+		}
+		if string(typ) != wantType {
+			t.Fatalf("type %q, want %q", typ, wantType)
+		}
+		var a, b any
+		if typ == Error || o.Raw == nil {
+			return
+		}
+		if json.Unmarshal(o.Raw, &a) != nil || json.Unmarshal(want["object"], &b) != nil || !sameJSON(a, b) {
+			t.Fatalf("object %q, want %q", o.Raw, want["object"])
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package journal
+
+import (
+	"errors"
+	"io"
+	"syscall"
+)
+
+// ErrClosed says that nobody reads the output any more (a closed pipe): there
+// is no use in trying again.
+var ErrClosed = errors.New("output is closed")
+
+// Stream is an output that is not a file of ours: stdout. It remembers nothing,
+// so that lines written after the last checkpoint commit are written again
+// after a crash.
+type Stream struct{ w io.Writer }
+
+// NewStream returns a journal on w.
+func NewStream(w io.Writer) *Stream { return &Stream{w: w} }
+
+// Write passes p on. An error that says that the reader is gone wraps ErrClosed.
+func (s *Stream) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
+		err = errors.Join(ErrClosed, err)
+	}
+	return n, err
+}
+
+// Sync does nothing: what a pipe has taken is its reader's.
+func (s *Stream) Sync() error { return nil }
+
+// Mark tells nothing: a stream has no position that could be found again.
+func (s *Stream) Mark() Mark { return Mark{} }
+
+// Close leaves the writer open; it is not ours.
+func (s *Stream) Close() error { return nil }

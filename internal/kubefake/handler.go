@@ -1,0 +1,195 @@
+package kubefake
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	req := parseRequest(r)
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		panic(http.ErrAbortHandler)
+	}
+	s.handlers.Add(1)
+	defer s.handlers.Done()
+	s.requests = append(s.requests, req)
+	rec := &recorder{ResponseWriter: w, server: s, index: len(s.requests) - 1, left: -1}
+	choose := s.fault
+	s.notify()
+	s.mu.Unlock()
+
+	f := &Fault{}
+	if choose != nil {
+		if chosen := choose(req); chosen != nil {
+			f = chosen
+		}
+	}
+	if f.CutAfterBytes > 0 {
+		rec.left = f.CutAfterBytes
+	}
+	if f.answer(rec, r) {
+		return
+	}
+	if err := s.serve(rec, r, req, f); err != nil {
+		writeError(rec, err)
+	}
+}
+
+// parseRequest tells what a request is about from its path and query, whether
+// or not such a resource is served.
+func parseRequest(r *http.Request) Request {
+	req := Request{Time: time.Now(), Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone()}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		req.Version, parts = parts[1], parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		req.Group, req.Version, parts = parts[1], parts[2], parts[3:]
+	default:
+		return req
+	}
+	if parts[0] == "namespaces" && len(parts) >= 3 {
+		req.Namespace, parts = parts[1], parts[2:]
+	}
+	req.Resource = parts[0]
+	if len(parts) >= 2 {
+		req.Name = strings.Join(parts[1:], "/")
+	}
+	switch r.Method {
+	case http.MethodGet, http.MethodHead:
+		watch := req.Query.Get("watch")
+		switch {
+		case watch == "true" || watch == "1":
+			req.Verb = "watch"
+		case req.Name != "":
+			req.Verb = "get"
+		default:
+			req.Verb = "list"
+		}
+	case http.MethodPost:
+		req.Verb = "create"
+	case http.MethodPut:
+		req.Verb = "update"
+	case http.MethodPatch:
+		req.Verb = "patch"
+	case http.MethodDelete:
+		req.Verb = "delete"
+		if req.Name == "" {
+			req.Verb = "deletecollection"
+		}
+	}
+	return req
+}
+
+// serve answers; an error that it returns is still to be written.
+func (s *Server) serve(w *recorder, r *http.Request, req Request, f *Fault) error {
+	if err := s.authorize(r, req); err != nil {
+		return err
+	}
+	if req.Resource == "" {
+		return s.serveDiscovery(w, r)
+	}
+	if req.Group == "authorization.k8s.io" && req.Resource == "selfsubjectaccessreviews" && req.Verb == "create" {
+		return s.reviewAccess(w, r)
+	}
+	s.mu.Lock()
+	res := s.lookup(schema.GroupVersionResource{Group: req.Group, Version: req.Version, Resource: req.Resource})
+	s.mu.Unlock()
+	scoped := req.Namespace != "" || req.Verb == "list" || req.Verb == "watch" && req.Name == ""
+	if res == nil || strings.Contains(req.Name, "/") || res.Namespaced && !scoped && req.Name != "" || !res.Namespaced && req.Namespace != "" {
+		http.NotFound(w, r)
+		return nil
+	}
+	if !slices.Contains(res.Verbs, req.Verb) || res.Namespaced && !scoped || req.Verb == "create" && req.Name != "" {
+		return &apierrors.StatusError{ErrStatus: methodNotAllowed()}
+	}
+	as, err := negotiate(r, req.Verb)
+	if err != nil {
+		return err
+	}
+	switch req.Verb {
+	case "list":
+		return s.serveList(w, r, req, res, as)
+	case "watch":
+		return s.serveWatch(w, r, req, res, as, f)
+	default:
+		return s.serveObject(w, r, req, res, as)
+	}
+}
+
+func methodNotAllowed() metav1.Status {
+	st := statusFor(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed,
+		"the server does not allow this method on the requested resource")
+	st.Details = &metav1.StatusDetails{}
+	return st
+}
+
+// authorize answers 401 to a wrong token and 403 to none, except for what the
+// server tells everyone.
+func (s *Server) authorize(r *http.Request, req Request) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	given := r.Header.Get("Authorization")
+	user := "kubefake"
+	if given == "" {
+		user = "system:anonymous"
+	} else if given != "Bearer "+s.token {
+		return &apierrors.StatusError{ErrStatus: statusFor(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")}
+	}
+	if req.Resource == "" {
+		if given == "" && !slices.Contains([]string{"/version", "/readyz", "/livez", "/healthz"}, r.URL.Path) {
+			st := statusFor(http.StatusForbidden, metav1.StatusReasonForbidden,
+				fmt.Sprintf("forbidden: User %q cannot get path %q", user, r.URL.Path))
+			st.Details = &metav1.StatusDetails{}
+			return &apierrors.StatusError{ErrStatus: st}
+		}
+		return nil
+	}
+	gr := schema.GroupResource{Group: req.Group, Resource: req.Resource}
+	if given != "" && !s.forbidden[verbOf{gr, req.Verb}] {
+		return nil
+	}
+	scope := "at the cluster scope"
+	if req.Namespace != "" {
+		scope = fmt.Sprintf("in the namespace %q", req.Namespace)
+	}
+	return apierrors.NewForbidden(gr, req.Name, fmt.Errorf("User %q cannot %s resource %q in API group %q %s",
+		user, req.Verb, req.Resource, req.Group, scope))
+}
+
+// negotiate picks the form that the client accepts.
+func negotiate(r *http.Request, verb string) (form, error) {
+	accept := r.Header.Get("Accept")
+	if accept == "" {
+		return whole, nil
+	}
+	for _, clause := range strings.Split(accept, ",") {
+		parts := strings.Split(clause, ";")
+		media := strings.TrimSpace(parts[0])
+		params := map[string]string{}
+		for _, p := range parts[1:] {
+			k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
+			params[k] = v
+		}
+		if media != "application/json" && media != "application/*" && media != "*/*" {
+			continue
+		}
+		switch as := params["as"]; {
+		case as == "":
+			return whole, nil
+		case params["g"] == "meta.k8s.io" && params["v"] == "v1" && (as == "PartialObjectMetadata" || as == "PartialObjectMetadataList" && verb == "list"):
+			return metaOnly, nil
+		}
+	}
+	return whole, &apierrors.StatusError{ErrStatus: statusFor(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"only the following media types are accepted: application/json")}
+}

@@ -1,0 +1,90 @@
+package kubefake
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// selection is what a list or a watch asks for.
+type selection struct {
+	namespace string
+	labels    labels.Selector
+	fields    fields.Selector
+}
+
+func (s selection) everything() bool { return s.labels.Empty() && s.fields.Empty() }
+
+func (s selection) matches(r *record) bool {
+	if r == nil || !strings.HasPrefix(r.key, prefixOf(s.namespace)) {
+		return false
+	}
+	return s.labels.Matches(labelsOf(r.object)) && s.fields.Matches(fieldsOf(r.object))
+}
+
+// parseSelection reads the selectors of a request. name restricts it to one
+// object, as in a watch of a single one.
+func (r *resource) parseSelection(namespace, name, labelSelector, fieldSelector string) (selection, error) {
+	sel := selection{namespace: namespace}
+	var err error
+	if sel.labels, err = labels.Parse(labelSelector); err != nil {
+		return sel, apierrors.NewBadRequest(fmt.Sprintf("unable to parse requirement: %v", err))
+	}
+	if sel.fields, err = fields.ParseSelector(fieldSelector); err != nil {
+		return sel, apierrors.NewBadRequest(err.Error())
+	}
+	for _, req := range sel.fields.Requirements() {
+		if !slices.Contains([]string{"metadata.name", "metadata.namespace"}, req.Field) && !slices.Contains(r.Fields, req.Field) {
+			if !r.Compiled || r.Fields != nil {
+				return sel, apierrors.NewBadRequest(fmt.Sprintf("field label not supported: %s", req.Field))
+			}
+			return sel, apierrors.NewBadRequest(fmt.Sprintf("%q is not a known field selector: only %q, %q", req.Field, "metadata.name", "metadata.namespace"))
+		}
+	}
+	if name != "" {
+		sel.fields = fields.AndSelectors(sel.fields, fields.OneTermEqualSelector("metadata.name", name))
+	}
+	return sel, nil
+}
+
+type labelsOf map[string]any
+
+func (o labelsOf) Has(label string) bool {
+	_, ok := o.Lookup(label)
+	return ok
+}
+
+func (o labelsOf) Get(label string) string {
+	v, _ := o.Lookup(label)
+	return v
+}
+
+func (o labelsOf) Lookup(label string) (string, bool) {
+	set, _ := metadata(o)["labels"].(map[string]any)
+	v, ok := set[label].(string)
+	return v, ok
+}
+
+// fieldsOf finds a dotted path; what is not there reads as empty.
+type fieldsOf map[string]any
+
+func (o fieldsOf) Has(string) bool { return true }
+
+func (o fieldsOf) Get(path string) string {
+	var v any = map[string]any(o)
+	for _, key := range strings.Split(path, ".") {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return ""
+		}
+		v = m[key]
+	}
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}

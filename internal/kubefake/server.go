@@ -1,0 +1,312 @@
+package kubefake
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+)
+
+// Options has a useful zero value.
+type Options struct {
+	// InMemory serves over net.Pipe in place of a loopback port; the server is
+	// then reached through Config only, and can live in a synctest bubble.
+	InMemory bool
+	// BookmarkInterval is the time between bookmarks; default 1 s. The real
+	// server takes a minute.
+	BookmarkInterval time.Duration
+	// FreshWait is how long a request for a version ahead of the server waits
+	// before it is answered with 504; default 100 ms. The real server takes 3 s.
+	FreshWait time.Duration
+	// MaxPage cuts every list into pages of at most this many items, also where
+	// the client asked for no limit or for a larger one; 0 does as the real
+	// server, which knows no such bound.
+	MaxPage int
+	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do.
+	NoWatchList bool
+	// NoAggregatedDiscovery answers /api and /apis in the old form only.
+	NoAggregatedDiscovery bool
+	// GoneAsStatus answers a watch from before the window with HTTP status 410.
+	// The default is that of the real server: an ERROR event in a 200 stream.
+	GoneAsStatus bool
+	// ClusterUID is the uid of the namespace kube-system; default random.
+	ClusterUID string
+}
+
+// Server is one API server with its storage. All methods may be called from
+// any goroutine.
+type Server struct {
+	opts  Options
+	http  *http.Server
+	conns *listener
+	// transport is what Config hands out for a server in memory: it is owned
+	// here so that Close can close its idle connections.
+	transport *http.Transport
+	cancel    context.CancelFunc // ends requests that hang
+	handlers  sync.WaitGroup     // requests being answered
+	serving   sync.WaitGroup     // the accept loop
+
+	mu        sync.Mutex // guards all below
+	closed    bool
+	token     string
+	version   uint64 // of the last write
+	compacted uint64 // lists below this version answer 410
+	lastUID   uint64 // never goes back, not even in RestoreTo
+	resources []*resource
+	forbidden map[verbOf]bool
+	stale     map[schema.GroupVersion]bool
+	watchList bool
+	fault     func(Request) *Fault
+	requests  []Request
+	streams   map[*stream]struct{}
+	notice    chan struct{} // closed and replaced at every request, stream and write
+}
+
+type verbOf struct {
+	resource schema.GroupResource
+	verb     string
+}
+
+// New starts a server. It holds the namespaces that every cluster has.
+func New(opts Options) *Server {
+	if opts.BookmarkInterval == 0 {
+		opts.BookmarkInterval = time.Second
+	}
+	if opts.FreshWait == 0 {
+		opts.FreshWait = 100 * time.Millisecond
+	}
+	if opts.ClusterUID == "" {
+		var b [16]byte
+		rand.Read(b[:])
+		opts.ClusterUID = fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	s := &Server{
+		opts:      opts,
+		token:     "kubefake",
+		forbidden: map[verbOf]bool{},
+		stale:     map[schema.GroupVersion]bool{},
+		watchList: !opts.NoWatchList,
+		streams:   map[*stream]struct{}{},
+		notice:    make(chan struct{}),
+	}
+	s.addBuiltins()
+	s.addNamespaces()
+
+	s.conns = newListener(opts.InMemory)
+	if opts.InMemory {
+		s.transport = &http.Transport{DialContext: s.conns.dial, MaxIdleConnsPerHost: 100}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.http = &http.Server{
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		Handler:     http.HandlerFunc(s.serveHTTP),
+		ErrorLog:    log.New(io.Discard, "", 0),
+	}
+	s.serving.Go(func() {
+		if err := s.http.Serve(s.conns); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			panic(fmt.Sprintf("kubefake: serve: %v", err))
+		}
+	})
+	return s
+}
+
+// Close cuts all connections and returns when every goroutine of the server is
+// on its way out.
+func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.http.Close()
+	s.conns.cut()
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
+	s.handlers.Wait()
+	s.serving.Wait()
+}
+
+// URL is where the server listens; in memory it can be reached through the
+// transport of Config only.
+func (s *Server) URL() string { return "http://" + s.conns.Addr().String() }
+
+// Config is the configuration of an administrator, without a client-side rate
+// limit. For a server in memory it carries the transport that reaches it.
+func (s *Server) Config() *rest.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &rest.Config{Host: s.URL(), BearerToken: s.token, QPS: -1}
+	if s.transport != nil {
+		c.Transport = s.transport
+	}
+	return c
+}
+
+// Kubeconfig writes an administrator's kubeconfig into dir and returns its
+// path. The server must be on a real listener.
+func (s *Server) Kubeconfig(dir string) (string, error) {
+	if s.opts.InMemory {
+		return "", errors.New("write kubeconfig: the server is in memory")
+	}
+	c := s.Config()
+	path := filepath.Join(dir, "kubeconfig")
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Config
+current-context: kubefake
+clusters:
+- name: kubefake
+  cluster: {server: %q}
+users:
+- name: kubefake
+  user: {token: %q}
+contexts:
+- name: kubefake
+  context: {cluster: kubefake, user: kubefake}
+`, c.Host, c.BearerToken)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+// SetToken makes token the only one that is accepted; with the old one every
+// further request is answered with 401, as with an expired token.
+func (s *Server) SetToken(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.token = token
+}
+
+// SetWatchList turns streamed initial lists on or off.
+func (s *Server) SetWatchList(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watchList = on
+}
+
+// Forbid takes verbs of a resource from everyone: 403. No verb means all.
+func (s *Server) Forbid(gvr schema.GroupVersionResource, verbs ...string) {
+	s.setForbidden(gvr, verbs, true)
+}
+
+// Allow undoes Forbid.
+func (s *Server) Allow(gvr schema.GroupVersionResource, verbs ...string) {
+	s.setForbidden(gvr, verbs, false)
+}
+
+func (s *Server) setForbidden(gvr schema.GroupVersionResource, verbs []string, forbid bool) {
+	if len(verbs) == 0 {
+		verbs = allVerbs
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range verbs {
+		s.forbidden[verbOf{gvr.GroupResource(), v}] = forbid
+	}
+}
+
+// StopAPIServer ends all watches, cuts all connections and refuses new ones.
+func (s *Server) StopAPIServer() {
+	s.conns.stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loseWatchCache()
+}
+
+// StartAPIServer takes connections again, on the same address. The watch cache
+// begins at the current version.
+func (s *Server) StartAPIServer() error {
+	s.mu.Lock()
+	s.loseWatchCache()
+	s.mu.Unlock()
+	return s.conns.start()
+}
+
+// RestartAPIServer drops all connections at once. The watch cache begins at
+// the current version: older watches are answered with 410 though etcd still
+// has their history.
+func (s *Server) RestartAPIServer() {
+	s.mu.Lock()
+	s.loseWatchCache()
+	s.mu.Unlock()
+	s.conns.cut()
+}
+
+// loseWatchCache is called with mu held.
+func (s *Server) loseWatchCache() {
+	for _, r := range s.resources {
+		r.store.window = s.version
+	}
+}
+
+// BreakWatches cuts every watch without a proper end: the client finds EOF
+// where it expected more.
+func (s *Server) BreakWatches() { s.stopStreams(func(st *stream) { st.abort() }) }
+
+// EndWatches ends every watch in good order, as a server does at a timeout, at
+// its own shutdown, and for a client that reads too slowly.
+func (s *Server) EndWatches() { s.stopStreams(func(st *stream) { st.end() }) }
+
+func (s *Server) stopStreams(stop func(*stream)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for st := range s.streams {
+		stop(st)
+	}
+}
+
+// OpenWatches counts the watches being served of a resource ("" counts all).
+func (s *Server) OpenWatches(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for st := range s.streams {
+		if name == "" || st.resource.Resource.Resource == name {
+			n++
+		}
+	}
+	return n
+}
+
+// Requests returns all requests so far, in the order in which they came in.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Request(nil), s.requests...)
+}
+
+// Await returns when condition holds; it is asked again after every request,
+// every change of a watch and every write.
+func (s *Server) Await(ctx context.Context, condition func() bool) error {
+	for {
+		s.mu.Lock()
+		notice := s.notice
+		s.mu.Unlock()
+		if condition() {
+			return nil
+		}
+		select {
+		case <-notice:
+		case <-ctx.Done():
+			return fmt.Errorf("await condition: %w", ctx.Err())
+		}
+	}
+}
+
+// notify wakes Await. It is called with mu held.
+func (s *Server) notify() {
+	close(s.notice)
+	s.notice = make(chan struct{})
+}

@@ -1,0 +1,314 @@
+package kubefake
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A watch holds no queue: it reads on in its resource's history from the last
+// version that it has sent, so that nothing can be lost between the state and
+// the events after it.
+type stream struct {
+	resource *resource
+	options  listOptions
+	version  string // of the API
+	form     form
+	fault    *Fault
+	out      *recorder
+	sent     int // events
+
+	stop    chan struct{} // closed by end and abort
+	once    sync.Once
+	aborted bool // written before stop is closed
+}
+
+func (st *stream) end() { st.once.Do(func() { close(st.stop) }) }
+
+func (st *stream) abort() {
+	st.once.Do(func() {
+		st.aborted = true
+		close(st.stop)
+	})
+}
+
+// stopped returns whether the stream must end; it does not return where the
+// stream must be cut.
+func (st *stream) stopped() bool {
+	select {
+	case <-st.stop:
+	default:
+		return false
+	}
+	if st.aborted {
+		panic(http.ErrAbortHandler)
+	}
+	return true
+}
+
+// event is what a watch sends.
+type event struct {
+	kind   string
+	object []byte
+}
+
+func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *resource, as form, f *Fault) error {
+	o, err := s.parseListOptions(req, res)
+	if err != nil {
+		return err
+	}
+	if o.version, err = parseVersion(o.versionText); err != nil {
+		return err
+	}
+	if o.timeout == 0 {
+		o.timeout = time.Duration(float64(30*time.Minute) * (1 + rand.Float64()))
+	}
+	st := &stream{
+		resource: res, options: o, version: req.Version, form: as, fault: f, out: w,
+		stop: make(chan struct{}),
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), o.timeout)
+	defer cancel()
+
+	streamInitial := o.initialEvents != nil && *o.initialEvents
+	var fresh error
+	if streamInitial {
+		fresh = s.awaitVersion(ctx, o.version)
+	}
+	s.mu.Lock()
+	pos := s.version
+	// From here on the stream can be stopped; what it has seen is all up to pos.
+	s.streams[st] = struct{}{}
+	s.notify()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.streams, st)
+		s.notify()
+	}()
+	var initial []*record
+	switch {
+	case fresh != nil:
+		err = fresh
+	case streamInitial || o.version == 0 && o.initialEvents == nil:
+		initial = res.store.at(pos, prefixOf(o.namespace))
+	case o.version == 0:
+		// From now on.
+	default:
+		pos = o.version
+		if oldest := s.oldestWatch(res); pos < oldest {
+			err = expired(pos, oldest)
+			if res.Uncached {
+				err = compactedWatch()
+			}
+		}
+	}
+	events := make([]event, 0, len(initial))
+	for _, rec := range initial {
+		if o.matches(rec) {
+			events = append(events, event{"ADDED", res.encode(rec, req.Version, as)})
+		}
+	}
+	s.mu.Unlock()
+	if err != nil && s.opts.GoneAsStatus && apierrors.IsResourceExpired(err) {
+		return err
+	}
+
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	w.Flush()
+	// The server says here, too, what went wrong after the parameters had been
+	// read: with an event, in a stream that has begun.
+	if err != nil {
+		st.sendError(statusOf(err))
+		return nil
+	}
+	if streamInitial && o.bookmarks {
+		events = f.disturb(events)
+		if !f.OmitInitialEventsEnd {
+			events = append(events, event{"BOOKMARK", res.bookmark(res.apiVersion(req.Version), pos, true, as)})
+		}
+	}
+	if st.send(ctx, events) {
+		s.follow(ctx, st, pos)
+	}
+	return nil
+}
+
+// disturb does to the initial events what the fault says.
+func (f *Fault) disturb(events []event) []event {
+	if f.DuplicateInitialEvents {
+		events = append(events, events...)
+	}
+	if f.ReverseInitialEvents {
+		slices.Reverse(events)
+	}
+	return events
+}
+
+// follow sends what is written after version pos until the stream ends.
+func (s *Server) follow(ctx context.Context, st *stream, pos uint64) {
+	begin := pos
+	bookmark := time.NewTimer(0)
+	defer bookmark.Stop()
+	st.schedule(ctx, bookmark, s.opts.BookmarkInterval)
+	for {
+		// Asked before looking, so that a stream that ends in good order has
+		// sent what was written before.
+		last := st.stopped()
+		s.mu.Lock()
+		var events []event
+		for _, rec := range st.resource.store.after(pos) {
+			if e, ok := st.translate(rec); ok {
+				events = append(events, e)
+			}
+		}
+		changed := st.resource.store.changed
+		pos = max(pos, s.version)
+		s.mu.Unlock()
+		if !st.send(ctx, events) || last {
+			return
+		}
+		select {
+		case <-changed:
+		case <-st.stop:
+		case <-ctx.Done():
+		case <-bookmark.C:
+			st.schedule(ctx, bookmark, s.opts.BookmarkInterval)
+			// A bookmark must be newer than where the watch began; all up to
+			// pos has been sent.
+			if pos > begin && !st.fault.DropBookmarks {
+				e := event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)}
+				if !st.send(ctx, []event{e}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// schedule sets the timer to the next bookmark: after the interval, or two
+// seconds before the watch's own end, whichever comes first; or stops it when
+// there are to be no more.
+func (st *stream) schedule(ctx context.Context, timer *time.Timer, interval time.Duration) {
+	now := time.Now()
+	next := now.Add(interval)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-2*time.Second).Before(next) {
+		next = deadline.Add(-2 * time.Second)
+	}
+	if !st.options.bookmarks || !next.After(now) {
+		timer.Stop()
+		return
+	}
+	timer.Reset(next.Sub(now))
+}
+
+// translate turns a record into the event that this watch sees: an object that
+// enters the selection is ADDED and one that leaves it is DELETED. It is called
+// with mu held.
+func (st *stream) translate(rec *record) (event, bool) {
+	before := rec.before()
+	is := !rec.deleted && st.options.matches(rec)
+	was := before != nil && st.options.matches(before)
+	switch {
+	case is && was:
+		return event{"MODIFIED", st.resource.encode(rec, st.version, st.form)}, true
+	case is:
+		return event{"ADDED", st.resource.encode(rec, st.version, st.form)}, true
+	case was:
+		// The state before, with the version of this event.
+		last := &record{object: before.object}
+		if rec.version != before.version {
+			last.object = deepCopy(before.object)
+			metadata(last.object)["resourceVersion"] = formatVersion(rec.version)
+		}
+		return event{"DELETED", st.resource.encode(last, st.version, st.form)}, true
+	}
+	return event{}, false
+}
+
+// send writes events and returns whether the stream goes on.
+func (st *stream) send(ctx context.Context, events []event) bool {
+	for _, e := range events {
+		st.stopped() // does not return from an abort
+		if ctx.Err() != nil {
+			return false
+		}
+		frame := st.frame(e)
+		if st.fault.Stream != NoStreamFault && st.sent >= st.fault.AfterEvents && st.fault.Stream == CutMidEvent {
+			st.out.Write(frame[:len(frame)/2])
+			st.out.Flush()
+			panic(http.ErrAbortHandler)
+		}
+		if !st.strike(ctx) {
+			return false
+		}
+		if _, err := st.out.Write(frame); err != nil {
+			return false
+		}
+		st.sent++
+	}
+	if len(events) > 0 {
+		st.out.Flush()
+	}
+	st.stopped()
+	return ctx.Err() == nil && st.strike(ctx)
+}
+
+// strike lets the stream's fault happen once its time has come. It returns
+// whether the stream goes on.
+func (st *stream) strike(ctx context.Context) bool {
+	if st.sent < st.fault.AfterEvents {
+		return true
+	}
+	switch st.fault.Stream {
+	case Gone:
+		st.sendError(statusOf(expired(st.options.version, st.options.version+1)))
+	case Failed:
+		st.sendError(st.fault.status())
+	case Garbage:
+		st.out.Write([]byte("<html>upstream connect error</html>\n"))
+	case Cut:
+		st.out.Flush()
+		panic(http.ErrAbortHandler)
+	case Silent:
+		st.out.Flush()
+		select {
+		case <-ctx.Done():
+		case <-st.stop:
+			st.stopped()
+		}
+	case End:
+	default:
+		return true
+	}
+	return false
+}
+
+func (st *stream) sendError(status metav1.Status) {
+	st.out.Write(st.frame(event{"ERROR", marshal(status)}))
+	st.out.Flush()
+}
+
+// frame is one event as it goes over the wire: one line, unless the resource is
+// indented.
+func (st *stream) frame(e event) []byte {
+	line := slices.Concat([]byte(`{"type":"`), []byte(e.kind), []byte(`","object":`), e.object, []byte("}\n"))
+	if !st.resource.Indent {
+		return line
+	}
+	var b bytes.Buffer
+	if err := json.Indent(&b, bytes.TrimSpace(line), "", "  "); err != nil {
+		panic("kubefake: indent frame: " + err.Error()) // it is rendered from JSON
+	}
+	b.WriteByte('\n')
+	return b.Bytes()
+}

@@ -1,0 +1,67 @@
+// Package logging makes the daemon's own log and leads the log of the Kubernetes client into it.
+package logging
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+)
+
+// New returns a logger that writes lines of the level and above to w. Every line is written (no sampling: a repeated
+// line is news about a fault that lasts), and no stack trace is put where a user reads.
+func New(level, format string, w zapcore.WriteSyncer) (*zap.Logger, error) {
+	lowest, err := zapcore.ParseLevel(level)
+	if err != nil {
+		return nil, fmt.Errorf("parse log level %q: write debug, info, warn or error", level)
+	}
+	keys := zapcore.EncoderConfig{
+		TimeKey:        "time",
+		LevelKey:       "level",
+		NameKey:        "logger",
+		MessageKey:     "msg",
+		EncodeTime:     utc,
+		EncodeLevel:    zapcore.LowercaseLevelEncoder,
+		EncodeDuration: zapcore.StringDurationEncoder,
+	}
+	var encoder zapcore.Encoder
+	switch format {
+	case "json":
+		encoder = zapcore.NewJSONEncoder(keys)
+	case "console":
+		keys.ConsoleSeparator = " "
+		encoder = zapcore.NewConsoleEncoder(keys)
+	default:
+		return nil, fmt.Errorf("unknown log format %q: write json or console", format)
+	}
+	locked := zapcore.Lock(w)
+	return zap.New(zapcore.NewCore(encoder, locked, lowest), zap.ErrorOutput(locked)), nil
+}
+
+// utc writes times as the journal's lines have them, so that the two can be laid side by side.
+func utc(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
+	enc.AppendString(t.UTC().Format("2006-01-02T15:04:05.000000000Z07:00"))
+}
+
+// RouteKubernetes leads what client-go and its neighbours log into log, for the whole process: klog, and the errors
+// that nobody could return. klog knows two levels, info and error; its V levels are left out whatever the log's own
+// level is, as they print whole requests. Call it once, before any client is made.
+func RouteKubernetes(log *zap.Logger) {
+	log = log.Named("client-go")
+	if log.Core().Enabled(zapcore.DebugLevel) {
+		log = log.WithOptions(zap.IncreaseLevel(zapcore.InfoLevel))
+	}
+	logger := zapr.NewLogger(log)
+	klog.SetLogger(logger)
+	// In place of klog's own handler, which adds a call stack's worth of names, and of a sleep of 1 ms.
+	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
+		func(_ context.Context, err error, msg string, keysAndValues ...any) {
+			logger.Error(err, msg, keysAndValues...)
+		},
+	}
+}

@@ -1,0 +1,85 @@
+// Package metrics names what kubejournal counts. The names and labels are the
+// contract's; no label ever carries an object's name.
+package metrics
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Metrics is every metric of one daemon. All fields are safe for concurrent use.
+type Metrics struct {
+	Registry *prometheus.Registry
+
+	Events        *prometheus.CounterVec // group, resource, type, origin
+	OutputBytes   prometheus.Counter     // bytes taken by the output
+	OutputErrors  prometheus.Counter     // failed writes, syncs
+	StreamState   *prometheus.GaugeVec   // stream, state: 1 for the state it is in
+	LastProgress  *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
+	WatchRestarts *prometheus.CounterVec // group, resource, reason
+	Relists       *prometheus.CounterVec // group, resource, reason
+	RelistSeconds prometheus.Histogram   // from the list request to SYNCED
+	WriteSeconds  prometheus.Histogram   // received to written
+	QueueLength   prometheus.Gauge       // batches that wait for the writer
+	Commits       prometheus.Counter     // successful commits
+	CommitErrors  prometheus.Counter     // failed commits
+	CommitSeconds prometheus.Histogram   // journal sync and checkpoint commit
+	LastCommit    prometheus.Gauge       // unix time
+	CheckpointLen prometheus.Gauge       // bytes
+	ReloadOK      prometheus.Gauge       // 0 or 1
+	ReloadTime    prometheus.Gauge       // unix time of the last successful load
+	buildInfo     *prometheus.GaugeVec   // version, commit, goversion
+}
+
+// New returns the metrics of one daemon, registered in a registry of their own.
+func New(version, commit string) *Metrics {
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		Events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_total",
+			Help: "Journal lines written for objects."}, []string{"group", "resource", "type", "origin"}),
+		OutputBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
+			Help: "Bytes written to the output."}),
+		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
+			Help: "Writes to the output that failed. Each is tried again."}),
+		StreamState: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
+			Help: "1 for the state that the stream is in."}, []string{"stream", "state"}),
+		LastProgress: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
+			Help: "Time of the stream's last event or bookmark."}, []string{"stream"}),
+		WatchRestarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",
+			Help: "Watches that ended and were opened again, by reason."}, []string{"group", "resource", "reason"}),
+		Relists: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_relists_total",
+			Help: "Complete lists, by reason."}, []string{"group", "resource", "reason"}),
+		RelistSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_relist_duration_seconds",
+			Help: "Time from a list's request to its SYNCED line.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
+		WriteSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_event_write_seconds",
+			Help: "Time from receiving an event to its line being written.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9)}),
+		QueueLength: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_queue_length",
+			Help: "Batches of lines that wait to be written."}),
+		Commits: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_commits_total",
+			Help: "Checkpoint commits."}),
+		CommitErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_errors_total",
+			Help: "Checkpoint commits that failed, and journal syncs before them. Each is tried again."}),
+		CommitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_checkpoint_commit_seconds",
+			Help: "Time of a checkpoint commit with the journal sync before it.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
+		LastCommit: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_last_commit_timestamp_seconds",
+			Help: "Time of the last checkpoint commit."}),
+		CheckpointLen: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
+			Help: "Size of the checkpoint file."}),
+		ReloadOK: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_successful",
+			Help: "1 when the last load of the config succeeded."}),
+		ReloadTime: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
+			Help: "Time of the last successful load of the config."}),
+		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
+			Help: "1, labelled with what was built."}, []string{"version", "commit", "goversion"}),
+	}
+	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
+	m.Registry.MustRegister(
+		m.Events, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
+		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
+		m.CheckpointLen, m.ReloadOK, m.ReloadTime, m.buildInfo,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	return m
+}

@@ -1,0 +1,155 @@
+// Package ops answers over HTTP how the daemon stands: health, metrics, streams.
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"kubejournal/internal/watcher"
+)
+
+const (
+	readHeaderTimeout = 10 * time.Second
+	shutdownTimeout   = time.Second
+)
+
+// Check is one condition of readiness: nil when it holds.
+type Check struct {
+	Name string
+	Err  func() error
+}
+
+// Handler answers /livez, /readyz, /metrics and /streams.
+func Handler(registry *prometheus.Registry, checks []Check, streams func() []watcher.StreamStatus) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, checks) })
+	mux.HandleFunc("GET /streams", func(w http.ResponseWriter, _ *http.Request) { list(w, streams()) })
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	return mux
+}
+
+// ready answers 200 or 503; with ?verbose, and whenever not ready, each check
+// in the form that Kubernetes' own endpoints have.
+func ready(w http.ResponseWriter, r *http.Request, checks []Check) {
+	var (
+		text   strings.Builder
+		status = http.StatusOK
+	)
+	for _, c := range checks {
+		if err := c.Err(); err != nil {
+			status = http.StatusServiceUnavailable
+			fmt.Fprintf(&text, "[-]%s failed: %v\n", c.Name, err)
+		} else {
+			fmt.Fprintf(&text, "[+]%s ok\n", c.Name)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	switch {
+	case status != http.StatusOK:
+		fmt.Fprint(w, text.String(), "readyz check failed\n")
+	case r.URL.Query().Has("verbose"):
+		fmt.Fprint(w, text.String(), "readyz check passed\n")
+	default:
+		fmt.Fprintln(w, "ok")
+	}
+}
+
+// stream is one entry of /streams.
+type stream struct {
+	Stream          string     `json:"stream"`
+	State           string     `json:"state"`
+	Reason          string     `json:"reason,omitempty"`
+	ResourceVersion string     `json:"resourceVersion,omitempty"`
+	Synced          bool       `json:"synced"`
+	LastProgress    *time.Time `json:"lastProgress,omitempty"`
+	LastGap         *time.Time `json:"lastGap,omitempty"`
+}
+
+func list(w http.ResponseWriter, all []watcher.StreamStatus) {
+	out := make([]stream, 0, len(all))
+	for _, s := range all {
+		out = append(out, stream{
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, ResourceVersion: s.Position,
+			Synced: s.Synced, LastProgress: when(s.LastProgress), LastGap: when(s.LastGap),
+		})
+	}
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(out) // the client went away: nobody to tell
+}
+
+func when(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// Synced is the check that every stream which is not pending is past its first
+// sync.
+func Synced(streams func() []watcher.StreamStatus) Check {
+	return Check{Name: "streams", Err: func() error {
+		var waiting []string
+		for _, s := range streams() {
+			if s.State != watcher.Pending && !s.Synced {
+				waiting = append(waiting, s.Name)
+			}
+		}
+		if len(waiting) > 0 {
+			return fmt.Errorf("not synced yet: %s", strings.Join(waiting, ", "))
+		}
+		return nil
+	}}
+}
+
+// Server listens until it is closed.
+type Server struct {
+	http *http.Server
+	done chan error
+	addr net.Addr
+}
+
+// Listen starts a server on addr, as in the config's listen.
+func Listen(addr string, h http.Handler) (*Server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	s := &Server{
+		http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout},
+		done: make(chan error, 1),
+		addr: l.Addr(),
+	}
+	go func() { s.done <- s.http.Serve(l) }()
+	return s, nil
+}
+
+// Addr is the address that the server listens on.
+func (s *Server) Addr() net.Addr { return s.addr }
+
+// Done receives why the server ended.
+func (s *Server) Done() <-chan error { return s.done }
+
+// Close stops the server; answers under way get a moment to end.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	return err
+}

@@ -1,0 +1,88 @@
+package recorder
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+)
+
+// maxPooled is the size in bytes up to which a batch's memory is kept for the
+// next one.
+const maxPooled = 1 << 20
+
+// Lane is one stream's way into the recorder.
+type Lane struct {
+	stream string
+	// written counts lines by type and origin.
+	written *prometheus.CounterVec
+	pool    sync.Pool
+}
+
+// NewLane returns the lane of a stream; written has the labels type and origin.
+func NewLane(stream string, written *prometheus.CounterVec) *Lane {
+	l := &Lane{stream: stream, written: written}
+	l.pool.New = func() any { return &Batch{lane: l, counts: make(map[kind]int)} }
+	return l
+}
+
+// Batch returns an empty batch. It belongs to the caller until it is submitted.
+func (l *Lane) Batch() *Batch { return l.pool.Get().(*Batch) }
+
+type kind struct {
+	typ    event.Type
+	origin event.Origin
+}
+
+// Batch is lines of one stream with what they make known, to be written and
+// committed together. Not for concurrent use.
+type Batch struct {
+	// Changes is what is known once the lines are written.
+	Changes checkpoint.Changes
+
+	lane     *Lane
+	lines    []byte // the lines, each without its seq
+	ends     []int  // where each line ends in lines
+	counts   map[kind]int
+	received time.Time     // when the first line's event came in
+	flushed  chan struct{} // closed once everything up to here is committed
+	weight   int64         // of the recorder's budget
+}
+
+// Lines is the buffer to append the next line to, which then goes to AddLine.
+func (b *Batch) Lines() []byte { return b.lines }
+
+// AddLine takes the buffer of Lines with one line appended, which begins with
+// the comma after seq and ends in "\n".
+func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received time.Time) {
+	if len(b.ends) == 0 {
+		b.received = received
+	}
+	b.lines = lines
+	b.ends = append(b.ends, len(lines))
+	b.counts[kind{t, from}]++
+}
+
+// Len is the number of lines.
+func (b *Batch) Len() int { return len(b.ends) }
+
+// Bytes is what the batch holds, in bytes.
+func (b *Batch) Bytes() int { return len(b.lines) + b.Changes.Bytes() }
+
+// Empty tells whether there is nothing to write and nothing to commit.
+func (b *Batch) Empty() bool { return len(b.ends) == 0 && b.Changes.Empty() }
+
+// Release gives back a batch that is not submitted.
+func (b *Batch) Release() {
+	if b.lane == nil || cap(b.lines) > maxPooled {
+		return
+	}
+	b.Changes.Reset()
+	b.lines, b.ends = b.lines[:0], b.ends[:0]
+	clear(b.counts)
+	b.weight, b.flushed = 0, nil
+	b.lane.pool.Put(b)
+}

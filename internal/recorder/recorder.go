@@ -1,0 +1,390 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/metrics"
+)
+
+const (
+	queueLength = 64       // batches between the streams and the writer
+	budgetBytes = 16 << 20 // bytes of lines and changes that wait to be written
+	maxWrite    = 1 << 20  // bytes per write when batches queue up (one batch may be more)
+	maxPending  = 8 << 20  // bytes of changes that wait for a commit
+
+	retryFirst = 100 * time.Millisecond
+	retryMax   = 5 * time.Second
+)
+
+// Output is where lines go.
+type Output interface {
+	Write(p []byte) (int, error) // may write a part; the caller goes on with the rest
+	Sync() error                 // may run beside Write
+	Mark() journal.Mark          // after all that was written
+}
+
+// Checkpoint is where changes go.
+type Checkpoint interface {
+	Commit(*checkpoint.Batch) error // after an error, may be called with the same batch again
+	Size() (int64, error)
+}
+
+// Config is what a Recorder may be told.
+type Config struct {
+	Interval time.Duration // between commits; default 1s
+	NoSync   bool          // leave syncing the journal to the kernel
+	Seq      uint64        // of the last line in the journal
+	Metrics  *metrics.Metrics
+	Log      *zap.Logger
+}
+
+// Recorder writes the lines of all streams. Submit and Flush are safe for
+// concurrent use.
+type Recorder struct {
+	out    Output
+	store  Checkpoint
+	cfg    Config
+	queue  chan *Batch
+	budget *semaphore.Weighted
+
+	// Owned by the writer goroutine.
+	seq       uint64
+	buf       []byte
+	group     []*Batch
+	pending   *checkpoint.Batch
+	waiting   []chan struct{} // flushes that wait for the commit of pending
+	inflight  bool            // a committer runs
+	committed chan error      // its result
+
+	// Why output or checkpoint cannot be written now, for readiness.
+	outputErr, commitErr atomic.Pointer[error]
+}
+
+// New returns a recorder; nothing is written before Run.
+func New(out Output, store Checkpoint, cfg Config) *Recorder {
+	if cfg.Interval <= 0 {
+		cfg.Interval = time.Second
+	}
+	return &Recorder{
+		out: out, store: store, cfg: cfg, seq: cfg.Seq,
+		queue:     make(chan *Batch, queueLength),
+		budget:    semaphore.NewWeighted(budgetBytes),
+		pending:   checkpoint.NewBatch(),
+		committed: make(chan error, 1),
+	}
+}
+
+// Submit hands a batch over; it is the recorder's from here. It waits while
+// too many bytes wait to be written, and returns ctx's error when ctx ends
+// first: the batch was then not taken, and will not be written.
+func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
+	weight := min(int64(b.Bytes()), budgetBytes)
+	if err := r.budget.Acquire(ctx, weight); err != nil {
+		return err
+	}
+	b.weight = weight
+	select {
+	case r.queue <- b:
+		return nil
+	case <-ctx.Done():
+		r.budget.Release(weight)
+		return ctx.Err()
+	}
+}
+
+// Flush waits until everything submitted before is written and committed.
+func (r *Recorder) Flush(ctx context.Context) error {
+	b := &Batch{flushed: make(chan struct{})}
+	flushed := b.flushed
+	if err := r.Submit(ctx, b); err != nil {
+		return err
+	}
+	select {
+	case <-flushed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close says that nothing will be submitted any more: Run then writes and
+// commits what is left and returns.
+func (r *Recorder) Close() { close(r.queue) }
+
+// Run writes until Close, and returns nil once everything is committed. When
+// ctx ends first, or the output is closed for good, it returns that error with
+// the position not moved past what was written. A write that blocks is then
+// left behind.
+func (r *Recorder) Run(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- r.write(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	// Prefer the writer's own word when it has one.
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(retryFirst):
+		return fmt.Errorf("write journal: output is blocked: %w", ctx.Err())
+	}
+}
+
+// OutputError is why the output cannot be written now, nil when it can.
+func (r *Recorder) OutputError() error { return load(&r.outputErr) }
+
+// CheckpointError is why the checkpoint cannot be committed now, nil when it can.
+func (r *Recorder) CheckpointError() error { return load(&r.commitErr) }
+
+func load(p *atomic.Pointer[error]) error {
+	if err := p.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// write is the writer goroutine.
+func (r *Recorder) write(ctx context.Context) error {
+	tick := time.NewTicker(r.cfg.Interval)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b, ok := <-r.queue:
+			if !ok {
+				return r.finish(ctx)
+			}
+			err = r.take(ctx, b)
+		case <-tick.C:
+			r.startCommit(ctx)
+		case err = <-r.committed:
+			err = r.endCommit(ctx, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take writes b, and what else is queued, with one write.
+func (r *Recorder) take(ctx context.Context, b *Batch) error {
+	r.buf, r.group = r.buf[:0], r.group[:0]
+	r.add(b)
+	for more := true; more && len(r.buf) < maxWrite; {
+		select {
+		case b, ok := <-r.queue:
+			if more = ok; ok {
+				r.add(b)
+			}
+		default:
+			more = false
+		}
+	}
+	r.cfg.Metrics.QueueLength.Set(float64(len(r.queue)))
+	if err := r.writeAll(ctx, r.buf); err != nil {
+		return err
+	}
+	if cap(r.buf) > 4*maxWrite {
+		r.buf = nil
+	}
+	now := time.Now()
+	for _, b := range r.group {
+		r.written(b, now)
+	}
+	clear(r.group)
+	if len(r.waiting) > 0 || r.pending.Bytes() > maxPending/2 {
+		r.startCommit(ctx)
+	}
+	for r.inflight && r.pending.Bytes() > maxPending {
+		if err := r.endCommit(ctx, <-r.committed); err != nil {
+			return err
+		}
+		r.startCommit(ctx)
+	}
+	return nil
+}
+
+// add numbers a batch's lines and puts them into the write buffer.
+func (r *Recorder) add(b *Batch) {
+	r.group = append(r.group, b)
+	start := 0
+	for _, end := range b.ends {
+		r.seq++
+		r.buf = event.AppendSeq(r.buf, r.seq)
+		r.buf = append(r.buf, b.lines[start:end]...)
+		start = end
+	}
+}
+
+// written notes that a batch's lines stand in the journal.
+func (r *Recorder) written(b *Batch, now time.Time) {
+	if b.lane != nil {
+		r.pending.Add(b.lane.stream, &b.Changes)
+		for k, n := range b.counts {
+			if b.lane.written != nil {
+				b.lane.written.WithLabelValues(string(k.typ), string(k.origin)).Add(float64(n))
+			}
+		}
+		if len(b.ends) > 0 {
+			r.cfg.Metrics.WriteSeconds.Observe(now.Sub(b.received).Seconds())
+		}
+	}
+	if b.flushed != nil {
+		r.waiting = append(r.waiting, b.flushed)
+	}
+	r.budget.Release(b.weight)
+	b.Release()
+}
+
+// writeAll writes p to its end, however often it takes. Until then nothing
+// else is written, so that no line begins in the middle of another. A crash
+// leaves a torn line at the end.
+func (r *Recorder) writeAll(ctx context.Context, p []byte) error {
+	retry := retryFirst
+	for len(p) > 0 {
+		n, err := r.out.Write(p)
+		p = p[n:]
+		r.cfg.Metrics.OutputBytes.Add(float64(n))
+		if err == nil {
+			continue
+		}
+		r.cfg.Metrics.OutputErrors.Inc()
+		if errors.Is(err, journal.ErrClosed) {
+			return err
+		}
+		if r.outputErr.Swap(&err) == nil {
+			r.cfg.Log.Error("output cannot be written, trying again", zap.Error(err))
+		}
+		if !sleep(ctx, retry) {
+			return fmt.Errorf("%w (%w)", err, ctx.Err())
+		}
+		retry = min(2*retry, retryMax)
+	}
+	if r.outputErr.Swap(nil) != nil {
+		r.cfg.Log.Info("output can be written again")
+	}
+	return nil
+}
+
+// startCommit freezes what is pending and commits it beside the writer. It does
+// nothing while another commit runs.
+func (r *Recorder) startCommit(ctx context.Context) {
+	if r.inflight {
+		return
+	}
+	waiting := r.waiting
+	r.waiting = nil
+	if r.pending.Empty() {
+		release(waiting)
+		return
+	}
+	batch := r.pending
+	r.pending = checkpoint.NewBatch()
+	mark := r.out.Mark()
+	batch.SetMark(checkpoint.Mark{Seq: r.seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset})
+	r.inflight = true
+	go func() {
+		err := r.commit(ctx, batch)
+		if err == nil {
+			release(waiting)
+		}
+		r.committed <- err
+	}()
+}
+
+// endCommit takes note of a committer's end, and starts the next one if
+// somebody waits for it.
+func (r *Recorder) endCommit(ctx context.Context, err error) error {
+	r.inflight = false
+	if err == nil && len(r.waiting) > 0 {
+		r.startCommit(ctx)
+	}
+	return err
+}
+
+// commit syncs the journal and commits a batch, until it succeeds or ctx ends.
+// A crash between the two leaves lines that are read back at the next start.
+func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
+	retry := retryFirst
+	for {
+		start := time.Now()
+		err := r.tryCommit(batch)
+		if err == nil {
+			r.cfg.Metrics.Commits.Inc()
+			r.cfg.Metrics.CommitSeconds.Observe(time.Since(start).Seconds())
+			r.cfg.Metrics.LastCommit.SetToCurrentTime()
+			if n, err := r.store.Size(); err == nil {
+				r.cfg.Metrics.CheckpointLen.Set(float64(n))
+			}
+			if r.commitErr.Swap(nil) != nil {
+				r.cfg.Log.Info("checkpoint can be committed again")
+			}
+			return nil
+		}
+		r.cfg.Metrics.CommitErrors.Inc()
+		if r.commitErr.Swap(&err) == nil {
+			r.cfg.Log.Error("checkpoint cannot be committed, trying again", zap.Error(err))
+		}
+		if !sleep(ctx, retry) {
+			return fmt.Errorf("%w (%w)", err, ctx.Err())
+		}
+		retry = min(2*retry, retryMax)
+	}
+}
+
+func (r *Recorder) tryCommit(batch *checkpoint.Batch) error {
+	if !r.cfg.NoSync {
+		if err := r.out.Sync(); err != nil {
+			return err
+		}
+	}
+	return r.store.Commit(batch)
+}
+
+// finish commits what is left after the last batch.
+func (r *Recorder) finish(ctx context.Context) error {
+	for {
+		if r.inflight {
+			if err := r.endCommit(ctx, <-r.committed); err != nil {
+				return err
+			}
+			continue
+		}
+		if r.pending.Empty() && len(r.waiting) == 0 {
+			return nil
+		}
+		r.startCommit(ctx)
+	}
+}
+
+func release(waiting []chan struct{}) {
+	for _, c := range waiting {
+		close(c)
+	}
+}
+
+// sleep waits for d and tells whether it passed before ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

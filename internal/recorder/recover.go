@@ -1,0 +1,91 @@
+package recorder
+
+import (
+	"fmt"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/journal"
+)
+
+// recoverBytes bounds what Recover holds in memory between two commits.
+const recoverBytes = 4 << 20
+
+// Recovered is what Recover found.
+type Recovered struct {
+	Seq   uint64 // of the journal's last line
+	Lines int    // that no commit knew of
+	Cut   int64  // bytes of a torn last line
+}
+
+// Recover brings the checkpoint up to the journal before any watch starts: each
+// line after the last commit is read back and does to the checkpoint what it
+// would have done had the commit come in time. Then it commits. A crash on the
+// way does no harm: the next start finds the same lines, or fewer.
+func Recover(j *journal.File, store *checkpoint.Store) (Recovered, error) {
+	mark, err := store.Mark()
+	if err != nil {
+		return Recovered{}, err
+	}
+	states, err := store.Streams()
+	if err != nil {
+		return Recovered{}, err
+	}
+	rec := Recovered{Seq: mark.Seq}
+	batch := checkpoint.NewBatch()
+	var (
+		header  event.Header
+		changes checkpoint.Changes
+	)
+	rec.Cut, err = j.ReadBack(journal.Mark{FirstSeq: mark.FirstSeq, Offset: mark.Offset}, mark.Seq,
+		func(line []byte, seq uint64) error {
+			header = event.Header{}
+			if err := event.ParseHeader(line, &header); err != nil {
+				return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
+			}
+			state := states[header.Stream]
+			changes.Reset()
+			apply(&header, &state, &changes)
+			states[header.Stream] = state
+			changes.State = &state
+			batch.Add(header.Stream, &changes)
+			rec.Seq = seq
+			rec.Lines++
+			if batch.Bytes() < recoverBytes {
+				return nil
+			}
+			// Without a mark: until the last of them, these commits say what is
+			// known but not that the journal stands further. To apply a line
+			// twice changes nothing.
+			err := store.Commit(batch)
+			batch = checkpoint.NewBatch()
+			return err
+		})
+	if err != nil {
+		return Recovered{}, err
+	}
+	end := j.Mark()
+	batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
+	return rec, store.Commit(batch)
+}
+
+// apply does to a stream's state and known objects what the line h stands for.
+// It is the counterpart of what package watcher submits with each line.
+func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Changes) {
+	switch h.Type {
+	case event.Gap:
+		state.Open = &checkpoint.Gap{FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
+		return
+	case event.Synced:
+		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
+		return
+	case event.Deleted:
+		changes.Delete([]byte(h.Namespace), []byte(h.Name))
+	default:
+		changes.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
+	}
+	// Lines of a list do not come in the order of versions.
+	if h.Origin == event.FromWatch {
+		state.ResourceVersion = h.ResourceVersion
+	}
+}

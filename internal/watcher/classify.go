@@ -1,0 +1,140 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"kubejournal/internal/event"
+)
+
+// action is what follows from the end of a session.
+type action int
+
+const (
+	actionRetry  action = iota // open the watch again at the same position, after a pause
+	actionRelist               // the position is not valid any more
+	actionWait                 // the resource is not there, or not for us: pending
+	actionStop                 // the stream was told to stop
+)
+
+// outcome is why a session ended and what to do.
+type outcome struct {
+	action action
+	reason string        // one CamelCase word, for logs, metrics and GAP lines
+	after  time.Duration // the server's wish (Retry-After), at least this long
+	clean  bool          // the server ended a healthy watch: no need to back off
+}
+
+// Reasons of GAP lines that are not a server's word.
+const (
+	reasonExpired        = "Expired"
+	reasonAhead          = "PositionAheadOfServer"
+	reasonCheckpointLost = "CheckpointLost"
+	reasonInterrupted    = "RelistInterrupted"
+)
+
+// Errors by which a session says why it ended, where no server did.
+var (
+	errWatchEnded    = errors.New("the server ended the watch")
+	errAhead         = errors.New("the position is ahead of the server's version")
+	errSilentList    = errors.New("the streamed list stays silent")
+	errNoListVersion = errors.New("the list has no resourceVersion")
+
+	// errStore says that the checkpoint cannot be read: no stream can go on.
+	errStore = errors.New("read checkpoint")
+)
+
+// classify says what follows from a session's error. Every error of the API
+// concepts page ("410 Gone responses", "Efficient detection of changes") and of
+// the connection has its case; what is unknown is tried again.
+func classify(ctx context.Context, err error) outcome {
+	after := retryAfter(err)
+	switch {
+	case ctx.Err() != nil:
+		return outcome{action: actionStop, reason: "Stopped"}
+	case errors.Is(err, errWatchEnded):
+		return outcome{action: actionRetry, reason: "Closed", clean: true}
+	case errors.Is(err, errAhead):
+		return outcome{action: actionRelist, reason: reasonAhead}
+	case isExpired(err):
+		return outcome{action: actionRelist, reason: reasonExpired}
+	case apierrors.IsNotFound(err):
+		return outcome{action: actionWait, reason: "NotFound"}
+	case apierrors.IsForbidden(err):
+		return outcome{action: actionWait, reason: "Forbidden"}
+	case apierrors.IsMethodNotSupported(err):
+		return outcome{action: actionWait, reason: "MethodNotAllowed"}
+	case apierrors.IsUnauthorized(err):
+		return outcome{action: actionRetry, reason: "Unauthorized", after: after}
+	case apierrors.IsTooManyRequests(err):
+		return outcome{action: actionRetry, reason: "TooManyRequests", after: after}
+	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+		return outcome{action: actionRetry, reason: "Timeout", after: after}
+	case isServerError(err):
+		return outcome{action: actionRetry, reason: "ServerError", after: after}
+	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+		return outcome{action: actionRetry, reason: "BadRequest", after: after}
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return outcome{action: actionRetry, reason: "ConnectionRefused"}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+		return outcome{action: actionRetry, reason: "ConnectionLost"}
+	case errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
+		return outcome{action: actionRetry, reason: "Timeout"}
+	case errors.Is(err, errBadFrame), errors.Is(err, event.ErrTooLarge):
+		return outcome{action: actionRetry, reason: "BadFrame"}
+	}
+	return outcome{action: actionRetry, reason: "Error", after: after}
+}
+
+// isExpired recognises both shapes of 410: the reasons Expired and Gone.
+func isExpired(err error) bool {
+	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
+}
+
+// refusesStreamedList tells whether a server's answer to sendInitialEvents
+// means that it does not know it (422 without the feature gate WatchList, 400
+// from servers that check their parameters).
+func refusesStreamedList(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errSilentList)
+}
+
+func isServerError(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError
+}
+
+func isNetTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+// retryAfter is how long the server asks to be left alone, 0 when it does not say.
+func retryAfter(err error) time.Duration {
+	if s, ok := apierrors.SuggestsClientDelay(err); ok {
+		return time.Duration(s) * time.Second
+	}
+	return 0
+}
+
+// errBadFrame says that the server sent what is not a watch event.
+var errBadFrame = errors.New("malformed watch event")
+
+// statusError turns the object of an ERROR event into the error that it stands
+// for.
+func statusError(object []byte) error {
+	var status v1.Status
+	if err := runtime.DecodeInto(statusDecoder, object, &status); err != nil || status.Status != v1.StatusFailure {
+		return fmt.Errorf("%w: ERROR event without a status: %.200s", errBadFrame, object)
+	}
+	return apierrors.FromObject(&status)
+}

@@ -1,0 +1,142 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"kubejournal/internal/event"
+)
+
+// Requests per second to the server, but for watches: enough to start hundreds
+// of streams in seconds, and a ceiling whatever goes wrong.
+const (
+	requestRate  = 50
+	requestBurst = 100
+)
+
+// Client reads from one API server: watches through the dynamic client, with a
+// decoder that keeps the bytes, and lists as streams of bytes. It never
+// repeats a request by itself; when to try again is the stream's decision.
+type Client struct {
+	rest    noRetry
+	dynamic *dynamic.DynamicClient
+}
+
+// noRetry keeps client-go from repeating requests on 429 and 5xx, which would
+// keep the reason from us.
+type noRetry struct{ rest.Interface }
+
+func (c noRetry) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
+
+// NewClient returns a client for the server that config names. config is not
+// changed.
+func NewClient(config *rest.Config) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &schema.GroupVersion{}
+	config.APIPath = "/" // every request names its whole path
+	config.AcceptContentTypes = "application/json"
+	config.ContentType = "application/json"
+	config.NegotiatedSerializer = rawSerializer{}
+	config.QPS, config.Burst = requestRate, requestBurst
+	if config.UserAgent == "" {
+		config.UserAgent = "kubejournal"
+	}
+	c, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	return &Client{rest: noRetry{c}, dynamic: dynamic.New(noRetry{c})}, nil
+}
+
+// Target is what a stream reads: a resource, in one namespace or all, and a
+// pair of selectors.
+type Target struct {
+	Resource                     schema.GroupVersionResource
+	Namespace                    string
+	LabelSelector, FieldSelector string
+}
+
+// watch opens a watch. Its events carry chunks.
+func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (watch.Interface, error) {
+	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
+	return c.dynamic.Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
+}
+
+// list opens a list; limit 0 asks for all of it in one answer.
+func (c *Client) list(ctx context.Context, t Target, limit int64, token string) (io.ReadCloser, error) {
+	q := url.Values{}
+	set := func(key, value string) {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	set("labelSelector", t.LabelSelector)
+	set("fieldSelector", t.FieldSelector)
+	set("continue", token)
+	if limit > 0 {
+		q.Set("limit", strconv.FormatInt(limit, 10))
+	}
+	r := c.rest.Get().AbsPath(path(t)...)
+	for key := range q {
+		r = r.Param(key, q.Get(key))
+	}
+	return r.Stream(ctx)
+}
+
+// version asks for the server's current version of a resource, which a list of
+// one object tells.
+func (c *Client) version(ctx context.Context, t Target) (string, error) {
+	body, err := c.list(ctx, t, 1, "")
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	l := event.NewListReader(body, maxObject)
+	for {
+		_, err := l.Next()
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		if err == io.EOF || l.MetaSeen() {
+			return l.Meta().ResourceVersion, nil
+		}
+	}
+}
+
+// ClusterID returns the uid of the namespace kube-system, by which a cluster
+// is known.
+func (c *Client) ClusterID(ctx context.Context) (string, error) {
+	body, err := c.rest.Get().AbsPath("/api/v1/namespaces/kube-system").DoRaw(ctx)
+	if err != nil {
+		return "", err
+	}
+	r, err := event.NewRenderer(event.Source{}, event.Shape{})
+	if err != nil {
+		return "", err
+	}
+	var o event.Object
+	if err := r.Scan(body, &o); err != nil {
+		return "", fmt.Errorf("read namespace kube-system: %w", err)
+	}
+	return string(o.UID), nil
+}
+
+func path(t Target) []string {
+	p := []string{"apis", t.Resource.Group, t.Resource.Version}
+	if t.Resource.Group == "" {
+		p = []string{"api", t.Resource.Version}
+	}
+	if t.Namespace != "" {
+		p = append(p, "namespaces", t.Namespace)
+	}
+	return append(p, t.Resource.Resource)
+}

@@ -1,0 +1,417 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/recorder"
+)
+
+const (
+	// pageSize is how many objects a page of a list is asked for; the same as
+	// client-go's pager.
+	pageSize = 500
+	// maxExpired is how often a list in pages may expire before it is asked
+	// for in one answer.
+	maxExpired = 2
+	// listIdle is how long a streamed list may stay silent before it counts as
+	// not supported: a server that does not know sendInitialEvents ignores it.
+	listIdle = 30 * time.Second
+	// batchBytes is how large a batch of a list grows.
+	batchBytes = 64 << 10
+)
+
+// list reads all objects, writes the difference, and goes on watching from
+// there. It always returns an error: why that ended.
+func (s *Stream) list(ctx context.Context) error {
+	s.setState(Listing, "")
+	if !s.paged {
+		err := s.listStreamed(ctx)
+		if !refusesStreamedList(err) {
+			return err
+		}
+		s.log.Info("server does not stream lists, reading pages", zap.Error(err))
+		s.paged = true
+	}
+	if err := s.listPaged(ctx); err != nil {
+		return err
+	}
+	return s.watch(ctx)
+}
+
+// listStreamed lists through a watch with sendInitialEvents (KEP-3157): objects
+// first, a bookmark at their end, and then the watch goes on.
+func (s *Stream) listStreamed(ctx context.Context) error {
+	yes := true
+	options := v1.ListOptions{
+		SendInitialEvents:    &yes,
+		ResourceVersionMatch: v1.ResourceVersionMatchNotOlderThan,
+		AllowWatchBookmarks:  true,
+	}
+	return s.open(ctx, options, listTimeout, func(ctx context.Context, w watch.Interface) error {
+		if err := s.readInitial(ctx, w); err != nil {
+			return err
+		}
+		return s.follow(ctx, w)
+	})
+}
+
+// readInitial reads w up to the end of its initial events, and what follows in
+// the same chunk.
+func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
+	l, err := s.newListing(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	idle := time.NewTimer(listIdle)
+	defer idle.Stop()
+	for {
+		c, err := nextChunk(ctx, w, idle.C)
+		if err != nil {
+			return err
+		}
+		idle.Reset(listIdle)
+		rest, rv, err := l.takeChunk(ctx, c)
+		if err == nil && rv != "" {
+			err = l.finish(ctx, rv)
+			if err == nil {
+				err = s.take(ctx, c, rest)
+			}
+			c.release()
+			return err
+		}
+		c.release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// listPaged lists in pages. A list that expires on the way is begun again from
+// the start: nothing of it counts.
+func (s *Stream) listPaged(ctx context.Context) error {
+	limit := int64(pageSize)
+	for expired := 0; ; {
+		err := s.readPages(ctx, limit)
+		if err == nil || !isExpired(err) || limit == 0 {
+			return err
+		}
+		if expired++; expired >= maxExpired {
+			limit = 0
+		}
+		s.log.Info("list expired before its end, beginning again", zap.Error(err))
+	}
+}
+
+func (s *Stream) readPages(ctx context.Context, limit int64) error {
+	l, err := s.newListing(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	var rv, token string
+	for {
+		meta, err := l.readPage(ctx, limit, token)
+		if err != nil {
+			return err
+		}
+		// All pages show one version; the first names it.
+		if rv == "" {
+			rv = meta.ResourceVersion
+		}
+		if token = meta.Continue; token == "" {
+			break
+		}
+	}
+	if rv == "" {
+		return errNoListVersion
+	}
+	return l.finish(ctx, rv)
+}
+
+// listing is one attempt at a list.
+type listing struct {
+	s      *Stream
+	diff   diff
+	began  time.Time
+	origin event.Origin
+	gap    string // reason of the GAP line, "" for none
+	skip   bool   // take objects as known without lines
+	silent bool   // something was taken so
+	direct bool   // nothing is known: write while reading
+	spool  spool
+	batch  *recorder.Batch
+	count  event.Count
+	line   []byte // scratch: the line being made
+}
+
+// newListing waits until the checkpoint knows all that this stream has
+// submitted, so that the difference is taken against all of it.
+func (s *Stream) newListing(ctx context.Context) (*listing, error) {
+	if err := s.rec.Flush(ctx); err != nil {
+		return nil, err
+	}
+	empty, err := s.store.Empty(s.spec.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStore, err)
+	}
+	l := &listing{
+		s: s, began: time.Now(),
+		origin: event.FromRelist, gap: s.gap,
+		direct: empty && s.gap == "",
+		spool:  spool{dir: s.spec.SpoolDir},
+		batch:  s.lane.Batch(),
+	}
+	if s.gap == "" {
+		l.origin = event.FromSnapshot
+	}
+	l.skip = s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil
+	l.diff = diff{seen: make(map[identity]uint64), known: l.lookup}
+	if empty {
+		l.diff.known = func(string, string) (checkpoint.Known, bool, error) { return checkpoint.Known{}, false, nil }
+	}
+	return l, nil
+}
+
+func (l *listing) lookup(namespace, name string) (checkpoint.Known, bool, error) {
+	k, ok, err := l.s.store.Get(l.s.spec.Name, namespace, name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return k, ok, err
+}
+
+func (l *listing) close() {
+	l.spool.close()
+	if l.batch != nil {
+		l.batch.Release()
+	}
+}
+
+// takeChunk takes the frames of c up to the bookmark that ends the initial
+// events. rv is its version, empty while the list goes on, and rest the number
+// of the first frame behind it.
+func (l *listing) takeChunk(ctx context.Context, c *chunk) (rest int, rv string, err error) {
+	start := 0
+	for i, end := range c.ends {
+		frame := c.data[start:end]
+		start = end
+		t, object, err := event.SplitWatch(frame)
+		if err != nil {
+			return 0, "", fmt.Errorf("%w: %w", errBadFrame, err)
+		}
+		if t == event.Error {
+			return 0, "", statusError(object)
+		}
+		o := &l.s.object
+		if err := l.s.render.Scan(object, o); err != nil {
+			return 0, "", fmt.Errorf("%w: %w", errBadFrame, err)
+		}
+		switch t {
+		case event.Bookmark:
+			if !o.InitialEventsEnd {
+				continue
+			}
+			if len(o.ResourceVersion) == 0 {
+				return 0, "", errNoListVersion
+			}
+			return i + 1, string(o.ResourceVersion), nil
+		case event.Added, event.Modified, event.Deleted:
+			if err := l.take(ctx, t, c.received, o); err != nil {
+				return 0, "", err
+			}
+		default:
+			return 0, "", fmt.Errorf("%w: type %q", errBadFrame, t)
+		}
+	}
+	if err := c.end(); err != nil {
+		if errors.Is(err, errWatchEnded) {
+			// In the middle of a list that is no healthy end.
+			err = io.ErrUnexpectedEOF
+		}
+		return 0, "", err
+	}
+	return 0, "", l.submit(ctx)
+}
+
+// readPage reads one page.
+func (l *listing) readPage(ctx context.Context, limit int64, token string) (event.ListMeta, error) {
+	body, err := l.s.client.list(ctx, l.s.spec.Target, limit, token)
+	if err != nil {
+		return event.ListMeta{}, err
+	}
+	defer body.Close()
+	items := event.NewListReader(body, maxObject)
+	for {
+		item, err := items.Next()
+		if errors.Is(err, io.EOF) {
+			return items.Meta(), l.submit(ctx)
+		}
+		if err != nil {
+			return event.ListMeta{}, err
+		}
+		o := &l.s.object
+		if err := l.s.render.Scan(item, o); err != nil {
+			return event.ListMeta{}, fmt.Errorf("%w: %w", errBadFrame, err)
+		}
+		if err := l.take(ctx, event.Added, time.Now(), o); err != nil {
+			return event.ListMeta{}, err
+		}
+	}
+}
+
+// take takes one object of the list.
+func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
+	v, t, err := l.diff.observe(t, string(o.Namespace), string(o.Name), string(o.UID), string(o.ResourceVersion))
+	if err != nil {
+		return err
+	}
+	switch v {
+	case isRepeat:
+		return nil
+	case isUnchanged:
+		l.count.Unchanged++
+		return nil
+	}
+	if l.skip && t != event.Deleted {
+		l.silent = true
+		l.count.Unchanged++
+		return l.write(ctx, &spooled{typ: t, namespace: o.Namespace, name: o.Name, uid: o.UID, version: o.ResourceVersion})
+	}
+	count(&l.count, t)
+	l.line, err = l.s.render.AppendEvent(l.line[:0], t, l.origin, received, o)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	e := spooled{
+		typ: t, received: received, namespace: o.Namespace, name: o.Name, uid: o.UID,
+		version: o.ResourceVersion, line: l.line,
+	}
+	if l.direct {
+		return l.write(ctx, &e)
+	}
+	return l.spool.add(&e)
+}
+
+func count(c *event.Count, t event.Type) {
+	switch t {
+	case event.Added:
+		c.Added++
+	case event.Modified:
+		c.Modified++
+	case event.Deleted:
+		c.Deleted++
+	}
+}
+
+// write puts a line, if there is one, and what it makes known into the batch.
+func (l *listing) write(ctx context.Context, e *spooled) error {
+	if len(e.line) > 0 {
+		l.batch.AddLine(append(l.batch.Lines(), e.line...), e.typ, l.origin, e.received)
+	}
+	if e.typ == event.Deleted {
+		l.batch.Changes.Delete(e.namespace, e.name)
+	} else {
+		l.batch.Changes.Put(e.namespace, e.name, e.uid, e.version)
+	}
+	return l.submitFull(ctx)
+}
+
+// finish closes the list, which is complete and shows the version rv: GAP,
+// what is gone, what is new, SYNCED.
+func (l *listing) finish(ctx context.Context, rv string) error {
+	s, now := l.s, time.Now()
+	if l.gap != "" {
+		from := s.from()
+		state := s.opened(rv)
+		l.batch.AddLine(s.render.AppendGap(l.batch.Lines(), now, l.gap, from, rv), event.Gap, "", now)
+		l.batch.Changes.State = &state
+		s.log.Warn("history was lost, writing the difference", zap.String("reason", l.gap),
+			zap.String("from", from), zap.String("to", rv))
+	}
+	if err := l.conclude(ctx, now); err != nil {
+		return err
+	}
+	if err := l.spool.replay(func(e *spooled) error { return l.write(ctx, e) }); err != nil {
+		return err
+	}
+	if l.silent {
+		// What no line tells could not be read back after a crash, so it must
+		// be committed before the line that says that all is known.
+		if err := l.submit(ctx); err != nil {
+			return err
+		}
+		if err := s.rec.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	state := s.synced(rv)
+	l.batch.AddLine(s.render.AppendSynced(l.batch.Lines(), now, rv, l.count), event.Synced, "", now)
+	l.batch.Changes.State = &state
+	if err := l.submit(ctx); err != nil {
+		return err
+	}
+	l.report(now)
+	return nil
+}
+
+// conclude writes the deletions that a complete list shows: known objects that
+// are not in it.
+func (l *listing) conclude(ctx context.Context, now time.Time) error {
+	if l.direct {
+		return nil
+	}
+	err := l.s.store.Range(l.s.spec.Name, func(k checkpoint.Known) error {
+		if !l.diff.missing(k) {
+			return nil
+		}
+		l.count.Deleted++
+		l.batch.AddLine(l.s.render.AppendDeleted(l.batch.Lines(), now, event.Known(k)), event.Deleted, event.FromRelist, now)
+		l.batch.Changes.Delete([]byte(k.Namespace), []byte(k.Name))
+		return l.submitFull(ctx)
+	})
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return err
+}
+
+func (l *listing) report(now time.Time) {
+	s, reason := l.s, l.gap
+	if reason == "" {
+		reason = "FirstSync"
+	}
+	gvr := s.spec.Target.Resource
+	s.m.Relists.WithLabelValues(gvr.Group, gvr.Resource, reason).Inc()
+	s.m.RelistSeconds.Observe(now.Sub(l.began).Seconds())
+	s.log.Info("synced", zap.String("resourceVersion", s.state.ResourceVersion),
+		zap.Int64("added", l.count.Added), zap.Int64("modified", l.count.Modified),
+		zap.Int64("deleted", l.count.Deleted), zap.Int64("unchanged", l.count.Unchanged))
+}
+
+// submitFull submits the batch once it has grown enough.
+func (l *listing) submitFull(ctx context.Context) error {
+	if l.batch.Bytes() < batchBytes {
+		return nil
+	}
+	return l.submit(ctx)
+}
+
+func (l *listing) submit(ctx context.Context) error {
+	if l.batch.Empty() {
+		return nil
+	}
+	b := l.batch
+	l.batch = l.s.lane.Batch()
+	return l.s.rec.Submit(ctx, b)
+}

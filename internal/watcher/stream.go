@@ -1,0 +1,293 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/recorder"
+)
+
+// Recorder takes a stream's lines, with what they make known.
+type Recorder interface {
+	// Submit takes a batch; after an error it was not taken.
+	Submit(context.Context, *recorder.Batch) error
+	// Flush waits until all that was submitted is committed.
+	Flush(context.Context) error
+}
+
+// Store tells what was committed.
+type Store interface {
+	Stream(name string) (checkpoint.Stream, bool, error)
+	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
+	Empty(stream string) (bool, error)
+	Range(stream string, fn func(checkpoint.Known) error) error
+}
+
+// Spec says what a stream reads and how it writes.
+type Spec struct {
+	Name   string // identity in lines and checkpoint: resource, group and scope, no version
+	Target Target
+	Kind   string
+	// SkipInitial takes what exists at first sight as known, without lines.
+	SkipInitial bool
+	Cluster     string // stamped on every line
+	Shape       event.Shape
+	SpoolDir    string // for what a relist holds back; "" is the system's temporary folder
+}
+
+// Status is what a stream tells about itself.
+type Status struct {
+	State        State
+	Reason       string // why it is pending or retrying
+	Position     string
+	Synced       bool      // past its first sync
+	LastProgress time.Time // of the last event or bookmark
+	LastGap      time.Time
+}
+
+// State is where a stream stands; see the package's documentation.
+type State string
+
+// The states of a stream.
+const (
+	Starting State = "Starting"
+	Listing  State = "Listing"
+	Watching State = "Watching"
+	Retrying State = "Retrying"
+	Pending  State = "Pending"
+)
+
+var states = []State{Starting, Listing, Watching, Retrying, Pending}
+
+// PendingError is why a stream cannot run for now.
+type PendingError struct {
+	Reason string
+	Err    error
+}
+
+func (e *PendingError) Error() string { return e.Err.Error() }
+func (e *PendingError) Unwrap() error { return e.Err }
+
+// Stream is one resumable watch. Run is its goroutine and owns all fields but
+// status.
+type Stream struct {
+	spec   Spec
+	client *Client
+	store  Store
+	rec    Recorder
+	lane   *recorder.Lane
+	render *event.Renderer
+	log    *zap.Logger
+	m      *metrics.Metrics
+
+	// state is the position; batches take copies of it to the checkpoint.
+	state checkpoint.Stream
+	// gap is the reason of the GAP line that the next list begins with; empty
+	// when there is none to write.
+	gap string
+	// paged is set once the server has refused to stream a list.
+	paged   bool
+	backoff backoff
+	// relists counts lists since the last progress of a watch.
+	relists int
+	object  event.Object // scratch: the object being looked at
+	version []byte       // scratch: the version that a chunk moves the position to
+
+	mu     sync.Mutex
+	status Status // guarded by mu
+}
+
+// NewStream returns a stream that has not started. gap, unless empty, is the
+// reason of a GAP that it begins with.
+func NewStream(spec Spec, client *Client, store Store, rec Recorder, gap string, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
+	gvr := spec.Target.Resource
+	render, err := event.NewRenderer(event.Source{
+		Stream: spec.Name, Cluster: spec.Cluster,
+		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: spec.Kind,
+	}, spec.Shape)
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
+	}
+	s := &Stream{
+		spec: spec, client: client, store: store, rec: rec, render: render, m: m,
+		lane: recorder.NewLane(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
+		log:  log.With(zap.String("stream", spec.Name)),
+		gap:  gap,
+	}
+	s.setState(Starting, "")
+	return s, nil
+}
+
+// load takes the position from the checkpoint, once that has all that an
+// earlier run of the same stream has submitted.
+func (s *Stream) load(ctx context.Context) error {
+	if err := s.rec.Flush(ctx); err != nil {
+		return err
+	}
+	st, _, err := s.store.Stream(s.spec.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	s.state = st
+	if st.Open != nil && s.gap == "" {
+		s.gap = reasonInterrupted
+	}
+	s.note(func(n *Status) {
+		n.Position, n.Synced = st.ResourceVersion, st.ResourceVersion != "" && s.gap == ""
+	})
+	return nil
+}
+
+// Run reads until ctx ends (nil) or the stream cannot run for now
+// (*PendingError). Any other error is the end of the daemon: the checkpoint
+// could not be read.
+func (s *Stream) Run(ctx context.Context) error {
+	if err := s.load(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	for {
+		began, hadPosition := time.Now(), s.gap == "" && s.state.ResourceVersion != ""
+		err := s.session(ctx)
+		if errors.Is(err, errStore) {
+			return err
+		}
+		o := classify(ctx, err)
+		switch o.action {
+		case actionStop:
+			return nil
+		case actionWait:
+			s.setState(Pending, o.reason)
+			return &PendingError{Reason: o.reason, Err: err}
+		case actionRelist:
+			s.lose(o.reason)
+			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
+			if hadPosition && s.relists == 0 {
+				continue
+			}
+		case actionRetry:
+			s.restarted(o.reason)
+			if o.clean && time.Since(began) >= backoffFirst {
+				continue
+			}
+			s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
+		}
+		s.setState(Retrying, o.reason)
+		if !sleep(ctx, s.backoff.pause(o.after)) {
+			return nil
+		}
+	}
+}
+
+// lose notes that the position is not valid any more. Before the first sync
+// there is none to lose.
+func (s *Stream) lose(reason string) {
+	s.restarted(reason)
+	if s.gap == "" && s.state.ResourceVersion != "" {
+		s.gap = reason
+	}
+}
+
+// session lists if it must, and watches until that ends. It always returns an
+// error: the reason.
+func (s *Stream) session(ctx context.Context) error {
+	if s.gap == "" && s.state.ResourceVersion != "" {
+		if err := s.checkAhead(ctx); err != nil {
+			return err
+		}
+		return s.watch(ctx)
+	}
+	return s.list(ctx)
+}
+
+// checkAhead returns errAhead when the server has not yet reached the position.
+// Versions that are not numbers cannot be compared and pass.
+func (s *Stream) checkAhead(ctx context.Context) error {
+	current, err := s.client.version(ctx, s.spec.Target)
+	if err != nil {
+		return err
+	}
+	if ahead(s.state.ResourceVersion, current) {
+		return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+	}
+	return nil
+}
+
+// from is the version after which the reader has not been told everything.
+func (s *Stream) from() string {
+	if s.state.Open != nil {
+		return s.state.Open.ResourceVersion
+	}
+	return s.state.ResourceVersion
+}
+
+// moved takes note of a watch's progress up to the version rv.
+func (s *Stream) moved(rv string) checkpoint.Stream {
+	s.state = checkpoint.Stream{ResourceVersion: rv}
+	s.backoff.reset()
+	s.relists = 0
+	now := time.Now()
+	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
+	s.note(func(n *Status) { n.Position, n.LastProgress = rv, now })
+	return s.state
+}
+
+// opened takes note that the GAP line is written: from here to synced the
+// stream's reader knows a part.
+func (s *Stream) opened(rv string) checkpoint.Stream {
+	s.state.Open = &checkpoint.Gap{FromResourceVersion: s.from(), ResourceVersion: rv}
+	s.gap = reasonInterrupted
+	s.note(func(n *Status) { n.LastGap = time.Now() })
+	return s.state
+}
+
+// synced takes note of a complete list at the version rv.
+func (s *Stream) synced(rv string) checkpoint.Stream {
+	s.state = checkpoint.Stream{ResourceVersion: rv}
+	s.gap = ""
+	s.relists++
+	now := time.Now()
+	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
+	s.note(func(n *Status) { n.Position, n.LastProgress, n.Synced = rv, now, true })
+	return s.state
+}
+
+// Status tells how the stream stands. Safe for concurrent use.
+func (s *Stream) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+func (s *Stream) note(change func(*Status)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.status)
+}
+
+func (s *Stream) setState(state State, reason string) {
+	s.note(func(n *Status) { n.State, n.Reason = state, reason })
+	for _, each := range states {
+		v := 0.0
+		if each == state {
+			v = 1
+		}
+		s.m.StreamState.WithLabelValues(s.spec.Name, string(each)).Set(v)
+	}
+}
+
+func (s *Stream) restarted(reason string) {
+	gvr := s.spec.Target.Resource
+	s.m.WatchRestarts.WithLabelValues(gvr.Group, gvr.Resource, reason).Inc()
+}

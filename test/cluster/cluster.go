@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const defaultTimeLimit = 30 * time.Minute
+
+// Options of a cluster. The zero value is what most tests want.
+type Options struct {
+	Binaries       Binaries        // default: those of Build
+	FeatureGates   map[string]bool // of the API server
+	APIServerFlags []string        // after the cluster's own, so that they win
+	AuditLog       bool            // write every request's metadata to AuditLog()
+	Fsync          bool            // let etcd wait for the disk: slower, and only a machine's crash needs it
+	TimeLimit      time.Duration   // both servers are killed then; default 30 minutes
+}
+
+// Cluster is one API server and its etcd. Its methods may be called from several goroutines, but two that start or
+// stop the same server at the same time get an error or each other's result.
+type Cluster struct {
+	options   Options
+	dir       string // everything on disk; made by Start, removed by Close
+	etcdPort  int    // ports stay the same for the cluster's life
+	apiPort   int
+	token     string // the administrator's
+	apiserver server
+	etcd      server
+	keeper    *keeper
+	limit     *time.Timer
+	end       context.CancelCauseFunc // ends the keeper's life
+	ended     chan struct{}           // closed when no server is left
+
+	mu        sync.Mutex
+	gates     map[string]bool
+	client    *http.Client // the administrator's; set once the API server has a certificate
+	grants    int          // how often Grant has run
+	snapshots int
+}
+
+var errClosed = errors.New("cluster is closed")
+
+// Start runs a new cluster and returns when it is ready: the API server answers, its bootstrap policy is in place,
+// and the namespaces kube-system and default exist. ctx bounds the start only; the cluster lives until Close.
+func Start(ctx context.Context, options Options) (*Cluster, error) {
+	if options.TimeLimit == 0 {
+		options.TimeLimit = defaultTimeLimit
+	}
+	if options.Binaries == (Binaries{}) {
+		binaries, err := Build(ctx)
+		if err != nil {
+			return nil, err
+		}
+		options.Binaries = binaries
+	}
+	dir, err := os.MkdirTemp("", "kubejournal-cluster-")
+	if err != nil {
+		return nil, fmt.Errorf("make cluster folder: %w", err)
+	}
+	expired := fmt.Errorf("cluster has reached its time limit of %s", options.TimeLimit)
+	life, end := context.WithCancelCause(context.Background())
+	c := &Cluster{
+		options:   options,
+		dir:       dir,
+		apiserver: server{name: "kube-apiserver", log: filepath.Join(dir, "kube-apiserver.log")},
+		etcd:      server{name: "etcd", log: filepath.Join(dir, "etcd.log")},
+		keeper:    newKeeper(life),
+		limit:     time.AfterFunc(options.TimeLimit, func() { end(expired) }),
+		end:       end,
+		ended:     make(chan struct{}),
+		gates:     maps.Clone(options.FeatureGates),
+	}
+	go c.reap()
+	if err := c.bringUp(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start cluster: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) bringUp(ctx context.Context) error {
+	var err error
+	if c.etcdPort, err = freePort(); err != nil {
+		return err
+	}
+	if c.apiPort, err = freePort(); err != nil {
+		return err
+	}
+	if err := c.writeCredentials(); err != nil {
+		return err
+	}
+	if err := c.StartEtcd(ctx); err != nil {
+		return err
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	return c.writeKubeconfig(c.Kubeconfig(), "admin", c.token)
+}
+
+// reap kills what is left when the keeper has ended. No server can start after that.
+func (c *Cluster) reap() {
+	defer close(c.ended)
+	<-c.keeper.done
+	_ = c.apiserver.stop(syscall.SIGKILL) // an error says that it is down already
+	_ = c.etcd.stop(syscall.SIGKILL)
+}
+
+// Close kills both servers and removes the cluster's folder. Closing again does nothing.
+func (c *Cluster) Close() error {
+	c.limit.Stop()
+	c.end(errClosed)
+	<-c.ended
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("remove cluster folder: %w", err)
+	}
+	return nil
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
+
+// APIServerLog is the path of the API server's log, of all its runs.
+func (c *Cluster) APIServerLog() string { return c.apiserver.log }
+
+// EtcdLog is the path of etcd's log, of all its runs; etcd logs warnings and worse only.
+func (c *Cluster) EtcdLog() string { return c.etcd.log }
+
+// AuditLog is the path of the audit log, JSON lines of audit.k8s.io/v1; it is written with Options.AuditLog only.
+func (c *Cluster) AuditLog() string { return c.file("audit.log") }
+
+// RESTConfig is the administrator's access, with no rate limit on the client's side. The caller may change it.
+func (c *Cluster) RESTConfig() *rest.Config {
+	return &rest.Config{
+		Host:            c.url(),
+		BearerToken:     c.token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: c.certificate()},
+		QPS:             -1,
+	}
+}
+
+func (c *Cluster) file(name string) string { return filepath.Join(c.dir, name) }
+
+func (c *Cluster) url() string { return "https://" + address(c.apiPort) }
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// freePort picks a port below those that the kernel hands out by itself. A server that is down keeps its port only by
+// nobody else taking it, and a client that dials it in a loop would sooner or later get that very port from the
+// kernel for its own end.
+func freePort() (int, error) {
+	const low, high, tries = 20000, 30000, 100
+	var last error
+	for range tries {
+		port := low + rand.IntN(high-low)
+		listener, err := net.Listen("tcp", address(port))
+		if err != nil {
+			last = err
+			continue
+		}
+		if err := listener.Close(); err != nil {
+			return 0, fmt.Errorf("find free port: %w", err)
+		}
+		return port, nil
+	}
+	return 0, fmt.Errorf("find free port: %w", last)
+}
