@@ -238,6 +238,7 @@ func TestCluster(t *testing.T) {
 		} {
 			t.Run(one.name, func(t *testing.T) {
 				must(t, one.pause())
+				must(t, one.pause()) // once more is no fault
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer cancel()
 				// A get by name reads etcd, so it hangs whichever of the two is held.

@@ -19,7 +19,8 @@ const (
 	pollInterval = 20 * time.Millisecond
 	startTimeout = 2 * time.Minute // also under the race detector on a busy machine of two cores
 	stopTimeout  = 2 * time.Minute // an API server may take a minute to let its requests go
-	tailLines    = 20              // of a server's log, in an error
+	pauseTimeout = 10 * time.Second
+	tailLines    = 20 // of a server's log, in an error
 )
 
 // keeper is the thread that starts servers. Linux kills a child when the thread that started it ends, and the Go
@@ -136,12 +137,19 @@ func (s *server) signal(sig syscall.Signal) (*process, error) {
 	return p, nil
 }
 
+// pause returns when the server stands still.
 func (s *server) pause() error {
 	p, err := s.signal(syscall.SIGSTOP)
-	if err == nil {
-		p.paused.Store(true)
+	if err != nil {
+		return err
 	}
-	return err
+	p.paused.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
+	defer cancel()
+	if err := poll(ctx, func() (bool, error) { return stopped(p.cmd.Process.Pid) }); err != nil {
+		return fmt.Errorf("pause %s: %w", s.name, err)
+	}
+	return nil
 }
 
 func (s *server) resume() error {
