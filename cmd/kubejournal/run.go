@@ -4,7 +4,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/config"
@@ -56,7 +55,7 @@ anything else.`,
 				return err
 			}
 			cfg, err := config.Load(path, config.Overrides{
-				Flags:     givenFlags(cmd.Flags()),
+				Flags:     givenFlags(cmd),
 				Namespace: namespace,
 				Resources: args,
 			}, os.LookupEnv)
@@ -82,10 +81,10 @@ anything else.`,
 }
 
 // givenFlags returns the flags that the user gave, an empty value included: --listen "" turns listening off.
-func givenFlags(flags *pflag.FlagSet) map[string]string {
+func givenFlags(cmd *cobra.Command) map[string]string {
 	given := map[string]string{}
 	for _, o := range config.Options {
-		if f := flags.Lookup(o.Flag); f != nil && f.Changed {
+		if f := cmd.Flags().Lookup(o.Flag); f != nil && f.Changed {
 			given[o.Flag] = f.Value.String()
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kubejournal/internal/event"
 )
 
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
@@ -45,7 +47,7 @@ func (c *Config) check() Faults {
 	k.output(c.Output, c.Checkpoint)
 	k.redact(c.Redact)
 	for i, path := range c.DropFields {
-		if msg := badPath(path); msg != "" {
+		if msg := badPath(event.Shape{Drop: []string{path}}); msg != "" {
 			k.add("", fmt.Sprintf("dropFields[%d]", i), "%s", msg)
 		}
 	}
@@ -119,21 +121,17 @@ func (k *checker) redact(entries []Redact) {
 			k.add(entry, "fields", "names no field; write e.g. fields: [data.password]")
 		}
 		for j, path := range r.Fields {
-			if msg := badPath(path); msg != "" {
+			if msg := badPath(event.Shape{Redact: []string{path}}); msg != "" {
 				k.add(entry, fmt.Sprintf("fields[%d]", j), "%s", msg)
 			}
 		}
 	}
 }
 
-// badPath returns what is wrong with the path of a field, or "".
-func badPath(path string) string {
-	const remedy = `write dotted keys, e.g. metadata.managedFields or metadata.annotations["a.b/c"]`
-	switch {
-	case path == "":
-		return "is empty; " + remedy
-	case path[0] == '.' || path[0] == '[' || path[len(path)-1] == '.' || strings.Contains(path, ".."):
-		return fmt.Sprintf("%q has an empty key in it; %s", path, remedy)
+// badPath returns what is wrong with the path of a field, or "". The rules are those of the code that cuts it out.
+func badPath(shape event.Shape) string {
+	if err := shape.Validate(); err != nil {
+		return fmt.Sprintf(`%v; write dotted keys, e.g. metadata.managedFields or metadata.annotations["a.b/c"]`, err)
 	}
 	return ""
 }

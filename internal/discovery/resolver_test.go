@@ -54,6 +54,7 @@ func TestResolveNames(t *testing.T) {
 			{config.Resource{Name: "po"}, "pods.v1."},
 			{config.Resource{Name: "Pod"}, "pods.v1."},
 			{config.Resource{Name: "PODS"}, "pods.v1."},
+			{config.Resource{Name: "Deploy.Apps"}, "deployments.v1.apps"}, // a short name in another case, which kubectl refuses
 			{config.Resource{Name: "pods.v1."}, "pods.v1."},
 			{config.Resource{Name: "pods", Version: "v1"}, "pods.v1."},
 			{config.Resource{Name: "ConfigMap"}, "configmaps.v1."},
@@ -357,6 +358,26 @@ func TestCancelledRefresh(t *testing.T) {
 			t.Errorf("deploy: %s", got)
 		}
 	})
+}
+
+// A context that ends between two requests of legacy discovery fails the groups that were not asked yet. That is no
+// answer about them: nothing is taken over, and it does not read as a partial failure.
+func TestRefreshCancelledHalfway(t *testing.T) {
+	s, r := newResolver(t, false)
+	mustRefresh(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.set(func(s *server) {
+		s.groups = append(s.groups, group{"example.com", []version{{"v1", []metav1.APIResource{res("gizmos", "gizmo", "Gizmo", true, readOnly)}}}})
+		s.onList = cancel
+	})
+	err := r.Refresh(ctx)
+	var partial *PartialError
+	if !errors.Is(err, context.Canceled) || errors.As(err, &partial) {
+		t.Errorf("got %v, want the context's own error", err)
+	}
+	if got := resolveOne(t, r, config.Resource{Name: "deploy"}); got != "deployments.v1.apps" {
+		t.Errorf("deploy: %s", got)
+	}
 }
 
 func TestConcurrentUse(t *testing.T) {

@@ -28,6 +28,7 @@ type server struct {
 	broken bool            // everything answers 503
 	noCore bool            // /api answers 404
 	asked  int             // requests so far
+	onList func()          // called when the resources of one group version are asked for; may be nil
 }
 
 type group struct {
@@ -137,6 +138,9 @@ func (s *server) groupList() metav1.APIGroupList {
 }
 
 func (s *server) list(groupName, versionName string) *metav1.APIResourceList {
+	if s.onList != nil {
+		s.onList()
+	}
 	if s.down[groupName+"/"+versionName] {
 		return nil
 	}

@@ -49,14 +49,11 @@ func utc(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 }
 
 // RouteKubernetes leads what client-go and its neighbours log into log, for the whole process: klog, and the errors
-// that nobody could return. klog knows two levels, info and error; its V levels are left out whatever the log's own
-// level is, as they print whole requests. Call it once, before any client is made.
+// that nobody could return. klog knows two levels, info and error; its V levels stay out whatever the log's own level is,
+// as klog holds them back by a flag of its own that nobody sets: they print whole requests. Call it once, before any
+// client is made.
 func RouteKubernetes(log *zap.Logger) {
-	log = log.Named("client-go")
-	if log.Core().Enabled(zapcore.DebugLevel) {
-		log = log.WithOptions(zap.IncreaseLevel(zapcore.InfoLevel))
-	}
-	logger := zapr.NewLogger(log)
+	logger := zapr.NewLogger(log.Named("client-go"))
 	klog.SetLogger(logger)
 	// In place of klog's own handler, which adds a call stack's worth of names, and of a sleep of 1 ms.
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{

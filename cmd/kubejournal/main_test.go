@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain lets the scripts run this very program as kubejournal.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"kubejournal": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:  filepath.Join("testdata", "script"),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": wantStatus},
+	})
+}
+
+// wantStatus is the script command "status N program args...": it runs a program and wants that very exit status,
+// where the built-in "! exec" takes any but 0.
+func wantStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N program args...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// The first signal asks for a clean stop, the second exits at once, with the status that a shell would show.
+func TestSignals(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			exited := make(chan int, 1)
+			ctx := interruptible(context.Background(), func(status int) { exited <- status })
+			self, err := os.FindProcess(os.Getpid())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ctx.Err() != nil {
+				t.Fatal("ended before any signal")
+			}
+			if err := self.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			wait(t, ctx.Done())
+			select {
+			case status := <-exited:
+				t.Fatalf("first signal exited with %d", status)
+			default:
+			}
+			if err := self.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if status := wait(t, exited); status != 128+int(signal) {
+				t.Errorf("status %d, want %d", status, 128+int(signal))
+			}
+		})
+	}
+}
+
+func wait[T any](t *testing.T, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing happened")
+		panic("unreachable")
+	}
+}
+
+func TestReadBuild(t *testing.T) {
+	info := &debug.BuildInfo{
+		Main:     debug.Module{Path: "kubejournal", Version: "v1.2.3"},
+		Deps:     []*debug.Module{{Path: "k8s.io/client-go", Version: "v0.37.2"}},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
+	}
+	if b := readBuild(info); b.version != "v1.2.3" || b.commit != "abc (modified)" || b.clientGo != "v0.37.2" {
+		t.Errorf("got %+v", b)
+	}
+	info.Main.Version, info.Settings = "(devel)", nil
+	if b := readBuild(info); b.version != "devel" || b.commit != "unknown" {
+		t.Errorf("working tree: got %+v", b)
+	}
+	if b := readBuild(nil); b.version != "unknown" || b.clientGo != "unknown" || b.goVersion == "" {
+		t.Errorf("no build information: got %+v", b)
+	}
+	version, commit = "v9", "def"
+	t.Cleanup(func() { version, commit = "", "" })
+	if b := readBuild(info); b.version != "v9" || b.commit != "def" {
+		t.Errorf("linked in: got %+v", b)
+	}
+}
