@@ -8,17 +8,19 @@ import (
 
 // FrameReader splits a watch response into its JSON values.
 //
-// An API server sends each value as one compact line, so once a value has been
-// seen to be a line, a line is taken for a value if it begins and ends as one
-// and the next does not go on with it, or its braces pair up; nothing is
-// parsed here that Scan parses again. All else is split by counting brackets
-// outside of strings. A server that changes from lines to another layout in
-// mid-stream may so get a value cut: SplitWatch or Scan then refuses it.
+// An API server sends each value as one compact line. Once the first has been
+// seen to be that, a line is taken for a value if it begins and ends as one and
+// either the next does not go on with it or, as long as that is not there, its
+// braces pair up: nothing is parsed here that Scan parses again. All else is
+// split by counting brackets outside of strings. Where a server changes from
+// lines to another layout in mid-stream, a value may be cut wrongly; SplitWatch
+// or Scan then refuses it.
 type FrameReader struct {
 	buf buffer
 	err error // returned by every further Next
 
-	lines    bool    // the last value that was counted out stood on a line of its own
+	lines    bool    // values stand on lines of their own, as far as has been seen
+	free     bool    // one did not: all are counted out from there on
 	used     int     // length of the frame that the caller holds
 	found    int     // length of the next frame where it is already known
 	searched int     // no newline before this position
@@ -157,7 +159,9 @@ func (f *FrameReader) count(b []byte) int {
 		return 0
 	}
 	if rest := b[n:]; len(rest) > 0 {
-		f.lines = (rest[0] == '\n' || rest[0] == '\r') && bytes.IndexByte(b[:n], '\n') < 0
+		line := (rest[0] == '\n' || rest[0] == '\r') && bytes.IndexByte(b[:n], '\n') < 0
+		f.free = f.free || !line
+		f.lines = !f.free
 	}
 	return n
 }

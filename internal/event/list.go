@@ -227,9 +227,13 @@ func (l *ListReader) string(what string) (string, error) {
 	if c != '"' {
 		return "", l.buf.syntax("expected %s", what)
 	}
+	offset := l.buf.offset()
 	v, err := l.buf.value()
 	if err != nil {
 		return "", err
+	}
+	if !json.Valid(v) {
+		return "", &SyntaxError{Offset: offset, Msg: "malformed string"}
 	}
 	return stringValue(v), nil
 }

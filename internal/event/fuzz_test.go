@@ -1,0 +1,499 @@
+package event
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"kubejournal/internal/event/eventtest"
+)
+
+func sameJSON(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// decode keeps numbers as they are written. It reports whether all of b is one
+// value.
+func decode(b []byte) (any, bool) {
+	if !json.Valid(b) {
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, false
+	}
+	return v, true
+}
+
+// The model below says what a shape does to a decoded object. It has nothing in
+// common with the code under test but the parser of paths.
+
+func modelDrop(v any, path []step) any {
+	switch c := v.(type) {
+	case map[string]any:
+		if path[0].each {
+			return v
+		}
+		child, ok := c[path[0].key]
+		switch {
+		case ok && len(path) == 1:
+			delete(c, path[0].key)
+		case ok:
+			c[path[0].key] = modelDrop(child, path[1:])
+		}
+	case []any:
+		if !path[0].each {
+			return v
+		}
+		if len(path) == 1 {
+			return []any{}
+		}
+		for i := range c {
+			c[i] = modelDrop(c[i], path[1:])
+		}
+	}
+	return v
+}
+
+func modelRedact(v any, path []step) any {
+	if v == nil {
+		return nil
+	}
+	c, isObject := v.(map[string]any)
+	if len(path) == 0 {
+		if !isObject {
+			return "REDACTED"
+		}
+		return modelHide(c)
+	}
+	if path[0].each {
+		l, ok := v.([]any)
+		if !ok {
+			return "REDACTED"
+		}
+		for i := range l {
+			l[i] = modelRedact(l[i], path[1:])
+		}
+		return l
+	}
+	if !isObject {
+		return "REDACTED"
+	}
+	if child, ok := c[path[0].key]; ok {
+		c[path[0].key] = modelRedact(child, path[1:])
+	}
+	return c
+}
+
+func modelHide(c map[string]any) any {
+	for k, v := range c {
+		if inner, ok := v.(map[string]any); ok {
+			c[k] = modelHide(inner)
+		} else {
+			c[k] = "REDACTED"
+		}
+	}
+	return c
+}
+
+func model(v any, s Shape) any {
+	redacts, drops := s.Redact, s.Drop
+	if s.Secret {
+		redacts = append([]string{"data", "stringData"}, redacts...)
+	}
+	if len(redacts) > 0 {
+		const applied = `metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"]`
+		drops = append([]string{applied}, drops...)
+		meta := v.(map[string]any)["metadata"].(map[string]any)
+		if a, ok := meta["annotations"]; ok && a != nil {
+			if _, ok := a.(map[string]any); !ok {
+				meta["annotations"] = "REDACTED"
+			}
+		}
+	}
+	for _, p := range redacts {
+		path, err := parsePath(p)
+		if err != nil {
+			panic(err)
+		}
+		v = modelRedact(v, path)
+	}
+	for _, p := range drops {
+		path, err := parsePath(p)
+		if err != nil {
+			panic(err)
+		}
+		v = modelDrop(v, path)
+	}
+	return v
+}
+
+// modelManager finds the newest entry of managedFields.
+func modelManager(meta map[string]any) (manager, subresource string) {
+	entries, _ := meta["managedFields"].([]any)
+	var best time.Time
+	for _, e := range entries {
+		m, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		s, _ := m["time"].(string)
+		at, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			at = time.Time{}
+		}
+		if at.Before(best) {
+			continue
+		}
+		best = at
+		manager, _ = m["manager"].(string)
+		subresource, _ = m["subresource"].(string)
+	}
+	return manager, subresource
+}
+
+// hidden checks that an object's value holds only "REDACTED", in every
+// occurrence of every key.
+func hidden(raw []byte, top bool) error {
+	if raw[0] != '{' {
+		if s := string(raw); s != redacted && !(top && s == "null") {
+			return fmt.Errorf("not redacted: %s", s)
+		}
+		return nil
+	}
+	return members(raw, func(_ string, v json.RawMessage) error { return hidden(v, false) })
+}
+
+// members calls f for all members of an object, repeated ones too.
+func members(raw []byte, f func(key string, v json.RawMessage) error) error {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return err
+		}
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			return err
+		}
+		if err := f(key.(string), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const lineOrder = " seq time type origin id stream cluster group version resource kind namespace name uid resourceVersion generation manager subresource finalStateKnown event changes object "
+
+func FuzzObject(f *testing.F) {
+	for i, seed := range [][]byte{
+		eventtest.Pod(2000, 1), eventtest.Secret(1), eventtest.Event(1), eventtest.ConfigMap(600, 1),
+		[]byte(`{"metadata":{"name":"\ud83d\ude00\"","generation":-0,"managedFields":[{"time":"2026-01-01T00:00:00+01:00","manager":"a"},1]},"data":{"a":{"b":[null]}},"d\u0061ta":1e400}`),
+		[]byte("{\n \"data\" : {\"a\": \"\xff\"} ,\n \"metadata\" : { \"annotations\" : 1 }\n}"),
+		[]byte(`{"metadata":{},"spec":{"containers":[{"env":[{"value":"x"}],"x":1}],"containers":{}},"status":[{}]},"x":{}`),
+		[]byte(`{"metadata":{"annotations":{"kubectl.kubernetes.io\/last-applied-configuration":"x"}},"metadata":{}}`),
+	} {
+		f.Add(seed, uint8(i))
+	}
+	check := newCheck(f)
+	f.Fuzz(func(t *testing.T, raw []byte, which uint8) { check(t, raw, which) })
+}
+
+// FuzzMadeObject makes JSON out of the fuzzer's bytes, most of it well-formed
+// and full of the keys that matter.
+func FuzzMadeObject(f *testing.F) {
+	for i := range uint8(20) {
+		f.Add(bytes.Repeat([]byte{i, 200 - i, 3 * i}, 30), i)
+	}
+	check := newCheck(f)
+	f.Fuzz(func(t *testing.T, from []byte, which uint8) {
+		m := maker{from: from}
+		check(t, m.object(), which)
+	})
+}
+
+func TestMadeObjects(t *testing.T) {
+	check := newCheck(t)
+	rnd := rand.New(rand.NewPCG(1, 2))
+	from := make([]byte, 600)
+	for range 20000 {
+		for i := range from {
+			from[i] = byte(rnd.Uint32())
+		}
+		m := maker{from: from[:rnd.IntN(len(from))]}
+		check(t, m.object(), uint8(rnd.Uint32()))
+	}
+}
+
+// maker makes JSON out of any bytes.
+type maker struct {
+	from   []byte
+	out    []byte
+	indent bool
+}
+
+func (m *maker) pick(n int) int {
+	if len(m.from) == 0 {
+		return 0
+	}
+	c := m.from[0]
+	m.from = m.from[1:]
+	return int(c) % n
+}
+
+func (m *maker) put(s string) {
+	m.out = append(m.out, s...)
+	if m.indent {
+		m.out = append(m.out, []string{"", " ", "\n", "\t \r\n"}[m.pick(4)]...)
+	}
+}
+
+func (m *maker) object() []byte {
+	m.indent = m.pick(4) == 1
+	m.put(`{`)
+	for m.pick(8) != 1 && len(m.from) > 0 {
+		m.key()
+		m.value(0)
+		m.put(`,`)
+	}
+	m.put(`"metadata":`)
+	if m.pick(6) == 1 {
+		m.value(0)
+	} else {
+		m.members(0)
+	}
+	if m.pick(2) == 1 {
+		m.put(`,`)
+		m.key()
+		m.value(0)
+	}
+	m.put(`}`)
+	for range m.pick(64) / 61 { // now and then a fault
+		at := m.pick(256) % len(m.out)
+		switch m.pick(3) {
+		case 0:
+			m.out = append(m.out[:at:at], m.out[at+1:]...)
+		case 1:
+			m.out[at] = "{}[]:,\"\\ \n\x00\xff0a"[m.pick(14)]
+		case 2:
+			m.out = m.out[:at]
+		}
+	}
+	return m.out
+}
+
+func (m *maker) key() {
+	keys := []string{
+		"metadata", "data", "d\\u0061ta", "stringData", "spec", "status", "containers", "env", "value", "password", "a", "b", "c", "\\u0061",
+		"annotations", "labels", "managedFields", "manager", "subresource", "time", "name", "namespace", "uid", "resourceVersion", "generation",
+		"kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io\\/last-applied-configur\\u0061tion", "k8s.io/initial-events-end",
+		"count", "message", "reason", "type", "series", "source", "component", "involvedObject", "regarding", "kind", "n\xffo",
+	}
+	m.put(`"` + keys[m.pick(len(keys))] + `"`)
+	m.put(`:`)
+}
+
+func (m *maker) members(depth int) {
+	m.put(`{`)
+	for i := 0; m.pick(5) != 1 && len(m.from) > 0; i++ {
+		if i > 0 {
+			m.put(`,`)
+		}
+		m.key()
+		m.value(depth + 1)
+	}
+	m.put(`}`)
+}
+
+func (m *maker) value(depth int) {
+	texts := []string{
+		"x", "", `\"}{[\\`, "secret", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00+02:00", "2026-01-01T00:00:00.5Z", "true",
+		`\ud83d\ude00`, `\ud83d`, "é", "\xff", "\xed\xa0\x80", `\n\u001f`, "a b",
+	}
+	switch c := m.pick(12); {
+	case c < 4 && depth < 6:
+		m.members(depth)
+	case c < 7 && depth < 6:
+		m.put(`[`)
+		for i := 0; m.pick(4) != 1 && len(m.from) > 0; i++ {
+			if i > 0 {
+				m.put(`,`)
+			}
+			m.value(depth + 1)
+		}
+		m.put(`]`)
+	case c < 10:
+		m.put(`"` + texts[m.pick(len(texts))] + `"`)
+	default:
+		m.put([]string{"null", "true", "false", "0", "-1.50", "1e400", "12", "9223372036854775808"}[m.pick(8)])
+	}
+}
+
+// newCheck returns a function that checks everything about one object, with one
+// of several sources and shapes, against encoding/json and the model.
+func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
+	shapes := []Shape{
+		{},
+		{Drop: []string{"metadata.managedFields", "status"}},
+		{Secret: true},
+		{Secret: true, Drop: []string{"metadata.managedFields", "data.a", "metadata.labels"}},
+		{Redact: []string{"spec.containers[*].env[*].value", "data.password", "a[*]"}},
+		{Drop: []string{"spec.containers[*].env", "a[*]", "b", "c", "metadata"}},
+	}
+	sources := []Source{
+		{Stream: "things", Version: "v1", Resource: "things", Kind: "Thing"},
+		{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"},
+		{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"},
+	}
+	type rendered struct {
+		r     *Renderer
+		shape Shape
+	}
+	var rs []rendered
+	for _, src := range sources {
+		for _, shape := range shapes {
+			rs = append(rs, rendered{mustRenderer(tb, src, shape), shape})
+		}
+	}
+	var o Object
+	return func(t testing.TB, raw []byte, which uint8) {
+		r := rs[int(which)%len(rs)]
+		scanErr := r.r.Scan(raw, &o)
+		want, valid := decode(raw)
+		if !valid && scanErr == nil {
+			// Only as the beginning of a watch event's tail.
+			tail := append(append([]byte(`{"type":1,"object":`), raw...), '}')
+			if !json.Valid(tail) {
+				t.Fatalf("scanned %q", raw)
+			}
+			want, valid = decode(o.Raw)
+		}
+		root, _ := want.(map[string]any)
+		meta, _ := root["metadata"].(map[string]any)
+		if meta == nil {
+			valid = false
+		}
+		if valid != (scanErr == nil) {
+			t.Fatalf("scan %q: %v, valid: %v", raw, scanErr, valid)
+		}
+		if scanErr != nil {
+			return
+		}
+
+		text := func(key string) string { s, _ := meta[key].(string); return s }
+		number, _ := meta["generation"].(json.Number)
+		gen, err := strconv.ParseInt(string(number), 10, 64)
+		if err != nil {
+			gen = o.Generation // out of range: nobody cares
+		}
+		annotations, _ := meta["annotations"].(map[string]any)
+		if string(o.Namespace) != text("namespace") || string(o.Name) != text("name") || string(o.UID) != text("uid") ||
+			string(o.ResourceVersion) != text("resourceVersion") || o.Generation != gen ||
+			o.InitialEventsEnd != (annotations["k8s.io/initial-events-end"] == "true") {
+			t.Fatalf("scan %q: %q %q %q %q %d", raw, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Generation)
+		}
+		manager, subresource := modelManager(meta)
+
+		b, err := r.r.AppendEvent(AppendSeq(nil, 1), Added, FromSnapshot, received, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !utf8.Valid(b) || bytes.IndexByte(b, '\n') != len(b)-1 || !json.Valid(b) {
+			t.Fatalf("line %q", b)
+		}
+		var h Header
+		if err := ParseHeader(b, &h); err != nil || h.Name != text("name") || h.UID != text("uid") || h.ID != text("uid")+"/"+text("resourceVersion")+"/ADDED" {
+			t.Fatalf("header %+v of %q: %v", h, b, err)
+		}
+		at := -1
+		var object json.RawMessage
+		err = members(b, func(key string, v json.RawMessage) error {
+			n := strings.Index(lineOrder, " "+key+" ")
+			if n <= at {
+				return fmt.Errorf("%s out of order", key)
+			}
+			at = n
+			if s, ok := map[string]string{"manager": manager, "subresource": subresource}[key]; ok {
+				if got, _ := decode(v); got != s {
+					return fmt.Errorf("%s is %s, want %s", key, v, s)
+				}
+			}
+			if key == "object" {
+				object = v
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("line %q: %v", b, err)
+		}
+		got, _ := decode(object)
+		if w := model(want, r.shape); !sameJSON(got, w) {
+			t.Fatalf("object %q of %q, want %v", object, raw, w)
+		}
+		if r.shape.Secret {
+			err := members(object, func(key string, v json.RawMessage) error {
+				if key == "data" || key == "stringData" {
+					return hidden(v, true)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("object %q: %v", object, err)
+			}
+		}
+		if r.shape.Drop == nil && r.shape.Redact == nil && !r.shape.Secret && utf8.Valid(raw) && valid && json.Valid(raw) {
+			var compact bytes.Buffer
+			if err := json.Compact(&compact, raw); err != nil || compact.String() != string(object) {
+				t.Fatalf("object %q is not the bytes of %q", object, raw)
+			}
+		}
+	}
+}
+
+func FuzzParseHeader(f *testing.F) {
+	r := mustRenderer(f, podSource, podShape)
+	var o Object
+	if err := r.Scan(eventtest.Pod(2000, 1), &o); err != nil {
+		f.Fatal(err)
+	}
+	b, err := r.AppendEvent(AppendSeq(nil, 1), Added, FromSnapshot, received, &o)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", "2"))
+	f.Add(r.AppendSynced(AppendSeq(nil, 3), received, "2", Count{1, 2, 3, 4}))
+	f.Add(r.AppendDeleted(AppendSeq(nil, 4), received, Known{"a", "b\"", "c", "d\xff"}))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var h Header
+		err := ParseHeader(line, &h)
+		v, valid := decode(line)
+		m, isObject := v.(map[string]any)
+		if err != nil {
+			if h != (Header{}) {
+				t.Fatalf("header %+v in spite of %v", h, err)
+			}
+			return
+		}
+		if !valid || !isObject {
+			t.Fatalf("parsed %q", line)
+		}
+		text := func(key string) string { s, _ := m[key].(string); return s }
+		if fmt.Sprint(m["seq"]) != strconv.FormatUint(h.Seq, 10) || text("type") != string(h.Type) || text("origin") != string(h.Origin) ||
+			text("id") != h.ID || text("stream") != h.Stream || text("namespace") != h.Namespace || text("name") != h.Name ||
+			text("uid") != h.UID || text("resourceVersion") != h.ResourceVersion || text("reason") != h.Reason ||
+			text("fromResourceVersion") != h.FromResourceVersion {
+			t.Fatalf("header %+v of %q", h, line)
+		}
+	})
+}

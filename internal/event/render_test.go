@@ -1,0 +1,257 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/event/eventtest"
+)
+
+var received = time.Date(2026, 11, 20, 16, 10, 22, 123456, time.FixedZone("", 3600))
+
+const receivedText = "2026-11-20T15:10:22.000123456Z"
+
+func line(t *testing.T, r *Renderer, typ Type, raw string) string {
+	t.Helper()
+	var o Object
+	if err := r.Scan([]byte(raw), &o); err != nil {
+		t.Fatalf("scan %.200s: %v", raw, err)
+	}
+	b, err := r.AppendEvent(AppendSeq(nil, 7), typ, FromWatch, received, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// objectOf is the object that a line has.
+func objectOf(t *testing.T, line string) string {
+	t.Helper()
+	var l struct{ Object json.RawMessage }
+	if err := json.Unmarshal([]byte(line), &l); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return string(l.Object)
+}
+
+func TestLines(t *testing.T) {
+	full := mustRenderer(t, Source{"deployments.apps?labelSelector=a\"b", "prod-eu1", "apps", "v1", "deployments", "Deployment"}, podShape)
+	least := mustRenderer(t, Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, Shape{})
+	const fullSource = `"stream":"deployments.apps?labelSelector=a\"b","cluster":"prod-eu1","group":"apps","version":"v1","resource":"deployments","kind":"Deployment"`
+	for name, c := range map[string]struct{ got, want string }{
+		"event": {
+			line(t, full, Modified, `{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"managedFields":[{"manager":"kubectl","time":"2026-11-20T16:10:00Z"},{"manager":"kube-controller-manager","subresource":"status","time":"2026-11-20T16:10:01Z"}]},"spec":{"replicas":1.0}}`),
+			`{"seq":7,"time":"` + receivedText + `","type":"MODIFIED","origin":"watch","id":"u-1/12/MODIFIED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","generation":3,"manager":"kube-controller-manager","subresource":"status","object":{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3},"spec":{"replicas":1.0}}}`,
+		},
+		"event, least": {
+			line(t, least, Added, `{"metadata":{}}`),
+			`{"seq":7,"time":"` + receivedText + `","type":"ADDED","origin":"watch","id":"//ADDED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","object":{"metadata":{}}}`,
+		},
+		"deleted": {
+			string(full.AppendDeleted(AppendSeq(nil, 8), received, Known{"shop", "web", "u-1", "12"})),
+			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"u-1/12/DELETED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","finalStateKnown":false,"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12"}}}`,
+		},
+		"deleted, least": {
+			string(least.AppendDeleted(AppendSeq(nil, 8), received, Known{})),
+			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"//DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","finalStateKnown":false,"object":{"apiVersion":"v1","kind":"Pod","metadata":{}}}`,
+		},
+		"gap": {
+			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", "40")),
+			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"reason":"Expired","fromResourceVersion":"12","resourceVersion":"40"}`,
+		},
+		"gap, least": {
+			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", "")),
+			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"pods//GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"CheckpointLost"}`,
+		},
+		"synced": {
+			string(least.AppendSynced(AppendSeq(nil, 10), received, "40", Count{1, 2, 3, 0})),
+			`{"seq":10,"time":"` + receivedText + `","type":"SYNCED","id":"pods/40/SYNCED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":3,"unchanged":0}}`,
+		},
+	} {
+		if c.got != c.want+"\n" {
+			t.Errorf("%s:\ngot  %swant %s", name, c.got, c.want)
+		}
+		if !json.Valid([]byte(c.got)) {
+			t.Errorf("%s: not JSON", name)
+		}
+	}
+}
+
+func TestTime(t *testing.T) {
+	r := mustRenderer(t, podSource, Shape{})
+	for _, at := range []time.Time{
+		{}, time.Unix(0, 0), time.Unix(0, 1), time.Unix(0, 999999999), time.Unix(1, 0), received,
+		received.Add(time.Nanosecond), received.Add(time.Hour), time.Date(1969, 12, 31, 23, 59, 59, 5, time.UTC),
+	} {
+		got, want := string(r.appendTime(nil, at)), at.UTC().Format("2006-01-02T15:04:05.000000000Z")
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestScanFields(t *testing.T) {
+	r := mustRenderer(t, podSource, Shape{})
+	for name, c := range map[string]struct {
+		in, want string
+	}{
+		"all":              {`{"metadata":{"namespace":"n","name":"a","uid":"u","resourceVersion":"1","generation":2}}`, "n a u 1 2 false"},
+		"none":             {`{"metadata":{}}`, "    0 false"},
+		"other kinds":      {`{"metadata":{"namespace":null,"name":1,"uid":{"uid":"x"},"resourceVersion":["1"],"generation":"2"}}`, "    0 false"},
+		"escapes":          {`{"m\u0065tadata":{"n\u0061me":"\u0061\"\\\/\b\f\n\r\t\ud83d\ude00\ud83d","uid":"\u0075"}}`, " a\"\\/\b\f\n\r\t\U0001F600\uFFFD u  0 false"},
+		"repeated":         {`{"metadata":{"name":"a","uid":"u"},"metadata":{"name":"b","name":"c"}}`, " c   0 false"},
+		"elsewhere":        {`{"name":"x","spec":{"metadata":{"name":"y"}},"metadata":{"labels":{"name":"z"},"name":"a"}}`, " a   0 false"},
+		"fraction":         {`{"metadata":{"generation":1.5}}`, "    0 false"},
+		"bookmark":         {`{"metadata":{"resourceVersion":"9","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}`, "   9 0 true"},
+		"bookmark, no end": {`{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"false"}}}`, "   9 0 false"},
+		"indented":         {"\n{\n\t\"metadata\" : {\r\n \"name\" : \"a b\" }\n}\n", " a b   0 false"},
+		"not UTF-8":        {"{\"metadata\":{\"name\":\"a\xff\xfeb\"}}", " a\uFFFD\uFFFDb   0 false"},
+	} {
+		var o Object
+		for range 2 { // an Object is used again
+			if err := r.Scan([]byte(c.in), &o); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			got := fmt.Sprintf("%s %s %s %s %d %v", o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Generation, o.InitialEventsEnd)
+			if got != c.want {
+				t.Errorf("%s: got %q, want %q", name, got, c.want)
+			}
+		}
+	}
+}
+
+func TestScanFaults(t *testing.T) {
+	r := mustRenderer(t, podSource, Shape{Drop: []string{"a.b"}, Redact: []string{"x[*].y"}})
+	deep := func(n int) string {
+		return `{"metadata":{},"o":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + `}`
+	}
+	deepObjects := func(n int) string {
+		return `{"metadata":{},"o":` + strings.Repeat(`{"o":`, n-1) + "{}" + strings.Repeat("}", n-1) + `}`
+	}
+	wide := func(n int) string {
+		return `{"metadata":{},"x":[{"y":` + strings.Repeat(`{"z":`, n-3) + `1` + strings.Repeat("}", n-3) + `}]}`
+	}
+	for _, in := range []string{
+		``, ` `, `null`, `[]`, `"metadata"`, `{`, `{}`, `{"metadata":null}`, `{"metadata":[]}`, `{"metadata":"x"}`, `{"metadata":{},"metadata":1}`,
+		`{"spec":{"metadata":{}}}`, `{"metadata":{}`, `{"metadata":{}}}`, `{"metadata":{}}{}`, `{"metadata":{}} x`, `{"metadata":{},}`,
+		`{"metadata":{}"a":1}`, `{"metadata":{},"a":[1,]}`, `{"metadata":{},"a":[1 2]}`, `{"metadata":{},"a":[}`, `{"metadata":{},"a":{]}`,
+		`{"metadata":{},"a":{"b":[1}]}`, `{"metadata":{},"q":{"b":[1}]}`, `{"metadata":{},"q":[{"b":1]}}`, `{"metadata":{},"a":tru}`, `{"metadata":{},"a":tr ue}`, `{"metadata":{},"a":nil}`, `{"metadata":{},"a":01}`, `{"metadata":{},"a":1.}`,
+		`{"metadata":{},"a":1e}`, `{"metadata":{},"a":+1}`, `{"metadata":{},"a":- 1}`, `{"metadata":{},"a":.5}`, `{"metadata":{},"a":"\x"}`, `{"metadata":{},"a":"\u12g4"}`,
+		`{"metadata":{},"a":"\u12"}`, `{"metadata":{},"a":"b`, `{"metadata":{},"a":"b\"}`, `{"metadata":{},"a":"b\`, `{"metadata":{},"a" 1}`, `{"metadata":{},1:1}`, `{"metadata":{},"a":}`,
+		"{\"metadata\":{},\"a\":\"b\nc\"}", "{\"metadata\":{},\"a\":\"\x00\"}", "{\"metadata\":{}, \"a\":\"\x1f\"}", "{\"metadata\":{},\"a\":\xff}", "{\"metadata\":{}}\x00",
+		deep(maxDepth + 1), deepObjects(maxDepth), wide(maxDepth + 1), deep(1000000),
+		`{"metadata":{},"x":[{"y":1},]}`, `{"metadata":{},"x":[{"y":1}}`, `{"metadata":{},"x":[`, `{"metadata":{},"a":{"b":1,}}`, `{"metadata":{},"a":{"b"}}`, `{"metadata":{},"a":{"b":`,
+	} {
+		var o Object
+		if err := r.Scan([]byte(in), &o); err == nil || o.Raw != nil {
+			t.Errorf("accepted %.100q", in)
+		} else if !strings.HasPrefix(err.Error(), "scan object: ") {
+			t.Errorf("%v", err)
+		}
+		if json.Valid([]byte(in)) && strings.Contains(in, `"a"`) {
+			t.Errorf("%.100q is valid", in)
+		}
+		if _, err := r.AppendEvent(nil, Added, FromWatch, received, &o); err == nil {
+			t.Errorf("a line of %.100q", in)
+		}
+	}
+	for _, in := range []string{deep(maxDepth), deepObjects(maxDepth - 1), wide(maxDepth), `{"metadata":{},"a":[1e400,-0,-0.5e+3,1E-9,"\u0000\ud800"]}`} {
+		if l := line(t, r, Added, in); !json.Valid([]byte(l)) {
+			t.Errorf("line of %.100q is not valid", in)
+		}
+	}
+	var o Object
+	if err := r.Scan([]byte(`{"metadata":{}}`), &o); err != nil {
+		t.Fatal(err)
+	}
+	for _, typ := range []Type{Bookmark, Error, Gap, Synced, "", `x"`} {
+		if b, err := r.AppendEvent([]byte("as was"), typ, FromWatch, received, &o); err == nil || string(b) != "as was" {
+			t.Errorf("a line of type %s: %s", typ, b)
+		}
+	}
+}
+
+func TestNewest(t *testing.T) {
+	r := mustRenderer(t, podSource, Shape{})
+	for name, c := range map[string]struct{ fields, want string }{
+		"none":               {`[]`, ""},
+		"null":               {`null`, ""},
+		"newest first":       {`[{"manager":"a","time":"2026-01-02T00:00:00Z","subresource":"status"},{"manager":"b","time":"2026-01-01T00:00:00Z"}]`, "a/status"},
+		"newest last":        {`[{"manager":"a","time":"2026-01-02T00:00:00Z","subresource":"status"},{"manager":"b","time":"2026-01-03T00:00:00Z"}]`, "b/"},
+		"tie":                {`[{"manager":"a","time":"2026-01-02T00:00:00Z"},{"manager":"b","time":"2026-01-02T00:00:00Z"}]`, "b/"},
+		"no time":            {`[{"manager":"a","time":"2026-01-02T00:00:00Z"},{"manager":"b","time":null},{"manager":"c"}]`, "a/"},
+		"no time at all":     {`[{"manager":"a"},{"manager":"b"}]`, "b/"},
+		"other notations":    {`[{"manager":"a","time":"2026-01-02T00:30:00Z"},{"manager":"b","time":"2026-01-02T02:00:00+02:00"},{"manager":"c","time":"2026-01-02T00:29:59.999Z"}]`, "a/"},
+		"escaped":            {`[{"manager":"a","time":"2026-01-02T00:00:0\u0031Z"},{"manager":"b","time":"2026-01-02T00:00:00Z"}]`, "a/"},
+		"keys in any order":  {`[{"fieldsV1":{"f:manager":{},"manager":"x"},"time":"2026-01-02T00:00:00Z","manager":"a"}]`, "a/"},
+		"foreign entry":      {`[{"manager":"a"},1,"x",[],null]`, "a/"},
+		"not an array":       {`{"manager":"a"}`, ""},
+		"repeated":           {`[{"manager":"a"}],"managedFields":[{"subresource":"scale"}]`, "/scale"},
+		"repeated, no entry": {`[{"manager":"a"}],"managedFields":[]`, ""},
+	} {
+		var h struct{ Manager, Subresource string }
+		l := line(t, r, Added, `{"metadata":{"managedFields":`+c.fields+`}}`)
+		if err := json.Unmarshal([]byte(l), &h); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimSuffix(h.Manager+"/"+h.Subresource, "/"); got != strings.TrimSuffix(c.want, "/") {
+			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// The object goes out as it came, but for white space and broken UTF-8.
+func TestObjectBytes(t *testing.T) {
+	r := mustRenderer(t, podSource, Shape{})
+	for _, c := range []struct{ in, want string }{
+		{`{"metadata":{},"z":1.00,"a":1e400,"n":12345678901234567890,"s":"<\u003c\/é"}`, ""},
+		{`{"metadata":{},"s":"a  b\n\\","t":{"a":[],"b":{}}}`, ""},
+		{" {\n\t\"metadata\" : { } ,\r\n \"a\" : [ 1 , \"x  \\\" y\" , { } ] }\n", `{"metadata":{},"a":[1,"x  \" y",{}]}`},
+		{"{\"metadata\":{},\"a\":\"x\xffy\xed\xa0\x80\",\"\xc3\":1}", "{\"metadata\":{},\"a\":\"x\uFFFDy\uFFFD\uFFFD\uFFFD\",\"\uFFFD\":1}"},
+		{"{ \"metadata\":{},\n\"a\":\"\xff é\"}", "{\"metadata\":{},\"a\":\"\uFFFD é\"}"},
+	} {
+		if c.want == "" {
+			c.want = c.in
+		}
+		if got := objectOf(t, line(t, r, Added, c.in)); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	streamOf := func(item func(i int) []byte) []byte {
+		var b []byte
+		for i := range 16 {
+			b = fmt.Appendf(b, "{\"type\":\"MODIFIED\",\"object\":%s}\n", item(i))
+		}
+		return b
+	}
+	for name, c := range map[string]struct {
+		stream []byte
+		src    Source
+		shape  Shape
+	}{
+		"pods":    {eventtest.WatchStream(16, 6000), podSource, podShape},
+		"secrets": {streamOf(eventtest.Secret), Source{Stream: "secrets", Version: "v1", Resource: "secrets"}, Shape{Secret: true, Drop: podShape.Drop}},
+		"events":  {streamOf(eventtest.Event), Source{Stream: "events", Version: "v1", Resource: "events"}, podShape},
+		"config maps": {streamOf(func(i int) []byte { return eventtest.ConfigMap(3000, i) }),
+			Source{Stream: "configmaps", Version: "v1", Resource: "configmaps"}, Shape{Redact: []string{`data["settings.yaml"]`}}},
+	} {
+		step := newPath(t, c.stream, c.src, c.shape)
+		run := func() {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 64 {
+			run()
+		}
+		if n := testing.AllocsPerRun(500, run); n != 0 {
+			t.Errorf("%s: %v allocations per event", name, n)
+		}
+	}
+}
