@@ -68,10 +68,10 @@ func parseRequest(r *http.Request) Request {
 	case http.MethodGet, http.MethodHead:
 		watch := req.Query.Get("watch")
 		switch {
+		case req.Name != "": // also with watch=true, as in the real server
+			req.Verb = "get"
 		case watch == "true" || watch == "1":
 			req.Verb = "watch"
-		case req.Name != "":
-			req.Verb = "get"
 		default:
 			req.Verb = "list"
 		}
@@ -104,12 +104,12 @@ func (s *Server) serve(w *recorder, r *http.Request, req Request, f *Fault) erro
 	s.mu.Lock()
 	res := s.lookup(schema.GroupVersionResource{Group: req.Group, Version: req.Version, Resource: req.Resource})
 	s.mu.Unlock()
-	scoped := req.Namespace != "" || req.Verb == "list" || req.Verb == "watch" && req.Name == ""
-	if res == nil || strings.Contains(req.Name, "/") || res.Namespaced && !scoped && req.Name != "" || !res.Namespaced && req.Namespace != "" {
-		http.NotFound(w, r)
-		return nil
+	if res == nil || strings.Contains(req.Name, "/") || res.Namespaced && req.Namespace == "" && req.Name != "" || !res.Namespaced && req.Namespace != "" {
+		return s.notServed(w, r, req)
 	}
-	if !slices.Contains(res.Verbs, req.Verb) || res.Namespaced && !scoped || req.Verb == "create" && req.Name != "" {
+	everywhere := res.Namespaced && req.Namespace == ""
+	badName := req.Verb == "create" && req.Name != "" || (req.Verb == "update" || req.Verb == "patch") && req.Name == ""
+	if !slices.Contains(res.Verbs, req.Verb) || everywhere && req.Verb != "list" && req.Verb != "watch" || badName {
 		return &apierrors.StatusError{ErrStatus: methodNotAllowed()}
 	}
 	as, err := negotiate(r, req.Verb)
@@ -124,6 +124,21 @@ func (s *Server) serve(w *recorder, r *http.Request, req Request, f *Fault) erro
 	default:
 		return s.serveObject(w, r, req, res, as)
 	}
+}
+
+// notServed answers for a resource that is not there: with a Status in a group
+// that the server is compiled with, with plain text in any other.
+func (s *Server) notServed(w *recorder, r *http.Request, req Request) error {
+	s.mu.Lock()
+	compiled := slices.ContainsFunc(s.resources, func(r *resource) bool { return r.Compiled && r.Group == req.Group })
+	s.mu.Unlock()
+	if !compiled {
+		http.NotFound(w, r)
+		return nil
+	}
+	st := statusFor(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
+	st.Details = &metav1.StatusDetails{}
+	return &apierrors.StatusError{ErrStatus: st}
 }
 
 func methodNotAllowed() metav1.Status {
@@ -159,6 +174,9 @@ func (s *Server) authorize(r *http.Request, req Request) error {
 		return nil
 	}
 	scope := "at the cluster scope"
+	if req.Namespace == "" && gr.Resource == "namespaces" && gr.Group == "" {
+		req.Namespace = req.Name // what the server takes a namespace itself to be in
+	}
 	if req.Namespace != "" {
 		scope = fmt.Sprintf("in the namespace %q", req.Namespace)
 	}

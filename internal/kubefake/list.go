@@ -39,7 +39,6 @@ func (s *Server) parseListOptions(req Request, res *resource) (listOptions, erro
 	q := req.Query
 	o := listOptions{
 		versionText: q.Get("resourceVersion"),
-		match:       metav1.ResourceVersionMatch(q.Get("resourceVersionMatch")),
 		token:       q.Get("continue"),
 		bookmarks:   q.Get("allowWatchBookmarks") == "true" || q.Get("allowWatchBookmarks") == "1",
 	}
@@ -62,25 +61,27 @@ func (s *Server) parseListOptions(req Request, res *resource) (listOptions, erro
 		return o, err
 	}
 	o.timeout = time.Duration(seconds) * time.Second
-	if v := q.Get("sendInitialEvents"); v != "" {
-		on := v == "true" || v == "1"
-		o.initialEvents = &on
-	}
 	if o.selection, err = res.parseSelection(req.Namespace, req.Name, q.Get("labelSelector"), q.Get("fieldSelector")); err != nil {
 		return o, err
 	}
 	s.mu.Lock()
 	watchList := s.watchList
 	s.mu.Unlock()
-	if faults := validation.ValidateListOptions(&internalversion.ListOptions{
+	in := internalversion.ListOptions{
 		Watch:                req.Verb == "watch",
 		ResourceVersion:      o.versionText,
-		ResourceVersionMatch: o.match,
+		ResourceVersionMatch: metav1.ResourceVersionMatch(q.Get("resourceVersionMatch")),
 		Continue:             o.token,
-		SendInitialEvents:    o.initialEvents,
-	}, watchList); len(faults) > 0 {
+	}
+	if v := q.Get("sendInitialEvents"); v != "" {
+		on := v == "true" || v == "1"
+		in.SendInitialEvents = &on
+	}
+	internalversion.SetListOptionsDefaults(&in, watchList)
+	if faults := validation.ValidateListOptions(&in, watchList); len(faults) > 0 {
 		return o, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", faults)
 	}
+	o.match, o.initialEvents = in.ResourceVersionMatch, in.SendInitialEvents
 	return o, nil
 }
 

@@ -14,8 +14,8 @@ import (
 func statusOf(err error) metav1.Status {
 	var se *apierrors.StatusError
 	if !errors.As(err, &se) {
-		// Not apierrors.NewInternalError: the server prepends nothing here.
-		return statusFor(http.StatusInternalServerError, metav1.StatusReasonInternalError, err.Error())
+		// The server gives no reason for what is not an API error of its own.
+		return statusFor(http.StatusInternalServerError, "", err.Error())
 	}
 	st := se.ErrStatus
 	st.Kind, st.APIVersion = "Status", "v1"

@@ -84,7 +84,7 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		fresh = s.awaitVersion(ctx, o.version)
 	}
 	s.mu.Lock()
-	pos := s.version
+	pos, opened := s.version, s.version
 	// From here on the stream can be stopped; what it has seen is all up to pos.
 	s.streams[st] = struct{}{}
 	s.notify()
@@ -138,7 +138,7 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		}
 	}
 	if st.send(ctx, events) {
-		s.follow(ctx, st, pos)
+		s.follow(ctx, st, pos, opened)
 	}
 	return nil
 }
@@ -154,8 +154,9 @@ func (f *Fault) disturb(events []event) []event {
 	return events
 }
 
-// follow sends what is written after version pos until the stream ends.
-func (s *Server) follow(ctx context.Context, st *stream, pos uint64) {
+// follow sends what is written after version pos until the stream ends. opened
+// is the server's version when the watch came.
+func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 	begin := pos
 	bookmark := time.NewTimer(0)
 	defer bookmark.Stop()
@@ -169,6 +170,9 @@ func (s *Server) follow(ctx context.Context, st *stream, pos uint64) {
 		for _, rec := range st.resource.store.after(pos) {
 			if e, ok := st.translate(rec); ok {
 				events = append(events, e)
+			}
+			if rec.version <= opened {
+				begin = rec.version // what was waiting counts as the beginning
 			}
 		}
 		changed := st.resource.store.changed

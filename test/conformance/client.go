@@ -91,7 +91,7 @@ func (a answer) wantStatus(t *testing.T, code int, reason string) map[string]any
 
 func checkStatus(t *testing.T, st map[string]any, code int, reason string) {
 	t.Helper()
-	if st["kind"] != "Status" || st["apiVersion"] != "v1" || st["status"] != "Failure" || st["reason"] != reason || st["code"] != float64(code) {
+	if st["kind"] != "Status" || st["apiVersion"] != "v1" || st["status"] != "Failure" || str(st, "reason") != reason || st["code"] != float64(code) {
 		t.Fatalf("want a Status with code %d and reason %s, got %v", code, reason, st)
 	}
 }

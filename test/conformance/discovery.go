@@ -103,17 +103,24 @@ var discoveryTests = []test{
 		}
 	}},
 	{"what is not served", func(t *testing.T, c *client, _ Target) {
-		for _, path := range []string{
-			"/api/v1/nothings", "/api/v1/namespaces/default/nothings", "/apis/apps/v1/nothings",
-			"/apis/apps/v0/deployments", "/apis/no.such.group", "/apis/no.such.group/v1", "/apis/no.such.group/v1/things",
-			"/api/v1/nothings?watch=true",
-		} {
+		// In plain text where the whole group is unknown, and for all that is no
+		// resource of a known one.
+		for _, path := range []string{"/apis/no.such.group", "/apis/no.such.group/v1", "/apis/no.such.group/v1/things", "/apis/no.such.group/v1/things?watch=true"} {
 			a := c.get(t, path).want(t, http.StatusNotFound)
 			if got := string(a.body); got != "404 page not found\n" {
 				t.Errorf("%s: %q", path, got)
 			}
 			if got := a.header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
 				t.Errorf("%s: content type %q", path, got)
+			}
+		}
+		for _, path := range []string{
+			"/api/v1/nothings", "/api/v1/namespaces/default/nothings", "/api/v1/nothings?watch=true",
+			"/apis/apps/v1/nothings", "/apis/apps/v0/deployments",
+		} {
+			st := c.get(t, path).wantStatus(t, http.StatusNotFound, "NotFound")
+			if st["message"] != "the server could not find the requested resource" || st["details"] == nil {
+				t.Errorf("%s: %v", path, st)
 			}
 		}
 	}},

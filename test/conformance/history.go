@@ -6,13 +6,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-func restart(t *testing.T, target Target) {
+// restart also drops the connections that the client keeps: it may not have
+// noticed yet that the server has closed them.
+func restart(t *testing.T, c *client, target Target) {
 	t.Helper()
 	if err := target.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	utilnet.CloseIdleConnectionsFor(c.http.Transport)
 }
 
 func compact(t *testing.T, target Target) {
@@ -67,6 +72,11 @@ var customTests = []test{
 		if end.raw != want {
 			t.Errorf("got  %swant %s", end.raw, want)
 		}
+		for _, missing := range []string{s.path(CustomGroup + "/v1/nothings"), s.path(CustomGroup + "/v0/" + CustomPlural)} {
+			if a := c.get(t, missing).want(t, http.StatusNotFound); string(a.body) != "404 page not found\n" {
+				t.Errorf("%s: %s", missing, a.body)
+			}
+		}
 		c.get(t, path+"?fieldSelector=spec.size%3D1").wantStatus(t, http.StatusBadRequest, "BadRequest")
 
 		if err := target.RemoveCustom(t.Context()); err != nil {
@@ -85,7 +95,9 @@ var customTests = []test{
 			t.Errorf("and then %v", more)
 		}
 		eventually(t, "custom resource is gone", func() bool { return c.get(t, path).status == http.StatusNotFound })
-		c.get(t, path+"?watch=true").want(t, http.StatusNotFound)
+		if a := c.get(t, path+"?watch=true").want(t, http.StatusNotFound); string(a.body) != "404 page not found\n" {
+			t.Errorf("got %s", a.body)
+		}
 	}},
 }
 
@@ -93,7 +105,7 @@ var historyTests = []test{
 	{"restart ends watches", func(t *testing.T, c *client, target Target) {
 		s := newSpace(t, c)
 		w := c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("configmaps"), s.now()))
-		restart(t, target)
+		restart(t, c, target)
 		for {
 			if _, err := w.read(); err != nil {
 				return // in good order or not
@@ -105,7 +117,7 @@ var historyTests = []test{
 		before := s.now()
 		s.create(configMap("a", "1"))
 		last := s.update(configMap("a", "2"))
-		restart(t, target)
+		restart(t, c, target)
 		w := c.watch(t, fmt.Sprintf("%s?watch=true&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), before))
 		e := w.next()
 		if e.Type != "ERROR" {
@@ -135,7 +147,7 @@ var historyTests = []test{
 		s := newSpace(t, c)
 		before := s.now()
 		c.do(t, http.MethodPost, s.path("events"), coreEvent(s, "a")).want(t, http.StatusCreated)
-		restart(t, target)
+		restart(t, c, target)
 		c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("events"), before)).want("ADDED", "a")
 	}},
 	{"compaction leaves the watch cache", func(t *testing.T, c *client, target Target) {
@@ -174,7 +186,7 @@ var historyTests = []test{
 		s.create(configMap("aa", "1"))
 		s.create(configMap("d", "1"))
 		compact(t, target)
-		restart(t, target)
+		restart(t, c, target)
 		st := c.get(t, s.path("configmaps")+"?limit=1&continue="+str(first, "metadata", "continue")).wantStatus(t, http.StatusGone, "Expired")
 		token := str(st, "metadata", "continue")
 		if token == "" || !strings.HasPrefix(str(st, "message"), "The provided continue parameter is too old to display a consistent list result.") {

@@ -54,12 +54,20 @@ var watchTests = []test{
 			for _, name := range []string{"b", "a"} {
 				c.do(t, http.MethodPost, s.path("configmaps"), configMap(name, "1"))
 			}
-			// What comes first is the state, in key order; nothing marks its end.
+			// Such a watch is made a streamed list: the state in key order, and a
+			// mark at its end where bookmarks are allowed.
 			w := c.watch(t, s.path("configmaps")+"?watch=true&allowWatchBookmarks=true"+query)
 			w.want("ADDED", "a")
 			w.want("ADDED", "b")
+			if e := w.next(); e.Type != "BOOKMARK" || str(e.Object, "metadata", "annotations", "k8s.io/initial-events-end") != "true" {
+				t.Fatalf("got %s", e.raw)
+			}
+			plain := c.watch(t, s.path("configmaps")+"?watch=true"+query)
+			plain.want("ADDED", "a")
+			plain.want("ADDED", "b")
 			s.remove("a")
 			w.want("DELETED", "a")
+			plain.want("DELETED", "a")
 		}
 	}},
 	{"at a version ahead", func(t *testing.T, c *client, _ Target) {
@@ -98,11 +106,15 @@ var watchTests = []test{
 	{"bookmark before the timeout", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		from := s.now()
-		a := s.create(configMap("a", "1"))
+		s.create(configMap("a", "1"))
 		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), from))
 		w.want("ADDED", "a")
+		// A bookmark is sent only once the server is past what the watch began
+		// with, which includes the events that were waiting for it.
+		b := s.create(configMap("b", "1"))
+		w.want("ADDED", "b")
 		e := w.next()
-		if e.Type != "BOOKMARK" || e.version() < version(a) {
+		if e.Type != "BOOKMARK" || e.version() < version(b) {
 			t.Fatalf("got %v", e)
 		}
 		want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"%d"}}}`+"\n", e.version())
@@ -149,12 +161,14 @@ var watchTests = []test{
 	{"of one object", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		from := s.now()
-		byField := c.watch(t, fmt.Sprintf("%s?watch=true&fieldSelector=metadata.name%%3Db&resourceVersion=%d", s.path("configmaps"), from))
-		byPath := c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("configmaps/b"), from))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&fieldSelector=metadata.name%%3Db&resourceVersion=%d", s.path("configmaps"), from))
 		s.create(configMap("a", "1"))
 		s.create(configMap("b", "1"))
-		byField.want("ADDED", "b")
-		byPath.want("ADDED", "b")
+		w.want("ADDED", "b")
+		// Under the object's own path it is no watch, whatever the query says.
+		if o := c.get(t, s.path("configmaps/b")+"?watch=true").want(t, http.StatusOK).object(t); o["kind"] != "ConfigMap" {
+			t.Errorf("got %v", o)
+		}
 	}},
 	{"over all namespaces", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
