@@ -21,6 +21,11 @@ const (
 	// apart from one that runs (bbolt without it waits for ever).
 	lockTimeout = time.Second
 
+	// initialMap is how many bytes of address space the file is given at first,
+	// enough for some millions of objects; growBy, by how many bytes it grows.
+	initialMap = 256 << 20
+	growBy     = 1 << 20
+
 	// rangeChunk is how many known objects Range reads per transaction. A long
 	// read transaction would hold up a commit that has to grow the file.
 	rangeChunk = 1024
@@ -168,6 +173,10 @@ func open(path string, temporary bool) (s *Store, err error) {
 		NoFreelistSync: true, // rebuilt at open; keeps a commit's cost to what changed
 		NoSync:         temporary,
 		NoGrowSync:     temporary,
+		// Address space, not memory: a file that outgrows its map makes bbolt
+		// copy every page that the commit under way has touched, and wait for
+		// all readers.
+		InitialMmapSize: initialMap,
 	})
 	switch {
 	case err == nil:
@@ -180,6 +189,7 @@ func open(path string, temporary bool) (s *Store, err error) {
 	default:
 		return nil, fmt.Errorf("open checkpoint %s: %w: %w", path, ErrDamaged, err)
 	}
+	db.AllocSize = growBy
 	s = &Store{db: db, path: path}
 	if err := s.init(); err != nil {
 		db.Close()

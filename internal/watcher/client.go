@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,6 +22,10 @@ import (
 const (
 	requestRate  = 50
 	requestBurst = 100
+
+	// answerTimeout is how long a server may take to begin an answer. client-go
+	// notices a dead connection by itself, but not a server that hangs.
+	answerTimeout = 30 * time.Second
 )
 
 // Client reads from one API server: watches through the dynamic client, with a
@@ -65,14 +70,33 @@ type Target struct {
 	LabelSelector, FieldSelector string
 }
 
-// watch opens a watch. Its events carry chunks.
-func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (watch.Interface, error) {
-	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
-	return c.dynamic.Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
+// errNoAnswer says that the server took a request and did not begin to answer.
+var errNoAnswer = fmt.Errorf("no answer within %s: %w", answerTimeout, context.DeadlineExceeded)
+
+// answered makes a request and gives up when no answer has begun within
+// answerTimeout. What do returns may use its context until the caller calls
+// the cancel function that goes with ctx.
+func answered[T any](ctx context.Context, cancel context.CancelFunc, do func(context.Context) (T, error)) (T, error) {
+	late := time.AfterFunc(answerTimeout, cancel)
+	v, err := do(ctx)
+	if !late.Stop() && err != nil {
+		err = errNoAnswer
+	}
+	return v, err
 }
 
-// list opens a list; limit 0 asks for all of it in one answer.
-func (c *Client) list(ctx context.Context, t Target, limit int64, token string) (io.ReadCloser, error) {
+// watch opens a watch. Its events carry chunks. cancel is that of ctx, which
+// must last as long as the watch.
+func (c *Client) watch(ctx context.Context, cancel context.CancelFunc, t Target, o v1.ListOptions) (watch.Interface, error) {
+	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
+	return answered(ctx, cancel, func(ctx context.Context) (watch.Interface, error) {
+		return c.dynamic.Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
+	})
+}
+
+// list opens a list; limit 0 asks for all of it in one answer. cancel is that
+// of ctx, which must last as long as the body is read.
+func (c *Client) list(ctx context.Context, cancel context.CancelFunc, t Target, limit int64, token string) (io.ReadCloser, error) {
 	q := url.Values{}
 	set := func(key, value string) {
 		if value != "" {
@@ -89,13 +113,15 @@ func (c *Client) list(ctx context.Context, t Target, limit int64, token string) 
 	for key := range q {
 		r = r.Param(key, q.Get(key))
 	}
-	return r.Stream(ctx)
+	return answered(ctx, cancel, r.Stream)
 }
 
 // version asks for the server's current version of a resource, which a list of
 // one object tells.
 func (c *Client) version(ctx context.Context, t Target) (string, error) {
-	body, err := c.list(ctx, t, 1, "")
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	body, err := c.list(ctx, cancel, t, 1, "")
 	if err != nil {
 		return "", err
 	}
@@ -115,11 +141,13 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 // ClusterID returns the uid of the namespace kube-system, by which a cluster
 // is known.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	body, err := c.rest.Get().AbsPath("/api/v1/namespaces/kube-system").DoRaw(ctx)
 	if err != nil {
 		return "", err
 	}
-	r, err := event.NewRenderer(event.Source{}, event.Shape{})
+	r, err := event.NewRenderer(event.Source{Stream: "namespaces", Version: "v1", Resource: "namespaces", Kind: "Namespace"}, event.Shape{})
 	if err != nil {
 		return "", err
 	}

@@ -246,7 +246,9 @@ func (l *listing) takeChunk(ctx context.Context, c *chunk) (rest int, rv string,
 
 // readPage reads one page.
 func (l *listing) readPage(ctx context.Context, limit int64, token string) (event.ListMeta, error) {
-	body, err := l.s.client.list(ctx, l.s.spec.Target, limit, token)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	body, err := l.s.client.list(ctx, cancel, l.s.spec.Target, limit, token)
 	if err != nil {
 		return event.ListMeta{}, err
 	}

@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// pendingFirst is how soon what is pending is tried again; the pause of a
-	// stream that the server refuses doubles up to pendingMax.
+	// pendingFirst is how soon what is pending is tried again; the pause
+	// doubles up to pendingMax.
 	pendingFirst = 2 * time.Second
-	pendingMax   = 30 * time.Second
+	pendingMax   = 15 * time.Second
 )
 
 // Options is what a Manager needs beside its parts.

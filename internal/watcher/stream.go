@@ -141,6 +141,9 @@ func (s *Stream) load(ctx context.Context) error {
 	if st.Open != nil && s.gap == "" {
 		s.gap = reasonInterrupted
 	}
+	if st.ResourceVersion != "" {
+		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
+	}
 	s.note(func(n *Status) {
 		n.Position, n.Synced = st.ResourceVersion, st.ResourceVersion != "" && s.gap == ""
 	})

@@ -44,7 +44,7 @@ func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Du
 	options.TimeoutSeconds = &seconds
 	ctx, cancel := context.WithTimeout(ctx, timeout+watchGrace)
 	defer cancel()
-	w, err := s.client.watch(ctx, s.spec.Target, options)
+	w, err := s.client.watch(ctx, cancel, s.spec.Target, options)
 	if err != nil {
 		return err
 	}
