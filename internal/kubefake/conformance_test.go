@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/kubefake"
@@ -14,9 +13,8 @@ import (
 func TestConformance(t *testing.T) {
 	for name, inMemory := range map[string]bool{"loopback": false, "memory": true} {
 		t.Run(name, func(t *testing.T) {
-			defer goleak.VerifyNone(t)
-			srv := kubefake.New(kubefake.Options{InMemory: inMemory})
-			defer srv.Close()
+			t.Parallel()
+			srv := start(t, kubefake.Options{InMemory: inMemory})
 			conformance.Run(t, target(srv))
 		})
 	}

@@ -3,6 +3,7 @@ package kubefake
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -20,8 +21,9 @@ import (
 
 // Options has a useful zero value.
 type Options struct {
-	// InMemory serves over net.Pipe in place of a loopback port; the server is
-	// then reached through Config only, and can live in a synctest bubble.
+	// InMemory serves over net.Pipe, in plain HTTP/1.1, in place of a loopback
+	// port with TLS and HTTP/2; the server is then reached through Config only,
+	// and can live in a synctest bubble.
 	InMemory bool
 	// BookmarkInterval is the time between bookmarks; default 1 s. The real
 	// server takes a minute.
@@ -53,6 +55,7 @@ type Server struct {
 	// transport is what Config hands out for a server in memory: it is owned
 	// here so that Close can close its idle connections.
 	transport *http.Transport
+	ca        []byte             // PEM; nil in memory
 	cancel    context.CancelFunc // ends requests that hang
 	handlers  sync.WaitGroup     // requests being answered
 	serving   sync.WaitGroup     // the accept loop
@@ -114,8 +117,13 @@ func New(opts Options) *Server {
 		Handler:     http.HandlerFunc(s.serveHTTP),
 		ErrorLog:    log.New(io.Discard, "", 0),
 	}
+	serve := func() error { return s.http.Serve(s.conns) }
+	if !opts.InMemory {
+		s.ca, s.http.TLSConfig = newCertificate()
+		serve = func() error { return s.http.ServeTLS(s.conns, "", "") }
+	}
 	s.serving.Go(func() {
-		if err := s.http.Serve(s.conns); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			panic(fmt.Sprintf("kubefake: serve: %v", err))
 		}
 	})
@@ -140,7 +148,12 @@ func (s *Server) Close() {
 
 // URL is where the server listens; in memory it can be reached through the
 // transport of Config only.
-func (s *Server) URL() string { return "http://" + s.conns.Addr().String() }
+func (s *Server) URL() string {
+	if s.opts.InMemory {
+		return "http://" + s.conns.Addr().String()
+	}
+	return "https://" + s.conns.Addr().String()
+}
 
 // Config is the configuration of an administrator, without a client-side rate
 // limit. For a server in memory it carries the transport that reaches it.
@@ -148,8 +161,10 @@ func (s *Server) Config() *rest.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := &rest.Config{Host: s.URL(), BearerToken: s.token, QPS: -1}
-	if s.transport != nil {
+	if s.opts.InMemory {
 		c.Transport = s.transport
+	} else {
+		c.CAData = s.ca
 	}
 	return c
 }
@@ -167,14 +182,14 @@ kind: Config
 current-context: kubefake
 clusters:
 - name: kubefake
-  cluster: {server: %q}
+  cluster: {server: %q, certificate-authority-data: %s}
 users:
 - name: kubefake
   user: {token: %q}
 contexts:
 - name: kubefake
   context: {cluster: kubefake, user: kubefake}
-`, c.Host, c.BearerToken)
+`, c.Host, base64.StdEncoding.EncodeToString(s.ca), c.BearerToken)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write kubeconfig: %w", err)
 	}

@@ -161,6 +161,7 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 	bookmark := time.NewTimer(0)
 	defer bookmark.Stop()
 	st.schedule(ctx, bookmark, s.opts.BookmarkInterval)
+	due := false
 	for {
 		// Asked before looking, so that a stream that ends in good order has
 		// sent what was written before.
@@ -178,6 +179,12 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 		changed := st.resource.store.changed
 		pos = max(pos, s.version)
 		s.mu.Unlock()
+		// A bookmark comes after all that it covers, and must be newer than what
+		// the watch began with.
+		if due && pos > begin && !st.fault.DropBookmarks {
+			events = append(events, event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)})
+		}
+		due = false
 		if !st.send(ctx, events) || last {
 			return
 		}
@@ -186,15 +193,8 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 		case <-st.stop:
 		case <-ctx.Done():
 		case <-bookmark.C:
+			due = true
 			st.schedule(ctx, bookmark, s.opts.BookmarkInterval)
-			// A bookmark must be newer than where the watch began; all up to
-			// pos has been sent.
-			if pos > begin && !st.fault.DropBookmarks {
-				e := event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)}
-				if !st.send(ctx, []event{e}) {
-					return
-				}
-			}
 		}
 	}
 }

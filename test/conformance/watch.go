@@ -72,7 +72,7 @@ var watchTests = []test{
 	}},
 	{"at a version ahead", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), s.now()+far))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=3&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), s.now()+far))
 		s.create(configMap("a", "1"))
 		if events := w.rest(); len(events) != 0 {
 			t.Errorf("got %v from a watch that is ahead of the server", events)
@@ -107,7 +107,7 @@ var watchTests = []test{
 		s := newSpace(t, c)
 		from := s.now()
 		s.create(configMap("a", "1"))
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), from))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), from))
 		w.want("ADDED", "a")
 		// A bookmark is sent only once the server is past what the watch began
 		// with, which includes the events that were waiting for it.
@@ -131,7 +131,7 @@ var watchTests = []test{
 		s := newSpace(t, c)
 		from := s.now()
 		s.create(configMap("a", "1"))
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&resourceVersion=%d", s.path("configmaps"), from))
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=3&resourceVersion=%d", s.path("configmaps"), from))
 		w.want("ADDED", "a")
 		if events := w.rest(); len(events) != 0 {
 			t.Errorf("got %v", events)
@@ -199,7 +199,7 @@ var watchTests = []test{
 	}},
 	{"metadata only", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=5&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), s.now()),
+		w := c.watch(t, fmt.Sprintf("%s?watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), s.now()),
 			"Accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
 		s.create(configMap("a", "1"))
 		e := w.want("ADDED", "a")
@@ -282,7 +282,7 @@ var initialEventsTests = []test{
 	}},
 	{"bookmarks after the end mark carry no mark", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		w := c.watch(t, s.path("configmaps")+"?timeoutSeconds=5&"+initialEvents)
+		w := c.watch(t, s.path("configmaps")+"?timeoutSeconds=4&"+initialEvents)
 		if e := w.next(); e.Type != "BOOKMARK" {
 			t.Fatalf("got %s", e.raw)
 		}
