@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
+	"net/http"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
@@ -35,8 +37,9 @@ const (
 	// answer: a node's boot, a server's restart.
 	reachTimeout = 15 * time.Second
 	reachPause   = 500 * time.Millisecond
-	// stopTimeout is how long a stop may take to write and commit what is left.
-	stopTimeout = 5 * time.Second
+	// stopTimeout is how long a stop may take to write and commit what is left,
+	// so that the process is gone within 5 s.
+	stopTimeout = 4500 * time.Millisecond
 	// discoveryRate is in requests per second: servers without aggregated
 	// discovery are asked once per group and version.
 	discoveryRate = 50
@@ -99,7 +102,7 @@ func (d *daemon) openOutput(stdout io.Writer) error {
 	}
 	f, err := journal.OpenFile(d.cfg.Output.Path)
 	if err != nil {
-		return fmt.Errorf("output.path: %w", err)
+		return fmt.Errorf("output.path: %w%s", err, remedy(err))
 	}
 	d.output = f
 	return nil
@@ -125,10 +128,25 @@ func (d *daemon) openCheckpoint() error {
 		store, err = checkpoint.Open(path)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint.path: %w", err)
+		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
 	}
 	d.store = store
 	return nil
+}
+
+// remedy is what a user can do about a file that cannot be opened.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, journal.ErrLocked):
+		return "; stop the other kubejournal, or name another file"
+	case errors.Is(err, checkpoint.ErrNewerSchema):
+		return "; run that version, or name another file"
+	case errors.Is(err, fs.ErrNotExist):
+		return "; create its folder, or name another file"
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
+		return "; name a file that can be written here"
+	}
+	return ""
 }
 
 // recover takes what a crash left in the journal into the checkpoint.
@@ -244,6 +262,11 @@ func (d *daemon) run(ctx context.Context) error {
 		}
 		defer server.Close() //nolint:errcheck // what it was answering does not matter any more
 		d.log.Info("listening", zap.String("address", server.Addr().String()))
+		go func() {
+			if err := <-server.Done(); !errors.Is(err, http.ErrServerClosed) {
+				d.log.Error("health and metrics are no longer served", zap.Error(err))
+			}
+		}()
 	}
 	return runParts(ctx, manager, rec)
 }

@@ -239,8 +239,9 @@ func (r *Recorder) written(b *Batch, now time.Time) {
 				b.lane.written.WithLabelValues(string(k.typ), string(k.origin)).Add(float64(n))
 			}
 		}
-		if len(b.ends) > 0 {
-			r.cfg.Metrics.WriteSeconds.Observe(now.Sub(b.received).Seconds())
+		late := now.Sub(b.received).Seconds()
+		for range b.ends {
+			r.cfg.Metrics.WriteSeconds.Observe(late)
 		}
 	}
 	if b.flushed != nil {

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -129,11 +130,11 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 	l := event.NewListReader(body, maxObject)
 	for {
 		_, err := l.Next()
-		if err != nil && err != io.EOF {
-			return "", err
-		}
-		if err == io.EOF || l.MetaSeen() {
+		if errors.Is(err, io.EOF) || err == nil && l.MetaSeen() {
 			return l.Meta().ResourceVersion, nil
+		}
+		if err != nil {
+			return "", err
 		}
 	}
 }

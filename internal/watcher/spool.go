@@ -60,8 +60,7 @@ func (s *spool) spill() error {
 			return fmt.Errorf("create spool: %w", err)
 		}
 		if err := os.Remove(f.Name()); err != nil {
-			f.Close()
-			return fmt.Errorf("create spool: %w", err)
+			return errors.Join(fmt.Errorf("create spool: %w", err), f.Close())
 		}
 		s.file = f
 	}
@@ -135,7 +134,7 @@ func readBytes(r *bufio.Reader, dst *[]byte) error {
 // close gives the spool's memory and disk space back.
 func (s *spool) close() {
 	if s.file != nil {
-		s.file.Close()
+		_ = s.file.Close() // nobody reads it any more, whatever became of it
 	}
 	s.buf, s.file, s.size = nil, nil, 0
 }

@@ -89,6 +89,7 @@ type Stream struct {
 	log    *zap.Logger
 	m      *metrics.Metrics
 
+	loaded bool // the position was taken from the checkpoint
 	// state is the position; batches take copies of it to the checkpoint.
 	state checkpoint.Stream
 	// gap is the reason of the GAP line that the next list begins with; empty
@@ -154,14 +155,8 @@ func (s *Stream) load(ctx context.Context) error {
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
 // could not be read.
 func (s *Stream) Run(ctx context.Context) error {
-	if err := s.load(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
 	for {
-		began, hadPosition := time.Now(), s.gap == "" && s.state.ResourceVersion != ""
+		began := time.Now()
 		err := s.session(ctx)
 		if errors.Is(err, errStore) {
 			return err
@@ -174,9 +169,12 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.setState(Pending, o.reason)
 			return &PendingError{Reason: o.reason, Err: err}
 		case actionRelist:
+			// At once, unless it was a list that failed, or one that brought
+			// no watch further.
+			atOnce := s.valid() && s.relists == 0
 			s.lose(o.reason)
 			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
-			if hadPosition && s.relists == 0 {
+			if atOnce {
 				continue
 			}
 		case actionRetry:
@@ -197,21 +195,30 @@ func (s *Stream) Run(ctx context.Context) error {
 // there is none to lose.
 func (s *Stream) lose(reason string) {
 	s.restarted(reason)
-	if s.gap == "" && s.state.ResourceVersion != "" {
+	if s.valid() {
 		s.gap = reason
 	}
 }
 
+// valid tells whether there is a position that a watch can start from.
+func (s *Stream) valid() bool { return s.gap == "" && s.state.ResourceVersion != "" }
+
 // session lists if it must, and watches until that ends. It always returns an
 // error: the reason.
 func (s *Stream) session(ctx context.Context) error {
-	if s.gap == "" && s.state.ResourceVersion != "" {
-		if err := s.checkAhead(ctx); err != nil {
+	if !s.loaded {
+		if err := s.load(ctx); err != nil {
 			return err
 		}
-		return s.watch(ctx)
+		s.loaded = true
 	}
-	return s.list(ctx)
+	if !s.valid() {
+		return s.list(ctx)
+	}
+	if err := s.checkAhead(ctx); err != nil {
+		return err
+	}
+	return s.watch(ctx)
 }
 
 // checkAhead returns errAhead when the server has not yet reached the position.

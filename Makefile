@@ -1,0 +1,98 @@
+# kubejournal: needs Go, GNU make and a POSIX shell; `make test` also a C compiler, for the race detector.
+# Everything else is built from Go modules: the linter and its like from tools/, the control plane that the tests and
+# the demo run against from test/controlplane/.
+
+FUZZTIME        ?= 10s
+BENCH           ?= .
+BENCHCOUNT      ?= 6
+# More packages with benchmarks: make bench BENCH_PACKAGES="./internal/event ./internal/journal"
+BENCH_PACKAGES  ?= ./internal/event ./internal/watcher
+
+# Empty where there is no git or no repository: the binary then says what the Go tool recorded in it.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
+LDFLAGS := $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))
+
+# Packages that need no control plane run side by side; those under test/ one after the other, since each has two
+# servers and a daemon to feed.
+UNIT        = $$(go list ./... | grep -v '^kubejournal/test/')
+INTEGRATION = ./test/...
+RACE        = CGO_ENABLED=1 bin/gotestsum --format standard-quiet -- -race
+
+TEST_STEPS = vet lint controlplane unit integration
+
+# A failed step leaves no half file behind, and steps never share the machine's few cores.
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help build controlplane test $(TEST_STEPS) cc fuzz bench demo clean
+.DEFAULT_GOAL := help
+
+help: ## show this
+	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
+		printf '  make %-13s %s\n' "$$target" "$$what"; done
+
+build: ## build bin/kubejournal
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/kubejournal ./cmd/kubejournal
+
+controlplane: ## build kube-apiserver and etcd for tests and demo (about 4 minutes the first time)
+	go run ./test/cluster/build
+
+test: cc ## everything that must hold: vet, lint, control plane, all tests with the race detector
+	@summary=''; failed=''; began=$$(date +%s); \
+	for step in $(TEST_STEPS); do \
+		printf '\n== %s\n' "$$step"; start=$$(date +%s); \
+		if $(MAKE) --no-print-directory "$$step"; then result=ok; else result=FAILED; failed="$$failed $$step"; fi; \
+		summary="$$summary$$(printf '  %-13s %-7s %5ss' "$$step" "$$result" $$(($$(date +%s) - start)))|"; \
+	done; \
+	printf '\n== summary\n'; printf '%s' "$$summary" | tr '|' '\n'; \
+	printf '  %-13s         %5ss\n' total $$(($$(date +%s) - began)); \
+	if [ -n "$$failed" ]; then echo "make test: FAILED:$$failed" >&2; exit 1; fi; \
+	echo 'make test: ok'
+
+vet: ## go vet
+	go vet ./...
+
+lint: bin/golangci-lint ## golangci-lint, built from tools/
+	bin/golangci-lint run ./...
+
+unit: cc bin/gotestsum ## tests that need no control plane, with the race detector
+	$(RACE) -timeout 10m $(UNIT)
+
+integration: cc bin/gotestsum ## tests on a real control plane, with the race detector
+	$(RACE) -timeout 25m -p 1 $(INTEGRATION)
+
+# Without this the race detector's own complaint names neither the reason nor the remedy.
+cc:
+	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null 2>&1 || { \
+		echo "make: the race detector needs a C compiler and '$$cc' is not on PATH; install gcc" >&2; exit 1; }
+
+# Each tool is built anew when a version changes.
+bin/golangci-lint bin/benchstat bin/gotestsum: tools/go.mod tools/go.sum
+	cd tools && go build -o ../$@ "$$(go list -f '{{.ImportPath}}' tool | grep '/$(@F)$$')"
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@list=$$(go test -list '^Fuzz' $(UNIT)) || { printf '%s\n' "$$list"; exit 1; }; \
+	printf '%s\n' "$$list" | { \
+		count=0; names=''; \
+		while read -r first package _; do \
+			case $$first in \
+			Fuzz*) names="$$names $$first" ;; \
+			ok) for name in $$names; do \
+					count=$$((count + 1)); echo "== $$name, $$package"; \
+					go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$package" </dev/null || exit 1; \
+				done; names='' ;; \
+			esac; \
+		done; \
+		echo "make fuzz: $$count targets, $(FUZZTIME) each: ok"; test "$$count" -gt 0; }
+
+bench: bin/benchstat ## the benchmarks, BENCHCOUNT (6) times, side by side
+	@echo 'running $(BENCH_PACKAGES), which takes minutes'
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 60m $(BENCH_PACKAGES) \
+		>bin/bench.txt || { cat bin/bench.txt; exit 1; }
+	bin/benchstat bin/bench.txt
+
+demo: ## see it work, on a control plane of its own
+	@mkdir -p bin && go build -o bin/demo ./test/demo && exec bin/demo
+
+clean: ## remove everything that was built, the control plane too
+	rm -rf bin test/controlplane/.bin
