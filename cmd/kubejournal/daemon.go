@@ -253,7 +253,7 @@ func (d *daemon) run(ctx context.Context) error {
 		{Name: "config", Err: func() error { return nil }}, // it was loaded, or we would not be here
 		{Name: "output", Err: rec.OutputError},
 		{Name: "checkpoint", Err: rec.CheckpointError},
-		ops.Synced(manager.Streams),
+		{Name: "streams", Err: manager.Synced},
 	}
 	if d.cfg.Listen != "" {
 		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, d.ready, manager.Streams))

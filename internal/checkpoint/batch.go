@@ -126,6 +126,9 @@ func (c *Changes) net() []entry {
 	return entries[:last]
 }
 
+// fillPercent is how full a page is left when it is split, from 0 to 1.
+const fillPercent = 0.95
+
 // Commit writes a batch in one transaction and syncs the file. After an error
 // the batch may have been written or not; committing the same batch again is
 // right in both cases.
@@ -174,6 +177,8 @@ func commitStream(tx *bbolt.Tx, name string, c *Changes) error {
 	if err != nil {
 		return err
 	}
+	// A list fills the pages from left to right; half of each would stay empty.
+	known.FillPercent = fillPercent
 	for _, e := range entries {
 		if len(e.value) == 0 {
 			err = known.Delete(e.key)

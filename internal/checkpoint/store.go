@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
 const (
@@ -76,6 +75,10 @@ type Stream struct {
 type Gap struct {
 	FromResourceVersion string `json:"fromResourceVersion,omitempty"`
 	ResourceVersion     string `json:"resourceVersion"`
+	// How many lines of each type stand behind the GAP line.
+	Added    int64 `json:"added,omitempty"`
+	Modified int64 `json:"modified,omitempty"`
+	Deleted  int64 `json:"deleted,omitempty"`
 }
 
 // Store is an open checkpoint. It is safe for concurrent use; one process holds
@@ -96,6 +99,9 @@ func Open(path string) (*Store, error) {
 		return nil, fmt.Errorf("open checkpoint: %w", err)
 	case err == nil && info.IsDir():
 		return nil, fmt.Errorf("open checkpoint %s: is a folder", path)
+	case err == nil && !info.Mode().IsRegular():
+		// Not damaged: nobody wants a device set aside.
+		return nil, fmt.Errorf("open checkpoint %s: is not a regular file", path)
 	case err == nil && info.Size() == 0:
 		// bbolt would take it for a new one.
 		return nil, fmt.Errorf("open checkpoint %s: %w: the file is empty", path, ErrDamaged)
@@ -103,6 +109,9 @@ func Open(path string) (*Store, error) {
 		if err := create(path); err != nil {
 			return nil, err
 		}
+	}
+	if err := verify(path); err != nil {
+		return nil, err
 	}
 	s, err := open(path, false)
 	if err != nil {
@@ -120,7 +129,7 @@ func OpenTemp() (*Store, error) {
 		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
 	}
 	path := f.Name()
-	defer os.Remove(path)
+	defer removeTemp(path)
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
 	}
@@ -137,11 +146,14 @@ func OpenTemp() (*Store, error) {
 // complete checkpoint.
 func create(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
+	if p := new(os.PathError); errors.As(err, &p) {
+		err = p.Err // the temporary name says nothing to a user
+	}
 	if err != nil {
-		return fmt.Errorf("create checkpoint: %w", err)
+		return fmt.Errorf("create checkpoint %s: %w", path, err)
 	}
 	tmp := f.Name()
-	defer os.Remove(tmp)
+	defer removeTemp(tmp)
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("create checkpoint: %w", err)
 	}
@@ -161,9 +173,13 @@ func create(path string) error {
 }
 
 func open(path string, temporary bool) (s *Store, err error) {
+	var file *os.File
 	defer func() {
 		// bbolt panics on some damaged files instead of returning an error.
 		if p := recover(); p != nil {
+			if file != nil {
+				_ = file.Close() // lets go of the lock
+			}
 			s, err = nil, fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
 		}
 	}()
@@ -173,26 +189,19 @@ func open(path string, temporary bool) (s *Store, err error) {
 		NoFreelistSync: true, // rebuilt at open; keeps a commit's cost to what changed
 		NoSync:         temporary,
 		NoGrowSync:     temporary,
+		OpenFile:       keep(&file),
 		// Address space, not memory: a file that outgrows its map makes bbolt
 		// copy every page that the commit under way has touched, and wait for
 		// all readers.
 		InitialMmapSize: initialMap,
 	})
-	switch {
-	case err == nil:
-	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("open checkpoint %s: %w", path, ErrLocked)
-	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
-		return nil, fmt.Errorf("open checkpoint %s: %w: %w", path, ErrDamaged, err)
-	case isPathError(err):
-		return nil, fmt.Errorf("open checkpoint: %w", err)
-	default:
-		return nil, fmt.Errorf("open checkpoint %s: %w: %w", path, ErrDamaged, err)
+	if err != nil {
+		return nil, openError(path, err)
 	}
 	db.AllocSize = growBy
 	s = &Store{db: db, path: path}
 	if err := s.init(); err != nil {
-		db.Close()
+		_ = db.Close() // nothing was written that counts
 		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 	}
 	return s, nil
@@ -204,6 +213,9 @@ func (s *Store) init() error {
 	err := s.db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
 		if meta == nil {
+			if k, _ := tx.Cursor().First(); k != nil {
+				return fmt.Errorf("%w: not a checkpoint of kubejournal", ErrDamaged)
+			}
 			return nil
 		}
 		v, n := binary.Uvarint(meta.Get(keySchema))
@@ -415,20 +427,18 @@ func SetAside(path string, now time.Time) (kept string, err error) {
 	return kept, syncDir(filepath.Dir(path))
 }
 
+// removeTemp removes a file that nobody reads any more; one that stays is only
+// untidy.
+func removeTemp(path string) { _ = os.Remove(path) }
+
 // syncDir makes a rename in dir last.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil
-}
-
-func isPathError(err error) bool {
-	var p *os.PathError
-	return errors.As(err, &p)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/spf13/viper"
@@ -105,7 +106,7 @@ func load(data []byte, file string, o Overrides, env Env) (*Config, error) {
 	if len(o.Resources) > 0 {
 		cfg.takeArguments(o.Resources)
 	}
-	faults := append(doc.faults, cfg.expand(env)...)
+	faults := slices.Concat(doc.faults, cfg.expand(env))
 	faults = append(faults, cfg.takeNamespace(o.Namespace, env)...)
 	faults = append(faults, cfg.check()...)
 	if err := faults.err(); err != nil {

@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -139,7 +140,7 @@ func (f *buffer) syntax(format string, args ...any) error {
 
 // unexpected is err in the middle of a value.
 func unexpected(err error) error {
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err

@@ -2,6 +2,7 @@ package event
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -62,7 +63,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 			return f.buf.bytes()[:n], nil
 		}
 		f.err = err
-		if err != io.EOF && err != io.ErrUnexpectedEOF {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			f.err = fmt.Errorf("read frame: %w", err)
 		}
 		return nil, f.err

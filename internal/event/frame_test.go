@@ -121,10 +121,10 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A value must come out when it is complete, not when the next one begins.
 func TestFrameDoesNotWait(t *testing.T) {
-	for _, end := range []string{"\n", ""} {
+	for _, ends := range [][]string{{"\n", "\n", "\n", "\n"}, {"", "", "", ""}, {"\n", "\n", "", ""}} {
 		r, w := io.Pipe()
 		f := NewFrameReader(r, 0)
-		for i := range 5 {
+		for i, end := range ends {
 			want := fmt.Sprintf(`{"n":%d,"o":{}}`, i)
 			go io.WriteString(w, want+end) //nolint:errcheck // the pipe is closed only below
 			got, err := f.Next()

@@ -2,6 +2,7 @@ package event
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -53,7 +54,7 @@ func (l *ListReader) Next() ([]byte, error) {
 	item, err := l.next()
 	if err != nil {
 		l.err = err
-		if err != io.EOF && err != io.ErrUnexpectedEOF {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			l.err = fmt.Errorf("read list: %w", err)
 		}
 		return nil, l.err

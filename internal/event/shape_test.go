@@ -53,6 +53,8 @@ func TestShape(t *testing.T) {
 		"redact indented":  {redact("data"), "{ \"metadata\" : {},\n \"data\" : {\n \"a\" : \"x\" ,\n \"b\" : [ 1 ] } }", `{"metadata":{},"data":{"a":"REDACTED","b":"REDACTED"}}`},
 		"redact and drop":  {Shape{Drop: []string{"data.a"}, Redact: []string{"data"}}, `{"metadata":{},"data":{"a":"x","b":"y"}}`, `{"metadata":{},"data":{"b":"REDACTED"}}`},
 		"redact in redact": {redact("data", "data.a.b"), `{"metadata":{},"data":{"a":"x","c":{"d":1}}}`, `{"metadata":{},"data":{"a":"REDACTED","c":{"d":"REDACTED"}}}`},
+		"redact in array":  {redact("a", "a[*].b"), `{"metadata":{},"a":[{"b":"x"},{"b":"y"}],"c":1}`, `{"metadata":{},"a":"REDACTED","c":1}`},
+		"drop in misfit":   {Shape{Drop: []string{"a.c"}, Redact: []string{"a[*].b"}}, `{"metadata":{},"a":{"c":1,"b":"x"},"d":1}`, `{"metadata":{},"a":"REDACTED","d":1}`},
 		"redact, applied":  {redact("data.x"), `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x","a":"b"}}}`, `{"metadata":{"annotations":{"a":"b"}}}`},
 		"redact fields":    {redact("metadata.managedFields"), `{"metadata":{"managedFields":[{"manager":"x"}]}}`, `{"metadata":{"managedFields":"REDACTED"}}`},
 

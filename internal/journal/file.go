@@ -19,6 +19,10 @@ const (
 	// readBuffer is the size of the reads of ReadBack, in bytes. A line may be
 	// longer.
 	readBuffer = 1 << 20
+
+	// firstStep is how far back the beginning of the last committed line is
+	// looked for at first, in bytes.
+	firstStep = 64 << 10
 )
 
 var (
@@ -62,7 +66,7 @@ func OpenFile(path string) (*File, error) {
 	}
 	j := &File{path: path, f: f}
 	if err := j.open(errors.Is(statErr, os.ErrNotExist)); err != nil {
-		f.Close()
+		_ = f.Close() // nothing was written
 		return nil, err
 	}
 	return j, nil
@@ -93,6 +97,8 @@ func (j *File) open(created bool) error {
 	if j.size == 0 {
 		return nil
 	}
+	// What a killed predecessor wrote may not be on disk yet.
+	j.unsynced.Store(true)
 	var head [64]byte
 	n, err := j.f.ReadAt(head[:], 0)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -101,7 +107,7 @@ func (j *File) open(created bool) error {
 	// Whatever is not ours is refused here, before ReadBack could take it for
 	// a torn line and cut it.
 	var ours bool
-	if j.firstSeq, ours = lineSeq(head[:n]); !ours && !bytes.HasPrefix(lineHead, head[:n]) {
+	if j.firstSeq, ours = lineSeq(head[:n]); !ours && !tornHead(head[:n]) {
 		return fmt.Errorf("open journal %s: %w; name another file, or move this one away", j.path, ErrNotJournal)
 	}
 	return nil
@@ -121,7 +127,17 @@ func lineSeq(line []byte) (uint64, bool) {
 		return 0, false
 	}
 	seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
-	return seq, err == nil
+	return seq, err == nil && seq > 0
+}
+
+// tornHead tells whether b, the beginning of a file, is that of a first line
+// which ends before its seq does.
+func tornHead(b []byte) bool {
+	if len(b) <= len(lineHead) {
+		return bytes.HasPrefix(lineHead, b)
+	}
+	_, ok := lineSeq(append(b[:len(b):len(b)], ','))
+	return ok
 }
 
 // Path is the file's path.
@@ -177,11 +193,17 @@ func (j *File) Close() error {
 // A line stands where it belongs when its seq is one more than the last one's.
 //
 // Without a commit to start from (seq 0, or another file than the committed
-// one), lines may stand behind a bad one that the server would not send again:
-// then only a last line without its end is cut, and anything else is ErrDamaged.
+// one: the line seq does not end at from), lines may stand behind a bad one that
+// the server would not send again: then only a last line without its end is
+// cut, and anything else is ErrDamaged.
 func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) error) (cut int64, err error) {
 	start := from.Offset
 	committed := seq > 0 && from.FirstSeq == j.firstSeq && start <= j.size
+	if committed && start > 0 {
+		if committed, err = j.endsLine(start, seq); err != nil {
+			return 0, err
+		}
+	}
 	if !committed {
 		start = 0
 	}
@@ -208,7 +230,7 @@ func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) 
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
 		n, ok := lineSeq(line)
-		if ok && n <= seq {
+		if ok && !committed && n <= seq {
 			good += int64(len(line)) // committed already
 			continue
 		}
@@ -237,6 +259,7 @@ func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) 
 	if err := j.f.Truncate(good); err != nil {
 		return 0, fmt.Errorf("cut torn line: %w", err)
 	}
+	j.unsynced.Store(true)
 	j.size = good
 	if good == 0 {
 		j.firstSeq = 0
@@ -244,13 +267,32 @@ func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) 
 	return cut, nil
 }
 
+// endsLine tells whether the line that ends at offset is the line seq. In a
+// file that took the committed one's place it hardly is.
+func (j *File) endsLine(offset int64, seq uint64) (bool, error) {
+	for size := int64(firstStep); ; size *= 2 {
+		b := make([]byte, min(size, offset))
+		if _, err := j.f.ReadAt(b, offset-int64(len(b))); err != nil {
+			return false, fmt.Errorf("read journal: %w", err)
+		}
+		line, ended := bytes.CutSuffix(b, []byte{'\n'})
+		if !ended {
+			return false, nil
+		}
+		begin := bytes.LastIndexByte(line, '\n') + 1
+		if begin > 0 || int64(len(b)) == offset {
+			n, ok := lineSeq(line[begin:])
+			return ok && n == seq, nil
+		}
+	}
+}
+
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil

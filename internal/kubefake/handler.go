@@ -180,6 +180,7 @@ func (s *Server) authorize(r *http.Request, req Request) error {
 	if req.Namespace != "" {
 		scope = fmt.Sprintf("in the namespace %q", req.Namespace)
 	}
+	//nolint:staticcheck // ST1005: the server's own words
 	return apierrors.NewForbidden(gr, req.Name, fmt.Errorf("User %q cannot %s resource %q in API group %q %s",
 		user, req.Verb, req.Resource, req.Group, scope))
 }

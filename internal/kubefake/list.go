@@ -197,11 +197,11 @@ func decodeToken(token string) (start string, version int64, err error) {
 	errInvalid := errors.New("continue key is not valid")
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
-		return "", 0, fmt.Errorf("%w: %v", errInvalid, err)
+		return "", 0, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	var t continueToken
 	if err := json.Unmarshal(data, &t); err != nil {
-		return "", 0, fmt.Errorf("%w: %v", errInvalid, err)
+		return "", 0, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	if t.APIVersion != "meta.k8s.io/v1" || t.ResourceVersion == 0 || t.Start == "" || path.Clean("/"+t.Start) != "/"+t.Start {
 		return "", 0, errInvalid

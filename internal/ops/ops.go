@@ -98,23 +98,6 @@ func when(t time.Time) *time.Time {
 	return &t
 }
 
-// Synced is the check that every stream which is not pending is past its first
-// sync.
-func Synced(streams func() []watcher.StreamStatus) Check {
-	return Check{Name: "streams", Err: func() error {
-		var waiting []string
-		for _, s := range streams() {
-			if s.State != watcher.Pending && !s.Synced {
-				waiting = append(waiting, s.Name)
-			}
-		}
-		if len(waiting) > 0 {
-			return fmt.Errorf("not synced yet: %s", strings.Join(waiting, ", "))
-		}
-		return nil
-	}}
-}
-
 // Server listens until it is closed.
 type Server struct {
 	http *http.Server

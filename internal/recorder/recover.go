@@ -33,6 +33,7 @@ func Recover(j *journal.File, store *checkpoint.Store) (Recovered, error) {
 	}
 	rec := Recovered{Seq: mark.Seq}
 	batch := checkpoint.NewBatch()
+	touched := make(map[string]bool)
 	var (
 		header  event.Header
 		changes checkpoint.Changes
@@ -47,22 +48,32 @@ func Recover(j *journal.File, store *checkpoint.Store) (Recovered, error) {
 			changes.Reset()
 			apply(&header, &state, &changes)
 			states[header.Stream] = state
-			changes.State = &state
+			touched[header.Stream] = true
 			batch.Add(header.Stream, &changes)
 			rec.Seq = seq
 			rec.Lines++
 			if batch.Bytes() < recoverBytes {
 				return nil
 			}
-			// Without a mark: until the last of them, these commits say what is
-			// known but not that the journal stands further. To apply a line
-			// twice changes nothing.
+			// Known objects only: to put or delete one twice changes nothing, and
+			// after a crash the states are made again from the same lines.
+			if err := j.Sync(); err != nil {
+				return err
+			}
 			err := store.Commit(batch)
 			batch = checkpoint.NewBatch()
 			return err
 		})
 	if err != nil {
 		return Recovered{}, err
+	}
+	// The process that wrote these lines may have been killed before its sync.
+	if err := j.Sync(); err != nil {
+		return Recovered{}, err
+	}
+	for stream := range touched {
+		state := states[stream]
+		batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
 	end := j.Mark()
 	batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
@@ -80,8 +91,16 @@ func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Change
 		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
 		return
 	case event.Deleted:
+		if state.Open != nil {
+			state.Open.Deleted++
+		}
 		changes.Delete([]byte(h.Namespace), []byte(h.Name))
 	default:
+		if open := state.Open; open != nil && h.Type == event.Added {
+			open.Added++
+		} else if open != nil {
+			open.Modified++
+		}
 		changes.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
 	}
 	// Lines of a list do not come in the order of versions.

@@ -90,7 +90,7 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionRetry, reason: "ConnectionLost"}
 	case errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
 		return outcome{action: actionRetry, reason: "Timeout"}
-	case errors.Is(err, errBadFrame), errors.Is(err, event.ErrTooLarge):
+	case errors.Is(err, errBadFrame), errors.Is(err, event.ErrTooLarge), errors.As(err, new(*event.SyntaxError)):
 		return outcome{action: actionRetry, reason: "BadFrame"}
 	}
 	return outcome{action: actionRetry, reason: "Error", after: after}
@@ -124,6 +124,18 @@ func retryAfter(err error) time.Duration {
 		return time.Duration(s) * time.Second
 	}
 	return 0
+}
+
+// listError gives a Status that came where a list was asked for, with a status
+// of 200, the meaning that it would have had as an error response.
+func listError(err error) error {
+	s := new(event.StatusError)
+	if !errors.As(err, &s) {
+		return err
+	}
+	return apierrors.FromObject(&v1.Status{
+		Status: v1.StatusFailure, Code: int32(s.Code), Reason: v1.StatusReason(s.Reason), Message: s.Message,
+	})
 }
 
 // errBadFrame says that the server sent what is not a watch event.

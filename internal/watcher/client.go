@@ -134,7 +134,7 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 			return l.Meta().ResourceVersion, nil
 		}
 		if err != nil {
-			return "", err
+			return "", listError(err)
 		}
 	}
 }

@@ -23,9 +23,11 @@ const (
 	// maxExpired is how often a list in pages may expire before it is asked
 	// for in one answer.
 	maxExpired = 2
-	// listIdle is how long a streamed list may stay silent before it counts as
-	// not supported: a server that does not know sendInitialEvents ignores it.
-	listIdle = 30 * time.Second
+	// listIdle is how long a streamed list may keep us waiting, in pauses of
+	// more than listPause, before it counts as not supported: a server that
+	// does not know sendInitialEvents ignores it, and sends what happens now.
+	listIdle  = 30 * time.Second
+	listPause = time.Second
 	// batchBytes is how large a batch of a list grows.
 	batchBytes = 64 << 10
 )
@@ -36,8 +38,8 @@ func (s *Stream) list(ctx context.Context) error {
 	s.setState(Listing, "")
 	if !s.paged {
 		err := s.listStreamed(ctx)
-		if !refusesStreamedList(err) {
-			return err
+		if s.valid() || !refusesStreamedList(err) {
+			return err // with a position it was the watch behind the list that ended
 		}
 		s.log.Info("server does not stream lists, reading pages", zap.Error(err))
 		s.paged = true
@@ -57,7 +59,7 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 		ResourceVersionMatch: v1.ResourceVersionMatchNotOlderThan,
 		AllowWatchBookmarks:  true,
 	}
-	return s.open(ctx, options, listTimeout, func(ctx context.Context, w watch.Interface) error {
+	return s.open(ctx, options, listTimeout, func(w watch.Interface) error {
 		if err := s.readInitial(ctx, w); err != nil {
 			return err
 		}
@@ -73,15 +75,20 @@ func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
 		return err
 	}
 	defer l.close()
-	idle := time.NewTimer(listIdle)
+	patience := listIdle
+	idle := time.NewTimer(patience)
 	defer idle.Stop()
 	for {
+		waiting := time.Now()
 		c, err := nextChunk(ctx, w, idle.C)
 		if err != nil {
 			return err
 		}
-		idle.Reset(listIdle)
+		if pause := time.Since(waiting); pause > listPause {
+			patience -= pause
+		}
 		rest, rv, err := l.takeChunk(ctx, c)
+		idle.Reset(patience)
 		if err == nil && rv != "" {
 			err = l.finish(ctx, rv)
 			if err == nil {
@@ -147,7 +154,7 @@ type listing struct {
 	origin event.Origin
 	gap    string // reason of the GAP line, "" for none
 	skip   bool   // take objects as known without lines
-	silent bool   // something was taken so
+	news   bool   // the list differs from what is known
 	direct bool   // nothing is known: write while reading
 	spool  spool
 	batch  *recorder.Batch
@@ -220,7 +227,8 @@ func (l *listing) takeChunk(ctx context.Context, c *chunk) (rest int, rv string,
 		switch t {
 		case event.Bookmark:
 			if !o.InitialEventsEnd {
-				continue
+				// Bookmarks only begin behind the one that ends a streamed list.
+				return 0, "", errSilentList
 			}
 			if len(o.ResourceVersion) == 0 {
 				return 0, "", errNoListVersion
@@ -260,7 +268,7 @@ func (l *listing) readPage(ctx context.Context, limit int64, token string) (even
 			return items.Meta(), l.submit(ctx)
 		}
 		if err != nil {
-			return event.ListMeta{}, err
+			return event.ListMeta{}, listError(err)
 		}
 		o := &l.s.object
 		if err := l.s.render.Scan(item, o); err != nil {
@@ -285,24 +293,27 @@ func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o 
 		l.count.Unchanged++
 		return nil
 	}
-	if l.skip && t != event.Deleted {
-		l.silent = true
+	if l.skip {
 		l.count.Unchanged++
-		return l.write(ctx, &spooled{typ: t, namespace: o.Namespace, name: o.Name, uid: o.UID, version: o.ResourceVersion})
+		return l.keep(ctx, &spooled{typ: t, namespace: o.Namespace, name: o.Name, uid: o.UID, version: o.ResourceVersion})
 	}
-	count(&l.count, t)
 	l.line, err = l.s.render.AppendEvent(l.line[:0], t, l.origin, received, o)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadFrame, err)
 	}
-	e := spooled{
+	return l.keep(ctx, &spooled{
 		typ: t, received: received, namespace: o.Namespace, name: o.Name, uid: o.UID,
 		version: o.ResourceVersion, line: l.line,
-	}
+	})
+}
+
+// keep writes a line where nothing is known, and has it wait else.
+func (l *listing) keep(ctx context.Context, e *spooled) error {
+	l.news = true
 	if l.direct {
-		return l.write(ctx, &e)
+		return l.write(ctx, e)
 	}
-	return l.spool.add(&e)
+	return l.spool.add(e)
 }
 
 func count(c *event.Count, t event.Type) {
@@ -320,6 +331,7 @@ func count(c *event.Count, t event.Type) {
 func (l *listing) write(ctx context.Context, e *spooled) error {
 	if len(e.line) > 0 {
 		l.batch.AddLine(append(l.batch.Lines(), e.line...), e.typ, l.origin, e.received)
+		count(&l.count, e.typ)
 	}
 	if e.typ == event.Deleted {
 		l.batch.Changes.Delete(e.namespace, e.name)
@@ -332,60 +344,110 @@ func (l *listing) write(ctx context.Context, e *spooled) error {
 // finish closes the list, which is complete and shows the version rv: GAP,
 // what is gone, what is new, SYNCED.
 func (l *listing) finish(ctx context.Context, rv string) error {
-	s, now := l.s, time.Now()
-	if l.gap != "" {
-		from := s.from()
-		state := s.opened(rv)
-		l.batch.AddLine(s.render.AppendGap(l.batch.Lines(), now, l.gap, from, rv), event.Gap, "", now)
-		l.batch.Changes.State = &state
-		s.log.Warn("history was lost, writing the difference", zap.String("reason", l.gap),
-			zap.String("from", from), zap.String("to", rv))
+	s := l.s
+	if l.gap == reasonExpired && s.from() == rv && !l.news {
+		gone, err := l.anyGone()
+		if err != nil {
+			return err
+		}
+		if !gone {
+			// Nothing happened since, so there is no gap; and the lines would
+			// have the ids of those that stand at this version already.
+			return l.submitState(ctx, s.synced(rv))
+		}
 	}
-	if err := l.conclude(ctx, now); err != nil {
+	if err := l.open(ctx, rv); err != nil {
+		return err
+	}
+	if err := l.conclude(ctx); err != nil {
 		return err
 	}
 	if err := l.spool.replay(func(e *spooled) error { return l.write(ctx, e) }); err != nil {
 		return err
 	}
-	if l.silent {
-		// What no line tells could not be read back after a crash, so it must
-		// be committed before the line that says that all is known.
-		if err := l.submit(ctx); err != nil {
-			return err
-		}
-		if err := s.rec.Flush(ctx); err != nil {
-			return err
-		}
-	}
-	state := s.synced(rv)
-	l.batch.AddLine(s.render.AppendSynced(l.batch.Lines(), now, rv, l.count), event.Synced, "", now)
-	l.batch.Changes.State = &state
+	// What the reader was told must be known for good before it is told that
+	// this is all, and the position before anything that follows: neither
+	// stdout, nor objects taken without lines, can be read back after a crash.
 	if err := l.submit(ctx); err != nil {
 		return err
 	}
+	if err := s.rec.Flush(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	l.batch.AddLine(s.render.AppendSynced(l.batch.Lines(), now, rv, l.count), event.Synced, "", now)
+	if err := l.submitState(ctx, s.synced(rv)); err != nil {
+		return err
+	}
 	l.report(now)
-	return nil
+	return s.rec.Flush(ctx)
 }
 
-// conclude writes the deletions that a complete list shows: known objects that
-// are not in it.
-func (l *listing) conclude(ctx context.Context, now time.Time) error {
-	if l.direct {
+// open writes the GAP line, if there is one to write. Where a relist was broken
+// off behind its GAP and the server stands where it stood, that line holds for
+// this relist as well.
+func (l *listing) open(ctx context.Context, rv string) error {
+	s := l.s
+	if l.gap == "" {
 		return nil
 	}
-	err := l.s.store.Range(l.s.spec.Name, func(k checkpoint.Known) error {
-		if !l.diff.missing(k) {
-			return nil
+	if open := s.state.Open; open != nil && open.ResourceVersion == rv {
+		l.count.Added, l.count.Modified, l.count.Deleted = open.Added, open.Modified, open.Deleted
+		l.count.Unchanged -= open.Added + open.Modified
+		return nil
+	}
+	from, now := s.from(), time.Now()
+	l.batch.AddLine(s.render.AppendGap(l.batch.Lines(), now, l.gap, from, rv), event.Gap, "", now)
+	s.log.Warn("history was lost, writing the difference", zap.String("reason", l.gap),
+		zap.String("from", from), zap.String("to", rv))
+	return l.submitState(ctx, s.opened(rv))
+}
+
+// conclude tells of what a complete list shows to be gone: known objects that
+// are not in it.
+func (l *listing) conclude(ctx context.Context) error {
+	now := time.Now()
+	return l.eachGone(func(k checkpoint.Known) error {
+		if !l.skip {
+			l.batch.AddLine(l.s.render.AppendDeleted(l.batch.Lines(), now, event.Known(k)), event.Deleted, event.FromRelist, now)
+			count(&l.count, event.Deleted)
 		}
-		l.count.Deleted++
-		l.batch.AddLine(l.s.render.AppendDeleted(l.batch.Lines(), now, event.Known(k)), event.Deleted, event.FromRelist, now)
 		l.batch.Changes.Delete([]byte(k.Namespace), []byte(k.Name))
 		return l.submitFull(ctx)
 	})
-	if err != nil && ctx.Err() == nil {
-		err = fmt.Errorf("%w: %w", errStore, err)
+}
+
+// errFound ends a search.
+var errFound = errors.New("found")
+
+// anyGone tells whether conclude has something to tell.
+func (l *listing) anyGone() (bool, error) {
+	err := l.eachGone(func(checkpoint.Known) error { return errFound })
+	if errors.Is(err, errFound) {
+		return true, nil
 	}
-	return err
+	return false, err
+}
+
+// eachGone calls fn with each known object that is not in the list.
+func (l *listing) eachGone(fn func(checkpoint.Known) error) error {
+	if l.direct {
+		return nil
+	}
+	var failed error
+	err := l.s.store.Range(l.s.spec.Name, func(k checkpoint.Known) error {
+		if l.diff.missing(k) {
+			failed = fn(k)
+		}
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	return nil
 }
 
 func (l *listing) report(now time.Time) {
@@ -413,7 +475,17 @@ func (l *listing) submit(ctx context.Context) error {
 	if l.batch.Empty() {
 		return nil
 	}
+	if l.s.state.Open != nil && l.batch.Changes.State == nil {
+		state := l.s.told(l.count)
+		l.batch.Changes.State = &state
+	}
 	b := l.batch
 	l.batch = l.s.lane.Batch()
 	return l.s.rec.Submit(ctx, b)
+}
+
+// submitState submits the batch, with the stream's state once it is written.
+func (l *listing) submitState(ctx context.Context, state checkpoint.Stream) error {
+	l.batch.Changes.State = &state
+	return l.submit(ctx)
 }

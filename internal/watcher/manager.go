@@ -58,6 +58,7 @@ type Manager struct {
 	mu      sync.Mutex
 	running map[string]*running // by stream name; guarded by mu
 	pending map[string]waiting  // by stream name, or by entry while that is unknown; guarded by mu
+	started bool                // what can run was started; guarded by mu
 }
 
 // running is a stream with its goroutine.
@@ -203,6 +204,9 @@ func (m *Manager) reconcile(ctx context.Context) error {
 			return err
 		}
 	}
+	m.mu.Lock()
+	m.started = true
+	m.mu.Unlock()
 	return nil
 }
 
@@ -331,6 +335,27 @@ func (m *Manager) stopAll() {
 	for _, r := range all {
 		<-r.done
 	}
+}
+
+// Synced returns nil once every stream that is not pending is past its first
+// sync. Safe for concurrent use.
+func (m *Manager) Synced() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.started {
+		return errors.New("not started yet")
+	}
+	var behind []string
+	for name, r := range m.running {
+		if s := r.stream.Status(); s.State != Pending && !s.Synced {
+			behind = append(behind, name)
+		}
+	}
+	if len(behind) > 0 {
+		slices.Sort(behind)
+		return fmt.Errorf("not synced yet: %s", strings.Join(behind, ", "))
+	}
+	return nil
 }
 
 // StreamStatus is how one stream or pending entry stands.

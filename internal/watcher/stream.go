@@ -96,12 +96,12 @@ type Stream struct {
 	// when there is none to write.
 	gap string
 	// paged is set once the server has refused to stream a list.
-	paged   bool
-	backoff backoff
-	// relists counts lists since the last progress of a watch.
-	relists int
-	object  event.Object // scratch: the object being looked at
-	version []byte       // scratch: the version that a chunk moves the position to
+	paged    bool
+	backoff  backoff
+	progress bool         // the session has brought an event or a bookmark
+	listed   time.Time    // when the last list was complete
+	object   event.Object // scratch: the object being looked at
+	version  []byte       // scratch: the version that a chunk moves the position to
 
 	mu     sync.Mutex
 	status Status // guarded by mu
@@ -157,11 +157,16 @@ func (s *Stream) load(ctx context.Context) error {
 func (s *Stream) Run(ctx context.Context) error {
 	for {
 		began := time.Now()
+		s.progress = false
 		err := s.session(ctx)
 		if errors.Is(err, errStore) {
 			return err
 		}
 		o := classify(ctx, err)
+		healthy := time.Since(began) >= healthyAfter
+		if healthy && s.progress {
+			s.backoff.reset()
+		}
 		switch o.action {
 		case actionStop:
 			return nil
@@ -169,9 +174,9 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.setState(Pending, o.reason)
 			return &PendingError{Reason: o.reason, Err: err}
 		case actionRelist:
-			// At once, unless it was a list that failed, or one that brought
-			// no watch further.
-			atOnce := s.valid() && s.relists == 0
+			// At once, unless it was a list that failed, or the last one was
+			// just now.
+			atOnce := s.valid() && time.Since(s.listed) >= healthyAfter
 			s.lose(o.reason)
 			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
 			if atOnce {
@@ -179,7 +184,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			}
 		case actionRetry:
 			s.restarted(o.reason)
-			if o.clean && time.Since(began) >= backoffFirst {
+			if o.clean && healthy {
 				continue
 			}
 			s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
@@ -245,8 +250,7 @@ func (s *Stream) from() string {
 // moved takes note of a watch's progress up to the version rv.
 func (s *Stream) moved(rv string) checkpoint.Stream {
 	s.state = checkpoint.Stream{ResourceVersion: rv}
-	s.backoff.reset()
-	s.relists = 0
+	s.progress = true
 	now := time.Now()
 	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
 	s.note(func(n *Status) { n.Position, n.LastProgress = rv, now })
@@ -262,12 +266,21 @@ func (s *Stream) opened(rv string) checkpoint.Stream {
 	return s.state
 }
 
+// told takes note of how many lines stand behind the open GAP, for a relist that
+// begins again behind the same one.
+func (s *Stream) told(c event.Count) checkpoint.Stream {
+	open := *s.state.Open // a batch may hold the other one
+	open.Added, open.Modified, open.Deleted = c.Added, c.Modified, c.Deleted
+	s.state.Open = &open
+	return s.state
+}
+
 // synced takes note of a complete list at the version rv.
 func (s *Stream) synced(rv string) checkpoint.Stream {
 	s.state = checkpoint.Stream{ResourceVersion: rv}
 	s.gap = ""
-	s.relists++
 	now := time.Now()
+	s.listed = now
 	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
 	s.note(func(n *Status) { n.Position, n.LastProgress, n.Synced = rv, now, true })
 	return s.state

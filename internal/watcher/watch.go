@@ -32,13 +32,13 @@ const (
 // watch ended.
 func (s *Stream) watch(ctx context.Context) error {
 	options := v1.ListOptions{ResourceVersion: s.state.ResourceVersion, AllowWatchBookmarks: true}
-	return s.open(ctx, options, watchTimeout, func(ctx context.Context, w watch.Interface) error {
-		return s.follow(ctx, w)
-	})
+	return s.open(ctx, options, watchTimeout, func(w watch.Interface) error { return s.follow(ctx, w) })
 }
 
-// open opens a watch, has it read, and closes it.
-func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Duration, read func(context.Context, watch.Interface) error) error {
+// open opens a watch, has it read, and closes it. The watch's deadline is that
+// of its connection only: what came in before it is written, however long that
+// takes, and so read waits with the stream's context.
+func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Duration, read func(watch.Interface) error) error {
 	timeout := least + rand.N(least)
 	seconds := int64(timeout / time.Second)
 	options.TimeoutSeconds = &seconds
@@ -49,7 +49,7 @@ func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Du
 		return err
 	}
 	defer w.Stop()
-	return read(ctx, w)
+	return read(w)
 }
 
 // follow reads chunks of a watch that stands at the stream's position.

@@ -1,0 +1,564 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+)
+
+// helperEnv makes the test binary hold the checkpoint that it names.
+const helperEnv = "KUBEJOURNAL_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(helperEnv); path != "" {
+		s, err := Open(path)
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		defer s.Close()
+		fmt.Println("held")
+		os.Stdin.Read(make([]byte, 1)) // until the parent closes it
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// filled makes a checkpoint with something of everything, in pages of all
+// kinds, closes it, and returns its content and bytes.
+func filled(t testing.TB, path string) (content, []byte) {
+	t.Helper()
+	s := mustOpen(t, path)
+	if err := s.SetCluster("c-1"); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 3 {
+		b := NewBatch()
+		for _, name := range []string{"pods", "configmaps"} {
+			var c Changes
+			for i := range 600 {
+				put(&c, Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(round*1000 + i)})
+			}
+			c.State = &Stream{ResourceVersion: fmt.Sprint(round), Open: &Gap{ResourceVersion: "7"}}
+			b.Add(name, &c)
+		}
+		b.SetMark(Mark{Seq: uint64(round + 1), FirstSeq: 1, Offset: 100})
+		mustCommit(t, s, b)
+	}
+	c := contentOf(t, s, "pods", "configmaps")
+	used, err := s.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// bbolt grows the file by 16 MiB: copies of it are kept small.
+	if err := os.Truncate(path, used); err != nil {
+		t.Fatal(err)
+	}
+	return c, read(t, path)
+}
+
+func TestOpenCreates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := mustOpen(t, path)
+	if !s.Created() || s.Path() != path {
+		t.Errorf("Created = %v, Path = %s", s.Created(), s.Path())
+	}
+	if err := s.SetCluster("u"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = mustOpen(t, path)
+	if s.Created() {
+		t.Error("Created on the second Open")
+	}
+	if uid, err := s.Cluster(); uid != "u" || err != nil {
+		t.Errorf("Cluster = %q, %v", uid, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if left := names(t, filepath.Dir(path)); len(left) != 1 {
+		t.Errorf("Open left %v", left)
+	}
+}
+
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}
+
+// TestOpenAfterCrash begins beside what a crash in create left: files under
+// temporary names, empty and torn.
+func TestOpenAfterCrash(t *testing.T) {
+	dir := t.TempDir()
+	_, whole := filled(t, filepath.Join(t.TempDir(), "x.db"))
+	write(t, filepath.Join(dir, ".c.db.new-1"), nil)
+	write(t, filepath.Join(dir, ".c.db.new-2"), whole[:5000])
+	s := mustOpen(t, filepath.Join(dir, "c.db"))
+	if !s.Created() {
+		t.Error("took a leftover for the checkpoint")
+	}
+	if got := contentOf(t, s, "pods"); len(got.Streams) != 0 || len(got.Known) != 0 {
+		t.Errorf("a new checkpoint holds %+v", got)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	text := []byte("apiVersion: v1\nkind: ConfigMap\n")
+	foreign := filepath.Join(dir, "foreign")
+	db, err := bbolt.Open(foreign, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("raft")); return err }); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	for name, c := range map[string]struct {
+		content []byte
+		want    error
+	}{
+		"empty":             {[]byte{}, ErrDamaged},
+		"text":              {text, ErrDamaged},
+		"long text":         {bytes.Repeat(text, 10000), ErrDamaged},
+		"zeros":             {make([]byte, 1<<16), ErrDamaged},
+		"another program's": {read(t, foreign), ErrDamaged},
+		"newer":             {schemaFile(t, 2), ErrNewerSchema},
+		"much newer":        {schemaFile(t, 1<<40), ErrNewerSchema},
+		"schema 0":          {schemaFile(t, 0), ErrDamaged},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c.db")
+			write(t, path, c.content)
+			for range 2 { // the second time it is not held either
+				if _, err := Open(path); !errors.Is(err, c.want) {
+					t.Fatalf("Open = %v, want %v", err, c.want)
+				}
+			}
+			if !bytes.Equal(read(t, path), c.content) {
+				t.Error("the file was touched")
+			}
+		})
+	}
+}
+
+// schemaFile is a checkpoint that says it has the schema v.
+func schemaFile(t *testing.T, v uint64) []byte {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := mustOpen(t, path)
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(keySchema, binary.AppendUvarint(nil, v))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	return read(t, path)
+}
+
+// TestOpenSystemErrors holds errors apart from damage: a file that is merely
+// out of reach must not be set aside.
+func TestOpenSystemErrors(t *testing.T) {
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	write(t, plain, []byte("x"))
+	for name, path := range map[string]string{
+		"folder":         dir,
+		"device":         os.DevNull,
+		"missing folder": filepath.Join(dir, "none", "c.db"),
+		"below a file":   filepath.Join(plain, "c.db"),
+	} {
+		_, err := Open(path)
+		if err == nil || errors.Is(err, ErrDamaged) || errors.Is(err, ErrLocked) {
+			t.Errorf("%s: Open = %v", name, err)
+		}
+	}
+	for _, cause := range []error{syscall.ENOMEM, syscall.ENOLCK, &fs.PathError{Op: "open", Path: "c", Err: syscall.EACCES}} {
+		if err := openError("c", cause); errors.Is(err, ErrDamaged) || !errors.Is(err, cause) {
+			t.Errorf("openError(%v) = %v", cause, err)
+		}
+	}
+}
+
+func TestOpenWithoutPermission(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.db")
+	_, before := filled(t, path)
+	for _, mode := range []os.FileMode{0, 0o400} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(path)
+		if os.Geteuid() == 0 { // root may everything
+			if err != nil {
+				t.Fatalf("mode %v: %v", mode, err)
+			}
+			s.Close()
+			continue
+		}
+		if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrDamaged) {
+			t.Errorf("mode %v: Open = %v", mode, err)
+		}
+	}
+	os.Chmod(path, 0o600)
+	if !bytes.Equal(read(t, path), before) {
+		t.Error("the file was touched")
+	}
+}
+
+func TestOpenLocked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	check := func(t *testing.T) {
+		t.Helper()
+		start := time.Now()
+		_, err := Open(path)
+		if !errors.Is(err, ErrLocked) || errors.Is(err, ErrDamaged) {
+			t.Fatalf("Open = %v, want ErrLocked", err)
+		}
+		if d := time.Since(start); d > 5*lockTimeout {
+			t.Errorf("that took %v", d)
+		}
+	}
+	t.Run("by a handle", func(t *testing.T) {
+		s := mustOpen(t, path)
+		check(t)
+		s.Close()
+	})
+	t.Run("by a process", func(t *testing.T) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), helperEnv+"="+path)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Wait()
+		defer in.Close()
+		said := make([]byte, 4)
+		if _, err := out.Read(said); err != nil || string(said) != "held" {
+			t.Fatalf("the other process said %q, %v", said, err)
+		}
+		check(t)
+	})
+	mustOpen(t, path) // free again
+}
+
+func TestConcurrentOpen(t *testing.T) {
+	for range 3 {
+		path := filepath.Join(t.TempDir(), "c.db")
+		const n = 4
+		var (
+			wg     sync.WaitGroup
+			stores [n]*Store
+			errs   [n]error
+		)
+		for i := range n {
+			wg.Go(func() { stores[i], errs[i] = Open(path) })
+		}
+		wg.Wait()
+		var won *Store
+		for i, err := range errs {
+			switch {
+			case err == nil && won == nil:
+				won = stores[i]
+			case err == nil:
+				t.Error("two hold the file")
+			case !errors.Is(err, ErrLocked):
+				t.Errorf("Open = %v, want ErrLocked", err)
+			}
+		}
+		if won == nil {
+			t.Fatalf("nobody holds the file: %v", errs)
+		}
+		b := NewBatch()
+		b.SetMark(Mark{Seq: 5})
+		mustCommit(t, won, b)
+		won.Close()
+		// What the winner wrote stands under the name, not in a file that was replaced.
+		s := mustOpen(t, path)
+		if m, err := s.Mark(); err != nil || m.Seq != 5 {
+			t.Errorf("Mark = %+v, %v", m, err)
+		}
+		if left := names(t, filepath.Dir(path)); len(left) != 1 {
+			t.Errorf("left behind: %v", left)
+		}
+		s.Close()
+	}
+}
+
+// openDamaged opens a damaged file: it must be refused and untouched, or open
+// with one of the contents that had been committed.
+func openDamaged(t *testing.T, what string, b []byte, allowed ...content) (opened bool) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "c.db")
+	write(t, path, b)
+	defer os.Remove(path)
+	s, err := Open(path)
+	if err != nil {
+		if !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNewerSchema) {
+			t.Errorf("%s: Open = %v", what, err)
+		}
+		if !bytes.Equal(read(t, path), b) {
+			t.Errorf("%s: the file was touched", what)
+		}
+		return false
+	}
+	defer s.Close()
+	got := contentOf(t, s, "pods", "configmaps")
+	for _, c := range allowed {
+		if cmp.Equal(c, got) {
+			return true
+		}
+	}
+	t.Errorf("%s: opened with another content", what)
+	return true
+}
+
+func TestOpenTruncated(t *testing.T) {
+	want, whole := filled(t, filepath.Join(t.TempDir(), "c.db"))
+	page := os.Getpagesize()
+	lengths := []int{1, 7, 100, page - 1, page, page + 1, 2*page - 1}
+	for n := 2 * page; n < len(whole); n += page {
+		lengths = append(lengths, n, n+1, n+page/2, n+page-1)
+	}
+	for _, n := range lengths {
+		openDamaged(t, fmt.Sprintf("cut to %d of %d bytes", n, len(whole)), whole[:min(n, len(whole))], want)
+	}
+	if !openDamaged(t, "whole", whole, want) {
+		t.Error("the whole file does not open")
+	}
+}
+
+// TestOpenFlippedMeta flips bytes of the two meta pages. One good page is
+// enough; it may be the older one, whose commit is then the last.
+func TestOpenFlippedMeta(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	old, _ := filled(t, path)
+	s := mustOpen(t, path)
+	if err := s.SetCluster("c-2"); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	now := old
+	now.Cluster = "c-2"
+	whole := read(t, path)
+	whole = whole[:min(len(whole), 1<<20)]
+	page := os.Getpagesize()
+	damaged := 0
+	for at := range 100 { // page header and meta
+		for _, both := range []bool{false, true} {
+			for which := range 2 {
+				b := bytes.Clone(whole)
+				b[which*page+at] ^= 0xff
+				if both {
+					b[(1-which)*page+16+at%64] ^= 0x55
+				}
+				if !openDamaged(t, fmt.Sprintf("byte %d of meta %d, both %v", at, which, both), b, old, now) {
+					damaged++
+				}
+			}
+		}
+	}
+	if damaged == 0 {
+		t.Error("nothing of it was found damaged")
+	}
+}
+
+// TestOpenDamagedPages overwrites pages of data. What is found out at Open can
+// be set aside; a flipped bit inside a value may go unseen, so only calls that
+// panic or end the process count here, and pages that are gone as a whole.
+func TestOpenDamagedPages(t *testing.T) {
+	want, whole := filled(t, filepath.Join(t.TempDir(), "c.db"))
+	page := os.Getpagesize()
+	damaged := 0
+	for n := 2 * page; n+page <= len(whole); n += page {
+		for name, fill := range map[string]byte{"zeros": 0, "ones": 0xff} {
+			b := bytes.Clone(whole)
+			copy(b[n:n+page], bytes.Repeat([]byte{fill}, page))
+			if !openDamaged(t, fmt.Sprintf("page %d of %s", n/page, name), b, want) {
+				damaged++
+			}
+		}
+		// The end of a page that a power cut never wrote: in the middle of values.
+		b := bytes.Clone(whole)
+		clear(b[n+16 : n+page])
+		openDamaged(t, fmt.Sprintf("page %d without its entries", n/page), b, want)
+	}
+	if damaged == 0 {
+		t.Error("nothing of it was found damaged")
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		b := bytes.Clone(whole)
+		b[2*page+r.IntN(len(b)-2*page)] ^= byte(1 + r.IntN(255))
+		path := filepath.Join(t.TempDir(), "c.db")
+		write(t, path, b)
+		s, err := Open(path)
+		if err == nil {
+			contentOf(t, s, "pods", "configmaps")
+			s.Close()
+		}
+		os.Remove(path)
+	}
+}
+
+// TestOpenDamagedValues has pages in order and values that nobody can read:
+// found at Open, not later.
+func TestOpenDamagedValues(t *testing.T) {
+	for name, damage := range map[string]func(*bbolt.Tx) error{
+		"mark":   func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyJournal, []byte(`{"seq":`)) },
+		"stream": func(tx *bbolt.Tx) error { return tx.Bucket(bucketStreams).Put([]byte("pods"), []byte(`]`)) },
+		"known": func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketKnown).Bucket([]byte("pods")).Put([]byte("no zero byte"), []byte{1})
+		},
+		"known value": func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketKnown).Bucket([]byte("pods")).Put([]byte("a\x00b"), []byte{0, 1, 2})
+		},
+		"no streams": func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketStreams) },
+	} {
+		path := filepath.Join(t.TempDir(), "c.db")
+		filled(t, path)
+		s := mustOpen(t, path)
+		if err := s.db.Update(damage); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if _, err := Open(path); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: Open = %v", name, err)
+		}
+	}
+}
+
+func TestSetAside(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	write(t, path, []byte("broken"))
+	if _, err := Open(path); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+	kept, err := SetAside(path, time.Date(2026, 11, 20, 17, 10, 22, 123e6, time.FixedZone("", 3600)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := path + ".damaged-2026-11-20T16-10-22.123"; kept != want {
+		t.Errorf("kept as %s, want %s", kept, want)
+	}
+	if got := read(t, kept); string(got) != "broken" {
+		t.Errorf("kept %q", got)
+	}
+	if s := mustOpen(t, path); !s.Created() {
+		t.Error("the name is not free")
+	}
+	if _, err := SetAside(filepath.Join(t.TempDir(), "none"), time.Now()); err == nil {
+		t.Error("set aside a file that is not there")
+	}
+}
+
+func TestOpenTemp(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s, err := OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if left := names(t, dir); len(left) != 0 {
+		t.Errorf("OpenTemp left %v", left)
+	}
+	var c Changes
+	for i := range 50_000 {
+		put(&c, Known{Name: fmt.Sprintf("%05d", i)})
+	}
+	b := NewBatch()
+	b.Add("s", &c)
+	mustCommit(t, s, b)
+	if n := len(ranged(t, s, "s")); n != 50_000 || !s.Created() {
+		t.Errorf("%d objects, Created %v", n, s.Created())
+	}
+}
+
+// FuzzDecodeKnown: any bytes are an object or ErrDamaged, and what is an object
+// comes back the same.
+func FuzzDecodeKnown(f *testing.F) {
+	f.Add([]byte("ns\x00name"), appendKnown(nil, uuid(1), "123"))
+	f.Add([]byte("ns\x00name"), appendKnown(nil, "x", "007"))
+	f.Add([]byte("\x00"), []byte{flagVersionText | flagUIDText, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Add([]byte("no"), []byte{})
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		var k, again Known
+		if err := decodeKnown(key, value, &k); err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatalf("decodeKnown = %v", err)
+			}
+			return
+		}
+		if got := appendKey(nil, k.Namespace, k.Name); !bytes.Equal(got, key) {
+			t.Fatalf("key %q came back as %q", key, got)
+		}
+		if err := decodeKnown(key, appendKnown(nil, k.UID, k.ResourceVersion), &again); err != nil || again != k {
+			t.Fatalf("%+v came back as %+v, %v", k, again, err)
+		}
+	})
+}
+
+// FuzzKnownRoundTrip: what is put in comes out, whatever it is.
+func FuzzKnownRoundTrip(f *testing.F) {
+	for _, s := range oddities {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, uid, rv string) {
+		want := Known{Namespace: "n", Name: "o", UID: uid, ResourceVersion: rv}
+		var got Known
+		if err := decodeKnown(appendKey(nil, "n", "o"), appendKnown(nil, uid, rv), &got); err != nil || got != want {
+			t.Fatalf("%+v came back as %+v, %v", want, got, err)
+		}
+	})
+}

@@ -1,0 +1,208 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/metrics"
+)
+
+// flaky is the real journal and the real checkpoint, failing now and then:
+// before, after or in the middle.
+type flaky struct {
+	*journal.File
+	store *checkpoint.Store
+	mu    sync.Mutex
+	rand  *rand.Rand
+	// left counts commits down; at 0 it closes enough.
+	left   int
+	enough chan struct{}
+}
+
+func (f *flaky) roll(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rand.IntN(n)
+}
+
+func (f *flaky) Write(p []byte) (int, error) {
+	if f.roll(6) > 0 {
+		return f.File.Write(p)
+	}
+	n, err := f.File.Write(p[:f.roll(len(p)+1)])
+	return n, errors.Join(err, errDisk)
+}
+
+func (f *flaky) Commit(b *checkpoint.Batch) error {
+	switch f.roll(5) {
+	case 0:
+		return errDisk
+	case 1:
+		return errors.Join(f.store.Commit(b), errDisk)
+	}
+	if f.left--; f.left == 0 {
+		close(f.enough)
+	}
+	return f.store.Commit(b)
+}
+
+func (f *flaky) Size() (int64, error) { return f.store.Size() }
+
+// TestCrash runs the recorder on a real journal and checkpoint and stops it
+// dead, again and again. After each start the checkpoint says what the lines
+// of the journal say, and in the end seq has no hole.
+func TestCrash(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			path, db := filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "c.db")
+			r := rand.New(rand.NewPCG(seed, 4))
+			sources := map[string]*source{}
+			for _, name := range []string{"a", "b"} {
+				sources[name] = newSource(t, name, seed)
+			}
+			for round := range 8 {
+				store, err := checkpoint.Open(db)
+				if err != nil {
+					t.Fatal(err)
+				}
+				file, err := journal.OpenFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, err := Recover(file, store)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, fmt.Sprintf("round %d", round), foldFile(t, path, found.Seq), contentOf(t, store))
+
+				f := &flaky{File: file, store: store, rand: rand.New(rand.NewPCG(seed, uint64(round))), left: 1 + r.IntN(4), enough: make(chan struct{})}
+				rec := New(f, f, Config{Interval: 5 * time.Millisecond, Seq: found.Seq, Metrics: metrics.New("", ""), Log: zap.NewNop()})
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- rec.Run(ctx) }()
+				var wg sync.WaitGroup
+				for _, s := range sources {
+					s.resume(t, store)
+					wg.Go(func() {
+						lane := NewLane(s.name, nil)
+						for {
+							b := lane.Batch()
+							for range 3 {
+								l, typ, origin := s.next(t, b.Lines(), &b.Changes)
+								b.AddLine(l, typ, origin, received)
+							}
+							if rec.Submit(ctx, b) != nil {
+								return
+							}
+						}
+					})
+				}
+				select {
+				case <-f.enough:
+				case err := <-done:
+					t.Fatalf("Run = %v", err)
+				}
+				cancel()
+				wg.Wait()
+				if err := <-done; !errors.Is(err, context.Canceled) {
+					t.Fatalf("Run = %v", err)
+				}
+				if err := errors.Join(file.Close(), store.Close()); err != nil {
+					t.Fatal(err)
+				}
+				tear(t, path, r)
+			}
+		})
+	}
+}
+
+// tear appends the beginning of a line.
+func tear(t *testing.T, path string, r *rand.Rand) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) == 0 || b[len(b)-1] != '\n' {
+		return // a write was cut off as it is
+	}
+	torn := `{"seq":9,"time":"2026-11-20T16:10:22Z","ty`
+	if err := os.WriteFile(path, append(b, torn[:r.IntN(len(torn))]...), 0o640); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// foldFile is what the lines of a journal say, worked out here.
+func foldFile(t *testing.T, path string, seq uint64) content {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := parse(t, b)
+	if uint64(len(all)) != seq {
+		t.Fatalf("%d lines, recovered seq %d", len(all), seq)
+	}
+	store := tempStore(t)
+	defer store.Close()
+	batch := checkpoint.NewBatch()
+	states := map[string]checkpoint.Stream{}
+	start := 0
+	for end := range b {
+		if b[end] != '\n' {
+			continue
+		}
+		var h event.Header
+		if err := event.ParseHeader(b[start:end], &h); err != nil {
+			t.Fatal(err)
+		}
+		start = end + 1
+		var c checkpoint.Changes
+		st := states[h.Stream]
+		switch h.Type {
+		case event.Gap:
+			st.Open = &checkpoint.Gap{FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
+		case event.Synced:
+			st = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
+		case event.Deleted:
+			if st.Open != nil {
+				st.Open.Deleted++
+			}
+			c.Delete([]byte(h.Namespace), []byte(h.Name))
+		case event.Added, event.Modified:
+			if st.Open != nil && h.Type == event.Added {
+				st.Open.Added++
+			} else if st.Open != nil {
+				st.Open.Modified++
+			}
+			c.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
+		}
+		if h.Origin == event.FromWatch {
+			st.ResourceVersion = h.ResourceVersion
+		}
+		states[h.Stream] = st
+		c.State = &st
+		batch.Add(h.Stream, &c)
+	}
+	m := checkpoint.Mark{Seq: seq, Offset: int64(len(b))}
+	if seq > 0 {
+		m.FirstSeq = 1
+	}
+	batch.SetMark(m)
+	mustCommit(t, store, batch)
+	return contentOf(t, store)
+}

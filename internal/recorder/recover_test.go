@@ -1,0 +1,244 @@
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/journal"
+)
+
+// history is a journal with what each line stands for.
+type history struct {
+	first   uint64 // seq of the first line
+	journal []byte
+	ends    []int // of line n; ends[0] is 0
+	streams []string
+	changes []checkpoint.Changes
+	after   []content // what committing the first n lines gives
+}
+
+func newHistory(t testing.TB, first uint64, n int, seed uint64) *history {
+	t.Helper()
+	sources := []*source{newSource(t, "pods", seed), newSource(t, selected, seed+1), newSource(t, "a", seed+2)}
+	h := &history{first: first, ends: []int{0}}
+	store := tempStore(t)
+	h.after = append(h.after, contentOf(t, store))
+	for i := range n {
+		s := sources[sources[0].rand.IntN(len(sources))]
+		var c checkpoint.Changes
+		h.journal = event.AppendSeq(h.journal, first+uint64(i))
+		h.journal, _, _ = s.next(t, h.journal, &c)
+		h.ends = append(h.ends, len(h.journal))
+		h.streams, h.changes = append(h.streams, s.name), append(h.changes, c)
+		mustCommit(t, store, h.batch(i, i+1, true))
+		h.after = append(h.after, contentOf(t, store))
+	}
+	return h
+}
+
+// batch is what the lines from..to stand for; unless it is whole, the known
+// objects alone, as Recover commits them on its way.
+func (h *history) batch(from, to int, whole bool) *checkpoint.Batch {
+	b := checkpoint.NewBatch()
+	for i := from; i < to; i++ {
+		c := h.changes[i]
+		if !whole {
+			c.State = nil
+		}
+		b.Add(h.streams[i], &c)
+	}
+	if whole {
+		b.SetMark(checkpoint.Mark{Seq: h.first + uint64(to) - 1, FirstSeq: h.first, Offset: int64(h.ends[to])})
+	}
+	return b
+}
+
+func openJournal(t testing.TB, path string, content []byte) *journal.File {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+// TestRecover cuts a journal after each line, and in the middle of the next,
+// with each earlier line as the last that was committed.
+func TestRecover(t *testing.T) {
+	for _, first := range []uint64{1, 96} {
+		const n = 48
+		h := newHistory(t, first, n, 10+first)
+		path := filepath.Join(t.TempDir(), "journal.jsonl")
+		for upTo := 0; upTo <= n; upTo++ {
+			step := 1 + upTo/6
+			for committed := upTo; committed >= 0; committed -= step {
+				what := fmt.Sprintf("first seq %d, %d lines, %d committed", first, upTo, committed)
+				torn := []byte(nil)
+				if upTo < n && (upTo+committed)%2 == 0 {
+					torn = h.journal[h.ends[upTo] : (h.ends[upTo]+h.ends[upTo+1])/2]
+				}
+				j := openJournal(t, path, append(h.journal[:h.ends[upTo]:h.ends[upTo]], torn...))
+				store := tempStore(t)
+				if committed > 0 {
+					mustCommit(t, store, h.batch(0, committed, true))
+				}
+				want := Recovered{Seq: h.first + uint64(upTo) - 1, Lines: upTo - committed, Cut: int64(len(torn))}
+				if upTo == 0 {
+					want.Seq = 0
+				}
+				if got, err := Recover(j, store); err != nil || got != want {
+					t.Fatalf("%s: Recover = %+v, %v, want %+v", what, got, err, want)
+				}
+				same(t, what, h.after[upTo], contentOf(t, store))
+				want.Lines, want.Cut = 0, 0
+				if got, err := Recover(j, store); err != nil || got != want {
+					t.Fatalf("%s, again: Recover = %+v, %v, want %+v", what, got, err, want)
+				}
+				same(t, what+", again", h.after[upTo], contentOf(t, store))
+				if got, _ := os.ReadFile(path); string(got) != string(h.journal[:h.ends[upTo]]) {
+					t.Fatalf("%s: the journal is not its complete lines", what)
+				}
+				j.Close()
+				store.Close()
+			}
+		}
+	}
+}
+
+// TestRecoverAfterCrash begins where a crash between two commits of Recover
+// leaves it: a part of the lines is in the checkpoint, its mark is the old one.
+func TestRecoverAfterCrash(t *testing.T) {
+	const n = 40
+	h := newHistory(t, 1, n, 77)
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	for _, committed := range []int{0, 1, 7, 20} {
+		for middle := committed; middle <= n; middle++ {
+			j := openJournal(t, path, h.journal)
+			store := tempStore(t)
+			if committed > 0 {
+				mustCommit(t, store, h.batch(0, committed, true))
+			}
+			if middle > committed {
+				mustCommit(t, store, h.batch(committed, middle, false))
+			}
+			if _, err := Recover(j, store); err != nil {
+				t.Fatal(err)
+			}
+			same(t, fmt.Sprintf("%d committed, crash after %d", committed, middle), h.after[n], contentOf(t, store))
+			j.Close()
+			store.Close()
+		}
+	}
+}
+
+// TestRecoverLong reads back more than Recover holds between two commits.
+func TestRecoverLong(t *testing.T) {
+	s := newSource(t, "pods", 1)
+	var (
+		lines []byte
+		k     event.Known
+		size  int
+		n     uint64
+		want  []checkpoint.Known
+	)
+	for size < 2*recoverBytes+recoverBytes/2 {
+		n++
+		k = event.Known{Namespace: strings.Repeat("n", 60), Name: strings.Repeat("x", 240) + fmt.Sprintf("%07d", n), UID: "u", ResourceVersion: fmt.Sprint(n)}
+		raw := fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"uid":"u","resourceVersion":"%d"}}`, k.Namespace, k.Name, n)
+		if err := s.render.Scan([]byte(raw), &s.object); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if lines, err = s.render.AppendEvent(event.AppendSeq(lines, n), event.Added, event.FromWatch, received, &s.object); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, checkpoint.Known(k))
+		size += len(k.Namespace) + len(k.Name)
+	}
+	j := openJournal(t, filepath.Join(t.TempDir(), "j"), lines)
+	store := tempStore(t)
+	got, err := Recover(j, store)
+	if err != nil || got != (Recovered{Seq: n, Lines: int(n)}) {
+		t.Fatalf("Recover = %+v, %v, want %d lines", got, err, n)
+	}
+	same(t, "long", content{
+		Mark:    checkpoint.Mark{Seq: n, FirstSeq: 1, Offset: int64(len(lines))},
+		Streams: map[string]checkpoint.Stream{"pods": {ResourceVersion: fmt.Sprint(n)}},
+		Known:   map[string][]checkpoint.Known{"pods": want},
+	}, contentOf(t, store))
+}
+
+func TestRecoverBadLines(t *testing.T) {
+	h := newHistory(t, 1, 20, 5)
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	for name, bad := range map[string]string{
+		"no JSON":   `{"seq":21,"time":` + "\n",
+		"no stream": `{"seq":21,"time":"2026-11-20T16:10:22Z","type":"ADDED","id":"a/1/ADDED"}` + "\n",
+		"joined":    string(h.journal[:40]) + string(h.journal[:h.ends[1]]),
+		"half":      `{"seq":21` + "\n",
+	} {
+		whole := string(h.journal) + bad
+		// Behind a commit it goes.
+		store := tempStore(t)
+		mustCommit(t, store, h.batch(0, 12, true))
+		j := openJournal(t, path, []byte(whole))
+		got, err := Recover(j, store)
+		if err != nil || got != (Recovered{Seq: 20, Lines: 8, Cut: int64(len(bad))}) {
+			t.Errorf("%s: Recover = %+v, %v", name, got, err)
+		}
+		same(t, name, h.after[20], contentOf(t, store))
+		j.Close()
+		// Without one nothing is touched.
+		store = tempStore(t)
+		j = openJournal(t, path, []byte(whole))
+		if _, err := Recover(j, store); !errors.Is(err, journal.ErrDamaged) {
+			t.Errorf("%s, no commit: %v", name, err)
+		}
+		same(t, name+", no commit", h.after[0], contentOf(t, store))
+		if after, _ := os.ReadFile(path); string(after) != whole {
+			t.Errorf("%s, no commit: the journal was touched", name)
+		}
+		j.Close()
+	}
+}
+
+// TestRecoverOtherFile has a checkpoint and no journal to it, and one to which
+// it does not belong.
+func TestRecoverOtherFile(t *testing.T) {
+	h := newHistory(t, 1, 20, 6)
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	t.Run("moved away", func(t *testing.T) {
+		store := tempStore(t)
+		mustCommit(t, store, h.batch(0, 20, true))
+		j := openJournal(t, path, nil)
+		got, err := Recover(j, store)
+		if err != nil || got != (Recovered{Seq: 20}) {
+			t.Fatalf("Recover = %+v, %v", got, err)
+		}
+		want := h.after[20]
+		want.Mark = checkpoint.Mark{Seq: 20}
+		same(t, "moved away", want, contentOf(t, store))
+	})
+	t.Run("another one", func(t *testing.T) {
+		other := newHistory(t, 1, 30, 1234)
+		store := tempStore(t)
+		mustCommit(t, store, h.batch(0, 20, true))
+		j := openJournal(t, path, other.journal[:other.ends[19]])
+		if _, err := Recover(j, store); err != nil {
+			t.Fatal(err)
+		}
+		if after, _ := os.ReadFile(path); string(after) != string(other.journal[:other.ends[19]]) {
+			t.Error("lines of another journal were cut")
+		}
+	})
+}

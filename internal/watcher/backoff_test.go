@@ -1,0 +1,65 @@
+package watcher
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestBackoff(t *testing.T) {
+	for range 200 {
+		var b backoff
+		step := backoffFirst
+		for range 12 {
+			if d := b.pause(0); d < step || d >= 2*step {
+				t.Fatalf("pause %v at the step %v", d, step)
+			}
+			step = min(2*step, backoffMax)
+		}
+		if step != backoffMax {
+			t.Fatalf("step %v after 12 pauses", step)
+		}
+		b.reset()
+		if d := b.pause(0); d < backoffFirst || d >= 2*backoffFirst {
+			t.Fatalf("pause %v after a reset", d)
+		}
+	}
+}
+
+func TestBackoffAfter(t *testing.T) {
+	var b backoff
+	if d := b.pause(time.Minute); d != time.Minute {
+		t.Errorf("pause %v, the server asked for a minute", d)
+	}
+	if d := b.pause(time.Nanosecond); d < 2*backoffFirst {
+		t.Errorf("pause %v, shorter than the second step", d)
+	}
+}
+
+// Two streams that lose their server together do not come back together.
+func TestBackoffJitter(t *testing.T) {
+	seen := make(map[time.Duration]bool)
+	for range 50 {
+		var b backoff
+		seen[b.pause(0)] = true
+	}
+	if len(seen) < 25 {
+		t.Errorf("%d different pauses of 50", len(seen))
+	}
+}
+
+func TestSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if !sleep(t.Context(), time.Hour) || time.Since(began) != time.Hour {
+			t.Errorf("slept %v", time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began = time.Now()
+		if sleep(ctx, time.Hour) || time.Since(began) != time.Minute {
+			t.Errorf("slept %v of a minute", time.Since(began))
+		}
+	})
+}

@@ -1,0 +1,197 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/kubefake"
+)
+
+func TestClassify(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	status := func(code int, reason metav1.StatusReason) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason}}
+	}
+	slow := apierrors.NewTooManyRequests("slow down", 7)
+	dial := &url.Error{Op: "Get", URL: "https://server", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
+	for name, c := range map[string]struct {
+		err  error
+		want outcome
+	}{
+		"end of watch":         {errWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
+		"ahead":                {fmt.Errorf("%w: 9", errAhead), outcome{action: actionRelist, reason: "PositionAheadOfServer"}},
+		"410 Expired":          {apierrors.NewResourceExpired("too old"), outcome{action: actionRelist, reason: "Expired"}},
+		"410 Gone":             {apierrors.NewGone("gone"), outcome{action: actionRelist, reason: "Expired"}},
+		"404":                  {apierrors.NewNotFound(pods, ""), outcome{action: actionWait, reason: "NotFound"}},
+		"403":                  {apierrors.NewForbidden(pods, "", errors.New("no")), outcome{action: actionWait, reason: "Forbidden"}},
+		"405":                  {apierrors.NewMethodNotSupported(pods, "watch"), outcome{action: actionWait, reason: "MethodNotAllowed"}},
+		"401":                  {apierrors.NewUnauthorized("who"), outcome{action: actionRetry, reason: "Unauthorized"}},
+		"429":                  {slow, outcome{action: actionRetry, reason: "TooManyRequests", after: 7 * time.Second}},
+		"wrapped 429":          {fmt.Errorf("list: %w", slow), outcome{action: actionRetry, reason: "TooManyRequests", after: 7 * time.Second}},
+		"504":                  {apierrors.NewTimeoutError("late", 3), outcome{action: actionRetry, reason: "Timeout", after: 3 * time.Second}},
+		"500 server timeout":   {apierrors.NewServerTimeout(pods, "list", 2), outcome{action: actionRetry, reason: "Timeout", after: 2 * time.Second}},
+		"500":                  {apierrors.NewInternalError(errors.New("etcd")), outcome{action: actionRetry, reason: "ServerError"}},
+		"503":                  {apierrors.NewServiceUnavailable("starting"), outcome{action: actionRetry, reason: "ServerError"}},
+		"502 without a reason": {status(502, ""), outcome{action: actionRetry, reason: "ServerError"}},
+		"400":                  {apierrors.NewBadRequest("selector"), outcome{action: actionRetry, reason: "BadRequest"}},
+		"422":                  {apierrors.NewInvalid(schema.GroupKind{}, "", nil), outcome{action: actionRetry, reason: "BadRequest"}},
+		"refused":              {dial, outcome{action: actionRetry, reason: "ConnectionRefused"}},
+		"EOF":                  {&url.Error{Op: "Get", Err: io.EOF}, outcome{action: actionRetry, reason: "ConnectionLost"}},
+		"cut":                  {fmt.Errorf("read frame: %w", io.ErrUnexpectedEOF), outcome{action: actionRetry, reason: "ConnectionLost"}},
+		"reset":                {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, outcome{action: actionRetry, reason: "ConnectionLost"}},
+		"deadline of a watch":  {context.DeadlineExceeded, outcome{action: actionRetry, reason: "Timeout"}},
+		"timeout of a read":    {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, outcome{action: actionRetry, reason: "Timeout"}},
+		"bad frame":            {fmt.Errorf("%w: x", errBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
+		"too large":            {fmt.Errorf("read frame: %w", event.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
+		"unknown":              {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
+		// Told within a list that answers 200, by what a watch is told in an ERROR event.
+		"list that is a status": {&event.StatusError{Code: 500, Reason: "InternalError"}, outcome{action: actionRetry, reason: "Error"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := classify(t.Context(), c.err); got != c.want {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+			if got := classify(t.Context(), fmt.Errorf("wrapped: %w", c.err)); got != c.want {
+				t.Errorf("wrapped: got  %+v\nwant %+v", got, c.want)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if got := classify(ctx, c.err); got.action != actionStop {
+				t.Errorf("of a stopped stream: got %+v", got)
+			}
+		})
+	}
+}
+
+func TestStatusError(t *testing.T) {
+	for name, c := range map[string]struct{ object, want string }{
+		"expired": {`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (5)","reason":"Expired","code":410}`, "Expired"},
+		"gone":    {`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"Gone","code":410}`, "Expired"},
+		// client-go recognises this one by its code.
+		"410 only":           {`{"kind":"Status","apiVersion":"v1","status":"Failure","code":410}`, "Expired"},
+		"500":                {`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`, "ServerError"},
+		"403":                {`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`, "Forbidden"},
+		"success":            {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, "BadFrame"},
+		"no status":          {`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, "BadFrame"},
+		"another's, no kind": {`{"error":"upstream"}`, "BadFrame"},
+		"null":               {`null`, "BadFrame"},
+		"not JSON":           {`<html>`, "BadFrame"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := statusError([]byte(c.object))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if got := classify(t.Context(), err); got.reason != c.want {
+				t.Errorf("got %+v for %v, want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+// What comes out of client-go for the faults of a server, for a watch and for a
+// list: the errors that classify is given in life.
+func TestClassifyAnswers(t *testing.T) {
+	const html = "<html>nginx</html>"
+	for name, c := range map[string]struct {
+		fault *kubefake.Fault // nil: the server is down
+		want  outcome
+		watch string // reason where a watch is told otherwise
+	}{
+		"410":            {&kubefake.Fault{Status: 410}, outcome{action: actionRelist, reason: "Expired"}, ""},
+		"410 gone":       {&kubefake.Fault{Status: 410, Reason: metav1.StatusReasonGone}, outcome{action: actionRelist, reason: "Expired"}, ""},
+		"410 text":       {&kubefake.Fault{Status: 410, Body: html}, outcome{action: actionRelist, reason: "Expired"}, ""},
+		"404":            {&kubefake.Fault{Status: 404}, outcome{action: actionWait, reason: "NotFound"}, ""},
+		"404 text":       {&kubefake.Fault{Status: 404, Body: "404 page not found\n"}, outcome{action: actionWait, reason: "NotFound"}, ""},
+		"403 text":       {&kubefake.Fault{Status: 403, Body: html}, outcome{action: actionWait, reason: "Forbidden"}, ""},
+		"405":            {&kubefake.Fault{Status: 405}, outcome{action: actionWait, reason: "MethodNotAllowed"}, ""},
+		"401":            {&kubefake.Fault{Status: 401}, outcome{action: actionRetry, reason: "Unauthorized"}, ""},
+		"429":            {&kubefake.Fault{Status: 429, RetryAfter: 9}, outcome{action: actionRetry, reason: "TooManyRequests", after: 9 * time.Second}, ""},
+		"429 text":       {&kubefake.Fault{Status: 429, RetryAfter: 9, Body: html}, outcome{action: actionRetry, reason: "TooManyRequests", after: 9 * time.Second}, ""},
+		"503 text":       {&kubefake.Fault{Status: 503, RetryAfter: 4, Body: html}, outcome{action: actionRetry, reason: "ServerError", after: 4 * time.Second}, ""},
+		"500":            {&kubefake.Fault{Status: 500}, outcome{action: actionRetry, reason: "ServerError"}, ""},
+		"504":            {&kubefake.Fault{Status: 504}, outcome{action: actionRetry, reason: "Timeout"}, ""},
+		"400":            {&kubefake.Fault{Status: 400}, outcome{action: actionRetry, reason: "BadRequest"}, ""},
+		"server is down": {nil, outcome{action: actionRetry, reason: "ConnectionRefused"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			synctest.Test(t, func(t *testing.T) {
+				srv := kubefake.New(kubefake.Options{InMemory: true})
+				defer srv.Close()
+				client, err := NewClient(srv.Config())
+				if err != nil {
+					t.Fatal(err)
+				}
+				srv.SetFault(func(kubefake.Request) *kubefake.Fault { return c.fault })
+				if c.fault == nil {
+					srv.StopAPIServer()
+				}
+				target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				w, err := client.watch(ctx, cancel, target, metav1.ListOptions{ResourceVersion: "1"})
+				if err == nil {
+					w.Stop()
+				}
+				if got := classify(t.Context(), err); got != c.want {
+					t.Errorf("watch: got %+v for %v, want %+v", got, err, c.want)
+				}
+				_, err = client.list(ctx, cancel, target, 1, "")
+				if got := classify(t.Context(), err); got != c.want {
+					t.Errorf("list: got %+v for %v, want %+v", got, err, c.want)
+				}
+				if n := len(srv.Requests()); c.fault != nil && n != 2 {
+					t.Errorf("%d requests for one watch and one list", n)
+				}
+			})
+		})
+	}
+}
+
+func TestRefusesStreamedList(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{apierrors.NewInvalid(schema.GroupKind{}, "", nil), true},
+		{apierrors.NewBadRequest("unknown parameter"), true},
+		{errSilentList, true},
+		{fmt.Errorf("wrapped: %w", errSilentList), true},
+		{apierrors.NewInternalError(errors.New("x")), false},
+		{apierrors.NewResourceExpired("x"), false},
+		{apierrors.NewForbidden(schema.GroupResource{}, "", nil), false},
+		{apierrors.NewTooManyRequests("x", 1), false},
+		{io.ErrUnexpectedEOF, false},
+		{errWatchEnded, false},
+	} {
+		if got := refusesStreamedList(c.err); got != c.want {
+			t.Errorf("%v: got %v", c.err, got)
+		}
+	}
+}
+
+// A Secret may stand in what the server calls an ERROR: no more of it than is
+// needed may come into the log.
+func TestStatusErrorIsShort(t *testing.T) {
+	err := statusError([]byte(`{"kind":"Secret","data":"` + strings.Repeat("x", 5000) + `"}`))
+	if n := len(err.Error()); n > 400 {
+		t.Errorf("%d bytes", n)
+	}
+}

@@ -1,0 +1,376 @@
+package watcher_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"kubejournal/internal/kubefake"
+	"kubejournal/internal/watcher"
+)
+
+// upset stops the daemon after its first sync of a, b, c and k, and changes what
+// it must find out by a relist: netResult tells it, in the journal's order.
+func (w *world) upset() (n int) {
+	w.t.Helper()
+	for _, name := range []string{"a", "b", "c", "k"} {
+		w.put(configMaps, name)
+	}
+	w.start()
+	w.synced()
+	w.stop()
+	n = len(w.lines())
+	w.put(configMaps, "a")
+	w.remove(configMaps, "b")
+	w.remove(configMaps, "c")
+	w.put(configMaps, "c")
+	w.put(configMaps, "d")
+	w.put(configMaps, "e")
+	w.remove(configMaps, "e") // came and went: nobody needs to know
+	w.srv.DropHistory()
+	return n
+}
+
+var netResult = []string{
+	"GAP Expired", "DELETED relist b", "DELETED relist c", "MODIFIED relist a", "ADDED relist c", "ADDED relist d",
+	"SYNCED +2 ~1 -2 =1",
+}
+
+// ways are the shapes of a 410 and of a list.
+var ways = map[string]kubefake.Options{
+	"410 in the stream, streamed": {},
+	"410 as status, streamed":     {GoneAsStatus: true},
+	"410 in the stream, pages":    {NoWatchList: true, MaxPage: 2},
+	"410 as status, pages":        {GoneAsStatus: true, NoWatchList: true, MaxPage: 2},
+}
+
+func TestGapAtStart(t *testing.T) {
+	for name, o := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, entries("configmaps"), func(w *world) {
+				n := w.upset()
+				w.start()
+				w.synced()
+				n = w.tell(n, netResult...)
+				gap := w.lines()[n-len(netResult)]
+				if to := w.lines()[n-1].ResourceVersion; gap.ResourceVersion != to || gap.FromResourceVersion == "" || gap.FromResourceVersion == to {
+					t.Errorf("GAP from %s to %s, SYNCED at %s", gap.FromResourceVersion, gap.ResourceVersion, to)
+				}
+				w.put(configMaps, "a")
+				w.check()
+				w.tell(n, "MODIFIED watch a")
+				w.stop()
+				w.start()
+				w.check()
+				w.tell(n, "MODIFIED watch a")
+			})
+		})
+	}
+}
+
+func TestGapWhileRunning(t *testing.T) {
+	for name, o := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, entries("configmaps"), func(w *world) {
+				for _, name := range []string{"a", "b", "c", "k"} {
+					w.put(configMaps, name)
+				}
+				w.start()
+				w.synced()
+				n := len(w.lines())
+				for range 3 {
+					w.srv.StopAPIServer()
+					w.remove(configMaps, "c")
+					w.put(configMaps, "c")
+					w.put(configMaps, "a")
+					w.pass(10 * time.Second)
+					w.tell(n)
+					must(t, w.srv.StartAPIServer())
+					w.synced()
+					n = w.tell(n, "GAP Expired", "DELETED relist c", "MODIFIED relist a", "ADDED relist c", "SYNCED +1 ~1 -1 =2")
+				}
+				w.check()
+			})
+		})
+	}
+}
+
+// The server says in mid-watch that the history is gone.
+func TestGoneInMidWatch(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.put(configMaps, "k")
+		w.start()
+		w.synced()
+		w.pass(10 * time.Second)
+		n := len(w.lines())
+		w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 2})))
+		w.srv.EndWatches()
+		w.pass(10 * time.Second)
+		w.put(configMaps, "a")
+		w.put(configMaps, "b")
+		w.put(configMaps, "c")
+		w.synced()
+		w.tell(n, "ADDED watch a", "ADDED watch b", "GAP Expired", "ADDED relist c", "SYNCED +1 ~0 -0 =3")
+		w.check()
+	})
+}
+
+func TestGapWithNothingChanged(t *testing.T) {
+	for name, o := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, entries("configmaps"), func(w *world) {
+				for i := range 5 {
+					w.put(configMaps, fmt.Sprint("a", i))
+				}
+				w.start()
+				w.synced()
+				w.stop()
+				n := len(w.lines())
+				w.put(secrets, "noise")
+				w.srv.DropHistory()
+				w.start()
+				w.synced()
+				w.tell(n, "GAP Expired", "SYNCED +0 ~0 -0 =5")
+				w.check()
+			})
+		})
+	}
+}
+
+// trouble is what can happen to a list. While it lasts the journal says
+// nothing: no GAP, for the list is not complete, and above all no DELETED.
+var trouble = map[string]*kubefake.Fault{
+	"forbidden":         status(403),
+	"not found":         status(404),
+	"not found in text": {Status: 404, Body: "404 page not found\n"},
+	"method":            status(405),
+	"unauthorized":      status(401),
+	"server error":      status(500),
+	"unavailable":       {Status: 503, Body: "<html>503</html>", RetryAfter: 1},
+	"too many requests": {Status: 429, RetryAfter: 2},
+	"gone":              status(410),
+	"garbage":           {Status: 200, Body: "<html>welcome</html>"},
+	"empty answer":      {Status: 200, Body: " "},
+	"empty object":      {Status: 200, Body: "{}"},
+	"a status":          {Status: 200, Body: `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500}`},
+	"cut at once":       {CutAfterBytes: 1},
+	"cut in the middle": {CutAfterBytes: 700},
+	"no answer":         {Hang: true},
+}
+
+// streamTrouble is for streamed lists only, after the first object.
+var streamTrouble = map[string]*kubefake.Fault{
+	"stream: gone":         {Stream: kubefake.Gone, AfterEvents: 1},
+	"stream: 500":          {Stream: kubefake.Failed, Status: 500, AfterEvents: 1},
+	"stream: 403":          {Stream: kubefake.Failed, Status: 403, AfterEvents: 1},
+	"stream: cut":          {Stream: kubefake.Cut, AfterEvents: 1},
+	"stream: cut an event": {Stream: kubefake.CutMidEvent, AfterEvents: 1},
+	"stream: end":          {Stream: kubefake.End, AfterEvents: 1},
+	"stream: end at once":  {Stream: kubefake.End},
+	"stream: garbage":      {Stream: kubefake.Garbage, AfterEvents: 1},
+}
+
+func TestTroubleInARelist(t *testing.T) {
+	for listing, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+		for name, fault := range trouble {
+			t.Run(listing+"/"+name, func(t *testing.T) { testTrouble(t, o, fault) })
+		}
+	}
+	for name, fault := range streamTrouble {
+		t.Run("streamed/"+name, func(t *testing.T) { testTrouble(t, kubefake.Options{}, fault) })
+	}
+	t.Run("pages/second page", func(t *testing.T) {
+		bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+			testTroubleIn(w, func(r kubefake.Request) *kubefake.Fault {
+				if r.Query.Get("continue") != "" {
+					return status(403)
+				}
+				return nil
+			})
+		})
+	})
+}
+
+func testTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
+	bubble(t, o, entries("configmaps"), func(w *world) {
+		testTroubleIn(w, func(r kubefake.Request) *kubefake.Fault {
+			if r.Resource == "configmaps" && lists(r) {
+				return fault
+			}
+			return nil
+		})
+	})
+}
+
+func testTroubleIn(w *world, fault func(kubefake.Request) *kubefake.Fault) {
+	n := w.upset()
+	w.srv.SetFault(fault)
+	w.start()
+	w.pass(5 * time.Minute)
+	w.tell(n)
+	w.kill()
+	w.start()
+	w.pass(5 * time.Minute)
+	w.tell(n)
+	w.srv.SetFault(nil)
+	w.synced()
+	w.interrupted = false
+	w.tell(n, netResult...)
+	w.check()
+}
+
+// Trouble in a first sync: what was told of it stays told, once.
+func TestTroubleInAFirstSync(t *testing.T) {
+	for listing, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+		for name, fault := range trouble {
+			t.Run(listing+"/"+name, func(t *testing.T) { testFirstTrouble(t, o, fault) })
+		}
+	}
+	for name, fault := range streamTrouble {
+		t.Run("streamed/"+name, func(t *testing.T) { testFirstTrouble(t, kubefake.Options{}, fault) })
+	}
+}
+
+func testFirstTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
+	bubble(t, o, entries("configmaps"), func(w *world) {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			w.put(configMaps, name)
+		}
+		w.srv.SetFault(first(3, func(r kubefake.Request) *kubefake.Fault {
+			if r.Resource == "configmaps" && lists(r) {
+				return fault
+			}
+			return nil
+		}))
+		w.start()
+		w.pass(20 * time.Second)
+		w.put(configMaps, "a")
+		w.remove(configMaps, "b")
+		w.put(configMaps, "b")
+		w.synced()
+		for _, l := range w.lines() {
+			if l.Type == "GAP" {
+				t.Error("a GAP before the first sync")
+			}
+		}
+		w.interrupted = true
+		w.check()
+	})
+}
+
+// An ERROR event that looks like the refusal of a streamed list, long after
+// that list was complete, is the end of a watch and no more.
+func TestBadRequestInMidWatch(t *testing.T) {
+	for _, code := range []int{400, 422} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+				w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Failed, Status: code, AfterEvents: 4})))
+				w.put(configMaps, "a")
+				w.put(configMaps, "b")
+				w.start()
+				w.synced()
+				w.pass(10 * time.Second)
+				n := w.tell(0, "ADDED snapshot a", "ADDED snapshot b", "SYNCED +2 ~0 -0 =0")
+				w.put(configMaps, "c") // the fourth event
+				w.remove(configMaps, "a")
+				w.put(configMaps, "a")
+				w.put(configMaps, "a")
+				w.synced()
+				w.tell(n, "ADDED watch c", "DELETED watch a", "ADDED watch a", "MODIFIED watch a")
+				w.check()
+			})
+		})
+	}
+}
+
+func TestAheadOfServer(t *testing.T) {
+	for name, running := range map[string]bool{"at start": false, "while running": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *world) {
+				w.put(configMaps, "a")
+				w.put(configMaps, "b")
+				w.put(configMaps, "k")
+				w.put(secrets, "s")
+				backup := w.srv.Version()
+				w.start()
+				w.synced()
+				w.put(configMaps, "a")
+				w.remove(configMaps, "b")
+				w.put(configMaps, "e")
+				w.put(secrets, "s")
+				w.pass(3 * time.Minute)
+				w.synced()
+				if !running {
+					w.stop()
+				}
+				n := len(w.lines())
+				w.srv.RestoreTo(backup)
+				w.epoch++
+				if !running {
+					w.start()
+				}
+				w.synced()
+				var got []string
+				for _, l := range w.lines()[n:] {
+					if l.Stream == "configmaps" {
+						got = append(got, brief(l))
+					}
+				}
+				want := []string{"GAP PositionAheadOfServer", "DELETED relist e", "MODIFIED relist a", "ADDED relist b", "SYNCED +1 ~1 -1 =1"}
+				if fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("got %q, want %q", got, want)
+				}
+				w.put(configMaps, "f")
+				w.put(secrets, "t")
+				w.check()
+			})
+		})
+	}
+}
+
+// The checkpoint is lost and the journal is there: a hole that is shown.
+func TestCheckpointLost(t *testing.T) {
+	for name, o := range ways {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, entries("configmaps"), func(w *world) {
+				w.upset()
+				n := len(w.lines())
+				w.forget()
+				w.start()
+				w.synced()
+				want := append([]string{"GAP CheckpointLost"}, netResult[1:]...)
+				n = w.tell(n, want...)
+				w.stop()
+				w.start()
+				w.synced()
+				w.tell(n) // told once
+				w.check()
+			})
+		})
+	}
+}
+
+// A watch is not opened at a position that the server has not reached, and the
+// question for it is part of every session.
+func TestHungServer(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.start()
+		w.synced()
+		for _, verb := range []string{"list", "watch"} {
+			w.srv.SetFault(first(3, on("configmaps", verb, &kubefake.Fault{Hang: true})))
+			w.srv.EndWatches()
+			w.put(configMaps, "a")
+			w.pass(10 * time.Minute)
+			if s := w.state("configmaps").State; s != watcher.Watching {
+				t.Errorf("after a %s without an answer: %s", verb, s)
+			}
+			w.srv.SetFault(nil)
+		}
+		// A watch that says nothing any more is given up some time after it should have ended.
+		w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent, AfterEvents: 0})))
+		w.srv.EndWatches()
+		w.put(configMaps, "b")
+		w.pass(15 * time.Minute)
+		w.check()
+	})
+}

@@ -1,0 +1,276 @@
+package watcher_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/kubefake"
+	"kubejournal/test/invariant"
+)
+
+// The output takes nothing for longer than any watch lasts: streams wait, the
+// server ends their watches or they do, and nothing is lost.
+func TestOutputBlocked(t *testing.T) {
+	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *world) {
+				w.put(configMaps, "a")
+				w.start()
+				w.synced()
+				n := len(w.lines())
+				w.life.gate.setFull(true)
+				for i := range 3000 {
+					w.put(configMaps, fmt.Sprint("a", i%5))
+					if i%10 == 0 {
+						w.put(deployments, "web")
+					}
+					w.pass(time.Second)
+				}
+				w.tell(n)
+				w.life.gate.setFull(false)
+				w.check()
+				if got := len(w.lines()) - n; got != 3300 {
+					t.Errorf("%d lines of 3300 events", got)
+				}
+				w.stop()
+			})
+		})
+	}
+}
+
+// The same while a list is under way: a first sync, and a relist, of more than
+// the recorder holds in memory.
+func TestOutputBlockedInAList(t *testing.T) {
+	const objects = 400 // of 64 KiB: more than the recorder's budget
+	for name, relist := range map[string]bool{"first sync": false, "relist": true} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{BookmarkInterval: 10 * time.Minute}, entries("configmaps"), func(w *world) {
+				w.pad = 64 << 10
+				w.put(configMaps, "known")
+				if relist {
+					w.start()
+					w.synced()
+					w.stop()
+				}
+				for i := range objects {
+					w.put(configMaps, fmt.Sprintf("a%03d", i))
+				}
+				w.put(configMaps, "known")
+				w.srv.DropHistory()
+				w.start()
+				// The disk is full from somewhere in the list on, for longer than a list may take.
+				w.life.gate.fillAfter(100 << 10)
+				for range 30 {
+					w.pass(6 * time.Minute)
+					w.put(secrets, "noise")
+				}
+				w.put(configMaps, "a001")
+				w.remove(configMaps, "a002")
+				w.put(configMaps, "a002")
+				w.life.gate.setFull(false)
+				w.synced()
+				w.interrupted = true
+				w.check()
+			})
+		})
+	}
+}
+
+// No part of a Secret that is to be redacted reaches a file: not the journal,
+// not the checkpoint, not what a relist holds back.
+func TestSecretsReachNoFile(t *testing.T) {
+	const marker = "cGx1bS1qYW0tMTIzNDU2Nzg5"
+	bubble(t, kubefake.Options{}, entries("secrets", "configmaps"), func(w *world) {
+		secret := func(name string) map[string]any {
+			return map[string]any{
+				"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{
+					"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"` + marker + `"}}`,
+					"pad": strings.Repeat("x", 60<<10),
+				}},
+				"data":       map[string]any{"password": marker},
+				"stringData": map[string]any{"other": marker},
+			}
+		}
+		create := func(name string) {
+			stored, err := w.srv.Create(secrets, secret(name))
+			must(t, err)
+			w.acknowledged(secrets, invariant.Added, stored)
+		}
+		create("a")
+		w.start()
+		w.synced()
+		create("b")
+		w.synced()
+		w.stop()
+		for i := range 40 {
+			create(fmt.Sprintf("c%02d", i))
+		}
+		w.srv.DropHistory()
+		// The relist stays open after its last object: the spool is then a file.
+		w.srv.SetFault(on("secrets", "watch", &kubefake.Fault{Stream: kubefake.Silent, AfterEvents: 42}))
+		w.start()
+		w.pass(10 * time.Second)
+		spool := openSpool(t, w.dir)
+		if !strings.Contains(spool, `"c00"`) || !strings.Contains(spool, "REDACTED") {
+			t.Errorf("no spool of %d bytes was looked at", len(spool))
+		}
+		if strings.Contains(spool, marker) {
+			t.Error("the spool holds a secret's value")
+		}
+		w.srv.SetFault(nil)
+		w.check()
+		w.stop()
+		files, err := os.ReadDir(w.dir)
+		must(t, err)
+		if len(files) != 2 {
+			t.Errorf("the folder holds %v", files)
+		}
+		for _, f := range files {
+			data, err := os.ReadFile(filepath.Join(w.dir, f.Name()))
+			must(t, err)
+			if strings.Contains(string(data), marker) {
+				t.Errorf("%s holds a secret's value", f.Name())
+			}
+		}
+		if strings.Contains(w.log.String(), marker) {
+			t.Error("the log holds a secret's value")
+		}
+		for _, l := range w.lines() {
+			if l.Resource == "secrets" && l.Object != nil && !strings.Contains(string(l.Object), `"password":"REDACTED"`) {
+				t.Errorf("the key is not there: %.300s", l.Object)
+			}
+		}
+	})
+}
+
+// openSpool reads the file without a name that a relist of this process keeps
+// in dir.
+func openSpool(t *testing.T, dir string) string {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("open files cannot be looked at here")
+	}
+	for _, fd := range fds {
+		path := filepath.Join("/proc/self/fd", fd.Name())
+		if target, _ := os.Readlink(path); strings.HasPrefix(target, filepath.Join(dir, ".kubejournal-relist-")) {
+			data, err := os.ReadFile(path)
+			must(t, err)
+			return string(data)
+		}
+	}
+	return ""
+}
+
+// A server that asks to be left alone is left alone.
+func TestRetryAfter(t *testing.T) {
+	const after = 70 // seconds: longer than any pause of our own
+	for name, code := range map[string]int{"429": 429, "503": 503} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+				w.put(configMaps, "a")
+				fault := &kubefake.Fault{Status: code, RetryAfter: after}
+				w.srv.SetFault(first(3, on("configmaps", "", fault)))
+				w.start()
+				w.pass(5 * time.Minute)
+				w.synced()
+				n := len(w.srv.Requests())
+				w.srv.SetFault(first(3, on("configmaps", "", fault)))
+				w.srv.EndWatches()
+				w.pass(10 * time.Minute)
+				w.put(configMaps, "b")
+				w.check()
+				for _, asked := range [][]kubefake.Request{w.srv.Requests()[:n], w.srv.Requests()[n:]} {
+					var last time.Time
+					refused := 0
+					for _, r := range asked {
+						if r.Resource != "configmaps" {
+							continue
+						}
+						if pause := r.Time.Sub(last); !last.IsZero() && pause < after*time.Second {
+							t.Errorf("asked again after %v", pause)
+						}
+						last = time.Time{}
+						if r.Status == code {
+							refused++
+							last = r.Time
+						}
+					}
+					if refused != 3 {
+						t.Errorf("%d requests were refused", refused)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Whatever a server does, it is not asked again and again: less than once per
+// second and stream on average over ten minutes.
+func TestStorm(t *testing.T) {
+	all := func(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault { return on("configmaps", "", f) }
+	watches := func(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault { return on("configmaps", "watch", f) }
+	for name, c := range map[string]struct {
+		options kubefake.Options
+		choose  func(kubefake.Request) *kubefake.Fault
+		most    int // requests in ten minutes; default 100
+	}{
+		"500":                    {choose: all(status(500))},
+		"429":                    {choose: all(status(tooManyRequests))},
+		"401":                    {choose: all(status(401))},
+		"403":                    {choose: all(status(403))},
+		"404":                    {choose: all(status(404))},
+		"410":                    {choose: all(status(410))},
+		"410 pages":              {options: kubefake.Options{NoWatchList: true}, choose: all(status(410))},
+		"garbage":                {choose: all(&kubefake.Fault{Status: 200, Body: "<html>"})},
+		"cut":                    {choose: all(&kubefake.Fault{CutAfterBytes: 1})},
+		"watch: 500":             {choose: watches(status(500))},
+		"watch: 410":             {choose: watches(status(410))},
+		"watch: 410, lists work": {options: kubefake.Options{NoWatchList: true}, choose: watches(status(410))},
+		"watch: gone in stream":  {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Gone})},
+		"watch: gone after list": {choose: watches(&kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 2})},
+		"watch: ends at once":    {choose: watches(&kubefake.Fault{Stream: kubefake.End})},
+		"watch: cut at once":     {choose: watches(&kubefake.Fault{Stream: kubefake.Cut})},
+		"watch: garbage at once": {choose: watches(&kubefake.Fault{Stream: kubefake.Garbage})},
+		"watch: ends after list": {choose: watches(&kubefake.Fault{Stream: kubefake.End, AfterEvents: 2}), most: 1300},
+		"watch: cut after list":  {choose: watches(&kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 2}), most: 1300},
+		// These bring an event each time, as a proxy with a short timeout does: they may be followed up sooner.
+		"watch: ends at an event": {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.End, AfterEvents: 1}), most: 1300},
+		"watch: gone at an event": {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Gone, AfterEvents: 1}), most: 1300},
+		"watch: cut at an event":  {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 1}), most: 1300},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, c.options, entries("configmaps"), func(w *world) {
+				w.put(configMaps, "a")
+				w.start()
+				w.synced()
+				w.pass(time.Minute)
+				n := len(w.srv.Requests())
+				w.srv.SetFault(c.choose)
+				w.srv.EndWatches()
+				for range 1200 {
+					w.put(configMaps, "a")
+					w.pass(500 * time.Millisecond) // less than any pause
+				}
+				asked := 0
+				for _, r := range w.srv.Requests()[n:] {
+					if r.Resource == "configmaps" {
+						asked++
+					}
+				}
+				t.Logf("%d requests", asked)
+				if c.most == 0 {
+					c.most = 100
+				}
+				if asked > c.most || asked < 5 {
+					t.Errorf("%d requests in ten minutes, at most %d", asked, c.most)
+				}
+				w.srv.SetFault(nil)
+				w.check()
+			})
+		})
+	}
+}

@@ -1,0 +1,528 @@
+package watcher_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/config"
+	resources "kubejournal/internal/discovery"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/kubefake"
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/recorder"
+	"kubejournal/internal/watcher"
+	"kubejournal/test/invariant"
+)
+
+var (
+	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+)
+
+// patience is how long, in the bubble's time, a condition may take to come true:
+// longer than any pause between two attempts.
+const patience = 3 * time.Minute
+
+// shownLines is how much of its journal a failed test shows.
+const shownLines = 40
+
+// world is an API server and a daemon's files, with or without the daemon
+// between them. All of it lives in one bubble of testing/synctest.
+type world struct {
+	t       *testing.T
+	srv     *kubefake.Server
+	dir     string
+	entries []config.Resource
+	options watcher.Options // Resources and SpoolDir are set at each start
+
+	life *life // nil while no daemon runs
+	log  syncBuffer
+
+	// writes is what the server has acknowledged to streams of whole resources.
+	writes []invariant.Write
+	epoch  int // how often the server was put back
+	serial int // makes every write another content
+	pad    int // bytes that are added to every object
+	// interrupted says that a list may have begun again on the way.
+	interrupted bool
+}
+
+// life is one run of the daemon's parts.
+type life struct {
+	gate    *gate
+	file    *journal.File
+	store   *checkpoint.Store
+	manager *watcher.Manager
+	metrics *metrics.Metrics
+	found   recorder.Recovered
+
+	stopStreams, stopWriting context.CancelFunc
+	managed, written         chan error
+}
+
+// bubble runs test on a new world; entries are resources as a user names them.
+func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test func(*world)) {
+	t.Helper()
+	defer goleak.VerifyNone(t)
+	synctest.Test(t, func(t *testing.T) {
+		o.InMemory = true
+		if o.BookmarkInterval == 0 {
+			o.BookmarkInterval = time.Minute // as the real server
+		}
+		o.ClusterUID = "11111111-2222-3333-4444-555555555555"
+		w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
+		w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
+		defer func() {
+			if w.life != nil {
+				w.kill()
+			}
+			w.srv.Close()
+			if t.Failed() {
+				t.Logf("daemon's log:\n%s", w.log.String())
+				w.dump()
+			}
+		}()
+		test(w)
+	})
+}
+
+// entry is one resource of a config.
+func entry(name string) config.Resource {
+	return config.Resource{Name: name, Initial: config.Snapshot, Entry: "resources." + name}
+}
+
+func entries(names ...string) []config.Resource {
+	var all []config.Resource
+	for _, n := range names {
+		all = append(all, entry(n))
+	}
+	return all
+}
+
+func (w *world) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
+func (w *world) db() string      { return filepath.Join(w.dir, "checkpoint.db") }
+
+// start does what the daemon does between its flags and its signal handlers.
+func (w *world) start() {
+	w.t.Helper()
+	if err := w.tryStart(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) tryStart() error {
+	w.t.Helper()
+	l := &life{metrics: metrics.New("", ""), managed: make(chan error, 1), written: make(chan error, 1)}
+	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel))
+	var err error
+	l.file, err = journal.OpenFile(w.journal())
+	must(w.t, err)
+	l.store, err = checkpoint.Open(w.db())
+	must(w.t, err)
+	created := l.store.Created()
+	l.found, err = recorder.Recover(l.file, l.store)
+	must(w.t, err)
+	client, err := watcher.NewClient(w.srv.Config())
+	must(w.t, err)
+	kinds, err := discovery.NewDiscoveryClientForConfig(w.srv.Config())
+	must(w.t, err)
+	resolver := resources.New(kinds)
+	must(w.t, resolver.Refresh(w.t.Context()))
+	l.gate = newGate(l.file, l.store)
+	rec := recorder.New(l.gate, l.gate, recorder.Config{NoSync: true, Seq: l.found.Seq, Metrics: l.metrics, Log: log})
+	o := w.options
+	o.Resources, o.SpoolDir = w.entries, w.dir
+	o.CheckpointLost = created && l.found.Seq > 0
+	l.manager = watcher.NewManager(client, resolver, l.store, rec, o, l.metrics, log)
+	if errs := l.manager.Check(); len(errs) > 0 {
+		return errors.Join(append(errs, l.store.Close(), l.file.Close())...)
+	}
+	streams, stopStreams := context.WithCancel(context.Background())
+	writing, stopWriting := context.WithCancel(context.Background())
+	l.stopStreams, l.stopWriting = stopStreams, stopWriting
+	go func() {
+		err := rec.Run(writing)
+		stopStreams()
+		l.written <- err
+	}()
+	go func() {
+		err := l.manager.Run(streams)
+		rec.Close()
+		l.managed <- err
+	}()
+	w.life = l
+	return nil
+}
+
+// stop ends the daemon as SIGTERM does: everything is written and committed.
+func (w *world) stop() {
+	w.t.Helper()
+	l := w.life
+	l.stopStreams()
+	if err := errors.Join(<-l.managed, <-l.written); err != nil {
+		w.t.Errorf("stop: %v", err)
+	}
+	w.bury()
+	store, err := checkpoint.Open(w.db())
+	must(w.t, err)
+	defer store.Close()
+	mark, err := store.Mark()
+	must(w.t, err)
+	if lines := w.lines(); len(lines) > 0 && lines[len(lines)-1].Seq != mark.Seq {
+		w.t.Errorf("stopped with seq %d in the journal and %d in the checkpoint", lines[len(lines)-1].Seq, mark.Seq)
+	}
+}
+
+// kill ends the daemon as SIGKILL does: nothing reaches a file any more.
+func (w *world) kill() {
+	w.t.Helper()
+	w.interrupted = true
+	l := w.life
+	l.gate.die()
+	l.stopWriting()
+	l.stopStreams()
+	<-l.managed
+	<-l.written
+	w.bury()
+}
+
+// bury closes the files. A commit that was under way has ended by then.
+func (w *world) bury() {
+	synctest.Wait()
+	w.life.stopWriting()
+	must(w.t, errors.Join(w.life.store.Close(), w.life.file.Close()))
+	w.life = nil
+}
+
+// pass lets time go by, and all that it brings happen.
+func (w *world) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// await returns once condition holds.
+func (w *world) await(what string, condition func() bool) {
+	w.t.Helper()
+	w.awaitFor(patience, what, condition)
+}
+
+func (w *world) awaitFor(limit time.Duration, what string, condition func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+		synctest.Wait()
+		if condition() {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("not so after %v: %s", limit, what)
+		}
+	}
+}
+
+// synced waits until all streams watch and the journal says what the server
+// has.
+func (w *world) synced() {
+	w.t.Helper()
+	w.await("every stream watches", w.watching)
+	var err error
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Second) {
+		synctest.Wait()
+		if err = w.compare(); err == nil {
+			return
+		}
+	}
+	w.t.Fatalf("the journal does not come to what the server has: %v", err)
+}
+
+func (w *world) watching() bool {
+	all := w.life.manager.Streams()
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s watcher.StreamStatus) bool { return s.State != watcher.Watching })
+}
+
+// state is that of one stream.
+func (w *world) state(name string) watcher.Status {
+	for _, s := range w.life.manager.Streams() {
+		if s.Name == name {
+			return s.Status
+		}
+	}
+	return watcher.Status{}
+}
+
+func (w *world) lines() []invariant.Line {
+	w.t.Helper()
+	lines, err := invariant.Read(w.journal())
+	must(w.t, err)
+	return lines
+}
+
+// compare lays the journal beside the server.
+func (w *world) compare() error {
+	told, err := invariant.Replay(w.lines())
+	if err != nil {
+		return err
+	}
+	return invariant.Compare(told, w.live())
+}
+
+// live is what the server has of the resources that are journalled whole.
+func (w *world) live() invariant.State {
+	all := make(invariant.State)
+	for _, e := range w.entries {
+		gvr := resourceOf(e)
+		objects, err := w.srv.List(gvr, "")
+		if err != nil {
+			continue // not served
+		}
+		for _, o := range objects {
+			meta := o["metadata"].(map[string]any)
+			namespace, _ := meta["namespace"].(string)
+			if e.Namespaces != nil && !slices.Contains(e.Namespaces, namespace) {
+				continue
+			}
+			if key, value, ok := strings.Cut(e.LabelSelector, "="); ok {
+				if labels, _ := meta["labels"].(map[string]any); labels[key] != value {
+					continue
+				}
+			}
+			content, err := json.Marshal(o)
+			must(w.t, err)
+			k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Namespace: namespace, Name: meta["name"].(string)}
+			all[k], err = invariant.Expect(k, content)
+			must(w.t, err)
+		}
+	}
+	return all
+}
+
+// resourceOf is the entry's resource: these tests name them in full.
+func resourceOf(e config.Resource) schema.GroupVersionResource {
+	resource, group, _ := strings.Cut(e.Name, ".")
+	version := e.Version
+	if version == "" {
+		version = "v1"
+	}
+	return schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+}
+
+// check is the end of a test: all that holds for every journal.
+func (w *world) check() {
+	w.t.Helper()
+	w.synced()
+	lines := w.lines()
+	if err := errors.Join(
+		invariant.All(lines, invariant.Options{Interrupted: w.interrupted}),
+		invariant.Writes(lines, w.writes),
+	); err != nil {
+		w.t.Error(err)
+	}
+	if w.t.Failed() {
+		w.t.FailNow()
+	}
+}
+
+// dump shows the journal's lines where a test has failed.
+func (w *world) dump() {
+	lines, err := invariant.Read(w.journal())
+	if err != nil {
+		w.t.Log(err)
+	}
+	if n := len(lines) - shownLines; n > 0 {
+		w.t.Logf("without the first %d lines:", n)
+		lines = lines[n:]
+	}
+	for _, l := range lines {
+		w.t.Logf("%4d %s %s rv %s from %s uid %s", l.Seq, l.Stream, brief(l), l.ResourceVersion, l.FromResourceVersion, l.UID)
+	}
+}
+
+// brief is what most tests say of a line.
+func brief(l invariant.Line) string {
+	switch l.Type {
+	case invariant.Gap:
+		return "GAP " + l.Reason
+	case invariant.Synced:
+		return fmt.Sprintf("SYNCED +%d ~%d -%d =%d", l.Count.Added, l.Count.Modified, l.Count.Deleted, l.Count.Unchanged)
+	}
+	name := l.Name
+	if l.Namespace != "default" && l.Namespace != "" {
+		name = l.Namespace + "/" + l.Name
+	}
+	return l.Type + " " + l.Origin + " " + name
+}
+
+func briefs(lines []invariant.Line) []string {
+	all := []string{}
+	for _, l := range lines {
+		all = append(all, brief(l))
+	}
+	return all
+}
+
+// tell checks that the lines after the first n are these, and returns how many
+// there are now.
+func (w *world) tell(n int, want ...string) int {
+	w.t.Helper()
+	lines := w.lines()
+	if got := briefs(lines[n:]); !slices.Equal(got, want) {
+		w.t.Fatalf("lines after %d:\n  got  %q\n  want %q", n, got, want)
+	}
+	return len(lines)
+}
+
+// put creates or changes an object in the namespace default.
+func (w *world) put(gvr schema.GroupVersionResource, name string) { w.putIn(gvr, "default", name, nil) }
+
+func (w *world) putIn(gvr schema.GroupVersionResource, namespace, name string, labels map[string]any) {
+	w.t.Helper()
+	w.serial++
+	object := map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels}}
+	if labels == nil {
+		delete(object["metadata"].(map[string]any), "labels")
+	}
+	if w.pad > 0 {
+		object["pad"] = strings.Repeat("p", w.pad)
+	}
+	if gvr.Group == "" {
+		object["data"] = map[string]any{"serial": fmt.Sprint(w.serial)}
+	} else {
+		object["spec"] = map[string]any{"serial": w.serial}
+	}
+	typ, write := invariant.Modified, w.srv.Update
+	if _, err := w.srv.Get(gvr, namespace, name); err != nil {
+		typ, write = invariant.Added, w.srv.Create
+	}
+	stored, err := write(gvr, object)
+	must(w.t, err)
+	w.acknowledged(gvr, typ, stored)
+}
+
+func (w *world) remove(gvr schema.GroupVersionResource, name string) {
+	w.t.Helper()
+	stored, err := w.srv.Delete(gvr, "default", name)
+	must(w.t, err)
+	w.acknowledged(gvr, invariant.Deleted, stored)
+}
+
+// acknowledged notes a write to a resource that one stream tells as a whole.
+func (w *world) acknowledged(gvr schema.GroupVersionResource, typ string, stored map[string]any) {
+	for _, e := range w.entries {
+		if resourceOf(e).GroupResource() != gvr.GroupResource() || e.Namespaces != nil || e.LabelSelector != "" || e.FieldSelector != "" {
+			continue
+		}
+		meta := stored["metadata"].(map[string]any)
+		write := invariant.Write{
+			Stream: gvr.GroupResource().String(), Epoch: w.epoch, Type: typ, UID: meta["uid"].(string),
+			What: fmt.Sprintf("write %d of %s", w.serial, meta["name"]),
+		}
+		if typ != invariant.Deleted {
+			write.ResourceVersion = meta["resourceVersion"].(string)
+		}
+		w.writes = append(w.writes, write)
+	}
+}
+
+// requests are those about one resource, by verb, from the nth request on.
+func (w *world) requests(from int, resource, verb string) []kubefake.Request {
+	var some []kubefake.Request
+	for _, r := range w.srv.Requests()[from:] {
+		if r.Resource == resource && r.Verb == verb {
+			some = append(some, r)
+		}
+	}
+	return some
+}
+
+// firstWatch is the version from which the first watch after the nth request
+// began; "" is that of a streamed list.
+func (w *world) firstWatch(from int, resource string) string {
+	w.t.Helper()
+	all := w.requests(from, resource, "watch")
+	if len(all) == 0 {
+		w.t.Fatalf("no watch of %s after request %d", resource, from)
+	}
+	return all[0].Query.Get("resourceVersion")
+}
+
+// on makes a fault for the requests of one resource; verb "" is every verb.
+func on(resource, verb string, f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
+	return func(r kubefake.Request) *kubefake.Fault {
+		if r.Resource == resource && (verb == "" || r.Verb == verb) {
+			return f
+		}
+		return nil
+	}
+}
+
+// first lets only the first n of the requests that choose strikes go wrong.
+func first(n int, choose func(kubefake.Request) *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
+	var mu sync.Mutex
+	return func(r kubefake.Request) *kubefake.Fault {
+		f := choose(r)
+		if f == nil {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		n--
+		return f
+	}
+}
+
+// lists tells a request that begins a list, streamed or in pages, from the
+// question for the current version.
+func lists(r kubefake.Request) bool {
+	return r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && r.Query.Get("limit") != "1"
+}
+
+// status is a fault that answers with an HTTP status.
+func status(code int) *kubefake.Fault { return &kubefake.Fault{Status: code} }
+
+const tooManyRequests = http.StatusTooManyRequests
+
+// syncBuffer is a buffer that many goroutines write into.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// Sync makes it a zapcore.WriteSyncer.
+func (b *syncBuffer) Sync() error { return nil }
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// forget takes the checkpoint away.
+func (w *world) forget() { must(w.t, os.Remove(w.db())) }

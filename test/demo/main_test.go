@@ -1,0 +1,174 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// What a newcomer must see, each line once; written down here apart from the steps, which check themselves.
+var mustShow = []string{
+	`ADDED +snapshot +namespaces +kube-system `,
+	`ADDED +watch +deployments.apps +shop/web +kubectl-create +spec.replicas=2`,
+	`MODIFIED +watch +deployments.apps +shop/web +kubectl-patch +spec.replicas=5`,
+	`MODIFIED +watch +configmaps +shop/web-settings +kubectl-patch +data.theme=dark`,
+	`ADDED +watch +secrets +shop/web-login +kubectl-create +data.password=REDACTED`,
+	`"password": "REDACTED"`,
+	`DELETED +watch +configmaps +shop/web-settings `,
+	`GAP +- +secrets +- +- +reason=Expired`,
+	`GAP +- +deployments.apps +- +- +reason=Expired`,
+	`DELETED +relist +secrets +shop/web-login +- +finalStateKnown=false`,
+	`MODIFIED +relist +deployments.apps +shop/web +kubectl-patch +spec.replicas=1`,
+	`SYNCED +- +deployments.apps +- +- +added=0 modified=1 deleted=0 unchanged=0`,
+	`seq 1 to \d+ without a hole`,
+	`see README.md`,
+}
+
+func TestDemo(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	var stdout, stderr bytes.Buffer
+	if status := run(t.Context(), &stdout, &stderr); status != 0 {
+		t.Fatalf("exit status %d\n%s\n%s", status, &stdout, &stderr)
+	}
+	for _, pattern := range mustShow {
+		if n := len(regexp.MustCompile(pattern).FindAllIndex(stdout.Bytes(), -1)); n != 1 {
+			t.Errorf("shown %d times, want once: %s", n, pattern)
+		}
+	}
+	for _, b := range stdout.Bytes() {
+		if b != '\n' && (b < ' ' || b > '~') {
+			t.Fatalf("byte %q in the output, want plain ASCII", b)
+		}
+	}
+	if t.Failed() {
+		t.Logf("%s", &stdout)
+	}
+	wantEmpty(t, temp)
+}
+
+// TestInterrupted presses Ctrl-C in the middle.
+func TestInterrupted(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	stdout := &tripwire{mark: "2. Somebody", trip: cancel}
+	var stderr bytes.Buffer
+	if status := run(ctx, stdout, &stderr); status != exitInterrupted {
+		t.Errorf("exit status %d, want %d\n%s", status, exitInterrupted, &stderr)
+	}
+	if !strings.HasSuffix(stderr.String(), "interrupted; everything it started is down\n") {
+		t.Errorf("stderr does not say that it was interrupted: %s", &stderr)
+	}
+	if strings.Contains(stdout.text.String(), "3. ") {
+		t.Error("it went on after the interrupt")
+	}
+	wantEmpty(t, temp)
+}
+
+// tripwire calls trip when mark is written.
+type tripwire struct {
+	mark string
+	trip func()
+	once sync.Once
+	text strings.Builder
+}
+
+func (w *tripwire) Write(p []byte) (int, error) {
+	w.text.Write(p)
+	if strings.Contains(w.text.String(), w.mark) {
+		w.once.Do(w.trip)
+	}
+	return len(p), nil
+}
+
+// wantEmpty demands that nothing is left: no folder, and no process that runs from one.
+func wantEmpty(t *testing.T, temp string) {
+	t.Helper()
+	entries, err := os.ReadDir(temp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		t.Errorf("left behind: %s", e.Name())
+	}
+	commands, err := filepath.Glob("/proc/[0-9]*/cmdline") // none where there is no /proc
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range commands {
+		// A process that has ended since has no file any more.
+		if content, err := os.ReadFile(path); err == nil && bytes.Contains(content, []byte(temp)) {
+			t.Errorf("still running: %s", bytes.ReplaceAll(content, []byte{0}, []byte(" ")))
+		}
+	}
+}
+
+func TestCompare(t *testing.T) {
+	added := line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: shop, Name: "a", Manager: "m"}
+	foreign := line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: "kube-system", Name: "a"}
+	gap := line{Type: "GAP", Stream: "configmaps", Reason: "Expired"}
+	const want = "ADDED watch configmaps shop/a"
+	for _, tc := range []struct {
+		name             string
+		want             []string
+		lines            []line
+		missing, surplus []string
+	}{
+		{"there once", []string{want}, []line{added}, nil, nil},
+		{"missing", []string{want}, nil, []string{want}, nil},
+		{"twice", []string{want}, []line{added, added}, nil, []string{want + " m -"}},
+		{"wanted twice", []string{want, want}, []line{added}, []string{want}, nil},
+		{"whole words only", []string{"ADDED watch configmaps shop/"}, []line{added}, []string{"ADDED watch configmaps shop/"}, []string{want + " m -"}},
+		{"the cluster's own", nil, []line{foreign}, nil, nil},
+		{"a gap nobody expects", nil, []line{gap}, nil, []string{"GAP - configmaps - - reason=Expired"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			missing, surplus := compare(tc.want, tc.lines)
+			if !slices.Equal(missing, tc.missing) || !slices.Equal(surplus, tc.surplus) {
+				t.Errorf("missing %q, surplus %q; want %q, %q", missing, surplus, tc.missing, tc.surplus)
+			}
+		})
+	}
+}
+
+func TestJournalRefresh(t *testing.T) {
+	j := &journal{path: filepath.Join(t.TempDir(), "journal.jsonl")}
+	grow := func(text string) error {
+		t.Helper()
+		file, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		return j.refresh()
+	}
+	if err := j.refresh(); err != nil {
+		t.Fatalf("a file that is not there yet: %v", err)
+	}
+	for _, tc := range []struct {
+		text  string
+		lines int
+	}{{`{"seq":1}` + "\n" + `{"se`, 1}, {`q":2`, 1}, {"}\n", 2}} {
+		if err := grow(tc.text); err != nil || len(j.lines) != tc.lines {
+			t.Fatalf("after %q: %d lines, %v; want %d", tc.text, len(j.lines), err, tc.lines)
+		}
+	}
+	if err := grow(`{"seq":4}` + "\n"); err == nil {
+		t.Error("a hole in seq passed")
+	}
+}

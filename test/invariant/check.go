@@ -1,0 +1,123 @@
+package invariant
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options of All.
+type Options struct {
+	First uint64 // seq of the first line; default 1
+	// Interrupted says that the daemon was killed, or lost its server, while it listed: a relist may then begin again
+	// with a GAP of its own, and a first sync in the middle.
+	Interrupted bool
+}
+
+// All runs every check that needs nothing but the lines.
+func All(lines []Line, o Options) error {
+	return errors.Join(Sequence(lines, max(o.First, 1)), Shape(lines), Unique(lines), Objects(lines), Streams(lines, o.Interrupted))
+}
+
+// Sequence checks that seq begins at first and rises by one.
+func Sequence(lines []Line, first uint64) error {
+	f := faults{check: "sequence"}
+	want := first
+	for i := range lines {
+		if l := &lines[i]; l.Seq != want {
+			f.at(l, "seq is not %d", want)
+			want = l.Seq
+		}
+		want++
+	}
+	return f.err()
+}
+
+// Shape checks each line by itself.
+func Shape(lines []Line) error {
+	f := faults{check: "shape"}
+	for i := range lines {
+		shape(&f, &lines[i])
+	}
+	return f.err()
+}
+
+func shape(f *faults, l *Line) {
+	need := []string{"seq", "time", "type", "stream", "id", "version", "resource", "kind", "resourceVersion"}
+	about := l.UID
+	switch l.Type {
+	case Added, Modified, Deleted:
+		need = append(need, "origin", "name", "uid")
+		if l.Origin != FromSnapshot && l.Origin != FromWatch && l.Origin != FromRelist {
+			f.at(l, "unknown origin %q", l.Origin)
+		}
+	case Gap:
+		need, about = append(need, "reason"), l.Stream
+	case Synced:
+		need, about = append(need, "count"), l.Stream
+	default:
+		f.at(l, "unknown type %q", l.Type)
+	}
+	for _, name := range need {
+		if _, ok := l.fields[name]; !ok {
+			f.at(l, "no %s", name)
+		}
+	}
+	for name, value := range l.fields {
+		if slices.Contains([]string{`""`, "null", "[]", "{}", "0"}, string(value)) {
+			f.at(l, "%s is empty", name)
+		}
+	}
+	if want := about + "/" + l.ResourceVersion + "/" + l.Type; l.ID != want {
+		f.at(l, "id is not %s", want)
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000000000Z", l.Time); err != nil {
+		f.at(l, "time %q is not UTC with nanoseconds", l.Time)
+	}
+	if l.FinalStateKnown != nil && (*l.FinalStateKnown || l.Type != Deleted || l.Origin != FromRelist) {
+		f.at(l, "finalStateKnown does not belong here")
+	}
+	if l.Type == Gap || l.Type == Synced {
+		if l.Origin != "" || l.UID != "" || l.Object != nil {
+			f.at(l, "a line about a stream says something about an object")
+		}
+	}
+}
+
+// Unique checks that no id stands twice in one epoch.
+func Unique(lines []Line) error {
+	type key struct {
+		epoch int
+		id    string
+	}
+	f := faults{check: "unique"}
+	seen := make(map[key]*Line)
+	epochs := epochs{}
+	for i := range lines {
+		l := &lines[i]
+		k := key{epochs.of(l), l.ID}
+		if before := seen[k]; before != nil {
+			f.at(l, "the id stands at %s already", before.Where)
+		}
+		seen[k] = l
+	}
+	return f.err()
+}
+
+// epochs counts how often the server of each stream went back.
+type epochs map[string]int
+
+// of takes the lines in order. The GAP line that begins an epoch is its first.
+func (e epochs) of(l *Line) int {
+	if l.Type == Gap && l.Reason == Ahead {
+		e[l.Stream]++
+	}
+	return e[l.Stream]
+}
+
+// selects tells whether objects come to a stream and leave it by their labels or fields: then a uid that has left may
+// come again.
+func selects(stream string) bool {
+	return strings.Contains(stream, "Selector=")
+}

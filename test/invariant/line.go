@@ -1,0 +1,139 @@
+package invariant
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+)
+
+// The types of lines, the origins, and the one reason of a GAP that changes what can be compared.
+const (
+	Added    = "ADDED"
+	Modified = "MODIFIED"
+	Deleted  = "DELETED"
+	Gap      = "GAP"
+	Synced   = "SYNCED"
+
+	FromSnapshot = "snapshot"
+	FromWatch    = "watch"
+	FromRelist   = "relist"
+
+	Ahead       = "PositionAheadOfServer"
+	Interrupted = "RelistInterrupted"
+)
+
+// Line is one line of a journal.
+type Line struct {
+	Seq                 uint64          `json:"seq"`
+	Time                string          `json:"time"`
+	Type                string          `json:"type"`
+	Origin              string          `json:"origin"`
+	ID                  string          `json:"id"`
+	Stream              string          `json:"stream"`
+	Cluster             string          `json:"cluster"`
+	Group               string          `json:"group"`
+	Version             string          `json:"version"`
+	Resource            string          `json:"resource"`
+	Kind                string          `json:"kind"`
+	Namespace           string          `json:"namespace"`
+	Name                string          `json:"name"`
+	UID                 string          `json:"uid"`
+	ResourceVersion     string          `json:"resourceVersion"`
+	FinalStateKnown     *bool           `json:"finalStateKnown"`
+	Reason              string          `json:"reason"`
+	FromResourceVersion string          `json:"fromResourceVersion"`
+	Count               *Count          `json:"count"`
+	Object              json.RawMessage `json:"object"`
+
+	Where  string // file and line, for people
+	fields map[string]json.RawMessage
+}
+
+// Count is what a SYNCED line closes.
+type Count struct {
+	Added     int `json:"added"`
+	Modified  int `json:"modified"`
+	Deleted   int `json:"deleted"`
+	Unchanged int `json:"unchanged"`
+}
+
+// Read reads journal files in the order given. A last line without its end is an error.
+func Read(paths ...string) ([]Line, error) {
+	var all []Line
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read journal: %w", err)
+		}
+		lines, err := Parse(filepath.Base(path), 1, data)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, lines...)
+	}
+	return all, nil
+}
+
+// Parse reads whole lines, of which the first has the number first in the file called name.
+func Parse(name string, first int, data []byte) ([]Line, error) {
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		return nil, fmt.Errorf("%s: the last line has no end", name)
+	}
+	var lines []Line
+	for raw := range bytes.Lines(data) {
+		l := Line{Where: fmt.Sprintf("%s:%d", name, first+len(lines))}
+		if err := l.parse(raw[:len(raw)-1]); err != nil {
+			return nil, fmt.Errorf("%s: %w: %.300q", l.Where, err, raw)
+		}
+		lines = append(lines, l)
+	}
+	return lines, nil
+}
+
+func (l *Line) parse(raw []byte) error {
+	if !utf8.Valid(raw) {
+		return errors.New("not UTF-8")
+	}
+	fields, err := members(raw)
+	if err != nil {
+		return err
+	}
+	l.fields = fields
+	return json.Unmarshal(raw, l)
+}
+
+// members reads one JSON object whose names are told apart as a strict reader would: none twice.
+func members(raw []byte) (map[string]json.RawMessage, error) {
+	var first json.RawMessage
+	if err := json.Unmarshal(raw, &first); err != nil { // all of it, with nothing behind
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.Join(errors.New("not a JSON object"), err)
+	}
+	fields := make(map[string]json.RawMessage)
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := t.(string) // of an object's member, it can be nothing else
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+		if _, twice := fields[name]; twice {
+			return nil, fmt.Errorf("field %q stands twice", name)
+		}
+		fields[name] = value
+	}
+	return fields, nil
+}
+
+// about tells whether the line is about an object.
+func (l *Line) about() bool { return l.Type == Added || l.Type == Modified || l.Type == Deleted }

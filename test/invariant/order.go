@@ -1,0 +1,212 @@
+package invariant
+
+import (
+	"math"
+	"strconv"
+)
+
+// number is a resourceVersion as a number; false where it is none.
+func number(rv string) (uint64, bool) {
+	n, err := strconv.ParseUint(rv, 10, 64)
+	return n, err == nil
+}
+
+// Objects checks the order of what happens to each object: ADDED, MODIFIED, DELETED, with rising versions, nothing
+// after its end, and one object at a time under one name.
+func Objects(lines []Line) error {
+	type id struct{ stream, uid string }
+	type name struct{ stream, namespace, name string }
+	type object struct {
+		alive   bool
+		version uint64
+		epoch   int
+		last    *Line
+	}
+	f := faults{check: "objects"}
+	objects, names, epochs := make(map[id]object), make(map[name]string), epochs{}
+	for i := range lines {
+		l := &lines[i]
+		epoch := epochs.of(l)
+		if !l.about() {
+			continue
+		}
+		version, ok := number(l.ResourceVersion)
+		if !ok {
+			f.at(l, "resourceVersion %q is not a number", l.ResourceVersion)
+			continue
+		}
+		k, n := id{l.Stream, l.UID}, name{l.Stream, l.Namespace, l.Name}
+		o, known := objects[k]
+		if known && o.epoch == epoch {
+			if version < o.version || version == o.version && l.Type != Deleted {
+				f.at(l, "the version does not rise above %d (%s)", o.version, o.last.Where)
+			}
+			if !o.alive && !selects(l.Stream) {
+				f.at(l, "the object ended at %s", o.last.Where)
+			}
+		}
+		switch {
+		case l.Type == Added && o.alive:
+			f.at(l, "ADDED again after %s", o.last.Where)
+		case l.Type == Added && names[n] != "" && names[n] != l.UID:
+			f.at(l, "ADDED before the DELETED of %s under the same name", names[n])
+		case l.Type != Added && !o.alive:
+			f.at(l, "%s without an ADDED", l.Type)
+		}
+		objects[k] = object{alive: l.Type != Deleted, version: version, epoch: epoch, last: l}
+		if l.Type == Deleted {
+			delete(names, n)
+		} else {
+			names[n] = l.UID
+		}
+	}
+	return f.err()
+}
+
+// stream is where one stream's lines stand.
+type stream struct {
+	synced  bool
+	gap     *Line  // open
+	reached uint64 // version that the lines told of a watch have come to
+	count   Count  // since the GAP or the beginning
+}
+
+// Streams checks each stream's states: a first sync ends with SYNCED, a GAP is followed by the net difference and a
+// SYNCED before the watch goes on, and what a watch tells comes in the order of versions. interrupted allows lists that
+// began again.
+func Streams(lines []Line, interrupted bool) error {
+	f := faults{check: "streams"}
+	streams := make(map[string]*stream)
+	for i := range lines {
+		l := &lines[i]
+		s := streams[l.Stream]
+		if s == nil {
+			s = new(stream)
+			streams[l.Stream] = s
+		}
+		switch l.Type {
+		case Gap:
+			s.begin(&f, l, interrupted)
+		case Synced:
+			s.close(&f, l, interrupted)
+		default:
+			s.take(&f, l)
+		}
+	}
+	for name, s := range streams {
+		switch {
+		case s.gap != nil:
+			f.at(s.gap, "no SYNCED follows")
+		case !s.synced:
+			f.add("stream %s: no SYNCED", name)
+		}
+	}
+	return f.err()
+}
+
+func (s *stream) begin(f *faults, l *Line, interrupted bool) {
+	from, fromOK := number(l.FromResourceVersion)
+	to, toOK := number(l.ResourceVersion)
+	switch {
+	case s.synced && !fromOK || !toOK:
+		f.at(l, "a GAP between %q and %q", l.FromResourceVersion, l.ResourceVersion)
+	case l.Reason == Ahead && from <= to:
+		f.at(l, "the server at %d is not behind %d", to, from)
+	case l.Reason != Ahead && from > to:
+		f.at(l, "the GAP goes back from %d to %d", from, to)
+	case from < s.reached && l.Reason != Ahead:
+		f.at(l, "the GAP begins at %d, but lines were told up to %d", from, s.reached)
+	}
+	if s.gap != nil {
+		if !interrupted || l.Reason != Interrupted && l.Reason != Ahead {
+			f.at(l, "a GAP within the one of %s", s.gap.Where)
+		}
+		if l.FromResourceVersion != s.gap.ResourceVersion {
+			f.at(l, "does not go on where %s ended", s.gap.Where)
+		}
+	} else if l.Reason == Interrupted {
+		f.at(l, "no GAP was interrupted")
+	}
+	s.gap, s.count, s.reached = l, Count{}, 0
+}
+
+func (s *stream) close(f *faults, l *Line, interrupted bool) {
+	to, ok := number(l.ResourceVersion)
+	switch {
+	case !ok:
+		f.at(l, "resourceVersion is not a number")
+	case s.gap != nil && l.ResourceVersion != s.gap.ResourceVersion:
+		f.at(l, "closes the GAP of %s at another version", s.gap.Where)
+	case s.gap == nil && s.synced:
+		f.at(l, "SYNCED without a GAP")
+	}
+	if l.Count != nil {
+		got := *l.Count
+		got.Unchanged = 0
+		// A first sync has no line at its beginning: of one that began again only the bound is known.
+		loose := s.gap == nil && interrupted && got.Added <= s.count.Added && got.Modified <= s.count.Modified && got.Deleted <= s.count.Deleted
+		if got != s.count && !loose {
+			f.at(l, "count says %+v, the lines are %+v", got, s.count)
+		}
+	}
+	*s = stream{synced: true, reached: to}
+}
+
+func (s *stream) take(f *faults, l *Line) {
+	if l.Origin == FromWatch {
+		version, ok := number(l.ResourceVersion)
+		switch {
+		case s.gap != nil:
+			f.at(l, "a watch event before the SYNCED of the GAP at %s", s.gap.Where)
+		case !s.synced:
+			f.at(l, "a watch event before the first SYNCED")
+		case ok && version <= s.reached:
+			f.at(l, "a watch event at or before %d, which was reached", s.reached)
+		}
+		s.reached = max(s.reached, version)
+		return
+	}
+	switch {
+	case s.synced && s.gap == nil:
+		f.at(l, "%s outside of a list", l.Origin)
+	case s.gap != nil && l.Origin != FromRelist:
+		f.at(l, "%s after the GAP of %s", l.Origin, s.gap.Where)
+	}
+	switch l.Type {
+	case Added:
+		s.count.Added++
+	case Modified:
+		s.count.Modified++
+	case Deleted:
+		s.count.Deleted++
+	}
+}
+
+// window is a range of versions, without the first and with the last, of which a stream tells the net result only.
+type window struct {
+	epoch    int
+	from, to uint64
+}
+
+// windows returns each stream's: its GAPs, and all before its first SYNCED.
+func windows(lines []Line) map[string][]window {
+	all, synced, epochs := make(map[string][]window), make(map[string]bool), epochs{}
+	add := func(stream string, w window) { all[stream] = append(all[stream], w) }
+	for i := range lines {
+		l := &lines[i]
+		epoch := epochs.of(l)
+		from, _ := number(l.FromResourceVersion)
+		to, _ := number(l.ResourceVersion)
+		switch {
+		case l.Type == Synced && !synced[l.Stream]:
+			synced[l.Stream] = true
+			add(l.Stream, window{epoch, 0, to})
+		case l.Type == Gap && l.Reason == Ahead:
+			add(l.Stream, window{epoch - 1, from, math.MaxUint64})
+			add(l.Stream, window{epoch, 0, to})
+		case l.Type == Gap:
+			add(l.Stream, window{epoch, from, to})
+		}
+	}
+	return all
+}
