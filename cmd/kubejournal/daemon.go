@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapio"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
@@ -55,9 +56,9 @@ type daemon struct {
 	client  *watcher.Client
 	output  output
 	store   *checkpoint.Store
-	lost    bool   // the checkpoint was lost
 	seq     uint64 // of the last line in the journal
-	ready   []ops.Check
+
+	resolver *resources.Resolver
 }
 
 // output is a journal.File or a journal.Stream.
@@ -84,6 +85,7 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 		func(context.Context) error { return d.recover() },
 		func(context.Context) error { return d.connect() },
 		d.identify,
+		d.discover,
 	} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -124,14 +126,21 @@ func (d *daemon) openCheckpoint() error {
 			return fmt.Errorf("checkpoint.path: %w: %w", err, asideErr)
 		}
 		d.log.Error("checkpoint is damaged, beginning a new one", zap.Error(err), zap.String("kept", kept))
-		d.lost = true
 		store, err = checkpoint.Open(path)
 	}
 	if err != nil {
 		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
 	}
 	d.store = store
-	return nil
+	if !store.Created() {
+		return nil
+	}
+	// Also where an earlier start set it aside and came no further.
+	lost, err := checkpoint.WasSetAside(path)
+	if err == nil && lost {
+		err = store.SetLost()
+	}
+	return err
 }
 
 // remedy is what a user can do about a file that cannot be opened.
@@ -157,7 +166,12 @@ func (d *daemon) recover() error {
 		d.seq = mark.Seq
 		return err
 	}
-	created := d.store.Created()
+	if d.store.Created() && file.Mark().Offset > 0 {
+		d.log.Warn("there is a journal but no checkpoint: each stream begins with a gap", zap.String("path", file.Path()))
+		if err := d.store.SetLost(); err != nil {
+			return err
+		}
+	}
 	found, err := recorder.Recover(file, d.store)
 	if err != nil {
 		return err
@@ -166,10 +180,6 @@ func (d *daemon) recover() error {
 	if found.Cut > 0 || found.Lines > 0 {
 		d.log.Info("read back the journal's tail", zap.String("path", file.Path()),
 			zap.Int("lines", found.Lines), zap.Int64("cutBytes", found.Cut), zap.Uint64("seq", found.Seq))
-	}
-	if created && found.Seq > 0 {
-		d.log.Warn("there is a journal but no checkpoint: beginning with a gap", zap.String("path", file.Path()))
-		d.lost = true
 	}
 	return nil
 }
@@ -183,6 +193,8 @@ func (d *daemon) connect() error {
 	if err != nil {
 		return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
 	}
+	// Each of the server's warnings once, not at every request.
+	c.WarningHandler = rest.NewWarningWriter(&zapio.Writer{Log: d.log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true})
 	d.rest = c
 	d.client, err = watcher.NewClient(c)
 	return err
@@ -190,16 +202,17 @@ func (d *daemon) connect() error {
 
 // identify makes sure that the checkpoint belongs to this cluster.
 func (d *daemon) identify(ctx context.Context) error {
-	id, err := d.clusterID(ctx)
+	var id string
+	err := d.reach(ctx, func(ctx context.Context) (err error) {
+		id, err = d.client.ClusterID(ctx)
+		return err
+	})
 	switch {
-	case apierrors.IsForbidden(err):
-		d.log.Warn("this identity may not read the namespace kube-system: cannot tell whether the checkpoint belongs to this cluster",
-			zap.Error(err))
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		d.log.Warn("the namespace kube-system cannot be read: cannot tell whether the checkpoint belongs to this cluster", zap.Error(err))
 		return nil
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.rest.Host, err)
 	case err != nil:
-		return fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
+		return err
 	}
 	known, err := d.store.Cluster()
 	switch {
@@ -214,20 +227,51 @@ func (d *daemon) identify(ctx context.Context) error {
 	return nil
 }
 
-// clusterID asks for the cluster's identity, for a while again where there is
-// no answer yet.
-func (d *daemon) clusterID(ctx context.Context) (string, error) {
-	deadline := time.Now().Add(reachTimeout)
+// discover asks the server what it serves.
+func (d *daemon) discover(ctx context.Context) error {
+	c := rest.CopyConfig(d.rest)
+	c.QPS, c.Burst = discoveryRate, 2*discoveryRate
+	client, err := discovery.NewDiscoveryClientForConfig(c)
+	if err != nil {
+		return fmt.Errorf("create discovery client: %w", err)
+	}
+	d.resolver = resources.New(client)
+	err = d.reach(ctx, d.resolver.Refresh)
+	if partial := new(resources.PartialError); errors.As(err, &partial) {
+		d.log.Warn("discovery is incomplete", zap.Error(err))
+		return nil
+	}
+	return err
+}
+
+// reach asks the server something, for a while again where there is no answer.
+func (d *daemon) reach(ctx context.Context, ask func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
 	for {
-		id, err := d.client.ClusterID(ctx)
-		if err == nil || !mayPass(err) || time.Now().After(deadline) {
-			return id, err
+		err := ask(limited)
+		partial := new(resources.PartialError)
+		switch {
+		case err == nil, errors.As(err, &partial), apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+			return err
+		case apierrors.IsUnauthorized(err):
+			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.rest.Host, err)
+		case mayPass(err) && pause(limited, reachPause):
+			continue
 		}
-		select {
-		case <-time.After(reachPause):
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
+		return fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
+	}
+}
+
+// pause waits for d and tells whether it passed before ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -245,18 +289,18 @@ func (d *daemon) run(ctx context.Context) error {
 		Interval: d.cfg.Checkpoint.Interval, NoSync: d.cfg.Output.Sync == config.SyncNever,
 		Seq: d.seq, Metrics: d.metrics, Log: d.log,
 	})
-	manager, err := d.newManager(ctx, rec)
+	manager, err := d.newManager(rec)
 	if err != nil {
 		return err
 	}
-	d.ready = []ops.Check{
+	ready := []ops.Check{
 		{Name: "config", Err: func() error { return nil }}, // it was loaded, or we would not be here
 		{Name: "output", Err: rec.OutputError},
 		{Name: "checkpoint", Err: rec.CheckpointError},
 		{Name: "streams", Err: manager.Synced},
 	}
 	if d.cfg.Listen != "" {
-		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, d.ready, manager.Streams))
+		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, ready, manager.Streams))
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
@@ -271,28 +315,15 @@ func (d *daemon) run(ctx context.Context) error {
 	return runParts(ctx, manager, rec)
 }
 
-func (d *daemon) newManager(ctx context.Context, rec *recorder.Recorder) (*watcher.Manager, error) {
-	c := rest.CopyConfig(d.rest)
-	c.QPS, c.Burst = discoveryRate, 2*discoveryRate
-	client, err := discovery.NewDiscoveryClientForConfig(c)
-	if err != nil {
-		return nil, fmt.Errorf("create discovery client: %w", err)
-	}
-	resolver := resources.New(client)
-	err = resolver.Refresh(ctx)
-	if partial := new(resources.PartialError); errors.As(err, &partial) {
-		d.log.Warn("discovery is incomplete", zap.Error(err))
-	} else if err != nil {
-		return nil, fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
-	}
+func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
 	spoolDir := ""
 	if d.cfg.Checkpoint.Path != "" {
 		spoolDir = filepath.Dir(d.cfg.Checkpoint.Path)
 	}
-	manager := watcher.NewManager(d.client, resolver, d.store, rec, watcher.Options{
+	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, watcher.Options{
 		Cluster: d.cfg.Cluster, Resources: d.cfg.Resources,
 		RedactSecrets: d.cfg.RedactSecrets, Redact: d.cfg.Redact, DropFields: d.cfg.DropFields,
-		SpoolDir: spoolDir, CheckpointLost: d.lost,
+		SpoolDir: spoolDir,
 	}, d.metrics, d.log)
 	if errs := manager.Check(); len(errs) > 0 {
 		return nil, asFaults(errs)

@@ -23,11 +23,8 @@ func interruptible(parent context.Context, exit func(int)) context.Context {
 	go func() {
 		<-signals
 		cancel()
-		status := exitFault
-		if s, ok := (<-signals).(syscall.Signal); ok {
-			status = 128 + int(s) // as a shell reports a process that the signal killed
-		}
-		exit(status)
+		<-signals
+		exit(exitFault)
 	}()
 	return ctx
 }

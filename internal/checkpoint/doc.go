@@ -11,8 +11,9 @@
 //	  schema                              uvarint, schemaVersion
 //	  cluster                             uid of the namespace kube-system, absent while unknown
 //	  journal                             JSON of Mark: last seq, file identity, offset
+//	  lost                                there when a predecessor was lost
 //	streams                               bucket
-//	  <stream name>                       JSON of Stream: position, open gap
+//	  <stream name>                       JSON of Stream: position, gap owed, open gap
 //	known                                 bucket
 //	  <stream name>                       bucket
 //	    <namespace> 0x00 <name>           one object: flags, resourceVersion, uid (see encodeKnown)

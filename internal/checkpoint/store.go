@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -37,6 +39,7 @@ var (
 	keySchema     = []byte("schema")
 	keyCluster    = []byte("cluster")
 	keyJournal    = []byte("journal")
+	keyLost       = []byte("lost")
 )
 
 // ErrLocked says that another process holds the file.
@@ -66,6 +69,9 @@ type Stream struct {
 	// ResourceVersion is the position: everything the server did up to it
 	// stands in the journal. Empty before the first sync is complete.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Owed is the reason of a GAP line that is still to be written: the
+	// position is not valid any more. Empty when there is none.
+	Owed string `json:"owed,omitempty"`
 	// Open is set from a GAP line to its SYNCED line.
 	Open *Gap `json:"open,omitempty"`
 }
@@ -165,8 +171,13 @@ func create(path string) error {
 		return err
 	}
 	// Link instead of rename: of two processes that start at once the second
-	// must not replace the file that the first already holds.
-	if err := os.Link(tmp, path); err != nil && !errors.Is(err, os.ErrExist) {
+	// must not replace the file that the first already holds. Some network file
+	// systems have no links.
+	err = os.Link(tmp, path)
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("create checkpoint: %w", err)
 	}
 	return syncDir(filepath.Dir(path))
@@ -284,6 +295,25 @@ func (s *Store) SetCluster(uid string) error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketMeta).Put(keyCluster, []byte(uid))
 	})
+	if err != nil {
+		return fmt.Errorf("commit checkpoint: %w", err)
+	}
+	return nil
+}
+
+// Lost tells whether an earlier checkpoint was lost, so that a stream that is
+// not in this one may have been in that.
+func (s *Store) Lost() (lost bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		lost = tx.Bucket(bucketMeta).Get(keyLost) != nil
+		return nil
+	})
+	return lost, err
+}
+
+// SetLost notes that an earlier checkpoint was lost. It cannot be taken back.
+func (s *Store) SetLost() error {
+	err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyLost, []byte{1}) })
 	if err != nil {
 		return fmt.Errorf("commit checkpoint: %w", err)
 	}
@@ -417,10 +447,28 @@ func (s *Store) Range(stream string, fn func(Known) error) error {
 	}
 }
 
+// WasSetAside tells whether a damaged predecessor of the file at path is kept
+// beside it.
+func WasSetAside(path string) (bool, error) {
+	kept, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), escapeGlob(filepath.Base(path))+asideInfix+"*"))
+	if err != nil {
+		return false, fmt.Errorf("look for damaged checkpoints: %w", err)
+	}
+	return len(kept) > 0, nil
+}
+
+// escapeGlob takes a pattern's special characters for what they are.
+func escapeGlob(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
+}
+
+// asideInfix stands between the name of a damaged file and the time.
+const asideInfix = ".damaged-"
+
 // SetAside renames a file that cannot be used, and says under which name it is
 // kept. A crash leaves it under one name or the other.
 func SetAside(path string, now time.Time) (kept string, err error) {
-	kept = path + ".damaged-" + now.UTC().Format("2006-01-02T15-04-05.000")
+	kept = path + asideInfix + now.UTC().Format("2006-01-02T15-04-05.000")
 	if err := os.Rename(path, kept); err != nil {
 		return "", fmt.Errorf("set checkpoint aside: %w", err)
 	}

@@ -25,7 +25,7 @@ func verify(path string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			if file != nil {
-				file.Close() // lets go of the lock; a second close does no harm
+				_ = file.Close() // lets go of the lock; a second close does no harm
 			}
 			err = fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
 		}
@@ -34,7 +34,7 @@ func verify(path string) (err error) {
 	if err != nil {
 		return openError(path, err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // nothing was written
 	s := &Store{db: db, path: path}
 	if err := s.verify(file); err != nil {
 		return fmt.Errorf("open checkpoint %s: %w", path, err)

@@ -13,24 +13,24 @@ import (
 type Metrics struct {
 	Registry *prometheus.Registry
 
-	Events        *prometheus.CounterVec // group, resource, type, origin
-	OutputBytes   prometheus.Counter     // bytes taken by the output
-	OutputErrors  prometheus.Counter     // failed writes, syncs
-	StreamState   *prometheus.GaugeVec   // stream, state: 1 for the state it is in
-	LastProgress  *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
-	WatchRestarts *prometheus.CounterVec // group, resource, reason
-	Relists       *prometheus.CounterVec // group, resource, reason
-	RelistSeconds prometheus.Histogram   // from the list request to SYNCED
-	WriteSeconds  prometheus.Histogram   // received to written
-	QueueLength   prometheus.Gauge       // batches that wait for the writer
-	Commits       prometheus.Counter     // successful commits
-	CommitErrors  prometheus.Counter     // failed commits
-	CommitSeconds prometheus.Histogram   // journal sync and checkpoint commit
-	LastCommit    prometheus.Gauge       // unix time
-	CheckpointLen prometheus.Gauge       // bytes
-	ReloadOK      prometheus.Gauge       // 0 or 1
-	ReloadTime    prometheus.Gauge       // unix time of the last successful load
-	buildInfo     *prometheus.GaugeVec   // version, commit, goversion
+	Events          *prometheus.CounterVec // group, resource, type, origin
+	OutputBytes     prometheus.Counter     // bytes taken by the output
+	OutputErrors    prometheus.Counter     // failed writes
+	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
+	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
+	WatchRestarts   *prometheus.CounterVec // group, resource, reason
+	Relists         *prometheus.CounterVec // group, resource, reason
+	RelistSeconds   prometheus.Histogram   // from the list request to SYNCED
+	WriteSeconds    prometheus.Histogram   // received to written
+	QueueLength     prometheus.Gauge       // batches that wait for the writer
+	Commits         prometheus.Counter     // successful commits
+	CommitErrors    prometheus.Counter     // failed commits
+	CommitSeconds   prometheus.Histogram   // journal sync and checkpoint commit
+	LastCommit      prometheus.Gauge       // unix time
+	CheckpointBytes prometheus.Gauge       // bytes
+	ReloadOK        prometheus.Gauge       // 0 or 1
+	ReloadTime      prometheus.Gauge       // unix time of the last successful load
+	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 }
 
 // New returns the metrics of one daemon, registered in a registry of their own.
@@ -38,7 +38,7 @@ func New(version, commit string) *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
 		Events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_total",
-			Help: "Journal lines written for objects."}, []string{"group", "resource", "type", "origin"}),
+			Help: "Journal lines written; GAP and SYNCED have no origin."}, []string{"group", "resource", "type", "origin"}),
 		OutputBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
 		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
@@ -65,7 +65,7 @@ func New(version, commit string) *Metrics {
 			Help: "Time of a checkpoint commit with the journal sync before it.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		LastCommit: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_last_commit_timestamp_seconds",
 			Help: "Time of the last checkpoint commit."}),
-		CheckpointLen: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
+		CheckpointBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
 			Help: "Size of the checkpoint file."}),
 		ReloadOK: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_successful",
 			Help: "1 when the last load of the config succeeded."}),
@@ -78,7 +78,7 @@ func New(version, commit string) *Metrics {
 	m.Registry.MustRegister(
 		m.Events, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
 		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
-		m.CheckpointLen, m.ReloadOK, m.ReloadTime, m.buildInfo,
+		m.CheckpointBytes, m.ReloadOK, m.ReloadTime, m.buildInfo,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

@@ -97,10 +97,13 @@ const (
 // persisted it checks that the position is not ahead of the journal.
 type fakeStore struct {
 	*checkpoint.Store
-	t        *testing.T
-	out      *fakeOutput
-	noSync   bool
-	onCommit func(call int) outcome
+	t      *testing.T
+	out    *fakeOutput
+	noSync bool
+	// unchecked is for tests whose lines are too many to be read at each commit,
+	// or that have none.
+	unchecked bool
+	onCommit  func(call int) outcome
 
 	mu      sync.Mutex
 	batches []*checkpoint.Batch // of each call
@@ -125,7 +128,9 @@ func (s *fakeStore) Commit(b *checkpoint.Batch) error {
 	s.mu.Lock()
 	s.commits++
 	s.mu.Unlock()
-	s.check()
+	if !s.unchecked {
+		s.check()
+	}
 	if end == failsPersisted {
 		return errDisk
 	}

@@ -329,7 +329,7 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 			r.cfg.Metrics.CommitSeconds.Observe(time.Since(start).Seconds())
 			r.cfg.Metrics.LastCommit.SetToCurrentTime()
 			if n, err := r.store.Size(); err == nil {
-				r.cfg.Metrics.CheckpointLen.Set(float64(n))
+				r.cfg.Metrics.CheckpointBytes.Set(float64(n))
 			}
 			if r.commitErr.Swap(nil) != nil {
 				r.cfg.Log.Info("checkpoint can be committed again")

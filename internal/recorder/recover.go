@@ -11,6 +11,9 @@ import (
 // recoverBytes bounds what Recover holds in memory between two commits.
 const recoverBytes = 4 << 20
 
+// CheckpointLost is the reason of a GAP that follows from a lost checkpoint.
+const CheckpointLost = "CheckpointLost"
+
 // Recovered is what Recover found.
 type Recovered struct {
 	Seq   uint64 // of the journal's last line
@@ -21,13 +24,18 @@ type Recovered struct {
 // Recover brings the checkpoint up to the journal before any watch starts: each
 // line after the last commit is read back and does to the checkpoint what it
 // would have done had the commit come in time. Then it commits. A crash on the
-// way does no harm: the next start finds the same lines, or fewer.
+// way does no harm: the next start finds the same lines, or fewer. In the place of
+// a checkpoint that was lost, each stream in the journal owes a GAP.
 func Recover(j *journal.File, store *checkpoint.Store) (Recovered, error) {
 	mark, err := store.Mark()
 	if err != nil {
 		return Recovered{}, err
 	}
 	states, err := store.Streams()
+	if err != nil {
+		return Recovered{}, err
+	}
+	lost, err := store.Lost()
 	if err != nil {
 		return Recovered{}, err
 	}
@@ -73,6 +81,11 @@ func Recover(j *journal.File, store *checkpoint.Store) (Recovered, error) {
 	}
 	for stream := range touched {
 		state := states[stream]
+		if lost && mark.Seq == 0 {
+			// Made again from what is left of the journal: a beginning may be
+			// missing.
+			state.Owed = CheckpointLost
+		}
 		batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
 	end := j.Mark()
@@ -86,6 +99,7 @@ func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Change
 	switch h.Type {
 	case event.Gap:
 		state.Open = &checkpoint.Gap{FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
+		state.Owed = ""
 		return
 	case event.Synced:
 		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
@@ -104,7 +118,7 @@ func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Change
 		changes.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
 	}
 	// Lines of a list do not come in the order of versions.
-	if h.Origin == event.FromWatch {
-		state.ResourceVersion = h.ResourceVersion
+	if h.Origin == event.FromWatch && h.ResourceVersion != "" {
+		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
 	}
 }

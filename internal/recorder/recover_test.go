@@ -3,6 +3,7 @@ package recorder
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -241,4 +242,33 @@ func TestRecoverOtherFile(t *testing.T) {
 			t.Error("lines of another journal were cut")
 		}
 	})
+}
+
+// TestRecoverInPlaceOfALostCheckpoint: what the journal tells is known, but each
+// stream owes a GAP, also after a crash of the next start.
+func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
+	const n = 40
+	h := newHistory(t, 1, n, 5)
+	j := openJournal(t, filepath.Join(t.TempDir(), "journal.jsonl"), h.journal)
+	store := tempStore(t)
+	if err := store.SetLost(); err != nil {
+		t.Fatal(err)
+	}
+	want := h.after[n]
+	want.Streams = maps.Clone(want.Streams)
+	for name := range want.Known {
+		s := want.Streams[name]
+		s.Owed = CheckpointLost
+		want.Streams[name] = s
+	}
+	for name, s := range want.Streams {
+		s.Owed = CheckpointLost
+		want.Streams[name] = s
+	}
+	for _, what := range []string{"first", "again"} {
+		if _, err := Recover(j, store); err != nil {
+			t.Fatal(err)
+		}
+		same(t, what, want, contentOf(t, store))
+	}
 }

@@ -35,12 +35,11 @@ type outcome struct {
 	clean  bool          // the server ended a healthy watch: no need to back off
 }
 
-// Reasons of GAP lines that are not a server's word.
+// Reasons of GAP lines, beside recorder.CheckpointLost.
 const (
-	reasonExpired        = "Expired"
-	reasonAhead          = "PositionAheadOfServer"
-	reasonCheckpointLost = "CheckpointLost"
-	reasonInterrupted    = "RelistInterrupted"
+	reasonExpired     = "Expired"
+	reasonAhead       = "PositionAheadOfServer"
+	reasonInterrupted = "RelistInterrupted"
 )
 
 // Errors by which a session says why it ended, where no server did.
@@ -118,10 +117,13 @@ func isNetTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
+// maxRetryAfter bounds what a server may ask for.
+const maxRetryAfter = 5 * time.Minute
+
 // retryAfter is how long the server asks to be left alone, 0 when it does not say.
 func retryAfter(err error) time.Duration {
-	if s, ok := apierrors.SuggestsClientDelay(err); ok {
-		return time.Duration(s) * time.Second
+	if s, ok := apierrors.SuggestsClientDelay(err); ok && s > 0 {
+		return min(time.Duration(s)*time.Second, maxRetryAfter)
 	}
 	return 0
 }
@@ -146,7 +148,7 @@ var errBadFrame = errors.New("malformed watch event")
 func statusError(object []byte) error {
 	var status v1.Status
 	if err := runtime.DecodeInto(statusDecoder, object, &status); err != nil || status.Status != v1.StatusFailure {
-		return fmt.Errorf("%w: ERROR event without a status: %.200s", errBadFrame, object)
+		return fmt.Errorf("%w: ERROR event without a status (%d bytes)", errBadFrame, len(object))
 	}
 	return apierrors.FromObject(&status)
 }

@@ -71,7 +71,8 @@ type Target struct {
 	LabelSelector, FieldSelector string
 }
 
-// errNoAnswer says that the server took a request and did not begin to answer.
+// errNoAnswer says that the server took a request and did not answer, or
+// stopped in the middle.
 var errNoAnswer = fmt.Errorf("no answer within %s: %w", answerTimeout, context.DeadlineExceeded)
 
 // answered makes a request and gives up when no answer has begun within
@@ -115,6 +116,24 @@ func (c *Client) list(ctx context.Context, cancel context.CancelFunc, t Target, 
 		r = r.Param(key, q.Get(key))
 	}
 	return answered(ctx, cancel, r.Stream)
+}
+
+// idleReader cancels a request whose body stays silent for answerTimeout while
+// it is read.
+type idleReader struct {
+	r      io.Reader
+	cancel context.CancelFunc
+}
+
+func newIdleReader(r io.Reader, cancel context.CancelFunc) io.Reader { return &idleReader{r, cancel} }
+
+func (i *idleReader) Read(p []byte) (int, error) {
+	late := time.AfterFunc(answerTimeout, i.cancel)
+	n, err := i.r.Read(p)
+	if !late.Stop() && err != nil {
+		err = errNoAnswer
+	}
+	return n, err
 }
 
 // version asks for the server's current version of a resource, which a list of

@@ -23,7 +23,7 @@ type gate struct {
 	// reaches the checkpoint if persisted.
 	bytes, commits int
 	persisted      bool
-	committed      int
+	uncommitted    bool          // no commit follows the next write
 	died           chan struct{} // closed with dead
 }
 
@@ -66,11 +66,18 @@ func (g *gate) dieAtCommit(commits int, persisted bool) {
 	g.commits, g.persisted = commits, persisted
 }
 
+// dieUncommitted kills the daemon at the first commit that follows a write.
+func (g *gate) dieUncommitted() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.uncommitted = true
+}
+
 // disarm takes back what would kill the daemon.
 func (g *gate) disarm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.bytes, g.commits = -1, -1
+	g.bytes, g.commits, g.uncommitted = -1, -1, false
 }
 
 func (g *gate) setFull(full bool) {
@@ -90,6 +97,9 @@ func (g *gate) fillAfter(bytes int) {
 func (g *gate) Write(p []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.uncommitted {
+		g.commits = 0
+	}
 	switch {
 	case g.dead:
 		return 0, errKilled
@@ -140,7 +150,6 @@ func (g *gate) Commit(b *checkpoint.Batch) error {
 	if g.commits > 0 {
 		g.commits--
 	}
-	g.committed++
 	return g.store.Commit(b)
 }
 

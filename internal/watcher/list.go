@@ -23,11 +23,13 @@ const (
 	// maxExpired is how often a list in pages may expire before it is asked
 	// for in one answer.
 	maxExpired = 2
-	// listIdle is how long a streamed list may keep us waiting, in pauses of
-	// more than listPause, before it counts as not supported: a server that
-	// does not know sendInitialEvents ignores it, and sends what happens now.
-	listIdle  = 30 * time.Second
-	listPause = time.Second
+	// listIdle is how long a streamed list may be silent before it counts as not
+	// supported, and listPatience how long all its pauses may be that are
+	// longer than listPause: a server that does not know sendInitialEvents
+	// ignores it, and sends what happens now.
+	listIdle     = 30 * time.Second
+	listPatience = 2 * time.Minute
+	listPause    = time.Second
 	// batchBytes is how large a batch of a list grows.
 	batchBytes = 64 << 10
 )
@@ -75,12 +77,15 @@ func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
 		return err
 	}
 	defer l.close()
-	patience := listIdle
-	idle := time.NewTimer(patience)
+	patience := listPatience
+	idle := time.NewTimer(listIdle)
 	defer idle.Stop()
 	for {
 		waiting := time.Now()
 		c, err := nextChunk(ctx, w, idle.C)
+		if errors.Is(err, errWatchEnded) {
+			err = io.ErrUnexpectedEOF // in the middle of a list that is no healthy end
+		}
 		if err != nil {
 			return err
 		}
@@ -88,7 +93,7 @@ func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
 			patience -= pause
 		}
 		rest, rv, err := l.takeChunk(ctx, c)
-		idle.Reset(patience)
+		idle.Reset(min(listIdle, patience))
 		if err == nil && rv != "" {
 			err = l.finish(ctx, rv)
 			if err == nil {
@@ -174,12 +179,12 @@ func (s *Stream) newListing(ctx context.Context) (*listing, error) {
 	}
 	l := &listing{
 		s: s, began: time.Now(),
-		origin: event.FromRelist, gap: s.gap,
-		direct: empty && s.gap == "",
+		origin: event.FromRelist, gap: s.owed(),
+		direct: empty && s.owed() == "",
 		spool:  spool{dir: s.spec.SpoolDir},
 		batch:  s.lane.Batch(),
 	}
-	if s.gap == "" {
+	if l.gap == "" {
 		l.origin = event.FromSnapshot
 	}
 	l.skip = s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil
@@ -244,7 +249,6 @@ func (l *listing) takeChunk(ctx context.Context, c *chunk) (rest int, rv string,
 	}
 	if err := c.end(); err != nil {
 		if errors.Is(err, errWatchEnded) {
-			// In the middle of a list that is no healthy end.
 			err = io.ErrUnexpectedEOF
 		}
 		return 0, "", err
@@ -261,7 +265,7 @@ func (l *listing) readPage(ctx context.Context, limit int64, token string) (even
 		return event.ListMeta{}, err
 	}
 	defer body.Close()
-	items := event.NewListReader(body, maxObject)
+	items := event.NewListReader(newIdleReader(body, cancel), maxObject)
 	for {
 		item, err := items.Next()
 		if errors.Is(err, io.EOF) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -33,9 +34,6 @@ type Options struct {
 	Redact        []config.Redact
 	DropFields    []string
 	SpoolDir      string // for what a relist holds back
-	// CheckpointLost says that the checkpoint was damaged or is missing beside
-	// a journal: each stream begins with a GAP.
-	CheckpointLost bool
 }
 
 // Manager runs the streams that the entries of a config come to. An entry
@@ -51,19 +49,19 @@ type Manager struct {
 	log      *zap.Logger
 
 	ended chan ending
-	// gaps holds, for each stream that has run, the reason of the GAP that it
-	// still owes. Owned by Run.
-	gaps map[string]string
 
-	mu      sync.Mutex
-	running map[string]*running // by stream name; guarded by mu
-	pending map[string]waiting  // by stream name, or by entry while that is unknown; guarded by mu
-	started bool                // what can run was started; guarded by mu
+	mu         sync.Mutex
+	running    map[string]*running // by stream name; guarded by mu
+	refused    map[string]*waiting // streams that the server does not let run, by name; guarded by mu
+	unresolved map[int]*waiting    // entries that come to no stream, by index; guarded by mu
+	unknown    map[string]bool     // redact rules that were told of; guarded by mu
+	started    bool                // what can run was started; guarded by mu
 }
 
 // running is a stream with its goroutine.
 type running struct {
 	stream *Stream
+	since  time.Time
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -76,10 +74,10 @@ type ending struct {
 
 // waiting is why something is pending, and when it is tried again.
 type waiting struct {
-	name           string // for people
-	reason, detail string
-	pause          time.Duration
-	until          time.Time
+	name   string // for people
+	reason string
+	pause  time.Duration
+	until  time.Time
 }
 
 // NewManager returns a manager that has not started anything. resolver must
@@ -87,10 +85,11 @@ type waiting struct {
 func NewManager(client *Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
 	return &Manager{
 		client: client, resolver: resolver, store: store, rec: rec, options: options, m: m, log: log,
-		ended:   make(chan ending),
-		gaps:    make(map[string]string),
-		running: make(map[string]*running),
-		pending: make(map[string]waiting),
+		ended:      make(chan ending),
+		running:    make(map[string]*running),
+		refused:    make(map[string]*waiting),
+		unresolved: make(map[int]*waiting),
+		unknown:    make(map[string]bool),
 	}
 }
 
@@ -132,32 +131,29 @@ func (m *Manager) Run(ctx context.Context) error {
 }
 
 // desired resolves all entries: the streams by name, and what is wrong with the
-// config. Entries that cannot be resolved for now become pending.
+// config. Entries that come to no stream become pending.
 func (m *Manager) desired() (map[string]discovery.Stream, []error) {
 	var (
 		streams = make(map[string]discovery.Stream)
 		owner   = make(map[string]config.Resource)
 		faults  []error
 	)
-	for _, entry := range m.options.Resources {
+	for i, entry := range m.options.Resources {
 		resolved, err := m.resolver.Resolve(entry)
-		if err == nil {
-			m.setPending(entry.Entry, nil)
+		for _, s := range resolved {
+			if other, taken := owner[s.Name()]; taken {
+				err = &sameStreamError{entry: entry, other: other, stream: s.Name()}
+				break
+			}
 		}
-		if scope := new(discovery.ScopeError); errors.As(err, &scope) {
+		if errors.As(err, new(*discovery.ScopeError)) || errors.As(err, new(*sameStreamError)) {
 			faults = append(faults, err)
-			continue
 		}
+		m.setUnresolved(i, entry, err)
 		if err != nil {
-			m.setPending(entry.Entry, &waiting{name: entry.Name, reason: reasonOf(err), detail: err.Error()})
 			continue
 		}
 		for _, s := range resolved {
-			if other, taken := owner[s.Name()]; taken {
-				faults = append(faults, fmt.Errorf("%s: %s (%s) and %s (%s) come to the same stream %s; remove one of them",
-					where(entry), other.Entry, other.Name, entry.Entry, entry.Name, s.Name()))
-				continue
-			}
 			owner[s.Name()] = entry
 			streams[s.Name()] = s
 		}
@@ -165,14 +161,22 @@ func (m *Manager) desired() (map[string]discovery.Stream, []error) {
 	return streams, faults
 }
 
-func where(e config.Resource) string {
-	if e.Line == 0 {
-		return "command line"
-	}
-	return fmt.Sprintf("%s:%d", e.File, e.Line)
+// sameStreamError is a config fault that only the server could tell.
+type sameStreamError struct {
+	entry, other config.Resource
+	stream       string
 }
 
-// reasonOf is one word for why an entry cannot be resolved.
+func (e *sameStreamError) Error() string {
+	where := "command line"
+	if e.entry.Line > 0 {
+		where = fmt.Sprintf("%s:%d", e.entry.File, e.entry.Line)
+	}
+	return fmt.Sprintf("%s: %s (%s) and %s (%s) come to the same stream %s; remove one of them",
+		where, e.other.Entry, e.other.Name, e.entry.Entry, e.entry.Name, e.stream)
+}
+
+// reasonOf is one word for why an entry comes to no stream.
 func reasonOf(err error) string {
 	switch {
 	case errors.As(err, new(*discovery.NotFoundError)):
@@ -181,23 +185,24 @@ func reasonOf(err error) string {
 		return "NotWatchable"
 	case errors.As(err, new(*discovery.AmbiguousError)):
 		return "Ambiguous"
+	case errors.As(err, new(*discovery.ScopeError)), errors.As(err, new(*sameStreamError)):
+		return "ConfigFault"
 	}
 	return "Undiscovered"
 }
 
 // reconcile starts what should run, does not, and is due.
 func (m *Manager) reconcile(ctx context.Context) error {
-	desired, faults := m.desired()
-	for _, err := range faults {
-		m.log.Error("config fault", zap.Error(err))
-	}
-	names := make([]string, 0, len(desired))
-	for name := range desired {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	desired, _ := m.desired()
+	names := slices.Sorted(maps.Keys(desired))
+	m.mu.Lock()
+	maps.DeleteFunc(m.refused, func(name string, _ *waiting) bool {
+		_, wanted := desired[name]
+		return !wanted
+	})
+	m.mu.Unlock()
 	for _, name := range names {
-		if m.isRunning(name) || !m.isDue(name) {
+		if !m.startable(name) {
 			continue
 		}
 		if err := m.start(ctx, name, desired[name]); err != nil {
@@ -210,18 +215,22 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	return nil
 }
 
+// startable tells whether a stream does not run and is not to wait.
+func (m *Manager) startable(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.refused[name]
+	return m.running[name] == nil && (w == nil || !time.Now().Before(w.until))
+}
+
 // start starts a stream.
 func (m *Manager) start(ctx context.Context, name string, d discovery.Stream) error {
-	gap, ran := m.gaps[name]
-	if !ran && m.options.CheckpointLost {
-		gap = reasonCheckpointLost
-	}
-	s, err := NewStream(m.spec(name, d), m.client, m.store, m.rec, gap, m.m, m.log)
+	s, err := NewStream(m.spec(name, d), m.client, m.store, m.rec, m.m, m.log)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{stream: s, cancel: cancel, done: make(chan struct{})}
+	r := &running{stream: s, since: time.Now(), cancel: cancel, done: make(chan struct{})}
 	m.mu.Lock()
 	m.running[name] = r
 	m.mu.Unlock()
@@ -242,7 +251,7 @@ func (m *Manager) spec(name string, d discovery.Stream) Spec {
 	resource := d.GVR.GroupResource()
 	shape.Secret = m.options.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"}
 	for _, r := range m.options.Redact {
-		if named, err := m.resolver.Lookup(r.Resource); err == nil && named == resource {
+		if m.applies(r, resource) {
 			shape.Redact = append(shape.Redact, r.Fields...)
 		}
 	}
@@ -256,6 +265,31 @@ func (m *Manager) spec(name string, d discovery.Stream) Spec {
 	}
 }
 
+// applies tells whether a redact rule is meant for a resource. In doubt it is:
+// a rule by a bare name holds for the resources of that name in all groups, and
+// one that fits several holds for each.
+func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
+	if strings.EqualFold(rule.Resource, resource.Resource) {
+		return true
+	}
+	named, err := m.resolver.Lookup(rule.Resource)
+	if err == nil {
+		return named == resource
+	}
+	m.mu.Lock()
+	told := m.unknown[rule.Entry]
+	m.unknown[rule.Entry] = true
+	m.mu.Unlock()
+	if !told {
+		m.log.Warn("redact rule names no resource that the server has now",
+			zap.String("entry", rule.Entry), zap.String("resource", rule.Resource), zap.Error(err))
+	}
+	ambiguous := new(discovery.AmbiguousError)
+	return errors.As(err, &ambiguous) && slices.ContainsFunc(ambiguous.Matches, func(r schema.GroupVersionResource) bool {
+		return r.GroupResource() == resource
+	})
+}
+
 // end takes note that a stream has ended by itself. Only a stream that waits
 // for the server does; any other error ends the manager.
 func (m *Manager) end(e ending) error {
@@ -263,64 +297,68 @@ func (m *Manager) end(e ending) error {
 	r := m.running[e.name]
 	delete(m.running, e.name)
 	m.mu.Unlock()
+	lasted := time.Duration(0)
 	if r != nil {
 		r.cancel()
 		<-r.done
-		m.gaps[e.name] = r.stream.gap
+		lasted = time.Since(r.since)
 	}
 	p := new(PendingError)
 	if !errors.As(e.err, &p) {
 		return e.err
 	}
-	m.setPending(e.name, &waiting{name: e.name, reason: p.Reason, detail: p.Err.Error()})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := m.refused[e.name]
+	if lasted > pendingMax {
+		before = nil // it ran meanwhile
+	}
+	m.refused[e.name] = m.wait(before, e.name, p.Reason, p.Err)
 	return nil
 }
 
-// setPending notes why name is pending; nil: it is not. What stays pending is
-// tried at longer and longer intervals.
-func (m *Manager) setPending(name string, w *waiting) {
+// setUnresolved notes why an entry comes to no stream; nil: it comes to some.
+func (m *Manager) setUnresolved(i int, entry config.Resource, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before, was := m.pending[name]
-	if w == nil {
-		delete(m.pending, name)
+	if err == nil {
+		delete(m.unresolved, i)
 		return
 	}
-	w.pause = pendingFirst
-	if was && time.Since(before.until) < 2*pendingMax {
+	m.unresolved[i] = m.wait(m.unresolved[i], entry.Name, reasonOf(err), err)
+}
+
+// wait says when something pending is tried again, at longer and longer
+// intervals. before is what it waited for until now.
+func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting {
+	w := &waiting{name: name, reason: reason, pause: pendingFirst}
+	if before != nil {
 		w.pause = min(2*before.pause, pendingMax)
 	}
 	w.until = time.Now().Add(w.pause)
-	m.pending[name] = *w
-	if !was || before.reason != w.reason {
+	if before == nil || before.reason != reason {
 		m.log.Warn("pending: cannot be journalled now, trying again",
-			zap.String("resource", w.name), zap.String("reason", w.reason), zap.String("error", w.detail))
+			zap.String("resource", name), zap.String("reason", reason), zap.Error(err))
 	}
+	return w
 }
 
 // due tells whether anything pending is to be tried again.
 func (m *Manager) due() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for name, w := range m.pending {
-		if m.running[name] == nil && !time.Now().Before(w.until) {
+	now := time.Now()
+	for name, w := range m.refused {
+		if m.running[name] == nil && !now.Before(w.until) {
+			return true
+		}
+	}
+	for _, w := range m.unresolved {
+		if !now.Before(w.until) {
 			return true
 		}
 	}
 	return false
-}
-
-func (m *Manager) isDue(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w, is := m.pending[name]
-	return !is || !time.Now().Before(w.until)
-}
-
-func (m *Manager) isRunning(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.running[name] != nil
 }
 
 // stopAll stops every stream and waits for them.
@@ -372,10 +410,13 @@ func (m *Manager) Streams() []StreamStatus {
 	for name, r := range m.running {
 		all = append(all, StreamStatus{name, r.stream.Status()})
 	}
-	for name, w := range m.pending {
+	for name, w := range m.refused {
 		if m.running[name] == nil {
 			all = append(all, StreamStatus{w.name, Status{State: Pending, Reason: w.reason}})
 		}
+	}
+	for _, w := range m.unresolved {
+		all = append(all, StreamStatus{w.name, Status{State: Pending, Reason: w.reason}})
 	}
 	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all

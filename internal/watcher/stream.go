@@ -26,6 +26,7 @@ type Recorder interface {
 
 // Store tells what was committed.
 type Store interface {
+	Lost() (bool, error)
 	Stream(name string) (checkpoint.Stream, bool, error)
 	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
 	Empty(stream string) (bool, error)
@@ -90,11 +91,10 @@ type Stream struct {
 	m      *metrics.Metrics
 
 	loaded bool // the position was taken from the checkpoint
-	// state is the position; batches take copies of it to the checkpoint.
+	// state is the position, and whether it is valid; batches take copies of it
+	// to the checkpoint. It moves when a batch is made, before that is taken:
+	// Submit fails only when the stream ends.
 	state checkpoint.Stream
-	// gap is the reason of the GAP line that the next list begins with; empty
-	// when there is none to write.
-	gap string
 	// paged is set once the server has refused to stream a list.
 	paged    bool
 	backoff  backoff
@@ -107,9 +107,8 @@ type Stream struct {
 	status Status // guarded by mu
 }
 
-// NewStream returns a stream that has not started. gap, unless empty, is the
-// reason of a GAP that it begins with.
-func NewStream(spec Spec, client *Client, store Store, rec Recorder, gap string, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
+// NewStream returns a stream that has not started.
+func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
 	gvr := spec.Target.Resource
 	render, err := event.NewRenderer(event.Source{
 		Stream: spec.Name, Cluster: spec.Cluster,
@@ -122,7 +121,6 @@ func NewStream(spec Spec, client *Client, store Store, rec Recorder, gap string,
 		spec: spec, client: client, store: store, rec: rec, render: render, m: m,
 		lane: recorder.NewLane(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:  log.With(zap.String("stream", spec.Name)),
-		gap:  gap,
 	}
 	s.setState(Starting, "")
 	return s, nil
@@ -138,15 +136,19 @@ func (s *Stream) load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.state = st
-	if st.Open != nil && s.gap == "" {
-		s.gap = reasonInterrupted
+	lost, err := s.store.Lost()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
 	}
+	if lost && st == (checkpoint.Stream{}) {
+		st.Owed = recorder.CheckpointLost
+	}
+	s.state = st
 	if st.ResourceVersion != "" {
 		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
 	}
 	s.note(func(n *Status) {
-		n.Position, n.Synced = st.ResourceVersion, st.ResourceVersion != "" && s.gap == ""
+		n.Position, n.Synced = st.ResourceVersion, s.valid()
 	})
 	return nil
 }
@@ -177,7 +179,9 @@ func (s *Stream) Run(ctx context.Context) error {
 			// At once, unless it was a list that failed, or the last one was
 			// just now.
 			atOnce := s.valid() && time.Since(s.listed) >= healthyAfter
-			s.lose(o.reason)
+			if err := s.lose(ctx, o.reason); err != nil {
+				return nil //nolint:nilerr // ctx has ended
+			}
 			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
 			if atOnce {
 				continue
@@ -198,15 +202,31 @@ func (s *Stream) Run(ctx context.Context) error {
 
 // lose notes that the position is not valid any more. Before the first sync
 // there is none to lose.
-func (s *Stream) lose(reason string) {
+func (s *Stream) lose(ctx context.Context, reason string) error {
 	s.restarted(reason)
-	if s.valid() {
-		s.gap = reason
+	if !s.valid() {
+		return nil
 	}
+	s.state.Owed = reason
+	b := s.lane.Batch()
+	state := s.state
+	b.Changes.State = &state
+	return s.rec.Submit(ctx, b)
 }
 
 // valid tells whether there is a position that a watch can start from.
-func (s *Stream) valid() bool { return s.gap == "" && s.state.ResourceVersion != "" }
+func (s *Stream) valid() bool {
+	return s.state.ResourceVersion != "" && s.state.Owed == "" && s.state.Open == nil
+}
+
+// owed is the reason of the GAP line that the next list begins with; empty when
+// there is none to write.
+func (s *Stream) owed() string {
+	if s.state.Owed == "" && s.state.Open != nil {
+		return reasonInterrupted
+	}
+	return s.state.Owed
+}
 
 // session lists if it must, and watches until that ends. It always returns an
 // error: the reason.
@@ -261,7 +281,7 @@ func (s *Stream) moved(rv string) checkpoint.Stream {
 // stream's reader knows a part.
 func (s *Stream) opened(rv string) checkpoint.Stream {
 	s.state.Open = &checkpoint.Gap{FromResourceVersion: s.from(), ResourceVersion: rv}
-	s.gap = reasonInterrupted
+	s.state.Owed = ""
 	s.note(func(n *Status) { n.LastGap = time.Now() })
 	return s.state
 }
@@ -278,7 +298,6 @@ func (s *Stream) told(c event.Count) checkpoint.Stream {
 // synced takes note of a complete list at the version rv.
 func (s *Stream) synced(rv string) checkpoint.Stream {
 	s.state = checkpoint.Stream{ResourceVersion: rv}
-	s.gap = ""
 	now := time.Now()
 	s.listed = now
 	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)

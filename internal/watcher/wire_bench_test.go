@@ -131,7 +131,7 @@ func readJournal(tb testing.TB, config *rest.Config, events int) {
 	stream, err := watcher.NewStream(watcher.Spec{
 		Name: "pods", Kind: "Pod", Target: watcher.Target{Resource: podResource},
 		Shape: event.Shape{Drop: []string{"metadata.managedFields"}},
-	}, client, store, stopAfter{rec, cancel, &events}, "", m, zap.NewNop())
+	}, client, store, stopAfter{rec, cancel, &events}, m, zap.NewNop())
 	must(tb, err)
 	must(tb, stream.Run(ctx))
 	rec.Close()

@@ -1,0 +1,45 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+)
+
+// FuzzDecodeKnown: any bytes are an object or ErrDamaged, and what is an object
+// comes back the same.
+func FuzzDecodeKnown(f *testing.F) {
+	f.Add([]byte("ns\x00name"), appendKnown(nil, uuid(1), "123"))
+	f.Add([]byte("ns\x00name"), appendKnown(nil, "x", "007"))
+	f.Add([]byte("\x00"), []byte{flagVersionText | flagUIDText, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
+	f.Add([]byte("no"), []byte{})
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		var k, again Known
+		if err := decodeKnown(key, value, &k); err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Fatalf("decodeKnown = %v", err)
+			}
+			return
+		}
+		if got := appendKey(nil, k.Namespace, k.Name); !bytes.Equal(got, key) {
+			t.Fatalf("key %q came back as %q", key, got)
+		}
+		if err := decodeKnown(key, appendKnown(nil, k.UID, k.ResourceVersion), &again); err != nil || again != k {
+			t.Fatalf("%+v came back as %+v, %v", k, again, err)
+		}
+	})
+}
+
+// FuzzKnownRoundTrip: what is put in comes out, whatever it is.
+func FuzzKnownRoundTrip(f *testing.F) {
+	for _, s := range oddities {
+		f.Add(s, s)
+	}
+	f.Fuzz(func(t *testing.T, uid, rv string) {
+		want := Known{Namespace: "n", Name: "o", UID: uid, ResourceVersion: rv}
+		var got Known
+		if err := decodeKnown(appendKey(nil, "n", "o"), appendKnown(nil, uid, rv), &got); err != nil || got != want {
+			t.Fatalf("%+v came back as %+v, %v", want, got, err)
+		}
+	})
+}
