@@ -126,7 +126,7 @@ func TestFrameDoesNotWait(t *testing.T) {
 		f := NewFrameReader(r, 0)
 		for i, end := range ends {
 			want := fmt.Sprintf(`{"n":%d,"o":{}}`, i)
-			go io.WriteString(w, want+end) //nolint:errcheck // the pipe is closed only below
+			go io.WriteString(w, want+end)
 			got, err := f.Next()
 			if err != nil || string(got) != want {
 				t.Fatalf("got %q, %v, want %s", got, err, want)

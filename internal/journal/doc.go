@@ -6,8 +6,9 @@
 //     or vanishes, but for a last line without its end (torn by a crash), which
 //     ReadBack cuts off before anything is appended;
 //   - one process appends to it at a time (flock; readers are not hindered);
-//   - after a failed or partial write the next Write goes on where the file
-//     really ends, so that no line ever begins in the middle of another.
+//   - after a failed or partial write the next Write begins behind what is known
+//     to stand, over what may stand beyond it with the same bytes, so that no
+//     line ever begins in the middle of another.
 //
 // The package knows lines as bytes that end in "\n", and the seq at their
 // beginning; what they mean is package event's.

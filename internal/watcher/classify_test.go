@@ -37,7 +37,7 @@ func TestClassify(t *testing.T) {
 		"end of watch":         {errWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
 		"ahead":                {fmt.Errorf("%w: 9", errAhead), outcome{action: actionRelist, reason: "PositionAheadOfServer"}},
 		"410 Expired":          {apierrors.NewResourceExpired("too old"), outcome{action: actionRelist, reason: "Expired"}},
-		"410 Gone":             {apierrors.NewGone("gone"), outcome{action: actionRelist, reason: "Expired"}},
+		"410 Gone":             {apierrors.NewGone("gone"), outcome{action: actionRelist, reason: "Expired"}}, //nolint:staticcheck // SA1019: what old servers answer
 		"404":                  {apierrors.NewNotFound(pods, ""), outcome{action: actionWait, reason: "NotFound"}},
 		"403":                  {apierrors.NewForbidden(pods, "", errors.New("no")), outcome{action: actionWait, reason: "Forbidden"}},
 		"405":                  {apierrors.NewMethodNotSupported(pods, "watch"), outcome{action: actionWait, reason: "MethodNotAllowed"}},

@@ -1,6 +1,7 @@
 package watcher_test
 
 import (
+	"bytes"
 	"errors"
 	"sync"
 
@@ -23,7 +24,7 @@ type gate struct {
 	// reaches the checkpoint if persisted.
 	bytes, commits int
 	persisted      bool
-	uncommitted    bool          // no commit follows the next write
+	uncommitted    string        // a write with this text is the last before death; "" is none
 	died           chan struct{} // closed with dead
 }
 
@@ -51,11 +52,11 @@ func (g *gate) dieLocked() {
 	}
 }
 
-// dieAfterBytes kills the daemon in the middle of a write: bytes are written.
-func (g *gate) dieAfterBytes(bytes int) {
+// dieAfterBytes kills the daemon in the middle of a write: n bytes are written.
+func (g *gate) dieAfterBytes(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.bytes = bytes
+	g.bytes = n
 }
 
 // dieAtCommit kills the daemon at the commit after the next commits, just
@@ -66,18 +67,19 @@ func (g *gate) dieAtCommit(commits int, persisted bool) {
 	g.commits, g.persisted = commits, persisted
 }
 
-// dieUncommitted kills the daemon at the first commit that follows a write.
-func (g *gate) dieUncommitted() {
+// dieUncommitted kills the daemon at the first commit that follows a line with
+// text in it.
+func (g *gate) dieUncommitted(text string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.uncommitted = true
+	g.uncommitted = text
 }
 
 // disarm takes back what would kill the daemon.
 func (g *gate) disarm() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.bytes, g.commits, g.uncommitted = -1, -1, false
+	g.bytes, g.commits, g.uncommitted = -1, -1, ""
 }
 
 func (g *gate) setFull(full bool) {
@@ -86,18 +88,18 @@ func (g *gate) setFull(full bool) {
 	g.full, g.room = full, -1
 }
 
-// fillAfter makes the disk full once it has taken bytes more.
-func (g *gate) fillAfter(bytes int) {
+// fillAfter makes the disk full once it has taken n bytes more.
+func (g *gate) fillAfter(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.room = bytes
+	g.room = n
 }
 
 // Write implements recorder.Output.
 func (g *gate) Write(p []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.uncommitted {
+	if g.uncommitted != "" && bytes.Contains(p, []byte(g.uncommitted)) {
 		g.commits = 0
 	}
 	switch {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -222,7 +221,7 @@ func (w *world) bury() {
 
 // pass lets time go by, and all that it brings happen.
 func (w *world) pass(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // the time of a synctest bubble
 	synctest.Wait()
 }
 
@@ -234,7 +233,7 @@ func (w *world) await(what string, condition func() bool) {
 
 func (w *world) awaitFor(limit time.Duration, what string, condition func() bool) {
 	w.t.Helper()
-	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // the time of a synctest bubble
 		synctest.Wait()
 		if condition() {
 			return
@@ -251,7 +250,7 @@ func (w *world) synced() {
 	w.t.Helper()
 	w.await("every stream watches", w.watching)
 	var err error
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Second) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Second) { //nolint:forbidigo // the time of a synctest bubble
 		synctest.Wait()
 		if err = w.compare(); err == nil {
 			return
@@ -456,67 +455,6 @@ func (w *world) acknowledged(gvr schema.GroupVersionResource, typ string, stored
 		w.writes = append(w.writes, write)
 	}
 }
-
-// requests are those about one resource, by verb, from the nth request on.
-func (w *world) requests(from int, resource, verb string) []kubefake.Request {
-	var some []kubefake.Request
-	for _, r := range w.srv.Requests()[from:] {
-		if r.Resource == resource && r.Verb == verb {
-			some = append(some, r)
-		}
-	}
-	return some
-}
-
-// firstWatch is the version from which the first watch after the nth request
-// began; "" is that of a streamed list.
-func (w *world) firstWatch(from int, resource string) string {
-	w.t.Helper()
-	all := w.requests(from, resource, "watch")
-	if len(all) == 0 {
-		w.t.Fatalf("no watch of %s after request %d", resource, from)
-	}
-	return all[0].Query.Get("resourceVersion")
-}
-
-// on makes a fault for the requests of one resource; verb "" is every verb.
-func on(resource, verb string, f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
-	return func(r kubefake.Request) *kubefake.Fault {
-		if r.Resource == resource && (verb == "" || r.Verb == verb) {
-			return f
-		}
-		return nil
-	}
-}
-
-// first lets only the first n of the requests that choose strikes go wrong.
-func first(n int, choose func(kubefake.Request) *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
-	var mu sync.Mutex
-	return func(r kubefake.Request) *kubefake.Fault {
-		f := choose(r)
-		if f == nil {
-			return nil
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		n--
-		return f
-	}
-}
-
-// lists tells a request that begins a list, streamed or in pages, from the
-// question for the current version.
-func lists(r kubefake.Request) bool {
-	return r.Query.Get("sendInitialEvents") == "true" || r.Verb == "list" && r.Query.Get("limit") != "1"
-}
-
-// status is a fault that answers with an HTTP status.
-func status(code int) *kubefake.Fault { return &kubefake.Fault{Status: code} }
-
-const tooManyRequests = http.StatusTooManyRequests
 
 // syncBuffer is a buffer that many goroutines write into.
 type syncBuffer struct {

@@ -292,9 +292,10 @@ func (s space) update(object map[string]any) map[string]any {
 	return s.c.do(s.t, http.MethodPut, path, object).want(s.t, http.StatusOK).object(s.t)
 }
 
-func (s space) patch(name string, patch map[string]any) map[string]any {
+// patch changes the config map a.
+func (s space) patch(patch map[string]any) map[string]any {
 	s.t.Helper()
-	return s.c.do(s.t, http.MethodPatch, s.path("configmaps/"+name), patch, "Content-Type", "application/merge-patch+json").
+	return s.c.do(s.t, http.MethodPatch, s.path("configmaps/a"), patch, "Content-Type", "application/merge-patch+json").
 		want(s.t, http.StatusOK).object(s.t)
 }
 

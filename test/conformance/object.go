@@ -76,14 +76,14 @@ var objectTests = []test{
 		if again := s.update(configMap("a", "1")); version(again) != version(first) {
 			t.Errorf("version went from %d to %d", version(first), version(again))
 		}
-		if again := s.patch("a", map[string]any{"data": map[string]any{"key": "1"}}); version(again) != version(first) {
+		if again := s.patch(map[string]any{"data": map[string]any{"key": "1"}}); version(again) != version(first) {
 			t.Errorf("version went from %d to %d by a patch", version(first), version(again))
 		}
 	}},
 	{"merge patch", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		s.create(configMap("a", "1"))
-		o := s.patch("a", map[string]any{"data": map[string]any{"key": nil, "other": "2"}})
+		o := s.patch(map[string]any{"data": map[string]any{"key": nil, "other": "2"}})
 		if at(o, "data", "key") != nil || str(o, "data", "other") != "2" {
 			t.Errorf("got %v", o["data"])
 		}

@@ -143,13 +143,13 @@ var watchTests = []test{
 		w := c.watch(t, fmt.Sprintf("%s?watch=true&labelSelector=app%%3Dx&resourceVersion=%d", s.path("configmaps"), from))
 		s.create(configMap("other", "1"))
 		s.create(configMap("a", "1"))
-		in := s.patch("a", map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}})
+		in := s.patch(map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "x"}}})
 		if e := w.want("ADDED", "a"); e.version() != version(in) {
 			t.Errorf("entered at %d, want %d", e.version(), version(in))
 		}
-		s.patch("a", map[string]any{"data": map[string]any{"key": "2"}})
+		s.patch(map[string]any{"data": map[string]any{"key": "2"}})
 		w.want("MODIFIED", "a")
-		out := s.patch("a", map[string]any{"data": map[string]any{"key": "3"}, "metadata": map[string]any{"labels": map[string]any{"app": "y"}}})
+		out := s.patch(map[string]any{"data": map[string]any{"key": "3"}, "metadata": map[string]any{"labels": map[string]any{"app": "y"}}})
 		e := w.want("DELETED", "a")
 		if e.version() != version(out) || str(e.Object, "data", "key") != "2" || str(e.Object, "metadata", "labels", "app") != "x" {
 			t.Errorf("left with the new state, or not at the new version: %s", e.raw)
@@ -186,7 +186,7 @@ var watchTests = []test{
 		o["metadata"].(map[string]any)["finalizers"] = []any{"kubejournal.example/hold"}
 		s.create(o)
 		s.remove("a")
-		s.patch("a", map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		s.patch(map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		w := c.watch(t, fmt.Sprintf("%s?watch=true&resourceVersion=%d", s.path("configmaps"), from))
 		w.want("ADDED", "a")
 		marked := w.want("MODIFIED", "a")
