@@ -1,0 +1,188 @@
+package scenario
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"kubejournal/test/cluster"
+)
+
+// edited writes a changed copy of a kubeconfig.
+func edited(t *testing.T, kubeconfig string, change func(*clientcmdapi.Config)) string {
+	t.Helper()
+	c, err := clientcmd.LoadFromFile(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(c)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// fails runs the program, which must end with status 1 and one line on stderr that has all the words.
+func fails(t *testing.T, args []string, words ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	out := newPipe(t)
+	run := out.launch(t, dir, args...)
+	if status := run.exit(t); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	stderr := string(run.log(t))
+	if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "kubejournal: ") || !strings.HasSuffix(stderr, "\n") {
+		t.Errorf("stderr is not one line of the program: %q", stderr)
+	}
+	for _, w := range words {
+		if !strings.Contains(stderr, w) {
+			t.Errorf("%q does not say %q", stderr, w)
+		}
+	}
+	if lines := out.rest(t); len(lines) > 0 {
+		t.Errorf("%d lines on stdout", len(lines))
+	}
+	t.Logf("%s", stderr)
+}
+
+// What a user sees when the server cannot be asked.
+func TestFaultsOfTheServer(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	admin := s.Kubeconfig()
+	run := func(more ...string) []string { return append([]string{"run", "configmaps"}, more...) }
+	t.Run("unreachable", func(t *testing.T) {
+		t.Parallel()
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := listener.Addr().String()
+		if err := listener.Close(); err != nil {
+			t.Fatal(err)
+		}
+		dead := edited(t, admin, func(c *clientcmdapi.Config) {
+			for _, each := range c.Clusters {
+				each.Server = "https://" + address
+			}
+		})
+		fails(t, run("--kubeconfig", dead), "https://"+address, "connection refused")
+	})
+	t.Run("wrong token", func(t *testing.T) {
+		t.Parallel()
+		bad := edited(t, admin, func(c *clientcmdapi.Config) {
+			for _, each := range c.AuthInfos {
+				each.Token = "wrong"
+			}
+		})
+		fails(t, run("--kubeconfig", bad), "does not accept these credentials")
+	})
+	t.Run("wrong authority", func(t *testing.T) {
+		t.Parallel()
+		bad := edited(t, admin, func(c *clientcmdapi.Config) {
+			for _, each := range c.Clusters {
+				each.CertificateAuthority, each.CertificateAuthorityData = "", nil
+			}
+		})
+		fails(t, run("--kubeconfig", bad), "certificate")
+	})
+	t.Run("no kubeconfig", func(t *testing.T) {
+		t.Parallel()
+		fails(t, run("--kubeconfig", filepath.Join(t.TempDir(), "none")), "none", "no such file")
+	})
+	t.Run("no context", func(t *testing.T) {
+		t.Parallel()
+		fails(t, run("--kubeconfig", admin, "--context", "none"), `context "none" does not exist`)
+	})
+	t.Run("broken kubeconfig", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "broken")
+		if err := os.WriteFile(path, []byte("clusters: 7\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, run("--kubeconfig", path), path)
+	})
+}
+
+// What a user sees when a file cannot be had.
+func TestFaultsOfFiles(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	run := func(more ...string) []string {
+		return append([]string{"run", "configmaps", "--kubeconfig", s.Kubeconfig()}, more...)
+	}
+	folder := t.TempDir()
+	missing := filepath.Join(folder, "none", "file")
+	for name, tc := range map[string]struct{ flag, path, want string }{ // the path, or its folder, is named
+		"output in no folder":     {"--output", missing, "no such file"},
+		"output is a folder":      {"--output", folder, "is a directory"},
+		"output in proc":          {"--output", "/proc/journal", "/proc/journal"},
+		"output is a device":      {"--output", "/dev/full", "not a regular file"},
+		"checkpoint in no folder": {"--checkpoint", missing, "no such file"},
+		"checkpoint is a folder":  {"--checkpoint", folder, "is a folder"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fails(t, run(tc.flag, tc.path), filepath.Dir(tc.path), tc.want)
+		})
+	}
+	t.Run("foreign output", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "letter")
+		if err := os.WriteFile(path, []byte("Dear reader,\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		fails(t, run("--output", path), path, "not a journal")
+		if content, err := os.ReadFile(path); err != nil || string(content) != "Dear reader,\n" {
+			t.Errorf("the file is now %q (%v)", content, err)
+		}
+	})
+	t.Run("held by another", func(t *testing.T) {
+		t.Parallel()
+		d := newDaemon(t, s.Kubeconfig(), []entry{{kind: configMaps, namespaces: []string{"default"}}})
+		d.start()
+		fails(t, run("--checkpoint", d.checkpoint()), d.checkpoint(), "held by another process")
+		fails(t, run("--output", d.journal()), d.journal(), "held by another process")
+		d.stop()
+	})
+}
+
+// A checkpoint never resumes against another cluster.
+func TestCheckpointOfAnotherCluster(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	other, err := cluster.Start(t.Context(), cluster.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := other.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	entries := []entry{{kind: configMaps, namespaces: []string{"default"}}}
+	d := newDaemon(t, s.Kubeconfig(), entries)
+	d.start()
+	d.stop()
+	journal, lines := d.files()[d.journal()], len(d.tell())
+	d.configure(other.Kubeconfig(), entries)
+	fails(t, []string{"run", "--config", d.config()}, d.checkpoint(), "belongs to another cluster")
+	if now := d.files()[d.journal()]; string(now) != string(journal) {
+		t.Error("the journal was written to")
+	}
+	// With its own cluster it goes on as if nothing had been.
+	d.configure(s.Kubeconfig(), entries)
+	d.start()
+	d.stop()
+	noGap(t, d.tell())
+	if n := len(d.tell()); n != lines {
+		t.Errorf("%d lines instead of %d", n, lines)
+	}
+}

@@ -1,0 +1,136 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"kubejournal/test/invariant"
+)
+
+// The definition of a custom resource comes when the daemon runs already; the others do not wait for it.
+func TestCustomResourceComesLater(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	ns := s.namespaces(t, 1)[0]
+	crd := definition("gadgets", "Gadget", "v1beta1", "v1")
+	old := widgets // of the same content
+	old.kind, old.gvr = "Gadget", crd.serves()
+	gadgets := old
+	gadgets.gvr.Version = "v1"
+	entries := []entry{{kind: gadgets, namespaces: []string{ns}}, {kind: configMaps, namespaces: []string{ns}}}
+	sc := play(t, s, entries)
+	ctx := t.Context()
+	do := func(o live, err error) live {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+
+	sc.daemon.start() // what is pending does not hold it up
+	sc.daemon.await("gadgets", "Pending")
+	do(sc.create(ctx, configMaps, ns, "first", "web", 1))
+	sc.grown(2) // SYNCED and the object
+	if err := s.define(ctx, crd); err != nil {
+		t.Fatal(err)
+	}
+	one := do(sc.create(ctx, gadgets, ns, "one", "web", 1))
+	two := do(sc.create(ctx, old, ns, "two", "web", 1)) // through the old version
+	sc.daemon.await(sc.ledger.sources[0].stream(), "Watching")
+	do(one, sc.update(ctx, &one, "db", 2))
+	do(two, sc.update(ctx, &two, "db", 2))
+	sc.caughtUp()
+	for _, l := range sc.daemon.tell() {
+		if l.Resource == "gadgets" && l.Version != "v1" {
+			t.Errorf("%s: version %s, want the preferred one, v1", l.Where, l.Version)
+		}
+	}
+
+	// The other version goes on with the same stream.
+	sc.daemon.stop()
+	before := len(sc.daemon.tell())
+	entries[0].version = "v1beta1"
+	sc.daemon.configure(s.Kubeconfig(), entries)
+	do(live{}, sc.delete(ctx, two))
+	sc.daemon.start()
+	do(one, sc.update(ctx, &one, "web", 3))
+	lines := sc.verify(false)
+	noGap(t, lines)
+	for _, l := range lines[before:] {
+		if l.Resource == "gadgets" && l.Version != "v1beta1" {
+			t.Errorf("%s: version %s, want the one of the config, v1beta1", l.Where, l.Version)
+		}
+	}
+}
+
+// A resource that the daemon's identity may not watch: at first, and again later. That it cannot be seen never reads as
+// that it is gone.
+func TestForbiddenResource(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	ns := s.namespaces(t, 1)[0]
+	watch := func(resources ...string) []rbacv1.PolicyRule {
+		return []rbacv1.PolicyRule{{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: resources}}
+	}
+	const user = "narrow"
+	kubeconfig, err := s.User(t.Context(), user, watch("configmaps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant := func(resources ...string) {
+		t.Helper()
+		if err := s.Grant(t.Context(), user, "", watch(resources...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries := every(ns)[:2] // configmaps, secrets
+	sc := play(t, s, entries)
+	sc.daemon.configure(kubeconfig, entries)
+	stream := sc.ledger.sources[1].stream()
+	var objects []live
+	for _, k := range []kind{configMaps, secrets} {
+		o, err := sc.create(t.Context(), k, ns, "one", "web", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	update := func(n int) {
+		t.Helper()
+		for i := range objects {
+			if err := sc.update(t.Context(), &objects[i], "web", n); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	sc.daemon.start()
+	sc.daemon.await(stream, "Pending")
+	sc.grown(2) // the config map and its SYNCED
+	update(2)
+	sc.grown(3)
+	grant("configmaps", "secrets")
+	sc.daemon.await(stream, "Watching")
+	sc.caughtUp()
+
+	sc.daemon.stop()
+	grant("configmaps")
+	update(3)
+	sc.daemon.start()
+	sc.daemon.await(stream, "Pending")
+	update(4)
+	grant("configmaps", "secrets")
+	lines := sc.verify(false)
+	noGap(t, lines)
+	for _, l := range lines {
+		if l.Type == invariant.Deleted {
+			t.Errorf("%s: DELETED of what was only forbidden", l.Where)
+		}
+	}
+	if log := string(sc.daemon.process.log(t)); !strings.Contains(log, `"reason":"Forbidden"`) {
+		t.Error("the log does not say that the resource is forbidden")
+	}
+}

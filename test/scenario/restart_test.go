@@ -1,0 +1,104 @@
+package scenario
+
+import (
+	"fmt"
+	"testing"
+
+	"kubejournal/test/invariant"
+)
+
+// Writes go on while the daemon is down, and the server keeps their history.
+func TestRestartWithHistory(t *testing.T) {
+	s := shared.get(t)
+	sc := play(t, s, every(s.namespaces(t, 1)...))
+	writers := sc.churn(t, sc.ledger.sources[0].namespace)
+	sc.daemon.start()
+	for range 3 {
+		writers.more(60) // SIGTERM comes in the middle of the churn
+		sc.daemon.stop()
+		writers.more(60)
+		sc.daemon.start()
+	}
+	writers.stop()
+	noGap(t, sc.verify(false))
+}
+
+// The history of what happened while the daemon was down is gone.
+func TestRestartWithoutHistory(t *testing.T) {
+	s := shared.disturb(t)
+	ns := s.namespaces(t, 1)[0]
+	sc := play(t, s, every())
+	ctx := t.Context()
+	must := func(o live, err error) live {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	create := func(k kind, name string) live { t.Helper(); return must(sc.create(ctx, k, ns, name, "web", 1)) }
+	objects := make(map[string]live)
+	for _, k := range everyKind {
+		for _, name := range []string{"same", "changed", "gone", "again", "twice"} {
+			objects[k.kind+name] = create(k, name)
+		}
+	}
+	sc.daemon.start()
+	sc.caughtUp()
+	sc.daemon.stop()
+	before := len(sc.daemon.tell())
+	for _, k := range everyKind {
+		changed := objects[k.kind+"changed"]
+		for n := range 3 {
+			must(changed, sc.update(ctx, &changed, "web", 2+n))
+		}
+		for _, name := range []string{"gone", "again", "twice"} {
+			must(live{}, sc.delete(ctx, objects[k.kind+name]))
+		}
+		create(k, "again")
+		must(live{}, sc.delete(ctx, create(k, "twice")))
+		create(k, "twice")
+		create(k, "new")
+		must(live{}, sc.delete(ctx, create(k, "never")))
+	}
+	if err := s.Compact(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RestartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	sc.daemon.start()
+	lines := sc.verify(false)[before:]
+
+	// What a reader is told of each kind, by name, in order.
+	told := make(map[string][]string)
+	reasons := make(map[string]int)
+	for _, l := range lines {
+		switch {
+		case l.Type == invariant.Gap:
+			reasons[l.Stream+" "+l.Reason]++
+		case l.Namespace == ns:
+			told[l.Kind+" "+l.Name] = append(told[l.Kind+" "+l.Name], l.Type)
+			if l.Type == invariant.Deleted && l.FinalStateKnown == nil {
+				t.Errorf("%s: a deletion found by a list does not say finalStateKnown: false", l.Where)
+			}
+		}
+	}
+	want := map[string]string{
+		"same": "[]", "changed": "[MODIFIED]", "gone": "[DELETED]", "never": "[]", "new": "[ADDED]",
+		"again": "[DELETED ADDED]", "twice": "[DELETED ADDED]",
+	}
+	for _, k := range everyKind {
+		for name, w := range want {
+			if got := fmt.Sprint(told[k.kind+" "+name]); got != w {
+				t.Errorf("%s %s: %s, want %s", k.kind, name, got, w)
+			}
+		}
+		if stream := k.gvr.GroupResource().String(); reasons[stream+" Expired"] != 1 {
+			t.Errorf("%s: GAPs %v, want one, Expired", stream, reasons)
+		}
+	}
+	if len(reasons) != len(everyKind) {
+		t.Errorf("GAPs are %v", reasons)
+	}
+}

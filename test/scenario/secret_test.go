@@ -1,0 +1,97 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"kubejournal/test/invariant"
+)
+
+// Secrets as people make them, the values of which are in no file of the daemon, by none of their ways: snapshot,
+// watch, and what is read back after a crash.
+func TestSecretsAreRedacted(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	ns := s.namespaces(t, 1)[0]
+	sc := play(t, s, []entry{{kind: secrets, namespaces: []string{ns}}})
+	api := s.client.Resource(secrets.gvr).Namespace(ns)
+	const applied = "kubectl.kubernetes.io/last-applied-configuration"
+	value := func(n int) string {
+		return base64.StdEncoding.EncodeToString([]byte(secretValue + fmt.Sprint(n)))
+	}
+	apply := func(name string, n int) {
+		t.Helper()
+		// What kubectl apply does: the whole of what was applied becomes an annotation.
+		o := object{
+			"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+			"metadata":   map[string]any{"name": name, "namespace": ns},
+			"data":       map[string]any{"password": value(n), "empty": ""},
+			"stringData": map[string]any{"plain": secretValue + fmt.Sprint(n)},
+		}
+		last, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o["metadata"].(map[string]any)["annotations"] = map[string]any{applied: string(last), "mine": "stays"}
+		body, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := api.Patch(t.Context(), name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "kubectl"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := ""
+		if n > 0 {
+			before = "x"
+		}
+		sc.ledger.add(secrets, ns, name, before, "x", string(made.GetUID()), made.GetResourceVersion())
+	}
+	apply("snapshot", 0)
+	sc.daemon.start()
+	apply("watch", 0)
+	apply("snapshot", 1)
+	sc.caughtUp()
+	sc.daemon.launchAgain(func() { apply("watch", 1) })
+	if err := api.Delete(t.Context(), "snapshot", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range sc.verify(true) {
+		if l.Type == invariant.Synced {
+			continue
+		}
+		var o struct {
+			Metadata struct{ Annotations map[string]string }
+			Data     map[string]string
+		}
+		if err := json.Unmarshal(l.Object, &o); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(o.Data); got != "map[empty:REDACTED password:REDACTED plain:REDACTED]" {
+			t.Errorf("%s: data is %s", l.Where, got)
+		}
+		if got := fmt.Sprint(o.Metadata.Annotations); got != "map[mine:stays]" {
+			t.Errorf("%s: annotations are %s", l.Where, got)
+		}
+	}
+	// The search itself must be able to find something.
+	for name, content := range sc.daemon.files() {
+		if name == sc.daemon.journal() && !bytes.Contains(content, []byte("REDACTED")) {
+			t.Errorf("%s was not searched", name)
+		}
+	}
+}
+
+// launchAgain kills the daemon, has something happen, and starts it again.
+func (d *daemon) launchAgain(meanwhile func()) {
+	d.t.Helper()
+	d.kill()
+	meanwhile()
+	d.start()
+}
