@@ -1,0 +1,111 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/watcher"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// served starts a server with two checks, the second of which fails with what
+// failing returns.
+func served(t *testing.T, failing func() error) (get func(path string) (int, string)) {
+	t.Helper()
+	checks := []Check{{"output", func() error { return nil }}, {"streams", failing}}
+	streams := func() []watcher.StreamStatus {
+		return []watcher.StreamStatus{
+			{Name: "pods", Status: watcher.Status{State: watcher.Watching, Position: "7", Synced: true, LastProgress: time.Unix(1, 0)}},
+			{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: "NotFound"}},
+		}
+	}
+	s, err := Listen("127.0.0.1:0", Handler(metrics.New("v1", "abc").Registry, checks, streams))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-s.Done(); !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("served until %v", err)
+		}
+	})
+	return func(path string) (int, string) {
+		t.Helper()
+		resp, err := client.Get("http://" + s.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	var fault error
+	get := served(t, func() error { return fault })
+	for _, c := range []struct {
+		path  string
+		fault error
+		code  int
+		body  string
+	}{
+		{"/livez", errors.New("no"), 200, "ok\n"},
+		{"/readyz", nil, 200, "ok\n"},
+		{"/readyz?verbose", nil, 200, "[+]output ok\n[+]streams ok\nreadyz check passed\n"},
+		{"/readyz", errors.New("not synced yet: pods"), 503, "[+]output ok\n[-]streams failed: not synced yet: pods\nreadyz check failed\n"},
+	} {
+		fault = c.fault
+		if code, body := get(c.path); code != c.code || body != c.body {
+			t.Errorf("%s with %v: %d %q, want %d %q", c.path, c.fault, code, body, c.code, c.body)
+		}
+	}
+}
+
+func TestStreams(t *testing.T) {
+	_, body := served(t, func() error { return nil })("/streams")
+	var got []map[string]any
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0]["stream"] != "pods" || got[0]["state"] != "Watching" || got[0]["resourceVersion"] != "7" ||
+		got[0]["lastProgress"] != "1970-01-01T00:00:01Z" || got[1]["state"] != "Pending" || got[1]["reason"] != "NotFound" {
+		t.Errorf("/streams: %s", body)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	_, body := served(t, func() error { return nil })("/metrics")
+	for _, want := range []string{`kubejournal_build_info{commit="abc",goversion=`, "kubejournal_output_bytes_total 0", "go_goroutines "} {
+		if !strings.Contains(body, want) {
+			t.Errorf("/metrics lacks %q", want)
+		}
+	}
+}
+
+func TestListenOnATakenAddress(t *testing.T) {
+	s, err := Listen("127.0.0.1:0", http.NotFoundHandler())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := Listen(s.Addr().String(), http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), s.Addr().String()) {
+		t.Errorf("Listen = %v, want an error that names the address", err)
+	}
+}
