@@ -154,7 +154,7 @@ func TestSecretsReachNoFile(t *testing.T) {
 func openSpool(t *testing.T, dir string) string {
 	fds, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		t.Skip("open files cannot be looked at here")
+		t.Fatalf("look at this process's open files: %v", err)
 	}
 	for _, fd := range fds {
 		path := filepath.Join("/proc/self/fd", fd.Name())
