@@ -302,7 +302,7 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.cfg.Listen != "" {
 		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, ready, manager.Streams))
 		if err != nil {
-			return fmt.Errorf("listen: %w", err)
+			return fmt.Errorf("%w; name another address, or \"\" for none", err)
 		}
 		defer server.Close() //nolint:errcheck // what it was answering does not matter any more
 		d.log.Info("listening", zap.String("address", server.Addr().String()))

@@ -104,10 +104,10 @@ func Open(path string) (*Store, error) {
 	case err != nil && !created:
 		return nil, fmt.Errorf("open checkpoint: %w", err)
 	case err == nil && info.IsDir():
-		return nil, fmt.Errorf("open checkpoint %s: is a folder", path)
+		return nil, fmt.Errorf("open checkpoint %s: is a folder; name a file", path)
 	case err == nil && !info.Mode().IsRegular():
 		// Not damaged: nobody wants a device set aside.
-		return nil, fmt.Errorf("open checkpoint %s: is not a regular file", path)
+		return nil, fmt.Errorf("open checkpoint %s: is not a regular file; name one, or \"\" for none", path)
 	case err == nil && info.Size() == 0:
 		// bbolt would take it for a new one.
 		return nil, fmt.Errorf("open checkpoint %s: %w: the file is empty", path, ErrDamaged)

@@ -108,6 +108,9 @@ type Server struct {
 // Listen starts a server on addr, as in the config's listen.
 func Listen(addr string, h http.Handler) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
+	if op := new(net.OpError); errors.As(err, &op) {
+		err = op.Err // the rest is the address again
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}

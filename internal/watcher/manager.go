@@ -96,7 +96,13 @@ func NewManager(client *Client, resolver *discovery.Resolver, store Store, rec R
 // Check returns what only the server can tell to be wrong with the config, one
 // error per fault. Resources that are not there are no fault.
 func (m *Manager) Check() []error {
-	_, faults := m.desired()
+	var faults []error
+	_, errs := m.desired()
+	for _, err := range errs {
+		if isConfigFault(err) {
+			faults = append(faults, err)
+		}
+	}
 	return faults
 }
 
@@ -130,13 +136,13 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// desired resolves all entries: the streams by name, and what is wrong with the
-// config. Entries that come to no stream become pending.
+// desired resolves all entries: the streams by name, and for each entry why it
+// comes to none, nil where it comes to some.
 func (m *Manager) desired() (map[string]discovery.Stream, []error) {
 	var (
 		streams = make(map[string]discovery.Stream)
 		owner   = make(map[string]config.Resource)
-		faults  []error
+		errs    = make([]error, len(m.options.Resources))
 	)
 	for i, entry := range m.options.Resources {
 		resolved, err := m.resolver.Resolve(entry)
@@ -146,11 +152,7 @@ func (m *Manager) desired() (map[string]discovery.Stream, []error) {
 				break
 			}
 		}
-		if errors.As(err, new(*discovery.ScopeError)) || errors.As(err, new(*sameStreamError)) {
-			faults = append(faults, err)
-		}
-		m.setUnresolved(i, entry, err)
-		if err != nil {
+		if errs[i] = err; err != nil {
 			continue
 		}
 		for _, s := range resolved {
@@ -158,7 +160,7 @@ func (m *Manager) desired() (map[string]discovery.Stream, []error) {
 			streams[s.Name()] = s
 		}
 	}
-	return streams, faults
+	return streams, errs
 }
 
 // sameStreamError is a config fault that only the server could tell.
@@ -176,24 +178,32 @@ func (e *sameStreamError) Error() string {
 		where, e.other.Entry, e.other.Name, e.entry.Entry, e.entry.Name, e.stream)
 }
 
+// isConfigFault tells whether only the user can mend an error.
+func isConfigFault(err error) bool {
+	return errors.As(err, new(*discovery.ScopeError)) || errors.As(err, new(*sameStreamError))
+}
+
 // reasonOf is one word for why an entry comes to no stream.
 func reasonOf(err error) string {
 	switch {
+	case isConfigFault(err):
+		return "ConfigFault"
 	case errors.As(err, new(*discovery.NotFoundError)):
 		return "NotFound"
 	case errors.As(err, new(*discovery.UnwatchableError)):
 		return "NotWatchable"
 	case errors.As(err, new(*discovery.AmbiguousError)):
 		return "Ambiguous"
-	case errors.As(err, new(*discovery.ScopeError)), errors.As(err, new(*sameStreamError)):
-		return "ConfigFault"
 	}
 	return "Undiscovered"
 }
 
 // reconcile starts what should run, does not, and is due.
 func (m *Manager) reconcile(ctx context.Context) error {
-	desired, _ := m.desired()
+	desired, errs := m.desired()
+	for i, err := range errs {
+		m.setUnresolved(i, err)
+	}
 	names := slices.Sorted(maps.Keys(desired))
 	m.mu.Lock()
 	maps.DeleteFunc(m.refused, func(name string, _ *waiting) bool {
@@ -318,14 +328,14 @@ func (m *Manager) end(e ending) error {
 }
 
 // setUnresolved notes why an entry comes to no stream; nil: it comes to some.
-func (m *Manager) setUnresolved(i int, entry config.Resource, err error) {
+func (m *Manager) setUnresolved(i int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
 		delete(m.unresolved, i)
 		return
 	}
-	m.unresolved[i] = m.wait(m.unresolved[i], entry.Name, reasonOf(err), err)
+	m.unresolved[i] = m.wait(m.unresolved[i], m.options.Resources[i].Name, reasonOf(err), err)
 }
 
 // wait says when something pending is tried again, at longer and longer
