@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
@@ -16,6 +17,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapio"
+	"golang.org/x/sys/unix"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
@@ -99,6 +101,9 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 
 func (d *daemon) openOutput(stdout io.Writer) error {
 	if d.cfg.Output.Path == config.Stdout {
+		if f, ok := stdout.(*os.File); ok && wasClosed(f) {
+			return errors.New("output.path: stdout is closed; open it, or name a file")
+		}
 		d.output = journal.NewStream(stdout)
 		return nil
 	}
@@ -108,6 +113,22 @@ func (d *daemon) openOutput(stdout io.Writer) error {
 	}
 	d.output = f
 	return nil
+}
+
+// wasClosed tells whether a standard stream was closed when the process began:
+// Go's runtime then opens /dev/null in its place, for reading and writing, and
+// every line would seem to be written.
+func wasClosed(f *os.File) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return true
+	}
+	null, err := os.Stat(os.DevNull)
+	if err != nil || !os.SameFile(is, null) {
+		return false
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
 }
 
 // openCheckpoint opens the checkpoint. A damaged one is set aside under another

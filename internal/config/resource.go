@@ -71,7 +71,7 @@ func (k *checker) resource(r Resource) {
 	entry := r.Entry
 	switch {
 	case r.Name == "":
-		k.add(entry, k.nameField(entry), "is missing; write a name as kubectl takes it, e.g. pods")
+		k.add(entry, k.nameField(entry), "names no resource; write a name as kubectl takes it, e.g. pods")
 	default:
 		if msg := badName(r.Name); msg != "" {
 			k.add(entry, k.nameField(entry), "%s", msg)
