@@ -198,6 +198,10 @@ func (d *daemon) recover() error {
 		return err
 	}
 	d.seq = found.Seq
+	if found.Gone > 0 {
+		d.log.Warn("lines that were written are not in the journal file any more: it was moved, cut or replaced",
+			zap.String("path", file.Path()), zap.Uint64("fromSeq", found.Seq-found.Gone+1), zap.Uint64("toSeq", found.Seq))
+	}
 	if found.Cut > 0 || found.Lines > 0 {
 		d.log.Info("read back the journal's tail", zap.String("path", file.Path()),
 			zap.Int("lines", found.Lines), zap.Int64("cutBytes", found.Cut), zap.Uint64("seq", found.Seq))

@@ -51,6 +51,7 @@ type File struct {
 	path     string
 	f        *os.File
 	firstSeq uint64
+	lastSeq  uint64 // as ReadBack found it
 	size     int64
 	unsynced atomic.Bool // set by a write, cleared by a sync that began after it
 }
@@ -140,6 +141,11 @@ func tornHead(b []byte) bool {
 	return ok
 }
 
+// LastSeq is the seq of the last line that ReadBack left in the file, 0 when
+// there is none. Where it is lower than the last committed one, lines were taken
+// away from outside.
+func (j *File) LastSeq() uint64 { return j.lastSeq }
+
 // Path is the file's path.
 func (j *File) Path() string { return j.path }
 
@@ -204,8 +210,8 @@ func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) 
 			return 0, err
 		}
 	}
-	if !committed {
-		start = 0
+	if j.lastSeq = seq; !committed {
+		start, j.lastSeq = 0, 0
 	}
 	r := bufio.NewReaderSize(io.NewSectionReader(j.f, start, j.size-start), readBuffer)
 	var (
@@ -231,6 +237,7 @@ func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) 
 		}
 		n, ok := lineSeq(line)
 		if ok && !committed && n <= seq {
+			j.lastSeq = n
 			good += int64(len(line)) // committed already
 			continue
 		}
@@ -248,7 +255,7 @@ func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) 
 		if err != nil {
 			return 0, err
 		}
-		last = n
+		last, j.lastSeq = n, n
 		good += int64(len(line))
 	}
 	cut = j.size - good

@@ -3,7 +3,6 @@ package recorder
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -138,9 +137,21 @@ func (r *Recorder) Run(ctx context.Context) error {
 	case err := <-done:
 		return err
 	case <-time.After(retryFirst):
-		return fmt.Errorf("write journal: output is blocked: %w", ctx.Err())
+		return &stoppedError{"write journal: output is blocked", ctx.Err()}
 	}
 }
+
+// stoppedError is the end of a recorder that had to leave something undone.
+type stoppedError struct {
+	why string
+	err error // with the context's
+}
+
+func (e *stoppedError) Error() string {
+	return e.why + "; stopped before everything was written and committed, the position stays before it"
+}
+
+func (e *stoppedError) Unwrap() error { return e.err }
 
 // OutputError is why the output cannot be written now, nil when it can.
 func (r *Recorder) OutputError() error { return load(&r.outputErr) }
@@ -271,7 +282,7 @@ func (r *Recorder) writeAll(ctx context.Context, p []byte) error {
 			r.cfg.Log.Error("output cannot be written, trying again", zap.Error(err))
 		}
 		if !sleep(ctx, retry) {
-			return fmt.Errorf("%w (%w)", err, ctx.Err())
+			return &stoppedError{err.Error(), errors.Join(err, ctx.Err())}
 		}
 		retry = min(2*retry, retryMax)
 	}
@@ -341,7 +352,7 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 			r.cfg.Log.Error("checkpoint cannot be committed, trying again", zap.Error(err))
 		}
 		if !sleep(ctx, retry) {
-			return fmt.Errorf("%w (%w)", err, ctx.Err())
+			return &stoppedError{err.Error(), errors.Join(err, ctx.Err())}
 		}
 		retry = min(2*retry, retryMax)
 	}

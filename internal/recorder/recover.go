@@ -19,6 +19,7 @@ type Recovered struct {
 	Seq   uint64 // of the journal's last line
 	Lines int    // that no commit knew of
 	Cut   int64  // bytes of a torn last line
+	Gone  uint64 // committed lines at the end that the file no longer has
 }
 
 // Recover brings the checkpoint up to the journal before any watch starts: each
@@ -87,6 +88,9 @@ func Recover(j *journal.File, store *checkpoint.Store) (Recovered, error) {
 			state.Owed = CheckpointLost
 		}
 		batch.Add(stream, &checkpoint.Changes{State: &state})
+	}
+	if mark.FirstSeq > 0 { // else the file was empty at the commit
+		rec.Gone = rec.Seq - min(rec.Seq, max(j.LastSeq(), mark.FirstSeq-1))
 	}
 	end := j.Mark()
 	batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})

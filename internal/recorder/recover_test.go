@@ -223,12 +223,24 @@ func TestRecoverOtherFile(t *testing.T) {
 		mustCommit(t, store, h.batch(0, 20, true))
 		j := openJournal(t, path, nil)
 		got, err := Recover(j, store)
-		if err != nil || got != (Recovered{Seq: 20}) {
+		if err != nil || got != (Recovered{Seq: 20, Gone: 20}) {
 			t.Fatalf("Recover = %+v, %v", got, err)
 		}
 		want := h.after[20]
 		want.Mark = checkpoint.Mark{Seq: 20}
 		same(t, "moved away", want, contentOf(t, store))
+		if got, err := Recover(j, store); err != nil || got != (Recovered{Seq: 20}) {
+			t.Fatalf("again: Recover = %+v, %v; told twice of what is gone", got, err)
+		}
+	})
+	t.Run("cut short", func(t *testing.T) {
+		store := tempStore(t)
+		mustCommit(t, store, h.batch(0, 20, true))
+		j := openJournal(t, path, h.journal[:h.ends[17]+5])
+		got, err := Recover(j, store)
+		if err != nil || got != (Recovered{Seq: 20, Cut: 5, Gone: 3}) {
+			t.Fatalf("Recover = %+v, %v", got, err)
+		}
 	})
 	t.Run("another one", func(t *testing.T) {
 		other := newHistory(t, 1, 30, 1234)
