@@ -163,9 +163,14 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	body, err := c.rest.Get().AbsPath("/api/v1/namespaces/kube-system").DoRaw(ctx)
+	// Not DoRaw, whose errors lack the server's words.
+	answer, err := c.rest.Get().AbsPath("/api/v1/namespaces/kube-system").Stream(ctx)
 	if err != nil {
 		return "", err
+	}
+	body, err := io.ReadAll(answer)
+	if err := errors.Join(err, answer.Close()); err != nil {
+		return "", fmt.Errorf("read namespace kube-system: %w", err)
 	}
 	r, err := event.NewRenderer(event.Source{Stream: "namespaces", Version: "v1", Resource: "namespaces", Kind: "Namespace"}, event.Shape{})
 	if err != nil {
