@@ -1,0 +1,86 @@
+// Package disk is the operating system's files as the journal uses them. It
+// exists so that a test can number every operation and let each one fail, in
+// both ways, or be the last (package faultdisk); everything else uses OS.
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrLocked says that another process holds a file's lock.
+var ErrLocked = errors.New("held by another process")
+
+// FS is a file system. Errors are the operating system's.
+type FS interface {
+	// OpenFile opens a file as os.OpenFile does.
+	OpenFile(path string, flag int, mode fs.FileMode) (File, error)
+	// Stat follows symbolic links; what it returns is for os.SameFile.
+	Stat(path string) (fs.FileInfo, error)
+	ReadDir(path string) ([]fs.DirEntry, error)
+	Rename(from, to string) error
+	Remove(path string) error
+	// SyncDir makes the names in a folder outlast a power cut.
+	SyncDir(path string) error
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	Stat() (fs.FileInfo, error)
+	Truncate(size int64) error
+	// Sync makes the content outlast a power cut.
+	Sync() error
+	// Lock takes the file's lock for this process, or returns ErrLocked. It is
+	// let go of by Close, and by the process's end. Readers are not hindered.
+	Lock() error
+	Close() error
+}
+
+// OS is the operating system's own file system.
+var OS FS = system{}
+
+type system struct{}
+
+func (system) OpenFile(path string, flag int, mode fs.FileMode) (File, error) {
+	f, err := os.OpenFile(path, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	return file{f}, nil
+}
+
+func (system) Stat(path string) (fs.FileInfo, error)      { return os.Stat(path) }
+func (system) ReadDir(path string) ([]fs.DirEntry, error) { return os.ReadDir(path) }
+func (system) Rename(from, to string) error               { return os.Rename(from, to) }
+func (system) Remove(path string) error                   { return os.Remove(path) }
+
+func (system) SyncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+		err = nil // some network file systems have no such thing
+	}
+	if err := errors.Join(err, d.Close()); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}
+
+type file struct{ *os.File }
+
+func (f file) Lock() error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	return err
+}
