@@ -5,10 +5,9 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-
-	"go.etcd.io/bbolt"
 )
 
 // Changes is what one stream's reader has been told since it was last reset: a
@@ -28,6 +27,15 @@ type Changes struct {
 func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
 	c.key(namespace, name)
 	c.log = appendKnown(c.log, uid, resourceVersion)
+	c.ends = append(c.ends, len(c.log))
+}
+
+// Doubt notes that the reader may not have been told of a known object.
+func (c *Changes) Doubt(k Known) {
+	c.key([]byte(k.Namespace), []byte(k.Name))
+	at := len(c.log)
+	c.log = appendKnown(c.log, k.UID, k.ResourceVersion)
+	c.log[at] |= flagDoubtful
 	c.ends = append(c.ends, len(c.log))
 }
 
@@ -138,20 +146,16 @@ func (s *Store) Commit(b *Batch) error {
 		names = append(names, name)
 	}
 	slices.SortFunc(names, cmp.Compare[string])
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := s.update(func(w *writer) error {
 		for _, name := range names {
-			if err := commitStream(tx, name, b.streams[name]); err != nil {
+			if err := commitStream(w, name, b.streams[name]); err != nil {
 				return fmt.Errorf("stream %s: %w", name, err)
 			}
 		}
 		if b.mark == nil {
 			return nil
 		}
-		v, err := json.Marshal(b.mark)
-		if err != nil {
-			return err
-		}
-		return tx.Bucket(bucketMeta).Put(keyJournal, v)
+		return setMark(w, b.mark)
 	})
 	if err != nil {
 		return fmt.Errorf("commit checkpoint: %w", err)
@@ -159,13 +163,33 @@ func (s *Store) Commit(b *Batch) error {
 	return nil
 }
 
-func commitStream(tx *bbolt.Tx, name string, c *Changes) error {
+func setMark(w *writer, m *Mark) error {
+	v, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := w.set(bucketMeta, keyJournal, v); err != nil {
+		return err
+	}
+	// No line that a forgotten stream wrote before stands behind this mark.
+	var names [][]byte
+	err = w.tx.Bucket(bucketForgotten).ForEach(func(k, _ []byte) error {
+		names = append(names, bytes.Clone(k))
+		return nil
+	})
+	for _, name := range names {
+		err = errors.Join(err, w.unset(bucketForgotten, name))
+	}
+	return err
+}
+
+func commitStream(w *writer, name string, c *Changes) error {
 	if c.State != nil {
 		v, err := json.Marshal(c.State)
 		if err != nil {
 			return err
 		}
-		if err := tx.Bucket(bucketStreams).Put([]byte(name), v); err != nil {
+		if err := w.set(bucketStreams, []byte(name), v); err != nil {
 			return err
 		}
 	}
@@ -173,17 +197,18 @@ func commitStream(tx *bbolt.Tx, name string, c *Changes) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	known, err := tx.Bucket(bucketKnown).CreateBucketIfNotExists([]byte(name))
+	known, err := w.tx.Bucket(bucketKnown).CreateBucketIfNotExists([]byte(name))
 	if err != nil {
 		return err
 	}
 	// A list fills the pages from left to right; half of each would stay empty.
 	known.FillPercent = fillPercent
+	crc := bucketCRC(bucketKnown, []byte(name))
 	for _, e := range entries {
 		if len(e.value) == 0 {
-			err = known.Delete(e.key)
+			err = w.remove(known, crc, e.key)
 		} else {
-			err = known.Put(e.key, e.value)
+			err = w.put(known, crc, e.key, e.value)
 		}
 		if err != nil {
 			return fmt.Errorf("known object %q: %w", e.key, err)
@@ -192,16 +217,32 @@ func commitStream(tx *bbolt.Tx, name string, c *Changes) error {
 	return nil
 }
 
-// Forget removes a stream's position and known objects.
+// Forget removes a stream's position and known objects, and notes that lines of
+// it that may stand in the journal behind the mark do not count any more (see
+// Forgotten). It is one transaction: a crash leaves all of the stream or nothing.
 func (s *Store) Forget(stream string) error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		if err := tx.Bucket(bucketStreams).Delete([]byte(stream)); err != nil {
+	name := []byte(stream)
+	err := s.update(func(w *writer) error {
+		if err := w.unset(bucketStreams, name); err != nil {
 			return err
 		}
-		if tx.Bucket(bucketKnown).Bucket([]byte(stream)) == nil {
+		if err := w.set(bucketForgotten, name, []byte{1}); err != nil {
+			return err
+		}
+		all := w.tx.Bucket(bucketKnown)
+		known := all.Bucket(name)
+		if known == nil {
 			return nil
 		}
-		return tx.Bucket(bucketKnown).DeleteBucket([]byte(stream))
+		crc := bucketCRC(bucketKnown, name)
+		err := known.ForEach(func(k, v []byte) error {
+			w.sum -= entrySum(crc, k, v)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return all.DeleteBucket(name)
 	})
 	if err != nil {
 		return fmt.Errorf("forget stream %s: %w", stream, err)

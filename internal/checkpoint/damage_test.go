@@ -2,11 +2,13 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -91,9 +93,7 @@ func TestOpenFlippedMeta(t *testing.T) {
 	}
 }
 
-// TestOpenDamagedPages overwrites pages of data. What is found out at Open can
-// be set aside; a flipped bit inside a value may go unseen, so only calls that
-// panic or end the process count here, and pages that are gone as a whole.
+// TestOpenDamagedPages overwrites pages of data as a whole.
 func TestOpenDamagedPages(t *testing.T) {
 	want, whole := filled(t, filepath.Join(t.TempDir(), "c.db"))
 	page := os.Getpagesize()
@@ -114,17 +114,193 @@ func TestOpenDamagedPages(t *testing.T) {
 	if damaged == 0 {
 		t.Error("nothing of it was found damaged")
 	}
+}
+
+// usedBytes is the size of the file without what it has grown by in advance.
+func usedBytes(t testing.TB, s *Store) (n int64) {
+	t.Helper()
+	if err := s.db.View(func(tx *bbolt.Tx) error { n = tx.Size(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// small makes a checkpoint with pages of each kind, as few as can be, whose last
+// commit is one of a single value.
+func small(t *testing.T, path string) (before, now content) {
+	t.Helper()
+	s := mustOpen(t, path)
+	b := NewBatch()
+	for name, n := range map[string]int{"pods": 60, "configmaps": 3} {
+		var c Changes
+		for i := range n {
+			put(&c, Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(1000 + i)})
+		}
+		c.State = &Stream{ResourceVersion: "1200", Owed: "Expired", Open: &Gap{ResourceVersion: "7"}}
+		b.Add(name, &c)
+	}
+	b.SetMark(Mark{Seq: 123, FirstSeq: 1, Offset: 45678})
+	mustCommit(t, s, b)
+	for _, err := range []error{s.Forget("secrets"), s.SetLost(), s.SetCluster("c-1")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before = contentOf(t, s, "pods", "configmaps")
+	if err := s.SetCluster("c-2"); err != nil {
+		t.Fatal(err)
+	}
+	now = contentOf(t, s, "pods", "configmaps")
+	used := usedBytes(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, used); err != nil {
+		t.Fatal(err)
+	}
+	return before, now
+}
+
+// TestOpenAnyByte changes each byte of a file in turn, by one bit, and where it is
+// not 0 by all. It opens with what was committed last, or is damaged. Only a byte of the newer
+// meta page may bring back the commit before, in whole. All of that shows when it
+// is opened to be read, which is the first half of every Open.
+func TestOpenAnyByte(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	before, now := small(t, path)
+	whole := read(t, path)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var damaged, same, older int
+	for at := range whole {
+		for _, mask := range []byte{1 << (at % 8), 0xff} {
+			if mask == 0xff && whole[at] == 0 {
+				continue
+			}
+			if _, err := f.WriteAt([]byte{whole[at] ^ mask}, int64(at)); err != nil {
+				t.Fatal(err)
+			}
+			s, err := OpenReadOnly(path)
+			if err != nil {
+				if damaged++; !errors.Is(err, ErrDamaged) {
+					t.Fatalf("byte %d ^ %#x: OpenReadOnly = %v", at, mask, err)
+				}
+				continue
+			}
+			got := contentOf(t, s, "pods", "configmaps")
+			lost, err := s.Lost()
+			forgotten, err2 := s.Forgotten()
+			if err := errors.Join(err, err2, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case !lost || len(forgotten) != 1 || !forgotten["secrets"]:
+				t.Fatalf("byte %d ^ %#x: lost %v, forgotten %v", at, mask, lost, forgotten)
+			case reflect.DeepEqual(now, got): // cmp.Equal would take most of the time
+				same++
+			case reflect.DeepEqual(before, got) && at < 2*os.Getpagesize():
+				older++
+			default:
+				t.Fatalf("byte %d ^ %#x: another content (-want +got):\n%s", at, mask, cmp.Diff(now, got))
+			}
+		}
+		if _, err := f.WriteAt(whole[at:at+1], int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("of %d bytes, each changed: %d damaged, %d the commit before, %d no difference", len(whole), damaged, older, same)
+	if damaged < 60*(40+40) || older == 0 || same == 0 {
+		t.Error("that is not what was to be tried")
+	}
+	if !bytes.Equal(read(t, path), whole) {
+		t.Error("the file was touched")
+	}
+}
+
+// TestOpenStalePages puts for each page of data the page as it was at an earlier
+// commit: whole, in order, and not what was committed last.
+func TestOpenStalePages(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	small(t, path)
+	old := read(t, path)
+	s := mustOpen(t, path)
+	for i := range 3 { // pages that are free again
+		b := NewBatch()
+		var c Changes
+		for j := range 120 {
+			put(&c, Known{Namespace: "default", Name: fmt.Sprintf("pods-%04d", j), UID: uuid(uint64(j)), ResourceVersion: fmt.Sprint(2000 + i)})
+		}
+		b.Add("pods", &c)
+		mustCommit(t, s, b)
+	}
+	want := contentOf(t, s, "pods", "configmaps")
+	s.Close()
+	now := read(t, path)
+	page := os.Getpagesize()
+	damaged := 0
+	for n := 2 * page; n+page <= len(old); n += page {
+		b := bytes.Clone(now)
+		copy(b[n:n+page], old[n:n+page])
+		if !openDamaged(t, fmt.Sprintf("page %d of an earlier commit", n/page), b, want) {
+			damaged++
+		}
+	}
+	// The pages of the tree point to those of an earlier one.
+	for n := 2 * page; n+page <= len(now); n += page {
+		for at := n; at < n+page; at += 8 {
+			for id := range uint64(len(now) / page) {
+				b := now[at : at+8]
+				if v := binary.NativeEndian.Uint64(b); v < 2 || v > 40 || v == id {
+					break // no number of a page
+				}
+				c := bytes.Clone(now)
+				binary.NativeEndian.PutUint64(c[at:], id)
+				if !openDamaged(t, fmt.Sprintf("byte %d points to page %d", at, id), c, want) {
+					damaged++
+				}
+			}
+		}
+	}
+	if t.Logf("%d damaged", damaged); damaged < 5 {
+		t.Error("that is not what was to be tried")
+	}
+}
+
+// TestRandomDamage writes what is no less damaged for being random, opens the
+// file for writing and, where that works, commits to it: without a panic, and
+// never with another content.
+func TestRandomDamage(t *testing.T) {
+	want, whole := filled(t, filepath.Join(t.TempDir(), "c.db"))
+	page := os.Getpagesize()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 300 {
+	for i := range 300 {
 		b := bytes.Clone(whole)
-		b[2*page+r.IntN(len(b)-2*page)] ^= byte(1 + r.IntN(255))
+		for range 1 + r.IntN(3) {
+			b[2*page+r.IntN(len(b)-2*page)] ^= byte(1 + r.IntN(255))
+		}
 		path := filepath.Join(t.TempDir(), "c.db")
 		write(t, path, b)
 		s, err := Open(path)
-		if err == nil {
-			contentOf(t, s, "pods", "configmaps")
-			s.Close()
+		if err != nil {
+			if !errors.Is(err, ErrDamaged) {
+				t.Errorf("%d: Open = %v", i, err)
+			}
+			os.Remove(path)
+			continue
 		}
+		if err := s.SetCluster("c-9"); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s = mustOpen(t, path)
+		want.Cluster = "c-9"
+		if diff := cmp.Diff(want, contentOf(t, s, "pods", "configmaps")); diff != "" {
+			t.Errorf("%d: another content (-want +got):\n%s", i, diff)
+		}
+		s.Close()
 		os.Remove(path)
 	}
 }

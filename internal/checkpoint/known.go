@@ -12,12 +12,16 @@ import (
 type Known struct {
 	Namespace, Name      string
 	UID, ResourceVersion string
+	// Doubtful says that the line which told of it may be lost: it is to be told
+	// again.
+	Doubtful bool
 }
 
 // Flags of an encoded Known: how its two values are written.
 const (
 	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
 	flagUIDText                 // uid as the rest of the value, not as 16 bytes
+	flagDoubtful                // Known.Doubtful
 )
 
 // appendKey appends the key of namespace/name. Neither can hold a zero byte
@@ -55,6 +59,7 @@ func decodeKnown(key, value []byte, k *Known) error {
 	}
 	k.Namespace, k.Name = string(key[:sep]), string(key[sep+1:])
 	flags, rest := value[0], value[1:]
+	k.Doubtful = flags&flagDoubtful != 0
 	v, n := binary.Uvarint(rest)
 	if n <= 0 {
 		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)

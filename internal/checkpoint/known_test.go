@@ -24,7 +24,11 @@ func FuzzDecodeKnown(f *testing.F) {
 		if got := appendKey(nil, k.Namespace, k.Name); !bytes.Equal(got, key) {
 			t.Fatalf("key %q came back as %q", key, got)
 		}
-		if err := decodeKnown(key, appendKnown(nil, k.UID, k.ResourceVersion), &again); err != nil || again != k {
+		encoded := appendKnown(nil, k.UID, k.ResourceVersion)
+		if k.Doubtful {
+			encoded[0] |= flagDoubtful
+		}
+		if err := decodeKnown(key, encoded, &again); err != nil || again != k {
 			t.Fatalf("%+v came back as %+v, %v", k, again, err)
 		}
 	})

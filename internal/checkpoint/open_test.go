@@ -2,37 +2,62 @@ package checkpoint
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 )
 
-// helperEnv makes the test binary hold the checkpoint that it names.
-const helperEnv = "KUBEJOURNAL_TEST_HOLD"
+// helperEnv makes the test binary open the checkpoint that it names, and hold it
+// until its standard input ends. fileLimitEnv is the largest file in bytes that
+// it may write.
+const (
+	helperEnv    = "KUBEJOURNAL_TEST_HOLD"
+	fileLimitEnv = "KUBEJOURNAL_TEST_FILE_LIMIT"
+)
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(helperEnv); path != "" {
-		s, err := Open(path)
-		if err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		defer s.Close()
-		fmt.Println("held")
-		os.Stdin.Read(make([]byte, 1)) // until the parent closes it
-		return
+		os.Exit(hold(path))
 	}
 	os.Exit(m.Run())
+}
+
+func hold(path string) (status int) {
+	if limit := os.Getenv(fileLimitEnv); limit != "" {
+		n, err := strconv.ParseUint(limit, 10, 64)
+		if err == nil {
+			signal.Ignore(syscall.SIGXFSZ) // the error is enough
+			err = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})
+		}
+		if err != nil {
+			fmt.Println(err)
+			return 3
+		}
+	}
+	s, err := Open(path)
+	if err != nil {
+		fmt.Println(err)
+		if errors.Is(err, ErrDamaged) {
+			return 2
+		}
+		return 1
+	}
+	defer s.Close()
+	fmt.Println("held")
+	os.Stdin.Read(make([]byte, 1)) // until the parent closes it
+	return 0
 }
 
 func read(t testing.TB, path string) []byte {
@@ -73,10 +98,7 @@ func filled(t testing.TB, path string) (content, []byte) {
 		mustCommit(t, s, b)
 	}
 	c := contentOf(t, s, "pods", "configmaps")
-	used, err := s.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	used := usedBytes(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +210,7 @@ func schemaFile(t *testing.T, v uint64) []byte {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := mustOpen(t, path)
 	err := s.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(keySchema, binary.AppendUvarint(nil, v))
+		return tx.Bucket(bucketMeta).Put(keySchema, encodeSchema(v))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -245,6 +267,71 @@ func TestOpenWithoutPermission(t *testing.T) {
 	if !bytes.Equal(read(t, path), before) {
 		t.Error("the file was touched")
 	}
+}
+
+func TestOpenExisting(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.db")
+	for name, open := range map[string]func(string) (*Store, error){"OpenExisting": OpenExisting, "OpenReadOnly": OpenReadOnly} {
+		if _, err := open(path); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDamaged) {
+			t.Errorf("%s = %v", name, err)
+		}
+	}
+	if left := names(t, dir); len(left) != 0 {
+		t.Errorf("made %v", left)
+	}
+	mustOpen(t, path).Close()
+	s, err := OpenExisting(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.Created() {
+		t.Error("Created")
+	}
+	if err := s.SetCluster("u"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenReadOnly: readers do not hinder each other, hold off a writer, and
+// change nothing.
+func TestOpenReadOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	want, before := filled(t, path)
+	stat, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var readers [2]*Store
+	for i := range readers {
+		if readers[i], err = OpenReadOnly(path); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, contentOf(t, readers[i], "pods", "configmaps")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	if err := readers[0].SetCluster("x"); err == nil {
+		t.Error("wrote through a reader")
+	}
+	if _, err := Open(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("Open beside readers = %v", err)
+	}
+	for _, r := range readers {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	after, err := os.Stat(path)
+	if err != nil || !after.ModTime().Equal(stat.ModTime()) || after.Size() != stat.Size() || !bytes.Equal(read(t, path), before) {
+		t.Errorf("the file was touched: %v", err)
+	}
+	s := mustOpen(t, path)
+	if _, err := OpenReadOnly(path); !errors.Is(err, ErrLocked) {
+		t.Errorf("OpenReadOnly beside a writer = %v", err)
+	}
+	s.Close()
 }
 
 func TestOpenLocked(t *testing.T) {
@@ -377,5 +464,35 @@ func TestOpenTemp(t *testing.T) {
 	mustCommit(t, s, b)
 	if n := len(ranged(t, s, "s")); n != 50_000 || !s.Created() {
 		t.Errorf("%d objects, Created %v", n, s.Created())
+	}
+}
+
+// TestOpenRemovesLeftOver: a crash between the steps of creating leaves a file
+// under a temporary name, which the next Open removes, unless it is in use.
+func TestOpenRemovesLeftOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c[1].db")
+	left, used, other := temporaryOf(path)+"1", temporaryOf(path)+"2", ".c.db.new-1"
+	for _, name := range []string{left, used, other} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(path), name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(filepath.Join(filepath.Dir(path), used))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, want := range map[string]bool{left: false, used: true, other: true} {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(path), name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -1,45 +1,29 @@
 package checkpoint
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
+	"sync"
 
 	"go.etcd.io/bbolt"
 )
 
-const (
-	schemaVersion = 1
-
-	// lockTimeout is how long Open waits for another process to let go of the
-	// file: long enough for a predecessor that is shutting down to be told
-	// apart from one that runs (bbolt without it waits for ever).
-	lockTimeout = time.Second
-
-	// initialMap is how many bytes of address space the file is given at first,
-	// enough for some millions of objects; growBy, by how many bytes it grows.
-	initialMap = 256 << 20
-	growBy     = 1 << 20
-
-	// rangeChunk is how many known objects Range reads per transaction. A long
-	// read transaction would hold up a commit that has to grow the file.
-	rangeChunk = 1024
-)
+// rangeChunk is how many known objects Range reads per transaction. A long
+// read transaction would hold up a commit that has to grow the file.
+const rangeChunk = 1024
 
 var (
-	bucketMeta    = []byte("meta")
-	bucketStreams = []byte("streams")
-	bucketKnown   = []byte("known")
-	keySchema     = []byte("schema")
-	keyCluster    = []byte("cluster")
-	keyJournal    = []byte("journal")
-	keyLost       = []byte("lost")
+	bucketMeta      = []byte("meta")
+	bucketStreams   = []byte("streams")
+	bucketForgotten = []byte("forgotten")
+	bucketKnown     = []byte("known")
+	keySchema       = []byte("schema")
+	keySum          = []byte("sum")
+	keyCluster      = []byte("cluster")
+	keyJournal      = []byte("journal")
+	keyLost         = []byte("lost")
 )
 
 // ErrLocked says that another process holds the file.
@@ -72,8 +56,11 @@ type Stream struct {
 	// Owed is the reason of a GAP line that is still to be written: the
 	// position is not valid any more. Empty when there is none.
 	Owed string `json:"owed,omitempty"`
-	// Open is set from a GAP line to its SYNCED line.
+	// Open is set from a GAP line until all lines behind it are written.
 	Open *Gap `json:"open,omitempty"`
+	// Closing is set when a list is complete and all its lines are written but
+	// the SYNCED line, until that is written too.
+	Closing *Count `json:"closing,omitempty"`
 }
 
 // Gap is a hole in a stream's history: of what happened after
@@ -87,176 +74,26 @@ type Gap struct {
 	Deleted  int64 `json:"deleted,omitempty"`
 }
 
+// Count is what a SYNCED line says of its list.
+type Count struct {
+	Added     int64 `json:"added,omitempty"`
+	Modified  int64 `json:"modified,omitempty"`
+	Deleted   int64 `json:"deleted,omitempty"`
+	Unchanged int64 `json:"unchanged,omitempty"`
+}
+
 // Store is an open checkpoint. It is safe for concurrent use; one process holds
 // the file at a time.
 type Store struct {
 	db      *bbolt.DB
+	file    *os.File // the database's own
 	path    string
 	created bool
-}
+	// temporary is set where the file has no name.
+	temporary bool
 
-// Open opens the checkpoint at path and creates it when there is none. Errors
-// wrap ErrLocked, ErrDamaged, ErrNewerSchema or the file system's.
-func Open(path string) (*Store, error) {
-	info, err := os.Stat(path)
-	created := errors.Is(err, os.ErrNotExist)
-	switch {
-	case err != nil && !created:
-		return nil, fmt.Errorf("open checkpoint: %w", err)
-	case err == nil && info.IsDir():
-		return nil, fmt.Errorf("open checkpoint %s: is a folder; name a file", path)
-	case err == nil && !info.Mode().IsRegular():
-		// Not damaged: nobody wants a device set aside.
-		return nil, fmt.Errorf("open checkpoint %s: is not a regular file; name one, or \"\" for none", path)
-	case err == nil && info.Size() == 0:
-		// bbolt would take it for a new one.
-		return nil, fmt.Errorf("open checkpoint %s: %w: the file is empty", path, ErrDamaged)
-	case created:
-		if err := create(path); err != nil {
-			return nil, err
-		}
-	}
-	if err := verify(path); err != nil {
-		return nil, err
-	}
-	s, err := open(path, false)
-	if err != nil {
-		return nil, err
-	}
-	s.created = created
-	return s, nil
-}
-
-// OpenTemp opens a checkpoint that lives as long as the process does, for a run
-// that keeps none: its file has no name any more when OpenTemp returns.
-func OpenTemp() (*Store, error) {
-	f, err := os.CreateTemp("", "kubejournal-*.db")
-	if err != nil {
-		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
-	}
-	path := f.Name()
-	defer removeTemp(path)
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
-	}
-	s, err := open(path, true)
-	if err != nil {
-		return nil, err
-	}
-	s.created = true
-	return s, nil
-}
-
-// create makes an empty checkpoint under a temporary name and renames it. A
-// crash before the rename leaves a file that nobody reads; a crash after it, a
-// complete checkpoint.
-func create(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
-	if p := new(os.PathError); errors.As(err, &p) {
-		err = p.Err // the temporary name says nothing to a user
-	}
-	if err != nil {
-		return fmt.Errorf("create checkpoint %s: %w", path, err)
-	}
-	tmp := f.Name()
-	defer removeTemp(tmp)
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("create checkpoint: %w", err)
-	}
-	s, err := open(tmp, false)
-	if err != nil {
-		return fmt.Errorf("create checkpoint: %w", err)
-	}
-	if err := s.Close(); err != nil {
-		return err
-	}
-	// Link instead of rename: of two processes that start at once the second
-	// must not replace the file that the first already holds. Some network file
-	// systems have no links.
-	err = os.Link(tmp, path)
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
-		err = os.Rename(tmp, path)
-	}
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("create checkpoint: %w", err)
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-func open(path string, temporary bool) (s *Store, err error) {
-	var file *os.File
-	defer func() {
-		// bbolt panics on some damaged files instead of returning an error.
-		if p := recover(); p != nil {
-			if file != nil {
-				_ = file.Close() // lets go of the lock
-			}
-			s, err = nil, fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
-		}
-	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
-		Timeout:        lockTimeout,
-		FreelistType:   bbolt.FreelistMapType,
-		NoFreelistSync: true, // rebuilt at open; keeps a commit's cost to what changed
-		NoSync:         temporary,
-		NoGrowSync:     temporary,
-		OpenFile:       keep(&file),
-		// Address space, not memory: a file that outgrows its map makes bbolt
-		// copy every page that the commit under way has touched, and wait for
-		// all readers.
-		InitialMmapSize: initialMap,
-	})
-	if err != nil {
-		return nil, openError(path, err)
-	}
-	db.AllocSize = growBy
-	s = &Store{db: db, path: path}
-	if err := s.init(); err != nil {
-		_ = db.Close() // nothing was written that counts
-		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
-	}
-	return s, nil
-}
-
-// init checks the schema, and writes it into an empty file.
-func (s *Store) init() error {
-	var schema uint64
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		meta := tx.Bucket(bucketMeta)
-		if meta == nil {
-			if k, _ := tx.Cursor().First(); k != nil {
-				return fmt.Errorf("%w: not a checkpoint of kubejournal", ErrDamaged)
-			}
-			return nil
-		}
-		v, n := binary.Uvarint(meta.Get(keySchema))
-		if n <= 0 || v == 0 || tx.Bucket(bucketStreams) == nil || tx.Bucket(bucketKnown) == nil {
-			return fmt.Errorf("%w: not a checkpoint of kubejournal", ErrDamaged)
-		}
-		schema = v
-		return nil
-	})
-	switch {
-	case err != nil:
-		return err
-	case schema > schemaVersion:
-		return fmt.Errorf("%w (schema %d, this one reads up to %d)", ErrNewerSchema, schema, schemaVersion)
-	case schema == schemaVersion:
-		return nil
-	}
-	return s.db.Update(func(tx *bbolt.Tx) error {
-		meta, err := tx.CreateBucket(bucketMeta)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.CreateBucketIfNotExists(bucketStreams); err != nil {
-			return err
-		}
-		if _, err := tx.CreateBucketIfNotExists(bucketKnown); err != nil {
-			return err
-		}
-		return meta.Put(keySchema, binary.AppendUvarint(nil, schemaVersion))
-	})
+	mu      sync.Mutex // held by the one writer
+	suspect bool       // the last commit failed, see settle; guarded by mu
 }
 
 // Close lets go of the file. Everything committed is on disk.
@@ -267,7 +104,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Path is the file's path, as given to Open.
+// Path is the file's path, symbolic links followed.
 func (s *Store) Path() string { return s.path }
 
 // Created tells whether Open found no file and made a new one.
@@ -275,9 +112,30 @@ func (s *Store) Created() bool { return s.created }
 
 // Size is the size of the file in bytes.
 func (s *Store) Size() (int64, error) {
-	var n int64
-	err := s.db.View(func(tx *bbolt.Tx) error { n = tx.Size(); return nil })
-	return n, err
+	info, err := s.file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("look at checkpoint: %w", err)
+	}
+	return info.Size(), nil
+}
+
+// InPlace returns an error when the file does not stand under its name any more:
+// what is committed from then on, no start will find.
+func (s *Store) InPlace() error {
+	if s.temporary {
+		return nil
+	}
+	at, err := os.Stat(s.path)
+	if err == nil {
+		var is os.FileInfo
+		if is, err = s.file.Stat(); err == nil && os.SameFile(at, is) {
+			return nil
+		}
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("look at checkpoint: %w", err)
+	}
+	return fmt.Errorf("checkpoint %s was removed or replaced by another process: what is committed now, the next start will not find; restart to begin a new one", s.path)
 }
 
 // Cluster is the uid of the cluster that the checkpoint belongs to, empty while
@@ -292,9 +150,7 @@ func (s *Store) Cluster() (uid string, err error) {
 
 // SetCluster ties the checkpoint to a cluster.
 func (s *Store) SetCluster(uid string) error {
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(keyCluster, []byte(uid))
-	})
+	err := s.update(func(w *writer) error { return w.set(bucketMeta, keyCluster, []byte(uid)) })
 	if err != nil {
 		return fmt.Errorf("commit checkpoint: %w", err)
 	}
@@ -311,10 +167,19 @@ func (s *Store) Lost() (lost bool, err error) {
 	return lost, err
 }
 
-// SetLost notes that an earlier checkpoint was lost. It cannot be taken back.
+// SetLost notes that an earlier checkpoint was lost, until ClearLost.
 func (s *Store) SetLost() error {
-	err := s.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyLost, []byte{1}) })
+	err := s.update(func(w *writer) error { return w.set(bucketMeta, keyLost, []byte{1}) })
 	if err != nil {
+		return fmt.Errorf("commit checkpoint: %w", err)
+	}
+	return nil
+}
+
+// ClearLost notes that every stream that may have been in the earlier checkpoint
+// is in this one.
+func (s *Store) ClearLost() error {
+	if err := s.update(func(w *writer) error { return w.unset(bucketMeta, keyLost) }); err != nil {
 		return fmt.Errorf("commit checkpoint: %w", err)
 	}
 	return nil
@@ -333,6 +198,16 @@ func (s *Store) Mark() (m Mark, err error) {
 		return nil
 	})
 	return m, err
+}
+
+// Marked tells whether a mark was ever committed: the first is, before there is a
+// line in the journal.
+func (s *Store) Marked() (marked bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		marked = tx.Bucket(bucketMeta).Get(keyJournal) != nil
+		return nil
+	})
+	return marked, err
 }
 
 // Stream returns the state of one stream; ok is false when there is none.
@@ -387,6 +262,46 @@ func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error
 		return decodeKnown(key, v, &k)
 	})
 	return k, ok, err
+}
+
+// Forgotten returns the streams that were forgotten and have not been committed
+// to since the journal's mark last moved: lines of theirs that stand behind the
+// mark are older than that, and are not to be taken in again.
+func (s *Store) Forgotten() (map[string]bool, error) {
+	all := make(map[string]bool)
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketForgotten).ForEach(func(k, _ []byte) error {
+			all[string(k)] = true
+			return nil
+		})
+	})
+	return all, err
+}
+
+// Knowing returns the streams that know an object, in the order of their names;
+// one whose first sync has not ended may have no state yet.
+func (s *Store) Knowing() (names []string, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		known := tx.Bucket(bucketKnown)
+		return known.ForEachBucket(func(k []byte) error {
+			if first, _ := known.Bucket(k).Cursor().First(); first != nil {
+				names = append(names, string(k))
+			}
+			return nil
+		})
+	})
+	return names, err
+}
+
+// Count is how many objects a stream knows.
+func (s *Store) Count(stream string) (n int, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		if b := tx.Bucket(bucketKnown).Bucket([]byte(stream)); b != nil {
+			n = b.Stats().KeyN
+		}
+		return nil
+	})
+	return n, err
 }
 
 // Empty tells whether a stream knows no object.
@@ -445,48 +360,4 @@ func (s *Store) Range(stream string, fn func(Known) error) error {
 			return nil
 		}
 	}
-}
-
-// WasSetAside tells whether a damaged predecessor of the file at path is kept
-// beside it.
-func WasSetAside(path string) (bool, error) {
-	kept, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), escapeGlob(filepath.Base(path))+asideInfix+"*"))
-	if err != nil {
-		return false, fmt.Errorf("look for damaged checkpoints: %w", err)
-	}
-	return len(kept) > 0, nil
-}
-
-// escapeGlob takes a pattern's special characters for what they are.
-func escapeGlob(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
-}
-
-// asideInfix stands between the name of a damaged file and the time.
-const asideInfix = ".damaged-"
-
-// SetAside renames a file that cannot be used, and says under which name it is
-// kept. A crash leaves it under one name or the other.
-func SetAside(path string, now time.Time) (kept string, err error) {
-	kept = path + asideInfix + now.UTC().Format("2006-01-02T15-04-05.000")
-	if err := os.Rename(path, kept); err != nil {
-		return "", fmt.Errorf("set checkpoint aside: %w", err)
-	}
-	return kept, syncDir(filepath.Dir(path))
-}
-
-// removeTemp removes a file that nobody reads any more; one that stays is only
-// untidy.
-func removeTemp(path string) { _ = os.Remove(path) }
-
-// syncDir makes a rename in dir last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	return nil
 }

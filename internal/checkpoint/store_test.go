@@ -246,7 +246,7 @@ func TestLastEntryWins(t *testing.T) {
 	b = NewBatch()
 	b.Add("s", &later)
 	mustCommit(t, s, b)
-	if all := ranged(t, s, "s"); !slices.Equal(all, []Known{{"a", "b", "u3", "3"}}) {
+	if all := ranged(t, s, "s"); !slices.Equal(all, []Known{{Namespace: "a", Name: "b", UID: "u3", ResourceVersion: "3"}}) {
 		t.Errorf("known = %+v", all)
 	}
 }
@@ -327,7 +327,7 @@ func TestCommitWithinRange(t *testing.T) {
 	b := NewBatch()
 	b.Add("s", &c)
 	mustCommit(t, s, b)
-	before, _ := s.Size()
+	before := usedBytes(t, s)
 	seen := 0
 	err := s.Range("s", func(k Known) error {
 		seen++
@@ -348,7 +348,7 @@ func TestCommitWithinRange(t *testing.T) {
 	if err != nil || seen != n {
 		t.Errorf("Range = %v after %d of %d objects", err, seen, n)
 	}
-	if after, _ := s.Size(); after < 2*before {
+	if after := usedBytes(t, s); after < 2*before {
 		t.Errorf("the file did not grow: %d to %d bytes", before, after)
 	}
 	if all := ranged(t, s, "s"); len(all) != n-n/512 {
@@ -356,28 +356,31 @@ func TestCommitWithinRange(t *testing.T) {
 	}
 }
 
-func TestForget(t *testing.T) {
+func TestCount(t *testing.T) {
 	s := newStore(t)
 	b := NewBatch()
-	for _, name := range []string{"a", "b"} {
+	for name, n := range map[string]int{"a": 3, "many": 5000, "gone": 1} {
 		var c Changes
-		put(&c, Known{Name: "x"})
-		c.State = &Stream{ResourceVersion: "1"}
+		for i := range n {
+			put(&c, Known{Name: fmt.Sprint(i)})
+		}
 		b.Add(name, &c)
 	}
-	var c Changes
-	c.State = &Stream{ResourceVersion: "1"}
-	b.Add("no objects", &c)
+	b.Add("stateless", &Changes{State: &Stream{}})
 	mustCommit(t, s, b)
-	for _, name := range []string{"a", "a", "no objects", "never there"} {
-		if err := s.Forget(name); err != nil {
-			t.Errorf("Forget(%s): %v", name, err)
+	var c Changes
+	c.Delete(nil, []byte("0"))
+	b = NewBatch()
+	b.Add("gone", &c)
+	b.Add("many", &c)
+	mustCommit(t, s, b)
+	for name, want := range map[string]int{"a": 3, "many": 4999, "gone": 0, "stateless": 0, "none": 0} {
+		if n, err := s.Count(name); err != nil || n != want {
+			t.Errorf("Count(%s) = %d, %v, want %d", name, n, err, want)
 		}
 	}
-	got := contentOf(t, s, "a", "b")
-	want := content{Streams: map[string]Stream{"b": {ResourceVersion: "1"}}, Known: map[string][]Known{"b": {{Name: "x"}}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+	if names, err := s.Knowing(); err != nil || !slices.Equal(names, []string{"a", "many"}) {
+		t.Errorf("Knowing = %v, %v", names, err)
 	}
 }
 
@@ -412,10 +415,7 @@ func TestClosedStore(t *testing.T) {
 
 func TestBytesPerObject(t *testing.T) {
 	s := newStore(t)
-	empty, err := s.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	empty := usedBytes(t, s)
 	const n = 100_000
 	var c Changes
 	b := NewBatch()
@@ -435,10 +435,7 @@ func TestBytesPerObject(t *testing.T) {
 			b = NewBatch()
 		}
 	}
-	full, err := s.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := usedBytes(t, s)
 	info, err := os.Stat(s.Path())
 	if err != nil {
 		t.Fatal(err)
@@ -452,3 +449,38 @@ func TestBytesPerObject(t *testing.T) {
 }
 
 const maxBytesPerObject = 100
+
+// TestInPlace: a file that was removed, renamed or replaced is told of.
+func TestInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	s := mustOpen(t, path)
+	defer s.Close()
+	if err := s.InPlace(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	for _, what := range []string{"gone", "replaced"} {
+		if err := s.InPlace(); err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: InPlace = %v", what, err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(path+".moved", path); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.InPlace(); err != nil {
+		t.Errorf("put back: %v", err)
+	}
+	temp, err := OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer temp.Close()
+	if err := temp.InPlace(); err != nil {
+		t.Errorf("without a name: %v", err)
+	}
+}

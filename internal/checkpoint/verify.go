@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -12,12 +11,17 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// verify reads all of the file at path, through a shared lock and without
-// writing, and returns ErrDamaged where something cannot be read. bbolt looks at
-// every page too when it opens a file for writing, but in a goroutine of its
+// OpenReadOnly opens the checkpoint at path to look at it: other readers may do
+// so at the same time, and the file is not written to. All of the file is read,
+// and ErrDamaged returned where something is not as it was written. bbolt looks
+// at every page too when it opens a file for writing, but in a goroutine of its
 // own: what it trips over there, a page that is not one or the end of a
 // truncated file, would end the process at every start.
-func verify(path string) (err error) {
+func OpenReadOnly(path string) (s *Store, err error) {
+	path = follow(path)
+	if err := checkFile(path); err != nil {
+		return nil, err
+	}
 	// Reading behind the end of a mapped file, which pages reads before bbolt
 	// does, would be a fault, not an error.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -27,66 +31,51 @@ func verify(path string) (err error) {
 			if file != nil {
 				_ = file.Close() // lets go of the lock; a second close does no harm
 			}
-			err = fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
+			s, err = nil, fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
 		}
 	}()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, OpenFile: keep(&file)})
 	if err != nil {
-		return openError(path, err)
+		return nil, openError(path, err)
 	}
-	defer func() { _ = db.Close() }() // nothing was written
-	s := &Store{db: db, path: path}
+	s = &Store{db: db, file: file, path: path}
 	if err := s.verify(file); err != nil {
-		return fmt.Errorf("open checkpoint %s: %w", path, err)
+		_ = db.Close() // nothing was written
+		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 	}
-	return nil
+	return s, nil
 }
 
+// verify checks the pages, which bbolt would walk blindly, then what stands in
+// them.
 func (s *Store) verify(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	var ours bool
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
 			return fmt.Errorf("%w: %d bytes where there should be %d", ErrDamaged, info.Size(), tx.Size())
 		}
 		size := s.db.Info().PageSize
 		p := pages{file: file, size: size, seen: make([]bool, tx.Size()/int64(size))}
-		if err := p.walk(uint64(tx.Cursor().Bucket().Root()), nil, nil); err != nil {
-			return err
-		}
-		if meta := tx.Bucket(bucketMeta); meta != nil && tx.Bucket(bucketStreams) != nil && tx.Bucket(bucketKnown) != nil {
-			v, _ := binary.Uvarint(meta.Get(keySchema))
-			ours = v == schemaVersion
-		}
-		return nil
+		return p.walk(uint64(tx.Cursor().Bucket().Root()), nil, nil)
 	})
-	if err != nil || !ours {
-		return err // what it is instead of ours, init says
+	if err != nil {
+		return err
 	}
-	return s.decodeAll()
-}
-
-// decodeAll reads all that later calls would: it is better to know at the
-// start, where a damaged file can be set aside.
-func (s *Store) decodeAll() error {
+	if err := s.checkSchema(); err != nil {
+		return err
+	}
+	// What adds up is what was written: the known objects need no second look.
+	if err := s.db.View(checkSum); err != nil {
+		return err
+	}
 	if _, err := s.Mark(); err != nil {
 		return err
 	}
-	if _, err := s.Streams(); err != nil {
-		return err
-	}
-	var k Known
-	return s.db.View(func(tx *bbolt.Tx) error {
-		known := tx.Bucket(bucketKnown)
-		return known.ForEachBucket(func(stream []byte) error {
-			return known.Bucket(stream).ForEach(func(key, value []byte) error {
-				return decodeKnown(key, value, &k)
-			})
-		})
-	})
+	_, err = s.Streams()
+	return err
 }
 
 // keep opens files for bbolt and keeps the handle, which a panic would leak and
