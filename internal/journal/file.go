@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,25 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
-	"syscall"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+
+	"kubejournal/internal/disk"
 )
 
-const (
-	fileMode = 0o640
-
-	// readBuffer is the size of the reads of ReadBack, in bytes. A line may be
-	// longer.
-	readBuffer = 1 << 20
-
-	// firstStep is how far back the beginning of the last committed line is
-	// looked for at first, in bytes.
-	firstStep = 64 << 10
-)
+const fileMode = 0o640
 
 var (
 	// ErrLocked says that another process appends to the file.
-	ErrLocked = errors.New("held by another process")
+	ErrLocked = disk.ErrLocked
 	// ErrNotJournal says that the file holds something else.
 	ErrNotJournal = errors.New("not a journal of kubejournal")
 	// ErrDamaged says that the journal cannot be read where it was not being
@@ -45,35 +39,90 @@ type Mark struct {
 	Offset   int64  // bytes from the file's beginning
 }
 
-// File is a journal file. Write, ReadBack and Close are for one goroutine;
-// Sync may run beside them.
+// Options is what a File may be told.
+type Options struct {
+	// MaxSize is the size in bytes above which the active file is rotated; 0 is
+	// never. Only a single longer line makes a file larger.
+	MaxSize int64
+	// MaxAge is how long ago a file may have been rotated before it is removed;
+	// 0 is for ever.
+	MaxAge time.Duration
+	// MaxFiles is how many rotated files are kept; 0 is all.
+	MaxFiles int
+	// Compress makes gzip files of rotated ones.
+	Compress bool
+
+	Disk disk.FS     // default disk.OS
+	Log  *zap.Logger // default none
+	// Failed is called for each failure to compress or remove; it is tried
+	// again. Default none.
+	Failed func(error)
+}
+
+// File is a journal file with its rotated predecessors. Its methods are safe
+// for concurrent use; but one goroutine writes, so that Mark and Write belong
+// together.
 type File struct {
-	path     string
-	f        *os.File
-	firstSeq uint64
-	lastSeq  uint64 // as ReadBack found it
-	size     int64
-	unsynced atomic.Bool // set by a write, cleared by a sync that began after it
+	path    string // of the active file, no symbolic link
+	name    naming
+	disk    disk.FS
+	options Options
+	log     *zap.Logger
+
+	mu       sync.Mutex
+	f        disk.File // the active file; guarded by mu, and so is all below
+	firstSeq uint64    // of its first line, 0 when there is none
+	size     int64     // bytes
+	lineEnd  int64     // where its last complete line ends
+	unsynced bool      // something was written since the last successful Sync
+	// synced is up to where the last successful Sync has surely brought the
+	// file; after a failed one, what follows it may have to be written again.
+	synced     int64
+	failedSync bool
+	newName    bool      // the folder holds names that are not synced yet
+	syncing    bool      // a Sync runs on f, beside mu; f stays open and active until it ends
+	idle       sync.Cond // for syncing to become false
+	checked    time.Time // when the active file was last seen in its place
+	safe       int64     // its size then
+	again      []byte    // what a truncated file is to begin with; nil when there is nothing to mend
+	reading    bool      // ReadBack runs: the files stay as they are
+	lastSeq    uint64    // of the last line, as ReadBack found it
+
+	tidy tidier
 }
 
 // OpenFile opens the journal file at path for appending, and creates it when
 // there is none (its folder must exist). A file that another process appends
 // to is ErrLocked.
-func OpenFile(path string) (*File, error) {
-	_, statErr := os.Stat(path)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
+func OpenFile(path string, o Options) (*File, error) {
+	if o.Disk == nil {
+		o.Disk = disk.OS
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	j := &File{path: path, f: f}
-	if err := j.open(errors.Is(statErr, os.ErrNotExist)); err != nil {
+	// Rotated files lie beside the file that a link leads to.
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	j := &File{path: path, name: namingOf(path), disk: o.Disk, options: o, log: o.Log, f: f}
+	j.idle.L = &j.mu
+	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written
 		return nil, err
 	}
+	j.tidy.start(j)
 	return j, nil
 }
 
-func (j *File) open(created bool) error {
+func (j *File) open() error {
 	info, err := j.f.Stat()
 	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
@@ -81,37 +130,56 @@ func (j *File) open(created bool) error {
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
 	}
-	if err := syscall.Flock(int(j.f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return fmt.Errorf("open journal %s: %w", j.path, ErrLocked)
-		}
-		return fmt.Errorf("lock journal %s: %w", j.path, err)
+	if err := j.lock(j.f); err != nil {
+		return err
 	}
-	if created {
-		// Without this a power cut could take the file's name and keep the
-		// checkpoint that counts on its lines.
-		if err := syncDir(filepath.Dir(j.path)); err != nil {
-			return err
-		}
+	if dir := filepath.Dir(j.path); j.options.MaxSize > 0 && unix.Access(dir, unix.W_OK) != nil {
+		return fmt.Errorf("open journal %s: the folder cannot be written, so the file could not be rotated; let it be written, or set output.maxSize: 0", j.path)
 	}
-	j.size = info.Size()
+	// The file may be new, or made by a predecessor that was killed: without
+	// this a power cut could take its name and keep the checkpoint that counts
+	// on its lines.
+	if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
+		return err
+	}
+	j.size, j.lineEnd, j.safe, j.checked = info.Size(), info.Size(), info.Size(), time.Now()
 	if j.size == 0 {
 		return nil
 	}
 	// What a killed predecessor wrote may not be on disk yet.
-	j.unsynced.Store(true)
-	var head [64]byte
-	n, err := j.f.ReadAt(head[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read journal: %w", err)
+	j.unsynced = true
+	var ours bool
+	j.firstSeq, ours, err = headOf(j.f)
+	if err != nil {
+		return err
 	}
 	// Whatever is not ours is refused here, before ReadBack could take it for
 	// a torn line and cut it.
-	var ours bool
-	if j.firstSeq, ours = lineSeq(head[:n]); !ours && !tornHead(head[:n]) {
+	if !ours {
 		return fmt.Errorf("open journal %s: %w; name another file, or move this one away", j.path, ErrNotJournal)
 	}
 	return nil
+}
+
+func (j *File) lock(f disk.File) error {
+	if err := f.Lock(); errors.Is(err, ErrLocked) {
+		return fmt.Errorf("open journal %s: %w", j.path, ErrLocked)
+	} else if err != nil {
+		return fmt.Errorf("lock journal %s: %w", j.path, err)
+	}
+	return nil
+}
+
+// headOf returns the seq of a file's first line, 0 when that ends before its
+// seq does. ours tells whether it can be the beginning of a journal.
+func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
+	var head [64]byte
+	n, err := r.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, false, fmt.Errorf("read journal: %w", err)
+	}
+	seq, ours = lineSeq(head[:n])
+	return seq, ours || tornHead(head[:n]), nil
 }
 
 // lineSeq returns the number after {"seq": at the beginning of a line.
@@ -132,8 +200,12 @@ func lineSeq(line []byte) (uint64, bool) {
 }
 
 // tornHead tells whether b, the beginning of a file, is that of a first line
-// which ends before its seq does.
+// which ends before its seq does. A power cut may leave zeros where blocks were
+// never written.
 func tornHead(b []byte) bool {
+	if zero := bytes.IndexByte(b, 0); zero >= 0 && len(bytes.Trim(b[zero:], "\x00")) == 0 {
+		b = b[:zero]
+	}
 	if len(b) <= len(lineHead) {
 		return bytes.HasPrefix(lineHead, b)
 	}
@@ -141,166 +213,114 @@ func tornHead(b []byte) bool {
 	return ok
 }
 
-// LastSeq is the seq of the last line that ReadBack left in the file, 0 when
-// there is none. Where it is lower than the last committed one, lines were taken
-// away from outside.
-func (j *File) LastSeq() uint64 { return j.lastSeq }
+// LastSeq is the seq of the last line that ReadBack found, 0 when there is
+// none. Where it is lower than the last committed one, lines were taken away
+// from outside.
+func (j *File) LastSeq() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lastSeq
+}
 
-// Path is the file's path.
+// Path is the active file's path.
 func (j *File) Path() string { return j.path }
 
-// Mark is the place after all that has been written.
-func (j *File) Mark() Mark { return Mark{FirstSeq: j.firstSeq, Offset: j.size} }
+// Fresh tells whether there is no line yet, in any of the journal's files.
+func (j *File) Fresh() (bool, error) {
+	all, err := j.segments()
+	return err == nil && len(all) == 1 && j.size == 0, err
+}
 
-// Write appends p. After an error the first n bytes of p stand in the file;
-// the caller goes on with the rest.
+// Mark is the place after all that has been written.
+func (j *File) Mark() Mark {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return Mark{FirstSeq: j.firstSeq, Offset: j.size}
+}
+
+// Write appends a part of p: all of it, or as many whole lines as the active
+// file takes before it must be rotated. After an error the first n bytes of p
+// stand in the file. In both cases the caller goes on with the rest.
 func (j *File) Write(p []byte) (int, error) {
-	j.unsynced.Store(true)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if time.Since(j.checked) >= checkEvery {
+		if err := j.check(); err != nil {
+			return 0, err
+		}
+	}
+	if j.full(p) {
+		if err := j.rotate(); err != nil {
+			return 0, err
+		}
+	}
+	return j.append(p[:j.fits(p)])
+}
+
+// append writes p behind what stands. A crash leaves a torn line, or some of
+// its lines and a torn one.
+func (j *File) append(p []byte) (int, error) {
+	j.unsynced = true
 	n, err := j.f.WriteAt(p, j.size)
 	if j.size == 0 && n > 0 {
 		j.firstSeq, _ = lineSeq(p)
 	}
+	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
+		j.lineEnd = j.size + int64(i) + 1
+	}
 	j.size += int64(n)
 	if err != nil {
+		j.tidy.wakeUp() // a file that is due to be removed may be what fills the disk
 		return n, fmt.Errorf("write journal: %w", err)
 	}
 	return n, nil
 }
 
-// Sync makes everything written before the call outlast a power cut. It does
-// nothing when nothing was written since.
-func (j *File) Sync() error {
-	if !j.unsynced.Swap(false) {
+// full tells whether the active file has to be rotated before p.
+func (j *File) full(p []byte) bool {
+	if j.options.MaxSize <= 0 || j.size == 0 || j.lineEnd < j.size {
+		return false
+	}
+	return j.size+lineLength(p) > j.options.MaxSize
+}
+
+// fits is how many bytes of p go into the active file: whole lines, but for
+// the rest of a line that stands there in part; one line at least.
+func (j *File) fits(p []byte) int {
+	if j.options.MaxSize <= 0 || j.size+int64(len(p)) <= j.options.MaxSize {
+		return len(p)
+	}
+	n := lineLength(p)
+	if room := j.options.MaxSize - j.size; room > n {
+		n = int64(bytes.LastIndexByte(p[:room], '\n') + 1)
+	}
+	return int(n)
+}
+
+func lineLength(p []byte) int64 {
+	if i := bytes.IndexByte(p, '\n'); i >= 0 {
+		return int64(i) + 1
+	}
+	return int64(len(p))
+}
+
+// Committed says that no line up to seq will be read back any more: files that
+// hold no later one may be compressed and removed.
+func (j *File) Committed(seq uint64) { j.tidy.commit(seq) }
+
+// TidyError is why rotated files cannot be compressed or removed now, nil when
+// they can.
+func (j *File) TidyError() error { return j.tidy.failure() }
+
+// Close closes the file, unsynced. A write that is blocked is left behind.
+func (j *File) Close() error {
+	j.tidy.end()
+	if !j.mu.TryLock() {
 		return nil
 	}
-	if err := j.f.Sync(); err != nil {
-		j.unsynced.Store(true)
-		return fmt.Errorf("sync journal: %w", err)
-	}
-	return nil
-}
-
-// Close closes the file, unsynced.
-func (j *File) Close() error {
+	defer j.mu.Unlock()
 	if err := j.f.Close(); err != nil {
 		return fmt.Errorf("close journal: %w", err)
-	}
-	return nil
-}
-
-// ReadBack calls fn with every complete line that follows the line seq, which
-// from places, in order and without its "\n". What comes after the last of
-// them is cut off, and its size returned: a line torn by a crash, or garbage
-// that a power cut left where blocks were never written. fn may refuse a line
-// with an error wrapping ErrBadLine; it and all that follows it is then cut off
-// too. That is safe because nothing after the last commit has moved a position:
-// the server will send these events again.
-//
-// A line stands where it belongs when its seq is one more than the last one's.
-//
-// Without a commit to start from (seq 0, or another file than the committed
-// one: the line seq does not end at from), lines may stand behind a bad one that
-// the server would not send again: then only a last line without its end is
-// cut, and anything else is ErrDamaged.
-func (j *File) ReadBack(from Mark, seq uint64, fn func(line []byte, seq uint64) error) (cut int64, err error) {
-	start := from.Offset
-	committed := seq > 0 && from.FirstSeq == j.firstSeq && start <= j.size
-	if committed && start > 0 {
-		if committed, err = j.endsLine(start, seq); err != nil {
-			return 0, err
-		}
-	}
-	if j.lastSeq = seq; !committed {
-		start, j.lastSeq = 0, 0
-	}
-	r := bufio.NewReaderSize(io.NewSectionReader(j.f, start, j.size-start), readBuffer)
-	var (
-		good = start // end of the last line that counts
-		last = seq
-		long []byte
-	)
-	for {
-		line, err := r.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) {
-			long = append(long, line...)
-			line, err = r.ReadSlice('\n')
-		}
-		if len(long) > 0 {
-			line = append(long, line...)
-			long = line[:0]
-		}
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return 0, fmt.Errorf("read journal: %w", err)
-		}
-		n, ok := lineSeq(line)
-		if ok && !committed && n <= seq {
-			j.lastSeq = n
-			good += int64(len(line)) // committed already
-			continue
-		}
-		if !ok || last != 0 && n != last+1 {
-			err = ErrBadLine
-		} else {
-			err = fn(line[:len(line)-1], n)
-		}
-		if errors.Is(err, ErrBadLine) && committed {
-			break
-		}
-		if errors.Is(err, ErrBadLine) {
-			return 0, fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to begin a new one", j.path, ErrDamaged, good, last)
-		}
-		if err != nil {
-			return 0, err
-		}
-		last, j.lastSeq = n, n
-		good += int64(len(line))
-	}
-	cut = j.size - good
-	if cut == 0 {
-		return 0, nil
-	}
-	// A crash before the truncation leaves it to the next start.
-	if err := j.f.Truncate(good); err != nil {
-		return 0, fmt.Errorf("cut torn line: %w", err)
-	}
-	j.unsynced.Store(true)
-	j.size = good
-	if good == 0 {
-		j.firstSeq = 0
-	}
-	return cut, nil
-}
-
-// endsLine tells whether the line that ends at offset is the line seq. In a
-// file that took the committed one's place it hardly is.
-func (j *File) endsLine(offset int64, seq uint64) (bool, error) {
-	for size := int64(firstStep); ; size *= 2 {
-		b := make([]byte, min(size, offset))
-		if _, err := j.f.ReadAt(b, offset-int64(len(b))); err != nil {
-			return false, fmt.Errorf("read journal: %w", err)
-		}
-		line, ended := bytes.CutSuffix(b, []byte{'\n'})
-		if !ended {
-			return false, nil
-		}
-		begin := bytes.LastIndexByte(line, '\n') + 1
-		if begin > 0 || int64(len(b)) == offset {
-			n, ok := lineSeq(line[begin:])
-			return ok && n == seq, nil
-		}
-	}
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("sync folder: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func TestReadBackCutAnywhere(t *testing.T) {
 				mark, seq = Mark{}, 0 // no commit yet
 			}
 			path := fileWith(t, whole[:size])
-			j, err := OpenFile(path)
+			j, err := OpenFile(path, Options{})
 			if err != nil {
 				t.Fatalf("cut at %d: %v", size, err)
 			}
@@ -117,14 +117,15 @@ func TestReadBackRefusedLine(t *testing.T) {
 	mark := Mark{FirstSeq: 1, Offset: int64(len(lines(1, 2)))}
 	t.Run("behind a commit", func(t *testing.T) {
 		path := fileWith(t, whole)
-		cut, err := mustOpen(t, path).ReadBack(mark, 2, refuse(5, ErrBadLine))
+		tail, err := mustOpen(t, path).ReadBack(mark, 2, false, refuse(5, ErrBadLine))
+		cut := tail.Cut
 		if err != nil || contentOf(t, path) != lines(1, 4) || cut != int64(len(lines(5, 6))) {
 			t.Errorf("cut %d, %v", cut, err)
 		}
 	})
 	t.Run("without a commit", func(t *testing.T) {
 		path := fileWith(t, whole)
-		_, err := mustOpen(t, path).ReadBack(Mark{}, 0, refuse(5, ErrBadLine))
+		_, err := mustOpen(t, path).ReadBack(Mark{}, 0, false, refuse(5, ErrBadLine))
 		if !errors.Is(err, ErrDamaged) || contentOf(t, path) != whole {
 			t.Errorf("%v", err)
 		}
@@ -132,7 +133,7 @@ func TestReadBackRefusedLine(t *testing.T) {
 	t.Run("another error", func(t *testing.T) {
 		other := errors.New("checkpoint is read-only")
 		path := fileWith(t, whole+"torn")
-		_, err := mustOpen(t, path).ReadBack(mark, 2, refuse(5, other))
+		_, err := mustOpen(t, path).ReadBack(mark, 2, false, refuse(5, other))
 		if !errors.Is(err, other) || contentOf(t, path) != whole+"torn" {
 			t.Errorf("%v", err)
 		}
@@ -154,7 +155,7 @@ func TestReadBackDamaged(t *testing.T) {
 		"a line twice":          {lines(1, 3) + lines(3, 6), Mark{}, 0},
 		"seq 0":                 {lines(1, 2) + line(0), Mark{}, 0},
 		"begins again":          {lines(1, 3) + lines(1, 3), Mark{}, 0},
-		"another file, later":   {lines(20, 30), Mark{FirstSeq: 1, Offset: 100}, 9},
+		"another file, later":   {lines(20, 30) + "garbage\n", Mark{FirstSeq: 1, Offset: 100}, 9},
 		"another file, garbage": {lines(5, 9) + "garbage\n" + line(10), Mark{FirstSeq: 1, Offset: 1 << 20}, 9},
 		// The same first seq, and long enough, but not what was committed there.
 		"took the file's place": {lines(1, 9) + line(9) + line(30), Mark{FirstSeq: 1, Offset: int64(len(lines(1, 9))) + 5}, 9},
@@ -247,7 +248,7 @@ func FuzzReadBack(f *testing.F) {
 		}
 		whole := head + string(tail)
 		path := fileWith(t, whole)
-		j, err := OpenFile(path)
+		j, err := OpenFile(path, Options{})
 		if err != nil {
 			if !errors.Is(err, ErrNotJournal) || contentOf(t, path) != whole {
 				t.Fatalf("OpenFile = %v", err)
@@ -257,7 +258,7 @@ func FuzzReadBack(f *testing.F) {
 		defer j.Close()
 		last := seq
 		var got []byte
-		cut, err := j.ReadBack(mark, seq, func(l []byte, n uint64) error {
+		found, err := j.ReadBack(mark, seq, false, func(l []byte, n uint64) error {
 			if !json.Valid(l) {
 				return ErrBadLine
 			}
@@ -275,8 +276,8 @@ func FuzzReadBack(f *testing.F) {
 			}
 			return
 		}
-		if after != head+string(got) || !strings.HasPrefix(whole, after) || cut != int64(len(whole)-len(after)) {
-			t.Fatalf("read back %q, cut %d, left %q of %q", got, cut, after, whole)
+		if after != head+string(got) || !strings.HasPrefix(whole, after) || found.Cut != int64(len(whole)-len(after)) {
+			t.Fatalf("read back %q, cut %d, left %q of %q", got, found.Cut, after, whole)
 		}
 		if j.Mark().Offset != int64(len(after)) {
 			t.Fatalf("mark %+v with %d bytes", j.Mark(), len(after))
@@ -286,4 +287,18 @@ func FuzzReadBack(f *testing.F) {
 			t.Fatalf("the second time: %q, cut %d, %v", again, cut, err)
 		}
 	})
+}
+
+// Where there was no line when the checkpoint was begun, nothing is lost by
+// cutting what no commit knows of.
+func TestReadBackBegun(t *testing.T) {
+	path := fileWith(t, lines(1, 3)+"\x00\x00\n"+lines(5, 6))
+	var got []uint64
+	tail, err := mustOpen(t, path).ReadBack(Mark{}, 0, true, func(_ []byte, n uint64) error {
+		got = append(got, n)
+		return nil
+	})
+	if err != nil || !slices.Equal(got, []uint64{1, 2, 3}) || tail.Cut != int64(3+len(lines(5, 6))) || contentOf(t, path) != lines(1, 3) {
+		t.Errorf("read back %v, cut %d, %v", got, tail.Cut, err)
+	}
 }

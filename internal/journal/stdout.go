@@ -35,3 +35,6 @@ func (s *Stream) Mark() Mark { return Mark{} }
 
 // Close leaves the writer open; it is not ours.
 func (s *Stream) Close() error { return nil }
+
+// Committed does nothing: there is nothing to tidy up.
+func (s *Stream) Committed(uint64) {}

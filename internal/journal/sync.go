@@ -1,0 +1,97 @@
+package journal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"kubejournal/internal/disk"
+)
+
+// rewriteChunk is how much of a file is read and written again at once, in bytes.
+const rewriteChunk = 1 << 20
+
+// ErrUnsynced says that lines were lost on their way to the disk: the system
+// could not write them, and does not have them any more. The next start reads
+// the journal up to them, and the server sends them again.
+var ErrUnsynced = errors.New("lines written before could not be brought to the disk")
+
+// Sync makes everything written before the call outlast a power cut, the names
+// of the files too. It does nothing when nothing was written since. It may run
+// beside Write.
+//
+// After a failed sync the operating system may count the pages as written all
+// the same, and report no error the next time (fsync(2); PostgreSQL's "fsyncgate"
+// of 2018). So what was written since the last good sync is written once more
+// before the next attempt.
+func (j *File) Sync() error {
+	j.mu.Lock()
+	if err := j.check(); err != nil {
+		j.mu.Unlock()
+		return err
+	}
+	if j.newName {
+		// Lines must not count before the name that they stand under does.
+		if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
+			j.mu.Unlock()
+			return err
+		}
+		j.newName = false
+	}
+	if !j.unsynced {
+		j.mu.Unlock()
+		return nil
+	}
+	j.unsynced, j.syncing = false, true
+	f, from, to, again := j.f, j.synced, j.size, j.failedSync
+	j.mu.Unlock()
+
+	err := syncFile(f, from, to, again)
+
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.syncing = false
+	j.idle.Broadcast()
+	if j.failedSync = err != nil; err != nil {
+		j.unsynced = true
+	} else {
+		j.synced = to
+	}
+	return err
+}
+
+// syncFile syncs f, after its bytes in [from, to) were written again where
+// again says so. A crash in between leaves the same bytes.
+func syncFile(f disk.File, from, to int64, again bool) error {
+	if again {
+		if err := rewrite(f, from, to); err != nil {
+			return fmt.Errorf("sync journal: %w", err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync journal: %w", err)
+	}
+	return nil
+}
+
+// rewrite writes what stands in [from, to) of f to the same place. A journal
+// only grows, and its lines have no zero bytes: where some stand, the page was
+// dropped.
+func rewrite(f disk.File, from, to int64) error {
+	b := make([]byte, min(to-from, rewriteChunk))
+	for from < to {
+		b = b[:min(to-from, int64(len(b)))]
+		if _, err := f.ReadAt(b, from); err != nil {
+			return err
+		}
+		if bytes.IndexByte(b, 0) >= 0 {
+			return ErrUnsynced
+		}
+		if _, err := f.WriteAt(b, from); err != nil {
+			return err
+		}
+		from += int64(len(b))
+	}
+	return nil
+}
