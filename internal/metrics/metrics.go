@@ -15,7 +15,7 @@ type Metrics struct {
 
 	Events          *prometheus.CounterVec // group, resource, type, origin
 	OutputBytes     prometheus.Counter     // bytes taken by the output
-	OutputErrors    prometheus.Counter     // failed writes
+	OutputErrors    prometheus.Counter     // failed writes, syncs, rotations and compressions
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
 	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
 	WatchRestarts   *prometheus.CounterVec // group, resource, reason
@@ -42,7 +42,7 @@ func New(version, commit string) *Metrics {
 		OutputBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
 		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
-			Help: "Writes to the output that failed. Each is tried again."}),
+			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}),
 		StreamState: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
 			Help: "1 for the state that the stream is in."}, []string{"stream", "state"}),
 		LastProgress: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",

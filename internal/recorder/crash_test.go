@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
+	"kubejournal/test/invariant"
 )
 
 // flaky is the real journal and the real checkpoint, failing now and then:
@@ -60,6 +62,7 @@ func (f *flaky) Commit(b *checkpoint.Batch) error {
 }
 
 func (f *flaky) Size() (int64, error) { return f.store.Size() }
+func (f *flaky) InPlace() error       { return f.store.InPlace() }
 
 // TestCrash runs the recorder on a real journal and checkpoint and stops it
 // dead, again and again. After each start the checkpoint says what the lines
@@ -79,11 +82,11 @@ func TestCrash(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				file, err := journal.OpenFile(path)
+				file, err := journal.OpenFile(path, journal.Options{MaxSize: 4000})
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, err := Recover(file, store)
+				found, err := Recover(t.Context(), file, store)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,9 +153,19 @@ func tear(t *testing.T, path string, r *rand.Rand) {
 // foldFile is what the lines of a journal say, worked out here.
 func foldFile(t *testing.T, path string, seq uint64) content {
 	t.Helper()
-	b, err := os.ReadFile(path)
+	files, err := invariant.JournalFiles(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	var b []byte
+	active := 0 // where its content begins in b
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		active = len(b)
+		b = append(b, content...)
 	}
 	all := parse(t, b)
 	if uint64(len(all)) != seq {
@@ -199,9 +212,9 @@ func foldFile(t *testing.T, path string, seq uint64) content {
 		c.State = &st
 		batch.Add(h.Stream, &c)
 	}
-	m := checkpoint.Mark{Seq: seq, Offset: int64(len(b))}
-	if seq > 0 {
-		m.FirstSeq = 1
+	m := checkpoint.Mark{Seq: seq, Offset: int64(len(b) - active)}
+	if m.Offset > 0 {
+		m.FirstSeq = seq + 1 - uint64(bytes.Count(b[active:], []byte{'\n'}))
 	}
 	batch.SetMark(m)
 	mustCommit(t, store, batch)

@@ -12,6 +12,8 @@
 //  2. Pending changes are frozen between two writes, together with the
 //     journal's mark; the journal is synced; then they are committed in one
 //     transaction. While that runs the writer goes on with a new pending batch.
+//     The journal learns of each commit: what it holds up to there is not read back
+//     any more, and may be compressed and removed.
 //  3. A commit that fails is tried again with the same batch, since it may or may
 //     not have been persisted. Meanwhile pending grows up to a bound, and then
 //     the writer waits, and with it the streams: nothing is dropped.

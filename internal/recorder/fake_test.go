@@ -78,6 +78,9 @@ func (o *fakeOutput) Mark() journal.Mark {
 	return m
 }
 
+// Committed implements Output.
+func (o *fakeOutput) Committed(uint64) {}
+
 func (o *fakeOutput) bytes() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()

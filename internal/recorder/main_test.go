@@ -144,7 +144,10 @@ func (s *source) resume(t testing.TB, store *checkpoint.Store) {
 	}
 	s.synced = s.state.ResourceVersion != ""
 	s.live = nil
-	if err := store.Range(s.name, func(k checkpoint.Known) error { s.live = append(s.live, event.Known(k)); return nil }); err != nil {
+	if err := store.Range(s.name, func(k checkpoint.Known) error {
+		s.live = append(s.live, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -203,6 +206,9 @@ func tempStore(t testing.TB) *checkpoint.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	b := checkpoint.NewBatch()
+	b.SetMark(checkpoint.Mark{}) // as the first start does
+	mustCommit(t, s, b)
 	return s
 }
 

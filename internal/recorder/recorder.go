@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -30,12 +31,14 @@ type Output interface {
 	Write(p []byte) (int, error) // may write a part; the caller goes on with the rest
 	Sync() error                 // may run beside Write
 	Mark() journal.Mark          // after all that was written
+	Committed(seq uint64)        // no line up to seq will be read back any more
 }
 
 // Checkpoint is where changes go.
 type Checkpoint interface {
 	Commit(*checkpoint.Batch) error // after an error, may be called with the same batch again
 	Size() (int64, error)
+	InPlace() error // that the next start will find what was committed
 }
 
 // Config is what a Recorder may be told.
@@ -65,8 +68,11 @@ type Recorder struct {
 	inflight  bool            // a committer runs
 	committed chan error      // its result
 
+	// writing is since when a write is under way, in Unix nanoseconds; 0 when none is.
+	writing atomic.Int64
+
 	// Why output or checkpoint cannot be written now, for readiness.
-	outputErr, commitErr atomic.Pointer[error]
+	outputErr, syncErr, commitErr atomic.Pointer[error]
 }
 
 // New returns a recorder; nothing is written before Run.
@@ -154,7 +160,17 @@ func (e *stoppedError) Error() string {
 func (e *stoppedError) Unwrap() error { return e.err }
 
 // OutputError is why the output cannot be written now, nil when it can.
-func (r *Recorder) OutputError() error { return load(&r.outputErr) }
+func (r *Recorder) OutputError() error {
+	if since := r.writing.Load(); since != 0 {
+		if blocked := time.Since(time.Unix(0, since)); blocked > blockedAfter {
+			return fmt.Errorf("output is blocked: its reader has taken nothing for %s", blocked.Round(time.Second))
+		}
+	}
+	return errors.Join(load(&r.outputErr), load(&r.syncErr))
+}
+
+// blockedAfter is how long one write may take before readiness tells.
+const blockedAfter = 5 * time.Second
 
 // CheckpointError is why the checkpoint cannot be committed now, nil when it can.
 func (r *Recorder) CheckpointError() error { return load(&r.commitErr) }
@@ -268,14 +284,16 @@ func (r *Recorder) written(b *Batch, now time.Time) {
 func (r *Recorder) writeAll(ctx context.Context, p []byte) error {
 	retry := retryFirst
 	for len(p) > 0 {
+		r.writing.Store(time.Now().UnixNano())
 		n, err := r.out.Write(p)
+		r.writing.Store(0)
 		p = p[n:]
 		r.cfg.Metrics.OutputBytes.Add(float64(n))
 		if err == nil {
 			continue
 		}
 		r.cfg.Metrics.OutputErrors.Inc()
-		if errors.Is(err, journal.ErrClosed) {
+		if errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) {
 			return err
 		}
 		if r.outputErr.Swap(&err) == nil {
@@ -306,12 +324,13 @@ func (r *Recorder) startCommit(ctx context.Context) {
 	}
 	batch := r.pending
 	r.pending = checkpoint.NewBatch()
-	mark := r.out.Mark()
-	batch.SetMark(checkpoint.Mark{Seq: r.seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset})
+	mark, seq := r.out.Mark(), r.seq
+	batch.SetMark(checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset})
 	r.inflight = true
 	go func() {
 		err := r.commit(ctx, batch)
 		if err == nil {
+			r.out.Committed(seq)
 			release(waiting)
 		}
 		r.committed <- err
@@ -342,14 +361,20 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 			if n, err := r.store.Size(); err == nil {
 				r.cfg.Metrics.CheckpointBytes.Set(float64(n))
 			}
-			if r.commitErr.Swap(nil) != nil {
-				r.cfg.Log.Info("checkpoint can be committed again")
-			}
+			r.committedTo(r.store.InPlace())
 			return nil
 		}
 		r.cfg.Metrics.CommitErrors.Inc()
-		if r.commitErr.Swap(&err) == nil {
-			r.cfg.Log.Error("checkpoint cannot be committed, trying again", zap.Error(err))
+		failed, what := &r.commitErr, "checkpoint cannot be committed, trying again"
+		if synced := new(syncError); errors.As(err, &synced) {
+			r.cfg.Metrics.OutputErrors.Inc()
+			failed, what = &r.syncErr, "output cannot be synced, trying again"
+		}
+		if errors.Is(err, journal.ErrUnsynced) {
+			return err // nothing that could be tried again
+		}
+		if failed.Swap(&err) == nil {
+			r.cfg.Log.Error(what, zap.Error(err))
 		}
 		if !sleep(ctx, retry) {
 			return &stoppedError{err.Error(), errors.Join(err, ctx.Err())}
@@ -361,10 +386,31 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 func (r *Recorder) tryCommit(batch *checkpoint.Batch) error {
 	if !r.cfg.NoSync {
 		if err := r.out.Sync(); err != nil {
-			return err
+			return &syncError{err}
 		}
 	}
 	return r.store.Commit(batch)
+}
+
+// syncError says that a commit has failed before it began: the journal could
+// not be synced.
+type syncError struct{ error }
+
+func (e *syncError) Unwrap() error { return e.error }
+
+// committedTo takes note of a commit. Where its file has lost its place, the next
+// start will not find what was committed.
+func (r *Recorder) committedTo(displaced error) {
+	r.syncErr.Store(nil)
+	if displaced != nil {
+		if r.commitErr.Swap(&displaced) == nil {
+			r.cfg.Log.Error("checkpoint has lost its place", zap.Error(displaced))
+		}
+		return
+	}
+	if r.commitErr.Swap(nil) != nil {
+		r.cfg.Log.Info("checkpoint can be committed again")
+	}
 }
 
 // finish commits what is left after the last batch.

@@ -1,6 +1,9 @@
 package recorder
 
 import (
+	"io"
+	"strings"
+
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +14,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/metrics"
 )
 
 func TestWriteAndCommit(t *testing.T) {
@@ -524,5 +531,39 @@ func TestCloseReleasesFlush(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	})
+}
+
+// TestBlockedOutput: a reader that takes nothing shows in readiness.
+func TestBlockedOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in, out := io.Pipe()
+		rec := New(journal.NewStream(out), tempStore(t), Config{Metrics: metrics.New("", ""), Log: zap.NewNop()})
+		done := make(chan error, 1)
+		go func() { done <- rec.Run(t.Context()) }()
+		lane := NewLane("pods", nil)
+		b := lane.Batch()
+		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now())
+		if err := rec.Submit(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if err := rec.OutputError(); err != nil {
+			t.Errorf("after a second: %v", err)
+		}
+		pass(10 * time.Second)
+		if err := rec.OutputError(); err == nil || !strings.Contains(err.Error(), "blocked") {
+			t.Errorf("after ten seconds: %v", err)
+		}
+		go io.Copy(io.Discard, in)
+		pass(time.Second)
+		if err := rec.OutputError(); err != nil {
+			t.Errorf("read on: %v", err)
+		}
+		rec.Close()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		out.Close()
 	})
 }

@@ -65,7 +65,7 @@ func openJournal(t testing.TB, path string, content []byte) *journal.File {
 	if err := os.WriteFile(path, content, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	j, err := journal.OpenFile(path)
+	j, err := journal.OpenFile(path, journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,12 +97,12 @@ func TestRecover(t *testing.T) {
 				if upTo == 0 {
 					want.Seq = 0
 				}
-				if got, err := Recover(j, store); err != nil || got != want {
+				if got, err := Recover(t.Context(), j, store); err != nil || got != want {
 					t.Fatalf("%s: Recover = %+v, %v, want %+v", what, got, err, want)
 				}
 				same(t, what, h.after[upTo], contentOf(t, store))
 				want.Lines, want.Cut = 0, 0
-				if got, err := Recover(j, store); err != nil || got != want {
+				if got, err := Recover(t.Context(), j, store); err != nil || got != want {
 					t.Fatalf("%s, again: Recover = %+v, %v, want %+v", what, got, err, want)
 				}
 				same(t, what+", again", h.after[upTo], contentOf(t, store))
@@ -132,7 +132,7 @@ func TestRecoverAfterCrash(t *testing.T) {
 			if middle > committed {
 				mustCommit(t, store, h.batch(committed, middle, false))
 			}
-			if _, err := Recover(j, store); err != nil {
+			if _, err := Recover(t.Context(), j, store); err != nil {
 				t.Fatal(err)
 			}
 			same(t, fmt.Sprintf("%d committed, crash after %d", committed, middle), h.after[n], contentOf(t, store))
@@ -163,12 +163,12 @@ func TestRecoverLong(t *testing.T) {
 		if lines, err = s.render.AppendEvent(event.AppendSeq(lines, n), event.Added, event.FromWatch, received, &s.object); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, checkpoint.Known(k))
+		want = append(want, checkpoint.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
 		size += len(k.Namespace) + len(k.Name)
 	}
 	j := openJournal(t, filepath.Join(t.TempDir(), "j"), lines)
 	store := tempStore(t)
-	got, err := Recover(j, store)
+	got, err := Recover(t.Context(), j, store)
 	if err != nil || got != (Recovered{Seq: n, Lines: int(n)}) {
 		t.Fatalf("Recover = %+v, %v, want %d lines", got, err, n)
 	}
@@ -193,7 +193,7 @@ func TestRecoverBadLines(t *testing.T) {
 		store := tempStore(t)
 		mustCommit(t, store, h.batch(0, 12, true))
 		j := openJournal(t, path, []byte(whole))
-		got, err := Recover(j, store)
+		got, err := Recover(t.Context(), j, store)
 		if err != nil || got != (Recovered{Seq: 20, Lines: 8, Cut: int64(len(bad))}) {
 			t.Errorf("%s: Recover = %+v, %v", name, got, err)
 		}
@@ -201,8 +201,11 @@ func TestRecoverBadLines(t *testing.T) {
 		j.Close()
 		// Without one nothing is touched.
 		store = tempStore(t)
+		if err := store.SetLost(); err != nil {
+			t.Fatal(err)
+		}
 		j = openJournal(t, path, []byte(whole))
-		if _, err := Recover(j, store); !errors.Is(err, journal.ErrDamaged) {
+		if _, err := Recover(t.Context(), j, store); !errors.Is(err, journal.ErrDamaged) {
 			t.Errorf("%s, no commit: %v", name, err)
 		}
 		same(t, name+", no commit", h.after[0], contentOf(t, store))
@@ -222,14 +225,14 @@ func TestRecoverOtherFile(t *testing.T) {
 		store := tempStore(t)
 		mustCommit(t, store, h.batch(0, 20, true))
 		j := openJournal(t, path, nil)
-		got, err := Recover(j, store)
+		got, err := Recover(t.Context(), j, store)
 		if err != nil || got != (Recovered{Seq: 20, Gone: 20}) {
 			t.Fatalf("Recover = %+v, %v", got, err)
 		}
 		want := h.after[20]
 		want.Mark = checkpoint.Mark{Seq: 20}
 		same(t, "moved away", want, contentOf(t, store))
-		if got, err := Recover(j, store); err != nil || got != (Recovered{Seq: 20}) {
+		if got, err := Recover(t.Context(), j, store); err != nil || got != (Recovered{Seq: 20}) {
 			t.Fatalf("again: Recover = %+v, %v; told twice of what is gone", got, err)
 		}
 	})
@@ -237,8 +240,8 @@ func TestRecoverOtherFile(t *testing.T) {
 		store := tempStore(t)
 		mustCommit(t, store, h.batch(0, 20, true))
 		j := openJournal(t, path, h.journal[:h.ends[17]+5])
-		got, err := Recover(j, store)
-		if err != nil || got != (Recovered{Seq: 20, Cut: 5, Gone: 3}) {
+		got, err := Recover(t.Context(), j, store)
+		if err != nil || got != (Recovered{Seq: 20, Cut: 5, Gone: 3, Hole: true}) {
 			t.Fatalf("Recover = %+v, %v", got, err)
 		}
 	})
@@ -247,7 +250,7 @@ func TestRecoverOtherFile(t *testing.T) {
 		store := tempStore(t)
 		mustCommit(t, store, h.batch(0, 20, true))
 		j := openJournal(t, path, other.journal[:other.ends[19]])
-		if _, err := Recover(j, store); err != nil {
+		if _, err := Recover(t.Context(), j, store); err != nil {
 			t.Fatal(err)
 		}
 		if after, _ := os.ReadFile(path); string(after) != string(other.journal[:other.ends[19]]) {
@@ -278,9 +281,70 @@ func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
 		want.Streams[name] = s
 	}
 	for _, what := range []string{"first", "again"} {
-		if _, err := Recover(j, store); err != nil {
+		if _, err := Recover(t.Context(), j, store); err != nil {
 			t.Fatal(err)
 		}
 		same(t, what, want, contentOf(t, store))
+	}
+}
+
+// TestRecoverHole: committed lines are missing from the file, so that nobody
+// knows what the reader has: each stream owes a GAP, and every object is in doubt.
+func TestRecoverHole(t *testing.T) {
+	const n = 20
+	h := newHistory(t, 1, n, 6)
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	store := tempStore(t)
+	mustCommit(t, store, h.batch(0, n, true))
+	got, err := Recover(t.Context(), openJournal(t, path, h.journal[:h.ends[15]]), store)
+	if err != nil || !got.Hole || got.Seq != n {
+		t.Fatalf("Recover = %+v, %v", got, err)
+	}
+	is, was := contentOf(t, store), h.after[n]
+	for name, st := range is.Streams {
+		if st.Owed != JournalTruncated || st.ResourceVersion != was.Streams[name].ResourceVersion {
+			t.Errorf("stream %s: %+v", name, st)
+		}
+	}
+	objects := 0
+	for name, known := range is.Known {
+		for i, k := range known {
+			before := was.Known[name][i]
+			if before.Doubtful = true; k != before {
+				t.Errorf("stream %s knows %+v, knew %+v", name, k, before)
+			}
+			objects++
+		}
+	}
+	if objects == 0 || len(is.Streams) == 0 {
+		t.Error("nothing was known")
+	}
+}
+
+// TestRecoverForgotten: lines of a stream that was reset after a crash are not
+// taken in again; those of others are.
+func TestRecoverForgotten(t *testing.T) {
+	const n = 30
+	h := newHistory(t, 1, n, 7)
+	store := tempStore(t)
+	mustCommit(t, store, h.batch(0, 10, true))
+	if err := store.Forget("pods"); err != nil {
+		t.Fatal(err)
+	}
+	j := openJournal(t, filepath.Join(t.TempDir(), "journal.jsonl"), h.journal)
+	got, err := Recover(t.Context(), j, store)
+	if err != nil || got.Seq != n || got.Lines != n-10 {
+		t.Fatalf("Recover = %+v, %v", got, err)
+	}
+	want := h.after[n]
+	if _, told := want.Streams["pods"]; !told {
+		t.Fatal("the history has no pods")
+	}
+	want.Streams, want.Known = maps.Clone(want.Streams), maps.Clone(want.Known)
+	delete(want.Streams, "pods")
+	delete(want.Known, "pods")
+	same(t, "forgotten", want, contentOf(t, store))
+	if again, err := Recover(t.Context(), j, store); err != nil || again.Lines != 0 {
+		t.Fatalf("again: Recover = %+v, %v", again, err)
 	}
 }
