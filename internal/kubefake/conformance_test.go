@@ -11,11 +11,16 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	for name, inMemory := range map[string]bool{"loopback": false, "memory": true} {
+	for name, o := range map[string]kubefake.Options{
+		"loopback":              {},
+		"memory":                {InMemory: true},
+		"without streamed list": {InMemory: true, NoWatchList: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			srv := start(t, kubefake.Options{InMemory: inMemory})
-			conformance.Run(t, target(srv))
+			to := target(start(t, o))
+			to.NoWatchList = o.NoWatchList
+			conformance.Run(t, to)
 		})
 	}
 }

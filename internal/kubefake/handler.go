@@ -1,6 +1,7 @@
 package kubefake
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"slices"
@@ -148,17 +149,26 @@ func methodNotAllowed() metav1.Status {
 	return st
 }
 
-// authorize answers 401 to a wrong token and 403 to none, except for what the
+func unauthorized() error {
+	return &apierrors.StatusError{ErrStatus: statusFor(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")}
+}
+
+// authorize answers 401 to a wrong token or client certificate and 403 to none, except for what the
 // server tells everyone.
 func (s *Server) authorize(r *http.Request, req Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	given := r.Header.Get("Authorization")
 	user := "kubefake"
-	if given == "" {
+	if given == "" && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		if !bytes.Equal(r.TLS.PeerCertificates[0].Raw, s.client) {
+			return unauthorized()
+		}
+		given = user
+	} else if given == "" {
 		user = "system:anonymous"
 	} else if given != "Bearer "+s.token {
-		return &apierrors.StatusError{ErrStatus: statusFor(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")}
+		return unauthorized()
 	}
 	if req.Resource == "" {
 		if given == "" && !slices.Contains([]string{"/version", "/readyz", "/livez", "/healthz"}, r.URL.Path) {

@@ -2,6 +2,7 @@ package kubefake_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/kubefake"
@@ -457,5 +459,59 @@ func TestEndAndBreakWatches(t *testing.T) {
 		if err := srv.Await(t.Context(), func() bool { return srv.OpenWatches("") == 0 }); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// What stands between a client and the server can be replaced: its certificate
+// with the authority, a client's certificate; and a server that is down counts
+// who calls.
+func TestCredentials(t *testing.T) {
+	get := func(c *rest.Config) (int, error) {
+		t.Helper()
+		client, err := rest.HTTPClientFor(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.CloseIdleConnections()
+		resp, err := client.Get(c.Host + "/api/v1/configmaps")
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, nil
+	}
+	s := kubefake.New(kubefake.Options{})
+	defer s.Close()
+	with := func(certificate, key []byte) *rest.Config {
+		c := s.Config()
+		c.BearerToken, c.CertData, c.KeyData = "", certificate, key
+		return c
+	}
+	first := with(s.IssueClient())
+	if code, err := get(first); code != http.StatusOK {
+		t.Errorf("with a client certificate: %d, %v", code, err)
+	}
+	second := with(s.IssueClient())
+	if code, err := get(first); code != http.StatusUnauthorized {
+		t.Errorf("with the one before: %d, %v", code, err)
+	}
+	if code, err := get(second); code != http.StatusOK {
+		t.Errorf("with the newest: %d, %v", code, err)
+	}
+	before := s.Config()
+	s.SetAuthority()
+	var untrusted *tls.CertificateVerificationError
+	if _, err := get(before); !errors.As(err, &untrusted) {
+		t.Errorf("with the authority of before: %v", err)
+	}
+	if code, err := get(s.Config()); code != http.StatusOK {
+		t.Errorf("with the new authority: %d, %v", code, err)
+	}
+
+	down := kubefake.New(kubefake.Options{InMemory: true})
+	defer down.Close()
+	down.StopAPIServer()
+	if _, err := get(down.Config()); !errors.Is(err, syscall.ECONNREFUSED) || len(down.Refused()) != 1 {
+		t.Errorf("refused %d times, the last with %v", len(down.Refused()), err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // listener hands the http server its connections, from a loopback port or from
@@ -20,6 +21,7 @@ type listener struct {
 	down   bool         // new connections are refused
 	tcp    net.Listener // nil in memory, and while down
 	conns  map[net.Conn]struct{}
+	turned []time.Time    // when a connection in memory was refused
 	loops  sync.WaitGroup // the goroutine that accepts from tcp
 }
 
@@ -81,6 +83,9 @@ func refused() error {
 func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	l.mu.Lock()
 	down := l.down || l.closed
+	if down {
+		l.turned = append(l.turned, time.Now())
+	}
 	l.mu.Unlock()
 	if down {
 		return nil, refused()

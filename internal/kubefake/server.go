@@ -3,6 +3,7 @@ package kubefake
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +37,8 @@ type Options struct {
 	// the client asked for no limit or for a larger one; 0 does as the real
 	// server, which knows no such bound.
 	MaxPage int
-	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do.
+	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do, and 1.33 unless it
+	// is told otherwise.
 	NoWatchList bool
 	// NoAggregatedDiscovery answers /api and /apis in the old form only.
 	NoAggregatedDiscovery bool
@@ -55,13 +58,14 @@ type Server struct {
 	// transport is what Config hands out for a server in memory: it is owned
 	// here so that Close can close its idle connections.
 	transport *http.Transport
-	ca        []byte             // PEM; nil in memory
 	cancel    context.CancelFunc // ends requests that hang
 	handlers  sync.WaitGroup     // requests being answered
 	serving   sync.WaitGroup     // the accept loop
 
 	mu        sync.Mutex // guards all below
 	closed    bool
+	authority *authority // nil in memory
+	client    []byte     // the client certificate that is accepted, DER; nil for none
 	token     string
 	version   uint64 // of the last write
 	compacted uint64 // lists below this version answer 410
@@ -119,7 +123,15 @@ func New(opts Options) *Server {
 	}
 	serve := func() error { return s.http.Serve(s.conns) }
 	if !opts.InMemory {
-		s.ca, s.http.TLSConfig = newCertificate()
+		s.authority = newAuthority()
+		s.http.TLSConfig = &tls.Config{
+			ClientAuth: tls.RequestClientCert,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return &s.authority.certificate, nil
+			},
+		}
 		serve = func() error { return s.http.ServeTLS(s.conns, "", "") }
 	}
 	s.serving.Go(func() {
@@ -164,7 +176,7 @@ func (s *Server) Config() *rest.Config {
 	if s.opts.InMemory {
 		c.Transport = s.transport
 	} else {
-		c.CAData = s.ca
+		c.CAData = s.authority.pem
 	}
 	return c
 }
@@ -189,7 +201,7 @@ users:
 contexts:
 - name: kubefake
   context: {cluster: kubefake, user: kubefake}
-`, c.Host, base64.StdEncoding.EncodeToString(s.ca), c.BearerToken)
+`, c.Host, base64.StdEncoding.EncodeToString(c.CAData), c.BearerToken)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write kubeconfig: %w", err)
 	}
@@ -202,6 +214,26 @@ func (s *Server) SetToken(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token = token
+}
+
+// SetAuthority replaces the server's certificate and the authority that signed
+// it, as a server does that is set up anew, and cuts all connections. Config and
+// Kubeconfig tell the new one.
+func (s *Server) SetAuthority() {
+	s.mu.Lock()
+	s.authority = newAuthority()
+	s.mu.Unlock()
+	s.conns.cut()
+}
+
+// IssueClient returns an administrator's client certificate and its key, PEM. The
+// one before is not accepted any more: 401, as with an expired one.
+func (s *Server) IssueClient() (certificate, key []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, certificate, key := s.authority.issueClient()
+	s.client = c
+	return certificate, key
 }
 
 // SetWatchList turns streamed initial lists on or off.
@@ -274,6 +306,10 @@ func (s *Server) BreakWatches() { s.stopStreams(func(st *stream) { st.abort() })
 // its own shutdown, and for a client that reads too slowly.
 func (s *Server) EndWatches() { s.stopStreams(func(st *stream) { st.end() }) }
 
+// SilenceWatches lets every watch stay open and send nothing any more, not even
+// its end: what a client sees of a server behind a connection that is half open.
+func (s *Server) SilenceWatches() { s.stopStreams(func(st *stream) { st.muted.Store(true) }) }
+
 func (s *Server) stopStreams(stop func(*stream)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,6 +336,14 @@ func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
+}
+
+// Refused returns when connections to a server in memory were refused because it
+// was down.
+func (s *Server) Refused() []time.Time {
+	s.conns.mu.Lock()
+	defer s.conns.mu.Unlock()
+	return slices.Clone(s.conns.turned)
 }
 
 // Await returns when condition holds; it is asked again after every request,

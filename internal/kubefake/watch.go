@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,8 @@ type stream struct {
 
 	stop    chan struct{} // closed by end and abort
 	once    sync.Once
-	aborted bool // written before stop is closed
+	aborted bool        // written before stop is closed
+	muted   atomic.Bool // sends nothing any more
 }
 
 func (st *stream) end() { st.once.Do(func() { close(st.stop) }) }
@@ -242,6 +244,10 @@ func (st *stream) translate(rec *record) (event, bool) {
 // send writes events and returns whether the stream goes on.
 func (st *stream) send(ctx context.Context, events []event) bool {
 	for _, e := range events {
+		if st.muted.Load() {
+			st.hush(ctx)
+			return false
+		}
 		st.stopped() // does not return from an abort
 		if ctx.Err() != nil {
 			return false
@@ -285,16 +291,21 @@ func (st *stream) strike(ctx context.Context) bool {
 		panic(http.ErrAbortHandler)
 	case Silent:
 		st.out.Flush()
-		select {
-		case <-ctx.Done():
-		case <-st.stop:
-			st.stopped()
-		}
+		st.hush(ctx)
 	case End:
 	default:
 		return true
 	}
 	return false
+}
+
+// hush keeps the stream open without a word.
+func (st *stream) hush(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-st.stop:
+		st.stopped()
+	}
 }
 
 func (st *stream) sendError(status metav1.Status) {
