@@ -22,10 +22,12 @@ const (
 	shutdownTimeout   = time.Second
 )
 
-// Check is one condition of readiness: nil when it holds.
+// Check is one condition of readiness: nil when it holds. Note may be nil; what
+// it returns is worth knowing where the condition holds, and changes nothing.
 type Check struct {
 	Name string
 	Err  func() error
+	Note func() string
 }
 
 // Handler answers /livez, /readyz, /metrics and /streams.
@@ -48,10 +50,16 @@ func ready(w http.ResponseWriter, r *http.Request, checks []Check) {
 	for _, c := range checks {
 		if err := c.Err(); err != nil {
 			status = http.StatusServiceUnavailable
-			fmt.Fprintf(&text, "[-]%s failed: %v\n", c.Name, err)
-		} else {
-			fmt.Fprintf(&text, "[+]%s ok\n", c.Name)
+			fmt.Fprintf(&text, "[-]%s failed: %s\n", c.Name, strings.ReplaceAll(err.Error(), "\n", "; "))
+			continue
 		}
+		fmt.Fprintf(&text, "[+]%s ok", c.Name)
+		if c.Note != nil {
+			if note := c.Note(); note != "" {
+				fmt.Fprintf(&text, ": %s", note)
+			}
+		}
+		text.WriteByte('\n')
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
@@ -70,19 +78,28 @@ type stream struct {
 	Stream          string     `json:"stream"`
 	State           string     `json:"state"`
 	Reason          string     `json:"reason,omitempty"`
+	Since           *time.Time `json:"since,omitempty"`        // in this state
+	FailingSince    *time.Time `json:"failingSince,omitempty"` // no session has worked
 	ResourceVersion string     `json:"resourceVersion,omitempty"`
 	Synced          bool       `json:"synced"`
 	LastProgress    *time.Time `json:"lastProgress,omitempty"`
-	LastGap         *time.Time `json:"lastGap,omitempty"`
+	// Idle is the age of the last progress, or of the state where there was none.
+	Idle    float64    `json:"idleSeconds"`
+	LastGap *time.Time `json:"lastGap,omitempty"`
 }
 
 func list(w http.ResponseWriter, all []watcher.StreamStatus) {
 	out := make([]stream, 0, len(all))
+	now := time.Now()
 	for _, s := range all {
-		out = append(out, stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, ResourceVersion: s.Position,
-			Synced: s.Synced, LastProgress: when(s.LastProgress), LastGap: when(s.LastGap),
-		})
+		one := stream{
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: when(s.Since), ResourceVersion: s.Position,
+			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: s.Idle(now).Round(time.Millisecond).Seconds(), LastGap: when(s.LastGap),
+		}
+		if s.State != watcher.Watching {
+			one.FailingSince = when(s.Failing)
+		}
+		out = append(out, one)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)

@@ -21,10 +21,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // failing returns.
 func served(t *testing.T, failing func() error) (get func(path string) (int, string)) {
 	t.Helper()
-	checks := []Check{{"output", func() error { return nil }}, {"streams", failing}}
+	checks := []Check{
+		{Name: "output", Err: func() error { return nil }, Note: func() string { return "" }},
+		{Name: "streams", Err: failing, Note: func() string { return "no progress: pods (failing for 2m0s: Retrying ServerError)" }},
+	}
 	streams := func() []watcher.StreamStatus {
 		return []watcher.StreamStatus{
-			{Name: "pods", Status: watcher.Status{State: watcher.Watching, Position: "7", Synced: true, LastProgress: time.Unix(1, 0)}},
+			{Name: "pods", Status: watcher.Status{State: watcher.Watching, Position: "7", Synced: true, Since: time.Unix(2, 0), Failing: time.Unix(3, 0), LastProgress: time.Unix(1, 0)}},
+			{Name: "secrets", Status: watcher.Status{State: watcher.Retrying, Reason: "ServerError", Since: time.Unix(4, 0), Failing: time.Unix(3, 0)}},
 			{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: "NotFound"}},
 		}
 	}
@@ -68,7 +72,7 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"/livez", errors.New("no"), 200, "ok\n"},
 		{"/readyz", nil, 200, "ok\n"},
-		{"/readyz?verbose", nil, 200, "[+]output ok\n[+]streams ok\nreadyz check passed\n"},
+		{"/readyz?verbose", nil, 200, "[+]output ok\n[+]streams ok: no progress: pods (failing for 2m0s: Retrying ServerError)\nreadyz check passed\n"},
 		{"/readyz", errors.New("not synced yet: pods"), 503, "[+]output ok\n[-]streams failed: not synced yet: pods\nreadyz check failed\n"},
 	} {
 		fault = c.fault
@@ -84,9 +88,28 @@ func TestStreams(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[0]["stream"] != "pods" || got[0]["state"] != "Watching" || got[0]["resourceVersion"] != "7" ||
-		got[0]["lastProgress"] != "1970-01-01T00:00:01Z" || got[1]["state"] != "Pending" || got[1]["reason"] != "NotFound" {
-		t.Errorf("/streams: %s", body)
+	if len(got) != 3 {
+		t.Fatalf("/streams: %s", body)
+	}
+	for i, want := range []map[string]any{
+		{"stream": "pods", "state": "Watching", "resourceVersion": "7", "synced": true, "since": "1970-01-01T00:00:02Z",
+			"lastProgress": "1970-01-01T00:00:01Z", "failingSince": nil}, // it does watch
+		{"stream": "secrets", "state": "Retrying", "reason": "ServerError", "since": "1970-01-01T00:00:04Z",
+			"failingSince": "1970-01-01T00:00:03Z", "lastProgress": nil},
+		{"stream": "widgets.example.com", "state": "Pending", "reason": "NotFound", "synced": false},
+	} {
+		for key, value := range want {
+			if got[i][key] != value {
+				t.Errorf("/streams: %s of %s is %v, want %v", key, want["stream"], got[i][key], value)
+			}
+		}
+	}
+	// Of one the age of its progress, of the other that of its state.
+	for i, since := range []int64{1, 4} {
+		age := time.Since(time.Unix(since, 0)).Seconds()
+		if idle, _ := got[i]["idleSeconds"].(float64); idle < age-60 || idle > age+60 {
+			t.Errorf("/streams: %v idle for %v s, want about %v s", got[i]["stream"], got[i]["idleSeconds"], age)
+		}
 	}
 }
 

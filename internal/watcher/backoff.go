@@ -20,15 +20,17 @@ const (
 // backoff counts the pauses of one stream. Not for concurrent use.
 type backoff struct{ next time.Duration }
 
-// pause is how long to wait now, at least after: between one and two times the
-// current step.
+// pause is how long to wait now: between one and two times the current step,
+// and at least after, from which streams that were given the same do not come
+// back together either.
 func (b *backoff) pause(after time.Duration) time.Duration {
 	if b.next == 0 {
 		b.next = backoffFirst
 	}
-	d := b.next + rand.N(b.next)
+	spread := rand.N(b.next)
+	d := max(b.next, after) + spread
 	b.next = min(2*b.next, backoffMax)
-	return max(d, after)
+	return d
 }
 
 // reset begins from the shortest pause again.

@@ -29,7 +29,7 @@ func TestBackoff(t *testing.T) {
 
 func TestBackoffAfter(t *testing.T) {
 	var b backoff
-	if d := b.pause(time.Minute); d != time.Minute {
+	if d := b.pause(time.Minute); d < time.Minute || d >= time.Minute+backoffFirst {
 		t.Errorf("pause %v, the server asked for a minute", d)
 	}
 	if d := b.pause(time.Nanosecond); d < 2*backoffFirst {
@@ -43,9 +43,11 @@ func TestBackoffJitter(t *testing.T) {
 	for range 50 {
 		var b backoff
 		seen[b.pause(0)] = true
+		b.reset()
+		seen[b.pause(time.Minute)] = true
 	}
-	if len(seen) < 25 {
-		t.Errorf("%d different pauses of 50", len(seen))
+	if len(seen) < 50 {
+		t.Errorf("%d different pauses of 100", len(seen))
 	}
 }
 

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kubejournal/internal/event"
 )
@@ -46,6 +48,7 @@ const (
 var (
 	errWatchEnded    = errors.New("the server ended the watch")
 	errAhead         = errors.New("the position is ahead of the server's version")
+	errSilent        = errors.New("the watch brings neither event nor bookmark")
 	errSilentList    = errors.New("the streamed list stays silent")
 	errNoListVersion = errors.New("the list has no resourceVersion")
 
@@ -65,6 +68,8 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionRetry, reason: "Closed", clean: true}
 	case errors.Is(err, errAhead):
 		return outcome{action: actionRelist, reason: reasonAhead}
+	case errors.Is(err, errSilent):
+		return outcome{action: actionRetry, reason: "Silent"}
 	case isExpired(err):
 		return outcome{action: actionRelist, reason: reasonExpired}
 	case apierrors.IsNotFound(err):
@@ -83,9 +88,12 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionRetry, reason: "ServerError", after: after}
 	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
 		return outcome{action: actionRetry, reason: "BadRequest", after: after}
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return outcome{action: actionRetry, reason: "UntrustedServer"}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return outcome{action: actionRetry, reason: "ConnectionRefused"}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		utilnet.IsHTTP2ConnectionLost(err), utilnet.IsProbableEOF(err):
 		return outcome{action: actionRetry, reason: "ConnectionLost"}
 	case errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
 		return outcome{action: actionRetry, reason: "Timeout"}

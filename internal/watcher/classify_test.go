@@ -2,6 +2,8 @@ package watcher
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -55,11 +57,18 @@ func TestClassify(t *testing.T) {
 		"EOF":                  {&url.Error{Op: "Get", Err: io.EOF}, outcome{action: actionRetry, reason: "ConnectionLost"}},
 		"cut":                  {fmt.Errorf("read frame: %w", io.ErrUnexpectedEOF), outcome{action: actionRetry, reason: "ConnectionLost"}},
 		"reset":                {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, outcome{action: actionRetry, reason: "ConnectionLost"}},
-		"deadline of a watch":  {context.DeadlineExceeded, outcome{action: actionRetry, reason: "Timeout"}},
-		"timeout of a read":    {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, outcome{action: actionRetry, reason: "Timeout"}},
-		"bad frame":            {fmt.Errorf("%w: x", errBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
-		"too large":            {fmt.Errorf("read frame: %w", event.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
-		"unknown":              {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
+		"no answer to a ping":  {errors.New("read frame: http2: client connection lost"), outcome{action: actionRetry, reason: "ConnectionLost"}},
+		"GOAWAY":               {errors.New("http2: server sent GOAWAY and closed the connection; LastStreamID=5"), outcome{action: actionRetry, reason: "ConnectionLost"}},
+		"silent watch":         {errSilent, outcome{action: actionRetry, reason: "Silent"}},
+		"unknown authority": {
+			&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
+			outcome{action: actionRetry, reason: "UntrustedServer"},
+		},
+		"deadline of a watch": {context.DeadlineExceeded, outcome{action: actionRetry, reason: "Timeout"}},
+		"timeout of a read":   {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, outcome{action: actionRetry, reason: "Timeout"}},
+		"bad frame":           {fmt.Errorf("%w: x", errBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
+		"too large":           {fmt.Errorf("read frame: %w", event.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
+		"unknown":             {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
 		// Told within a list that answers 200, by what a watch is told in an ERROR event.
 		"list that is a status": {&event.StatusError{Code: 500, Reason: "InternalError"}, outcome{action: actionRetry, reason: "Error"}},
 	} {

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -18,8 +21,8 @@ import (
 	"kubejournal/internal/event"
 )
 
-// Requests per second to the server, but for watches: enough to start hundreds
-// of streams in seconds, and a ceiling whatever goes wrong.
+// Requests per second to the server, for lists and for watches each: enough to
+// start hundreds of streams in seconds, and a ceiling whatever goes wrong.
 const (
 	requestRate  = 50
 	requestBurst = 100
@@ -35,6 +38,12 @@ const (
 type Client struct {
 	rest    noRetry
 	dynamic *dynamic.DynamicClient
+
+	transport http.RoundTripper
+
+	// client-go would not limit watches, and would take the wait for a list's
+	// turn for the server's.
+	lists, watches *rate.Limiter
 }
 
 // noRetry keeps client-go from repeating requests on 429 and 5xx, which would
@@ -52,7 +61,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	config.AcceptContentTypes = "application/json"
 	config.ContentType = "application/json"
 	config.NegotiatedSerializer = rawSerializer{}
-	config.QPS, config.Burst = requestRate, requestBurst
+	config.QPS = -1 // the limits are the Client's
 	if config.UserAgent == "" {
 		config.UserAgent = "kubejournal"
 	}
@@ -60,8 +69,16 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	return &Client{rest: noRetry{c}, dynamic: dynamic.New(noRetry{c})}, nil
+	return &Client{
+		rest: noRetry{c}, dynamic: dynamic.New(noRetry{c}), transport: c.Client.Transport,
+		lists:   rate.NewLimiter(requestRate, requestBurst),
+		watches: rate.NewLimiter(requestRate, requestBurst),
+	}, nil
 }
+
+// doubt lets further requests make connections of their own: one has turned out
+// to be dead, and those that wait to be used again may be so as well.
+func (c *Client) doubt() { utilnet.CloseIdleConnectionsFor(c.transport) }
 
 // Target is what a stream reads: a resource, in one namespace or all, and a
 // pair of selectors.
@@ -91,6 +108,9 @@ func answered[T any](ctx context.Context, cancel context.CancelFunc, do func(con
 // must last as long as the watch.
 func (c *Client) watch(ctx context.Context, cancel context.CancelFunc, t Target, o v1.ListOptions) (watch.Interface, error) {
 	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
+	if err := c.watches.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("wait for a watch's turn: %w", err)
+	}
 	return answered(ctx, cancel, func(ctx context.Context) (watch.Interface, error) {
 		return c.dynamic.Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
 	})
@@ -99,6 +119,9 @@ func (c *Client) watch(ctx context.Context, cancel context.CancelFunc, t Target,
 // list opens a list; limit 0 asks for all of it in one answer. cancel is that
 // of ctx, which must last as long as the body is read.
 func (c *Client) list(ctx context.Context, cancel context.CancelFunc, t Target, limit int64, token string) (io.ReadCloser, error) {
+	if err := c.lists.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("wait for a list's turn: %w", err)
+	}
 	q := url.Values{}
 	set := func(key, value string) {
 		if value != "" {
@@ -139,14 +162,14 @@ func (i *idleReader) Read(p []byte) (int, error) {
 // version asks for the server's current version of a resource, which a list of
 // one object tells.
 func (c *Client) version(ctx context.Context, t Target) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	body, err := c.list(ctx, cancel, t, 1, "")
 	if err != nil {
 		return "", err
 	}
 	defer body.Close()
-	l := event.NewListReader(body, maxObject)
+	l := event.NewListReader(newIdleReader(body, cancel), maxObject)
 	for {
 		_, err := l.Next()
 		if errors.Is(err, io.EOF) || err == nil && l.MetaSeen() {
@@ -156,6 +179,12 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 			return "", listError(err)
 		}
 	}
+}
+
+// Host is the server's address.
+func (c *Client) Host() string {
+	u := c.rest.Get().URL()
+	return u.Scheme + "://" + u.Host
 }
 
 // ClusterID returns the uid of the namespace kube-system, by which a cluster

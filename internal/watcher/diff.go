@@ -97,7 +97,7 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv string) (verdict, 
 	switch {
 	case !ok:
 		return isNews, event.Added, nil
-	case k.ResourceVersion == rv:
+	case k.ResourceVersion == rv && !k.Doubtful:
 		return isUnchanged, t, nil
 	}
 	return isNews, event.Modified, nil

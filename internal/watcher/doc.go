@@ -43,16 +43,56 @@
 //
 // A crash while the lines go from the spool to the journal leaves a GAP without
 // its SYNCED. The next start lists again, against what was written until then,
-// with a GAP of its own (RelistInterrupted) from where the first one ended.
+// with a GAP of its own (RelistInterrupted) from where the first one ended. Once
+// all lines are written, the position is committed together with what the SYNCED
+// line is to say, and only then that line is written: a crash between the two
+// costs a SYNCED line that stdout sees twice, and no list.
+//
+// # Silence
+//
+// The server sends a bookmark about once a minute to a watch that asks for them,
+// as ours do. So a watch that has had one and then brings nothing for three
+// minutes is dead, whatever its connection looks like, and is opened again where
+// it stood; that writes nothing and loses nothing. But silence proves nothing
+// where none was sent yet: some resources are served without a watch cache, and
+// without bookmarks; and the server sends none before its version has moved past
+// that of the watch's beginning. Such a watch is left to the end that it was
+// given when it was opened (5 to 10 minutes; the one behind a streamed list is
+// given up after the same time). A restart for silence takes the knowledge of
+// bookmarks back, until one comes, so that a server that has stopped to send them
+// costs one restart and not one every three minutes.
+//
+// With HTTP/2, client-go's pings find a dead connection in 45 s, for all the
+// watches on it together; the above is for HTTP/1.1, and for a proxy that answers
+// pings on behalf of a server that is gone.
+//
+// # A server in trouble
+//
+// No stream repeats a request without a pause, unless the session before had
+// lasted: 0.8 s doubling to 30 s, with as much again at random, and at least what
+// a Retry-After says. A relist waits until twice the time has passed that the
+// last one took, so that a server that forgets its history again and again spends
+// at most a third of its time on our lists. Over all streams, lists and watches
+// are limited to 50 a second each. What that comes to in each kind of trouble is
+// measured by TestTrouble.
+//
+// # Credentials
+//
+// Tokens, certificates, the server's authority and its address are read again
+// after a request that got no answer or a 401. New ones are used once they are
+// known to lead to the same cluster; a position means nothing to another.
 //
 // # Files
 //
 //	manager.go   which streams run; pending entries
+//	status.go    how the streams stand, for people
 //	stream.go    one stream's state machine; the only file that moves a position
 //	watch.go     one watch session
 //	list.go      one list: streamed initial events, or pages
 //	diff.go      what an object of a list means, given what is known
 //	spool.go     lines that wait for their list to be complete
 //	classify.go  an error -> retry, relist, pending or stop
+//	backoff.go   the pauses between sessions
 //	client.go    requests; raw.go: the decoder that does not decode
+//	credential.go  the way to the server, and its changes
 package watcher

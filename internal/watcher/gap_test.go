@@ -374,3 +374,27 @@ func TestHungServer(t *testing.T) {
 		w.check()
 	})
 }
+
+// A lost checkpoint costs the streams that it may have had a GAP, and not those
+// that are added when all of them are known again.
+func TestLostIsOver(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.put(configMaps, "a")
+		w.put(secrets, "s")
+		w.start()
+		w.synced()
+		w.stop()
+		w.put(configMaps, "b")
+		w.forget()
+		w.start()
+		w.synced()
+		w.pass(10 * time.Second)
+		w.stop()
+		n := len(w.lines())
+		w.entries = entries("configmaps", "secrets")
+		w.start()
+		w.synced()
+		w.tell(n, "ADDED snapshot s", "SYNCED +1 ~0 -0 =0")
+		w.check()
+	})
+}

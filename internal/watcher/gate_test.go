@@ -4,28 +4,41 @@ import (
 	"bytes"
 	"errors"
 	"sync"
+	"time"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/disk/faultdisk"
 	"kubejournal/internal/journal"
 )
 
 // gate stands between the recorder and its files, and is where a test kills the
 // daemon or fills the disk.
 type gate struct {
+	disk  *faultdisk.Disk // of the journal; dies with the daemon
 	file  *journal.File
 	store *checkpoint.Store
 
+	died chan struct{} // closed when the daemon is dead
+	once sync.Once     // closes it
+
+	diskMu sync.Mutex // mu may be held when it is taken
+	strike *strike    // guarded by diskMu; nil is none
+
 	mu   sync.Mutex // guards all below
-	dead bool
-	full bool // the disk takes nothing
-	room int  // bytes that the disk takes before it is full; -1 is no bound
+	full bool       // the disk takes nothing
+	room int        // bytes that the disk takes before it is full; -1 is no bound
 	// Bytes and commits that are still let through before the daemon dies; -1
 	// is no bound. Of the last write a part reaches the journal; the last commit
 	// reaches the checkpoint if persisted.
 	bytes, commits int
 	persisted      bool
-	uncommitted    string        // a write with this text is the last before death; "" is none
-	died           chan struct{} // closed with dead
+	uncommitted    string // a write with this text is the last before death; "" is none
+
+	slowWrite, slowCommit time.Duration // how long the next one takes
+	// failing is how many commits to come are reported as failed; they reach the
+	// checkpoint all the same if failPersisted.
+	failing       int
+	failPersisted bool
 }
 
 var (
@@ -33,8 +46,11 @@ var (
 	errDiskFull = errors.New("no space left on device")
 )
 
-func newGate(file *journal.File, store *checkpoint.Store) *gate {
-	return &gate{file: file, store: store, room: -1, bytes: -1, commits: -1, died: make(chan struct{})}
+// newGate returns a gate whose file and store are still to be set.
+func newGate() *gate {
+	g := &gate{room: -1, bytes: -1, commits: -1, died: make(chan struct{})}
+	g.disk = faultdisk.New(g.decide)
+	return g
 }
 
 // die lets nothing through any more. What is being written has been written
@@ -42,14 +58,52 @@ func newGate(file *journal.File, store *checkpoint.Store) *gate {
 func (g *gate) die() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.dieLocked()
+	g.perish()
+	g.disk.Kill()
 }
 
-func (g *gate) dieLocked() {
-	if !g.dead {
-		g.dead = true
-		close(g.died)
+func (g *gate) perish() { g.once.Do(func() { close(g.died) }) }
+
+func (g *gate) dead() bool {
+	select {
+	case <-g.died:
+		return true
+	default:
+		return false
 	}
+}
+
+// strike is what becomes of the operation of one kind on the journal's files
+// that follows the next few.
+type strike struct {
+	kind  faultdisk.Kind
+	after int // operations of that kind
+	fault faultdisk.Fault
+}
+
+// strikeAt plans what becomes of an operation.
+func (g *gate) strikeAt(s *strike) {
+	g.diskMu.Lock()
+	defer g.diskMu.Unlock()
+	g.strike = s
+}
+
+// decide is asked by the disk.
+func (g *gate) decide(op faultdisk.Op) faultdisk.Fault {
+	g.diskMu.Lock()
+	defer g.diskMu.Unlock()
+	s := g.strike
+	if s == nil || s.kind != op.Kind {
+		return faultdisk.None
+	}
+	if s.after--; s.after >= 0 {
+		return faultdisk.None
+	}
+	g.strike = nil
+	if s.fault.Kills() {
+		g.perish()
+	}
+	return s.fault
 }
 
 // dieAfterBytes kills the daemon in the middle of a write: n bytes are written.
@@ -75,6 +129,46 @@ func (g *gate) dieUncommitted(text string) {
 	g.uncommitted = text
 }
 
+// slow makes the next write and the next commit take their time.
+func (g *gate) slow(write, commit time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.slowWrite, g.slowCommit = write, commit
+}
+
+// failCommits makes n commits fail, or only seem to.
+func (g *gate) failCommits(n int, persisted bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failing, g.failPersisted = n, persisted
+}
+
+// heal ends all that the disk does.
+func (g *gate) heal() {
+	g.setFull(false)
+	g.slow(0, 0)
+	g.failCommits(0, false)
+	g.strikeAt(nil)
+}
+
+// dawdle waits as long as *d says, once, or until the daemon dies. Not under
+// mu: in a bubble no time passes while a goroutine waits for a mutex.
+func (g *gate) dawdle(d *time.Duration) {
+	g.mu.Lock()
+	wait := *d
+	*d = 0
+	g.mu.Unlock()
+	if wait == 0 {
+		return
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-g.died:
+	}
+}
+
 // disarm takes back what would kill the daemon.
 func (g *gate) disarm() {
 	g.mu.Lock()
@@ -97,36 +191,46 @@ func (g *gate) fillAfter(n int) {
 
 // Write implements recorder.Output.
 func (g *gate) Write(p []byte) (int, error) {
+	g.dawdle(&g.slowWrite)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.uncommitted != "" && bytes.Contains(p, []byte(g.uncommitted)) {
 		g.commits = 0
 	}
 	switch {
-	case g.dead:
+	case g.dead():
 		return 0, errKilled
 	case g.full:
 		return 0, errDiskFull
 	case g.room >= 0:
-		n, err := g.file.Write(p[:min(g.room, len(p))])
+		part := p[:min(g.room, len(p))]
+		n, err := g.file.Write(part)
 		g.room -= n
-		if g.full = n < len(p); g.full {
+		if g.full = n == len(part) && n < len(p); g.full {
 			err = errors.Join(err, errDiskFull)
 		}
 		return n, err
 	case g.bytes < 0:
 		return g.file.Write(p)
-	case g.bytes >= len(p):
-		g.bytes -= len(p)
-		return g.file.Write(p)
 	}
-	n, err := g.file.Write(p[:g.bytes])
-	g.dieLocked()
-	return n, errors.Join(err, errKilled)
+	part := p[:min(g.bytes, len(p))]
+	n, err := g.file.Write(part)
+	g.bytes -= n
+	if n == len(part) && n < len(p) {
+		g.perish()
+		g.disk.Kill()
+		err = errors.Join(err, errKilled)
+	}
+	return n, err
 }
 
 // Sync implements recorder.Output.
-func (g *gate) Sync() error { return g.file.Sync() }
+func (g *gate) Sync() error {
+	if g.dead() {
+		return errKilled
+	}
+	return g.file.Sync()
+}
 
 // Mark implements recorder.Output.
 func (g *gate) Mark() journal.Mark {
@@ -137,13 +241,15 @@ func (g *gate) Mark() journal.Mark {
 
 // Commit implements recorder.Checkpoint.
 func (g *gate) Commit(b *checkpoint.Batch) error {
+	g.dawdle(&g.slowCommit)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.dead {
+	if g.dead() {
 		return errKilled
 	}
 	if g.commits == 0 {
-		g.dieLocked()
+		g.perish()
+		g.disk.Kill()
 		if g.persisted {
 			return errors.Join(g.store.Commit(b), errKilled)
 		}
@@ -152,8 +258,21 @@ func (g *gate) Commit(b *checkpoint.Batch) error {
 	if g.commits > 0 {
 		g.commits--
 	}
+	if g.failing > 0 {
+		g.failing--
+		if g.failPersisted {
+			return errors.Join(g.store.Commit(b), errDiskFull)
+		}
+		return errDiskFull
+	}
 	return g.store.Commit(b)
 }
 
 // Size implements recorder.Checkpoint.
 func (g *gate) Size() (int64, error) { return g.store.Size() }
+
+// InPlace implements recorder.Checkpoint.
+func (g *gate) InPlace() error { return g.store.InPlace() }
+
+// Committed implements recorder.Output.
+func (g *gate) Committed(seq uint64) { g.file.Committed(seq) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -86,6 +87,9 @@ func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
 		if errors.Is(err, errWatchEnded) {
 			err = io.ErrUnexpectedEOF // in the middle of a list that is no healthy end
 		}
+		if errors.Is(err, errSilent) {
+			err = errSilentList
+		}
 		if err != nil {
 			return err
 		}
@@ -110,7 +114,7 @@ func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
 }
 
 // listPaged lists in pages. A list that expires on the way is begun again from
-// the start: nothing of it counts.
+// the start, after a pause: nothing of it counts.
 func (s *Stream) listPaged(ctx context.Context) error {
 	limit := int64(pageSize)
 	for expired := 0; ; {
@@ -122,6 +126,9 @@ func (s *Stream) listPaged(ctx context.Context) error {
 			limit = 0
 		}
 		s.log.Info("list expired before its end, beginning again", zap.Error(err))
+		if !sleep(ctx, backoffFirst+rand.N(backoffFirst)) {
+			return ctx.Err()
+		}
 	}
 }
 
@@ -137,6 +144,11 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if err != nil {
 			return err
 		}
+		if meta.ResourceVersion == "" {
+			// A proxy's {}, say: taken for the last page it would end the list,
+			// and what the others hold would count as deleted.
+			return errNoListVersion
+		}
 		// All pages show one version; the first names it.
 		if rv == "" {
 			rv = meta.ResourceVersion
@@ -144,9 +156,6 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if token = meta.Continue; token == "" {
 			break
 		}
-	}
-	if rv == "" {
-		return errNoListVersion
 	}
 	return l.finish(ctx, rv)
 }
@@ -256,11 +265,12 @@ func (l *listing) takeChunk(ctx context.Context, c *chunk) (rest int, rv string,
 	return 0, "", l.submit(ctx)
 }
 
-// readPage reads one page.
+// readPage reads one page. What ends the request does not end the writing of
+// what it brought: that waits with the stream's context.
 func (l *listing) readPage(ctx context.Context, limit int64, token string) (event.ListMeta, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	request, cancel := context.WithCancel(ctx)
 	defer cancel()
-	body, err := l.s.client.list(ctx, cancel, l.s.spec.Target, limit, token)
+	body, err := l.s.client.list(request, cancel, l.s.spec.Target, limit, token)
 	if err != nil {
 		return event.ListMeta{}, err
 	}
@@ -349,7 +359,12 @@ func (l *listing) write(ctx context.Context, e *spooled) error {
 // what is gone, what is new, SYNCED.
 func (l *listing) finish(ctx context.Context, rv string) error {
 	s := l.s
-	if l.gap == reasonExpired && s.from() == rv && !l.news {
+	if l.gap != "" && ahead(s.from(), rv) {
+		// Whatever the list was owed for: the server's versions count from an
+		// earlier one again.
+		l.gap = reasonAhead
+	}
+	if l.gap != "" && l.gap != reasonAhead && s.state.Open == nil && s.from() == rv && !l.news {
 		gone, err := l.anyGone()
 		if err != nil {
 			return err
@@ -357,7 +372,8 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 		if !gone {
 			// Nothing happened since, so there is no gap; and the lines would
 			// have the ids of those that stand at this version already.
-			return l.submitState(ctx, s.synced(rv))
+			l.batch.Changes.State = s.complete(rv, nil, l.began)
+			return l.submit(ctx)
 		}
 	}
 	if err := l.open(ctx, rv); err != nil {
@@ -369,22 +385,22 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 	if err := l.spool.replay(func(e *spooled) error { return l.write(ctx, e) }); err != nil {
 		return err
 	}
-	// What the reader was told must be known for good before it is told that
-	// this is all, and the position before anything that follows: neither
-	// stdout, nor objects taken without lines, can be read back after a crash.
+	// What the reader was told, and from where it goes on, must be known for
+	// good before it is told that this is all: neither stdout, nor objects taken
+	// without lines, can be read back after a crash. One that comes now costs a
+	// second SYNCED line on stdout, and nothing else.
+	l.batch.Changes.State = s.complete(rv, &l.count, l.began)
 	if err := l.submit(ctx); err != nil {
 		return err
 	}
 	if err := s.rec.Flush(ctx); err != nil {
 		return err
 	}
-	now := time.Now()
-	l.batch.AddLine(s.render.AppendSynced(l.batch.Lines(), now, rv, l.count), event.Synced, "", now)
-	if err := l.submitState(ctx, s.synced(rv)); err != nil {
+	if err := s.close(ctx); err != nil {
 		return err
 	}
-	l.report(now)
-	return s.rec.Flush(ctx)
+	l.report(time.Now())
+	return nil
 }
 
 // open writes the GAP line, if there is one to write. Where a relist was broken
@@ -401,6 +417,9 @@ func (l *listing) open(ctx context.Context, rv string) error {
 		return nil
 	}
 	from, now := s.from(), time.Now()
+	if l.gap == recorder.JournalTruncated {
+		from = "" // up to where the reader was told is not known
+	}
 	l.batch.AddLine(s.render.AppendGap(l.batch.Lines(), now, l.gap, from, rv), event.Gap, "", now)
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", l.gap),
 		zap.String("from", from), zap.String("to", rv))
@@ -413,7 +432,8 @@ func (l *listing) conclude(ctx context.Context) error {
 	now := time.Now()
 	return l.eachGone(func(k checkpoint.Known) error {
 		if !l.skip {
-			l.batch.AddLine(l.s.render.AppendDeleted(l.batch.Lines(), now, event.Known(k)), event.Deleted, event.FromRelist, now)
+			known := event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion}
+			l.batch.AddLine(l.s.render.AppendDeleted(l.batch.Lines(), now, known), event.Deleted, event.FromRelist, now)
 			count(&l.count, event.Deleted)
 		}
 		l.batch.Changes.Delete([]byte(k.Namespace), []byte(k.Name))

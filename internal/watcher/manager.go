@@ -33,7 +33,8 @@ type Options struct {
 	RedactSecrets bool
 	Redact        []config.Redact
 	DropFields    []string
-	SpoolDir      string // for what a relist holds back
+	SpoolDir      string        // for what a relist holds back
+	Silence       time.Duration // as in Spec
 }
 
 // Manager runs the streams that the entries of a config come to. An entry
@@ -49,6 +50,11 @@ type Manager struct {
 	log      *zap.Logger
 
 	ended chan ending
+	// nothingLost says that no stream is owed the GAP of a lost checkpoint any
+	// more. Run's.
+	nothingLost bool
+	// incomplete is the fault of discovery that was told of last; of Run only.
+	incomplete string
 
 	mu         sync.Mutex
 	running    map[string]*running // by stream name; guarded by mu
@@ -76,8 +82,10 @@ type ending struct {
 type waiting struct {
 	name   string // for people
 	reason string
+	since  time.Time
 	pause  time.Duration
 	until  time.Time
+	last   Status // of the stream, where one ran
 }
 
 // NewManager returns a manager that has not started anything. resolver must
@@ -114,6 +122,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	if err := m.reconcile(ctx); err != nil {
 		return err
 	}
+	var refreshed time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,17 +132,41 @@ func (m *Manager) Run(ctx context.Context) error {
 				return err
 			}
 		case <-tick.C:
-			if !m.due() {
+			m.clearLost()
+			due, anew := m.due()
+			if !due {
 				continue
 			}
-			if err := m.resolver.Refresh(ctx); err != nil && ctx.Err() == nil {
-				m.log.Warn("discovery is incomplete", zap.Error(err))
+			if anew || time.Since(refreshed) >= pendingMax {
+				refreshed = time.Now()
+				m.refresh(ctx)
 			}
 			if err := m.reconcile(ctx); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// clearLost ends the time in which a stream without a position counts as one that
+// a lost checkpoint had: once all that the config names are past their first sync,
+// and so have a position that is committed. A resource that is added later is new.
+func (m *Manager) clearLost() {
+	m.mu.Lock()
+	waiting := len(m.refused) + len(m.unresolved)
+	m.mu.Unlock()
+	if m.nothingLost || waiting > 0 || m.Synced() != nil {
+		return
+	}
+	lost, err := m.store.Lost()
+	if err == nil && lost {
+		err = m.store.ClearLost()
+	}
+	if err != nil {
+		m.log.Error("checkpoint cannot be committed, trying again", zap.Error(err))
+		return
+	}
+	m.nothingLost = true
 }
 
 // desired resolves all entries: the streams by name, and for each entry why it
@@ -266,7 +299,8 @@ func (m *Manager) spec(name string, d discovery.Stream) Spec {
 		}
 	}
 	return Spec{
-		Name: name, Kind: d.Kind, Cluster: m.options.Cluster, Shape: shape, SpoolDir: m.options.SpoolDir,
+		Name: name, Kind: d.Kind, Cluster: m.options.Cluster, Shape: shape,
+		SpoolDir: m.options.SpoolDir, Silence: m.options.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Target: Target{
 			Resource: d.GVR, Namespace: d.Namespace,
@@ -324,6 +358,9 @@ func (m *Manager) end(e ending) error {
 		before = nil // it ran meanwhile
 	}
 	m.refused[e.name] = m.wait(before, e.name, p.Reason, p.Err)
+	if r != nil {
+		m.refused[e.name].last = r.stream.Status()
+	}
 	return nil
 }
 
@@ -341,9 +378,9 @@ func (m *Manager) setUnresolved(i int, err error) {
 // wait says when something pending is tried again, at longer and longer
 // intervals. before is what it waited for until now.
 func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting {
-	w := &waiting{name: name, reason: reason, pause: pendingFirst}
+	w := &waiting{name: name, reason: reason, since: time.Now(), pause: pendingFirst}
 	if before != nil {
-		w.pause = min(2*before.pause, pendingMax)
+		w.since, w.pause = before.since, min(2*before.pause, pendingMax)
 	}
 	w.until = time.Now().Add(w.pause)
 	if before == nil || before.reason != reason {
@@ -353,22 +390,42 @@ func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting
 	return w
 }
 
-// due tells whether anything pending is to be tried again.
-func (m *Manager) due() bool {
+// due tells whether anything pending is to be tried again, and whether some of
+// it is so for the first few times.
+func (m *Manager) due() (due, anew bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
+	add := func(w *waiting) {
+		if !now.Before(w.until) {
+			due, anew = true, anew || w.pause < pendingMax
+		}
+	}
 	for name, w := range m.refused {
-		if m.running[name] == nil && !now.Before(w.until) {
-			return true
+		if m.running[name] == nil {
+			add(w)
 		}
 	}
 	for _, w := range m.unresolved {
-		if !now.Before(w.until) {
-			return true
-		}
+		add(w)
 	}
-	return false
+	return due, anew
+}
+
+// refresh asks the server what it serves. What it does not tell stays as it was.
+func (m *Manager) refresh(ctx context.Context) {
+	err := m.resolver.Refresh(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	told := ""
+	if err != nil {
+		told = err.Error()
+	}
+	if told != "" && told != m.incomplete {
+		m.log.Warn("discovery is incomplete", zap.Error(err))
+	}
+	m.incomplete = told
 }
 
 // stopAll stops every stream and waits for them.
@@ -383,51 +440,4 @@ func (m *Manager) stopAll() {
 	for _, r := range all {
 		<-r.done
 	}
-}
-
-// Synced returns nil once every stream that is not pending is past its first
-// sync. Safe for concurrent use.
-func (m *Manager) Synced() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.started {
-		return errors.New("not started yet")
-	}
-	var behind []string
-	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != Pending && !s.Synced {
-			behind = append(behind, name)
-		}
-	}
-	if len(behind) > 0 {
-		slices.Sort(behind)
-		return fmt.Errorf("not synced yet: %s", strings.Join(behind, ", "))
-	}
-	return nil
-}
-
-// StreamStatus is how one stream or pending entry stands.
-type StreamStatus struct {
-	Name string
-	Status
-}
-
-// Streams tells how everything stands, by name. Safe for concurrent use.
-func (m *Manager) Streams() []StreamStatus {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var all []StreamStatus
-	for name, r := range m.running {
-		all = append(all, StreamStatus{name, r.stream.Status()})
-	}
-	for name, w := range m.refused {
-		if m.running[name] == nil {
-			all = append(all, StreamStatus{w.name, Status{State: Pending, Reason: w.reason}})
-		}
-	}
-	for _, w := range m.unresolved {
-		all = append(all, StreamStatus{w.name, Status{State: Pending, Reason: w.reason}})
-	}
-	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
-	return all
 }

@@ -27,6 +27,7 @@ type Recorder interface {
 // Store tells what was committed.
 type Store interface {
 	Lost() (bool, error)
+	ClearLost() error
 	Stream(name string) (checkpoint.Stream, bool, error)
 	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
 	Empty(stream string) (bool, error)
@@ -43,12 +44,17 @@ type Spec struct {
 	Cluster     string // stamped on every line
 	Shape       event.Shape
 	SpoolDir    string // for what a relist holds back; "" is the system's temporary folder
+	// Silence is how long a watch may bring nothing where the server sends
+	// bookmarks; 0 is three times their usual interval.
+	Silence time.Duration
 }
 
 // Status is what a stream tells about itself.
 type Status struct {
 	State        State
-	Reason       string // why it is pending or retrying
+	Reason       string    // why it is pending or retrying
+	Since        time.Time // when it came into this state
+	Failing      time.Time // when it began that no session has worked; zero while one does
 	Position     string
 	Synced       bool      // past its first sync
 	LastProgress time.Time // of the last event or bookmark
@@ -96,12 +102,16 @@ type Stream struct {
 	// Submit fails only when the stream ends.
 	state checkpoint.Stream
 	// paged is set once the server has refused to stream a list.
-	paged    bool
-	backoff  backoff
-	progress bool         // the session has brought an event or a bookmark
-	listed   time.Time    // when the last list was complete
-	object   event.Object // scratch: the object being looked at
-	version  []byte       // scratch: the version that a chunk moves the position to
+	paged bool
+	// bookmarks is set by one: the server sends them. A watch that was silent
+	// for too long takes it back.
+	bookmarks bool
+	backoff   backoff
+	progress  bool          // the session has brought an event or a bookmark
+	listed    time.Time     // when the last list was complete
+	listTook  time.Duration // from its request to its last line being written
+	object    event.Object  // scratch: the object being looked at
+	version   []byte        // scratch: the version that a chunk moves the position to
 
 	mu     sync.Mutex
 	status Status // guarded by mu
@@ -121,6 +131,9 @@ func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.
 		spec: spec, client: client, store: store, rec: rec, render: render, m: m,
 		lane: recorder.NewLane(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:  log.With(zap.String("stream", spec.Name)),
+	}
+	if s.spec.Silence == 0 {
+		s.spec.Silence = watchSilence
 	}
 	s.setState(Starting, "")
 	return s, nil
@@ -144,11 +157,11 @@ func (s *Stream) load(ctx context.Context) error {
 		st.Owed = recorder.CheckpointLost
 	}
 	s.state = st
-	if st.ResourceVersion != "" {
+	if s.valid() {
 		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
 	}
 	s.note(func(n *Status) {
-		n.Position, n.Synced = st.ResourceVersion, s.valid()
+		n.Position, n.Synced = st.ResourceVersion, s.valid() && st.Closing == nil
 	})
 	return nil
 }
@@ -169,6 +182,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		if healthy && s.progress {
 			s.backoff.reset()
 		}
+		s.worked(healthy && s.Status().State == Watching)
 		switch o.action {
 		case actionStop:
 			return nil
@@ -178,7 +192,8 @@ func (s *Stream) Run(ctx context.Context) error {
 		case actionRelist:
 			// At once, unless it was a list that failed, or the last one was
 			// just now.
-			atOnce := s.valid() && time.Since(s.listed) >= healthyAfter
+			rest := s.listRest()
+			atOnce := s.valid() && rest <= 0
 			if err := s.lose(ctx, o.reason); err != nil {
 				return nil //nolint:nilerr // ctx has ended
 			}
@@ -186,8 +201,12 @@ func (s *Stream) Run(ctx context.Context) error {
 			if atOnce {
 				continue
 			}
+			o.after = max(o.after, rest)
 		case actionRetry:
 			s.restarted(o.reason)
+			if errors.Is(err, errSilent) || errors.Is(err, errNoAnswer) {
+				s.client.doubt()
+			}
 			if o.clean && healthy {
 				continue
 			}
@@ -198,6 +217,19 @@ func (s *Stream) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// maxListRest bounds the pause that a long list makes before the next.
+const maxListRest = 5 * time.Minute
+
+// listRest is how long from now the next list has to wait, so that a server
+// that forgets its history again and again is not asked for lists all the time:
+// at most a third of it goes into them.
+func (s *Stream) listRest() time.Duration {
+	if s.listed.IsZero() {
+		return 0
+	}
+	return max(healthyAfter, min(2*s.listTook, maxListRest)) - time.Since(s.listed)
 }
 
 // lose notes that the position is not valid any more. Before the first sync
@@ -237,6 +269,11 @@ func (s *Stream) session(ctx context.Context) error {
 		}
 		s.loaded = true
 	}
+	if s.state.Closing != nil {
+		if err := s.close(ctx); err != nil {
+			return err
+		}
+	}
 	if !s.valid() {
 		return s.list(ctx)
 	}
@@ -273,7 +310,7 @@ func (s *Stream) moved(rv string) checkpoint.Stream {
 	s.progress = true
 	now := time.Now()
 	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
-	s.note(func(n *Status) { n.Position, n.LastProgress = rv, now })
+	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing = rv, now, time.Time{} })
 	return s.state
 }
 
@@ -295,14 +332,38 @@ func (s *Stream) told(c event.Count) checkpoint.Stream {
 	return s.state
 }
 
-// synced takes note of a complete list at the version rv.
-func (s *Stream) synced(rv string) checkpoint.Stream {
+// complete takes note of a complete list at the version rv, asked for at began,
+// with all its lines written but the SYNCED line that says count. Without a count
+// there is none to write.
+func (s *Stream) complete(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
 	s.state = checkpoint.Stream{ResourceVersion: rv}
+	if count != nil {
+		s.state.Closing = &checkpoint.Count{}
+		*s.state.Closing = checkpoint.Count(*count)
+	}
 	now := time.Now()
-	s.listed = now
+	s.listed, s.listTook = now, now.Sub(began)
 	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
-	s.note(func(n *Status) { n.Position, n.LastProgress, n.Synced = rv, now, true })
-	return s.state
+	s.note(func(n *Status) {
+		n.Position, n.LastProgress, n.Synced, n.Failing = rv, now, n.Synced || count == nil, time.Time{}
+	})
+	state := s.state
+	return &state
+}
+
+// close writes the SYNCED line of a list whose other lines are written.
+func (s *Stream) close(ctx context.Context) error {
+	b, now := s.lane.Batch(), time.Now()
+	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, event.Count(*s.state.Closing))
+	b.AddLine(line, event.Synced, "", now)
+	s.state.Closing = nil
+	state := s.state
+	b.Changes.State = &state
+	if err := s.rec.Submit(ctx, b); err != nil {
+		return err
+	}
+	s.note(func(n *Status) { n.Synced = true })
+	return s.rec.Flush(ctx)
 }
 
 // Status tells how the stream stands. Safe for concurrent use.
@@ -318,8 +379,25 @@ func (s *Stream) note(change func(*Status)) {
 	change(&s.status)
 }
 
+// worked takes note of the end of a session. One that watched for a while did
+// work, whether or not there was anything to see.
+func (s *Stream) worked(yes bool) {
+	s.note(func(n *Status) {
+		if yes {
+			n.Failing = time.Time{}
+		} else if n.Failing.IsZero() {
+			n.Failing = time.Now()
+		}
+	})
+}
+
 func (s *Stream) setState(state State, reason string) {
-	s.note(func(n *Status) { n.State, n.Reason = state, reason })
+	s.note(func(n *Status) {
+		if n.State != state {
+			n.Since = time.Now()
+		}
+		n.State, n.Reason = state, reason
+	})
 	for _, each := range states {
 		v := 0.0
 		if each == state {

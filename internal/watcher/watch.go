@@ -26,6 +26,9 @@ const (
 	// watchGrace is how long after its time a watch may end by itself before
 	// it is cut: the connection is then dead, or the server has no timeouts.
 	watchGrace = time.Minute
+	// watchSilence is how long a watch may bring nothing where the server sends
+	// bookmarks, which it does about once a minute.
+	watchSilence = 3 * time.Minute
 )
 
 // watch reads events from the position on. It always returns an error: why the
@@ -52,12 +55,18 @@ func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Du
 	return read(w)
 }
 
-// follow reads chunks of a watch that stands at the stream's position.
+// follow reads chunks of a watch that stands at the stream's position, until it
+// ends or is silent for too long.
 func (s *Stream) follow(ctx context.Context, w watch.Interface) error {
 	s.setState(Watching, "")
+	idle := time.NewTimer(s.silence())
+	defer idle.Stop()
 	for {
-		c, err := nextChunk(ctx, w, nil)
+		c, err := nextChunk(ctx, w, idle.C)
 		if err != nil {
+			if errors.Is(err, errSilent) {
+				s.bookmarks = false
+			}
 			return err
 		}
 		err = s.take(ctx, c, 0)
@@ -65,7 +74,19 @@ func (s *Stream) follow(ctx context.Context, w watch.Interface) error {
 		if err != nil {
 			return err
 		}
+		idle.Reset(s.silence()) // how long the writing took is not the server's silence
 	}
+}
+
+// silence is how long the watch may bring nothing before it counts as dead: not
+// much longer than the time between two bookmarks where the server sends them,
+// else the longest time that an ordinary watch lasts. See the package's
+// documentation.
+func (s *Stream) silence() time.Duration {
+	if s.bookmarks {
+		return s.spec.Silence
+	}
+	return 2*watchTimeout + watchGrace
 }
 
 // nextChunk waits for a chunk of w, or for idle to fire.
@@ -81,7 +102,7 @@ func nextChunk(ctx context.Context, w watch.Interface, idle <-chan time.Time) (*
 		// client-go's own, where a decoder failed; ours does not.
 		return nil, fmt.Errorf("%w: %v", errBadFrame, e.Object)
 	case <-idle:
-		return nil, errSilentList
+		return nil, errSilent
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -140,6 +161,7 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 	}
 	switch t {
 	case event.Bookmark:
+		s.bookmarks = true
 	case event.Added, event.Modified, event.Deleted:
 		lines, err := s.render.AppendEvent(b.Lines(), t, event.FromWatch, received, o)
 		if err != nil {

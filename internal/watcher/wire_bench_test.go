@@ -113,7 +113,7 @@ func readDynamic(tb testing.TB, config *rest.Config, events int) {
 
 func readJournal(tb testing.TB, config *rest.Config, events int) {
 	dir := tb.TempDir()
-	out, err := journal.OpenFile(filepath.Join(dir, "journal.jsonl"))
+	out, err := journal.OpenFile(filepath.Join(dir, "journal.jsonl"), journal.Options{})
 	must(tb, err)
 	store, err := checkpoint.Open(filepath.Join(dir, "checkpoint.db"))
 	must(tb, err)

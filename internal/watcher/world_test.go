@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	resources "kubejournal/internal/discovery"
+	"kubejournal/internal/disk/faultdisk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/metrics"
@@ -54,13 +56,16 @@ type world struct {
 	dir     string
 	entries []config.Resource
 	options watcher.Options // Resources and SpoolDir are set at each start
+	output  journal.Options
+	atStart *strike // what the disk does to the next start
 
 	life *life // nil while no daemon runs
 
 	read      []invariant.Line // of the journal, up to readBytes
 	readBytes int64
 
-	log syncBuffer
+	log  syncBuffer
+	wrap func(http.RoundTripper) http.RoundTripper // of the daemon's requests; nil does nothing
 
 	// writes is what the server has acknowledged to streams of whole resources.
 	writes []invariant.Write
@@ -89,25 +94,33 @@ func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test fu
 	t.Helper()
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	synctest.Test(t, func(t *testing.T) {
-		o.InMemory = true
-		if o.BookmarkInterval == 0 {
-			o.BookmarkInterval = time.Minute // as the real server
-		}
-		o.ClusterUID = "11111111-2222-3333-4444-555555555555"
-		w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
-		w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
-		defer func() {
-			if w.life != nil {
-				w.kill()
-			}
-			w.srv.Close()
-			if t.Failed() {
-				t.Logf("daemon's log:\n%s", w.log.String())
-				w.dump()
-			}
-		}()
+		w := newWorld(t, o, entries)
+		defer w.end()
 		test(w)
 	})
+}
+
+// newWorld must be called in a bubble.
+func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *world {
+	o.InMemory = true
+	if o.BookmarkInterval == 0 {
+		o.BookmarkInterval = time.Minute // as the real server
+	}
+	o.ClusterUID = "11111111-2222-3333-4444-555555555555"
+	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
+	w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
+	return w
+}
+
+func (w *world) end() {
+	if w.life != nil {
+		w.kill()
+	}
+	w.srv.Close()
+	if w.t.Failed() {
+		w.t.Logf("daemon's log:\n%s", w.log.String())
+		w.dump()
+	}
 }
 
 // entry is one resource of a config.
@@ -134,28 +147,37 @@ func (w *world) start() {
 	}
 }
 
+// tryStart returns what the server or the config is at fault for; the daemon
+// has then ended.
 func (w *world) tryStart() error {
 	w.t.Helper()
 	l := &life{metrics: metrics.New("", ""), managed: make(chan error, 1), written: make(chan error, 1)}
 	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel))
-	var err error
-	l.file, err = journal.OpenFile(w.journal())
-	must(w.t, err)
-	l.store, err = checkpoint.Open(w.db())
-	must(w.t, err)
-	if l.store.Created() && l.file.Mark().Offset > 0 {
-		must(w.t, l.store.SetLost())
+	l.gate = newGate()
+	l.gate.strike, w.atStart = w.atStart, nil
+	if err := w.open(l); err != nil {
+		l.gate.die() // as far as the files are concerned
+		if l.store != nil {
+			must(w.t, l.store.Close())
+		}
+		if l.file != nil {
+			must(w.t, l.file.Close())
+		}
+		return err
 	}
-	l.found, err = recorder.Recover(l.file, l.store)
+	server := w.srv.Config()
+	if w.wrap != nil {
+		server.Transport = w.wrap(server.Transport)
+	}
+	client, err := watcher.NewClient(server)
 	must(w.t, err)
-	client, err := watcher.NewClient(w.srv.Config())
-	must(w.t, err)
-	kinds, err := discovery.NewDiscoveryClientForConfig(w.srv.Config())
+	kinds, err := discovery.NewDiscoveryClientForConfig(server)
 	must(w.t, err)
 	resolver := resources.New(kinds)
-	must(w.t, resolver.Refresh(w.t.Context()))
-	l.gate = newGate(l.file, l.store)
-	rec := recorder.New(l.gate, l.gate, recorder.Config{NoSync: true, Seq: l.found.Seq, Metrics: l.metrics, Log: log})
+	if err := resolver.Refresh(w.t.Context()); err != nil {
+		return errors.Join(err, l.store.Close(), l.file.Close())
+	}
+	rec := recorder.New(l.gate, l.gate, recorder.Config{Seq: l.found.Seq, Metrics: l.metrics, Log: log})
 	o := w.options
 	o.Resources, o.SpoolDir = w.entries, w.dir
 	l.manager = watcher.NewManager(client, resolver, l.store, rec, o, l.metrics, log)
@@ -177,6 +199,29 @@ func (w *world) tryStart() error {
 	}()
 	w.life = l
 	return nil
+}
+
+// open opens the files and brings them together. An error is the disk's.
+func (w *world) open(l *life) (err error) {
+	o := w.output
+	o.Disk = l.gate.disk
+	if l.file, err = journal.OpenFile(w.journal(), o); err != nil {
+		return w.diskFault(err)
+	}
+	l.store, err = checkpoint.Open(w.db())
+	must(w.t, err)
+	l.gate.file, l.gate.store = l.file, l.store
+	l.found, err = recorder.Recover(w.t.Context(), l.file, l.store)
+	return w.diskFault(err)
+}
+
+// diskFault passes on what a test has done to the disk; anything else fails it.
+func (w *world) diskFault(err error) error {
+	w.t.Helper()
+	if !errors.Is(err, faultdisk.ErrKilled) && !errors.Is(err, faultdisk.ErrInjected) {
+		must(w.t, err)
+	}
+	return err
 }
 
 // stop ends the daemon as SIGTERM does: everything is written and committed.
@@ -357,7 +402,7 @@ func (w *world) check() {
 
 // dump shows the journal's lines where a test has failed.
 func (w *world) dump() {
-	lines, err := invariant.Read(w.journal())
+	lines, err := invariant.ReadJournal(w.journal())
 	if err != nil {
 		w.t.Log(err)
 	}

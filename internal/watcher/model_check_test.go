@@ -1,0 +1,177 @@
+package watcher_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing/synctest"
+	"time"
+
+	"kubejournal/internal/watcher"
+	"kubejournal/test/invariant"
+)
+
+// finish lets everything heal and looks at all that must hold.
+func (m *model) finish(r *rand.Rand) {
+	m.settle()
+	lines := m.whole()
+	whole, err := invariant.ReadJournal(m.journal())
+	if err == nil && len(whole) != len(lines) {
+		err = fmt.Errorf("%d lines as a reader finds the files, %d as they were written", len(whole), len(lines))
+	}
+	err = errors.Join(err,
+		invariant.Sequence(lines, 1), invariant.Shape(lines), invariant.Objects(lines), invariant.Streams(lines, m.interrupted),
+		m.requests(),
+	)
+	byStream := perStream(lines)
+	for _, of := range byStream {
+		// Two streams of the same object tell of the same event.
+		err = errors.Join(err, invariant.Unique(of))
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	modelTally.starts.Add(uint64(len(m.starts)))
+	modelTally.writes.Add(uint64(len(m.noted)))
+	modelTally.lines.Add(uint64(len(lines)))
+	if r.IntN(4) == 0 {
+		m.restart()
+	}
+}
+
+// restart is a clean one. With every position at the server's version it
+// writes nothing. (A watch that begins before the last write of its resource,
+// and sees no other, has no bookmark; then its position may be too old.)
+func (m *model) restart() {
+	m.pass(3 * time.Minute) // a bookmark for each
+	version := fmt.Sprint(m.srv.Version())
+	current := !slices.ContainsFunc(m.life.manager.Streams(), func(s watcher.StreamStatus) bool { return s.Position != version })
+	if err := m.terminate(); err != nil {
+		m.t.Fatalf("stop: %v", err)
+	}
+	n := len(m.whole())
+	m.up()
+	m.settle()
+	if lines := m.whole(); len(lines) > n && current {
+		m.t.Errorf("a clean restart wrote %q", briefs(lines[n:]))
+	}
+}
+
+// whole is the journal's whole lines, rotated and active. What has been read
+// once must stand there ever after, and is not taken apart again.
+func (m *model) whole() []invariant.Line {
+	m.t.Helper()
+	synctest.Wait() // files may be about to be compressed
+	names, err := invariant.JournalFiles(m.journal())
+	must(m.t, err)
+	var all []byte
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		must(m.t, err)
+		if strings.HasSuffix(name, ".gz") {
+			if m.unzipped[name] == nil {
+				r, err := gzip.NewReader(bytes.NewReader(data))
+				must(m.t, err)
+				m.unzipped[name], err = io.ReadAll(r)
+				must(m.t, err)
+			}
+			data = m.unzipped[name]
+		}
+		all = append(all, data...)
+	}
+	if !bytes.HasPrefix(all, m.seen) {
+		m.t.Fatalf("what stood in the journal has changed: %d lines, now\n%.4000s", len(m.read), all)
+	}
+	all = all[:bytes.LastIndexByte(all, '\n')+1]
+	more, err := invariant.Parse("journal", len(m.read)+1, all[len(m.seen):])
+	must(m.t, err)
+	m.read, m.seen = append(m.read, more...), all
+	return slices.Clip(m.read)
+}
+
+func perStream(lines []invariant.Line) map[string][]invariant.Line {
+	all := make(map[string][]invariant.Line)
+	for _, l := range lines {
+		all[l.Stream] = append(all[l.Stream], l)
+	}
+	return all
+}
+
+// healed returns what is not well yet: a stream that does not watch, or one
+// whose lines do not come to what the server has, or lack a write.
+func (m *model) healed() error {
+	for _, s := range m.life.manager.Streams() {
+		if s.State != watcher.Watching {
+			return fmt.Errorf("stream %s is %s: %s", s.Name, s.State, s.Reason)
+		}
+	}
+	whole := m.whole()
+	lines := perStream(whole)
+	for _, s := range m.streams {
+		told, err := invariant.Replay(lines[s.name])
+		if err != nil {
+			return err
+		}
+		if err := invariant.Compare(told, m.expect(s)); err != nil {
+			return fmt.Errorf("stream %s: %w", s.name, err)
+		}
+	}
+	// What came and went cannot be seen in that, and may still be to come where a
+	// watch is silent.
+	return invariant.Writes(whole, m.noted)
+}
+
+// expect is what the server has of a stream.
+func (m *model) expect(s modelStream) invariant.State {
+	objects, err := m.srv.List(s.gvr, s.namespace)
+	must(m.t, err)
+	all := make(invariant.State)
+	for _, o := range objects {
+		if !s.holds(o) {
+			continue
+		}
+		meta := o["metadata"].(map[string]any)
+		namespace, _ := meta["namespace"].(string)
+		content, err := json.Marshal(o)
+		must(m.t, err)
+		k := invariant.Key{Group: s.gvr.Group, Resource: s.gvr.Resource, Namespace: namespace, Name: meta["name"].(string)}
+		all[k], err = invariant.Expect(k, content)
+		must(m.t, err)
+	}
+	return all
+}
+
+// requests checks that nothing was asked for in a hot loop: within any window
+// no more than a stream's pauses and a daemon's starts account for. Pages of a
+// list are not counted.
+func (m *model) requests() error {
+	m.asked.mu.Lock()
+	defer m.asked.mu.Unlock()
+	var faults []string
+	for key, times := range m.asked.all {
+		for _, b := range []struct {
+			window        time.Duration
+			most, byStart int
+		}{{10 * time.Second, 30, 12}, {10 * time.Minute, 300, 12}} {
+			if key == discoveryKey {
+				b.most, b.byStart = 2*b.most, 2*b.byStart
+			}
+			n, starts := worst(times, b.window), worst(m.starts, b.window+10*time.Second)
+			if most := b.most + starts*b.byStart; n > most {
+				faults = append(faults, fmt.Sprintf("%d requests for %s within %v, and no more than %d starts", n, key, b.window, starts))
+			}
+		}
+	}
+	slices.Sort(faults)
+	if len(faults) > 0 {
+		return errors.New("requests:\n  " + strings.Join(faults, "\n  "))
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/recorder"
+)
+
+// slowWriter takes each batch after a while.
+type slowWriter struct {
+	takes time.Duration
+	taken int
+}
+
+func (w *slowWriter) Submit(_ context.Context, b *recorder.Batch) error {
+	time.Sleep(w.takes) //nolint:forbidigo // the time of a synctest bubble
+	w.taken++
+	b.Release()
+	return nil
+}
+
+func (w *slowWriter) Flush(context.Context) error { return nil }
+
+// The time that the writing takes, on a full disk or into a pipe that nobody
+// reads, is not the server's silence.
+func TestSlowWritingIsNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &slowWriter{takes: 10 * time.Minute}
+		spec := Spec{Name: "configmaps", Target: Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
+		s, err := NewStream(spec, nil, nil, out, metrics.New("", ""), zap.NewNop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
+		for _, frame := range []string{
+			`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
+			`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"6"}}}`,
+			`{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}}}`,
+		} {
+			w.Action(watch.Added, &chunk{data: []byte(frame), ends: []int{len(frame)}, received: time.Now()})
+		}
+		began := time.Now()
+		if err := s.follow(t.Context(), w); !errors.Is(err, errSilent) {
+			t.Errorf("follow = %v", err)
+		}
+		if took, want := time.Since(began), 3*out.takes+watchSilence; took != want || out.taken != 3 {
+			t.Errorf("%d batches, silent after %v, want 3 and %v", out.taken, took, want)
+		}
+		if s.bookmarks {
+			t.Error("a second silence would count as quickly")
+		}
+	})
+}
