@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +42,8 @@ const (
 	// answer: a node's boot, a server's restart.
 	reachTimeout = 15 * time.Second
 	reachPause   = 500 * time.Millisecond
+	// fullPause is between two attempts of a start on a full disk.
+	fullPause = 2 * time.Second
 	// stopTimeout is how long a stop may take to write and commit what is left,
 	// so that the process is gone within 5 s.
 	stopTimeout = 4500 * time.Millisecond
@@ -53,6 +57,7 @@ const (
 type daemon struct {
 	cfg     *config.Config
 	log     *zap.Logger
+	build   build
 	metrics *metrics.Metrics
 	rest    *rest.Config
 	client  *watcher.Client
@@ -76,27 +81,52 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 	signal.Ignore(syscall.SIGPIPE)
 	recorded, _ := debug.ReadBuildInfo()
 	info := readBuild(recorded)
-	d := &daemon{cfg: cfg, log: log, metrics: metrics.New(info.version, info.commit)}
+	d := &daemon{cfg: cfg, log: log, build: info, metrics: metrics.New(info.version, info.commit)}
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
 	defer func() { err = errors.Join(err, d.close()) }()
 	// What is on this machine first: it is the cheapest to be wrong.
 	for _, step := range []func(context.Context) error{
 		func(context.Context) error { return d.openOutput(stdout) },
-		func(context.Context) error { return d.openCheckpoint() },
-		func(context.Context) error { return d.recover() },
+		d.withRoom(func(context.Context) error { return d.openCheckpoint() }),
+		d.withRoom(d.recover),
 		func(context.Context) error { return d.connect() },
 		d.identify,
 		d.discover,
 	} {
 		if err := step(ctx); err != nil {
 			if ctx.Err() != nil {
-				return nil // asked to stop before anything began
+				log.Info("stopped before anything began")
+				return nil
 			}
 			return err
 		}
 	}
 	return d.run(ctx)
+}
+
+// withRoom does a step of the start again while the disk is full: a daemon that
+// has started would wait for space too.
+func (d *daemon) withRoom(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		for told := false; ; told = true {
+			err := step(ctx)
+			if !diskFull(err) {
+				return err
+			}
+			if !told {
+				d.log.Error("the disk is full, waiting for space to start", zap.Error(err))
+			}
+			if !pause(ctx, fullPause) {
+				return err
+			}
+		}
+	}
+}
+
+// diskFull looks at the words too: bbolt does not wrap what it could not do.
+func diskFull(err error) bool {
+	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), syscall.ENOSPC.Error()))
 }
 
 func (d *daemon) openOutput(stdout io.Writer) error {
@@ -107,7 +137,11 @@ func (d *daemon) openOutput(stdout io.Writer) error {
 		d.output = journal.NewStream(stdout)
 		return nil
 	}
-	f, err := journal.OpenFile(d.cfg.Output.Path)
+	o := d.cfg.Output
+	f, err := journal.OpenFile(o.Path, journal.Options{
+		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress,
+		Log: d.log, Failed: func(error) { d.metrics.OutputErrors.Inc() },
+	})
 	if err != nil {
 		return fmt.Errorf("output.path: %w%s", err, remedy(err))
 	}
@@ -153,8 +187,8 @@ func (d *daemon) openCheckpoint() error {
 		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
 	}
 	d.store = store
-	if !store.Created() {
-		return nil
+	if marked, err := store.Marked(); err != nil || marked {
+		return err
 	}
 	// Also where an earlier start set it aside and came no further.
 	lost, err := checkpoint.WasSetAside(path)
@@ -180,26 +214,27 @@ func remedy(err error) string {
 }
 
 // recover takes what a crash left in the journal into the checkpoint.
-func (d *daemon) recover() error {
+func (d *daemon) recover(ctx context.Context) error {
 	file, ok := d.output.(*journal.File)
 	if !ok {
 		mark, err := d.store.Mark()
 		d.seq = mark.Seq
 		return err
 	}
-	if d.store.Created() && file.Mark().Offset > 0 {
-		d.log.Warn("there is a journal but no checkpoint: each stream begins with a gap", zap.String("path", file.Path()))
-		if err := d.store.SetLost(); err != nil {
-			return err
-		}
-	}
-	found, err := recorder.Recover(file, d.store)
+	found, err := recorder.Recover(ctx, file, d.store)
 	if err != nil {
 		return err
 	}
 	d.seq = found.Seq
-	if found.Gone > 0 {
-		d.log.Warn("lines that were written are not in the journal file any more: it was moved, cut or replaced",
+	d.metrics.LastCommit.SetToCurrentTime()
+	switch {
+	case found.Lost:
+		d.log.Warn("there is a journal but no checkpoint: each stream lists again, and tells of the gap where it finds one", zap.String("path", file.Path()))
+	case found.Hole:
+		d.log.Error("lines that were written are missing from the journal: each stream writes a gap and tells of every object again",
+			zap.String("path", file.Path()), zap.Uint64("seq", found.Seq))
+	case found.Gone > 0:
+		d.log.Warn("lines that were written are not among the journal's files any more: they were moved away, removed or emptied",
 			zap.String("path", file.Path()), zap.Uint64("fromSeq", found.Seq-found.Gone+1), zap.Uint64("toSeq", found.Seq))
 	}
 	if found.Cut > 0 || found.Lines > 0 {
@@ -209,19 +244,27 @@ func (d *daemon) recover() error {
 	return nil
 }
 
-// connect finds the API server, as kubectl does.
+// connect finds the API server, as kubectl does; and again when it is not to be
+// reached that way any more.
 func (d *daemon) connect() error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = d.cfg.Kubernetes.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: d.cfg.Kubernetes.Context}
-	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	// Each of the server's warnings once, not at every request.
+	warnings := rest.NewWarningWriter(&zapio.Writer{Log: d.log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true})
+	access, err := watcher.NewAccess(func() (*rest.Config, error) {
+		rules := clientcmd.NewDefaultClientConfigLoadingRules()
+		rules.ExplicitPath = d.cfg.Kubernetes.Kubeconfig
+		overrides := &clientcmd.ConfigOverrides{CurrentContext: d.cfg.Kubernetes.Context}
+		c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+		if err != nil {
+			return nil, err
+		}
+		c.WarningHandler = warnings
+		return c, nil
+	}, d.sameCluster, d.log)
 	if err != nil {
 		return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
 	}
-	// Each of the server's warnings once, not at every request.
-	c.WarningHandler = rest.NewWarningWriter(&zapio.Writer{Log: d.log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true})
-	d.rest = c
-	d.client, err = watcher.NewClient(c)
+	d.rest = access.Config()
+	d.client, err = watcher.NewClient(d.rest)
 	return err
 }
 
@@ -232,6 +275,19 @@ func (d *daemon) identify(ctx context.Context) error {
 		id, err = d.client.ClusterID(ctx)
 		return err
 	})
+	return d.belongs(d.rest.Host, id, err)
+}
+
+// sameCluster makes sure of the same about the server that new credentials lead
+// to, before a stream goes on there.
+func (d *daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
+	id, err := c.ClusterID(ctx)
+	return d.belongs(c.Host(), id, err)
+}
+
+// belongs compares the checkpoint's cluster with that of a server, which has
+// told its id or why it does not.
+func (d *daemon) belongs(host, id string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		d.log.Warn("the namespace kube-system cannot be read: cannot tell whether the checkpoint belongs to this cluster", zap.Error(err))
@@ -247,7 +303,7 @@ func (d *daemon) identify(ctx context.Context) error {
 		return d.store.SetCluster(id)
 	case known != id:
 		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
-			d.cfg.Checkpoint.Path, known, d.rest.Host, id)
+			d.cfg.Checkpoint.Path, known, host, id)
 	}
 	return nil
 }
@@ -273,7 +329,7 @@ func (d *daemon) discover(ctx context.Context) error {
 func (d *daemon) reach(ctx context.Context, ask func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	for {
+	for told := false; ; {
 		err := ask(limited)
 		partial := new(resources.PartialError)
 		switch {
@@ -281,8 +337,14 @@ func (d *daemon) reach(ctx context.Context, ask func(context.Context) error) err
 			return err
 		case apierrors.IsUnauthorized(err):
 			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.rest.Host, err)
-		case mayPass(err) && pause(limited, reachPause):
-			continue
+		case mayPass(err) && limited.Err() == nil:
+			if !told {
+				told = true
+				d.log.Info("waiting for the API server", zap.String("server", d.rest.Host), zap.Duration("atMost", reachTimeout), zap.Error(err))
+			}
+			if pause(limited, reachPause) {
+				continue
+			}
 		}
 		return fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
 	}
@@ -320,9 +382,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	ready := []ops.Check{
 		{Name: "config", Err: func() error { return nil }}, // it was loaded, or we would not be here
-		{Name: "output", Err: rec.OutputError},
+		{Name: "output", Err: d.outputError(rec)},
 		{Name: "checkpoint", Err: rec.CheckpointError},
-		{Name: "streams", Err: manager.Synced},
+		{Name: "streams", Err: manager.Synced, Note: manager.Stalled},
 	}
 	if d.cfg.Listen != "" {
 		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, ready, manager.Streams))
@@ -337,7 +399,22 @@ func (d *daemon) run(ctx context.Context) error {
 			}
 		}()
 	}
-	return runParts(ctx, manager, rec)
+	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", d.rest.Host),
+		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
+	err = runParts(ctx, manager, rec)
+	if ctx.Err() != nil && err == nil {
+		d.log.Info("stopped, everything is written and committed")
+	}
+	return err
+}
+
+// outputError is why the output cannot be written, rotated files included.
+func (d *daemon) outputError(rec *recorder.Recorder) func() error {
+	file, ok := d.output.(*journal.File)
+	if !ok {
+		return rec.OutputError
+	}
+	return func() error { return errors.Join(rec.OutputError(), file.TidyError()) }
 }
 
 func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
@@ -366,24 +443,36 @@ func asFaults(errs []error) config.Faults {
 }
 
 // runParts runs both parts and stops them in order: streams first, then the
-// recorder, which writes and commits what the streams have left.
+// recorder, which writes and commits what the streams have left. From ctx's end
+// on it takes at most stopTimeout, whatever a part waits for.
 func runParts(ctx context.Context, manager *watcher.Manager, rec *recorder.Recorder) error {
 	streams, stopStreams := context.WithCancel(ctx)
 	defer stopStreams()
 	writing, stopWriting := context.WithCancel(context.Background())
 	defer stopWriting()
+	late := time.AfterFunc(math.MaxInt64, stopWriting)
+	defer late.Stop()
+	defer context.AfterFunc(streams, func() { late.Reset(stopTimeout) })()
 
-	written := make(chan error, 1)
+	managed := make(chan error, 1)
 	go func() {
-		err := rec.Run(writing)
-		stopStreams() // without a recorder they would wait for ever
-		written <- err
+		err := manager.Run(streams)
+		rec.Close()
+		managed <- err
 	}()
-	err := manager.Run(streams)
-	rec.Close()
-	deadline := time.AfterFunc(stopTimeout, stopWriting)
-	defer deadline.Stop()
-	return errors.Join(err, <-written)
+	err := rec.Run(writing)
+	stopStreams() // without a recorder they would wait for ever
+	select {
+	case other := <-managed:
+		return errors.Join(other, err)
+	case <-writing.Done():
+	}
+	select {
+	case other := <-managed: // both at once
+		return errors.Join(other, err)
+	default:
+		return errors.Join(errors.New("stop streams: one does not answer"), err)
+	}
 }
 
 // close takes the parts down.

@@ -3,13 +3,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
 func main() {
-	ctx := interruptible(context.Background(), os.Exit)
+	ctx := interruptible(context.Background(), func(status int) {
+		fmt.Fprintln(os.Stderr, "kubejournal: asked a second time, stopping without a commit; the next start reads back what was written")
+		os.Exit(status)
+	})
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -22,8 +22,10 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir:  filepath.Join("testdata", "script"),
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": wantStatus},
+		Dir: filepath.Join("testdata", "script"),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": wantStatus, "checkpoint": makeCheckpoint, "holding": whileHeld, "damage": damage, "newer": makeNewer,
+		},
 	})
 }
 

@@ -80,21 +80,24 @@ its own where the server has forgotten what happened in between.`,
 		SilenceErrors: true,
 		// With both set, an unknown command comes here rather than to cobra, whose answer has several lines.
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			hint := ""
-			cmd.SuggestionsMinimumDistance = 2
-			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-				hint = "; did you mean " + near[0] + "?"
-			}
-			return &usageError{cmd, fmt.Errorf("unknown command %q%s", args[0], hint)}
-		},
+		RunE: group,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
-	root.AddCommand(newRunCommand(), newValidateCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newValidateCommand(), newCheckpointCommand(), newVersionCommand())
 	return root
+}
+
+// group is what a command does that only holds others.
+func group(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	hint := ""
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "; did you mean " + near[0] + "?"
+	}
+	return &usageError{cmd, fmt.Errorf("unknown command %q%s", args[0], hint)}
 }
 
 // noArgs refuses arguments with a usage error.

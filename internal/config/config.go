@@ -58,7 +58,12 @@ const (
 // Output is where the lines go.
 type Output struct {
 	Path string `mapstructure:"path"` // Stdout or a file
-	Sync string `mapstructure:"sync"` // SyncCommit or SyncNever
+	// What becomes of a file that has grown; without effect on Stdout.
+	MaxSize  int64         `mapstructure:"maxSize"`  // bytes, then it is rotated; 0: never
+	MaxAge   time.Duration `mapstructure:"maxAge"`   // older rotated files go; 0: no limit
+	MaxFiles int           `mapstructure:"maxFiles"` // more rotated files go, the oldest first; 0: no limit
+	Compress bool          `mapstructure:"compress"` // rotated files, gzip
+	Sync     string        `mapstructure:"sync"`     // SyncCommit or SyncNever
 }
 
 // Stdout is the output path that stands for the standard output.
@@ -95,7 +100,9 @@ type Log struct {
 // Default returns the configuration of an empty file. All defaults stand here and nowhere else.
 func Default() *Config {
 	return &Config{
-		Output:        Output{Path: Stdout, Sync: SyncCommit},
+		Output: Output{
+			Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit,
+		},
 		Checkpoint:    Checkpoint{Path: "kubejournal.db", Interval: time.Second},
 		RedactSecrets: true,
 		DropFields:    []string{"metadata.managedFields"},

@@ -71,7 +71,7 @@ func TestEveryKey(t *testing.T) {
 			},
 			{Name: "configmaps", Group: &empty, Initial: Snapshot, File: "test.yaml", Line: 13, Entry: "resources[2]"},
 		},
-		Output:     Output{Path: "out.jsonl", Sync: SyncNever},
+		Output:     Output{Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, Compress: false, Sync: SyncNever},
 		Checkpoint: Checkpoint{Path: "", Interval: 1500 * time.Millisecond},
 		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 18, Entry: "redact[0]"}},
 		DropFields: []string{},
@@ -91,7 +91,7 @@ resources:
     initial: skip
 
   - {resource: configmaps, group: ""}
-output: {path: out.jsonl, sync: never}
+output: {path: out.jsonl, maxSize: 64k, maxAge: 1h30m, maxFiles: 3, compress: false, sync: never}
 checkpoint: {path: "", interval: 1.5s}
 redactSecrets: false
 redact:

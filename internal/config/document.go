@@ -198,6 +198,10 @@ func (d *document) value(path string, key, node *yaml.Node, t reflect.Type) (any
 			return nil, false
 		}
 		return b, true
+	case t.Kind() == reflect.Int64: // every one is a number of bytes
+		return d.size(path, node)
+	case t.Kind() == reflect.Int:
+		return d.count(path, node)
 	default:
 		return d.text(path, node)
 	}
@@ -220,17 +224,42 @@ func (d *document) text(path string, node *yaml.Node) (any, bool) {
 var durationType = reflect.TypeFor[time.Duration]()
 
 func (d *document) duration(path string, node *yaml.Node) (any, bool) {
+	example := "30s, 1m or 500ms"
+	if path == "output.maxAge" {
+		example = "168h for a week"
+	}
 	if node.Kind != yaml.ScalarNode {
-		d.fault(node, path, "is %s; it takes a duration such as 30s, 1m or 500ms", kindOf(node))
+		d.fault(node, path, "is %s; it takes a duration such as %s", kindOf(node), example)
 		return nil, false
 	}
 	v, err := time.ParseDuration(node.Value)
 	// ParseDuration takes a bare 0, which is as good as any other zero: the range is for Validate to judge.
 	if err != nil {
-		d.fault(node, path, "%q is not a duration; write a number with its unit, such as 30s, 1m or 500ms", node.Value)
+		d.fault(node, path, "%q is not a duration; write a number with its unit, such as %s", node.Value, example)
 		return nil, false
 	}
 	return v, true
+}
+
+func (d *document) size(path string, node *yaml.Node) (any, bool) {
+	if node.Kind != yaml.ScalarNode {
+		d.fault(node, path, "is %s; it takes a size such as 100MiB", kindOf(node))
+		return nil, false
+	}
+	v, ok := parseSize(node.Value)
+	if !ok {
+		d.fault(node, path, "%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
+	}
+	return v, ok
+}
+
+func (d *document) count(path string, node *yaml.Node) (any, bool) {
+	var n int
+	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!int" || node.Decode(&n) != nil {
+		d.fault(node, path, "is %s; write a whole number such as 10", kindOf(node))
+		return nil, false
+	}
+	return n, true
 }
 
 // list reads a list. An element that cannot be read leaves an empty one behind, so that the numbers of the others

@@ -14,8 +14,14 @@ import (
 
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
 
-// minInterval is a floor under which commits would be all that happens: each one waits for the disk.
-const minInterval = time.Millisecond
+const (
+	// minInterval is a floor under which commits would be all that happens: each one waits for the disk.
+	minInterval = time.Millisecond
+	// maxInterval bounds what a crash leaves to be read back, or on stdout to be written twice.
+	maxInterval = time.Hour
+	// minSize is a floor under which a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand.
+	minSize = 4 << 10
+)
 
 // Validate reports everything that is wrong, as Faults, or nil. Load has called it already.
 func (c *Config) Validate() error {
@@ -72,14 +78,26 @@ func (k *checker) output(out Output, cp Checkpoint) {
 	if out.Path == "" {
 		k.add("", "output.path", `is empty; name a file, or "-" for stdout`)
 	}
+	if out.MaxSize != 0 && out.MaxSize < minSize {
+		k.add("", "output.maxSize", "%dB is too small; write at least 4KiB, such as 100MiB, or 0 never to rotate", out.MaxSize)
+	}
+	if out.MaxAge < 0 {
+		k.add("", "output.maxAge", "%s is negative; write e.g. 168h for a week, or 0 for no limit", out.MaxAge)
+	}
+	if out.MaxFiles < 0 {
+		k.add("", "output.maxFiles", "%d is negative; write e.g. 10, or 0 for no limit", out.MaxFiles)
+	}
 	k.oneOf("output.sync", out.Sync, SyncCommit, SyncNever)
 	if cp.Path == Stdout {
 		k.add("", "checkpoint.path", `"-" is no file; name one, or "" to keep no checkpoint`)
 	} else if cp.Path != "" && out.Path != "" && samePath(out.Path, cp.Path) {
 		k.add("", "checkpoint.path", "is the file of output.path too; the checkpoint needs a file of its own")
 	}
-	if cp.Interval < minInterval {
+	switch {
+	case cp.Interval < minInterval:
 		k.add("", "checkpoint.interval", "%s is too short; write at least %s, such as 1s", cp.Interval, minInterval)
+	case cp.Interval > maxInterval:
+		k.add("", "checkpoint.interval", "%s is too long; write at most 1h, such as 1s", cp.Interval)
 	}
 }
 
