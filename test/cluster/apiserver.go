@@ -42,8 +42,8 @@ func (c *Cluster) PauseAPIServer() error { return c.apiserver.pause() }
 // ResumeAPIServer undoes PauseAPIServer.
 func (c *Cluster) ResumeAPIServer() error { return c.apiserver.resume() }
 
-// SetFeatureGates restarts the API server with these feature gates instead of the present ones, or starts it with them
-// if it is down (as after gates that it refused).
+// SetFeatureGates restarts the API server with these feature gates instead of the last ones that were set, or starts it
+// with them if it is down (as after gates that it refused). What it does not name is as in the variant.
 func (c *Cluster) SetFeatureGates(ctx context.Context, gates map[string]bool) error {
 	c.mu.Lock()
 	c.gates = maps.Clone(gates)
@@ -75,16 +75,26 @@ func (c *Cluster) apiServerFlags() []string {
 	if c.options.AuditLog {
 		flags = append(flags, "--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.AuditLog())
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.gates) > 0 {
-		var gates []string
-		for _, name := range slices.Sorted(maps.Keys(c.gates)) {
-			gates = append(gates, name+"="+strconv.FormatBool(c.gates[name]))
-		}
-		flags = append(flags, "--feature-gates="+strings.Join(gates, ","))
+	if gates := c.featureGates(); gates != "" {
+		flags = append(flags, "--feature-gates="+gates)
 	}
 	return append(flags, c.options.APIServerFlags...)
+}
+
+// featureGates are the variant's and those that a test has set, which win.
+func (c *Cluster) featureGates() string {
+	gates := make(map[string]bool)
+	if c.variant.NoWatchList {
+		gates[watchListGate] = false
+	}
+	c.mu.Lock()
+	maps.Copy(gates, c.gates)
+	c.mu.Unlock()
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(gates)) {
+		list = append(list, name+"="+strconv.FormatBool(gates[name]))
+	}
+	return strings.Join(list, ",")
 }
 
 // apiServerReady also looks for the namespaces: the server makes them after it has called itself ready, and an etcd

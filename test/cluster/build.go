@@ -70,7 +70,7 @@ func build(ctx context.Context, dir string, progress io.Writer) (Binaries, error
 	if err := os.Remove(stampFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Binaries{}, fmt.Errorf("remove old build stamp: %w", err)
 	}
-	version, err := goCommand(ctx, dir, "list", "-mod=readonly", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	version, err := release(ctx, dir)
 	if err != nil {
 		return Binaries{}, err
 	}
@@ -86,6 +86,11 @@ func build(ctx context.Context, dir string, progress io.Writer) (Binaries, error
 		return Binaries{}, fmt.Errorf("write build stamp: %w", err)
 	}
 	return binaries, nil
+}
+
+// release is the version of Kubernetes that the module in dir pins.
+func release(ctx context.Context, dir string) (string, error) {
+	return goCommand(ctx, dir, "list", "-mod=readonly", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 }
 
 // versionFlags are the linker flags that a release build of Kubernetes sets. Without them the server calls itself

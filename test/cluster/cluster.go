@@ -22,7 +22,7 @@ const defaultTimeLimit = 30 * time.Minute
 
 // Options of a cluster. The zero value is what most tests want.
 type Options struct {
-	Binaries       Binaries        // default: those of Build
+	Binaries       Binaries        // default: those of the variant that the environment chooses
 	FeatureGates   map[string]bool // of the API server
 	APIServerFlags []string        // after the cluster's own, so that they win
 	AuditLog       bool            // write every request's metadata to AuditLog()
@@ -34,6 +34,7 @@ type Options struct {
 // stop the same server at the same time get an error or each other's result.
 type Cluster struct {
 	options   Options
+	variant   Variant
 	dir       string // everything on disk; made by Start, removed by Close
 	etcdPort  int    // ports stay the same for the cluster's life
 	apiPort   int
@@ -60,12 +61,15 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.TimeLimit == 0 {
 		options.TimeLimit = defaultTimeLimit
 	}
+	var variant Variant
 	if options.Binaries == (Binaries{}) {
-		binaries, err := Build(ctx)
-		if err != nil {
+		var err error
+		if variant, err = ChosenVariant(); err != nil {
 			return nil, err
 		}
-		options.Binaries = binaries
+		if options.Binaries, err = variant.Build(ctx); err != nil {
+			return nil, err
+		}
 	}
 	dir, err := os.MkdirTemp("", "kubejournal-cluster-")
 	if err != nil {
@@ -75,6 +79,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	life, end := context.WithCancelCause(context.Background())
 	c := &Cluster{
 		options:   options,
+		variant:   variant,
 		dir:       dir,
 		apiserver: server{name: "kube-apiserver", log: filepath.Join(dir, "kube-apiserver.log")},
 		etcd:      server{name: "etcd", log: filepath.Join(dir, "etcd.log")},

@@ -25,6 +25,7 @@ type client struct {
 	anonymous *http.Client // with no identity
 	stranger  *http.Client // with a token that nobody gave out
 	base      string
+	minor     int // of the server's release, as 36 of v1.36.3
 }
 
 func newClient(config *rest.Config) (*client, error) {
@@ -48,7 +49,7 @@ func newClient(config *rest.Config) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read server address: %w", err)
 	}
-	return &client{admin, anonymous, stranger, strings.TrimSuffix(base.String(), "/")}, nil
+	return &client{http: admin, anonymous: anonymous, stranger: stranger, base: strings.TrimSuffix(base.String(), "/")}, nil
 }
 
 // answer is one whole response.
@@ -302,6 +303,14 @@ func (s space) patch(patch map[string]any) map[string]any {
 func (s space) remove(name string) {
 	s.t.Helper()
 	s.c.do(s.t, http.MethodDelete, s.path("configmaps/"+name), nil).want(s.t, http.StatusOK)
+}
+
+// cached waits until the server's watch cache has come to the object's version.
+// A watch from version 0 begins wherever the cache stands.
+func (s space) cached(object map[string]any) {
+	s.t.Helper()
+	query := fmt.Sprintf("?resourceVersionMatch=NotOlderThan&resourceVersion=%d", version(object))
+	s.c.get(s.t, s.path("configmaps")+query).want(s.t, http.StatusOK)
 }
 
 // now is the server's current version.

@@ -2,19 +2,25 @@
 // server, as tests. They run on the real control plane and on internal/kubefake;
 // where the two differ, the fake is wrong.
 //
+// They also run on older releases, and on a server that streams no initial
+// events. What such a server does otherwise is asserted in place of what it
+// does not do: no test is left out without another.
+//
 // The tests speak HTTP through the transport of the target's rest.Config and no
 // client library, so that bytes, status and headers are what is checked.
 package conformance
 
 import (
 	"context"
+	"net/http"
+	"strconv"
 	"testing"
 
 	"k8s.io/client-go/rest"
 )
 
 // Target is a server under test, and what only its owner can do to it. All
-// fields are required.
+// functions are required.
 type Target struct {
 	// Config is an administrator's, with a bearer token or a client certificate.
 	Config *rest.Config
@@ -26,6 +32,9 @@ type Target struct {
 	// SetWatchList turns streamed initial lists on or off; when it returns, the
 	// server is ready again.
 	SetWatchList func(ctx context.Context, on bool) error
+	// NoWatchList says that streamed initial lists are off before the first call
+	// of SetWatchList.
+	NoWatchList bool
 	// AddCustom and RemoveCustom make the server serve, and no longer serve,
 	// the namespaced resource that Custom describes.
 	AddCustom, RemoveCustom func(context.Context) error
@@ -46,6 +55,11 @@ func Run(t *testing.T, target Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.learnVersion(t)
+	initialEvents := initialEventsTests
+	if target.NoWatchList {
+		initialEvents = noInitialEventsTests
+	}
 	for _, group := range []struct {
 		name  string
 		tests []test
@@ -54,7 +68,7 @@ func Run(t *testing.T, target Target) {
 		{"Object", objectTests},
 		{"List", listTests},
 		{"Watch", watchTests},
-		{"InitialEvents", initialEventsTests},
+		{"InitialEvents", initialEvents},
 		{"Custom", customTests},
 		{"History", historyTests},
 	} {
@@ -64,6 +78,19 @@ func Run(t *testing.T, target Target) {
 			}
 		})
 	}
+}
+
+// learnVersion asks the server for its release, and notes it in the test's
+// output as the attribute kubernetes.
+func (c *client) learnVersion(t *testing.T) {
+	t.Helper()
+	v := c.get(t, "/version").want(t, http.StatusOK).object(t)
+	minor, err := strconv.Atoi(str(v, "minor"))
+	if err != nil {
+		t.Fatalf("minor version: %v", err)
+	}
+	c.minor = minor
+	t.Attr("kubernetes", str(v, "gitVersion"))
 }
 
 type test struct {

@@ -64,13 +64,18 @@ var customTests = []test{
 		if str(page, "metadata", "continue") == "" || at(page, "metadata", "remainingItemCount") != float64(1) {
 			t.Errorf("page %v", page["metadata"])
 		}
-		streamed := c.watch(t, path+"?"+initialEvents)
-		streamed.want("ADDED", "a")
-		streamed.want("ADDED", "b")
-		end := streamed.next()
-		want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"apiVersion":"%s/v1","kind":"Widget","metadata":{"annotations":{"k8s.io/initial-events-end":"true"},"resourceVersion":"%d"}}}`+"\n", CustomGroup, end.version())
-		if end.raw != want {
-			t.Errorf("got  %swant %s", end.raw, want)
+		if target.NoWatchList {
+			refusesInitialEvents(t, c, path+"?"+initialEvents)
+		} else {
+			streamed := c.watch(t, path+"?"+initialEvents)
+			streamed.want("ADDED", "a")
+			streamed.want("ADDED", "b")
+			end := streamed.next()
+			blueprint := c.blueprint(`{"apiVersion":"` + CustomGroup + `/v1","items":[],"kind":"WidgetList"}` + "\n")
+			want := fmt.Sprintf(`{"type":"BOOKMARK","object":{"apiVersion":"%s/v1","kind":"Widget","metadata":{"annotations":{"k8s.io/initial-events-end":"true"%s},"resourceVersion":"%d"}}}`+"\n", CustomGroup, blueprint, end.version())
+			if end.raw != want {
+				t.Errorf("got  %swant %s", end.raw, want)
+			}
 		}
 		for _, missing := range []string{s.path(CustomGroup + "/v1/nothings"), s.path(CustomGroup + "/v0/" + CustomPlural)} {
 			if a := c.get(t, missing).want(t, http.StatusNotFound); string(a.body) != "404 page not found\n" {

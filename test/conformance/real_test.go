@@ -29,6 +29,11 @@ func TestRealControlPlane(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	if got, err := c.Version(ctx); err != nil {
+		t.Fatal(err)
+	} else if want, err := c.Variant().Release(ctx); err != nil || got != want {
+		t.Fatalf("the server is %s, want %s (%v)", got, want, err)
+	}
 	const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	conformance.Run(t, conformance.Target{
 		Config:           c.RESTConfig(),
@@ -37,6 +42,7 @@ func TestRealControlPlane(t *testing.T) {
 		SetWatchList: func(ctx context.Context, on bool) error {
 			return c.SetFeatureGates(ctx, map[string]bool{"WatchList": on})
 		},
+		NoWatchList: c.Variant().NoWatchList,
 		AddCustom: func(ctx context.Context) error {
 			return send(ctx, c.RESTConfig(), http.MethodPost, definitions, definition())
 		},

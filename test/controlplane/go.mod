@@ -1,6 +1,6 @@
 // Module controlplane pins the kube-apiserver and the etcd that tests and the demo run against. It holds no Go code:
-// package kubejournal/test/cluster builds both programs from here. A folder beside this one, with the same two tools
-// and its own go.sum, is another Kubernetes minor.
+// package kubejournal/test/cluster builds both programs from here. A folder in this one, with the same two tools and
+// its own go.sum, is another Kubernetes minor.
 module kubejournal/test/controlplane
 
 go 1.26.0

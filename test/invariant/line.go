@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The types of lines, the origins, and the one reason of a GAP that changes what can be compared.
+// The types of lines, the origins, and the reasons of a GAP that change what can be compared or what may come before it.
 const (
 	Added    = "ADDED"
 	Modified = "MODIFIED"
@@ -22,8 +22,10 @@ const (
 	FromWatch    = "watch"
 	FromRelist   = "relist"
 
-	Ahead       = "PositionAheadOfServer"
-	Interrupted = "RelistInterrupted"
+	Ahead            = "PositionAheadOfServer"
+	Interrupted      = "RelistInterrupted"
+	CheckpointLost   = "CheckpointLost"
+	JournalTruncated = "JournalTruncated"
 )
 
 // Line is one line of a journal.

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -52,6 +53,9 @@ func Objects(lines []Line) error {
 			f.at(l, "ADDED before the DELETED of %s under the same name", names[n])
 		case l.Type != Added && !o.alive:
 			f.at(l, "%s without an ADDED", l.Type)
+		}
+		if known && l.FinalStateKnown != nil {
+			epoch = o.epoch // its version is the last one known
 		}
 		objects[k] = object{alive: l.Type != Deleted, version: version, epoch: epoch, last: l}
 		if l.Type == Deleted {
@@ -108,6 +112,9 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 	from, fromOK := number(l.FromResourceVersion)
 	to, toOK := number(l.ResourceVersion)
 	switch {
+	case l.Reason == JournalTruncated && fromOK:
+		f.at(l, "from %d: what is missing cannot be known", from)
+	case l.Reason == JournalTruncated && toOK:
 	case s.synced && !fromOK || !toOK:
 		f.at(l, "a GAP between %q and %q", l.FromResourceVersion, l.ResourceVersion)
 	case l.Reason == Ahead && from <= to:
@@ -118,10 +125,10 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		f.at(l, "the GAP begins at %d, but lines were told up to %d", from, s.reached)
 	}
 	if s.gap != nil {
-		if !interrupted || l.Reason != Interrupted && l.Reason != Ahead {
+		if !interrupted || !slices.Contains([]string{Interrupted, Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
 			f.at(l, "a GAP within the one of %s", s.gap.Where)
 		}
-		if l.FromResourceVersion != s.gap.ResourceVersion {
+		if l.FromResourceVersion != s.gap.ResourceVersion && l.Reason != JournalTruncated {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
 	} else if l.Reason == Interrupted {

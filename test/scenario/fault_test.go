@@ -31,6 +31,14 @@ func edited(t *testing.T, kubeconfig string, change func(*clientcmdapi.Config)) 
 // fails runs the program, which must end with status 1 and one line on stderr that has all the words.
 func fails(t *testing.T, args []string, words ...string) {
 	t.Helper()
+	if log := failsLogging(t, args, words...); log != "" {
+		t.Errorf("stderr has a log: %q", log)
+	}
+}
+
+// failsLogging is fails for a program that logs one line before, which it returns.
+func failsLogging(t *testing.T, args []string, words ...string) (log string) {
+	t.Helper()
 	dir := t.TempDir()
 	out := newPipe(t)
 	run := out.launch(t, dir, args...)
@@ -38,6 +46,9 @@ func fails(t *testing.T, args []string, words ...string) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	stderr := string(run.log(t))
+	if strings.HasPrefix(stderr, "{") {
+		log, stderr, _ = strings.Cut(stderr, "\n")
+	}
 	if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "kubejournal: ") || !strings.HasSuffix(stderr, "\n") {
 		t.Errorf("stderr is not one line of the program: %q", stderr)
 	}
@@ -50,6 +61,7 @@ func fails(t *testing.T, args []string, words ...string) {
 		t.Errorf("%d lines on stdout", len(lines))
 	}
 	t.Logf("%s", stderr)
+	return log
 }
 
 // What a user sees when the server cannot be asked.
@@ -73,7 +85,10 @@ func TestFaultsOfTheServer(t *testing.T) {
 				each.Server = "https://" + address
 			}
 		})
-		fails(t, run("--kubeconfig", dead), "https://"+address, "connection refused")
+		log := failsLogging(t, run("--kubeconfig", dead), "https://"+address, "connection refused")
+		if !strings.Contains(log, "waiting for the API server") || !strings.Contains(log, address) {
+			t.Errorf("it does not say what it waits for: %q", log)
+		}
 	})
 	t.Run("wrong token", func(t *testing.T) {
 		t.Parallel()

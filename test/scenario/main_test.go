@@ -160,6 +160,11 @@ func (p *pool) get(t *testing.T) *server {
 		if p.server, err = serverOf(t.Context(), c); err != nil {
 			t.Fatal(errors.Join(err, c.Close()))
 		}
+		version, err := c.Version(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Attr("kubernetes", version) // for who reads the output: which server the scenarios ran on
 	}
 	return p.server
 }

@@ -91,7 +91,8 @@ func (s *scenario) live() (invariant.State, error) {
 	return state, nil
 }
 
-// caughtUp waits until the journal's replay is what the server has, and all acknowledged writes stand in it.
+// caughtUp waits until the journal's replay is what the server has, all acknowledged writes stand in it, and no list is
+// open: the last line of a difference comes before the SYNCED that closes it.
 func (s *scenario) caughtUp() {
 	s.t.Helper()
 	eventually(s.t, later, "catch up", func() error {
@@ -99,6 +100,9 @@ func (s *scenario) caughtUp() {
 			s.t.Fatalf("the daemon has ended: %s", s.daemon.process.cmd.ProcessState)
 		}
 		lines := s.daemon.tell()
+		if open := listing(lines); open != "" {
+			return fmt.Errorf("stream %s is in the middle of a list", open)
+		}
 		if err := invariant.Writes(lines, s.ledger.all()); err != nil {
 			return err
 		}
@@ -112,6 +116,20 @@ func (s *scenario) caughtUp() {
 		}
 		return invariant.Compare(told, is)
 	})
+}
+
+// listing names a stream whose last list, the first or one after a GAP, has no SYNCED yet; "" where there is none.
+func listing(lines []invariant.Line) string {
+	synced := make(map[string]bool)
+	for _, l := range lines {
+		synced[l.Stream] = l.Type == invariant.Synced || l.Type != invariant.Gap && synced[l.Stream]
+	}
+	for stream, closed := range synced {
+		if !closed {
+			return stream
+		}
+	}
+	return ""
 }
 
 // verify waits until the journal has caught up, stops the daemon, and proves all it has written. interrupted says that

@@ -1,5 +1,5 @@
 // Command build builds the control plane that tests and the demo run against and prints the paths of its programs,
-// one per line. An argument names another folder under test/ to build from.
+// one per line. An argument names another folder under test/ to build from, as controlplane/v1.32.
 package main
 
 import (

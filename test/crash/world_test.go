@@ -1,0 +1,481 @@
+//go:build linux && amd64
+
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"kubejournal/internal/kubefake"
+	"kubejournal/test/invariant"
+)
+
+const (
+	existing  = 20 // objects before the first start
+	few       = 8  // in a world that forgets: their lines must be seen before they go
+	keptFiles = 3  // where a world forgets
+)
+
+var resources = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "configmaps"},
+	{Version: "v1", Resource: "secrets"},
+}
+
+// padding makes some ten lines fill a file of the smallest size that the config takes.
+var padding = strings.Repeat("0123456789", 12)
+
+// world is a cluster, and a daemon with its folder over all its runs.
+type world struct {
+	programs programs
+	dir      string // everything
+	folder   string // journal and checkpoint
+	server   *kubefake.Server
+	forgets  bool // retention is on
+
+	n       int // writes so far
+	objects []object
+	writes  []invariant.Write
+	runs    int
+
+	lines []invariant.Line // of the journal, whatever has become of its files
+	seen  string           // what the files looked like then
+
+	count      count // at the last time when all lines should have been there
+	recovering bool  // a run without a fault brings everything right: what is not told by now is lost
+}
+
+type object struct {
+	resource schema.GroupVersionResource
+	name     string
+	uid      string
+}
+
+func newWorld(programs programs, dir string, forgets bool) (*world, error) {
+	w := &world{programs: programs, dir: dir, folder: filepath.Join(dir, "data"), forgets: forgets}
+	if err := os.MkdirAll(w.folder, 0o700); err != nil {
+		return nil, err
+	}
+	w.server = kubefake.New(kubefake.Options{BookmarkInterval: time.Hour})
+	kubeconfig, err := w.server.Kubeconfig(dir)
+	if err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	output, objects := map[string]any{"path": w.journal(), "maxSize": "4KiB", "maxFiles": 0}, existing
+	if forgets {
+		output["maxFiles"], objects = keptFiles, few
+	}
+	config, err := yaml.Marshal(map[string]any{
+		"kubernetes": map[string]any{"kubeconfig": kubeconfig},
+		"resources":  []string{"configmaps", "secrets"},
+		"output":     output,
+		"checkpoint": map[string]any{"path": filepath.Join(w.folder, CheckpointName), "interval": "10ms"},
+		"listen":     "127.0.0.1:0",
+	})
+	if err == nil {
+		err = os.WriteFile(w.config(), config, 0o600)
+	}
+	for range objects {
+		if err == nil {
+			err = w.create()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	return w, nil
+}
+
+func (w *world) close() error {
+	w.server.Close()
+	return os.RemoveAll(w.dir)
+}
+
+func (w *world) journal() string { return filepath.Join(w.folder, JournalName) }
+func (w *world) config() string  { return filepath.Join(w.dir, "config.yaml") }
+
+// write makes n writes, each acknowledged.
+func (w *world) write(n int) error {
+	for range n {
+		var err error
+		switch w.n % 5 {
+		case 1:
+			err = w.create()
+		case 4:
+			err = w.delete()
+		default:
+			err = w.update()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// content is what an object holds besides its name.
+func (w *world) content() map[string]any {
+	key := map[string]any{"n": fmt.Sprint(w.n), "padding": padding}
+	return map[string]any{"metadata": map[string]any{"labels": map[string]any{"n": fmt.Sprint(w.n)}}, "data": key}
+}
+
+func (w *world) create() error {
+	w.n++
+	o := object{resource: resources[w.n%len(resources)], name: fmt.Sprintf("object-%d", w.n)}
+	content := w.content()
+	content["metadata"] = map[string]any{"namespace": "default", "name": o.name}
+	made, err := w.server.Create(o.resource, content)
+	if err != nil {
+		return err
+	}
+	o.uid = w.acknowledge(o, made, invariant.Added)
+	w.objects = append(w.objects, o)
+	return nil
+}
+
+func (w *world) update() error {
+	w.n++
+	o := w.objects[w.n%len(w.objects)]
+	made, err := w.server.Patch(o.resource, "default", o.name, w.content())
+	if err != nil {
+		return err
+	}
+	w.acknowledge(o, made, invariant.Modified)
+	return nil
+}
+
+// delete deletes the oldest object, and every other time makes it again under its name.
+func (w *world) delete() error {
+	w.n++
+	o := w.objects[0]
+	w.objects = w.objects[1:]
+	made, err := w.server.Delete(o.resource, "default", o.name)
+	if err != nil {
+		return err
+	}
+	w.acknowledge(o, made, invariant.Deleted)
+	if w.n%2 == 0 {
+		return nil
+	}
+	content := w.content()
+	content["metadata"] = map[string]any{"namespace": "default", "name": o.name}
+	if made, err = w.server.Create(o.resource, content); err != nil {
+		return err
+	}
+	o.uid = w.acknowledge(o, made, invariant.Added)
+	w.objects = append(w.objects, o)
+	return nil
+}
+
+// acknowledge notes a write and returns the object's uid.
+func (w *world) acknowledge(o object, made map[string]any, typ string) string {
+	meta, _ := made["metadata"].(map[string]any)
+	uid, _ := meta["uid"].(string)
+	rv, _ := meta["resourceVersion"].(string)
+	if typ == invariant.Deleted {
+		rv = "" // a client is not told of it
+	}
+	w.writes = append(w.writes, invariant.Write{
+		Stream: o.resource.Resource, Type: typ, UID: uid, ResourceVersion: rv, What: fmt.Sprintf("write %d, %s %s", w.n, o.resource.Resource, o.name),
+	})
+	return uid
+}
+
+// start starts the daemon; f is nil for a run without a fault.
+func (w *world) start(f *fault) (*run, error) {
+	w.runs++
+	log := filepath.Join(w.dir, fmt.Sprintf("stderr-%d", w.runs))
+	stderr, err := os.Create(log)
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
+	r := &run{log: log, plan: newPlan(f, log)}
+	if f != nil && f.mode.cuts() {
+		grave := filepath.Join(w.dir, fmt.Sprintf("grave-%d", w.runs))
+		if err := os.Mkdir(grave, 0o700); err != nil {
+			return nil, err
+		}
+		if r.plan.image, err = NewImage(w.folder, grave); err != nil {
+			return nil, err
+		}
+	}
+	r.Process, err = Start(Command{
+		Confine: w.programs.confine, Args: []string{w.programs.kubejournal, "run", "--config", w.config()},
+		// Nothing of the developer's own; halt_on_error makes a race an exit status.
+		Env: []string{"HOME=" + w.dir, "TMPDIR=" + w.dir, "GORACE=halt_on_error=1"},
+		Dir: w.dir, Stderr: stderr, Folder: w.folder,
+	}, r.plan)
+	return r, err
+}
+
+// collect takes in what the journal's files tell. A line that was seen once must stand there unchanged for as long as its
+// file is kept.
+func (w *world) collect() error {
+	seen, err := w.look()
+	if err != nil || seen == w.seen {
+		return err
+	}
+	lines, err := invariant.ReadJournal(w.journal())
+	if err != nil {
+		return err
+	}
+	for i := range lines {
+		l := &lines[i]
+		switch next := uint64(len(w.lines)) + 1; {
+		case i > 0 && l.Seq != lines[i-1].Seq+1:
+			return final{fmt.Errorf("%s: seq %d after %d", l.Where, l.Seq, lines[i-1].Seq)}
+		case l.Seq > next:
+			return final{fmt.Errorf("%s: seq %d, the last one seen is %d", l.Where, l.Seq, next-1)}
+		case l.Seq == next:
+			w.lines = append(w.lines, *l)
+		case l.ID != w.lines[l.Seq-1].ID || l.Time != w.lines[l.Seq-1].Time:
+			return final{fmt.Errorf("%s: seq %d is now %s, was %s", l.Where, l.Seq, l.ID, w.lines[l.Seq-1].ID)}
+		}
+	}
+	w.seen = seen
+	return nil
+}
+
+// look describes the files, so that unchanged ones need not be read.
+func (w *world) look() (string, error) {
+	entries, err := os.ReadDir(w.folder)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		if roleOf(e.Name()) == Checkpoint {
+			continue
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // renamed since
+		}
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintln(&b, e.Name(), info.Size(), info.ModTime().UnixNano())
+	}
+	return b.String(), nil
+}
+
+// afterCut forgets the lines that a power cut has taken: they come again, with another time. What can still be read was
+// there before, unchanged.
+func (w *world) afterCut() error {
+	files, err := invariant.JournalFiles(w.journal())
+	if err != nil {
+		return err
+	}
+	left, first := make(map[uint64]*invariant.Line), uint64(math.MaxUint64)
+	for _, name := range files {
+		lines, err := invariant.Read(name)
+		if err != nil && !strings.HasSuffix(name, ".gz") {
+			if lines, err = wholeLines(name); err != nil {
+				return err
+			}
+		} else if err != nil {
+			continue // a plain file stands beside it, or the next run complains
+		}
+		for i := range lines {
+			left[lines[i].Seq], first = &lines[i], min(first, lines[i].Seq)
+		}
+	}
+	// What stood before them has gone with its age.
+	w.seen = ""
+	for next := first; next <= uint64(len(w.lines)); next++ {
+		if l := left[next]; l == nil || l.ID != w.lines[next-1].ID || l.Time != w.lines[next-1].Time {
+			w.lines = w.lines[:next-1]
+			return nil
+		}
+	}
+	if len(left) == 0 {
+		w.lines = nil
+	}
+	return nil
+}
+
+// wholeLines reads the lines of a plain file up to the first that is none.
+func wholeLines(name string) ([]invariant.Line, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var all []invariant.Line
+	for raw := range bytes.Lines(data) {
+		lines, err := invariant.Parse(filepath.Base(name), len(all)+1, raw)
+		if err != nil {
+			break
+		}
+		all = append(all, lines...)
+	}
+	return all, nil
+}
+
+// caughtUp tells whether the lines bring a reader to where the server is.
+func (w *world) caughtUp() error {
+	if err := w.collect(); err != nil {
+		return err
+	}
+	state, err := invariant.Replay(w.lines)
+	if err != nil {
+		return final{err}
+	}
+	live, err := w.live()
+	if err != nil {
+		return final{err}
+	}
+	return invariant.Compare(state, live)
+}
+
+// live returns the server's objects.
+func (w *world) live() (invariant.State, error) {
+	live := make(invariant.State)
+	for _, gvr := range resources {
+		items, err := w.server.List(gvr, "")
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range items {
+			meta, _ := item["metadata"].(map[string]any)
+			name, _ := meta["name"].(string)
+			namespace, _ := meta["namespace"].(string)
+			k := invariant.Key{Resource: gvr.Resource, Namespace: namespace, Name: name}
+			content, err := json.Marshal(item)
+			if err != nil {
+				return nil, err
+			}
+			if live[k], err = invariant.Expect(k, content); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return live, nil
+}
+
+// settled tells whether the files are as they should be at rest: nothing half done, nothing left over but, if mayLeave
+// says so, a checkpoint's first form.
+func (w *world) settled(mayLeave bool) error {
+	entries, err := os.ReadDir(w.folder)
+	if err != nil {
+		return err
+	}
+	files, err := invariant.JournalFiles(w.journal())
+	if err != nil {
+		return err
+	}
+	rotated := 0
+	for _, e := range entries {
+		switch role := roleOf(e.Name()); {
+		case role == Compressed && strings.HasSuffix(e.Name(), ".gz") && !strings.HasPrefix(e.Name(), "."):
+			rotated++
+		case mayLeave && strings.HasPrefix(e.Name(), "."+CheckpointName):
+		case e.Name() != JournalName && e.Name() != CheckpointName:
+			return fmt.Errorf("%s is still there", e.Name())
+		}
+	}
+	if rotated+1 != len(files) {
+		return fmt.Errorf("%d files in the folder, of which the journal's are %d", rotated+1, len(files))
+	}
+	if w.forgets && rotated > keptFiles {
+		return fmt.Errorf("%d rotated files are kept, not %d", rotated, keptFiles)
+	}
+	return nil
+}
+
+// verify checks the journal against all that is promised of it.
+func (w *world) verify() error {
+	if err := w.caughtUp(); err != nil {
+		return err
+	}
+	err := errors.Join(invariant.All(w.lines, invariant.Options{Interrupted: true}), invariant.Writes(w.lines, w.writes))
+	for _, l := range w.lines {
+		if l.Type == invariant.Gap {
+			err = errors.Join(err, fmt.Errorf("%s: GAP %s from %s to %s, though the server had the history", l.Where, l.Reason, l.FromResourceVersion, l.ResourceVersion))
+		}
+	}
+	return err
+}
+
+// count is what has become of writes.
+type count struct{ acknowledged, lost, repeated int }
+
+func (c *count) add(d count) {
+	c.acknowledged, c.lost, c.repeated = c.acknowledged+d.acknowledged, c.lost+d.lost, c.repeated+d.repeated
+}
+
+// tally counts, apart from package invariant, how many acknowledged writes are told of, not at all, and again.
+func (w *world) tally() count {
+	var c count
+	told, seqs, synced := make(map[string]int), make(map[uint64]int), make(map[string]uint64)
+	for _, l := range w.lines {
+		told[l.ID]++
+		seqs[l.Seq]++
+		if told[l.ID] > 1 || seqs[l.Seq] > 1 {
+			c.repeated++
+		}
+		if l.Type == invariant.Synced && synced[l.Stream] == 0 {
+			synced[l.Stream] = number(l.ResourceVersion)
+		}
+	}
+	live := make(map[string]int) // ADDED without a DELETED, by uid
+	for _, l := range w.lines {
+		switch l.Type {
+		case invariant.Added:
+			live[l.UID]++
+		case invariant.Deleted:
+			live[l.UID]--
+		}
+	}
+	for _, write := range w.writes {
+		c.acknowledged++
+		switch {
+		case write.ResourceVersion == "" && live[write.UID] != 0:
+			c.lost++
+		case write.ResourceVersion == "", number(write.ResourceVersion) <= synced[write.Stream]:
+		case told[write.UID+"/"+write.ResourceVersion+"/"+write.Type] == 0:
+			c.lost++
+		}
+	}
+	return c
+}
+
+func number(version string) uint64 {
+	n, _ := strconv.ParseUint(version, 10, 64) // the fake server's versions are numbers
+	return n
+}
+
+// kill ends a run that did what it should.
+func (r *run) kill(ctx context.Context) error {
+	if err := r.Signal(unix.SIGKILL); err != nil {
+		return err
+	}
+	_, err := r.end(ctx)
+	return err
+}
+
+// stop ends a run by SIGTERM, which must be clean.
+func (r *run) stop(ctx context.Context) error {
+	if err := r.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	status, err := r.end(ctx)
+	if err == nil && status != 0 {
+		err = fmt.Errorf("exit status %d after SIGTERM", status)
+	}
+	return err
+}

@@ -1,0 +1,228 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/test/invariant"
+)
+
+// A namespace is deleted under the watches of it, and made again: its objects are told as deleted, the watches stay,
+// and see what comes later.
+func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	ns := s.namespaces(t, 1)[0]
+	sc := play(t, s, []entry{{kind: configMaps, namespaces: []string{ns}}, {kind: widgets, namespaces: []string{ns}}})
+	ctx := t.Context()
+	var objects []live
+	fill := func(n int) {
+		t.Helper()
+		objects = objects[:0]
+		for _, k := range []kind{configMaps, widgets} {
+			for i := range 3 {
+				o, err := sc.create(ctx, k, ns, fmt.Sprint("o", i), "web", n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				objects = append(objects, o)
+			}
+		}
+	}
+
+	sc.daemon.start()
+	fill(1)
+	sc.caughtUp()
+	before := len(sc.daemon.tell())
+	// What the namespace's controller does, of which this control plane has none.
+	all := s.client.Resource(namespaces)
+	if err := all.Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objects {
+		if err := sc.delete(ctx, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, err := all.Get(ctx, ns, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Object["spec"] = map[string]any{"finalizers": []any{}}
+	if _, err := all.Update(ctx, gone, metav1.UpdateOptions{}, "finalize"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, soon, "namespace is gone", func() error {
+		_, err := all.Get(ctx, ns, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+	sc.grown(before + len(objects))
+	for _, l := range sc.daemon.tell()[before:] {
+		if l.Type != invariant.Deleted || l.Origin != "watch" {
+			t.Errorf("%s: %s %s, want DELETED watch", l.Where, l.Type, l.Origin)
+		}
+	}
+	for _, src := range sc.ledger.sources {
+		if state, err := sc.daemon.state(src.stream()); err != nil || state != "Watching" {
+			t.Errorf("%s is %s, %v", src.stream(), state, err)
+		}
+	}
+
+	o := object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns}}
+	if _, err := all.Create(ctx, o.unstructured(), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	fill(2)
+	noGap(t, sc.verify(false))
+}
+
+// A definition is deleted with all its objects, and made again with another version only. Its stream waits, and goes
+// on with what there is then.
+func TestDefinitionIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	ns := s.namespaces(t, 1)[0]
+	old, now := definition("gizmos", "Gizmo", "v1"), definition("gizmos", "Gizmo", "v2")
+	ctx := t.Context()
+	if err := s.define(ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	gizmos := widgets // of the same content
+	gizmos.kind, gizmos.gvr = "Gizmo", old.serves()
+	sc := play(t, s, []entry{{kind: gizmos, namespaces: []string{ns}}})
+	create := func(k kind, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if _, err := sc.create(ctx, k, ns, name, "web", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	create(gizmos, "a", "b")
+	sc.daemon.start()
+	create(gizmos, "c")
+	sc.caughtUp()
+
+	if err := s.client.Resource(definitions).Delete(ctx, "gizmos."+customGroup, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	stream := sc.ledger.sources[0].stream()
+	eventually(t, later, "stream waits", func() error {
+		state, err := sc.daemon.state(stream)
+		if err == nil && state == "Pending" {
+			return nil
+		}
+		// Under the name of its entry, once discovery has noticed.
+		if state, err = sc.daemon.state("gizmos"); err == nil && state != "Pending" {
+			err = fmt.Errorf("it is %s", state)
+		}
+		return err
+	})
+	eventually(t, soon, "definition is gone", func() error {
+		_, err := s.client.Resource(definitions).Get(ctx, "gizmos."+customGroup, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+	if err := s.define(ctx, now); err != nil {
+		t.Fatal(err)
+	}
+	gizmos.gvr = now.serves()
+	sc.ledger.sources[0].kind = gizmos
+	create(gizmos, "a", "d")
+	sc.daemon.await(stream, "Watching")
+	create(gizmos, "e")
+
+	deleted, versions := 0, make(map[string]bool)
+	for _, l := range sc.verify(false) {
+		switch {
+		case l.Type == invariant.Deleted:
+			deleted++
+		case l.Name == "d" || l.Name == "e":
+			versions[l.Version] = true
+		}
+	}
+	if deleted != 3 || len(versions) != 1 || !versions["v2"] {
+		t.Errorf("%d DELETED lines, want 3; the new ones are told as %v, want v2", deleted, versions)
+	}
+}
+
+// The token in the daemon's kubeconfig is revoked, and the server, restarted, refuses it. Once the kubeconfig holds
+// another, the streams go on; the daemon is not restarted.
+func TestTokenIsReplaced(t *testing.T) {
+	s := shared.disturb(t)
+	ns := s.namespaces(t, 1)[0]
+	ctx := t.Context()
+	const user = "rotated"
+	rules := []rbacv1.PolicyRule{
+		{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
+		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"namespaces"}},
+	}
+	entries := []entry{{kind: configMaps, namespaces: []string{ns}}}
+	sc := play(t, s, entries)
+	own := filepath.Join(t.TempDir(), "kubeconfig")
+	token := func() {
+		t.Helper()
+		kubeconfig, err := s.User(ctx, user, rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(own+".new", content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(own+".new", own); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token()
+	sc.daemon.configure(own, entries)
+	sc.daemon.start()
+	o, err := sc.create(ctx, configMaps, ns, "a", "web", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.caughtUp()
+
+	accounts := s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("kube-system")
+	if err := accounts.Delete(ctx, user, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RestartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := sc.update(ctx, &o, "web", 2); err != nil {
+		t.Fatal(err)
+	}
+	logged := func(text string) {
+		t.Helper()
+		eventually(t, later, text, func() error {
+			if !strings.Contains(string(sc.daemon.process.log(t)), text) {
+				return fmt.Errorf("not in the log")
+			}
+			return nil
+		})
+	}
+	logged(`"reason":"Unauthorized"`)
+	if status, body, err := sc.daemon.get("/readyz?verbose"); err != nil || status != 200 {
+		t.Errorf("readiness while the server refuses us: %d %s, %v", status, body, err)
+	}
+	token()
+	logged("the credentials have changed, using the new ones")
+	sc.verify(false)
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"kubejournal/test/invariant"
+)
+
+// daemon is the program with a config, a journal and a checkpoint, over as many runs as it dies.
+type daemon struct {
+	program string
+	dir     string
+	pipe    bool     // the journal goes to stdout
+	process *process // the present run; nil while it is down
+	output  *pipe    // of the latest run, with pipe
+	told    []run    // what came out of the pipe until then
+	runs    int
+
+	searched map[string]bool // rotated files that marks were looked for in, without .gz
+}
+
+func newDaemon(b *bench, dir string) (*daemon, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make daemon's folder: %w", err)
+	}
+	d := &daemon{program: b.program, dir: dir, pipe: b.options.stdout, searched: make(map[string]bool)}
+	var resources []any
+	for _, e := range entries {
+		r := map[string]any{"resource": e.kind.gvr.Resource, "group": e.kind.gvr.Group}
+		if len(e.namespaces) > 0 {
+			r["namespaces"] = e.namespaces
+		}
+		if e.selector != "" {
+			r["labelSelector"] = e.selector
+		}
+		resources = append(resources, r)
+	}
+	output := map[string]any{"path": "-"}
+	if !d.pipe {
+		output = map[string]any{
+			"path": d.journal(), "maxSize": b.options.maxSize,
+			"maxAge": "0s", "maxFiles": 0, "compress": true, // every line stays
+		}
+	}
+	content, err := yaml.Marshal(map[string]any{
+		"cluster":    "torture",
+		"kubernetes": map[string]any{"kubeconfig": b.cluster.Kubeconfig()},
+		"resources":  resources,
+		"output":     output,
+		"checkpoint": map[string]any{"path": filepath.Join(dir, "journal.db"), "interval": b.options.interval.String()},
+		"listen":     "127.0.0.1:0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	if err := os.WriteFile(d.config(), content, 0o600); err != nil {
+		return nil, fmt.Errorf("write config: %w", err)
+	}
+	return d, nil
+}
+
+func (d *daemon) config() string  { return filepath.Join(d.dir, "config.yaml") }
+func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl") }
+
+func (d *daemon) launch() (err error) {
+	d.runs++
+	stderr := fmt.Sprintf("stderr-%05d", d.runs)
+	if !d.pipe {
+		d.process, err = launch(d.program, d.dir, stderr, nil, "run", "--config", d.config())
+		return err
+	}
+	if d.output, err = newPipe(); err != nil {
+		return err
+	}
+	d.process, err = launch(d.program, d.dir, stderr, d.output.write, "run", "--config", d.config())
+	return errors.Join(err, d.output.write.Close()) // the other end is the program's alone
+}
+
+// wait waits for a time, or for the daemon's end by itself; false says that ctx ended first.
+func (d *daemon) wait(ctx context.Context, limit time.Duration) (ended, ok bool) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-d.process.done:
+		return true, true
+	case <-timer.C:
+		return false, true
+	case <-ctx.Done():
+		return false, false
+	}
+}
+
+// drain takes what the run that has just ended left in its pipe. killed is zero where it was not killed.
+func (d *daemon) drain(killed time.Time) error {
+	if !d.pipe {
+		return nil
+	}
+	lines, err := d.output.rest(filepath.Join(d.dir, fmt.Sprintf("stdout-%05d", d.runs)))
+	d.told = append(d.told, run{lines, killed})
+	return err
+}
+
+// end kills the program if it runs.
+func (d *daemon) end() {
+	if d.process != nil && d.process.alive() {
+		_, _ = d.process.kill() // an error says that it has ended
+	}
+}
+
+// remains is what a kill left in the folder.
+type remains struct {
+	plain   bool // a rotated file that was not compressed yet
+	partial bool // a compressed one that was not complete
+}
+
+func (d *daemon) remains() (remains, error) {
+	var r remains
+	files, err := os.ReadDir(d.dir)
+	if err != nil {
+		return r, fmt.Errorf("list daemon's folder: %w", err)
+	}
+	for _, e := range files {
+		name := e.Name()
+		r.partial = r.partial || strings.HasSuffix(name, ".gz.tmp")
+		r.plain = r.plain || strings.HasPrefix(name, "journal-") && strings.HasSuffix(name, ".jsonl")
+	}
+	return r, nil
+}
+
+// skipRotated says that what was rotated until now holds no marks to come.
+func (d *daemon) skipRotated() error {
+	if d.pipe {
+		return nil
+	}
+	files, err := invariant.JournalFiles(d.journal())
+	for _, f := range files {
+		if f != d.journal() {
+			d.searched[strings.TrimSuffix(f, ".gz")] = true
+		}
+	}
+	return err
+}
+
+// strike takes the marks away that a watch has told of. Rotated files do not change and are searched once.
+func (d *daemon) strike(marks map[string]source) error {
+	if d.pipe {
+		d.output.strike(marks)
+		return nil
+	}
+	files, err := invariant.JournalFiles(d.journal())
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		plain := strings.TrimSuffix(f, ".gz")
+		if d.searched[plain] {
+			continue
+		}
+		data, err := readFile(f)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // renamed meanwhile: the next look finds it
+		}
+		if err != nil {
+			return err
+		}
+		strike(data, marks)
+		d.searched[plain] = f != d.journal()
+	}
+	return nil
+}
+
+func strike(data []byte, marks map[string]source) {
+	for m := range marks {
+		at := bytes.Index(data, []byte(m))
+		if at < 0 {
+			continue
+		}
+		line := data[bytes.LastIndexByte(data[:at], '\n')+1:]
+		if end := bytes.IndexByte(line, '\n'); end >= 0 && bytes.Contains(line[:end], []byte(`"origin":"watch"`)) {
+			delete(marks, m)
+		}
+	}
+}

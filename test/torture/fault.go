@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// fault is something that happens to the servers. It ends with both of them well.
+type fault struct {
+	name   string
+	weight int
+	drops  bool // streams may find that the server has dropped the history they need
+	do     func(ctx context.Context, b *bench, r *rand.Rand) error
+}
+
+var faults = []fault{
+	{"API server killed (SIGKILL)", 4, true, func(ctx context.Context, b *bench, r *rand.Rand) error {
+		if err := b.cluster.KillAPIServer(); err != nil {
+			return err
+		}
+		pass(ctx, upTo(r, 2*time.Second))
+		return b.cluster.StartAPIServer(ctx)
+	}},
+	{"API server restarted (SIGTERM)", 2, true, func(ctx context.Context, b *bench, _ *rand.Rand) error {
+		return b.cluster.RestartAPIServer(ctx)
+	}},
+	{"API server paused (SIGSTOP)", 3, true, func(ctx context.Context, b *bench, r *rand.Rand) error {
+		if err := b.cluster.PauseAPIServer(); err != nil {
+			return err
+		}
+		pass(ctx, time.Second+upTo(r, 6*time.Second))
+		return b.cluster.ResumeAPIServer()
+	}},
+	{"etcd killed (SIGKILL)", 3, true, func(ctx context.Context, b *bench, r *rand.Rand) error {
+		if err := b.cluster.KillEtcd(); err != nil {
+			return err
+		}
+		pass(ctx, upTo(r, 3*time.Second))
+		return b.cluster.StartEtcd(ctx)
+	}},
+	{"etcd compacted", 1, true, func(ctx context.Context, b *bench, _ *rand.Rand) error {
+		return b.cluster.Compact(ctx)
+	}},
+	{"etcd compacted, API server killed", 2, true, func(ctx context.Context, b *bench, _ *rand.Rand) error {
+		if err := errors.Join(b.cluster.Compact(ctx), b.cluster.KillAPIServer()); err != nil {
+			return err
+		}
+		return b.cluster.StartAPIServer(ctx)
+	}},
+}
+
+// disturb makes one fault and counts it.
+func (b *bench) disturb(ctx context.Context, f fault, r *rand.Rand) error {
+	b.trouble.begin()
+	defer b.trouble.end()
+	b.report.count(f.name)
+	if err := f.do(ctx, b, r); err != nil {
+		return fmt.Errorf("%s: %w", f.name, err)
+	}
+	return nil
+}
+
+// disturbServers makes one fault after the other until ctx ends. The last one is brought to its end, unless life is
+// over.
+func (b *bench) disturbServers(life, ctx context.Context, r *rand.Rand) error {
+	var hat []fault
+	for _, f := range faults {
+		for range f.weight {
+			hat = append(hat, f)
+		}
+	}
+	for pass(ctx, 2*time.Second+upTo(r, 10*time.Second)) {
+		if err := b.disturb(life, hat[r.IntN(len(hat))], r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// disturbDaemon kills the daemon again and again, and sometimes asks it to end, until ctx ends.
+func (b *bench) disturbDaemon(ctx context.Context, d *daemon, r *rand.Rand) error {
+	for {
+		// Often in its start, which takes a race detector's build about half a second.
+		wait := upTo(r, 5*time.Second)
+		if r.IntN(3) == 0 {
+			wait = upTo(r, time.Second)
+		}
+		if ended, ok := d.wait(ctx, wait); !ok {
+			return nil
+		} else if ended {
+			if err := b.excuse(d.process.fault(errEnded), d.process); err != nil {
+				return err
+			}
+		} else if r.IntN(5) == 0 {
+			b.report.count(daemonStopped)
+			if err := b.stop(d); err != nil {
+				return err
+			}
+		} else if err := b.kill(d); err != nil {
+			return err
+		}
+		if r.IntN(3) == 0 {
+			pass(ctx, upTo(r, 2*time.Second))
+		}
+		if err := d.launch(); err != nil {
+			return err
+		}
+	}
+}
+
+// stop asks the daemon to end.
+func (b *bench) stop(d *daemon) error {
+	p := d.process
+	d.process = nil
+	return errors.Join(b.excuse(p.stop(), p), d.drain(time.Time{}))
+}
+
+// kill kills the daemon and counts what the kill met.
+func (b *bench) kill(d *daemon) error {
+	p := d.process
+	d.process = nil
+	at, err := p.kill()
+	if drainErr := d.drain(at); drainErr != nil {
+		return errors.Join(err, drainErr)
+	}
+	if err != nil {
+		return b.excuse(err, p)
+	}
+	t, err := p.told()
+	if err != nil {
+		return err
+	}
+	left, err := d.remains()
+	if err != nil {
+		return err
+	}
+	b.report.killed(t, left)
+	return nil
+}
+
+// excuse lets a daemon go that ended with status 1 because it found no server to begin with: whoever runs it, a kubelet
+// or systemd, starts it again. Anything else stays an error.
+func (b *bench) excuse(err error, p *process) error {
+	if !errors.Is(err, errEnded) {
+		return err
+	}
+	if p.cmd.ProcessState.ExitCode() != 1 || !b.trouble.since(p.started) || p.sound() != nil {
+		return err
+	}
+	t, readErr := p.told()
+	if readErr != nil || t.listened { // one that has come to the end of its start goes on without a server
+		return errors.Join(err, readErr)
+	}
+	b.report.count(daemonGaveUp)
+	return nil
+}
+
+// pass waits for a time and tells whether it passed before ctx ended.
+func pass(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func upTo(r *rand.Rand, d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }

@@ -1,0 +1,36 @@
+// Command torture has the daemon, the API server and etcd die at random while writers change objects, and proves
+// afterwards that the journal holds every write that the server acknowledged, once.
+//
+// Without -kills it tortures for a given time: see torment in round.go. With -kills it kills the daemon that many
+// times: see kill.go, and pipe.go for -output stdout. It prints one table, and ends with status 1 where anything was
+// lost or repeated, an invariant did not hold, or the daemon ended in a way that it should not. It then keeps the folder
+// with journals, checkpoints and logs and says where it is.
+//
+//	option.go    the command line
+//	bench.go     what a run needs: control plane, program, workload; taken down again
+//	kind.go      resources and streams
+//	ledger.go    what the server acknowledged
+//	writer.go    writers
+//	process.go   one run of the program
+//	daemon.go    the program with its config and its files
+//	fault.go     what happens to the servers
+//	round.go     rounds of torture
+//	kill.go      kills of the daemon alone, journal in files
+//	pipe.go      the same with the journal on stdout
+//	verify.go    the proof
+//	report.go    the table
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
+
+	"kubejournal/test/invariant"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestTorture is the short form that belongs to every run of the tests: a daemon built with the race detector is
+// killed 25 times under churn, while its journal rotates all the time, and the API server is restarted in the middle.
+func TestTorture(t *testing.T) {
+	noteSources(t, "../../cmd", "../../internal", "../../go.mod")
+	o := defaultOptions()
+	o.maxSize, o.ballast, o.seed = "16KiB", 100, uint64(time.Now().UnixNano())
+	b, err := newBench(t.Context(), o, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if t.Failed() {
+			t.Log(b.close(errors.New("failed")))
+		} else if err := b.close(nil); err != nil {
+			t.Error(err)
+		}
+	}()
+	d, err := newDaemon(b, filepath.Join(b.dir, "daemon"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.daemon = d
+	shots := func(count int) error {
+		for i := range count {
+			if err := b.shoot(t.Context(), d, b.moment(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	writers := b.churn(t.Context(), "churn", o.rate, o.seed)
+	err = shots(10)
+	if err == nil {
+		var group errgroup.Group
+		group.Go(func() error { return b.disturb(t.Context(), faultNamed(t, "API server restarted (SIGTERM)"), b.random) })
+		group.Go(func() error { return shots(15) })
+		err = group.Wait()
+	}
+	if err := errors.Join(err, writers.stop()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.prove(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.fault != nil {
+		t.Error(p.fault)
+	}
+	b.report.add(p)
+	b.report.finish(b.ledger)
+	var table bytes.Buffer
+	b.report.print(&table)
+	t.Logf("\n%s", table.Bytes())
+	if got := b.report.times[daemonKilled]; got < 20 { // a start while the server was away may have given up
+		t.Errorf("%d kills", got)
+	}
+	if p.rotations < 3 || b.report.readBack == 0 {
+		t.Errorf("%d rotations, %d starts that read lines back: this proves little", p.rotations, b.report.readBack)
+	}
+}
+
+func faultNamed(t *testing.T, name string) fault {
+	t.Helper()
+	for _, f := range faults {
+		if f.name == name {
+			return f
+		}
+	}
+	t.Fatalf("no fault %s", name)
+	return fault{}
+}
+
+// noteSources looks at each file that the program is built from. The go tool repeats a test's last result while the
+// files that the test itself has looked at stay the same, and does not see what a build in another process reads.
+func noteSources(t *testing.T, roots ...string) {
+	t.Helper()
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if _, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				return nil // an editor's, gone since the folder was read
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                  "",
+		"-for 10s -round 5s -norace":        "",
+		"-kills 3 -output stdout":           "",
+		"-kills 3 -output pipe":             "-output is file or stdout",
+		"-output stdout":                    "-output stdout needs -kills",
+		"-kills -1":                         "out of range",
+		"-for 0s":                           "out of range",
+		"30m":                               `unknown argument "30m"`,
+		"-hurry":                            "-hurry",
+		"-kills 3 -folder 0 -output stdout": "out of range",
+	} {
+		var stderr bytes.Buffer
+		o, err := parse(strings.Fields(args), &stderr)
+		if want == "" && (err != nil || o.seed == 0) {
+			t.Errorf("%q: %v, seed %d", args, err, o.seed)
+		}
+		if want != "" && (err == nil || !strings.Contains(stderr.String(), want)) {
+			t.Errorf("%q: %v, stderr %q", args, err, stderr.String())
+		}
+	}
+}
+
+// line is an ADDED of an object of its own name, unless the type says otherwise.
+func line(seq uint64, typ, uid, version string) invariant.Line {
+	return invariant.Line{
+		Seq: seq, Type: typ, Stream: "pods", UID: uid, ResourceVersion: version, ID: uid + "/" + version + "/" + typ,
+		Time: time.Unix(int64(seq), 0).UTC().Format(time.RFC3339Nano),
+	}
+}
+
+// What the counts of the table find.
+func TestTally(t *testing.T) {
+	write := func(typ, uid, version string) invariant.Write {
+		return invariant.Write{Stream: "pods", Type: typ, UID: uid, ResourceVersion: version}
+	}
+	synced := line(1, invariant.Synced, "", "10")
+	gap := line(4, invariant.Gap, "", "30")
+	gap.FromResourceVersion, gap.Reason = "20", expired
+	lines := []invariant.Line{
+		synced, line(2, invariant.Added, "a", "11"), line(3, invariant.Modified, "a", "20"), gap,
+		line(5, invariant.Modified, "a", "29"), line(6, invariant.Synced, "", "30"),
+	}
+	for _, tc := range []struct {
+		write     invariant.Write
+		net, lost int
+	}{
+		{write(invariant.Added, "b", "9"), 1, 0}, // before the first sync
+		{write(invariant.Added, "a", "11"), 0, 0},
+		{write(invariant.Modified, "a", "12"), 0, 1},
+		{write(invariant.Modified, "a", "25"), 1, 0}, // in the GAP
+		{write(invariant.Modified, "a", "31"), 0, 1},
+		{write(invariant.Deleted, "a", ""), 0, 1},
+		{write(invariant.Deleted, "c", ""), 0, 0}, // came and went before the first sync
+	} {
+		var p proof
+		p.tally(lines, []invariant.Write{tc.write})
+		if p.net != tc.net || p.lost != tc.lost {
+			t.Errorf("%+v: %d net and %d lost, want %d and %d", tc.write, p.net, p.lost, tc.net, tc.lost)
+		}
+	}
+	if got := repeated(append(lines, lines[1], lines[2])); got != 2 {
+		t.Errorf("%d repeated, want 2", got)
+	}
+}
+
+// GAPs need faults that explain them.
+func TestPlausible(t *testing.T) {
+	r := newReport(defaultOptions())
+	r.count(daemonKilled)
+	if err := r.plausible(nil, 5); err != nil {
+		t.Error(err)
+	}
+	for _, reason := range []string{expired, invariant.Interrupted, invariant.Ahead, "CheckpointLost"} {
+		if err := r.plausible(map[string]int{reason: 1}, 5); err == nil {
+			t.Errorf("a GAP %s without a fault of the servers is let through", reason)
+		}
+	}
+	r.count(faults[0].name)
+	if err := r.plausible(map[string]int{expired: 5, invariant.Interrupted: 5}, 5); err != nil {
+		t.Error(err)
+	}
+	for reason, n := range map[string]int{expired: 6, invariant.Interrupted: 6, invariant.Ahead: 1} {
+		if err := r.plausible(map[string]int{reason: n}, 5); err == nil {
+			t.Errorf("%d GAPs %s after one fault are let through", n, reason)
+		}
+	}
+}
+
+// What is told again on stdout must be from shortly before the kill, and nothing may be left out.
+func TestMerge(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	first := run{[]invariant.Line{line(1, invariant.Added, "a", "1"), line(2, invariant.Added, "b", "2"), line(3, invariant.Added, "c", "3")}, at(4)}
+	for name, tc := range map[string]struct {
+		next            run
+		lines, again    int
+		repeated        int
+		oldest          time.Duration
+		fault           string
+		firstWasNoDeath bool
+	}{
+		"goes on":          {next: run{lines: []invariant.Line{line(4, invariant.Added, "d", "4")}}, lines: 4},
+		"tells again":      {next: run{lines: []invariant.Line{line(3, invariant.Added, "c", "3"), line(4, invariant.Added, "d", "4")}}, lines: 4, again: 1, oldest: time.Second},
+		"too old":          {next: run{lines: first.lines[1:]}, lines: 3, again: 2, repeated: 1, oldest: 2 * time.Second, fault: "2s before the kill"},
+		"leaves one out":   {next: run{lines: []invariant.Line{line(5, invariant.Added, "d", "4")}}, lines: 4, fault: "begins at seq 5"},
+		"a hole":           {next: run{lines: []invariant.Line{line(4, invariant.Added, "d", "4"), line(6, invariant.Added, "e", "6")}}, lines: 5, fault: "seq is not 5"},
+		"after a good end": {next: run{lines: first.lines[2:]}, lines: 3, again: 1, fault: "not killed", firstWasNoDeath: true},
+		"no line":          {next: run{}, lines: 3},
+	} {
+		before := first
+		if tc.firstWasNoDeath {
+			before.killed = time.Time{}
+		}
+		lines, p := merge([]run{before, tc.next}, time.Second)
+		if len(lines) != tc.lines || p.again != tc.again || p.repeated != tc.repeated || p.oldest != tc.oldest {
+			t.Errorf("%s: %d lines, %+v", name, len(lines), p)
+		}
+		if (tc.fault == "") != (p.fault == nil) || !strings.Contains(fmt.Sprint(p.fault), tc.fault) {
+			t.Errorf("%s: %v, want %q", name, p.fault, tc.fault)
+		}
+	}
+}
+
+// A mark counts when a watch told of it, in a line that has its end.
+func TestStrike(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false,
+		`{"id":"u/1/ADDED","origin":"watch"}` + "\n":                           true,
+		`{"origin":"watch","id":"u/1/ADDED"}` + "\n":                           true,
+		`{"origin":"watch","id":"u/1/ADDED"}`:                                  false,
+		`{"origin":"snapshot","id":"u/1/ADDED"}` + "\n" + `{"origin":"watch"}`: false,
+		`{"origin":"watch","id":"v/1/ADDED"}` + "\n":                           false,
+		"{}\n" + `{"origin":"watch","id":"u/1/ADDED"}` + "\n{\"origin\":\"rel": true,
+	} {
+		marks := map[string]source{`"id":"u/`: {}}
+		if strike([]byte(text), marks); (len(marks) == 0) != want {
+			t.Errorf("%q: %d marks left", text, len(marks))
+		}
+	}
+}

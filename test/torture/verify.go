@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubejournal/test/invariant"
+)
+
+// proof is what a journal turned out to be.
+type proof struct {
+	fault     error // nil where everything holds
+	lines     int
+	rotations int
+	bytes     int            // of all lines
+	gaps      map[string]int // by reason
+	net       int            // acknowledged writes that were overtaken in a GAP or a first sync
+	lost      int
+	repeated  int // in a file: all; on stdout: those from before the checkpoint interval
+
+	again  int           // on stdout: lines told again
+	oldest time.Duration // the longest time between such a line and the kill after it
+}
+
+func (p proof) String() string {
+	return fmt.Sprintf("%d lines, %d rotations, %d GAPs, %d lost, %d repeated", p.lines, p.rotations, sum(p.gaps), p.lost, p.repeated)
+}
+
+// verify reads all that the daemon has written. It must be down, and the writers at rest.
+func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
+	var (
+		lines []invariant.Line
+		p     proof
+	)
+	if d.pipe {
+		lines, p = merge(d.told, b.options.interval)
+	} else {
+		var whole bool
+		if lines, whole = p.read(d.journal()); !whole {
+			return p, nil // that is a finding, and there is nothing to look into
+		}
+	}
+	live, err := b.live(ctx)
+	if err != nil {
+		return p, err
+	}
+	writes := b.ledger.all()
+	p.lines, p.gaps = len(lines), gaps(lines)
+	if !d.pipe {
+		p.repeated = repeated(lines)
+		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
+	}
+	p.tally(lines, writes)
+	told, err := invariant.Replay(lines)
+	p.fault = errors.Join(p.fault, err,
+		invariant.Objects(lines), invariant.Streams(lines, true),
+		invariant.Writes(lines, writes), invariant.Compare(told, live),
+		b.report.plausible(p.gaps, len(b.ledger.sources)),
+	)
+	if p.fault == nil && (p.lost > 0 || p.repeated > 0 || len(lines) < 2 || len(writes) == 0) {
+		p.fault = fmt.Errorf("%s, of %d acknowledged writes", p, len(writes))
+	}
+	return p, nil
+}
+
+// read reads the journal's files one after the other, so that only what the checks need is in memory. false says that
+// one of them cannot be read, or is not what it should be.
+func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
+	files, err := invariant.JournalFiles(journal)
+	if err != nil {
+		p.fault = err
+		return nil, false
+	}
+	var all []invariant.Line
+	for _, f := range files {
+		data, err := readFile(f)
+		if err != nil {
+			p.fault = fmt.Errorf("read journal: %w", err)
+			return nil, false
+		}
+		lines, err := invariant.Parse(filepath.Base(f), 1, data)
+		if err = errors.Join(err, invariant.Shape(lines), leak(f, data)); err != nil {
+			p.fault = err
+			return nil, false
+		}
+		if f != journal {
+			p.rotations++
+		}
+		p.bytes += len(data)
+		all = append(all, lighten(lines)...)
+	}
+	dropOld(all)
+	return all, true
+}
+
+// readFile reads a file, through gzip where its name says so.
+func readFile(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || !strings.HasSuffix(path, ".gz") {
+		return data, err
+	}
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return text, nil
+}
+
+// lighten copies lines without what only Shape looks at, which is most of their weight.
+func lighten(lines []invariant.Line) []invariant.Line {
+	light := make([]invariant.Line, len(lines))
+	for i, l := range lines {
+		light[i] = invariant.Line{
+			Seq: l.Seq, Time: l.Time, Type: l.Type, Origin: l.Origin, ID: l.ID, Stream: l.Stream,
+			Group: l.Group, Version: l.Version, Resource: l.Resource, Kind: l.Kind,
+			Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion,
+			FinalStateKnown: l.FinalStateKnown, Reason: l.Reason, FromResourceVersion: l.FromResourceVersion,
+			Count: l.Count, Object: l.Object, Where: l.Where,
+		}
+	}
+	return light
+}
+
+// dropOld drops the objects of all lines but the latest of each object, which a replay ends with.
+func dropOld(lines []invariant.Line) {
+	latest := make(map[invariant.Key]int)
+	for i := range lines {
+		l := &lines[i]
+		if l.Object == nil {
+			continue
+		}
+		k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name}
+		if before, ok := latest[k]; ok {
+			lines[before].Object = nil
+		}
+		latest[k] = i
+	}
+}
+
+// leak finds a Secret's value in what was written.
+func leak(path string, data []byte) error {
+	encoded := strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secretValue)), "=")
+	encoded = encoded[:len(encoded)-len(encoded)%4] // the rest depends on what follows
+	for _, value := range []string{secretValue, encoded} {
+		if i := bytes.Index(data, []byte(value)); i >= 0 {
+			return fmt.Errorf("%s: holds a Secret's value: ...%q", filepath.Base(path), data[max(0, i-200):min(len(data), i+60)])
+		}
+	}
+	return nil
+}
+
+// live lists what the streams read.
+func (b *bench) live(ctx context.Context) (invariant.State, error) {
+	state := make(invariant.State)
+	for _, s := range b.ledger.sources {
+		gvr := s.kind.gvr
+		list, err := b.client.Resource(gvr).Namespace(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: s.selector})
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", s.stream(), err)
+		}
+		for _, item := range list.Items {
+			k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Namespace: item.GetNamespace(), Name: item.GetName()}
+			content, err := json.Marshal(item.Object)
+			if err != nil {
+				return nil, fmt.Errorf("encode %s: %w", k, err)
+			}
+			if state[k], err = invariant.Expect(k, content); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return state, nil
+}
+
+func gaps(lines []invariant.Line) map[string]int {
+	found := make(map[string]int)
+	for i := range lines {
+		if lines[i].Type == invariant.Gap {
+			found[lines[i].Reason]++
+		}
+	}
+	return found
+}
+
+// repeated counts lines whose id stands in a line before them.
+func repeated(lines []invariant.Line) int {
+	seen := make(map[string]bool, len(lines))
+	n := 0
+	for i := range lines {
+		if seen[lines[i].ID] {
+			n++
+		}
+		seen[lines[i].ID] = true
+	}
+	return n
+}
+
+// tally counts what became of the acknowledged writes. invariant.Writes says of which, and is the judge.
+func (p *proof) tally(lines []invariant.Line, writes []invariant.Write) {
+	type version struct{ stream, uid, version string }
+	type object struct{ stream, uid string }
+	type window struct{ from, to uint64 }
+	told, alive := make(map[version]bool, len(lines)), make(map[object]int)
+	windows, synced := make(map[string][]window), make(map[string]bool)
+	number := func(s string) uint64 {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return math.MaxUint64
+		}
+		return n
+	}
+	for i := range lines {
+		l := &lines[i]
+		switch l.Type {
+		case invariant.Gap:
+			windows[l.Stream] = append(windows[l.Stream], window{number(l.FromResourceVersion), number(l.ResourceVersion)})
+		case invariant.Synced:
+			if !synced[l.Stream] {
+				windows[l.Stream] = append(windows[l.Stream], window{0, number(l.ResourceVersion)})
+			}
+			synced[l.Stream] = true
+		case invariant.Added:
+			alive[object{l.Stream, l.UID}]++
+		case invariant.Deleted:
+			alive[object{l.Stream, l.UID}]--
+		}
+		if l.FinalStateKnown == nil {
+			told[version{l.Stream, l.UID, l.ResourceVersion}] = true
+		}
+	}
+	for _, w := range writes {
+		if w.ResourceVersion == "" {
+			if alive[object{w.Stream, w.UID}] != 0 {
+				p.lost++
+			}
+			continue
+		}
+		if told[version{w.Stream, w.UID, w.ResourceVersion}] {
+			continue
+		}
+		overtaken := false
+		for _, v := range windows[w.Stream] {
+			n := number(w.ResourceVersion)
+			overtaken = overtaken || v.from < n && n <= v.to
+		}
+		if overtaken {
+			p.net++
+		} else {
+			p.lost++
+		}
+	}
+}
