@@ -3,6 +3,9 @@
 # the demo run against from test/controlplane/.
 
 FUZZTIME        ?= 10s
+HISTORIES       ?= 10000
+TORTURE_TIME    ?= 30m
+KILLS           ?= 1000
 BENCH           ?= .
 BENCHCOUNT      ?= 6
 # More packages with benchmarks: make bench BENCH_PACKAGES="./internal/event ./internal/journal"
@@ -19,16 +22,16 @@ UNIT        = $$(go list ./... | grep -v '^kubejournal/test/')
 INTEGRATION = ./test/...
 RACE        = CGO_ENABLED=1 bin/gotestsum --format standard-quiet -- -race
 
-TEST_STEPS = vet lint controlplane unit integration
+TEST_STEPS = vet lint controlplane unit model integration
 
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build controlplane test $(TEST_STEPS) cc fuzz bench demo clean
+.PHONY: help build controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew fuzz bench demo clean
 .DEFAULT_GOAL := help
 
 help: ## show this
-	@sed -n 's/^\([a-z][a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
+	@sed -n 's/^\([a-z][a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target what; do \
 		printf '  make %-13s %s\n' "$$target" "$$what"; done
 
 build: ## build bin/kubejournal
@@ -58,8 +61,31 @@ lint: bin/golangci-lint ## golangci-lint, built from tools/
 unit: cc bin/gotestsum ## tests that need no control plane, with the race detector
 	$(RACE) -timeout 10m $(UNIT)
 
+# Without the race detector: unit has run some hundred histories with it. In memory, where there is such a file system:
+# the checkpoint's syncs would take most of the time.
+model: ## HISTORIES (10000) random histories against the API server in the process, with a simulated clock
+	@mkdir -p bin && go test -c -o bin/watcher.test ./internal/watcher
+	cd internal/watcher && TMPDIR=$$(test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}") \
+		../../bin/watcher.test -test.run '^TestModel$$' -test.timeout 20m -model.histories=$(HISTORIES)
+
 integration: cc bin/gotestsum ## tests on a real control plane, with the race detector
 	$(RACE) -timeout 25m -p 1 $(INTEGRATION)
+
+crash: cc ## every fault at every file operation of the real process (about 10 minutes)
+	CGO_ENABLED=1 go test -race -count=1 -timeout 60m -v ./test/crash -run '^TestCrash$$' -complete
+
+torture: cc ## kill daemon, API server and etcd at random under churn for TORTURE_TIME (30m)
+	go run ./test/torture -for $(TORTURE_TIME)
+
+kill: ## kill -9 the daemon KILLS (1000) times, with rotation on, and 200 times on stdout
+	go run ./test/torture -kills $(KILLS)
+	go run ./test/torture -kills 200 -output stdout -interval 1s
+
+trouble: ## how often a server in trouble is asked, as a table
+	go test -count=1 ./internal/watcher -run '^TestTrouble$$' -v -trouble.for=10m
+
+test-skew: cc ## conformance and main scenarios on older servers, and without streamed lists (about 15 minutes)
+	@go run ./test/cluster/skew
 
 # Without this the race detector's own complaint names neither the reason nor the remedy.
 cc:
@@ -95,4 +121,4 @@ demo: ## see it work, on a control plane of its own
 	@mkdir -p bin && go build -o bin/demo ./test/demo && exec bin/demo
 
 clean: ## remove everything that was built, the control plane too
-	rm -rf bin test/controlplane/.bin
+	rm -rf bin test/controlplane/.bin test/controlplane/v*/.bin
