@@ -144,6 +144,24 @@ func (c *client) get(t *testing.T, path string, header ...string) answer {
 	return c.do(t, http.MethodGet, path, nil, header...)
 }
 
+// answers returns whether a request gets through at all.
+func (c *client) answers(t *testing.T) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/version", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err == nil
+}
+
 // stream is a watch that has been opened.
 type stream struct {
 	t      *testing.T

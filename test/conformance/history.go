@@ -17,7 +17,13 @@ func restart(t *testing.T, c *client, target Target) {
 	if err := target.RestartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	utilnet.CloseIdleConnectionsFor(c.http.Transport)
+	// The client may learn later than this that its connections are gone: one that
+	// still counts a stream that has just ended is not idle. A request that is
+	// answered has found a new one.
+	eventually(t, "server answers after its restart", func() bool {
+		utilnet.CloseIdleConnectionsFor(c.http.Transport)
+		return c.answers(t)
+	})
 }
 
 func compact(t *testing.T, target Target) {
