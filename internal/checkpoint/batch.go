@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"go.etcd.io/bbolt"
 )
 
 // Changes is what one stream's reader has been told since it was last reset: a
@@ -134,8 +136,12 @@ func (c *Changes) net() []entry {
 	return entries[:last]
 }
 
-// fillPercent is how full a page is left when it is split, from 0 to 1.
-const fillPercent = 0.95
+// How full a page is left when it is split, from 0 to 1: of a list, which comes in
+// order, and of objects that come in between others.
+const (
+	fillList    = 1.0
+	fillBetween = 0.75
+)
 
 // Commit writes a batch in one transaction and syncs the file. After an error
 // the batch may have been written or not; committing the same batch again is
@@ -148,7 +154,7 @@ func (s *Store) Commit(b *Batch) error {
 	slices.SortFunc(names, cmp.Compare[string])
 	err := s.update(func(w *writer) error {
 		for _, name := range names {
-			if err := commitStream(w, name, b.streams[name]); err != nil {
+			if err := s.commitStream(w, name, b.streams[name]); err != nil {
 				return fmt.Errorf("stream %s: %w", name, err)
 			}
 		}
@@ -183,7 +189,7 @@ func setMark(w *writer, m *Mark) error {
 	return err
 }
 
-func commitStream(w *writer, name string, c *Changes) error {
+func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 	if c.State != nil {
 		v, err := json.Marshal(c.State)
 		if err != nil {
@@ -197,24 +203,53 @@ func commitStream(w *writer, name string, c *Changes) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	known, err := w.tx.Bucket(bucketKnown).CreateBucketIfNotExists([]byte(name))
+	tree := w.tx.Bucket(bucketKnown)
+	known, err := tree.CreateBucketIfNotExists([]byte(name))
 	if err != nil {
 		return err
 	}
-	// A list fills the pages from left to right; half of each would stay empty.
-	known.FillPercent = fillPercent
-	crc := bucketCRC(bucketKnown, []byte(name))
+	lw := logWriter{writer: w, stream: name, known: known, tree: bucketCRC(bucketKnown, []byte(name)), placed: s.placed[name]}
+	r, list := s.recentOf(name), isList(known, entries, &s.policy)
+	if known.FillPercent = fillBetween; list {
+		known.FillPercent = fillList
+	}
+	logAll := !list && s.logs(len(entries), s.placed[name])
+	var logged []entry
 	for _, e := range entries {
-		if len(e.value) == 0 {
-			err = w.remove(known, crc, e.key)
-		} else {
-			err = w.put(known, crc, e.key, e.value)
-		}
-		if err != nil {
+		if logAll {
+			logged = append(logged, e)
+		} else if _, recent := r.search(e.key); recent {
+			logged = append(logged, e)
+		} else if err := lw.place(e); err != nil {
 			return fmt.Errorf("known object %q: %w", e.key, err)
 		}
 	}
-	return nil
+	if len(logged) == 0 {
+		return nil
+	}
+	return lw.commit(r, logged, &s.policy)
+}
+
+// isList tells whether entries come from a list, which fills the pages of the tree
+// from left to right: many, or all behind what is there.
+func isList(known *bbolt.Bucket, entries []entry, p *policy) bool {
+	last, _ := known.Cursor().Last()
+	return len(entries) > p.batch || bytes.Compare(last, entries[0].key) < 0
+}
+
+// logs tells whether n changes go to the log of a stream of which that many
+// objects stand in the tree.
+func (s *Store) logs(n, placed int) bool {
+	if n*s.policy.share > placed {
+		return false
+	}
+	s.recentMu.RLock()
+	defer s.recentMu.RUnlock()
+	total := 0
+	for _, r := range s.recent {
+		total += cap(r.arena)
+	}
+	return total < s.policy.total
 }
 
 // Forget removes a stream's position and known objects, and notes that lines of
@@ -229,23 +264,32 @@ func (s *Store) Forget(stream string) error {
 		if err := w.set(bucketForgotten, name, []byte{1}); err != nil {
 			return err
 		}
-		all := w.tx.Bucket(bucketKnown)
-		known := all.Bucket(name)
-		if known == nil {
-			return nil
-		}
-		crc := bucketCRC(bucketKnown, name)
-		err := known.ForEach(func(k, v []byte) error {
-			w.sum -= entrySum(crc, k, v)
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return all.DeleteBucket(name)
+		w.recent[stream], w.placed[stream] = nil, -s.placed[stream]
+		return errors.Join(w.drop(bucketKnown, name), w.drop(bucketRecent, name))
 	})
 	if err != nil {
 		return fmt.Errorf("forget stream %s: %w", stream, err)
 	}
 	return nil
+}
+
+// drop removes the bucket of a stream from one that holds one for each stream.
+func (w *writer) drop(bucket, stream []byte) error {
+	all := w.tx.Bucket(bucket)
+	if all == nil {
+		return nil
+	}
+	of := all.Bucket(stream)
+	if of == nil {
+		return nil
+	}
+	crc := bucketCRC(bucket, stream)
+	err := of.ForEach(func(k, v []byte) error {
+		w.sum -= entrySum(crc, k, v)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return all.DeleteBucket(stream)
 }

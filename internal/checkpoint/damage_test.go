@@ -141,6 +141,25 @@ func small(t *testing.T, path string) (before, now content) {
 	}
 	b.SetMark(Mark{Seq: 123, FirstSeq: 1, Offset: 45678})
 	mustCommit(t, s, b)
+	// A log, with a sweep that is under way.
+	s.policy = policy{entries: 8, batch: 1 << 12, total: 1 << 20}
+	for version, n := range []int{8, 4} {
+		var c Changes
+		for i := range n {
+			name := fmt.Sprintf("pods-%04d", 6*i+version)
+			if i%3 == 2 {
+				c.Delete([]byte("default"), []byte(name))
+				continue
+			}
+			put(&c, Known{Namespace: "default", Name: name, UID: uuid(uint64(6*i + version)), ResourceVersion: fmt.Sprint(1100 + version)})
+		}
+		b := NewBatch()
+		b.Add("pods", &c)
+		mustCommit(t, s, b)
+	}
+	if r := s.recentOf("pods"); r.len() < 3 || r.until == 0 || len(r.from) == 0 {
+		t.Fatalf("the log is %+v", r)
+	}
 	for _, err := range []error{s.Forget("secrets"), s.SetLost(), s.SetCluster("c-1")} {
 		if err != nil {
 			t.Fatal(err)

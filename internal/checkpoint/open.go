@@ -16,9 +16,12 @@ import (
 )
 
 // SchemaVersion is that of the files that this package writes and reads.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 const (
+	// schemaPlain is that of a file that has no log of recent changes yet.
+	schemaPlain = 1
+
 	// lockTimeout is how long Open waits for another process to let go of the
 	// file: long enough for a predecessor that is shutting down to be told
 	// apart from one that runs (bbolt without it waits for ever).
@@ -27,7 +30,7 @@ const (
 	// initialMap is how many bytes of address space the file is given at first,
 	// enough for some millions of objects; growBy, by how many bytes it grows.
 	initialMap = 256 << 20
-	growBy     = 1 << 20
+	growBy     = 256 << 10
 )
 
 // Open opens the checkpoint at path and creates it when there is none. Errors
@@ -80,7 +83,8 @@ func OpenExisting(path string) (*Store, error) {
 		return nil, err
 	}
 	// Another process may have had it in between.
-	if err := s.checkSchema(); err != nil {
+	s.placed = read.placed
+	if err := errors.Join(s.checkSchema(), s.loadRecent()); err != nil {
 		_ = s.db.Close() // nothing was written
 		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 	}
@@ -242,7 +246,9 @@ func open(path string, temporary bool) (s *Store, err error) {
 		return nil, openError(path, err)
 	}
 	db.AllocSize = growBy
-	return &Store{db: db, file: file, path: path, temporary: temporary}, nil
+	s = newStoreOf(db, file, path)
+	s.temporary = temporary
+	return s, nil
 }
 
 // format makes a checkpoint of an empty file.
@@ -258,7 +264,7 @@ func (s *Store) format() error {
 	if err != nil {
 		return err
 	}
-	return s.update(func(w *writer) error { return w.set(bucketMeta, keySchema, encodeSchema(SchemaVersion)) })
+	return s.update(func(w *writer) error { return w.set(bucketMeta, keySchema, encodeSchema(schemaPlain)) })
 }
 
 // encodeSchema returns what stands for a schema: a uvarint and its own CRC, so

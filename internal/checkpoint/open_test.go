@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv(helperEnv); path != "" {
 		os.Exit(hold(path))
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	removeShared()
+	os.Exit(status)
 }
 
 func hold(path string) (status int) {
@@ -185,7 +187,7 @@ func TestOpenRefuses(t *testing.T) {
 		"long text":         {bytes.Repeat(text, 10000), ErrDamaged},
 		"zeros":             {make([]byte, 1<<16), ErrDamaged},
 		"another program's": {read(t, foreign), ErrDamaged},
-		"newer":             {schemaFile(t, 2), ErrNewerSchema},
+		"newer":             {schemaFile(t, SchemaVersion+1), ErrNewerSchema},
 		"much newer":        {schemaFile(t, 1<<40), ErrNewerSchema},
 		"schema 0":          {schemaFile(t, 0), ErrDamaged},
 	} {

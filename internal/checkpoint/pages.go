@@ -9,8 +9,10 @@ import (
 	"os"
 )
 
-// pages walks the tree of pages of a bbolt file, reading from the file itself.
-// It accepts no page that bbolt would choke on.
+// pages walks the tree of pages of a bbolt file, once, reading from the file
+// itself: it accepts no page that bbolt would choke on, and adds up what stands
+// in them (see sum.go). Its memory is a page for each level of the tree and a
+// byte for each page of the file, one in 4,096.
 //
 // A page begins with its number (8 bytes), what it is (2), how many elements it
 // has (2) and how many pages of the file it takes beside the first (4). Then
@@ -20,6 +22,13 @@ type pages struct {
 	file *os.File
 	size int    // of a page, in bytes
 	seen []bool // by page; as long as the file is
+
+	sum     uint64          // of all entries but the stored sum
+	stored  []byte          // what stands for the sum in the file
+	strange error           // what no file of this schema has; nil where it is one
+	objects map[string]*int // how many known objects stand in the tree, by stream
+	levels  [][]byte        // the pages between the root and the one being checked
+	depth   int             // how many of them are in use
 }
 
 const (
@@ -31,27 +40,63 @@ const (
 	bucketSize  = 16 // root page and sequence, before an inline page
 )
 
+// place is the bucket that a page belongs to.
+type place struct {
+	level   int    // 0 for the root, which holds buckets only
+	meta    bool   // it is that of the sum
+	streams string // the bucket at level 1, where that holds one for each stream
+	crc     uint32 // what the numbers of its entries begin with
+	objects *int   // counts its entries; nil where nobody asks
+}
+
+// below is the place of the bucket name in the bucket at.
+func (p *pages) below(at place, name []byte) place {
+	b := place{level: at.level + 1}
+	if at.level == 0 {
+		b.meta, b.crc = string(name) == string(bucketMeta), bucketCRC(name, nil)
+		if string(name) == string(bucketKnown) || string(name) == string(bucketRecent) {
+			b.streams = string(name)
+		}
+		return b
+	}
+	b.crc = bucketCRC([]byte(at.streams), name)
+	if at.streams == string(bucketKnown) {
+		b.objects = new(int)
+		p.objects[string(name)] = b.objects
+	}
+	return b
+}
+
+// holdsBuckets tells whether buckets stand there, and values elsewhere.
+func (at place) holdsBuckets() bool { return at.level == 0 || at.streams != "" }
+
 // walk checks the pages below and including id, whose keys are from least on
 // and before limit; nil is no bound.
-func (p *pages) walk(id uint64, least, limit []byte) error {
+func (p *pages) walk(id uint64, at place, least, limit []byte) error {
 	page, err := p.read(id)
 	if err != nil {
 		return err
 	}
-	return p.check(page, id, least, limit)
+	p.depth++
+	err = p.check(page, id, at, least, limit)
+	p.depth--
+	return err
 }
 
-// read returns a page with those that it goes on in.
+// read returns a page with those that it goes on in, in the memory of its level.
 func (p *pages) read(id uint64) ([]byte, error) {
 	if id < 2 || id >= uint64(len(p.seen)) {
 		return nil, fmt.Errorf("%w: there is no page %d", ErrDamaged, id)
 	}
-	var header [pageHeader]byte
-	if err := p.readAt(header[:], id); err != nil {
+	if p.depth == len(p.levels) {
+		p.levels = append(p.levels, make([]byte, p.size))
+	}
+	page := p.levels[p.depth]
+	if err := p.readAt(page[:p.size], id); err != nil {
 		return nil, err
 	}
-	more := uint64(binary.NativeEndian.Uint32(header[12:]))
-	if binary.NativeEndian.Uint64(header[:]) != id || id+more >= uint64(len(p.seen)) {
+	more := uint64(binary.NativeEndian.Uint32(page[12:]))
+	if binary.NativeEndian.Uint64(page) != id || id+more >= uint64(len(p.seen)) {
 		return nil, fmt.Errorf("%w: page %d is not one", ErrDamaged, id)
 	}
 	for i := id; i <= id+more; i++ {
@@ -60,8 +105,15 @@ func (p *pages) read(id uint64) ([]byte, error) {
 		}
 		p.seen[i] = true
 	}
-	page := make([]byte, (1+int(more))*p.size)
-	return page, p.readAt(page, id)
+	length := (1 + int(more)) * p.size
+	if more == 0 {
+		return page[:length], nil
+	}
+	if len(page) < length {
+		page = make([]byte, length)
+		p.levels[p.depth] = page
+	}
+	return page[:length], p.readAt(page[:length], id)
 }
 
 func (p *pages) readAt(b []byte, id uint64) error {
@@ -73,18 +125,17 @@ func (p *pages) readAt(b []byte, id uint64) error {
 }
 
 // check checks one page that has been read, and those below it.
-func (p *pages) check(page []byte, id uint64, least, limit []byte) error {
+func (p *pages) check(page []byte, id uint64, at place, least, limit []byte) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
-	bad := fmt.Errorf("%w: page %d cannot be read", ErrDamaged, id)
 	if kind != pageBranch && kind != pageLeaf || kind == pageBranch && count == 0 || pageHeader+count*pageElement > len(page) {
-		return bad
+		return unreadable(id)
 	}
 	last := least
 	for i := range count {
 		e := page[pageHeader+i*pageElement:]
 		key, value, ok := element(e, kind)
 		if !ok {
-			return bad
+			return unreadable(id)
 		}
 		// Only the first may equal its bound.
 		if c := bytes.Compare(last, key); last != nil && (c > 0 || c == 0 && i > 0) || limit != nil && bytes.Compare(key, limit) >= 0 {
@@ -97,12 +148,14 @@ func (p *pages) check(page []byte, id uint64, least, limit []byte) error {
 			next := limit
 			if i+1 < count {
 				if next, _, ok = element(e[pageElement:], kind); !ok {
-					return bad
+					return unreadable(id)
 				}
 			}
-			err = p.walk(binary.NativeEndian.Uint64(e[8:]), key, next)
+			err = p.walk(binary.NativeEndian.Uint64(e[8:]), at, key, next)
 		case binary.NativeEndian.Uint32(e)&leafBucket != 0:
-			err = p.bucket(value, id)
+			err = p.bucket(key, value, id, at)
+		default:
+			p.add(key, value, at)
 		}
 		if err != nil {
 			return err
@@ -111,20 +164,52 @@ func (p *pages) check(page []byte, id uint64, least, limit []byte) error {
 	return nil
 }
 
-// bucket checks a bucket, given as the value of a leaf's element.
-func (p *pages) bucket(value []byte, id uint64) error {
-	if len(value) < bucketSize {
-		return fmt.Errorf("%w: page %d cannot be read", ErrDamaged, id)
+// add takes a value into the sum.
+func (p *pages) add(key, value []byte, at place) {
+	switch {
+	case at.holdsBuckets():
+		p.strange = fmt.Errorf("%w: a value where a bucket should be", ErrDamaged)
+	case at.meta && string(key) == string(keySum):
+		p.stored = bytes.Clone(value)
+	default:
+		p.sum += entrySum(at.crc, key, value)
+		if at.objects != nil {
+			*at.objects++
+		}
 	}
+}
+
+// bucket checks a bucket, given as an element of a leaf.
+func (p *pages) bucket(key, value []byte, id uint64, at place) error {
+	if len(value) < bucketSize {
+		return unreadable(id)
+	}
+	if !at.holdsBuckets() {
+		p.strange = fmt.Errorf("%w: a bucket where a value should be", ErrDamaged)
+	}
+	below := p.below(at, key)
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return p.walk(root, nil, nil)
+		return p.walk(root, below, nil, nil)
 	}
 	inline := value[bucketSize:]
 	if len(inline) < pageHeader || binary.NativeEndian.Uint16(inline[8:]) != pageLeaf {
-		return fmt.Errorf("%w: page %d cannot be read", ErrDamaged, id)
+		return unreadable(id)
 	}
-	return p.check(inline, id, nil, nil)
+	return p.check(inline, id, below, nil, nil)
 }
+
+// checkSum compares what was added up on the walk with what was committed.
+func (p *pages) checkSum() error {
+	if p.strange != nil {
+		return p.strange
+	}
+	if len(p.stored) != 8 || binary.BigEndian.Uint64(p.stored) != p.sum {
+		return fmt.Errorf("%w: its content does not add up to its checksum", ErrDamaged)
+	}
+	return nil
+}
+
+func unreadable(id uint64) error { return fmt.Errorf("%w: page %d cannot be read", ErrDamaged, id) }
 
 // element returns the key and the value of the element at the beginning of e.
 func element(e []byte, kind uint16) (key, value []byte, ok bool) {

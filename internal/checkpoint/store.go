@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ var (
 	bucketStreams   = []byte("streams")
 	bucketForgotten = []byte("forgotten")
 	bucketKnown     = []byte("known")
+	bucketRecent    = []byte("recent")
 	keySchema       = []byte("schema")
 	keySum          = []byte("sum")
 	keyCluster      = []byte("cluster")
@@ -94,6 +96,64 @@ type Store struct {
 
 	mu      sync.Mutex // held by the one writer
 	suspect bool       // the last commit failed, see settle; guarded by mu
+	// placed is about how many objects stand in the tree, by stream; guarded by mu.
+	placed map[string]int
+	policy policy
+
+	// recent holds the logs, by stream. A reader takes the log first and reads the
+	// tree then, which may be that of a later commit: what has moved in between it
+	// has seen.
+	recentMu sync.RWMutex
+	recent   map[string]*recent // guarded by recentMu, written by the one writer
+}
+
+func newStoreOf(db *bbolt.DB, file *os.File, path string) *Store {
+	return &Store{db: db, file: file, path: path, placed: make(map[string]int), policy: usualPolicy, recent: make(map[string]*recent)}
+}
+
+// recentOf is the log of a stream as it was committed last, nil for none.
+func (s *Store) recentOf(stream string) *recent {
+	s.recentMu.RLock()
+	defer s.recentMu.RUnlock()
+	return s.recent[stream]
+}
+
+// publish shows the readers what a transaction has changed in the logs.
+func (s *Store) publish(w *writer) {
+	for name, n := range w.placed {
+		s.placed[name] += n
+	}
+	s.recentMu.Lock()
+	defer s.recentMu.Unlock()
+	for name, r := range w.recent {
+		if r == nil {
+			delete(s.recent, name)
+			continue
+		}
+		s.recent[name] = r
+	}
+}
+
+// loadRecent reads the logs from the file.
+func (s *Store) loadRecent() error {
+	all := make(map[string]*recent)
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		logs := tx.Bucket(bucketRecent)
+		if logs == nil {
+			return nil
+		}
+		return logs.ForEachBucket(func(stream []byte) (err error) {
+			all[string(stream)], err = loadRecent(logs.Bucket(stream))
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	s.recentMu.Lock()
+	defer s.recentMu.Unlock()
+	s.recent = all
+	return nil
 }
 
 // Close lets go of the file. Everything committed is on disk.
@@ -248,12 +308,19 @@ func decodeStream(name string, v []byte, st *Stream) error {
 
 // Get returns what is known of the object namespace/name in a stream.
 func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error) {
+	key := appendKey(nil, namespace, name)
+	if v, recent := s.recentOf(stream).get(key); recent {
+		if len(v) == 0 {
+			return k, false, nil
+		}
+		err = decodeKnown(key, v, &k)
+		return k, true, err
+	}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketKnown).Bucket([]byte(stream))
 		if b == nil {
 			return nil
 		}
-		key := appendKey(nil, namespace, name)
 		v := b.Get(key)
 		if v == nil {
 			return nil
@@ -281,23 +348,41 @@ func (s *Store) Forgotten() (map[string]bool, error) {
 // Knowing returns the streams that know an object, in the order of their names;
 // one whose first sync has not ended may have no state yet.
 func (s *Store) Knowing() (names []string, err error) {
+	var all []string
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		known := tx.Bucket(bucketKnown)
-		return known.ForEachBucket(func(k []byte) error {
-			if first, _ := known.Bucket(k).Cursor().First(); first != nil {
-				names = append(names, string(k))
-			}
+		// A stream that has a log has a tree.
+		return tx.Bucket(bucketKnown).ForEachBucket(func(k []byte) error {
+			all = append(all, string(k))
 			return nil
 		})
 	})
+	for _, name := range all {
+		empty, emptyErr := s.Empty(name)
+		if err = errors.Join(err, emptyErr); !empty && emptyErr == nil {
+			names = append(names, name)
+		}
+	}
 	return names, err
 }
 
 // Count is how many objects a stream knows.
 func (s *Store) Count(stream string) (n int, err error) {
+	r := s.recentOf(stream)
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(bucketKnown).Bucket([]byte(stream)); b != nil {
-			n = b.Stats().KeyN
+		b := tx.Bucket(bucketKnown).Bucket([]byte(stream))
+		if b == nil {
+			return nil
+		}
+		n = b.Stats().KeyN
+		for i := range r.len() {
+			e := r.at(r.order[i])
+			placed, known := b.Get(e.key) != nil, len(e.value) > 0
+			switch {
+			case known && !placed:
+				n++
+			case placed && !known:
+				n--
+			}
 		}
 		return nil
 	})
@@ -305,17 +390,9 @@ func (s *Store) Count(stream string) (n int, err error) {
 }
 
 // Empty tells whether a stream knows no object.
-func (s *Store) Empty(stream string) (empty bool, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		b := tx.Bucket(bucketKnown).Bucket([]byte(stream))
-		empty = true
-		if b != nil {
-			k, _ := b.Cursor().First()
-			empty = k == nil
-		}
-		return nil
-	})
-	return empty, err
+func (s *Store) Empty(stream string) (bool, error) {
+	first, err := s.chunk(stream, nil, nil, 1)
+	return len(first) == 0, err
 }
 
 // Range calls fn for every object known in a stream, in the order of namespace
@@ -325,30 +402,10 @@ func (s *Store) Range(stream string, fn func(Known) error) error {
 	var (
 		after []byte
 		chunk = make([]Known, 0, rangeChunk)
+		err   error
 	)
 	for {
-		chunk = chunk[:0]
-		err := s.db.View(func(tx *bbolt.Tx) error {
-			b := tx.Bucket(bucketKnown).Bucket([]byte(stream))
-			if b == nil {
-				return nil
-			}
-			c := b.Cursor()
-			key, v := c.Seek(after)
-			if after != nil && string(key) == string(after) {
-				key, v = c.Next()
-			}
-			for ; key != nil && len(chunk) < rangeChunk; key, v = c.Next() {
-				var k Known
-				if err := decodeKnown(key, v, &k); err != nil {
-					return err
-				}
-				chunk = append(chunk, k)
-				after = append(after[:0], key...)
-			}
-			return nil
-		})
-		if err != nil {
+		if chunk, err = s.chunk(stream, after, chunk[:0], rangeChunk); err != nil {
 			return err
 		}
 		for _, k := range chunk {
@@ -359,5 +416,51 @@ func (s *Store) Range(stream string, fn func(Known) error) error {
 		if len(chunk) < rangeChunk {
 			return nil
 		}
+		last := &chunk[len(chunk)-1]
+		after = appendKey(after[:0], last.Namespace, last.Name)
 	}
+}
+
+// chunk appends up to n known objects of a stream, the first of those that come
+// after a key; nil is before all. What the log says of a key comes before what
+// the tree says.
+func (s *Store) chunk(stream string, after []byte, dst []Known, n int) ([]Known, error) {
+	r := s.recentOf(stream)
+	at, found := r.search(after)
+	if found && after != nil {
+		at++
+	}
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		b := tx.Bucket(bucketKnown).Bucket([]byte(stream))
+		if b == nil {
+			return nil
+		}
+		c := b.Cursor()
+		key, v := c.Seek(after)
+		if after != nil && string(key) == string(after) {
+			key, v = c.Next()
+		}
+		for len(dst) < n && (key != nil || at < r.len()) {
+			e, logged := entry{key, v}, false
+			if at < r.len() {
+				if recent := r.at(r.order[at]); key == nil || bytes.Compare(recent.key, key) <= 0 {
+					e, logged = recent, true
+					at++
+				}
+			}
+			if key != nil && bytes.Equal(e.key, key) {
+				key, v = c.Next()
+			}
+			if logged && len(e.value) == 0 {
+				continue // gone
+			}
+			var k Known
+			if err := decodeKnown(e.key, e.value, &k); err != nil {
+				return err
+			}
+			dst = append(dst, k)
+		}
+		return nil
+	})
+	return dst, err
 }

@@ -134,7 +134,7 @@ func TestKnownRoundTrip(t *testing.T) {
 // TestAgainstModel commits random changes and compares with maps after each
 // commit, and after closing and opening.
 func TestAgainstModel(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(16) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -157,6 +157,9 @@ func TestAgainstModel(t *testing.T) {
 				return k
 			}
 			for round := range 25 {
+				if seed > 3 { // with logs, from those that never sweep to those that always do
+					s.policy = policy{entries: r.IntN(120), batch: r.IntN(600), share: r.IntN(2), total: r.IntN(20_000)}
+				}
 				b := NewBatch()
 				for range r.IntN(8) {
 					name := names[r.IntN(len(names))]
@@ -210,6 +213,9 @@ func TestAgainstModel(t *testing.T) {
 				for _, n := range names {
 					if all := slices.SortedFunc(maps.Values(objects[n]), byKey); len(all) > 0 {
 						model.Known[n] = all
+					}
+					if count, err := s.Count(n); err != nil || count != len(objects[n]) {
+						t.Fatalf("round %d: Count(%s) = %d, %v with %d objects", round, n, count, err, len(objects[n]))
 					}
 					if empty, err := s.Empty(n); err != nil || empty != (len(objects[n]) == 0) {
 						t.Fatalf("round %d: Empty(%s) = %v, %v with %d objects", round, n, empty, err, len(objects[n]))

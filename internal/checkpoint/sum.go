@@ -2,7 +2,7 @@ package checkpoint
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"hash/crc32"
 
 	"go.etcd.io/bbolt"
@@ -45,19 +45,29 @@ func (s *Store) update(fn func(*writer) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.suspect {
-		if err := s.settle(); err != nil {
+		if err := errors.Join(s.settle(), s.loadRecent()); err != nil {
 			return err
 		}
+		s.suspect = false
 	}
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		w := writer{tx: tx, sum: storedSum(tx)}
-		if err := fn(&w); err != nil {
+	w := writer{recent: make(map[string]*recent), placed: make(map[string]int)}
+	err := s.transact(&w, fn)
+	if s.suspect = err != nil; s.suspect {
+		return err
+	}
+	s.publish(&w)
+	return nil
+}
+
+// transact runs fn in a transaction and commits it with the new sum.
+func (s *Store) transact(w *writer, fn func(*writer) error) error {
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		w.tx, w.sum = tx, storedSum(tx)
+		if err := fn(w); err != nil {
 			return err
 		}
 		return tx.Bucket(bucketMeta).Put(keySum, binary.BigEndian.AppendUint64(nil, w.sum))
 	})
-	s.suspect = err != nil
-	return err
 }
 
 // metaPages is how many pages at the file's beginning take turns in naming the
@@ -77,25 +87,28 @@ func (s *Store) settle() error {
 	if _, err := s.file.WriteAt(b, 0); err != nil {
 		return err
 	}
-	if err := s.file.Sync(); err != nil {
-		return err
-	}
-	s.suspect = false
-	return nil
+	return s.file.Sync()
 }
 
 // writer keeps the sum in step with what is written.
 type writer struct {
-	tx  *bbolt.Tx
-	sum uint64
+	tx      *bbolt.Tx
+	sum     uint64
+	entries int // how many more there are than before
+
+	// What is true once the transaction is committed, by stream.
+	recent map[string]*recent // logs that have changed
+	placed map[string]int     // how many objects more stand in the tree
 }
 
 // put sets the value of a key of a bucket, whose numbers begin with crc.
 func (w *writer) put(b *bbolt.Bucket, crc uint32, key, value []byte) error {
 	if old := b.Get(key); old != nil {
 		w.sum -= entrySum(crc, key, old)
+		w.entries--
 	}
 	w.sum += entrySum(crc, key, value)
+	w.entries++
 	return b.Put(key, value)
 }
 
@@ -106,6 +119,7 @@ func (w *writer) remove(b *bbolt.Bucket, crc uint32, key []byte) error {
 		return nil
 	}
 	w.sum -= entrySum(crc, key, old)
+	w.entries--
 	return b.Delete(key)
 }
 
@@ -125,39 +139,4 @@ func storedSum(tx *bbolt.Tx) uint64 {
 		return binary.BigEndian.Uint64(v)
 	}
 	return 0
-}
-
-// checkSum adds everything up.
-func checkSum(tx *bbolt.Tx) error {
-	var sum uint64
-	add := func(b *bbolt.Bucket, crc uint32) error {
-		return b.ForEach(func(k, v []byte) error {
-			if v == nil {
-				return fmt.Errorf("%w: a bucket where a value should be", ErrDamaged)
-			}
-			sum += entrySum(crc, k, v)
-			return nil
-		})
-	}
-	for _, name := range [][]byte{bucketMeta, bucketStreams, bucketForgotten} {
-		if err := add(tx.Bucket(name), bucketCRC(name, nil)); err != nil {
-			return err
-		}
-	}
-	known := tx.Bucket(bucketKnown)
-	err := known.ForEach(func(stream, v []byte) error {
-		if v != nil {
-			return fmt.Errorf("%w: a value where a bucket should be", ErrDamaged)
-		}
-		return add(known.Bucket(stream), bucketCRC(bucketKnown, stream))
-	})
-	if err != nil {
-		return err
-	}
-	stored := tx.Bucket(bucketMeta).Get(keySum)
-	sum -= entrySum(bucketCRC(bucketMeta, nil), keySum, stored)
-	if len(stored) != 8 || binary.BigEndian.Uint64(stored) != sum {
-		return fmt.Errorf("%w: its content does not add up to its checksum", ErrDamaged)
-	}
-	return nil
 }

@@ -38,7 +38,7 @@ func OpenReadOnly(path string) (s *Store, err error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	s = &Store{db: db, file: file, path: path}
+	s = newStoreOf(db, file, path)
 	if err := s.verify(file); err != nil {
 		_ = db.Close() // nothing was written
 		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
@@ -46,29 +46,37 @@ func OpenReadOnly(path string) (s *Store, err error) {
 	return s, nil
 }
 
-// verify checks the pages, which bbolt would walk blindly, then what stands in
-// them.
+// verify reads all of the file once: the pages, which bbolt would walk blindly,
+// and what stands in them.
 func (s *Store) verify(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
+	p := pages{file: file, size: s.db.Info().PageSize, objects: make(map[string]*int)}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
 			return fmt.Errorf("%w: %d bytes where there should be %d", ErrDamaged, info.Size(), tx.Size())
 		}
-		size := s.db.Info().PageSize
-		p := pages{file: file, size: size, seen: make([]bool, tx.Size()/int64(size))}
-		return p.walk(uint64(tx.Cursor().Bucket().Root()), nil, nil)
+		readAhead(file, tx.Size())
+		p.seen = make([]bool, tx.Size()/int64(p.size))
+		return p.walk(uint64(tx.Cursor().Bucket().Root()), place{}, nil, nil)
 	})
 	if err != nil {
 		return err
 	}
+	// Before the sum: a later version may know other buckets.
 	if err := s.checkSchema(); err != nil {
 		return err
 	}
 	// What adds up is what was written: the known objects need no second look.
-	if err := s.db.View(checkSum); err != nil {
+	if err := p.checkSum(); err != nil {
+		return err
+	}
+	for name, n := range p.objects {
+		s.placed[name] = *n
+	}
+	if err := s.loadRecent(); err != nil {
 		return err
 	}
 	if _, err := s.Mark(); err != nil {

@@ -1,0 +1,284 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+)
+
+// logAlways sends all changes to the log, which sweeps from so many entries on.
+func logAlways(entries int) policy {
+	return policy{entries: entries, batch: 1 << 20, total: 1 << 30}
+}
+
+// numbered is object i at a version.
+func numbered(i, version int) Known {
+	return Known{Namespace: fmt.Sprint("n", i%7), Name: fmt.Sprintf("o%04d", i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)}
+}
+
+// withTree opens a checkpoint with n objects in the tree, version 1.
+func withTree(t testing.TB, path string, n int) *Store {
+	t.Helper()
+	s := mustOpen(t, path)
+	s.policy = policy{}
+	var c Changes
+	for i := range n {
+		put(&c, numbered(i, 1))
+	}
+	b := NewBatch()
+	b.Add("pods", &c)
+	mustCommit(t, s, b)
+	if s.recentOf("pods") != nil {
+		t.Fatal("a list went to the log")
+	}
+	return s
+}
+
+// TestLogFailedCommit fails commits, with nothing written and with all of it
+// written: readers see what was committed before or after, the same batch again
+// is right, and so is the file.
+func TestLogFailedCommit(t *testing.T) {
+	const n = 120
+	for _, persisted := range []bool{false, true} {
+		t.Run(fmt.Sprint("persisted=", persisted), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "c.db")
+			s := withTree(t, path, n)
+			r := rand.New(rand.NewPCG(3, 4))
+			want := make(map[string]Known)
+			for i := range n {
+				want[numbered(i, 1).Name] = numbered(i, 1)
+			}
+			swept := 0
+			for version := 2; version < 60; version++ {
+				s.policy = logAlways(10 + r.IntN(30))
+				var c Changes
+				before := make(map[string]Known)
+				for name, k := range want {
+					before[name] = k
+				}
+				for range 1 + r.IntN(12) {
+					k := numbered(r.IntN(n), version)
+					if r.IntN(4) == 0 {
+						c.Delete([]byte(k.Namespace), []byte(k.Name))
+						delete(want, k.Name)
+					} else {
+						put(&c, k)
+						want[k.Name] = k
+					}
+				}
+				b := NewBatch()
+				b.Add("pods", &c)
+				injected := errors.New("no more disk")
+				w := writer{recent: make(map[string]*recent), placed: make(map[string]int)}
+				err := s.transact(&w, func(w *writer) error {
+					if err := s.commitStream(w, "pods", b.streams["pods"]); err != nil || persisted {
+						return err
+					}
+					return injected
+				})
+				if persisted != (err == nil) {
+					t.Fatal(err)
+				}
+				s.suspect = true
+				for _, k := range ranged(t, s, "pods") {
+					if k != want[k.Name] && k != before[k.Name] {
+						t.Fatalf("version %d: after the failure %+v, want %+v or %+v", version, k, before[k.Name], want[k.Name])
+					}
+					if got, ok, err := s.Get("pods", k.Namespace, k.Name); err != nil || !ok || got != k {
+						t.Fatalf("version %d: Get = %+v, %v, %v, Range gave %+v", version, got, ok, err, k)
+					}
+				}
+				if persisted && r.IntN(2) == 0 { // others may commit first
+					k := numbered(r.IntN(n), version)
+					var c Changes
+					put(&c, k)
+					want[k.Name] = k
+					b = NewBatch()
+					b.Add("pods", &c)
+				}
+				mustCommit(t, s, b)
+				if s.recentOf("pods").until != 0 {
+					swept++
+				}
+				if version%5 == 0 {
+					s.Close()
+					s = mustOpen(t, path)
+				}
+				got := make(map[string]Known)
+				for _, k := range ranged(t, s, "pods") {
+					got[k.Name] = k
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Fatalf("version %d (-want +got):\n%s", version, diff)
+				}
+			}
+			if swept == 0 {
+				t.Error("never within a sweep")
+			}
+		})
+	}
+}
+
+// TestLogReaders reads while commits log and sweep: no object is ever missing,
+// none goes back to an earlier version.
+func TestLogReaders(t *testing.T) {
+	const n, versions = 150, 150
+	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
+	s.policy = logAlways(20)
+	var done atomic.Bool
+	errs := make(chan error, 2)
+	check := func(last map[string]int, k Known, ok bool) error {
+		version, err := strconv.Atoi(k.ResourceVersion)
+		if err != nil || !ok || version < last[k.Name] {
+			return fmt.Errorf("%+v, %v, %w, version %d was there before", k, ok, err, last[k.Name])
+		}
+		last[k.Name] = version
+		return nil
+	}
+	go func() {
+		last := make(map[string]int)
+		for i := 0; !done.Load(); i++ {
+			o := numbered(i%n, 0)
+			k, ok, err := s.Get("pods", o.Namespace, o.Name)
+			if err := errors.Join(err, check(last, k, ok)); err != nil {
+				errs <- fmt.Errorf("Get: %w", err)
+				return
+			}
+		}
+		errs <- nil
+	}()
+	go func() {
+		last := make(map[string]int)
+		for !done.Load() {
+			seen := 0
+			err := s.Range("pods", func(k Known) error { seen++; return check(last, k, true) })
+			if err != nil || seen != n {
+				errs <- fmt.Errorf("Range: %w after %d objects", err, seen)
+				return
+			}
+		}
+		errs <- nil
+	}()
+	r := rand.New(rand.NewPCG(5, 6))
+	for version := 2; version < versions; version++ {
+		var c Changes
+		for range 8 {
+			put(&c, numbered(r.IntN(n), version))
+		}
+		b := NewBatch()
+		b.Add("pods", &c)
+		mustCommit(t, s, b)
+	}
+	done.Store(true)
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLogBounded: however many changes come, the log stays about as long as the
+// policy says, in memory and in the file.
+func TestLogBounded(t *testing.T) {
+	const n, limit = 5000, 500
+	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
+	s.policy = policy{entries: 1 << 20, share: n / limit, batch: 1 << 12, total: 1 << 20}
+	r := rand.New(rand.NewPCG(7, 8))
+	sweeps, within := 0, false
+	for version := range 200 {
+		var c Changes
+		for range 50 {
+			put(&c, numbered(r.IntN(n), 10+version))
+		}
+		b := NewBatch()
+		b.Add("pods", &c)
+		mustCommit(t, s, b)
+		log := s.recentOf("pods")
+		if within && log.until == 0 {
+			sweeps++
+		}
+		within = log.until != 0
+		inFile := 0
+		err := s.db.View(func(tx *bbolt.Tx) error {
+			return tx.Bucket(bucketRecent).Bucket([]byte("pods")).ForEach(func(_, v []byte) error { inFile += len(v); return nil })
+		})
+		const entry = 60 // bytes, at most
+		if err != nil || log.len() > limit+100 || len(log.arena) > 2*limit*entry+100*entry || inFile > len(log.arena)+limit*entry {
+			t.Fatalf("commit %d: %d entries, %d bytes in memory, %d in the file, %v", version, log.len(), len(log.arena), inFile, err)
+		}
+	}
+	if sweeps < 5 {
+		t.Errorf("%d sweeps", sweeps)
+	}
+	if err := s.Forget("pods"); err != nil || s.recentOf("pods") != nil {
+		t.Errorf("after Forget: %v, %v", s.recentOf("pods"), err)
+	}
+}
+
+// TestLogRefusesKey: what the tree could not take must not reach the log.
+func TestLogRefusesKey(t *testing.T) {
+	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), 10)
+	s.policy = logAlways(1)
+	var c Changes
+	put(&c, Known{Name: strings.Repeat("a", bbolt.MaxKeySize)})
+	b := NewBatch()
+	b.Add("pods", &c)
+	if err := s.Commit(b); err == nil || !strings.Contains(err.Error(), "stream pods") {
+		t.Errorf("Commit = %v", err)
+	}
+	if got := len(ranged(t, s, "pods")); got != 10 {
+		t.Errorf("%d objects", got)
+	}
+}
+
+// TestListGoesToTree: a list that comes in small commits fills the tree, also
+// behind what is there.
+func TestListGoesToTree(t *testing.T) {
+	s := newStore(t)
+	for at := 0; at < 20_000; at += 100 {
+		objects := make([]int, 100)
+		for i := range objects {
+			objects[i] = at + i
+		}
+		mustCommit(t, s, podChanges(objects, 300_000_000))
+	}
+	if r := s.recentOf("pods"); r != nil {
+		t.Errorf("%d entries in the log", r.len())
+	}
+	if per := float64(usedBytes(t, s)) / 20_000; per > maxBytesPerObject {
+		t.Errorf("%.1f bytes per known object", per)
+	}
+}
+
+// TestOpenMemory: what Open and Forget allocate does not follow the objects.
+func TestOpenMemory(t *testing.T) {
+	const n = 100_000 // in 9.6 MB
+	path := many(t, n)
+	allocated := func(fn func()) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		fn()
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	var s *Store
+	opened := allocated(func() { s = mustOpen(t, path) })
+	forgotten := allocated(func() {
+		if err := s.Forget("pods"); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Logf("Open allocates %d bytes, Forget %d", opened, forgotten)
+	if most := uint64(n * 10); opened > most || forgotten > most {
+		t.Errorf("Open allocates %d bytes and Forget %d, want at most %d", opened, forgotten, most)
+	}
+}
