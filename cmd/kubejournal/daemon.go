@@ -74,8 +74,9 @@ type output interface {
 	Close() error
 }
 
-// runDaemon runs until ctx ends or something breaks that cannot be mended while running.
-func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout io.Writer) (err error) {
+// runDaemon runs until ctx ends or something breaks that cannot be mended while running. profile is where Go profiles are
+// served, from before the start on; "" is nowhere.
+func runDaemon(ctx context.Context, cfg *config.Config, profile string, log *zap.Logger, stdout io.Writer) (err error) {
 	logging.RouteKubernetes(log)
 	// A reader of stdout that goes away is an error to report, not a signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
@@ -85,6 +86,13 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
 	defer func() { err = errors.Join(err, d.close()) }()
+	if profile != "" {
+		server, err := d.serve("serving profiles", profile, ops.ProfileHandler())
+		if err != nil {
+			return fmt.Errorf("--pprof: %w", err)
+		}
+		defer server.Close() //nolint:errcheck // a profile under way does not matter any more
+	}
 	// What is on this machine first: it is the cheapest to be wrong.
 	for _, step := range []func(context.Context) error{
 		func(context.Context) error { return d.openOutput(stdout) },
@@ -387,17 +395,11 @@ func (d *daemon) run(ctx context.Context) error {
 		{Name: "streams", Err: manager.Synced, Note: manager.Stalled},
 	}
 	if d.cfg.Listen != "" {
-		server, err := ops.Listen(d.cfg.Listen, ops.Handler(d.metrics.Registry, ready, manager.Streams))
+		server, err := d.serve("listening", d.cfg.Listen, ops.Handler(d.metrics.Registry, ready, manager.Streams))
 		if err != nil {
 			return fmt.Errorf("%w; name another address, or \"\" for none", err)
 		}
 		defer server.Close() //nolint:errcheck // what it was answering does not matter any more
-		d.log.Info("listening", zap.String("address", server.Addr().String()))
-		go func() {
-			if err := <-server.Done(); !errors.Is(err, http.ErrServerClosed) {
-				d.log.Error("health and metrics are no longer served", zap.Error(err))
-			}
-		}()
 	}
 	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", d.rest.Host),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
@@ -406,6 +408,21 @@ func (d *daemon) run(ctx context.Context) error {
 		d.log.Info("stopped, everything is written and committed")
 	}
 	return err
+}
+
+// serve listens on addr and logs that, in the words of msg.
+func (d *daemon) serve(msg, addr string, h http.Handler) (*ops.Server, error) {
+	server, err := ops.Listen(addr, h)
+	if err != nil {
+		return nil, err
+	}
+	d.log.Info(msg, zap.String("address", server.Addr().String()))
+	go func() {
+		if err := <-server.Done(); !errors.Is(err, http.ErrServerClosed) {
+			d.log.Error("no longer "+msg, zap.Error(err))
+		}
+	}()
+	return server, nil
 }
 
 // outputError is why the output cannot be written, rotated files included.

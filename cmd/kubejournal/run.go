@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/logging"
+	"kubejournal/internal/ops"
 )
 
 // flagUsage is the help of the flags that stand for keys of the config.
@@ -21,7 +23,7 @@ var flagUsage = map[string]string{
 }
 
 func newRunCommand() *cobra.Command {
-	var configFlag, namespace string
+	var configFlag, namespace, profile string
 	cmd := &cobra.Command{
 		Use:   "run [RESOURCE...]",
 		Short: "Run the daemon: watch resources and write the journal",
@@ -50,6 +52,11 @@ anything else.`,
   # what a config file names
   kubejournal run --config kubejournal.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if profile != "" {
+				if err := ops.CheckProfile(profile); err != nil {
+					return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
+				}
+			}
 			path, err := configPath(configFlag, args, os.LookupEnv)
 			if err != nil {
 				return err
@@ -67,7 +74,7 @@ anything else.`,
 				return err
 			}
 			defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
-			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout())
+			return runDaemon(cmd.Context(), cfg, profile, log, cmd.OutOrStdout())
 		},
 	}
 	flags := cmd.Flags()
@@ -77,6 +84,7 @@ anything else.`,
 		flags.String(o.Flag, "", flagUsage[o.Flag])
 	}
 	flags.StringVarP(&namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
+	flags.StringVar(&profile, "pprof", "", "serve Go profiles on this loopback `ADDR`ess, e.g. 127.0.0.1:6060")
 	return cmd
 }
 
