@@ -6,10 +6,14 @@ FUZZTIME        ?= 10s
 HISTORIES       ?= 10000
 TORTURE_TIME    ?= 30m
 KILLS           ?= 1000
+# Which benchmarks, and how often those are run that are not run once only.
 BENCH           ?= .
 BENCHCOUNT      ?= 6
-# More packages with benchmarks: make bench BENCH_PACKAGES="./internal/event ./internal/journal"
-BENCH_PACKAGES  ?= ./internal/event ./internal/watcher
+BENCHTIME       ?= 0.3s
+BENCH_PACKAGES  ?= ./internal/event ./internal/journal ./internal/watcher
+# These take a million objects and minutes; what is left out only tells how the checkpoint's layout was chosen.
+BENCH_ONCE      ?= ./internal/checkpoint
+BENCH_SKIP      ?= ^Benchmark(Layout|Forget)
 
 # Empty where there is no git or no repository: the binary then says what the Go tool recorded in it.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -111,11 +115,24 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		done; \
 		echo "make fuzz: $$count targets, $(FUZZTIME) each: ok"; test "$$count" -gt 0; }
 
-bench: bin/benchstat ## the benchmarks, BENCHCOUNT (6) times, side by side
-	@echo 'running $(BENCH_PACKAGES), which takes minutes'
-	@go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) -timeout 60m $(BENCH_PACKAGES) \
-		>bin/bench.txt || { cat bin/bench.txt; exit 1; }
-	bin/benchstat bin/bench.txt
+# In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round.
+bench: bin/benchstat build controlplane ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 20 minutes)
+	@mkdir -p bin/bench && : >bin/bench.txt
+	@for program in daemon scale table; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
+	@for package in $(BENCH_PACKAGES) $(BENCH_ONCE); do go test -c -o bin/bench/$$(basename $$package).test $$package || exit 1; done
+	@failed=''; \
+	round() { \
+		for package in "$$@"; do \
+			test=$$PWD/bin/bench/$$(basename $$package).test; \
+			(cd $$package && $$test -test.run '^$$' -test.bench '$(BENCH)' -test.skip '$(BENCH_SKIP)' -test.benchtime $(BENCHTIME) \
+				-test.benchmem -test.timeout 20m) >>bin/bench.txt || { tail -20 bin/bench.txt; failed="$$failed $$package"; }; \
+		done; }; \
+	n=1; while [ $$n -le $(BENCHCOUNT) ]; do echo "round $$n of $(BENCHCOUNT): $(BENCH_PACKAGES)"; round $(BENCH_PACKAGES); n=$$((n + 1)); done; \
+	echo 'once: $(BENCH_ONCE)'; round $(BENCH_ONCE); \
+	bin/bench/daemon -program bin/kubejournal -bench '$(BENCH)' -count $(BENCHCOUNT) >>bin/bench.txt || failed="$$failed daemon"; \
+	if echo BenchmarkScale | grep -Eq '$(BENCH)'; then bin/bench/scale -program bin/kubejournal >>bin/bench.txt || failed="$$failed scale"; fi; \
+	bin/benchstat bin/bench.txt; bin/bench/table bin/bench.txt | tee bin/bench.md; \
+	if [ -n "$$failed" ]; then echo "make bench: FAILED:$$failed" >&2; exit 1; fi
 
 demo: ## see it work, on a control plane of its own
 	@mkdir -p bin && go build -o bin/demo ./test/demo && exec bin/demo

@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	firstBuffer = 4 << 10 // what an idle stream costs
-	keptBuffer  = 1 << 20 // a larger one is given back once it has run empty
-	emptyReads  = 100     // reads without a byte or an error before giving up
+	firstBuffer = 4 << 10  // what an idle stream costs
+	fastBuffer  = 64 << 10 // what a busy one reads at a time
+	keptBuffer  = 1 << 20  // a larger one is given back once it has run empty
+	slackTurns  = 4        // times that little of a buffer was used, before it is given back as well
+	emptyReads  = 100      // reads without a byte or an error before giving up
 )
 
 // buffer is a window on a reader: b[start:end] has been read and not used.
@@ -18,6 +20,8 @@ type buffer struct {
 	r          io.Reader
 	b          []byte
 	start, end int
+	full       bool  // the last read has filled b: there is more to come
+	slack      int   // how often on end b has run empty with little of it used
 	off        int64 // bytes of the stream before b[0]
 	max        int   // limit of one value in bytes; 0 or less is none
 	err        error // from r; there is no more to come
@@ -44,6 +48,7 @@ func (f *buffer) fill() error {
 	for range emptyReads {
 		n, err := f.r.Read(f.b[f.end:])
 		f.end += n
+		f.full = f.end == len(f.b)
 		if err != nil {
 			f.err = err
 		}
@@ -62,26 +67,32 @@ func (f *buffer) fill() error {
 func (f *buffer) room() {
 	if f.start == f.end {
 		f.off += int64(f.start)
+		if f.slack++; f.end > len(f.b)/16 {
+			f.slack = 0
+		}
 		f.start, f.end = 0, 0
-		if len(f.b) > keptBuffer {
-			f.b = nil
+		if len(f.b) > keptBuffer || len(f.b) > firstBuffer && f.slack >= slackTurns {
+			f.b, f.slack = nil, 0
 		}
 	}
 	switch {
 	case f.b == nil:
 		f.b = make([]byte, firstBuffer)
+	case f.full && len(f.b) < fastBuffer:
+		f.move(make([]byte, fastBuffer))
 	case f.end < len(f.b):
 	case f.start >= len(f.b)/2:
-		f.off += int64(f.start)
-		f.end = copy(f.b, f.bytes())
-		f.start = 0
+		f.move(f.b)
 	default:
-		b := make([]byte, 2*len(f.b))
-		f.off += int64(f.start)
-		f.end = copy(b, f.bytes())
-		f.start = 0
-		f.b = b
+		f.move(make([]byte, 2*len(f.b)))
 	}
+}
+
+// move brings the window to the beginning of b.
+func (f *buffer) move(b []byte) {
+	f.off += int64(f.start)
+	f.end = copy(b, f.bytes())
+	f.start, f.b, f.full = 0, b, false
 }
 
 // next returns the first byte that is not white space, reading as needed.

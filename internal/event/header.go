@@ -52,14 +52,15 @@ func ParseHeader(line []byte, h *Header) error {
 // parse is ParseHeader for compact JSON.
 func (h *Header) parse(b []byte) error {
 	*h = Header{}
-	if control, _ := survey(b); control {
-		return errControl
-	}
 	if len(b) == 0 || b[0] != '{' {
 		return &SyntaxError{Msg: "expected an object"}
 	}
 	s := scanner{}
 	s.reset(b)
+	defer s.done()
+	if s.x.control {
+		return errControl
+	}
 	i := 1
 	if len(b) == 2 && b[1] == '}' {
 		return nil

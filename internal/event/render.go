@@ -24,6 +24,7 @@ type Renderer struct {
 	// While Scan runs:
 	s   scanner
 	o   *Object
+	cut bool   // what is scanned will not be in the line
 	key []byte // space for a key that had escapes
 }
 
@@ -76,23 +77,21 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 // there. After an error o is empty.
 func (r *Renderer) Scan(raw []byte, o *Object) error {
 	raw = trimRight(trimLeft(raw))
-	control, wide := survey(raw)
-	if wide && !utf8.Valid(raw) {
+	r.s.reset(raw)
+	defer r.s.done()
+	if r.s.x.wide && !utf8.Valid(raw) {
 		o.valid = appendValid(o.valid[:0], raw)
 		raw = o.valid
+		r.s.reset(raw)
 	}
-	err := errControl
-	if !control {
-		err = r.scan(raw, o)
-	}
+	err := r.scan(o)
 	if err != nil {
 		// The scanner knows only compact JSON. If that is all that was wrong,
 		// it is content with a compact copy.
 		var ok bool
 		if o.compact, ok = appendCompact(o.compact[:0], raw); ok && len(o.compact) < len(raw) {
-			if control, _ = survey(o.compact); !control {
-				err = r.scan(o.compact, o)
-			}
+			r.s.reset(o.compact)
+			err = r.scan(o)
 		}
 	}
 	if err == nil && o.have&metadata.bit() == 0 {
@@ -106,11 +105,14 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	return nil
 }
 
-// scan is Scan for compact JSON.
-func (r *Renderer) scan(raw []byte, o *Object) error {
+// scan is Scan for the compact JSON that the scanner has.
+func (r *Renderer) scan(o *Object) error {
 	o.reset()
-	r.s.reset(raw)
-	r.o = o
+	if r.s.x.control {
+		return errControl
+	}
+	raw := r.s.b
+	r.o, r.cut = o, false
 	end := -1
 	if len(raw) > 0 && raw[0] == '{' {
 		end = r.members(0, r.root, false, 1)
@@ -186,7 +188,7 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 			o.spans[n.capture] = span{start + 1, i - 1}
 		}
 	default:
-		i = s.skip(i, depth)
+		i = r.over(i, depth)
 		if wanted&numbers != 0 && (first == '-' || first >= '0' && first <= '9') {
 			o.have |= wanted
 			o.spans[n.capture] = span{start, i}
@@ -218,23 +220,22 @@ func (r *Renderer) members(i int, n *node, redact bool, depth int) int {
 	}
 	c := cutter{}
 	for {
-		key, slash := i, s.slash
+		key := i
 		if i = s.str(i); i < 0 {
 			return i
 		}
-		name := b[key+1 : i-1]
-		if i > slash {
-			name = r.plain(name)
-		}
-		child := n.find(name)
+		child := n.find(r.plain(b[key+1 : i-1]))
 		if i >= len(b) || b[i] != ':' {
 			return s.fail(i, "expected a colon")
 		}
 		i++
 		mark := len(o.edits)
-		if child == nil && !redact {
-			i = s.skip(i, depth)
-		} else {
+		switch {
+		case child != nil && child.drop:
+			i = r.dropped(i, child, redact, depth)
+		case child == nil && !redact:
+			i = r.over(i, depth)
+		default:
 			i = r.walk(i, child, redact, depth)
 		}
 		if i < 0 {
@@ -270,7 +271,12 @@ func (r *Renderer) elements(i int, n *node, depth int) int {
 	c := cutter{}
 	for {
 		start, mark := i, len(o.edits)
-		if i = r.walk(i, n.elem, false, depth); i < 0 {
+		if n.elem.drop {
+			i = r.dropped(i, n.elem, false, depth)
+		} else {
+			i = r.walk(i, n.elem, false, depth)
+		}
+		if i < 0 {
 			return i
 		}
 		if n.entries && b[start] == '{' {
@@ -290,6 +296,25 @@ func (r *Renderer) elements(i int, n *node, depth int) int {
 			return s.fail(i, "expected a comma or a bracket")
 		}
 	}
+}
+
+// over passes a value in which nothing is looked for.
+func (r *Renderer) over(i, depth int) int {
+	if r.cut {
+		return r.s.pass(i, depth)
+	}
+	return r.s.skip(i, depth)
+}
+
+// dropped passes a value that will be cut. What the line repeats of it is
+// looked for all the same; the rest need not even be JSON, as long as its end
+// can be found.
+func (r *Renderer) dropped(i int, n *node, redact bool, depth int) int {
+	outer := r.cut
+	r.cut = true
+	i = r.walk(i, n, redact, depth)
+	r.cut = outer
+	return i
 }
 
 // plain decodes the inside of a string; valid until the next call.

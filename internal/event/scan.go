@@ -1,31 +1,36 @@
 package event
 
-import "bytes"
+import (
+	"bytes"
+	"math/bits"
+)
 
 // scanner checks the grammar of compact JSON: without white space between its
 // tokens, without control characters, and of valid UTF-8. Its methods take the
 // position of a token's first byte and return the one after its last, or -1
 // with the fault in err.
 type scanner struct {
-	b     []byte
-	slash int    // the first backslash not yet passed, len(b) if there is none
-	open  []bool // containers that skip is in, true for an object; kept for its space
-	err   *SyntaxError
+	b    []byte
+	x    *index // from start to done
+	open []bool // containers that skip is in, true for an object; kept for its space
+	err  *SyntaxError
 }
 
+// reset takes a text and looks it through; see index for what it then tells.
 func (s *scanner) reset(b []byte) {
 	s.b, s.err = b, nil
-	s.slash = 0
-	s.nextSlash(0)
+	if s.x == nil {
+		s.x = indexes.Get().(*index)
+	}
+	s.x.build(b)
 }
 
-func (s *scanner) nextSlash(i int) {
-	n := bytes.IndexByte(s.b[i:], '\\')
-	if n < 0 {
-		s.slash = len(s.b)
-		return
+// done gives the text and the index back.
+func (s *scanner) done() {
+	if cap(s.x.marks) <= keptMarks {
+		indexes.Put(s.x)
 	}
-	s.slash = i + n
+	s.b, s.x = nil, nil
 }
 
 func (s *scanner) fail(i int, msg string) int {
@@ -36,50 +41,70 @@ func (s *scanner) fail(i int, msg string) int {
 	return -1
 }
 
-// str passes a string. There are no control characters to look for, and
-// backslashes only from s.slash on.
+// str passes a string. There are no control characters to look for.
 func (s *scanner) str(i int) int {
 	if i >= len(s.b) || s.b[i] != '"' {
 		return s.fail(i, "expected a string")
 	}
-	n := bytes.IndexByte(s.b[i+1:], '"')
-	if n < 0 {
-		return s.fail(len(s.b), "")
-	}
-	if end := i + 1 + n; end < s.slash {
-		return end + 1
-	}
-	return s.escaped()
-}
-
-// escaped passes the rest of a string from its first backslash.
-func (s *scanner) escaped() int {
-	b := s.b
-	for i := s.slash; i < len(b); {
-		switch b[i] {
-		case '"':
-			s.nextSlash(i + 1)
-			return i + 1
-		case '\\':
-			if i+1 >= len(b) {
-				return s.fail(len(b), "")
+	i++
+	if at := i / blockSize; at < len(s.x.marks) {
+		m := &s.x.marks[at]
+		if quote := m.quote >> (i % blockSize); quote != 0 {
+			// Most strings end in the block that they begin in, and have no
+			// escapes before their end.
+			if m.slash>>(i%blockSize)&(quote-1)&^quote == 0 {
+				return i + bits.TrailingZeros64(quote) + 1
 			}
-			switch b[i+1] {
-			case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-				i += 2
-			case 'u':
-				if hexRune(b[i+2:]) < 0 {
-					return s.fail(i, "faulty escape")
-				}
-				i += 6
-			default:
-				return s.fail(i, "faulty escape")
-			}
-		default:
-			i++
 		}
 	}
-	return s.fail(len(b), "")
+	return s.long(i)
+}
+
+// long passes the inside of any string and its closing quote.
+func (s *scanner) long(i int) int {
+	end := s.x.quote(i)
+	if end < 0 {
+		return s.fail(len(s.b), "")
+	}
+	if s.x.slashed(i, end) {
+		return s.escaped(i, end)
+	}
+	return end + 1
+}
+
+// escaped passes the inside of a string up to its closing quote at end.
+func (s *scanner) escaped(i, end int) int {
+	b := s.b
+	for {
+		n := bytes.IndexByte(b[i:end], '\\')
+		if n < 0 {
+			return end + 1
+		}
+		i += n
+		switch b[i+1] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+			i += 2
+		case 'u':
+			if hexRune(b[i+2:end]) < 0 {
+				return s.fail(i, "faulty escape")
+			}
+			i += 6
+		default:
+			return s.fail(i, "faulty escape")
+		}
+	}
+}
+
+// pass is skip for what will be cut: an object or array need only have its
+// brackets and quotes in pairs.
+func (s *scanner) pass(i, depth int) int {
+	if i >= len(s.b) || s.b[i] != '{' && s.b[i] != '[' {
+		return s.skip(i, depth)
+	}
+	if i = s.x.closes(i); i < 0 {
+		return s.fail(len(s.b), "")
+	}
+	return i
 }
 
 // skip passes any value. depth is the number of containers around it.

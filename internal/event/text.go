@@ -2,7 +2,6 @@ package event
 
 import (
 	"bytes"
-	"encoding/binary"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -179,29 +178,4 @@ func isScalar(c byte) bool {
 		return false
 	}
 	return true
-}
-
-// survey looks for bytes that need care: control characters (white space
-// included, but for blanks) and those beyond ASCII.
-func survey(b []byte) (control, wide bool) {
-	const (
-		high = 0x8080808080808080
-		low  = 0x2020202020202020
-	)
-	var lows, highs uint64
-	for len(b) >= 32 {
-		v, w := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
-		x, y := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
-		// With the high bit set before 0x20 is taken away, no byte borrows from
-		// its neighbour, and an ASCII byte keeps the bit if it is 0x20 or more.
-		highs |= v | w | x | y
-		lows |= ^(((v | high) - low | v) & ((w | high) - low | w) & ((x | high) - low | x) & ((y | high) - low | y))
-		b = b[32:]
-	}
-	control, wide = lows&high != 0, highs&high != 0
-	for _, c := range b {
-		control = control || c < ' '
-		wide = wide || c >= utf8.RuneSelf
-	}
-	return control, wide
 }

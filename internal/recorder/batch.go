@@ -19,14 +19,29 @@ type Lane struct {
 	stream string
 	// written counts lines by type and origin.
 	written *prometheus.CounterVec
-	pool    sync.Pool
+	// counters are those of written that were used. Owned by the writer.
+	counters map[kind]prometheus.Counter
+	pool     sync.Pool
 }
 
 // NewLane returns the lane of a stream; written has the labels type and origin.
 func NewLane(stream string, written *prometheus.CounterVec) *Lane {
-	l := &Lane{stream: stream, written: written}
+	l := &Lane{stream: stream, written: written, counters: make(map[kind]prometheus.Counter)}
 	l.pool.New = func() any { return &Batch{lane: l, counts: make(map[kind]int)} }
 	return l
+}
+
+// count counts n lines of a kind.
+func (l *Lane) count(k kind, n int) {
+	if l.written == nil {
+		return
+	}
+	c := l.counters[k]
+	if c == nil {
+		c = l.written.WithLabelValues(string(k.typ), string(k.origin))
+		l.counters[k] = c
+	}
+	c.Add(float64(n))
 }
 
 // Batch returns an empty batch. It belongs to the caller until it is submitted.

@@ -17,10 +17,12 @@ import (
 )
 
 const (
-	queueLength = 64       // batches between the streams and the writer
-	budgetBytes = 16 << 20 // bytes of lines and changes that wait to be written
-	maxWrite    = 1 << 20  // bytes per write when batches queue up (one batch may be more)
-	maxPending  = 8 << 20  // bytes of changes that wait for a commit
+	queueLength = 64        // batches between the streams and the writer
+	budgetBytes = 16 << 20  // bytes of lines and changes that wait to be written
+	maxWrite    = 256 << 10 // bytes per write when batches queue up (one batch may be more); more would leave the CPU's cache
+	maxPending  = 8 << 20   // bytes of changes that wait for a commit
+
+	maxKept = 4 << 20 // bytes of the write buffer that are kept for the next write
 
 	retryFirst = 100 * time.Millisecond
 	retryMax   = 5 * time.Second
@@ -225,7 +227,7 @@ func (r *Recorder) take(ctx context.Context, b *Batch) error {
 	if err := r.writeAll(ctx, r.buf); err != nil {
 		return err
 	}
-	if cap(r.buf) > 4*maxWrite {
+	if cap(r.buf) > maxKept {
 		r.buf = nil
 	}
 	now := time.Now()
@@ -262,9 +264,7 @@ func (r *Recorder) written(b *Batch, now time.Time) {
 	if b.lane != nil {
 		r.pending.Add(b.lane.stream, &b.Changes)
 		for k, n := range b.counts {
-			if b.lane.written != nil {
-				b.lane.written.WithLabelValues(string(k.typ), string(k.origin)).Add(float64(n))
-			}
+			b.lane.count(k, n)
 		}
 		late := now.Sub(b.received).Seconds()
 		for range b.ends {
@@ -296,7 +296,8 @@ func (r *Recorder) writeAll(ctx context.Context, p []byte) error {
 		if errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) {
 			return err
 		}
-		if r.outputErr.Swap(&err) == nil {
+		failed := err // so that a write that succeeds allocates nothing
+		if r.outputErr.Swap(&failed) == nil {
 			r.cfg.Log.Error("output cannot be written, trying again", zap.Error(err))
 		}
 		if !sleep(ctx, retry) {

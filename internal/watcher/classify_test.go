@@ -155,10 +155,9 @@ func TestClassifyAnswers(t *testing.T) {
 				target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				w, err := client.watch(ctx, cancel, target, metav1.ListOptions{ResourceVersion: "1"})
-				if err == nil {
-					w.Stop()
-				}
+				err = client.watch(ctx, cancel, target, metav1.ListOptions{ResourceVersion: "1"}, func(*event.FrameReader) error {
+					return errors.New("a watch was opened")
+				})
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("watch: got %+v for %v, want %+v", got, err, c.want)
 				}

@@ -90,6 +90,7 @@ func (a *Access) open() (*way, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read address %q: %w", config.Host, err)
 	}
+	config.Wrap(boundBuffers)
 	send, err := rest.TransportFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("use credentials: %w", err)

@@ -1,9 +1,7 @@
 package watcher
 
 import (
-	"crypto/sha256"
 	"hash/fnv"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -11,38 +9,45 @@ import (
 	"kubejournal/internal/event"
 )
 
-// identity tells objects apart over time: the uid, or for objects without one
-// (some aggregated APIs) the name. Fixed size, since a list of a million
-// objects keeps a million of them.
-type identity [16]byte
+// version is a resourceVersion in 8 bytes. Two of one object are compared only
+// within one list.
+type version uint64
 
-// identify returns an object's identity.
-func identify(uid, namespace, name string) identity {
-	if uid == "" {
-		uid = namespace + "\x00" + name
-	}
-	sum := sha256.Sum256([]byte(uid))
-	return identity(sum[:16])
-}
+const (
+	// gone stands for the version of an object that was deleted in mid-list.
+	gone = ^version(0)
+	// hashed marks what is no number, or one that leaves no room for the mark: 63
+	// bits of a hash of it.
+	hashed = version(1) << 63
+)
 
-// version is a resourceVersion in 8 bytes: the number, or a hash of a version
-// that is none. Two of one object are compared only within one list.
-type version struct {
-	key     uint64
-	numeric bool
-}
-
-func parseVersion(rv string) version {
-	if n, err := strconv.ParseUint(rv, 10, 63); err == nil {
-		return version{key: n, numeric: true}
+// parseVersion returns neither 0 nor gone.
+func parseVersion(rv []byte) version {
+	if n, ok := parseNumber(rv); ok {
+		return version(n) + 1
 	}
 	h := fnv.New64a()
-	h.Write([]byte(rv))
-	return version{key: h.Sum64()}
+	h.Write(rv)
+	return min(hashed|version(h.Sum64()), gone-1)
 }
 
-// gone stands for the version of an object that was deleted in mid-list.
-const gone = ^uint64(0)
+// parseNumber parses the one way to write a number of at most 18 digits: no sign,
+// no leading zero.
+func parseNumber(b []byte) (n uint64, ok bool) {
+	if len(b) == 0 || len(b) > 18 || b[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + uint64(c-'0')
+	}
+	return n, true
+}
+
+// before tells whether v is an earlier version than w: only numbers have an order.
+func (v version) before(w version) bool { return v < w && w < hashed }
 
 // verdict is what an object of a list means to the reader.
 type verdict int
@@ -55,49 +60,54 @@ const (
 
 // diff compares one list with what is known. It decides; it writes nothing.
 type diff struct {
-	// seen holds the objects that the list has shown, at the version shown
-	// last: its memory, some 30 bytes per object.
-	seen map[identity]uint64
-	// known looks an object up by name among those that the reader was told of.
+	// seen holds the objects that the list has shown, at the version shown last.
+	seen sightings
+	// known looks an object up by name among those that the reader was told of;
+	// nil where there are none.
 	known func(namespace, name string) (checkpoint.Known, bool, error)
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list
 // shows ADDED, and before its end also what happens meanwhile.
-func (d *diff) observe(t event.Type, namespace, name, uid, rv string) (verdict, event.Type, error) {
+func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (verdict, event.Type, error) {
 	id, v := identify(uid, namespace, name), parseVersion(rv)
-	last, again := d.seen[id]
-	if again && (last == v.key || last == gone && t == event.Deleted || v.numeric && last != gone && v.key < last) {
+	switch last := d.seen.get(id); {
+	case last == 0:
+	case last == v, last == gone && t == event.Deleted, v.before(last):
 		return isRepeat, t, nil
-	}
-	if again {
-		d.seen[id] = v.key
-		switch {
-		case t == event.Deleted:
-			d.seen[id] = gone
-			return isNews, event.Deleted, nil
-		case last == gone:
+	case t == event.Deleted:
+		d.seen.put(id, gone)
+		return isNews, event.Deleted, nil
+	default:
+		d.seen.put(id, v)
+		if last == gone {
 			return isNews, event.Added, nil
 		}
 		return isNews, event.Modified, nil
 	}
-	k, ok, err := d.known(namespace, name)
-	if err != nil {
-		return 0, t, err
+	var (
+		k   checkpoint.Known
+		ok  bool
+		err error
+	)
+	if d.known != nil {
+		if k, ok, err = d.known(string(namespace), string(name)); err != nil {
+			return 0, t, err
+		}
+		ok = ok && k.UID == string(uid)
 	}
-	ok = ok && k.UID == uid
 	if t == event.Deleted {
-		d.seen[id] = gone
+		d.seen.put(id, gone)
 		if !ok {
 			return isRepeat, t, nil // came and went: the reader was never told
 		}
 		return isNews, event.Deleted, nil
 	}
-	d.seen[id] = v.key
+	d.seen.put(id, v)
 	switch {
 	case !ok:
 		return isNews, event.Added, nil
-	case k.ResourceVersion == rv && !k.Doubtful:
+	case k.ResourceVersion == string(rv) && !k.Doubtful:
 		return isUnchanged, t, nil
 	}
 	return isNews, event.Modified, nil
@@ -106,8 +116,7 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv string) (verdict, 
 // missing tells whether a known object was not in the list. To ask is right
 // only once the list is complete.
 func (d *diff) missing(k checkpoint.Known) bool {
-	_, seen := d.seen[identify(k.UID, k.Namespace, k.Name)]
-	return !seen
+	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }
 
 // ahead tells whether position is a later version than current. Only versions

@@ -39,7 +39,7 @@ func know(objects ...shown) book {
 	return b
 }
 
-func newDiff(b book) diff { return diff{seen: make(map[identity]uint64), known: b.lookup} }
+func newDiff(b book) diff { return diff{known: b.lookup} }
 
 func TestDiff(t *testing.T) {
 	old := know(add("a", "u1", "5"), add("b", "u2", "6"))
@@ -76,7 +76,7 @@ func TestDiff(t *testing.T) {
 			d := newDiff(c.known)
 			var got []string
 			for _, o := range c.list {
-				v, typ, err := d.observe(o.typ, "ns", o.name, o.uid, o.rv)
+				v, typ, err := d.observe(o.typ, []byte("ns"), []byte(o.name), []byte(o.uid), []byte(o.rv))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +105,7 @@ func TestDiff(t *testing.T) {
 func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 	d := newDiff(know(add("a", "u1", "5")))
 	for i, want := range []verdict{isUnchanged, isRepeat} {
-		if got, _, _ := d.observe(event.Added, "", "a", "u1", "5"); got != want {
+		if got, _, _ := d.observe(event.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got != want {
 			t.Errorf("time %d: got %d, want %d", i+1, got, want)
 		}
 	}
@@ -115,7 +115,7 @@ func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 func TestDiffNamespaces(t *testing.T) {
 	d := newDiff(know())
 	for _, namespace := range []string{"x", "y"} {
-		if v, typ, _ := d.observe(event.Added, namespace, "a", "", "5"); v != isNews || typ != event.Added {
+		if v, typ, _ := d.observe(event.Added, []byte(namespace), []byte("a"), nil, []byte("5")); v != isNews || typ != event.Added {
 			t.Errorf("in %s: %d %s", namespace, v, typ)
 		}
 	}
@@ -126,8 +126,8 @@ func TestDiffNamespaces(t *testing.T) {
 
 func TestDiffLookupFails(t *testing.T) {
 	fault := errors.New("disk")
-	d := diff{seen: make(map[identity]uint64), known: func(string, string) (checkpoint.Known, bool, error) { return checkpoint.Known{}, false, fault }}
-	if _, _, err := d.observe(event.Added, "", "a", "u", "1"); !errors.Is(err, fault) {
+	d := diff{known: func(string, string) (checkpoint.Known, bool, error) { return checkpoint.Known{}, false, fault }}
+	if _, _, err := d.observe(event.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -203,7 +203,7 @@ func applied(known book, list []shown, live book) error {
 	}
 	var news []told
 	for _, o := range list {
-		v, typ, err := d.observe(o.typ, "", o.name, o.uid, o.rv)
+		v, typ, err := d.observe(o.typ, nil, []byte(o.name), []byte(o.uid), []byte(o.rv))
 		if err != nil {
 			return err
 		}

@@ -48,6 +48,14 @@
 // line is to say, and only then that line is written: a crash between the two
 // costs a SYNCED line that stdout sees twice, and no list.
 //
+// # Memory
+//
+// No list is ever held whole. While one is read, what it has shown until then is
+// kept as 24 bytes per object (see sighting.go), and goes when it ends; nothing
+// else of a stream grows with the objects. What a server sends while the output
+// blocks waits in bounded buffers: the recorder's, 64 KiB or an object of each stream, and
+// the receive windows of the connections (see client.go).
+//
 // # Silence
 //
 // The server sends a bookmark about once a minute to a watch that asks for them,
@@ -90,6 +98,7 @@
 //	watch.go     one watch session
 //	list.go      one list: streamed initial events, or pages
 //	diff.go      what an object of a list means, given what is known
+//	sighting.go  which objects a list has shown
 //	spool.go     lines that wait for their list to be complete
 //	classify.go  an error -> retry, relist, pending or stop
 //	backoff.go   the pauses between sessions

@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
@@ -62,53 +61,42 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 		ResourceVersionMatch: v1.ResourceVersionMatchNotOlderThan,
 		AllowWatchBookmarks:  true,
 	}
-	return s.open(ctx, options, listTimeout, func(w watch.Interface) error {
-		if err := s.readInitial(ctx, w); err != nil {
+	return s.open(ctx, options, listTimeout, func(f *frames) error {
+		if err := s.readInitial(ctx, f); err != nil {
 			return err
 		}
-		return s.follow(ctx, w)
+		return s.follow(ctx, f)
 	})
 }
 
-// readInitial reads w up to the end of its initial events, and what follows in
-// the same chunk.
-func (s *Stream) readInitial(ctx context.Context, w watch.Interface) error {
+// readInitial reads a watch up to the end of its initial events.
+func (s *Stream) readInitial(ctx context.Context, f *frames) error {
 	l, err := s.newListing(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	patience := listPatience
-	idle := time.NewTimer(listIdle)
-	defer idle.Stop()
-	for {
+	for patience := listPatience; ; {
 		waiting := time.Now()
-		c, err := nextChunk(ctx, w, idle.C)
-		if errors.Is(err, errWatchEnded) {
-			err = io.ErrUnexpectedEOF // in the middle of a list that is no healthy end
-		}
-		if errors.Is(err, errSilent) {
-			err = errSilentList
-		}
-		if err != nil {
+		frame, err := f.next(min(listIdle, patience))
+		switch {
+		case errors.Is(err, errWatchEnded):
+			return io.ErrUnexpectedEOF // in the middle of a list that is no healthy end
+		case errors.Is(err, errSilent):
+			return errSilentList
+		case err != nil:
 			return err
 		}
-		if pause := time.Since(waiting); pause > listPause {
+		received := time.Now()
+		if pause := received.Sub(waiting); pause > listPause {
 			patience -= pause
 		}
-		rest, rv, err := l.takeChunk(ctx, c)
-		idle.Reset(min(listIdle, patience))
-		if err == nil && rv != "" {
-			err = l.finish(ctx, rv)
-			if err == nil {
-				err = s.take(ctx, c, rest)
-			}
-			c.release()
-			return err
-		}
-		c.release()
+		rv, err := l.takeFrames(ctx, f, frame, received)
 		if err != nil {
 			return err
+		}
+		if rv != "" {
+			return l.finish(ctx, rv)
 		}
 	}
 }
@@ -197,9 +185,8 @@ func (s *Stream) newListing(ctx context.Context) (*listing, error) {
 		l.origin = event.FromSnapshot
 	}
 	l.skip = s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil
-	l.diff = diff{seen: make(map[identity]uint64), known: l.lookup}
-	if empty {
-		l.diff.known = func(string, string) (checkpoint.Known, bool, error) { return checkpoint.Known{}, false, nil }
+	if !empty {
+		l.diff.known = l.lookup
 	}
 	return l, nil
 }
@@ -213,56 +200,61 @@ func (l *listing) lookup(namespace, name string) (checkpoint.Known, bool, error)
 }
 
 func (l *listing) close() {
+	l.diff.seen.release()
 	l.spool.close()
 	if l.batch != nil {
 		l.batch.Release()
 	}
 }
 
-// takeChunk takes the frames of c up to the bookmark that ends the initial
-// events. rv is its version, empty while the list goes on, and rest the number
-// of the first frame behind it.
-func (l *listing) takeChunk(ctx context.Context, c *chunk) (rest int, rv string, err error) {
-	start := 0
-	for i, end := range c.ends {
-		frame := c.data[start:end]
-		start = end
-		t, object, err := event.SplitWatch(frame)
-		if err != nil {
-			return 0, "", fmt.Errorf("%w: %w", errBadFrame, err)
+// takeFrames takes a frame and those at hand behind it, up to the bookmark that
+// ends the initial events: rv is its version, empty while the list goes on.
+func (l *listing) takeFrames(ctx context.Context, f *frames, frame []byte, received time.Time) (rv string, err error) {
+	for size := 0; ; {
+		if rv, err = l.takeFrame(ctx, frame, received); rv != "" || err != nil {
+			return rv, err
 		}
-		if t == event.Error {
-			return 0, "", statusError(object)
+		if size += len(frame); size >= chunkBytes {
+			break
 		}
-		o := &l.s.object
-		if err := l.s.render.Scan(object, o); err != nil {
-			return 0, "", fmt.Errorf("%w: %w", errBadFrame, err)
+		var ok bool
+		if frame, ok, err = f.more(); err != nil {
+			return "", err
 		}
-		switch t {
-		case event.Bookmark:
-			if !o.InitialEventsEnd {
-				// Bookmarks only begin behind the one that ends a streamed list.
-				return 0, "", errSilentList
-			}
-			if len(o.ResourceVersion) == 0 {
-				return 0, "", errNoListVersion
-			}
-			return i + 1, string(o.ResourceVersion), nil
-		case event.Added, event.Modified, event.Deleted:
-			if err := l.take(ctx, t, c.received, o); err != nil {
-				return 0, "", err
-			}
-		default:
-			return 0, "", fmt.Errorf("%w: type %q", errBadFrame, t)
+		if !ok {
+			break
 		}
 	}
-	if err := c.end(); err != nil {
-		if errors.Is(err, errWatchEnded) {
-			err = io.ErrUnexpectedEOF
-		}
-		return 0, "", err
+	return "", l.submit(ctx)
+}
+
+func (l *listing) takeFrame(ctx context.Context, frame []byte, received time.Time) (rv string, err error) {
+	t, object, err := event.SplitWatch(frame)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errBadFrame, err)
 	}
-	return 0, "", l.submit(ctx)
+	if t == event.Error {
+		return "", statusError(object)
+	}
+	o := &l.s.object
+	if err := l.s.render.Scan(object, o); err != nil {
+		return "", fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	switch t {
+	case event.Bookmark:
+		if !o.InitialEventsEnd {
+			// Bookmarks only begin behind the one that ends a streamed list.
+			return "", errSilentList
+		}
+		if len(o.ResourceVersion) == 0 {
+			return "", errNoListVersion
+		}
+		return string(o.ResourceVersion), nil
+	case event.Added, event.Modified, event.Deleted:
+		return "", l.take(ctx, t, received, o)
+	default:
+		return "", fmt.Errorf("%w: type %q", errBadFrame, t)
+	}
 }
 
 // readPage reads one page. What ends the request does not end the writing of
@@ -296,7 +288,7 @@ func (l *listing) readPage(ctx context.Context, limit int64, token string) (even
 
 // take takes one object of the list.
 func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
-	v, t, err := l.diff.observe(t, string(o.Namespace), string(o.Name), string(o.UID), string(o.ResourceVersion))
+	v, t, err := l.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {
 		return err
 	}

@@ -2,10 +2,7 @@ package watcher
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,61 +12,33 @@ import (
 	"kubejournal/internal/event"
 )
 
-const (
-	// maxObject bounds one object of a watch or list, in bytes. etcd takes 1.5
-	// MiB by default, aggregated servers may have more.
-	maxObject = 64 << 20
-	// chunkBytes is how much a chunk takes of what is there already, before it
-	// is handed on.
-	chunkBytes = 64 << 10
-	// maxPooledChunk is the size in bytes up to which a chunk is used again.
-	maxPooledChunk = 1 << 20
-)
+// maxObject bounds one object of a watch or list, in bytes. etcd takes 1.5
+// MiB by default, aggregated servers may have more.
+const maxObject = 64 << 20
 
-// The decoder that client-go is given for watches does not decode. A watch
-// hands its events on one by one through a channel, each as an object; ours
-// hands on chunks: all the frames that have come in, as the bytes they came
-// in. Three parts play together, one set per watch, since the negotiator asks
-// for the supported media types anew each time:
+// rawSerializer is the runtime.NegotiatedSerializer of the dynamic client. It
+// decodes nothing but the Status of a refusal.
 //
-//   - the framer's Read reads frames into the set's chunk and gives client-go
-//     nothing to look at;
-//   - the stream serializer answers with a watch event that carries nothing;
-//   - the object decoder answers with the chunk.
-//
-// An error of the connection comes in a chunk as well, since client-go keeps
-// most of them from its caller.
-
-// chunk is what one read of a watch brought: whole frames, in order. It is
-// handed through client-go as a runtime.Object.
-type chunk struct {
-	data     []byte
-	ends     []int     // where each frame ends in data
-	received time.Time // when the first of them was complete
-	err      error     // why there will be no more; io.EOF when the server ended the watch
+// A watch of client-go reads events with a decoder on a goroutine of its own
+// and hands them on one by one through a channel. Ours has one serializer per
+// watch, which has the whole watch read inside the first Read of its framer:
+// the bytes go from the connection to their lines on that goroutine, and the
+// channel brings nothing but its own end.
+type rawSerializer struct {
+	watch *rawWatch // nil where no watch is asked for
 }
 
-var chunks = sync.Pool{New: func() any { return new(chunk) }}
+// rawWatch is one watch. read is called on client-go's goroutine, err is what
+// it returned, to be looked at when the watch's channel is closed.
+type rawWatch struct {
+	read func(*event.FrameReader) error
+	err  error
 
-// release gives a chunk's memory back. Nothing may point into it any more.
-func (c *chunk) release() {
-	if cap(c.data) > maxPooledChunk {
-		return
-	}
-	c.data, c.ends, c.err = c.data[:0], c.ends[:0], nil
-	chunks.Put(c)
+	body   io.ReadCloser
+	frames *event.FrameReader // nil until there is an answer, and once it has been read
 }
 
-// GetObjectKind makes a chunk a runtime.Object.
-func (c *chunk) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-
-// DeepCopyObject makes a chunk a runtime.Object. Nobody copies one.
-func (c *chunk) DeepCopyObject() runtime.Object {
-	return &chunk{data: append([]byte(nil), c.data...), ends: append([]int(nil), c.ends...), received: c.received, err: c.err}
-}
-
-// rawSerializer is the runtime.NegotiatedSerializer of the dynamic client.
-type rawSerializer struct{}
+var errNoWatch = errors.New("decode object: there is no watch to read")
 
 var statusDecoder = func() runtime.Serializer {
 	scheme := runtime.NewScheme()
@@ -77,19 +46,18 @@ var statusDecoder = func() runtime.Serializer {
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{})
 }()
 
-// SupportedMediaTypes returns JSON, with a new set of stream decoders.
-func (rawSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
-	w := new(rawWatch)
+// SupportedMediaTypes returns JSON.
+func (s rawSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{
 		MediaType:        "application/json",
 		MediaTypeType:    "application",
 		MediaTypeSubType: "json",
 		EncodesAsText:    true,
-		Serializer:       rawObjects{statusDecoder, w},
+		Serializer:       statusDecoder,
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
-			Serializer:    rawEvents{statusDecoder},
-			Framer:        w,
+			Serializer:    statusDecoder,
+			Framer:        s.watch,
 		},
 	}}
 }
@@ -104,15 +72,6 @@ func (rawSerializer) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersione
 	return d
 }
 
-// rawWatch reads one watch. It is used by the one goroutine that client-go
-// starts per watch; only Close is called from another one.
-type rawWatch struct {
-	body   io.Closer
-	frames *event.FrameReader
-	next   *chunk
-	ended  error
-}
-
 // NewFrameReader implements runtime.Framer for the one body of this watch.
 func (w *rawWatch) NewFrameReader(body io.ReadCloser) io.ReadCloser {
 	w.body, w.frames = body, event.NewFrameReader(body, maxObject)
@@ -120,66 +79,17 @@ func (w *rawWatch) NewFrameReader(body io.ReadCloser) io.ReadCloser {
 }
 
 // NewFrameWriter implements runtime.Framer. kubejournal writes no frames.
-func (w *rawWatch) NewFrameWriter(io.Writer) io.Writer { return io.Discard }
+func (*rawWatch) NewFrameWriter(io.Writer) io.Writer { return io.Discard }
 
-// Read waits for a frame and takes all that have come in with it. It puts
-// nothing into p.
+// Read reads the whole watch, and then says that there is nothing.
 func (w *rawWatch) Read([]byte) (int, error) {
-	if w.ended != nil {
+	if w.frames == nil {
 		return 0, io.EOF
 	}
-	c := chunks.Get().(*chunk)
-	for len(c.ends) == 0 || len(c.data) < chunkBytes && w.frames.Buffered() {
-		frame, err := w.frames.Next()
-		if err != nil {
-			w.ended, c.err = err, err
-			break
-		}
-		if len(c.ends) == 0 {
-			c.received = time.Now()
-		}
-		c.data = append(c.data, frame...)
-		c.ends = append(c.ends, len(c.data))
-	}
-	w.next = c
-	return 0, nil
+	w.err = w.read(w.frames)
+	w.frames = nil
+	return 0, io.EOF
 }
 
-// Close ends the watch.
+// Close ends the watch. It may be called while Read runs.
 func (w *rawWatch) Close() error { return w.body.Close() }
-
-// rawEvents answers for the envelope of a watch event: its kind and object are
-// inside the chunk.
-type rawEvents struct{ runtime.Encoder }
-
-func (rawEvents) Identifier() runtime.Identifier { return "kubejournal-events" }
-
-func (rawEvents) Decode(_ []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	e, ok := into.(*v1.WatchEvent)
-	if !ok {
-		return nil, nil, fmt.Errorf("decode watch event into %T", into)
-	}
-	e.Type = string(event.Added) // client-go insists on one that it knows
-	return e, nil, nil
-}
-
-// rawObjects answers with the chunk where client-go decodes a watch event's
-// object, and decodes Status objects where it looks at an error response.
-type rawObjects struct {
-	runtime.Serializer
-	watch *rawWatch
-}
-
-var errNoChunk = errors.New("decode watch: no frame was read")
-
-func (o rawObjects) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if o.watch.frames == nil {
-		return o.Serializer.Decode(data, defaults, into)
-	}
-	c := o.watch.next
-	if c == nil {
-		return nil, nil, errNoChunk
-	}
-	o.watch.next = nil
-	return c, nil, nil
-}

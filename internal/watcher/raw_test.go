@@ -55,41 +55,29 @@ func serveWatch(t *testing.T, write func(w http.ResponseWriter, flush func())) *
 	return client
 }
 
-// readFrames reads a watch to its end: its frames, the number of chunks, and
-// why it ended.
-func readFrames(t *testing.T, client *Client) (frames []string, chunks int, err error) {
+var pods = Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+
+// readFrames reads a watch to its end: its frames, how often it waited for one,
+// and why it ended.
+func readFrames(t *testing.T, client *Client) (all []string, waits int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
-	w, err := client.watch(ctx, cancel, target, metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Stop()
-	for {
-		c, err := nextChunk(ctx, w, nil)
-		if err != nil {
-			return frames, chunks, err
+	err = client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(r *event.FrameReader) error {
+		f := &frames{r: r, cut: cancel}
+		for {
+			frame, err := f.next(time.Minute)
+			for ok := true; ok && err == nil; {
+				all = append(all, string(frame))
+				frame, ok, err = f.more()
+			}
+			if err != nil {
+				return err
+			}
+			waits++
 		}
-		chunks++
-		start := 0
-		for _, end := range c.ends {
-			frames = append(frames, string(c.data[start:end]))
-			start = end
-		}
-		if start != len(c.data) {
-			t.Errorf("%d bytes of %d are in no frame", len(c.data)-start, len(c.data))
-		}
-		if len(c.ends) > 0 && time.Since(c.received) > time.Minute {
-			t.Errorf("received at %v", c.received)
-		}
-		err = c.end()
-		c.release()
-		if err != nil {
-			return frames, chunks, err
-		}
-	}
+	})
+	return all, waits, err
 }
 
 func frame(i, size int) string {
@@ -102,13 +90,13 @@ func TestRawFrames(t *testing.T) {
 		indent       bool
 		flush        bool // after each frame
 	}{
-		"one":                   {1, 10, false, false},
-		"many at once":          {2000, 100, false, false},
-		"one by one":            {200, 100, false, true},
-		"larger than one chunk": {3, 3 * chunkBytes, false, false},
-		"too large to keep":     {3, maxPooledChunk + 10, false, false},
-		"indented":              {500, 100, true, false},
-		"indented, one by one":  {100, 100, true, true},
+		"one":                  {1, 10, false, false},
+		"many at once":         {2000, 100, false, false},
+		"one by one":           {200, 100, false, true},
+		"larger than a batch":  {3, 3 * chunkBytes, false, false},
+		"too large to keep":    {3, 1<<20 + 10, false, false},
+		"indented":             {500, 100, true, false},
+		"indented, one by one": {100, 100, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var want []string
@@ -130,7 +118,7 @@ func TestRawFrames(t *testing.T) {
 					}
 				}
 			})
-			got, chunks, err := readFrames(t, client)
+			got, waits, err := readFrames(t, client)
 			if !errors.Is(err, errWatchEnded) {
 				t.Errorf("ended with %v", err)
 			}
@@ -143,8 +131,8 @@ func TestRawFrames(t *testing.T) {
 					t.Fatalf("frame %d: %.200s (%v)", i, got[i], err)
 				}
 			}
-			if c.frames >= 500 && chunks > c.frames/5 {
-				t.Errorf("%d frames came in %d chunks", c.frames, chunks)
+			if c.frames >= 500 && waits > c.frames/5 {
+				t.Errorf("%d frames were waited for %d times", c.frames, waits)
 			}
 		})
 	}
@@ -189,10 +177,10 @@ func TestRawEnds(t *testing.T) {
 	}
 }
 
-// A stopped watch leaves nothing behind, wherever it is stopped: while it waits
-// for the server, while it waits for its reader, and after its end.
-func TestRawStop(t *testing.T) {
-	for name, read := range map[string]int{"waits for its reader": 0, "waits for the server": 1} {
+// A watch that is cut leaves nothing behind, wherever it is: while it waits for
+// the server, and while what it brought is being taken.
+func TestRawCut(t *testing.T) {
+	for name, taken := range map[string]int{"before the first frame is taken": 0, "while it waits for the server": 1} {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan struct{})
 			client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
@@ -203,29 +191,56 @@ func TestRawStop(t *testing.T) {
 			defer close(release) // before the server is closed
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			w, err := client.watch(ctx, cancel, Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}, metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range read {
-				c, err := nextChunk(ctx, w, nil)
-				if err != nil {
-					t.Fatal(err)
+			err := client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(r *event.FrameReader) error {
+				f := &frames{r: r, cut: cancel}
+				for range taken {
+					if _, err := f.next(time.Minute); err != nil {
+						return err
+					}
 				}
-				c.release()
-			}
-			w.Stop()
-			w.Stop()
-			for open := true; open; {
-				_, open = <-w.ResultChan()
+				cancel()
+				for {
+					if _, err := f.next(time.Minute); err != nil {
+						return err
+					}
+				}
+			})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-// Chunks are used again by whoever reads next: many watches at once, each told
-// apart by what it is sent, none may see another's bytes.
-func TestRawReuse(t *testing.T) {
+// A watch that is silent for too long is cut.
+func TestRawSilent(t *testing.T) {
+	release := make(chan struct{})
+	client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
+		_, _ = io.WriteString(w, frame(1, 10)+"\n")
+		flush()
+		<-release
+	})
+	defer close(release)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	err := client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(r *event.FrameReader) error {
+		f := &frames{r: r, cut: cancel}
+		for {
+			if _, err := f.next(50 * time.Millisecond); err != nil {
+				return err
+			}
+			seen++
+		}
+	})
+	if !errors.Is(err, errSilent) || seen > 1 {
+		t.Errorf("%d frames, then %v", seen, err)
+	}
+}
+
+// Many watches are read at once, each told apart by what it is sent: none may
+// see another's bytes.
+func TestRawMany(t *testing.T) {
 	var (
 		mu     sync.Mutex
 		served int
@@ -264,13 +279,4 @@ func TestRawReuse(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-func TestChunkCopy(t *testing.T) {
-	c := &chunk{data: []byte("abc"), ends: []int{3}, err: io.EOF}
-	d := c.DeepCopyObject().(*chunk)
-	c.data[0], c.ends[0] = 'x', 1
-	if string(d.data) != "abc" || d.ends[0] != 3 || !errors.Is(d.err, io.EOF) {
-		t.Errorf("got %+v", d)
-	}
 }

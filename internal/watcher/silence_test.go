@@ -3,14 +3,15 @@ package watcher
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 )
@@ -40,16 +41,19 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 10})
-		for _, frame := range []string{
-			`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
-			`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"6"}}}`,
-			`{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}}}`,
-		} {
-			w.Action(watch.Added, &chunk{data: []byte(frame), ends: []int{len(frame)}, received: time.Now()})
-		}
+		wire, server := io.Pipe()
+		go func() {
+			for _, frame := range []string{
+				`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
+				`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"6"}}}`,
+				`{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}}}`,
+			} {
+				_, _ = io.WriteString(server, frame+"\n") // each once the one before has been read
+			}
+		}()
+		f := &frames{r: event.NewFrameReader(wire, 0), cut: func() { _ = server.CloseWithError(context.Canceled) }}
 		began := time.Now()
-		if err := s.follow(t.Context(), w); !errors.Is(err, errSilent) {
+		if err := s.follow(t.Context(), f); !errors.Is(err, errSilent) {
 			t.Errorf("follow = %v", err)
 		}
 		if took, want := time.Since(began), 3*out.takes+watchSilence; took != want || out.taken != 3 {

@@ -85,7 +85,8 @@ func (e *PendingError) Error() string { return e.Err.Error() }
 func (e *PendingError) Unwrap() error { return e.Err }
 
 // Stream is one resumable watch. Run is its goroutine and owns all fields but
-// status.
+// status; while a watch is read they are with client-go's goroutine that reads
+// it, and Run waits for that one's end.
 type Stream struct {
 	spec   Spec
 	client *Client
@@ -105,13 +106,14 @@ type Stream struct {
 	paged bool
 	// bookmarks is set by one: the server sends them. A watch that was silent
 	// for too long takes it back.
-	bookmarks bool
-	backoff   backoff
-	progress  bool          // the session has brought an event or a bookmark
-	listed    time.Time     // when the last list was complete
-	listTook  time.Duration // from its request to its last line being written
-	object    event.Object  // scratch: the object being looked at
-	version   []byte        // scratch: the version that a chunk moves the position to
+	bookmarks    bool
+	backoff      backoff
+	progress     bool             // the session has brought an event or a bookmark
+	listed       time.Time        // when the last list was complete
+	listTook     time.Duration    // from its request to its last line being written
+	lastProgress prometheus.Gauge // nil until there was some
+	object       event.Object     // scratch: the object being looked at
+	version      []byte           // scratch: the version that a batch moves the position to
 
 	mu     sync.Mutex
 	status Status // guarded by mu
@@ -309,9 +311,17 @@ func (s *Stream) moved(rv string) checkpoint.Stream {
 	s.state = checkpoint.Stream{ResourceVersion: rv}
 	s.progress = true
 	now := time.Now()
-	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
+	s.progressed(now)
 	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing = rv, now, time.Time{} })
 	return s.state
+}
+
+// progressed sets the metric, which is not there before there is something to say.
+func (s *Stream) progressed(now time.Time) {
+	if s.lastProgress == nil {
+		s.lastProgress = s.m.LastProgress.WithLabelValues(s.spec.Name)
+	}
+	s.lastProgress.Set(float64(now.UnixNano()) / 1e9)
 }
 
 // opened takes note that the GAP line is written: from here to synced the
@@ -343,7 +353,7 @@ func (s *Stream) complete(rv string, count *event.Count, began time.Time) *check
 	}
 	now := time.Now()
 	s.listed, s.listTook = now, now.Sub(began)
-	s.m.LastProgress.WithLabelValues(s.spec.Name).Set(float64(now.UnixNano()) / 1e9)
+	s.progressed(now)
 	s.note(func(n *Status) {
 		n.Position, n.LastProgress, n.Synced, n.Failing = rv, now, n.Synced || count == nil, time.Time{}
 	})

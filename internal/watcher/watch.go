@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/recorder"
@@ -35,46 +34,79 @@ const (
 // watch ended.
 func (s *Stream) watch(ctx context.Context) error {
 	options := v1.ListOptions{ResourceVersion: s.state.ResourceVersion, AllowWatchBookmarks: true}
-	return s.open(ctx, options, watchTimeout, func(w watch.Interface) error { return s.follow(ctx, w) })
+	return s.open(ctx, options, watchTimeout, func(f *frames) error { return s.follow(ctx, f) })
 }
 
 // open opens a watch, has it read, and closes it. The watch's deadline is that
 // of its connection only: what came in before it is written, however long that
 // takes, and so read waits with the stream's context.
-func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Duration, read func(watch.Interface) error) error {
+func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Duration, read func(*frames) error) error {
 	timeout := least + rand.N(least)
 	seconds := int64(timeout / time.Second)
 	options.TimeoutSeconds = &seconds
 	ctx, cancel := context.WithTimeout(ctx, timeout+watchGrace)
 	defer cancel()
-	w, err := s.client.watch(ctx, cancel, s.spec.Target, options)
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	return read(w)
+	return s.client.watch(ctx, cancel, s.spec.Target, options, func(r *event.FrameReader) error {
+		return read(&frames{r: r, cut: cancel})
+	})
 }
 
-// follow reads chunks of a watch that stands at the stream's position, until it
-// ends or is silent for too long.
-func (s *Stream) follow(ctx context.Context, w watch.Interface) error {
+// frames is a watch as it is read.
+type frames struct {
+	r    *event.FrameReader
+	cut  context.CancelFunc // ends the watch
+	late *time.Timer        // calls cut
+}
+
+// next waits for a frame, but no longer than patience: then the watch is cut,
+// and the error is errSilent. It is errWatchEnded where the server has ended
+// the watch. The frame is valid until the next one.
+func (f *frames) next(patience time.Duration) ([]byte, error) {
+	if f.late == nil {
+		f.late = time.AfterFunc(patience, f.cut)
+	} else {
+		f.late.Reset(patience)
+	}
+	frame, err := f.r.Next()
+	if !f.late.Stop() && err != nil {
+		return nil, errSilent
+	}
+	return frame, ended(err)
+}
+
+// more returns a frame that is at hand, if there is one.
+func (f *frames) more() (frame []byte, ok bool, err error) {
+	if !f.r.Buffered() {
+		return nil, false, nil
+	}
+	frame, err = f.r.Next()
+	return frame, true, ended(err)
+}
+
+// ended tells the end of a watch in good order from others.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return errWatchEnded
+	}
+	return err
+}
+
+// follow reads a watch that stands at the stream's position, until it ends or
+// is silent for too long.
+func (s *Stream) follow(ctx context.Context, f *frames) error {
 	s.setState(Watching, "")
-	idle := time.NewTimer(s.silence())
-	defer idle.Stop()
 	for {
-		c, err := nextChunk(ctx, w, idle.C)
+		// How long the writing takes is not the server's silence.
+		frame, err := f.next(s.silence())
 		if err != nil {
 			if errors.Is(err, errSilent) {
 				s.bookmarks = false
 			}
 			return err
 		}
-		err = s.take(ctx, c, 0)
-		c.release()
-		if err != nil {
+		if err := s.take(ctx, f, frame, time.Now()); err != nil {
 			return err
 		}
-		idle.Reset(s.silence()) // how long the writing took is not the server's silence
 	}
 }
 
@@ -89,47 +121,26 @@ func (s *Stream) silence() time.Duration {
 	return 2*watchTimeout + watchGrace
 }
 
-// nextChunk waits for a chunk of w, or for idle to fire.
-func nextChunk(ctx context.Context, w watch.Interface, idle <-chan time.Time) (*chunk, error) {
-	select {
-	case e, ok := <-w.ResultChan():
-		if !ok {
-			return nil, errWatchEnded
-		}
-		if c, ok := e.Object.(*chunk); ok {
-			return c, nil
-		}
-		// client-go's own, where a decoder failed; ours does not.
-		return nil, fmt.Errorf("%w: %v", errBadFrame, e.Object)
-	case <-idle:
-		return nil, errSilent
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
+// chunkBytes is how much of what is at hand is taken together, in bytes.
+const chunkBytes = 64 << 10
 
-// take writes the events of a chunk from its frame first on, and moves the
-// position past them. The error is why the watch is over, after all that came
-// before it was submitted.
-func (s *Stream) take(ctx context.Context, c *chunk, first int) error {
+// take writes the events of a frame and of those that are at hand behind it,
+// and moves the position past them. The error is why the watch is over, after
+// all that came before it was submitted.
+func (s *Stream) take(ctx context.Context, f *frames, frame []byte, received time.Time) error {
 	b := s.lane.Batch()
-	var (
-		why   error
-		start int
-	)
 	s.version = s.version[:0]
-	if first > 0 {
-		start = c.ends[first-1]
-	}
-	for _, end := range c.ends[first:] {
-		frame := c.data[start:end]
-		start = end
-		if why = s.takeFrame(b, frame, c.received); why != nil {
+	size := len(frame)
+	why := s.takeFrame(b, frame, received)
+	for why == nil && size < chunkBytes {
+		next, ok, err := f.more()
+		if !ok {
 			break
 		}
-	}
-	if why == nil {
-		why = c.end()
+		if why = err; why == nil {
+			size += len(next)
+			why = s.takeFrame(b, next, received)
+		}
 	}
 	if len(s.version) > 0 {
 		state := s.moved(string(s.version))
@@ -180,12 +191,4 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 		s.version = append(s.version[:0], o.ResourceVersion...)
 	}
 	return nil
-}
-
-// end says why no chunk follows this one; nil when one may.
-func (c *chunk) end() error {
-	if errors.Is(c.err, io.EOF) {
-		return errWatchEnded
-	}
-	return c.err
 }

@@ -1,0 +1,181 @@
+package event
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+)
+
+const blockSize = 64 // bytes that one marks is about
+
+// marks says where in 64 bytes what stands that a value's end is found by; the
+// lowest bit is that of the first byte.
+type marks struct {
+	quote, slash uint64
+	open, shut   uint64 // brackets and braces
+}
+
+// keptMarks bounds the marks that are kept for the next text, in blocks: those
+// of a text of 2 MiB take 1 MiB.
+const keptMarks = 2 << 20 / blockSize
+
+// indexes are kept apart from those who scan: streams are many, and few of them
+// scan at a time.
+var indexes = sync.Pool{New: func() any { return new(index) }}
+
+// index looks once at every byte of a text: all further steps go from mark to
+// mark. The zero value is ready; it is best used over and over.
+type index struct {
+	marks []marks
+	// Whether there are control characters (white space included, but for
+	// blanks), and bytes beyond ASCII.
+	control, wide bool
+}
+
+// build sets the marks of b, quotes behind an odd number of backslashes left out.
+func (x *index) build(b []byte) {
+	whole := len(b) / blockSize
+	if n := whole + 1; cap(x.marks) < n {
+		x.marks = make([]marks, n+n/4)
+	}
+	x.marks = x.marks[:whole+1]
+	x.control, x.wide = findMarks(b, x.marks[:whole])
+	var last [blockSize]byte
+	n := copy(last[:], b[whole*blockSize:])
+	for ; n < blockSize; n++ {
+		last[n] = ' '
+	}
+	control, wide := findMarks(last[:], x.marks[whole:])
+	x.control, x.wide = x.control || control, x.wide || wide
+
+	var escape uint64
+	for i := range x.marks {
+		if m := &x.marks[i]; m.slash|escape != 0 {
+			var escaped uint64
+			escaped, escape = escapes(m.slash, escape)
+			m.quote &^= escaped
+		}
+	}
+}
+
+// escapes marks the bytes of a block that a backslash before them escapes.
+// first is 1 if its first byte is one of them, and next if the one behind it
+// will be. A subtraction carries through each run of backslashes and so tells
+// where it began, at an odd or an even bit; the idea is simdjson's.
+func escapes(slash, first uint64) (escaped, next uint64) {
+	const odd = 0xaaaaaaaaaaaaaaaa
+	begin := slash &^ first
+	runs := (begin<<1 | odd) - begin ^ odd
+	return runs ^ (slash | first), runs & slash >> (blockSize - 1)
+}
+
+// quote returns where the first quote from i on is, or -1.
+func (x *index) quote(i int) int {
+	at := i / blockSize
+	if at >= len(x.marks) {
+		return -1
+	}
+	if m := x.marks[at].quote >> (i % blockSize); m != 0 {
+		return i + bits.TrailingZeros64(m)
+	}
+	for at++; at < len(x.marks); at++ {
+		if m := x.marks[at].quote; m != 0 {
+			return at*blockSize + bits.TrailingZeros64(m)
+		}
+	}
+	return -1
+}
+
+// slashed reports whether there is a backslash in from i to before end.
+func (x *index) slashed(i, end int) bool {
+	at, last := i/blockSize, end/blockSize
+	m := x.marks[at].slash &^ (1<<(i%blockSize) - 1)
+	for at < last {
+		if m != 0 {
+			return true
+		}
+		at++
+		m = x.marks[at].slash
+	}
+	return m&(1<<(end%blockSize)-1) != 0
+}
+
+// closes returns where the object or array that begins at i ends, going by its
+// brackets and quotes alone; -1 if it does not.
+func (x *index) closes(i int) int {
+	depth := 0
+	var in uint64 // all bits set where a block begins inside a string
+	at := i / blockSize
+	skip := uint64(1)<<(i%blockSize) - 1 // before i
+	for ; at < len(x.marks); at++ {
+		m := &x.marks[at]
+		// Each bit becomes the parity of the quotes up to it: set from an
+		// opening quote to the byte before the closing one.
+		inside := m.quote &^ skip
+		inside ^= inside << 1
+		inside ^= inside << 2
+		inside ^= inside << 4
+		inside ^= inside << 8
+		inside ^= inside << 16
+		inside ^= inside << 32
+		inside ^= in
+		in = uint64(int64(inside) >> (blockSize - 1)) // the last bit, for all
+		inside |= skip
+		skip = 0
+		open, shut := m.open&^inside, m.shut&^inside
+		if n := bits.OnesCount64(shut); depth > n {
+			depth += bits.OnesCount64(open) - n
+			continue
+		}
+		for ; shut != 0; shut &= shut - 1 {
+			k := bits.TrailingZeros64(shut)
+			before := open & (1<<k - 1)
+			open &^= before
+			if depth += bits.OnesCount64(before) - 1; depth == 0 {
+				return at*blockSize + k + 1
+			}
+		}
+		depth += bits.OnesCount64(open)
+	}
+	return -1
+}
+
+const (
+	lows  = 0x0101010101010101
+	highs = 0x8080808080808080
+	// gather brings the lowest bits of eight bytes together in the highest one.
+	gather = 0x0102040810204080
+)
+
+// findPlain is findMarks for any machine.
+func findPlain(b []byte, out []marks) (control, wide bool) {
+	var low, high uint64
+	for at := range out {
+		block := (*[blockSize]byte)(b[at*blockSize:])
+		var m marks
+		for i := 0; i < blockSize; i += 8 {
+			x := binary.LittleEndian.Uint64(block[i:])
+			high |= x
+			// With the high bit set before 0x20 is taken away, no byte borrows
+			// from its neighbour, and an ASCII byte keeps the bit if it is 0x20
+			// or more.
+			low |= ^(x | highs - ' '*lows | x)
+			// A bracket and the brace of its kind differ in this bit, and nothing
+			// else becomes one of them with it.
+			braces := x | ' '*lows
+			m.quote |= equal(x, '"'*lows) << i
+			m.slash |= equal(x, '\\'*lows) << i
+			m.open |= equal(braces, '{'*lows) << i
+			m.shut |= equal(braces, '}'*lows) << i
+		}
+		out[at] = m
+	}
+	return low&highs != 0, high&highs != 0
+}
+
+// equal returns a bit for each byte that x and y have in common.
+func equal(x, y uint64) uint64 {
+	x ^= y
+	const rest = ^uint64(highs)
+	return ^(x&rest + rest | x | rest) >> 7 * gather >> 56
+}

@@ -1,0 +1,387 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"kubejournal/test/cluster"
+)
+
+const (
+	realPods    = 500              // that are changed in turn, each made first
+	realPad     = 560              // bytes of an annotation that make a pod 2 KB on the wire, managedFields included
+	realWriters = 8                // requests under way at a time
+	realSpare   = 100              // events of others
+	realSlow    = 5                // the ways that decode read that much less of history
+	realLimit   = 20 * time.Minute // the control plane is killed then at the latest
+)
+
+// real measures whole processes on a watch of pods of 2 KB from a real API server, over TLS and HTTP/2.
+func (b *bench) real(ctx context.Context) (err error) {
+	b.say("starting a control plane")
+	c, err := cluster.Start(ctx, cluster.Options{TimeLimit: realLimit})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	config := c.RESTConfig()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	defer client.CloseIdleConnections()
+	r := &realServer{bench: b, cluster: c, config: config, client: client}
+	if err := r.history(ctx); err != nil {
+		return err
+	}
+	if err := r.follow(ctx); err != nil {
+		return err
+	}
+	return nil
+}
+
+// realServer is the control plane and what was done to it.
+type realServer struct {
+	*bench
+	cluster *cluster.Cluster
+	config  *rest.Config
+	client  *http.Client
+	changes atomic.Int64
+}
+
+// start is where readers begin: a version, and a folder with the daemon's files at it.
+type start struct {
+	version string
+	dir     string
+}
+
+// synced lets the daemon take note of all that exists, and stops it.
+func (r *realServer) synced(ctx context.Context) (start, error) {
+	dir, err := r.folder("synced-")
+	if err != nil {
+		return start{}, err
+	}
+	p, err := r.daemon(dir)
+	if err != nil {
+		return start{}, err
+	}
+	defer p.kill()
+	if err := p.lines(ctx, filepath.Join(dir, journalFile), `"type":"SYNCED"`, 1); err != nil {
+		return start{}, err
+	}
+	if _, err := p.stop(); err != nil {
+		return start{}, err
+	}
+	version, err := r.version(ctx)
+	return start{version, dir}, err
+}
+
+const journalFile = "journal.jsonl"
+
+// daemon starts kubejournal on what is in dir.
+func (r *realServer) daemon(dir string) (*process, error) {
+	return launch(dir, r.program, nil, "run", "pods", "--kubeconfig", r.cluster.Kubeconfig(),
+		"--output", journalFile, "--checkpoint", "checkpoint.db")
+}
+
+// read starts a way's process at a start.
+func (r *realServer) read(way string, from start, events int) (*reader, error) {
+	dir, err := r.folder(way + "-")
+	if err != nil {
+		return nil, err
+	}
+	one := &reader{way: way, path: filepath.Join(dir, journalFile), line: `"object":`}
+	if way == "kubejournal" {
+		if err := copyFiles(dir, from.dir); err != nil {
+			return nil, err
+		}
+		// The lines that are there already do not count.
+		one.line = `"origin":"watch"`
+		if one.before, err = countLines(one.path, one.line); err != nil {
+			return nil, err
+		}
+		one.process, err = r.daemon(dir)
+		return one, err
+	}
+	if way != "raw" {
+		one.line = `"metadata":`
+	}
+	one.process, err = job{
+		Way: way, Host: r.config.Host, Token: r.config.BearerToken, CA: r.config.CAFile,
+		Version: "v1", Resource: "pods", From: from.version, Events: events, Path: one.path,
+	}.start(dir)
+	return one, err
+}
+
+// reader is the process of one way.
+type reader struct {
+	*process
+	way, path string
+	line      string // what every line about an event contains
+	before    int    // lines that were there at the start
+}
+
+// finish waits until the reader has written its events, ends it and returns its CPU time.
+func (r *reader) finish(ctx context.Context, events int) (time.Duration, error) {
+	if r.way == "raw" || r.way == "kubejournal" {
+		if err := r.lines(ctx, r.path, r.line, r.before+events); err != nil {
+			return 0, fmt.Errorf("%s: %w", r.way, err)
+		}
+	} else {
+		err := r.until(ctx, "its end", func() (bool, error) { return !r.alive(), nil })
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", r.way, err)
+		}
+		if n, err := countLines(r.path, r.line); err != nil || n != events {
+			return 0, errors.Join(fmt.Errorf("%s: %d lines, want %d", r.way, n, events), err)
+		}
+	}
+	cpu, err := r.stop()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", r.way, err)
+	}
+	return cpu, nil
+}
+
+var realWays = []string{"raw", "kubejournal", "informer", "reflector"}
+
+// history makes changes and then lets every way read them, one process after the other.
+func (r *realServer) history(ctx context.Context) error {
+	began := time.Now()
+	if err := r.write(ctx, realPods); err != nil {
+		return err
+	}
+	rate := realPods / time.Since(began).Seconds()
+	total := min(r.replay, kept(rate)-realSpare)
+	r.say("writing %d events, at some %.0f per second", total, rate)
+	from, err := r.synced(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.write(ctx, total); err != nil {
+		return err
+	}
+	// A process's start and end alone: one event to read.
+	last, err := r.synced(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.write(ctx, 1); err != nil {
+		return err
+	}
+	for range r.count {
+		for _, way := range realWays {
+			idle, err := r.once(ctx, way, last, 1)
+			if err != nil {
+				return err
+			}
+			events := total
+			if way == "informer" || way == "reflector" {
+				events = max(1, events/realSlow)
+			}
+			cpu, err := r.once(ctx, way, from, events)
+			if err != nil {
+				return err
+			}
+			r.report("replay", way, events, cpu, idle)
+		}
+	}
+	return nil
+}
+
+// kept is how many events the API server's watch cache will hold that come at a rate per second: a full one doubles
+// itself where its oldest event is younger than 75 s, up to 102,400 events, and keeps what it has until new ones come.
+func kept(rate float64) int {
+	const first, most, fresh = 100, 102400, 75.0 // k8s.io/apiserver, pkg/storage/cacher/watch_cache.go
+	const margin = 0.8                           // the rate will not stay the same
+	n := first
+	for n < most && float64(n)/rate < margin*fresh {
+		n *= 2
+	}
+	return n
+}
+
+// once is one reading of history.
+func (r *realServer) once(ctx context.Context, way string, from start, events int) (time.Duration, error) {
+	one, err := r.read(way, from, events)
+	if err != nil {
+		return 0, err
+	}
+	defer one.kill()
+	return one.finish(ctx, events)
+}
+
+// follow lets all ways read at the same time what is being written.
+func (r *realServer) follow(ctx context.Context) error {
+	from, err := r.synced(ctx)
+	if err != nil {
+		return err
+	}
+	r.say("writing %d events while they are read", r.live)
+	var readers []*reader
+	defer func() {
+		for _, one := range readers {
+			one.kill()
+		}
+	}()
+	for _, way := range realWays {
+		one, err := r.read(way, from, r.live)
+		if err != nil {
+			return err
+		}
+		readers = append(readers, one)
+	}
+	// All of them have opened their watch before the flood.
+	if err := r.write(ctx, 1); err != nil {
+		return err
+	}
+	for _, one := range readers {
+		if one.way != "raw" && one.way != "kubejournal" {
+			continue // they buffer
+		}
+		if err := one.lines(ctx, one.path, one.line, one.before+1); err != nil {
+			return err
+		}
+	}
+	if err := r.write(ctx, r.live-1); err != nil {
+		return err
+	}
+	for _, one := range readers {
+		cpu, err := one.finish(ctx, r.live)
+		if err != nil {
+			return err
+		}
+		r.report("live", one.way, r.live, cpu, 0)
+	}
+	return nil
+}
+
+// report prints a process's CPU time. What the start of a way costs was measured apart; it is within the other figure.
+func (r *realServer) report(history, way string, events int, cpu, idle time.Duration) {
+	figures := []figure{{float64(cpu.Nanoseconds()) / 1e3 / float64(events), "cpu-us/event"}}
+	if idle > 0 {
+		figures = append(figures, figure{float64(idle.Nanoseconds()) / 1e6, "start-cpu-ms"})
+	}
+	r.line(fmt.Sprintf("BenchmarkReal/history=%s/way=%s", history, way), events, figures...)
+}
+
+// write makes that many events: the first of each pod creates it, the others change an annotation.
+func (r *realServer) write(ctx context.Context, events int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for w := range min(realWriters, events) {
+		share := (events - w + realWriters - 1) / realWriters
+		if events < realWriters {
+			share = 1
+		}
+		group.Go(func() error {
+			for range share {
+				if err := r.change(ctx, r.changes.Add(1)-1); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (r *realServer) change(ctx context.Context, n int64) error {
+	name := fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods)
+	const pods = "/api/v1/namespaces/default/pods"
+	annotations := map[string]string{"example.com/round": fmt.Sprintf("%08d", n)}
+	if n >= realPods {
+		return r.ask(ctx, http.MethodPatch, pods+"/"+name, map[string]any{"metadata": map[string]any{"annotations": annotations}}, nil)
+	}
+	annotations["example.com/build"] = strings.Repeat("b7", realPad/2)
+	return r.ask(ctx, http.MethodPost, pods, map[string]any{
+		"apiVersion": "v1", "kind": "Pod",
+		"metadata": map[string]any{
+			"name": name, "labels": map[string]string{"app": "web", "pod-template-hash": "6d4cf56db6"}, "annotations": annotations,
+		},
+		"spec": map[string]any{
+			"automountServiceAccountToken": false,
+			"containers": []any{map[string]any{
+				"name": "web", "image": "registry.example.com/shop/web:1.4",
+				"env": []any{map[string]string{"name": "SHOP_SETTING", "value": "value of shop setting"}},
+			}},
+		},
+	}, nil)
+}
+
+// version is the server's present one for pods.
+func (r *realServer) version(ctx context.Context) (string, error) {
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+	}
+	err := r.ask(ctx, http.MethodGet, "/api/v1/pods?limit=1", nil, &list)
+	return list.Metadata.ResourceVersion, err
+}
+
+func (r *realServer) ask(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, r.config.Host+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("make request: %w", err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		return err // names method and URL itself
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
+		err = fmt.Errorf("%s: %.300s", response.Status, answer)
+	}
+	if err == nil && out != nil {
+		err = json.Unmarshal(answer, out)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// copyFiles copies the files of one folder into another.
+func copyFiles(to, from string) error {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return fmt.Errorf("copy folder: %w", err)
+	}
+	// launch makes a log of its own.
+	if err := os.Remove(filepath.Join(to, "stderr")); err != nil {
+		return fmt.Errorf("copy folder: %w", err)
+	}
+	return nil
+}
+
+// countLines counts the lines of a file that contain what.
+func countLines(path, what string) (int, error) {
+	file, n := &growing{path: path}, 0
+	defer file.close()
+	err := file.each(func(line []byte) error {
+		if bytes.Contains(line, []byte(what)) {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}

@@ -1,0 +1,232 @@
+package main
+
+// The table's rows, in the order of the goals, then what they are made of.
+
+// sections is the table.
+var sections = []section{
+	{"Goals", goalRows()},
+	{"From the wire to the file, by object (CPU per event)", wireRows()},
+	{"With a real API server, whole process", realRows()},
+	{"Received to written, 1,000 events per second", latencyRows()},
+	{"A million objects", scaleRows()},
+	{"The checkpoint", checkpointRows()},
+	{"Steps, each alone", stepRows()},
+}
+
+var (
+	kinds     = []string{"pod-2KB", "pod-6KB", "pod-6KB-each", "pod-60KB", "configmap-1KB", "configmap-200KB", "event-1KB"}
+	baselines = []string{"raw", "informer", "reflector"}
+)
+
+func wire(kind, way, unit string) measure {
+	return measure{"BenchmarkWire/object=" + kind + "/way=" + way, unit}
+}
+
+func realServer(history, way, unit string) measure {
+	return measure{"BenchmarkReal/history=" + history + "/way=" + way, unit}
+}
+
+func latency(way, unit string) measure {
+	return measure{"BenchmarkLatency/rate=1000/way=" + way, unit}
+}
+
+func scale(run, way, unit string) measure {
+	return measure{"BenchmarkScale/run=" + run + "/way=" + way, unit}
+}
+
+func commit(known, way, unit string) measure {
+	return measure{"BenchmarkCommit/known=" + known + "/way=" + way, unit}
+}
+
+const (
+	million   = "/objects=1000000"
+	wholeOpen = "BenchmarkOpen" + million + "/way="
+)
+
+// informerOfMillion is the memory of a dynamic informer, measured on a tenth.
+var informerOfMillion = beside{"informer (of 100,000, times 10)", scale("first-sync-streamed/objects=100000", "informer", "rss-anon-MiB"), 10}
+
+func goalRows() []row {
+	cpu := func(way string) measure { return wire("pod-6KB-each", way, "cpu-us/event") }
+	raw, informer := beside{name: "raw copy", of: cpu("raw")}, beside{name: "informer", of: cpu("informer")}
+	rawTLS := beside{name: "raw copy", of: realServer("replay", "raw", "cpu-us/event")}
+	rawDelay := beside{name: "raw copy", of: latency("raw", "p99-ms")}
+	few := beside{name: "among 1,000", of: commit("1000", "kubejournal", "ns/op"), scale: 1}
+	var allocs []measure
+	for _, k := range kinds {
+		allocs = append(allocs, wire(k, "kubejournal", "allocs/event"))
+	}
+	return []row{
+		{
+			"CPU per event, pods of 6 KB, each event of another one, wire to file, checkpoint on", "us", cpu("kubejournal"),
+			[]beside{raw, informer, {name: "reflector", of: cpu("reflector")}},
+			[]goal{{most: 1.0 / 30, over: &informer}, {most: 4, over: &raw}},
+		},
+		{
+			"allocations per event, pods of 6 KB; the goal is for every kind and size", "", wire("pod-6KB-each", "kubejournal", "allocs/event"),
+			[]beside{{name: "informer", of: wire("pod-6KB-each", "informer", "allocs/event")}},
+			[]goal{{most: 4, every: allocs}},
+		},
+		{
+			"CPU per event, real API server over TLS, pods of 2 KB, whole process, checkpoint on", "us", realServer("replay", "kubejournal", "cpu-us/event"),
+			[]beside{rawTLS, {name: "informer", of: realServer("replay", "informer", "cpu-us/event")}},
+			[]goal{{most: 1.5, over: &rawTLS}},
+		},
+		{
+			"p99 from sent by the server to readable in the file, 1,000 events/s, whole process", "ms", latency("kubejournal", "p99-ms"),
+			[]beside{rawDelay}, []goal{{most: 5}},
+		},
+		{
+			"peak anonymous RSS, first sync of 1,000,000 objects of 1 KB, streamed", "MiB", scale("first-sync-streamed"+million, "kubejournal", "rss-anon-MiB"),
+			[]beside{informerOfMillion}, []goal{{most: 120}},
+		},
+		{
+			"peak anonymous RSS, first sync of 1,000,000 objects of 1 KB, paged lists", "MiB", scale("first-sync-paged"+million, "kubejournal", "rss-anon-MiB"),
+			[]beside{informerOfMillion}, []goal{{most: 120}},
+		},
+		{
+			"peak anonymous RSS, relist of 1,000,000 with 1 % changed, streamed", "MiB", scale("relist-streamed"+million, "kubejournal", "rss-anon-MiB"),
+			nil, []goal{{most: 150}},
+		},
+		{
+			"peak anonymous RSS, relist of 1,000,000 with 1 % changed, paged lists", "MiB", scale("relist-paged"+million, "kubejournal", "rss-anon-MiB"),
+			nil, []goal{{most: 150}},
+		},
+		{
+			"checkpoint bytes per known object, of 1,000,000", "B", measure{wholeOpen + "kubejournal", "B/object"},
+			nil, []goal{{most: 100}},
+		},
+		{
+			"start to resumed, 1,000,000 known objects", "s", scale("resume"+million, "kubejournal", "start-s"),
+			nil, []goal{{most: 1}},
+		},
+		{
+			"RSS, 300 idle streams", "MiB", scale("idle/streams=300", "kubejournal", "rss-MiB"),
+			nil, []goal{{most: 60}},
+		},
+		{
+			"commit of 1,000 changes among 1,000,000 known", "ns", commit("1000000", "kubejournal", "ns/op"),
+			[]beside{few}, []goal{{most: 5, over: &few}},
+		},
+	}
+}
+
+func wireRows() (rows []row) {
+	for _, k := range kinds {
+		var all []beside
+		for _, way := range baselines {
+			all = append(all, beside{name: way, of: wire(k, way, "cpu-us/event")})
+		}
+		rows = append(rows, row{k, "us", wire(k, "kubejournal", "cpu-us/event"), all, nil})
+	}
+	for _, k := range kinds {
+		rows = append(rows, row{
+			"allocations per event, " + k, "", wire(k, "kubejournal", "allocs/event"),
+			[]beside{{name: "informer", of: wire(k, "informer", "allocs/event")}}, nil,
+		}, row{
+			"bytes allocated per event, " + k, "B", wire(k, "kubejournal", "B/event"),
+			[]beside{{name: "informer", of: wire(k, "informer", "B/event")}}, nil,
+		})
+	}
+	return rows
+}
+
+func realRows() (rows []row) {
+	for _, h := range []struct{ name, of string }{
+		{"replay", "CPU per event, history read at full speed"},
+		{"live", "CPU per event, changes as they are made, all ways at once"},
+	} {
+		var all []beside
+		for _, way := range baselines {
+			all = append(all, beside{name: way, of: realServer(h.name, way, "cpu-us/event")})
+		}
+		rows = append(rows, row{h.of, "us", realServer(h.name, "kubejournal", "cpu-us/event"), all, nil})
+	}
+	var all []beside
+	for _, way := range baselines {
+		all = append(all, beside{name: way, of: realServer("replay", way, "start-cpu-ms")})
+	}
+	return append(rows, row{"CPU of start and end, which is within the above", "ms", realServer("replay", "kubejournal", "start-cpu-ms"), all, nil})
+}
+
+func latencyRows() (rows []row) {
+	for _, q := range []string{"p50", "p99", "max"} {
+		rows = append(rows, row{
+			q + ", sent to readable", "ms", latency("kubejournal", q+"-ms"),
+			[]beside{{name: "raw", of: latency("raw", q+"-ms")}}, nil,
+		})
+	}
+	return append(rows,
+		row{"p99, field time to readable", "ms", latency("kubejournal-received", "p99-ms"), nil, nil},
+		row{"p99, bucket of kubejournal_event_write_seconds", "ms", latency("kubejournal-metric", "p99-ms"), nil, nil},
+	)
+}
+
+func scaleRows() (rows []row) {
+	for _, run := range []string{"first-sync-streamed", "first-sync-paged", "relist-streamed", "relist-paged"} {
+		rows = append(rows,
+			row{run + ", time", "s", scale(run+million, "kubejournal", "wall-s"), nil, nil},
+			row{run + ", CPU", "s", scale(run+million, "kubejournal", "cpu-s"), nil, nil},
+		)
+	}
+	return append(rows,
+		row{"300 idle streams, goroutines per stream", "", scale("idle/streams=300", "kubejournal", "goroutines/stream"), nil, nil},
+		row{"300 idle streams, CPU per minute", "ms", scale("idle/streams=300", "kubejournal", "cpu-ms/min"), nil, nil},
+		row{
+			"lists of 100,000 in pages, gzip, CPU", "s", scale("list-gzip-on/objects=100000", "kubejournal", "cpu-s"),
+			[]beside{{name: "no gzip", of: scale("list-gzip-off/objects=100000", "kubejournal", "cpu-s")}}, nil,
+		},
+		row{
+			"the same, bytes on the wire", "MiB", scale("list-gzip-on/objects=100000", "kubejournal", "wire-MiB"),
+			[]beside{{name: "no gzip", of: scale("list-gzip-off/objects=100000", "kubejournal", "wire-MiB")}}, nil,
+		},
+		row{"anonymous RSS, blocked output under 100 fast watches of 200 KB objects", "MiB", scale("blocked/streams=100", "kubejournal", "rss-anon-MiB"), nil, nil},
+	)
+}
+
+func checkpointRows() []row {
+	return []row{
+		{
+			"open of 1,000,000 known objects, every byte checked", "ns", measure{wholeOpen + "kubejournal", "ns/op"},
+			[]beside{{name: "reading the file", of: measure{wholeOpen + "read", "ns/op"}}}, nil,
+		},
+		{
+			"commit of 1,000 changes among 1,000 known", "ns", commit("1000", "kubejournal", "ns/op"),
+			[]beside{{name: "plain bbolt, JSON", of: commit("1000", "plain", "ns/op")}}, nil,
+		},
+		{
+			"commit of 1,000 changes among 1,000,000 known", "ns", commit("1000000", "kubejournal", "ns/op"),
+			[]beside{{name: "plain bbolt, JSON", of: commit("1000000", "plain", "ns/op")}}, nil,
+		},
+		{
+			"the same, CPU", "us", commit("1000000", "kubejournal", "cpu-us/op"),
+			[]beside{{name: "plain bbolt, JSON", of: commit("1000000", "plain", "cpu-us/op")}}, nil,
+		},
+	}
+}
+
+func stepRows() (rows []row) {
+	step := func(bench, size string) measure { return measure{"Benchmark" + bench + "/pod=" + size, "ns/op"} }
+	for _, s := range []struct{ name, bench, beside, than string }{
+		{"frame: find an event in the stream", "Frame", "copy", "Copy"},
+		{"extract: check the JSON, find what a line needs", "Scan", "json.Valid", "JSONValid"},
+		{"the same with redacted fields", "Redact", "json.Valid", "JSONValid"},
+		{"append: write the line", "Append", "copy", "Copy"},
+		{"all of these: stream to line", "Path", "json.Unmarshal", "JSONDecode"},
+	} {
+		for _, size := range []string{"2KB", "6KB", "60KB"} {
+			rows = append(rows, row{s.name + ", pod of " + size, "ns", step(s.bench, size), []beside{{name: s.beside, of: step(s.than, size)}}, nil})
+		}
+	}
+	for _, size := range []string{"2KB", "6KB", "60KB"} {
+		of := func(way string) measure { return measure{"BenchmarkJournal/line=" + size + "/way=" + way, "ns/op"} }
+		rows = append(rows, row{"journal: write a line of " + size, "ns", of("kubejournal"), []beside{{name: "File.Write", of: of("plain")}}, nil})
+	}
+	return append(rows, row{
+		"diff: remember an object of a list", "ns", measure{"BenchmarkDiff/known=none/objects=1000000/way=kubejournal", "ns/op"},
+		[]beside{{name: "a map", of: measure{"BenchmarkDiff/known=none/objects=1000000/way=plain", "ns/op"}}}, nil,
+	}, row{
+		"diff: the same, compared with the checkpoint, of a relist of 100,000", "ns", measure{"BenchmarkRelist/known=100000/way=kubejournal", "ns/object"},
+		[]beside{{name: "all of it in maps", of: measure{"BenchmarkRelist/known=100000/way=plain", "ns/object"}}}, nil,
+	})
+}
