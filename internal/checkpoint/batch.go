@@ -110,7 +110,10 @@ func (b *Batch) Empty() bool { return b.mark == nil && len(b.streams) == 0 }
 func (b *Batch) Bytes() int { return b.bytes }
 
 // entry is one decoded entry of a log: the last one of its key wins.
-type entry struct{ key, value []byte }
+type entry struct {
+	key, value []byte
+	at         int // in the log
+}
 
 // net returns the last entry of each key, ordered by key, so that a commit
 // walks the pages of the file once and from left to right.
@@ -122,9 +125,9 @@ func (c *Changes) net() []entry {
 		start = end
 		l, n := binary.Uvarint(e)
 		e = e[n:]
-		entries = append(entries, entry{key: e[:l], value: e[l:]})
+		entries = append(entries, entry{key: e[:l], value: e[l:], at: end})
 	}
-	slices.SortStableFunc(entries, func(a, b entry) int { return bytes.Compare(a.key, b.key) })
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), a.at-b.at) })
 	last := 0
 	for i := range entries {
 		if i+1 < len(entries) && bytes.Equal(entries[i].key, entries[i+1].key) {

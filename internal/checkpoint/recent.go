@@ -83,7 +83,7 @@ func appendEntry(dst []byte, e entry) []byte {
 // at returns an entry of the arena.
 func (r *recent) at(offset uint32) entry {
 	key, value, _, _ := entryAt(r.arena[offset:])
-	return entry{key, value}
+	return entry{key: key, value: value}
 }
 
 // compare compares the key of an entry of the arena with another.

@@ -441,7 +441,7 @@ func (s *Store) chunk(stream string, after []byte, dst []Known, n int) ([]Known,
 			key, v = c.Next()
 		}
 		for len(dst) < n && (key != nil || at < r.len()) {
-			e, logged := entry{key, v}, false
+			e, logged := entry{key: key, value: v}, false
 			if at < r.len() {
 				if recent := r.at(r.order[at]); key == nil || bytes.Compare(recent.key, key) <= 0 {
 					e, logged = recent, true

@@ -226,7 +226,7 @@ func TestMadeObjects(t *testing.T) {
 	check := newCheck(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	from := make([]byte, 600)
-	for range 20000 {
+	for range 10000 {
 		for i := range from {
 			from[i] = byte(rnd.Uint32())
 		}

@@ -69,6 +69,18 @@ func escapes(slash, first uint64) (escaped, next uint64) {
 	return runs ^ (slash | first), runs & slash >> (blockSize - 1)
 }
 
+// short returns the byte behind the string whose inside begins at i, if it ends
+// in the block that it begins in and has no escapes before that, as most do; else
+// 0. i is at most the length of the text.
+func (x *index) short(i int) int {
+	m := &x.marks[uint(i)/blockSize]
+	quote := m.quote >> (uint(i) % blockSize)
+	if quote == 0 || m.slash>>(uint(i)%blockSize)&(quote-1)&^quote != 0 {
+		return 0
+	}
+	return i + bits.TrailingZeros64(quote) + 1
+}
+
 // quote returns where the first quote from i on is, or -1.
 func (x *index) quote(i int) int {
 	at := i / blockSize

@@ -1,9 +1,6 @@
 package event
 
-import (
-	"bytes"
-	"math/bits"
-)
+import "bytes"
 
 // scanner checks the grammar of compact JSON: without white space between its
 // tokens, without control characters, and of valid UTF-8. Its methods take the
@@ -46,18 +43,10 @@ func (s *scanner) str(i int) int {
 	if i >= len(s.b) || s.b[i] != '"' {
 		return s.fail(i, "expected a string")
 	}
-	i++
-	if at := i / blockSize; at < len(s.x.marks) {
-		m := &s.x.marks[at]
-		if quote := m.quote >> (i % blockSize); quote != 0 {
-			// Most strings end in the block that they begin in, and have no
-			// escapes before their end.
-			if m.slash>>(i%blockSize)&(quote-1)&^quote == 0 {
-				return i + bits.TrailingZeros64(quote) + 1
-			}
-		}
+	if end := s.x.short(i + 1); end > 0 {
+		return end
 	}
-	return s.long(i)
+	return s.long(i + 1)
 }
 
 // long passes the inside of any string and its closing quote.
@@ -120,7 +109,10 @@ value:
 	}
 	switch b[i] {
 	case '"':
-		if i = s.str(i); i < 0 {
+		i++
+		if end := s.x.short(i); end > 0 {
+			i = end
+		} else if i = s.long(i); i < 0 {
 			return i
 		}
 	case '{':
@@ -175,7 +167,13 @@ after:
 		return s.fail(i, "expected a comma or a closing bracket")
 	}
 key:
-	if i = s.str(i); i < 0 {
+	if i >= len(b) || b[i] != '"' {
+		return s.fail(i, "expected a string")
+	}
+	i++
+	if end := s.x.short(i); end > 0 {
+		i = end
+	} else if i = s.long(i); i < 0 {
 		return i
 	}
 	if i >= len(b) || b[i] != ':' {
