@@ -7,9 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
-
-	"go.etcd.io/bbolt"
 )
 
 // Changes is what one stream's reader has been told since it was last reset: a
@@ -119,13 +118,23 @@ type entry struct {
 // walks the pages of the file once and from left to right.
 func (c *Changes) net() []entry {
 	entries := make([]entry, 0, len(c.ends))
+	// The same objects often change again and again: what is found here need not
+	// be sorted. Two keys of one hash both stay.
+	known, seed := make(map[uint64]int), maphash.MakeSeed()
 	start := 0
 	for _, end := range c.ends {
 		e := c.log[start:end]
 		start = end
 		l, n := binary.Uvarint(e)
 		e = e[n:]
-		entries = append(entries, entry{key: e[:l], value: e[l:], at: end})
+		next := entry{key: e[:l], value: e[l:], at: end}
+		hash := maphash.Bytes(seed, next.key)
+		if i, ok := known[hash]; ok && bytes.Equal(entries[i].key, next.key) {
+			entries[i] = next
+			continue
+		}
+		known[hash] = len(entries)
+		entries = append(entries, next)
 	}
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), a.at-b.at) })
 	last := 0
@@ -212,7 +221,9 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 		return err
 	}
 	lw := logWriter{writer: w, stream: name, known: known, tree: bucketCRC(bucketKnown, []byte(name)), placed: s.placed[name]}
-	r, list := s.recentOf(name), isList(known, entries, &s.policy)
+	last, _ := known.Cursor().Last()
+	last = bytes.Clone(last) // not for longer than the page stays as it is
+	r, list := s.recentOf(name), isList(last, entries, &s.policy)
 	if known.FillPercent = fillBetween; list {
 		known.FillPercent = fillList
 	}
@@ -223,7 +234,7 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 			logged = append(logged, e)
 		} else if _, recent := r.search(e.key); recent {
 			logged = append(logged, e)
-		} else if err := lw.place(e); err != nil {
+		} else if err := lw.place(e, bytes.Compare(e.key, last) > 0); err != nil {
 			return fmt.Errorf("known object %q: %w", e.key, err)
 		}
 	}
@@ -234,9 +245,8 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 }
 
 // isList tells whether entries come from a list, which fills the pages of the tree
-// from left to right: many, or all behind what is there.
-func isList(known *bbolt.Bucket, entries []entry, p *policy) bool {
-	last, _ := known.Cursor().Last()
+// from left to right: many, or all behind the last that is there.
+func isList(last []byte, entries []entry, p *policy) bool {
 	return len(entries) > p.batch || bytes.Compare(last, entries[0].key) < 0
 }
 

@@ -287,7 +287,7 @@ func (w *logWriter) sweep(r *recent, most int, begin bool) error {
 			kept++
 			continue
 		}
-		if err := w.place(r.at(r.order[at])); err != nil {
+		if err := w.place(r.at(r.order[at]), false); err != nil {
 			return err
 		}
 		most--
@@ -322,12 +322,16 @@ func (w *logWriter) finish(r *recent) error {
 	return w.remove(w.log, w.crc, keySweep)
 }
 
-// place makes the tree say what an entry says.
-func (w *logWriter) place(e entry) (err error) {
+// place makes the tree say what an entry says. fresh says that it does not have
+// the key.
+func (w *logWriter) place(e entry, fresh bool) (err error) {
 	before := w.entries
-	if len(e.value) == 0 {
+	switch {
+	case len(e.value) == 0:
 		err = w.remove(w.known, w.tree, e.key)
-	} else {
+	case fresh:
+		err = w.add(w.known, w.tree, e.key, e.value)
+	default:
 		err = w.put(w.known, w.tree, e.key, e.value)
 	}
 	w.writer.placed[w.stream] += w.entries - before

@@ -107,6 +107,11 @@ func (w *writer) put(b *bbolt.Bucket, crc uint32, key, value []byte) error {
 		w.sum -= entrySum(crc, key, old)
 		w.entries--
 	}
+	return w.add(b, crc, key, value)
+}
+
+// add is put for a key that the bucket does not have.
+func (w *writer) add(b *bbolt.Bucket, crc uint32, key, value []byte) error {
 	w.sum += entrySum(crc, key, value)
 	w.entries++
 	return b.Put(key, value)

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	firstBuffer = 4 << 10  // what an idle stream costs
-	fastBuffer  = 64 << 10 // what a busy one reads at a time
-	keptBuffer  = 1 << 20  // a larger one is given back once it has run empty
-	slackTurns  = 4        // times that little of a buffer was used, before it is given back as well
-	emptyReads  = 100      // reads without a byte or an error before giving up
+	firstBuffer = 4 << 10   // what an idle stream costs
+	fastBuffer  = 128 << 10 // what a busy one reads at a time
+	keptBuffer  = 1 << 20   // a larger one is given back once it has run empty
+	slackTurns  = 4         // times that little of a buffer was used, before it is given back as well
+	emptyReads  = 100       // reads without a byte or an error before giving up
 )
 
 // buffer is a window on a reader: b[start:end] has been read and not used.

@@ -81,6 +81,20 @@ func (x *index) short(i int) int {
 	return i + bits.TrailingZeros64(quote) + 1
 }
 
+// crossing is short for a string that ends in the block behind the one that it
+// begins in.
+func (x *index) crossing(i int) int {
+	at := uint(i) / blockSize
+	if at+1 >= uint(len(x.marks)) {
+		return 0
+	}
+	m, n := &x.marks[at], &x.marks[at+1]
+	if (m.quote|m.slash)>>(uint(i)%blockSize) != 0 || n.quote == 0 || n.slash&(n.quote-1)&^n.quote != 0 {
+		return 0
+	}
+	return int(at+1)*blockSize + bits.TrailingZeros64(n.quote) + 1
+}
+
 // quote returns where the first quote from i on is, or -1.
 func (x *index) quote(i int) int {
 	at := i / blockSize

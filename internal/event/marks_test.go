@@ -84,6 +84,13 @@ func checkIndex(t *testing.T, x *index, b []byte) {
 			if got != end {
 				t.Fatalf("%q: quote behind %d at %d, want %d", b, i, got, end)
 			}
+			s := scanner{b: b, x: x}
+			if got := max(x.short(i+1), x.crossing(i+1)); got > 0 && (got != end+1 || bytes.IndexByte(b[i+1:end], '\\') >= 0) {
+				t.Fatalf("%q: string at %d ends before %d", b, i, got)
+			}
+			if got := s.long(i + 1); got > 0 && got != end+1 || got < 0 && end > 0 && bytes.IndexByte(b[i+1:end], '\\') < 0 {
+				t.Fatalf("%q: string at %d ends before %d", b, i, got)
+			}
 			if end > 0 && x.slashed(i+1, end) != (bytes.IndexByte(b[i+1:end], '\\') >= 0) {
 				t.Fatalf("%q: backslash between %d and %d: %v", b, i+1, end, x.slashed(i+1, end))
 			}

@@ -51,6 +51,9 @@ func (s *scanner) str(i int) int {
 
 // long passes the inside of any string and its closing quote.
 func (s *scanner) long(i int) int {
+	if end := s.x.crossing(i); end > 0 {
+		return end
+	}
 	end := s.x.quote(i)
 	if end < 0 {
 		return s.fail(len(s.b), "")
@@ -180,7 +183,21 @@ key:
 		return s.fail(i, "expected a colon")
 	}
 	i++
-	goto value
+	if i >= len(b) || b[i] != '"' {
+		goto value
+	}
+	// A string, as most members are, and then most likely the next of them.
+	i++
+	if end := s.x.short(i); end > 0 {
+		i = end
+	} else if i = s.long(i); i < 0 {
+		return i
+	}
+	if i < len(b) && b[i] == ',' {
+		i++
+		goto key
+	}
+	goto after
 }
 
 // scalar passes a number or a literal.

@@ -53,7 +53,7 @@
 // No list is ever held whole. While one is read, what it has shown until then is
 // kept as 24 bytes per object (see sighting.go), and goes when it ends; nothing
 // else of a stream grows with the objects. What a server sends while the output
-// blocks waits in bounded buffers: the recorder's, 64 KiB or an object of each
+// blocks waits in bounded buffers: the recorder's, 128 KiB or an object of each
 // stream, and the receive windows of the connections (see client.go).
 //
 // # Silence

@@ -122,7 +122,7 @@ func (s *Stream) silence() time.Duration {
 }
 
 // chunkBytes is how much of what is at hand is taken together, in bytes.
-const chunkBytes = 64 << 10
+const chunkBytes = 128 << 10
 
 // take writes the events of a frame and of those that are at hand behind it,
 // and moves the position past them. The error is why the watch is over, after
