@@ -136,7 +136,7 @@ type shownCheckpoint struct {
 	Path    string          `json:"path"`
 	Size    int64           `json:"size"` // bytes
 	Cluster string          `json:"cluster,omitempty"`
-	Schema  int             `json:"schema"`
+	Schema  uint64          `json:"schema"`
 	Lost    bool            `json:"lost,omitempty"` // an earlier one was
 	Journal checkpoint.Mark `json:"journal"`
 	Streams []shownStream   `json:"streams"`
@@ -167,7 +167,10 @@ func readCheckpoint(path string) (*shownCheckpoint, error) {
 		return nil, err
 	}
 	defer store.Close() //nolint:errcheck // only read from
-	c := &shownCheckpoint{Path: path, Schema: checkpoint.SchemaVersion}
+	c := &shownCheckpoint{Path: path}
+	if c.Schema, err = store.Schema(); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(store.Path())
 	if err != nil {
 		return nil, err

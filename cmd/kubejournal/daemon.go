@@ -74,9 +74,16 @@ type output interface {
 	Close() error
 }
 
-// runDaemon runs until ctx ends or something breaks that cannot be mended while running. profile is where Go profiles are
-// served, from before the start on; "" is nowhere.
-func runDaemon(ctx context.Context, cfg *config.Config, profile string, log *zap.Logger, stdout io.Writer) (err error) {
+// manner is what a run is told beside its config.
+type manner struct {
+	// profile is the address that Go profiles are served on, from before the start on; "" is none.
+	profile string
+	// show is put in front of stdout; nil writes lines as they are.
+	show func(io.Writer) io.Writer
+}
+
+// runDaemon runs until ctx ends or something breaks that cannot be mended while running.
+func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout io.Writer, told manner) (err error) {
 	logging.RouteKubernetes(log)
 	// A reader of stdout that goes away is an error to report, not a signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
@@ -86,8 +93,8 @@ func runDaemon(ctx context.Context, cfg *config.Config, profile string, log *zap
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
 	defer func() { err = errors.Join(err, d.close()) }()
-	if profile != "" {
-		server, err := d.serve("serving profiles", profile, ops.ProfileHandler())
+	if told.profile != "" {
+		server, err := d.serve("serving profiles", told.profile, ops.ProfileHandler())
 		if err != nil {
 			return fmt.Errorf("--pprof: %w", err)
 		}
@@ -95,7 +102,7 @@ func runDaemon(ctx context.Context, cfg *config.Config, profile string, log *zap
 	}
 	// What is on this machine first: it is the cheapest to be wrong.
 	for _, step := range []func(context.Context) error{
-		func(context.Context) error { return d.openOutput(stdout) },
+		func(context.Context) error { return d.openOutput(stdout, told.show) },
 		d.withRoom(func(context.Context) error { return d.openCheckpoint() }),
 		d.withRoom(d.recover),
 		func(context.Context) error { return d.connect() },
@@ -137,10 +144,13 @@ func diskFull(err error) bool {
 	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), syscall.ENOSPC.Error()))
 }
 
-func (d *daemon) openOutput(stdout io.Writer) error {
+func (d *daemon) openOutput(stdout io.Writer, show func(io.Writer) io.Writer) error {
 	if d.cfg.Output.Path == config.Stdout {
 		if f, ok := stdout.(*os.File); ok && wasClosed(f) {
 			return errors.New("output.path: stdout is closed; open it, or name a file")
+		}
+		if show != nil {
+			stdout = show(stdout)
 		}
 		d.output = journal.NewStream(stdout)
 		return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -10,7 +11,11 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/logging"
 	"kubejournal/internal/ops"
+	"kubejournal/internal/tail"
 )
+
+// formatEnv is the variable behind --format.
+const formatEnv = "KUBEJOURNAL_FORMAT"
 
 // flagUsage is the help of the flags that stand for keys of the config.
 var flagUsage = map[string]string{
@@ -23,7 +28,7 @@ var flagUsage = map[string]string{
 }
 
 func newRunCommand() *cobra.Command {
-	var configFlag, namespace, profile string
+	var configFlag, namespace, format, profile string
 	cmd := &cobra.Command{
 		Use:   "run [RESOURCE...]",
 		Short: "Run the daemon: watch resources and write the journal",
@@ -33,13 +38,14 @@ RESOURCE is what kubectl get takes: pods, deploy, deployments.apps, deployments.
 unless -n names one.
 
 With RESOURCEs and no config, the journal goes to stdout, no checkpoint is kept unless --checkpoint names one, and no
-port is opened unless --listen names one. With a config, RESOURCEs take the place of its list of resources and
+port is opened unless --listen names one. On a terminal the lines are shown as 'kubejournal tail' shows them; into a
+pipe, or with --format json, they are JSON. With a config, RESOURCEs take the place of its list of resources and
 everything else stays as the config has it.
 
 Without either, ./kubejournal.yaml and then /etc/kubejournal/kubejournal.yaml is read. A flag wins over its environment
 variable, that over the config file, and that over the default. The variables are KUBEJOURNAL_CONFIG,
 KUBEJOURNAL_KUBECONFIG, KUBEJOURNAL_CONTEXT, KUBEJOURNAL_NAMESPACE, KUBEJOURNAL_OUTPUT, KUBEJOURNAL_CHECKPOINT,
-KUBEJOURNAL_LISTEN and KUBEJOURNAL_LOG_LEVEL; an empty one counts as unset.
+KUBEJOURNAL_LISTEN, KUBEJOURNAL_LOG_LEVEL and KUBEJOURNAL_FORMAT; an empty one counts as unset.
 
 Exit status: 0 after SIGTERM or SIGINT with everything flushed and committed, 2 for a usage or config fault, 1 for
 anything else.`,
@@ -69,12 +75,19 @@ anything else.`,
 			if err != nil {
 				return err
 			}
+			show, err := shownAs(cmd, format, cfg.Output.Path)
+			if err != nil {
+				return &usageError{cmd, err}
+			}
+			if path == "" && terminalWidth(cmd.ErrOrStderr()) != nil {
+				cfg.Log.Format = "console" // nobody could say otherwise, and people read it
+			}
 			log, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
 			defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
-			return runDaemon(cmd.Context(), cfg, profile, log, cmd.OutOrStdout())
+			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout(), manner{profile: profile, show: show})
 		},
 	}
 	flags := cmd.Flags()
@@ -83,9 +96,39 @@ anything else.`,
 	for _, o := range config.Options {
 		flags.String(o.Flag, "", flagUsage[o.Flag])
 	}
+	flags.StringVar(&format, "format", "", "of lines on stdout: `FORMAT` auto (text on a terminal), json or text (default auto)")
 	flags.StringVarP(&namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
 	flags.StringVar(&profile, "pprof", "", "serve Go profiles on this loopback `ADDR`ess, e.g. 127.0.0.1:6060")
 	return cmd
+}
+
+// shownAs returns what is put in front of stdout: nil where lines go out as they are.
+func shownAs(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer, error) {
+	from := "--format"
+	if format == "" {
+		if format = os.Getenv(formatEnv); format != "" {
+			from = formatEnv
+		}
+	}
+	width := terminalWidth(cmd.OutOrStdout())
+	switch format {
+	case "json":
+		if width == nil {
+			return nil, nil
+		}
+	case "", "auto":
+		if width == nil {
+			return nil, nil
+		}
+	case "text":
+		if path != config.Stdout {
+			return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with 'kubejournal tail %s'", from, path)
+		}
+	default:
+		return nil, fmt.Errorf("%s: %q is not known; write auto, json or text", from, format)
+	}
+	style := tail.Style{JSON: format == "json", Width: width, Colour: width != nil && wantsColour(os.Getenv)}
+	return func(w io.Writer) io.Writer { return tail.NewPrinter(w, style) }, nil
 }
 
 // givenFlags returns the flags that the user gave, an empty value included: --listen "" turns listening off.

@@ -15,7 +15,7 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// SchemaVersion is that of the files that this package writes and reads.
+// SchemaVersion is the newest of the files that this package writes and reads.
 const SchemaVersion = 2
 
 const (

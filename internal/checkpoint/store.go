@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,6 +178,15 @@ func (s *Store) Size() (int64, error) {
 		return 0, fmt.Errorf("look at checkpoint: %w", err)
 	}
 	return info.Size(), nil
+}
+
+// Schema is the version of the file's layout.
+func (s *Store) Schema() (schema uint64, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		schema, _ = binary.Uvarint(tx.Bucket(bucketMeta).Get(keySchema)) // Open has checked it
+		return nil
+	})
+	return schema, err
 }
 
 // InPlace returns an error when the file does not stand under its name any more:

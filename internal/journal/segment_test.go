@@ -1,0 +1,68 @@
+package journal
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestRotated(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "journal.jsonl")
+	for name, first := range map[string]string{
+		"journal.jsonl":                                  "90",
+		"journal-2026-11-20T16-10-22.123.jsonl":          "50",
+		"journal-2026-11-20T16-10-22.123.jsonl.gz":       "50", // complete, and the plain one about to go
+		"journal.jsonl.1":                                "7",
+		"journal.jsonl-20261120":                         "7",
+		"journal-2026-11-20T16-10-23.000.jsonl":          "",
+		"journal-eu.jsonl":                               "3",
+		".journal-2026-11-20T16-10-24.000.jsonl.gz.tmp":  "60",
+		"journal-2026-11-20T16-10-25.000.jsonl.gz":       "not gzip",
+		"journal-2026-11-20T16-10-26.000.jsonl.d/x.json": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(`{"seq":`+first+`,"time"`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := Rotated(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Segment{
+		{Path: path + "-20261120", FirstSeq: 7},
+		{Path: path + ".1", FirstSeq: 7},
+		{Path: filepath.Join(dir, "journal-2026-11-20T16-10-22.123.jsonl"), FirstSeq: 50},
+	}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Rotated(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
+		t.Error("no folder, and no error")
+	}
+}
+
+func TestFirstSeq(t *testing.T) {
+	for text, want := range map[string]uint64{`{"seq":12,`: 12, "": 0, `{"se`: 0, "else": 0} {
+		if got, err := FirstSeq(strings.NewReader(text)); got != want || err != nil {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+}
+
+func TestIsRotated(t *testing.T) {
+	for name, want := range map[string]bool{
+		"journal-2026-11-20T16-10-22.123.jsonl": true, "a/b-c-2026-11-20T16-10-22.123.log.gz": true, "journal-2026-11-20T16-10-22.123": true,
+		"journal.jsonl": false, "2026-11-20T16-10-22.123.jsonl": false, "journal-2026-13-20T16-10-22.123.jsonl": false, "journal.jsonl.1": false, "": false,
+	} {
+		if got := IsRotated(name); got != want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,467 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
+
+	kubejournal "kubejournal/internal/config"
+	"kubejournal/internal/event"
+	"kubejournal/internal/event/eventtest"
+)
+
+// compile checks a schema against the meta-schema of its draft and makes a validator of it.
+func compile(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkJSON says what is wrong with a JSON text.
+func checkJSON(s *jsonschema.Schema, text string) error {
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return s.Validate(v)
+}
+
+// checkYAML says what is wrong with a YAML text, read as an editor reads it.
+func checkYAML(s *jsonschema.Schema, text []byte) error {
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return checkJSON(s, string(b))
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// fenced returns the code blocks of a language in a Markdown text.
+func fenced(text []byte, language string) []string {
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllSubmatch(text, -1) {
+		blocks = append(blocks, string(m[1]))
+	}
+	return blocks
+}
+
+// lines are all that package event writes, from many objects.
+func lines(t *testing.T) []string {
+	t.Helper()
+	var (
+		all []byte
+		o   event.Object
+		at  = time.Date(2026, 11, 20, 16, 10, 22, 5, time.UTC)
+	)
+	add := func(src event.Source, shape event.Shape, objects ...string) {
+		r, err := event.NewRenderer(src, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, object := range objects {
+			if err := r.Scan([]byte(object), &o); err != nil {
+				t.Fatal(err)
+			}
+			for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
+				for _, origin := range []event.Origin{event.FromSnapshot, event.FromWatch, event.FromRelist} {
+					if all, err = r.AppendEvent(event.AppendSeq(all, uint64(i+1)), typ, origin, at, &o); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		all = r.AppendDeleted(event.AppendSeq(all, 1), at, event.Known{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"})
+		all = r.AppendDeleted(event.AppendSeq(all, 1), at, event.Known{})
+		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", "40")
+		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", "")
+		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
+	}
+	pods := []string{`{"metadata":{}}`, `{"metadata":{"name":"a\u001b\"\ud83d","generation":-1}}`}
+	for i := range 20 {
+		pods = append(pods, string(eventtest.Pod(2000+i*300, i)))
+	}
+	add(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{Drop: []string{"metadata.managedFields"}}, pods...)
+	add(event.Source{Stream: `deployments.apps?labelSelector=a"b`, Cluster: "prod-eu1", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}, event.Shape{Secret: true}, pods...)
+	add(event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
+		`{"metadata":{"name":"e"}}`,
+		`{"metadata":{"name":"e","namespace":"shop"},"reason":"BackOff","message":"m","type":"Warning","count":3,"firstTimestamp":"2026-11-20T16:10:22Z","lastTimestamp":"2026-11-20T16:10:23Z","source":{"component":"kubelet"},"involvedObject":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}}`,
+		`{"metadata":{"name":"e"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingComponent":"c","series":{"count":4,"lastObservedTime":"2026-11-20T16:10:29.000000Z"}}`)
+	add(event.Source{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
+		`{"metadata":{"name":"e"},"reason":"R","note":"n","type":"Normal","regarding":{"kind":"Node","name":"n"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingController":"c","deprecatedCount":2}`)
+	return strings.Split(strings.TrimSuffix(string(all), "\n"), "\n")
+}
+
+const gapLine = `{"seq":9,"time":"2026-11-20T16:10:22.000000005Z","type":"GAP","id":"pods/40/GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"Expired","resourceVersion":"40"}`
+
+func TestLines(t *testing.T) {
+	s := compile(t, Line())
+	all := lines(t)
+	if len(all) < 300 {
+		t.Fatalf("only %d lines", len(all))
+	}
+	seen := map[string]bool{}
+	for _, line := range all {
+		if err := checkJSON(s, line); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(line), &members); err != nil {
+			t.Fatal(err)
+		}
+		for key := range members {
+			seen[key] = true
+		}
+	}
+	// changes and truncated are in the contract of a line, and written only where a config asks for them.
+	for _, line := range []string{
+		strings.Replace(modifiedLine, `"object"`, `"changes":[{"op":"replace","path":"/spec/a~1b","old":1,"value":null},{"op":"add","path":"/x/-","value":{}},{"op":"remove","path":"","old":[]}],"object"`, 1),
+		strings.Replace(modifiedLine, `"object":{}`, `"truncated":true`, 1),
+	} {
+		if err := checkJSON(s, line); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	seen["changes"], seen["truncated"] = true, true
+	for key := range s.Properties {
+		if !seen[key] {
+			t.Errorf("no line has %s", key)
+		}
+	}
+	examples := fenced(read(t, "../../README.md"), "json")
+	if len(examples) == 0 {
+		t.Error("the README shows no line")
+	}
+	for _, block := range examples {
+		for line := range strings.Lines(block) {
+			if err := checkJSON(s, line); err != nil {
+				t.Errorf("README: %s: %v", line, err)
+			}
+		}
+	}
+}
+
+const modifiedLine = `{"seq":8,"time":"2026-11-20T16:10:22.000000005Z","type":"MODIFIED","origin":"watch","id":"u/4/MODIFIED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","name":"a","object":{}}`
+
+// Each of these is one step away from a line.
+func TestFaultyLines(t *testing.T) {
+	s := compile(t, Line())
+	for _, line := range []string{gapLine, modifiedLine} {
+		if err := checkJSON(s, line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ line, old, new string }{
+		{modifiedLine, `"seq":8`, `"seq":0`},
+		{modifiedLine, `"seq":8,`, ``},
+		{modifiedLine, `"seq":8`, `"seq":"8"`},
+		{modifiedLine, `.000000005Z`, `Z`},
+		{modifiedLine, `2026-11-20`, `2026-13-20`},
+		{modifiedLine, `"type":"MODIFIED"`, `"type":"BOOKMARK"`},
+		{modifiedLine, `/MODIFIED`, `/ADDED`},
+		{modifiedLine, `"origin":"watch",`, ``},
+		{modifiedLine, `"origin":"watch"`, `"origin":"list"`},
+		{modifiedLine, `"stream":"pods",`, ``},
+		{modifiedLine, `"kind":"Pod",`, ``},
+		{modifiedLine, `"name":"a"`, `"name":""`},
+		{modifiedLine, `"name":"a"`, `"nam":"a"`},
+		{modifiedLine, `"object":{}`, `"object":null`},
+		{modifiedLine, `"name":"a"`, `"count":{"added":0,"modified":0,"deleted":0,"unchanged":0}`},
+		{modifiedLine, `"name":"a"`, `"reason":"Expired"`},
+		{modifiedLine, `"name":"a"`, `"finalStateKnown":false`},
+		{modifiedLine, `"name":"a"`, `"truncated":false`},
+		{modifiedLine, `"object"`, `"changes":[{"op":"replace","path":"/a","value":1}],"object"`},
+		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","old":1,"value":1}],"object"`},
+		{modifiedLine, `"object"`, `"changes":[{"op":"test","path":"/a","value":1}],"object"`},
+		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"a","value":1}],"object"`},
+		{modifiedLine, `"object"`, `"event":{},"object"`},
+		{modifiedLine, `"object"`, `"event":{"source":"x"},"object"`},
+		{gapLine, `"reason":"Expired",`, ``},
+		{gapLine, `"reason"`, `"origin":"watch","reason"`},
+		{gapLine, `"reason"`, `"object":{},"reason"`},
+		{gapLine, `GAP`, `SYNCED`},
+	} {
+		line := strings.ReplaceAll(c.line, c.old, c.new)
+		if line == c.line {
+			t.Fatalf("%s is not in the line", c.old)
+		}
+		if checkJSON(s, line) == nil {
+			t.Errorf("%s for %s passes", c.new, c.old)
+		}
+	}
+}
+
+func TestConfigs(t *testing.T) {
+	s := compile(t, Config())
+	files, err := filepath.Glob("../../configs/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no configs", err)
+	}
+	for _, path := range files {
+		if err := checkYAML(s, read(t, path)); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	examples := fenced(read(t, "../../README.md"), "yaml")
+	if len(examples) == 0 {
+		t.Error("the README shows no config")
+	}
+	for _, block := range examples {
+		if err := checkYAML(s, []byte(block)); err != nil {
+			t.Errorf("README: %s: %v", block, err)
+		}
+	}
+	for _, text := range []string{
+		"resources: [pods]\noutput:\nlog:\nkubernetes:\ncheckpoint:\n",
+		"resources: [po, deploy.apps, deployments.v1.apps, pods.]\nredact: []\ndropFields: []\ncheckpoint: {path: '', interval: 1h}\nlisten: ''\n",
+		"resources: [{resource: pods, group: '', namespaces: [web, $(NS), a-$(NS)], fieldSelector: spec.nodeName=$(NODE_NAME), labelSelector: 'a in (b, c)'}]\n",
+		"resources: [pods]\noutput: {maxSize: 0, maxAge: 0, maxFiles: 0}\n",
+		"resources: [pods]\noutput: {maxSize: 5000000, maxAge: 1h30m, path: /a}\ndropFields: ['metadata.annotations[\"a.b/c\"]', 'spec.containers[*].env']\n",
+		"resources: [pods]\nlisten: 127.0.0.1:0\ncheckpoint: {interval: 500ms}\nredact: [{resource: configmaps, fields: ['data[\"a b\"]']}]\n",
+	} {
+		if _, err := loaded(t, text); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err := checkYAML(s, []byte(text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// loaded reads a config as the daemon does.
+func loaded(t *testing.T, text string) (*kubejournal.Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubejournal.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubejournal.Load(path, kubejournal.Overrides{}, func(name string) (string, bool) {
+		return "x", name == "NS" || name == "NODE_NAME"
+	})
+}
+
+// beyond are the faulty configs that a schema cannot tell from good ones, and why.
+var beyond = map[string]string{
+	// YAML itself, before any schema; a reader that takes a mapping's last key sees nothing.
+	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "two-documents": "YAML", "max-size-octal": "YAML",
+	// One value beside another.
+	"group-twice": "two keys", "version-twice": "two keys", "same-stream": "two entries", "same-stream-version": "two entries",
+	"same-stream-selector": "two entries", "same-stream-namespace": "two entries", "checkpoint-is-output": "two keys",
+	// Languages of their own.
+	"label-selector-open": "a selector", "label-selector-value": "a selector", "field-selector": "a selector",
+	// Sums.
+	"max-size-under-4kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum",
+	// The environment.
+	"variable-unset": "the environment", "variable-in-namespace": "the environment",
+}
+
+// What can be seen in the form of a config is refused by the schema too.
+func TestFaultyConfigs(t *testing.T) {
+	s := compile(t, Config())
+	archive, err := txtar.ParseFile("../../cmd/kubejournal/testdata/faults.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := map[string]bool{}
+	for _, f := range archive.Files {
+		name, isConfig := strings.CutSuffix(f.Name, ".yaml")
+		if !isConfig {
+			continue
+		}
+		checked[name] = true
+		err := checkYAML(s, f.Data)
+		if reason, ok := beyond[name]; ok {
+			if err != nil && reason != "YAML" {
+				t.Errorf("%s is refused after all: %v", name, err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("%s passes:\n%s", name, f.Data)
+		}
+	}
+	for name := range beyond {
+		if !checked[name] {
+			t.Errorf("there is no faulty config %s", name)
+		}
+	}
+}
+
+// The schema has every key of the config and no other, with its default and the kind of its value.
+func TestKeys(t *testing.T) {
+	var doc map[string]any
+	if err := json.Unmarshal(Config(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	defs, ok := doc["$defs"].(map[string]any)
+	if !ok {
+		t.Fatal("no $defs")
+	}
+	k := keys{t, defs}
+	k.compare("", doc, reflect.TypeFor[kubejournal.Config](), reflect.ValueOf(*kubejournal.Default()))
+}
+
+type keys struct {
+	t    *testing.T
+	defs map[string]any
+}
+
+// resolve follows a $ref and returns the two as one.
+func (k keys) resolve(s map[string]any) map[string]any {
+	ref, ok := s["$ref"].(string)
+	if !ok {
+		return s
+	}
+	def, ok := k.defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+	if !ok {
+		k.t.Fatalf("no definition %s", ref)
+	}
+	both := map[string]any{}
+	for key, v := range def {
+		both[key] = v
+	}
+	for key, v := range s {
+		both[key] = v
+	}
+	return both
+}
+
+// compare compares a section's schema with its type. defaults is the zero Value inside a list, where an entry's own
+// defaults are not in config.Default.
+func (k keys) compare(path string, schema map[string]any, typ reflect.Type, defaults reflect.Value) {
+	if schema["additionalProperties"] != false {
+		k.t.Errorf("%s: takes any key", path)
+	}
+	properties, ok := schema["properties"].(map[string]any)
+	if !ok {
+		k.t.Fatalf("%s: no properties", path)
+	}
+	var known []string
+	for i := range typ.NumField() {
+		key := typ.Field(i).Tag.Get("mapstructure")
+		if key == "" || key == "-" {
+			continue
+		}
+		known = append(known, key)
+		at := strings.TrimPrefix(path+"."+key, ".")
+		s, ok := properties[key].(map[string]any)
+		if !ok {
+			k.t.Errorf("%s: not in the schema", at)
+			continue
+		}
+		s = k.resolve(s)
+		if d, _ := s["description"].(string); d == "" {
+			k.t.Errorf("%s: no description", at)
+		}
+		field := reflect.Value{}
+		if defaults.IsValid() {
+			field = defaults.Field(i)
+		}
+		k.value(at, s, typ.Field(i).Type, field)
+	}
+	for key := range properties {
+		if !slices.Contains(known, key) {
+			k.t.Errorf("%s.%s: not in the config", path, key)
+		}
+	}
+}
+
+func (k keys) value(at string, s map[string]any, typ reflect.Type, def reflect.Value) {
+	switch {
+	case typ.Kind() == reflect.Struct:
+		k.compare(at, s, typ, def)
+		return
+	case typ.Kind() == reflect.Slice && typ.Elem().Kind() == reflect.Struct:
+		k.compare(at+"[]", k.entry(at, s), typ.Elem(), reflect.Value{})
+	}
+	if !def.IsValid() || at == "resources" {
+		return
+	}
+	want := def.Interface()
+	switch v := want.(type) {
+	case time.Duration:
+		d, err := time.ParseDuration(fmt.Sprint(s["default"]))
+		if err != nil || d != v {
+			k.t.Errorf("%s: default %v, the config has %s", at, s["default"], v)
+		}
+		return
+	case int64: // a size
+		if n := mebibytes(fmt.Sprint(s["default"])); n != v {
+			k.t.Errorf("%s: default %v, the config has %d", at, s["default"], v)
+		}
+		return
+	}
+	b, err := json.Marshal(want)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if def.Kind() == reflect.Slice && def.Len() == 0 {
+		b = []byte("[]")
+	}
+	got, err := json.Marshal(s["default"])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	if !bytes.Equal(got, b) {
+		k.t.Errorf("%s: default %s, the config has %s", at, got, b)
+	}
+}
+
+// entry is the schema of a list's entry as a section.
+func (k keys) entry(at string, s map[string]any) map[string]any {
+	items, ok := s["items"].(map[string]any)
+	if !ok {
+		k.t.Fatalf("%s: no items", at)
+	}
+	if anyOf, ok := items["anyOf"].([]any); ok { // the short form and the long one
+		items, ok = anyOf[len(anyOf)-1].(map[string]any)
+		if !ok {
+			k.t.Fatalf("%s: no long form", at)
+		}
+	}
+	return k.resolve(items)
+}
+
+func mebibytes(text string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSuffix(text, "MiB"), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n << 20
+}

@@ -1,0 +1,391 @@
+package tail
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"kubejournal/internal/journal"
+)
+
+const (
+	// clockSlack is how far the clock may have been set back for lines since a time to be found all the same.
+	clockSlack = time.Minute
+	// findAgain is how often a rotated file is looked for that was compressed or renamed while it was looked for.
+	findAgain = 5
+)
+
+// tail shows one journal.
+type tail struct {
+	o    Options
+	p    *Printer
+	path string // of the active file, no symbolic link
+
+	files []journal.Segment // rotated, as the start found them
+	alone bool              // the one in files was named itself
+	// unreadable are the files that a notice has named.
+	unreadable map[string]bool
+	in         active // in.f is nil while there is no active file
+
+	line  Line
+	lines reader
+	// A second pair, for files that are read while a line of another one waits.
+	otherLine  Line
+	otherLines reader
+
+	last   uint64    // seq of the last line taken
+	newest time.Time // of the lines taken
+	// skipping says that what comes now may repeat lines that were taken: a file begins. reread says that it is one
+	// that was read before.
+	skipping, reread bool
+}
+
+// File shows the journal at path: lines of its files, rotated ones included, and those to come. What is no regular file
+// is shown as Stream does it. A rotated file that is named itself is shown alone, to its end.
+func File(ctx context.Context, path string, o Options, p *Printer) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		if info.IsDir() {
+			return fmt.Errorf("open journal %s: is a directory; name the file in it", path)
+		}
+		f, err := os.Open(path) //nolint:gosec // the user's own
+		if err != nil {
+			return fmt.Errorf("open journal: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // only read from
+		return Stream(ctx, f, o, p)
+	}
+	// Rotated files lie beside the file that a link leads to.
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	t := &tail{o: o, p: p, path: path, unreadable: map[string]bool{}}
+	defer func() { t.close() }()
+	if err := t.open(); err != nil {
+		return err
+	}
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	return t.follow(ctx)
+}
+
+func (t *tail) close() {
+	if t.in.f != nil {
+		_ = t.in.f.Close() // only read from
+		t.in.f = nil
+	}
+}
+
+// open finds the journal's files. The active one comes first: what is rotated meanwhile is then among the others, under
+// the seq that tells.
+func (t *tail) open() error {
+	f, err := os.Open(t.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	if f != nil {
+		zipped, err := startsAsGzip(f)
+		if t.alone = zipped || journal.IsRotated(t.path); t.alone || err != nil {
+			_ = f.Close() // it is opened again by its name
+			t.files = []journal.Segment{{Path: t.path, Gzip: zipped}}
+			t.o.Follow = false
+			return err
+		}
+	}
+	first := uint64(0)
+	if f != nil {
+		t.in.f = f
+		if first, err = journal.FirstSeq(f); err != nil {
+			return err
+		}
+	}
+	rotated, err := journal.Rotated(t.path)
+	if f == nil && (err != nil || len(rotated) == 0) {
+		return fmt.Errorf("open journal %s: no such file", t.path)
+	}
+	if err != nil {
+		return err
+	}
+	for _, s := range rotated {
+		if first == 0 || s.FirstSeq < first {
+			t.files = append(t.files, s)
+		}
+	}
+	return nil
+}
+
+func startsAsGzip(f *os.File) (bool, error) {
+	var magic [2]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	return isGzip(magic[:]), nil
+}
+
+// begin shows the lines that are there and wanted, up to the active file's.
+func (t *tail) begin(ctx context.Context) error {
+	file, offset, err := t.place(ctx)
+	if err != nil {
+		return err
+	}
+	for i := file; i < len(t.files); i++ {
+		t.skipping = t.last > 0
+		if err := t.showFile(ctx, t.files[i], offset); err != nil {
+			return err
+		}
+		offset = 0
+	}
+	t.skipping = t.last > 0 && offset == 0
+	t.in.seek(offset)
+	t.lines.reset(&t.in, offset)
+	return nil
+}
+
+// place finds the first line to show: the index of its file, len(t.files) for the active one, and its offset there.
+// Lines are looked through from the last one back, so that it costs what is shown, not what is there.
+func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
+	if t.o.Lines < 0 && t.o.Filter.Since.IsZero() {
+		return 0, 0, nil
+	}
+	s := search{o: &t.o, want: t.o.Lines}
+	file = len(t.files)
+	if t.in.f == nil && s.want == 0 {
+		return file, 0, nil
+	}
+	if t.in.f != nil {
+		if offset, err = t.placeInActive(ctx, &s); err != nil || s.done {
+			return file, offset, err
+		}
+	}
+	for file > 0 && !s.done {
+		file--
+		if offset, err = t.placeIn(ctx, t.files[file], &s); err != nil {
+			return 0, 0, err
+		}
+	}
+	return file, offset, nil
+}
+
+// search counts the lines to show.
+type search struct {
+	o     *Options
+	want  int // still, or All
+	line  Line
+	found bool // a line of the journal, the last one
+	done  bool // nothing further back is wanted
+	seq   uint64
+	time  time.Time
+}
+
+// take looks at one line, going back, and tells whether it is wanted.
+func (s *search) take(raw []byte) bool {
+	if s.line.Parse(raw) == nil {
+		if !s.found {
+			s.found, s.seq, s.time = true, s.line.Seq, s.line.Time
+		}
+		if since := s.o.Filter.Since; !since.IsZero() && s.line.Time.Before(since.Add(-clockSlack)) {
+			s.done = true
+			return false
+		}
+		if !s.o.Filter.Match(&s.line) {
+			return false
+		}
+	}
+	if s.want > 0 {
+		s.want--
+		s.done = s.want == 0
+	}
+	return true
+}
+
+func (t *tail) placeInActive(ctx context.Context, s *search) (int64, error) {
+	b, err := t.backward(t.in.f)
+	if errors.Is(err, io.EOF) {
+		return 0, nil // truncated meanwhile
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read journal: %w", err)
+	}
+	if s.want == 0 {
+		// What is there counts as taken.
+		end := b.offset()
+		for raw, err := b.next(); err == nil && ctx.Err() == nil; raw, err = b.next() {
+			if s.take(raw); s.found {
+				t.last, t.newest = s.seq, s.time
+				break
+			}
+		}
+		s.done = true
+		return end, nil
+	}
+	return placeBackward(ctx, b, s)
+}
+
+func (t *tail) backward(f *os.File) (*backward, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return newBackward(f, info.Size())
+}
+
+// placeBackward returns the offset of the first line that is wanted, as far as one must go back.
+func placeBackward(ctx context.Context, b *backward, s *search) (int64, error) {
+	first := b.offset()
+	for !s.done && ctx.Err() == nil {
+		raw, err := b.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read journal: %w", err)
+		}
+		if s.take(raw) {
+			first = b.offset()
+		}
+	}
+	return first, nil
+}
+
+// placeIn is the same for a rotated file. A compressed one can be read forward only.
+func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (int64, error) {
+	f, zipped, err := openRotated(file)
+	if err != nil || f == nil {
+		return 0, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	if !zipped {
+		b, err := t.backward(f)
+		if err != nil {
+			return 0, fmt.Errorf("read journal %s: %w", file.Path, err)
+		}
+		return placeBackward(ctx, b, s)
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return 0, nil // showing it says what is wrong
+	}
+	return t.placeForward(ctx, z, s)
+}
+
+// placeForward finds the offset of the line from which on the wanted number of lines follows. It holds one number for
+// each of them.
+func (t *tail) placeForward(ctx context.Context, in io.Reader, s *search) (int64, error) {
+	var (
+		wanted []int64 // offsets of the last lines that are wanted, a ring
+		next   int
+		all    = *s
+	)
+	t.otherLines.reset(in, 0)
+	for ctx.Err() == nil {
+		raw, at, err := t.otherLines.next()
+		if err != nil {
+			break // also where the file is damaged: showing it says so
+		}
+		all.want, all.done = All, false
+		take := all.take(raw)
+		s.done = s.done || all.done // an older line than any wanted stands before it
+		switch {
+		case !take:
+		case s.want == All && len(wanted) > 0:
+		case s.want == All || len(wanted) < s.want:
+			wanted = append(wanted, at)
+		default:
+			wanted[next] = at
+			next = (next + 1) % s.want
+		}
+	}
+	if s.want > 0 {
+		if s.want -= len(wanted); s.want == 0 {
+			s.done = true
+		}
+	}
+	if len(wanted) == 0 {
+		return t.otherLines.offset, nil
+	}
+	return wanted[next], nil
+}
+
+// openRotated opens a rotated file, compressed meanwhile or not. It is nil where the file is gone: the next one's first
+// line tells what is missing.
+func openRotated(file journal.Segment) (f *os.File, zipped bool, err error) {
+	const ext = ".gz"
+	f, err = os.Open(file.Path)
+	if errors.Is(err, fs.ErrNotExist) && !file.Gzip {
+		file.Path += ext
+		f, err = os.Open(file.Path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("open journal: %w", err)
+	}
+	return f, file.Gzip || strings.HasSuffix(file.Path, ext), nil
+}
+
+// readError is a file that cannot be read further. The others can.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
+
+// showFile shows a rotated file from offset on.
+func (t *tail) showFile(ctx context.Context, file journal.Segment, offset int64) error {
+	return t.readFile(file, offset, &t.lines, func() error {
+		for ctx.Err() == nil {
+			raw, _, err := t.lines.next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return &readError{err}
+			}
+			if err := t.take(ctx, raw); err != nil {
+				return err
+			}
+		}
+		if rest := t.lines.rest(); t.alone && len(rest) > 0 {
+			return show(&t.line, rest, t.o, t.p)
+		}
+		return nil
+	})
+}
+
+// readFile calls fn with lines reading a rotated file. What cannot be read of it is a notice, not an error.
+func (t *tail) readFile(file journal.Segment, offset int64, lines *reader, fn func() error) error {
+	f, zipped, err := openRotated(file)
+	if err != nil || f == nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	var in io.Reader = f
+	if zipped {
+		if in, err = gzip.NewReader(f); err == nil {
+			_, err = io.CopyN(io.Discard, in, offset)
+		}
+	} else {
+		_, err = f.Seek(offset, io.SeekStart)
+	}
+	if err != nil {
+		err = &readError{err}
+	} else {
+		lines.reset(in, offset)
+		err = fn()
+	}
+	if bad := new(readError); errors.As(err, &bad) {
+		if !t.unreadable[file.Path] {
+			t.unreadable[file.Path] = true
+			t.o.notice("%s cannot be read to its end: %v", file.Path, bad)
+		}
+		return nil
+	}
+	return err
+}

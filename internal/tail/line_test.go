@@ -1,0 +1,151 @@
+package tail
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	deploymentLine = `{"seq":7,"time":"2026-11-20T15:10:22.123456789Z","type":"MODIFIED","origin":"watch","id":"u-1/12/MODIFIED","stream":"deployments.apps","cluster":"prod-eu1","group":"apps","version":"v1","resource":"deployments","kind":"Deployment","namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","generation":3,"manager":"kubectl","subresource":"scale","object":{"apiVersion":"apps/v1","metadata":{"name":"web"}}}`
+	gapLine        = `{"seq":9,"time":"2026-11-20T15:10:23.000000000Z","type":"GAP","id":"pods?namespace=web/40/GAP","stream":"pods?namespace=web&labelSelector=app%3Dweb","version":"v1","resource":"pods","kind":"Pod","reason":"Expired","fromResourceVersion":"12","resourceVersion":"40"}`
+	syncedLine     = `{"seq":10,"time":"2026-11-20T15:10:24.000000000Z","type":"SYNCED","id":"pods/40/SYNCED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":0,"unchanged":40}}`
+)
+
+func parse(t testing.TB, raw string) *Line {
+	t.Helper()
+	l := &Line{}
+	if err := l.Parse([]byte(raw)); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return l
+}
+
+func TestParse(t *testing.T) {
+	l := parse(t, deploymentLine)
+	if l.Seq != 7 || !l.Time.Equal(time.Date(2026, 11, 20, 15, 10, 22, 123456789, time.UTC)) {
+		t.Errorf("seq %d, time %s", l.Seq, l.Time)
+	}
+	got := fmt.Sprintf("%s %s %s %s %s %s %s %s %s %s %s %s %s", l.Type, l.Origin, l.Stream, l.Group, l.Version, l.Resource, l.Kind, l.Namespace, l.Name, l.ResourceVersion, l.Generation, l.Manager, l.Subresource)
+	if want := "MODIFIED watch deployments.apps apps v1 deployments Deployment shop web 12 3 kubectl scale"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	for name, raw := range map[string]string{
+		"another order":        `{"object":{"a":[{"}":"]"}]},"type":"ADDED","stream":"pods","seq":1,"name":"a","time":"2026-11-20T15:10:22Z"}`,
+		"white space":          "  {\t\"seq\" : 1 , \"type\":\"ADDED\",\n\"stream\":\"pods\", \"name\": \"a\", \"time\":\"2026-11-20T15:10:22+01:00\" }\r\n",
+		"members behind":       `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","object":{"x":"\\"},"name":"a","more":-1.5e3}`,
+		"escaped quotes":       `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"po\"ds\\","name":"a"}`,
+		"object that is empty": `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","object":{}}`,
+		"other kinds":          `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","namespace":5,"manager":null,"event":[]}`,
+	} {
+		if l := parse(t, raw); l.Seq != 1 || string(l.Name) != "a" || string(l.Type) != "ADDED" || len(l.Namespace)+len(l.Manager) > 0 {
+			t.Errorf("%s: %+v", name, l)
+		}
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	var l Line
+	for _, raw := range []string{
+		``, `{`, `}`, `{}`, `[]`, `null`, `"x"`, `seq 7`, "\x00\x00\x00",
+		`{"level":"info","time":"2026-11-20T15:10:22Z","msg":"running"}`,
+		`{"seq":0,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods"}`,
+		`{"seq":-1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods"}`,
+		`{"seq":1,"time":"yesterday","type":"ADDED","stream":"pods"}`,
+		`{"seq":1,"time":5,"type":"ADDED","stream":"pods"}`,
+		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"","stream":"pods"}`,
+		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods"}}`,
+		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED" "stream":"pods"}`,
+		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream"}`,
+	} {
+		if err := l.Parse([]byte(raw)); err == nil {
+			t.Errorf("accepted %q", raw)
+		}
+	}
+	// A torn line is never one, wherever it is torn in front of the object.
+	for i := range strings.Index(deploymentLine, `,"object"`) {
+		if err := l.Parse([]byte(deploymentLine[:i])); err == nil {
+			t.Errorf("accepted %q", deploymentLine[:i])
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	event := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop"}`
+	node := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"nodes","version":"v1","resource":"nodes","kind":"Node","name":"shop"}`
+	resources := func(names ...string) Filter {
+		var f Filter
+		for _, n := range names {
+			r, err := ParseResource(n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Resources = append(f.Resources, r)
+		}
+		return f
+	}
+	for _, c := range []struct {
+		f    Filter
+		line string
+		want bool
+	}{
+		{Filter{}, deploymentLine, true},
+		{resources("deployments"), deploymentLine, true},
+		{resources("Deployment"), deploymentLine, true},
+		{resources("deploy"), deploymentLine, true},
+		{resources("deployments.apps"), deploymentLine, true},
+		{resources("deploy.apps"), deploymentLine, true},
+		{resources("deployments.v1.apps"), deploymentLine, true},
+		{resources("pods", "deploy"), deploymentLine, true},
+		{resources("deployments.extensions"), deploymentLine, false},
+		{resources("deployments.v1beta1.apps"), deploymentLine, false},
+		{resources("deployments."), deploymentLine, false},
+		{resources("pods"), deploymentLine, false},
+		{resources("po"), gapLine, true},
+		{resources("pods."), gapLine, true},
+		{resources("pods.v1."), gapLine, true},
+		{Filter{Types: []string{"GAP", "SYNCED"}}, gapLine, true},
+		{Filter{Types: []string{"DELETED"}}, gapLine, false},
+		{Filter{Namespaces: []string{"shop"}}, deploymentLine, true},
+		{Filter{Namespaces: []string{"sho", "shops"}}, deploymentLine, false},
+		{Filter{Namespaces: []string{"shop"}}, event, true},
+		{Filter{Namespaces: []string{"shop"}}, node, false},
+		{Filter{Namespaces: []string{"web"}}, gapLine, true},
+		{Filter{Namespaces: []string{"shop"}}, gapLine, false},
+		{Filter{Namespaces: []string{"shop"}}, syncedLine, true},
+		{Filter{Since: time.Date(2026, 11, 20, 15, 10, 23, 0, time.UTC)}, gapLine, true},
+		{Filter{Since: time.Date(2026, 11, 20, 15, 10, 23, 1, time.UTC)}, gapLine, false},
+	} {
+		if got := c.f.Match(parse(t, c.line)); got != c.want {
+			t.Errorf("%+v: %t on %s", c.f, got, c.line)
+		}
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	for _, name := range []string{"", "po ds", "pods/web", "a,b", ".apps", "*", "-x"} {
+		if _, err := ParseResource(name); err == nil {
+			t.Errorf("resource %q accepted", name)
+		}
+	}
+	if got, err := ParseType("deleted"); err != nil || got != "DELETED" {
+		t.Errorf("deleted: %q, %v", got, err)
+	}
+	if _, err := ParseType("BOOKMARK"); err == nil || err.Error() != `"BOOKMARK" is not known; write ADDED, MODIFIED, DELETED, GAP or SYNCED` {
+		t.Errorf("BOOKMARK: %v", err)
+	}
+	now := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"10m": now.Add(-10 * time.Minute), "0": now, "2026-11-20T15:00:00Z": now.Add(-time.Hour), "2026-11-20T16:30:00.5+01:00": now.Add(-30*time.Minute + 500*time.Millisecond),
+	} {
+		if got, err := ParseSince(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("since %s: %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "yesterday", "10", "-5m", "2026-11-20"} {
+		if _, err := ParseSince(text, now); err == nil {
+			t.Errorf("since %q accepted", text)
+		}
+	}
+}

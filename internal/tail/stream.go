@@ -1,0 +1,162 @@
+package tail
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Options say which lines to show, and how long to wait for more.
+type Options struct {
+	// Lines is how many of the last lines that pass the filter are shown first; All is every one.
+	Lines  int
+	Filter Filter
+	// Follow goes on with lines that come later, until ctx ends.
+	Follow bool
+	// Notice is told what a reader should know about the files, not about the cluster: lines that are gone. One
+	// sentence, with no end. Default none.
+	Notice func(string)
+	// Gone tells whether nobody reads what is shown any more; it is asked while there is nothing to show. Default never.
+	Gone func() bool
+}
+
+// All is every line.
+const All = -1
+
+// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where it is told to show
+// those alone, are known at the end only and held in memory until then, as they will be shown.
+//
+// Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
+func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
+	ended := make(chan error, 1)
+	go func() { ended <- stream(ctx, r, o, p) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
+	in := bufio.NewReaderSize(flushing{ctx, r, p}, chunk)
+	var from io.Reader = in
+	if magic, err := in.Peek(2); err == nil && isGzip(magic) {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return fmt.Errorf("read lines: %w", err)
+		}
+		from = z
+	}
+	var (
+		lines reader
+		last  ring
+		line  Line
+	)
+	take := func(raw []byte) error {
+		if o.Lines < 0 {
+			return show(&line, raw, o, p)
+		}
+		if line.Parse(raw) != nil || o.Filter.Match(&line) {
+			last.add(raw, o.Lines)
+		}
+		return nil
+	}
+	lines.reset(from, 0)
+	for {
+		raw, _, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return errors.Join(fmt.Errorf("read lines: %w", err), last.print(&line, o, p), p.Flush())
+		}
+		if err := take(raw); err != nil {
+			return err
+		}
+	}
+	// A last line without an end is one all the same: nothing more will come.
+	if rest := lines.rest(); len(rest) > 0 {
+		if err := take(rest); err != nil {
+			return err
+		}
+	}
+	if err := last.print(&line, o, p); err != nil {
+		return err
+	}
+	return p.Flush()
+}
+
+// show parses a line and prints it where it passes. One that cannot be read always does.
+func show(line *Line, raw []byte, o Options, p *Printer) error {
+	if line.Parse(raw) != nil {
+		return showBad(raw, o, p)
+	}
+	if !o.Filter.Match(line) {
+		return nil
+	}
+	return p.Print(line)
+}
+
+func showBad(raw []byte, o Options, p *Printer) error {
+	shown, err := p.Bad(raw)
+	if !shown && err == nil {
+		o.notice("not a journal line: %s", describeBad(nil, raw))
+	}
+	return err
+}
+
+func (o *Options) notice(format string, args ...any) {
+	if o.Notice != nil {
+		o.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
+func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
+
+// flushing shows what there is before it waits for more.
+type flushing struct {
+	ctx context.Context // of the one call of Stream
+	r   io.Reader
+	p   *Printer
+}
+
+func (f flushing) Read(b []byte) (int, error) {
+	if err := f.p.Flush(); err != nil {
+		return 0, err
+	}
+	n, err := f.r.Read(b)
+	if f.ctx.Err() != nil {
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// ring holds the last lines.
+type ring struct {
+	lines [][]byte
+	next  int // the oldest, once the ring is full
+}
+
+func (r *ring) add(line []byte, limit int) {
+	switch {
+	case limit == 0:
+	case len(r.lines) < limit:
+		r.lines = append(r.lines, append([]byte(nil), line...))
+	default:
+		r.lines[r.next] = append(r.lines[r.next][:0], line...)
+		r.next = (r.next + 1) % limit
+	}
+}
+
+func (r *ring) print(line *Line, o Options, p *Printer) error {
+	for i := range r.lines {
+		if err := show(line, r.lines[(r.next+i)%len(r.lines)], o, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package tail
+
+import (
+	"bytes"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+const ellipsis = "…"
+
+// plain tells whether b is printable ASCII without a backslash: then it means and shows what it is.
+func plain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' || c > '~' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// appendText appends what the inside of a JSON string means, printable.
+func appendText(dst, inside []byte) []byte {
+	if plain(inside) {
+		return append(dst, inside...)
+	}
+	for len(inside) > 0 {
+		r, n := unescape(inside)
+		dst = appendRune(dst, r)
+		inside = inside[n:]
+	}
+	return dst
+}
+
+// appendRaw appends bytes as they are, printable.
+func appendRaw(dst, b []byte) []byte {
+	for len(b) > 0 {
+		r, n := utf8.DecodeRune(b)
+		dst = appendRune(dst, r)
+		b = b[n:]
+	}
+	return dst
+}
+
+// appendRune appends a rune, or an escape in its place where it would not show: control characters, those that turn the
+// direction of text, and the like. What is not UTF-8 shows as U+FFFD.
+func appendRune(dst []byte, r rune) []byte {
+	if unicode.IsGraphic(r) {
+		return utf8.AppendRune(dst, r)
+	}
+	quoted := strconv.AppendQuoteRuneToASCII(nil, r)
+	return append(dst, quoted[1:len(quoted)-1]...)
+}
+
+// unescape reads one rune of the inside of a JSON string, which is not empty, and tells how many bytes it takes. Half a
+// surrogate pair, or an escape that is none, is U+FFFD.
+func unescape(b []byte) (rune, int) {
+	if b[0] != '\\' {
+		return utf8.DecodeRune(b)
+	}
+	if len(b) < 2 {
+		return utf8.RuneError, 1
+	}
+	switch b[1] {
+	case '"', '\\', '/':
+		return rune(b[1]), 2
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+	default:
+		return utf8.RuneError, 2
+	}
+	r := hex(b[2:])
+	if r < 0 {
+		return utf8.RuneError, 2
+	}
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(b) >= 8 && b[6] == '\\' && b[7] == 'u' {
+		if pair := utf16.DecodeRune(r, hex(b[8:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+// hex reads four hex digits, or returns -1.
+func hex(b []byte) rune {
+	if len(b) < 4 {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[:4]), 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
+}
+
+// columns is how many columns of a terminal printable text takes.
+func columns(b []byte) int {
+	n := 0
+	for len(b) > 0 {
+		if b[0] < utf8.RuneSelf {
+			n++
+			b = b[1:]
+			continue
+		}
+		r, size := utf8.DecodeRune(b)
+		n += columnsOf(r)
+		b = b[size:]
+	}
+	return n
+}
+
+func columnsOf(r rune) int {
+	if r < utf8.RuneSelf {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0 // drawn over the one before
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// head is the longest beginning of printable text that takes at most limit columns.
+func head(b []byte, limit int) []byte {
+	n := 0
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if n += columnsOf(r); n > limit {
+			return b[:i]
+		}
+		i += size
+	}
+	return b
+}
+
+// cutEnd appends text cut to limit columns, its end left out.
+func cutEnd(dst, b []byte, limit int) []byte {
+	if columns(b) <= limit {
+		return append(dst, b...)
+	}
+	if limit < 1 {
+		return dst
+	}
+	return append(append(dst, head(b, limit-1)...), ellipsis...)
+}
+
+// cutFrom cuts what was appended behind start to limit columns, as cutEnd does.
+func cutFrom(dst []byte, start, limit int) []byte {
+	if columns(dst[start:]) <= limit {
+		return dst
+	}
+	return append(dst[:start+len(head(dst[start:], limit-1))], ellipsis...)
+}
+
+// cutMiddle does the same, and leaves out the middle: of a pod's name both ends tell something.
+func cutMiddle(dst, b []byte, limit int) []byte {
+	all := columns(b)
+	if all <= limit || limit < 3 {
+		return cutEnd(dst, b, limit)
+	}
+	tail := (limit - 1) / 2
+	dst = append(append(dst, head(b, limit-1-tail)...), ellipsis...)
+	end := b[len(head(b, all-tail)):]
+	if columns(end) > tail {
+		// A wide rune stands across the cut.
+		_, size := utf8.DecodeRune(end)
+		end = end[size:]
+	}
+	return append(dst, end...)
+}
+
+// appendSafeJSON appends JSON with escapes in the place of what a terminal would act on. It means the same.
+func appendSafeJSON(dst, b []byte) []byte {
+	for len(b) > 0 {
+		harmless := 0
+		for harmless < len(b) && b[harmless] >= ' ' && b[harmless] <= '~' {
+			harmless++
+		}
+		if dst, b = append(dst, b[:harmless]...), b[harmless:]; len(b) == 0 {
+			break
+		}
+		r, n := utf8.DecodeRune(b)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			dst = append(dst, string(utf8.RuneError)...)
+		case unicode.IsGraphic(r):
+			dst = append(dst, b[:n]...)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			dst = appendEscape(appendEscape(dst, high), low)
+		default:
+			dst = appendEscape(dst, r)
+		}
+		b = b[n:]
+	}
+	return dst
+}
+
+func appendEscape(dst []byte, r rune) []byte {
+	const digits = "0123456789abcdef"
+	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
+}
+
+// pad appends blanks for n columns.
+func pad(dst []byte, n int) []byte {
+	const blanks = "                                "
+	for ; n > len(blanks); n -= len(blanks) {
+		dst = append(dst, blanks...)
+	}
+	return append(dst, blanks[:max(n, 0)]...)
+}
+
+// trimRight drops blanks at the end of what was appended behind start.
+func trimRight(dst []byte, start int) []byte {
+	return dst[:start+len(bytes.TrimRight(dst[start:], " "))]
+}
