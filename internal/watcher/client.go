@@ -33,14 +33,13 @@ const (
 	// notices a dead connection by itself, but not a server that hangs.
 	answerTimeout = 30 * time.Second
 
-	// What may come in over one HTTP/2 connection, and for one answer on it,
-	// before it is read: client-go's 1 GiB and 4 MiB are memory, as soon as the
-	// output blocks and nobody reads. A server takes some 100 answers per
-	// connection. At 20 ms to the server one answer still brings 50 MB/s. While
-	// a connection's share is used up, what else is asked on it waits as well;
-	// nothing that would empty it waits for such an answer.
-	connectionBuffer = 4 << 20
-	answerBuffer     = 1 << 20
+	// answerBuffer is what may come in of one answer over HTTP/2 before it is
+	// read: client-go's 4 MiB are memory, as soon as the output blocks and nobody
+	// reads. A server takes some 100 answers per connection, so that this bounds
+	// those as well. The connection's own window stays as large as it is: were
+	// it used up by some streams, the others would take their own wait for the
+	// server's silence. At 5 ms to the server one answer still brings 50 MB/s.
+	answerBuffer = 256 << 10
 )
 
 // Client reads from one API server: watches through the dynamic client, with a
@@ -114,9 +113,7 @@ func boundBuffers(t http.RoundTripper) http.RoundTripper {
 		at = wrapper.WrappedRoundTripper()
 	}
 	if bottom, ok := at.(*http.Transport); ok && bottom.HTTP2 == nil && bottom != http.DefaultTransport {
-		bottom.HTTP2 = &http.HTTP2Config{
-			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: answerBuffer,
-		}
+		bottom.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: answerBuffer}
 	}
 	return t
 }

@@ -54,7 +54,7 @@
 // kept as 24 bytes per object (see sighting.go), and goes when it ends; nothing
 // else of a stream grows with the objects. What a server sends while the output
 // blocks waits in bounded buffers: the recorder's, 128 KiB or an object of each
-// stream, and the receive windows of the connections (see client.go).
+// stream, and the receive window of each answer (see client.go).
 //
 // # Silence
 //

@@ -1,7 +1,7 @@
 package watcher
 
 import (
-	"errors"
+	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +38,9 @@ type rawWatch struct {
 	frames *event.FrameReader // nil until there is an answer, and once it has been read
 }
 
-var errNoWatch = errors.New("decode object: there is no watch to read")
+// errNoWatch is what became of a watch whose connection ended before there was an
+// answer: client-go then gives out one that has nothing in it.
+var errNoWatch = fmt.Errorf("connection lost before the watch was answered: %w", io.ErrUnexpectedEOF)
 
 var statusDecoder = func() runtime.Serializer {
 	scheme := runtime.NewScheme()

@@ -56,6 +56,7 @@ type frames struct {
 	r    *event.FrameReader
 	cut  context.CancelFunc // ends the watch
 	late *time.Timer        // calls cut
+	was  bool               // it has
 }
 
 // next waits for a frame, but no longer than patience: then the watch is cut,
@@ -68,7 +69,10 @@ func (f *frames) next(patience time.Duration) ([]byte, error) {
 		f.late.Reset(patience)
 	}
 	frame, err := f.r.Next()
-	if !f.late.Stop() && err != nil {
+	if !f.late.Stop() {
+		f.was = true
+	}
+	if err != nil && f.was {
 		return nil, errSilent
 	}
 	return frame, ended(err)
