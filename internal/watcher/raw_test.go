@@ -238,6 +238,70 @@ func TestRawSilent(t *testing.T) {
 	}
 }
 
+// waitsForCut brings a frame at the very moment when the watch is cut.
+type waitsForCut struct {
+	cut  <-chan struct{}
+	sent bool
+}
+
+func (r *waitsForCut) Read(p []byte) (int, error) {
+	if r.sent {
+		return 0, context.Canceled
+	}
+	<-r.cut
+	r.sent = true
+	return copy(p, frame(1, 10)+"\n"), nil
+}
+
+// A frame that comes as the patience ends is taken; what ended the watch is the
+// silence all the same.
+func TestRawCutByLastFrame(t *testing.T) {
+	ctx, cut := context.WithCancel(t.Context())
+	f := &frames{r: event.NewFrameReader(&waitsForCut{cut: ctx.Done()}, 0), cut: cut}
+	if got, err := f.next(time.Millisecond); err != nil || string(got) != frame(1, 10) {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if _, err := f.next(time.Minute); !errors.Is(err, errSilent) {
+		t.Errorf("then %v", err)
+	}
+}
+
+// A connection that ends before there is an answer is a lost one.
+func TestRawNoAnswer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return // closed below
+			}
+			_, _ = c.Read(make([]byte, 1)) // the request
+			c.Close()
+		}
+	}()
+	defer func() {
+		l.Close()
+		<-closed
+	}()
+	client, err := NewClient(&rest.Config{Host: "http://" + l.Addr().String(), Transport: &http.Transport{DisableKeepAlives: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err = client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(*event.FrameReader) error {
+		return errors.New("a watch was opened")
+	})
+	if o := classify(t.Context(), err); o.action != actionRetry || o.reason != "ConnectionLost" {
+		t.Errorf("%v is taken for %+v", err, o)
+	}
+}
+
 // Many watches are read at once, each told apart by what it is sent: none may
 // see another's bytes.
 func TestRawMany(t *testing.T) {
