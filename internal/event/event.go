@@ -9,6 +9,15 @@
 //	Renderer     an object        -> Scan finds what a line needs and what is
 //	                                 to be cut, Append writes the line
 //
+// What a stream may ask for on top stands beside them, and costs nothing where
+// it is not asked for. All of it works on the bytes of two versions of an
+// object, so the previous one, or its digest, has to be kept by the caller:
+//
+//	Differ       two versions     -> the list of what changed
+//	Digester     a version        -> 128 bits that tell whether anything changed
+//	                                 that is not to be ignored
+//	Packer       a version        -> the same in a few bytes, and back
+//
 // Guarantees:
 //
 //   - A line is exactly one line of valid UTF-8 holding one valid JSON object.
@@ -21,6 +30,8 @@
 //   - Cuts and redactions hold for every occurrence of a key, repeated or
 //     written with escapes. A value of another kind than a redaction path
 //     expects is redacted as a whole.
+//   - What a Shape hides is in no line, no list of changes and no digest that
+//     could be tried out; what was packed is as it was given.
 //   - In a steady state nothing is allocated per event.
 package event
 

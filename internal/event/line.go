@@ -20,6 +20,20 @@ func AppendSeq(dst []byte, seq uint64) []byte {
 // AppendEvent writes a line, all that follows its seq, about an object that
 // this Renderer has scanned. With an error, dst is returned as it was.
 func (r *Renderer) AppendEvent(dst []byte, t Type, from Origin, received time.Time, o *Object) ([]byte, error) {
+	dst, err := r.appendAbout(dst, t, from, received, o)
+	if err != nil {
+		return dst, err
+	}
+	if r.events {
+		dst = o.appendReport(dst)
+	}
+	dst = append(dst, `,"object":`...)
+	dst = o.appendShaped(dst)
+	return append(dst, '}', '\n'), nil
+}
+
+// appendAbout writes what a line says about an object before all that is long.
+func (r *Renderer) appendAbout(dst []byte, t Type, from Origin, received time.Time, o *Object) ([]byte, error) {
 	switch t {
 	case Added, Modified, Deleted:
 	default:
@@ -45,17 +59,18 @@ func (r *Renderer) AppendEvent(dst []byte, t Type, from Origin, received time.Ti
 		dst = strconv.AppendInt(dst, o.Generation, 10)
 	}
 	dst = appendText(dst, `,"manager":"`, o.raw(manager))
-	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
-	if r.events {
-		dst = o.appendReport(dst)
-	}
-	dst = append(dst, `,"object":`...)
-	dst = o.appendShaped(dst)
-	return append(dst, '}', '\n'), nil
+	return appendText(dst, `,"subresource":"`, o.raw(subresource)), nil
 }
 
 // AppendDeleted writes the line of an object that a relist found gone.
 func (r *Renderer) AppendDeleted(dst []byte, received time.Time, k Known) []byte {
+	dst = r.appendGone(dst, received, k)
+	dst = r.appendBare(dst, k)
+	return append(dst, '}', '\n')
+}
+
+// appendGone writes a line about an object that is gone, up to the object.
+func (r *Renderer) appendGone(dst []byte, received time.Time, k Known) []byte {
 	dst = r.appendHead(dst, received, Deleted, FromRelist)
 	dst = appendEscaped(dst, k.UID)
 	dst = append(dst, '/')
@@ -68,7 +83,11 @@ func (r *Renderer) AppendDeleted(dst []byte, received time.Time, k Known) []byte
 	dst = appendMember(dst, "name", k.Name)
 	dst = appendMember(dst, "uid", k.UID)
 	dst = appendMember(dst, "resourceVersion", k.ResourceVersion)
-	dst = append(dst, `,"finalStateKnown":false`...)
+	return append(dst, `,"finalStateKnown":false`...)
+}
+
+// appendBare writes the object member of an object that is gone.
+func (r *Renderer) appendBare(dst []byte, k Known) []byte {
 	dst = append(dst, r.bare...)
 	start := len(dst)
 	dst = appendMember(dst, "name", k.Name)
@@ -79,7 +98,7 @@ func (r *Renderer) AppendDeleted(dst []byte, received time.Time, k Known) []byte
 		dst = append(dst, '{')
 	}
 	dst[start] = '{'
-	return append(dst, '}', '}', '}', '\n')
+	return append(dst, '}', '}')
 }
 
 // AppendGap writes that between two versions only the net result is known.
@@ -173,26 +192,31 @@ func (o *Object) appendShaped(dst []byte) []byte {
 }
 
 // appendReport writes the event member of a Kubernetes Event. The old and the
-// new API keep the same facts in different places; whichever is filled counts.
+// new API keep the same facts in different places; whichever is filled counts,
+// and of several the one that kubectl get events shows: a series before the
+// count and the last time beside it, 1 where an event of the new API has none.
 func (o *Object) appendReport(dst []byte) []byte {
 	dst = append(dst, `,"event":`...)
 	start := len(dst)
 	dst = appendText(dst, `,"reason":"`, o.raw(reason))
 	dst = appendText(dst, `,"message":"`, o.raw(message))
 	dst = appendText(dst, `,"type":"`, o.raw(eventType))
-	n := o.raw(count)
-	if len(n) == 0 || string(n) == "0" {
-		n = o.raw(seriesCount)
+	n := o.number(seriesCount)
+	if len(n) == 0 {
+		n = o.number(count)
 	}
-	if len(n) > 0 && string(n) != "0" {
+	first, last := o.either(firstTime, eventTime), o.either(seriesLast, lastTime)
+	if len(last) == 0 {
+		last = first
+	}
+	if len(n) == 0 && len(last) > 0 {
+		n = []byte("1")
+	}
+	if len(n) > 0 {
 		dst = append(dst, `,"count":`...)
 		dst = append(dst, n...)
 	}
-	dst = appendText(dst, `,"firstTime":"`, o.either(firstTime, eventTime))
-	last := o.either(lastTime, seriesLast)
-	if len(last) == 0 {
-		last = o.raw(eventTime)
-	}
+	dst = appendText(dst, `,"firstTime":"`, first)
 	dst = appendText(dst, `,"lastTime":"`, last)
 	dst = appendText(dst, `,"reporter":"`, o.either(reporter, sourceComponent))
 	dst = append(dst, `,"regarding":`...)
@@ -221,4 +245,13 @@ func (o *Object) either(a, b capture) []byte {
 		return v
 	}
 	return o.raw(b)
+}
+
+// number returns a captured number, empty if it is 0.
+func (o *Object) number(c capture) []byte {
+	n := o.raw(c)
+	if string(n) == "0" {
+		return nil
+	}
+	return n
 }

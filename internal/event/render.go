@@ -178,6 +178,7 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 		i = r.members(i, n, redact, depth+1)
 		if wanted&objects != 0 {
 			o.have |= wanted
+			o.spans[n.capture] = span{start, i}
 		}
 	case first == '[' && n != nil && n.elem != nil:
 		i = r.elements(i, n, depth+1)

@@ -1,0 +1,110 @@
+package event
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"hash"
+	"slices"
+)
+
+// Digest stands for what a Digester looks at in one version of an object: 128
+// bits of SHA-256.
+type Digest [16]byte
+
+// Digester tells whether two versions of an object differ in anything but what
+// is to be ignored: their digests are the same if not. It is for one goroutine.
+//
+// Its digests are of the object that the journal would hold, less the ignored
+// paths and less what changes with every write and says nothing itself:
+// metadata.resourceVersion, metadata.generation and metadata.managedFields.
+// The bytes are taken as the server sent them: were it to write its keys in
+// another order, all would differ once. A container that only ignored members
+// leave empty is not the same as none. The paths and the Shape are part of the
+// digest, so that it is no match once these have been changed. In doubt, then, a
+// version is taken for another one, and its line is written.
+//
+// Where a Shape redacts, what it hides is looked at too, for otherwise a Secret
+// whose data changed would pass for the same. A digest of a short secret gives
+// it away to whoever tries all that it could be, so those digests are keyed
+// with a number that only this Digester knows and that is never stored: they
+// are worth nothing to who finds them, and match nothing after a restart.
+// Durable tells.
+type Digester struct {
+	r      *Renderer
+	o      Object
+	h      hash.Hash
+	prefix []byte // what every digest begins with
+	sum    [sha256.Size]byte
+	hidden bool // what is redacted is looked at
+}
+
+// unsaid are the paths that no Digester looks at.
+var unsaid = []string{"metadata.resourceVersion", "metadata.generation", "metadata.managedFields"}
+
+// NewDigester returns a Digester for the objects of a stream with this shape.
+// The paths to ignore are written like those of a Shape.
+func NewDigester(shape Shape, ignore []string) (*Digester, error) {
+	for _, p := range ignore {
+		if _, err := parsePath(p); err != nil {
+			return nil, fmt.Errorf("ignore path %q: %w", p, err)
+		}
+	}
+	mark := shape.Fingerprint(ignore)
+	shape.Drop = slices.Concat(shape.Drop, ignore, unsaid)
+	r, err := NewRenderer(Source{Stream: "digest"}, shape)
+	if err != nil {
+		return nil, err
+	}
+	d := &Digester{r: r, h: sha256.New(), prefix: mark[:], hidden: shape.Secret || len(shape.Redact) > 0}
+	if d.hidden {
+		key := make([]byte, sha256.BlockSize)
+		rand.Read(key) // never fails: see crypto/rand
+		d.prefix = append(key, d.prefix...)
+	}
+	return d, nil
+}
+
+// Durable reports whether the digests are worth keeping over a restart.
+func (d *Digester) Durable() bool { return !d.hidden }
+
+// Digest looks at one object as the server sent it; what SplitWatch left
+// hanging on it is passed over. Where nothing is redacted, what AppendShaped
+// wrote has the same digest, and being shorter takes less time.
+func (d *Digester) Digest(raw []byte) (Digest, error) {
+	o := &d.o
+	if err := d.r.Scan(raw, o); err != nil {
+		return Digest{}, err
+	}
+	d.h.Reset()
+	d.h.Write(d.prefix)
+	from := 0
+	for i := range o.edits {
+		if e := &o.edits[i]; !e.redact { // what is hidden is looked at
+			d.h.Write(o.Raw[from:e.start])
+			from = e.end
+		}
+	}
+	d.h.Write(o.Raw[from:])
+	o.reset()
+	return Digest(d.h.Sum(d.sum[:0])[:len(Digest{})]), nil
+}
+
+// Fingerprint stands for a shape and the paths that a stream ignores: another
+// one means that what was kept of the stream's objects was made otherwise. The
+// order of paths means nothing.
+func (s Shape) Fingerprint(ignore []string) [16]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "shape 1\nsecret %t\n", s.Secret)
+	for _, list := range []struct {
+		name  string
+		paths []string
+	}{{"drop", s.Drop}, {"redact", s.Redact}, {"ignore", ignore}} {
+		paths := slices.Clone(list.paths)
+		slices.Sort(paths)
+		for _, p := range slices.Compact(paths) {
+			fmt.Fprintf(h, "%s %q\n", list.name, p)
+		}
+	}
+	return [16]byte(h.Sum(nil)[:16])
+}

@@ -1,0 +1,169 @@
+package event
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Payload says how much of its object a line carries.
+type Payload string
+
+// The payloads of a stream's lines. The zero Payload is the whole object.
+const (
+	WholeObject  Payload = "object"
+	MetadataOnly Payload = "metadata" // {"metadata":{…}}
+	NoObject     Payload = "none"
+)
+
+// Line says what to write about an object.
+type Line struct {
+	Type     Type
+	Origin   Origin
+	Received time.Time
+	Payload  Payload
+	// Changes is what a Differ has listed, or empty.
+	Changes []byte
+	// LastState says that the object is gone and this is the last version of it
+	// that was known: the line gets finalStateKnown, false.
+	LastState bool
+	// MaxBytes bounds the line, its seq and its newline included; 0 or less is
+	// no limit. A longer line gets truncated, true, and loses its changes and
+	// all of the object but the metadata; if that is not enough the metadata,
+	// then the end of a Kubernetes Event's message, then the event. What is
+	// left tells where the object is to be found, and is never cut.
+	MaxBytes int
+}
+
+// longestSeq is what a seq, which is not known when the rest of a line is
+// written, takes at most.
+const longestSeq = len(`{"seq":18446744073709551615`)
+
+// AppendLine is AppendEvent for a line of any form: it writes all that follows
+// the seq. With an error, dst is returned as it was.
+func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
+	start := len(dst)
+	switch l.Payload {
+	case "", WholeObject, MetadataOnly, NoObject:
+	default:
+		return dst, fmt.Errorf("render event: unknown payload %q", l.Payload)
+	}
+	dst, err := r.appendAbout(dst, l.Type, l.Origin, l.Received, o)
+	if err != nil {
+		return dst, err
+	}
+	if l.LastState {
+		dst = append(dst, `,"finalStateKnown":false`...)
+	}
+	about := len(dst)
+	if r.events {
+		dst = o.appendReport(dst)
+	}
+	report := len(dst)
+	if len(l.Changes) > 0 {
+		dst = append(dst, `,"changes":`...)
+		dst = append(dst, l.Changes...)
+	}
+	switch l.Payload {
+	case NoObject:
+	case MetadataOnly:
+		dst = o.appendMetadata(dst)
+	default:
+		dst = append(dst, `,"object":`...)
+		dst = o.appendShaped(dst)
+	}
+	dst = append(dst, '}', '\n')
+
+	room := start + l.MaxBytes - longestSeq                                  // where the line has to end
+	short := l.Payload == NoObject && len(l.Changes) == 0 && report == about // nothing in it can be cut
+	if l.MaxBytes <= 0 || len(dst) <= room || short {
+		return dst, nil
+	}
+	if l.Payload != NoObject {
+		dst = append(dst[:report], `,"truncated":true`...)
+		dst = o.appendMetadata(dst)
+		if dst = append(dst, '}', '\n'); len(dst) <= room {
+			return dst, nil
+		}
+	}
+	const end = `,"truncated":true}` + "\n"
+	dst = append(dst[:report], end...)
+	if len(dst) <= room || !r.events {
+		return dst, nil
+	}
+	whole := o.spans[message]
+	text := o.raw(message)
+	o.spans[message].end = whole.start + cutText(text, len(text)-(len(dst)-room))
+	dst = o.appendReport(dst[:about])
+	o.spans[message] = whole
+	if len(dst)+len(end) > room {
+		dst = dst[:about]
+	}
+	return append(dst, end...), nil
+}
+
+// appendMetadata writes the object member of a line that has only metadata.
+func (o *Object) appendMetadata(dst []byte) []byte {
+	dst = append(dst, `,"object":{`...)
+	at := o.spans[metadata]
+	from := at.start
+	mark := len(dst)
+	dst = append(dst, `"metadata":`...)
+	for i := range o.edits {
+		e := &o.edits[i]
+		switch {
+		case e.end <= at.start:
+		case e.start >= at.end:
+		case e.start < at.start:
+			return append(dst[:mark], '}') // it is cut as a whole
+		default:
+			dst = append(dst, o.Raw[from:e.start]...)
+			if e.redact {
+				dst = append(dst, redacted...)
+			}
+			from = e.end
+		}
+	}
+	dst = append(dst, o.Raw[from:at.end]...)
+	return append(dst, '}')
+}
+
+// cutText is the length of the longest beginning of s, the inside of a JSON
+// string, that has at most limit bytes and ends between characters.
+func cutText(s []byte, limit int) int {
+	n := 0
+	for n < len(s) {
+		size := 1
+		switch c := s[n]; {
+		case c == '\\' && s[n+1] == 'u':
+			const escape = len(`\u0000`)
+			size = escape
+			if end := n + 2*escape; end <= len(s) && utf8.RuneCount(unquote(nil, s[n:end])) == 1 {
+				size = 2 * escape // a pair of surrogates
+			}
+		case c == '\\':
+			size = 2
+		case c >= utf8.RuneSelf:
+			_, size = utf8.DecodeRune(s[n:])
+		}
+		if n+size > limit {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// AppendGone is AppendDeleted for a line that carries the given part of what
+// is known of the object.
+func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, p Payload) []byte {
+	dst = r.appendGone(dst, received, k)
+	if p != NoObject {
+		dst = r.appendBare(dst, k)
+	}
+	return append(dst, '}', '\n')
+}
+
+// AppendShaped writes the object as a line has it: compact, less what was cut
+// and with what was redacted.
+func (o *Object) AppendShaped(dst []byte) []byte { return o.appendShaped(dst) }

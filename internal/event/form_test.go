@@ -1,0 +1,259 @@
+package event
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"kubejournal/internal/event/eventtest"
+)
+
+const formObject = `{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"manager":"m"}],"labels":{"b":"c"}},"spec":{"x":"y"}}`
+
+const formAbout = `"id":"u/5/MODIFIED","stream":"pods","cluster":"prod-eu1","version":"v1","resource":"pods","kind":"Pod","name":"a","uid":"u","resourceVersion":"5","manager":"m"`
+
+// formed writes one line. Its seq is the longest.
+func formed(t testing.TB, r *Renderer, l Line, raw string) string {
+	t.Helper()
+	var o Object
+	if err := r.Scan([]byte(raw), &o); err != nil {
+		t.Fatal(err)
+	}
+	l.Received = received
+	if l.Type == "" {
+		l.Type, l.Origin = Modified, FromWatch
+	}
+	const before = "before\n"
+	b, err := r.AppendLine(AppendSeq([]byte(before), 1<<64-1), l, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ok := strings.CutPrefix(string(b), before)
+	if !ok {
+		t.Fatalf("overwrote what was there: %s", b)
+	}
+	var h Header
+	if err := ParseHeader([]byte(s), &h); err != nil || strings.Index(s, "\n") != len(s)-1 {
+		t.Fatalf("line %q: %v", s, err)
+	}
+	return s
+}
+
+func TestForms(t *testing.T) {
+	const changes = `[{"op":"replace","path":"/spec/x","old":"z","value":"y"}]`
+	const meta = `{"metadata":{"name":"a","uid":"u","resourceVersion":"5","labels":{"b":"c"}}}`
+	const object = `{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"5","labels":{"b":"c"}},"spec":{"x":"y"}}`
+	noMeta := Shape{Drop: []string{"metadata"}}
+	for name, c := range map[string]struct {
+		shape Shape
+		line  Line
+		want  string
+	}{
+		"least":             {podShape, Line{}, `,"object":` + object},
+		"object":            {podShape, Line{Payload: WholeObject}, `,"object":` + object},
+		"metadata":          {podShape, Line{Payload: MetadataOnly}, `,"object":` + meta},
+		"none":              {podShape, Line{Payload: NoObject}, ``},
+		"changes":           {podShape, Line{Changes: []byte(changes)}, `,"changes":` + changes + `,"object":` + object},
+		"changes, none":     {podShape, Line{Changes: []byte(changes), Payload: NoObject}, `,"changes":` + changes},
+		"last state":        {podShape, Line{LastState: true}, `,"finalStateKnown":false,"object":` + object},
+		"no metadata":       {noMeta, Line{Payload: MetadataOnly}, `,"object":{}`},
+		"redacted":          {Shape{Redact: []string{"metadata.labels", "spec"}}, Line{Payload: MetadataOnly}, `,"object":{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"manager":"m"}],"labels":{"b":"REDACTED"}}}`},
+		"dropped elsewhere": {Shape{Drop: []string{"kind", "spec", "metadata.labels", "metadata.managedFields[*].manager"}}, Line{Payload: MetadataOnly}, `,"object":{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{}]}}`},
+		"long enough":       {podShape, Line{MaxBytes: 1000}, `,"object":` + object},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := formed(t, mustRenderer(t, podSource, c.shape), c.line, formObject)
+			want := `{"seq":18446744073709551615,"time":"` + receivedText + `","type":"MODIFIED","origin":"watch",` + formAbout + c.want + "}\n"
+			if got != want {
+				t.Errorf("\ngot  %swant %s", got, want)
+			}
+		})
+	}
+
+	r := mustRenderer(t, podSource, podShape)
+	var o Object
+	if b, err := r.AppendLine([]byte("x"), Line{Type: Added, Payload: "all"}, &o); err == nil || string(b) != "x" {
+		t.Errorf("unknown payload: %s, %v", b, err)
+	}
+	if b, err := r.AppendLine([]byte("x"), Line{Type: Added}, &o); err == nil || string(b) != "x" {
+		t.Errorf("not scanned: %s, %v", b, err)
+	}
+	k := Known{Name: "a", UID: "u", ResourceVersion: "5"}
+	deleted := string(r.AppendDeleted(nil, received, k))
+	if got := string(r.AppendGone(nil, received, k, MetadataOnly)); got != deleted {
+		t.Errorf("gone: %s", got)
+	}
+	head, _, _ := strings.Cut(deleted, `,"object":`)
+	if got, want := string(r.AppendGone(nil, received, k, NoObject)), head+"}\n"; got != want {
+		t.Errorf("gone:\ngot  %swant %s", got, want)
+	}
+}
+
+// The metadata of a line is that of its object, whatever that is.
+func TestMetadataOfMadeObjects(t *testing.T) {
+	var rs []*Renderer
+	for _, shape := range []Shape{
+		{}, {Drop: []string{"metadata"}}, {Secret: true, Drop: []string{"metadata.labels", "a"}},
+		{Drop: []string{"metadata.a", "metadata.name", "spec"}, Redact: []string{"metadata.b.c", "data[*]"}},
+	} {
+		rs = append(rs, mustRenderer(t, podSource, shape))
+	}
+	rnd := newRandom(5)
+	from := make([]byte, 400)
+	for range 3000 {
+		for i := range from {
+			from[i] = byte(rnd.Uint32())
+		}
+		m := maker{from: from[:rnd.IntN(len(from))]}
+		raw := m.object()
+		for _, r := range rs {
+			var o Object
+			if r.Scan(raw, &o) != nil {
+				continue
+			}
+			whole, ok := decode(o.AppendShaped(nil))
+			if !ok {
+				t.Fatalf("%q", raw)
+			}
+			want := map[string]any{}
+			if meta, ok := whole.(map[string]any)["metadata"]; ok {
+				want["metadata"] = meta
+			}
+			got, _ := decode([]byte("{" + string(o.appendMetadata(nil)[1:]) + "}"))
+			if !sameJSON(got, map[string]any{"object": want}) {
+				t.Fatalf("got %v\nwant %v\nof %q", got, want, raw)
+			}
+		}
+	}
+}
+
+// A line is within its limit or holds nothing more that can go, and is as long
+// as it may be.
+func TestTruncated(t *testing.T) {
+	core := mustRenderer(t, Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, podShape)
+	pods := mustRenderer(t, podSource, podShape)
+	message := strings.Repeat(`a\"é\ud83d\ude00\n\u00e9😀`, 40)
+	about := strings.Replace(formObject, `"spec":{"x":"y"}`, `"reason":"R","message":"`+message+`","count":3`, 1)
+	for name, c := range map[string]struct {
+		r   *Renderer
+		raw string
+	}{"pod": {pods, formObject}, "event": {core, about}} {
+		for _, payload := range []Payload{WholeObject, MetadataOnly, NoObject} {
+			for _, changes := range []string{"", `[{"op":"add","path":"/a","value":"` + strings.Repeat("b", 100) + `"}]`} {
+				l := Line{Payload: payload, Changes: []byte(changes)}
+				whole := formed(t, c.r, l, c.raw)
+				before, least := len(whole), ""
+				for limit := len(whole) + 1; limit > 0; limit-- {
+					l.MaxBytes = limit
+					got := formed(t, c.r, l, c.raw)
+					var f struct {
+						Truncated bool
+						Event     *struct{ Reason, Message string }
+						Changes   json.RawMessage
+						Object    map[string]json.RawMessage
+					}
+					if err := json.Unmarshal([]byte(got), &f); err != nil {
+						t.Fatal(err)
+					}
+					if limit >= len(whole) {
+						if got != whole {
+							t.Fatalf("%s, %d bytes of %d: %s", name, limit, len(whole), got)
+						}
+						continue
+					}
+					switch {
+					case f.Truncated && f.Changes == nil && len(f.Object) <= 1:
+					case got == whole && name == "pod" && payload == NoObject && changes == "": // nothing can go
+						continue
+					default:
+						t.Fatalf("%s, %d bytes of %d: %s", name, limit, len(whole), got)
+					}
+					if len(got) > before+len(`,"truncated":true`) {
+						t.Fatalf("%s: %d bytes where %d were possible before", name, len(got), before)
+					}
+					before = min(before, len(got))
+					if f.Event != nil && !strings.HasPrefix(decodedText(message), f.Event.Message) {
+						t.Fatalf("message %q", f.Event.Message)
+					}
+					if f.Event != nil && f.Event.Message != "" && f.Object == nil && len(got) < limit-12 && f.Event.Message != decodedText(message) {
+						t.Fatalf("%s: %d bytes, limit %d: more of the message would do", name, len(got), limit)
+					}
+					if len(got) > limit {
+						if f.Event != nil || f.Object != nil {
+							t.Fatalf("%s: %d bytes, limit %d: %s", name, len(got), limit, got)
+						}
+						if least != "" && got != least {
+							t.Fatalf("least is %s and %s", got, least)
+						}
+						least = got
+					}
+				}
+			}
+		}
+	}
+}
+
+func decodedText(s string) string { return string(unquote(nil, []byte(s))) }
+
+func TestCutText(t *testing.T) {
+	for _, s := range []string{"", "abc", `a\nb`, `\u00e9\u00e8x`, `\ud83d\ude00!`, `\ud83d\ud83d\ude00`, `\ud83dx`, "é😀", `\\\"`, `\u0041abcdefgh`, `ab\ud83d`} {
+		last := -1
+		for limit := -1; limit <= len(s)+1; limit++ {
+			n := cutText([]byte(s), limit)
+			part := s[:n]
+			if n > max(limit, 0) || n < last || !utf8.ValidString(part) || !json.Valid([]byte(`"`+part+`"`)) || limit >= len(s) && n != len(s) {
+				t.Errorf("%q to %d: %q", s, limit, part)
+			}
+			if !strings.HasPrefix(decodedText(s), decodedText(part)) {
+				t.Errorf("%q to %d: %q is another beginning", s, limit, part)
+			}
+			last = n
+		}
+	}
+}
+
+// What AppendEvent writes, AppendLine writes too.
+func TestAppendLineAsEvent(t *testing.T) {
+	for _, src := range []Source{podSource, {Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}} {
+		r := mustRenderer(t, src, podShape)
+		for i := range 10 {
+			raw := [][]byte{eventtest.Pod(3000, i), eventtest.Event(i)}[i%2]
+			var o Object
+			if err := r.Scan(raw, &o); err != nil {
+				t.Fatal(err)
+			}
+			want, err := r.AppendEvent(nil, Added, FromSnapshot, received, &o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := r.AppendLine(nil, Line{Type: Added, Origin: FromSnapshot, Received: received, MaxBytes: len(want) + 100}, &o)
+			if err != nil || string(got) != string(want) {
+				t.Errorf("%v\ngot  %swant %s", err, got, want)
+			}
+		}
+	}
+}
+
+func ExampleDiffer() {
+	var d Differ
+	list, err := d.Append(nil,
+		[]byte(`{"metadata":{"resourceVersion":"7"},"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"}]}}`),
+		[]byte(`{"metadata":{"resourceVersion":"8"},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":"True"}]}}`))
+	if err != nil {
+		panic(err)
+	}
+	var ops []json.RawMessage
+	if err := json.Unmarshal(list, &ops); err != nil {
+		panic(err)
+	}
+	for _, o := range ops {
+		fmt.Println(string(o))
+	}
+	// Output:
+	// {"op":"replace","path":"/metadata/resourceVersion","old":"7","value":"8"}
+	// {"op":"replace","path":"/status/phase","old":"Pending","value":"Running"}
+	// {"op":"add","path":"/status/conditions/0","value":{"type":"Initialized","status":"True"}}
+	// {"op":"replace","path":"/status/conditions/1/status","old":"False","value":"True"}
+}
