@@ -31,13 +31,21 @@ type Kubernetes struct {
 
 // Resource is one entry of the resources list, as the user wrote it: which streams it comes to is decided by discovery.
 type Resource struct {
-	Name          string   `mapstructure:"resource"`      // what kubectl takes: pods, deploy, deployments.v1.apps
-	Group         *string  `mapstructure:"group"`         // nil: not said; "" is core
-	Version       string   `mapstructure:"version"`       // "": the server's preferred version
-	Namespaces    []string `mapstructure:"namespaces"`    // nil: one watch for all
-	LabelSelector string   `mapstructure:"labelSelector"` // canonical after Load
-	FieldSelector string   `mapstructure:"fieldSelector"` // canonical after Load
-	Initial       string   `mapstructure:"initial"`       // Snapshot or Skip
+	Name       string   `mapstructure:"resource"`   // what kubectl takes: pods, deploy, deployments.v1.apps
+	Group      *string  `mapstructure:"group"`      // nil: not said; "" is core
+	Version    string   `mapstructure:"version"`    // "": the server's preferred version
+	Exclude    []string `mapstructure:"exclude"`    // of a wildcard: resources that it does not cover, as kubectl takes them
+	Namespaces []string `mapstructure:"namespaces"` // nil: one watch for all
+	// ExcludeNamespaces are globs; an object in a namespace that one matches is not written.
+	ExcludeNamespaces []string `mapstructure:"excludeNamespaces"`
+	LabelSelector     string   `mapstructure:"labelSelector"` // canonical after Load
+	FieldSelector     string   `mapstructure:"fieldSelector"` // canonical after Load
+	Types             []string `mapstructure:"types"`         // of lines about objects; nil: all three
+	Filter            string   `mapstructure:"filter"`        // CEL over object and type; "": everything
+	Initial           string   `mapstructure:"initial"`       // Snapshot or Skip
+	Payload           string   `mapstructure:"payload"`       // PayloadObject, PayloadMetadata or PayloadNone
+	Changes           bool     `mapstructure:"changes"`       // MODIFIED lines say which fields changed
+	IgnoreFields      []string `mapstructure:"ignoreFields"`  // dotted paths; a MODIFIED in which nothing else changed is not written
 
 	// Namespace comes from -n: the one namespace of a resource that has namespaces, ignored where it has none (as
 	// kubectl does). Only set where Namespaces is nil.
@@ -55,6 +63,16 @@ const (
 	Skip     = "skip"     // start from now
 )
 
+// How much of its object a line carries.
+const (
+	PayloadObject   = "object"
+	PayloadMetadata = "metadata"
+	PayloadNone     = "none"
+)
+
+// Wildcard stands for every resource, or every group.
+const Wildcard = "*"
+
 // Output is where the lines go.
 type Output struct {
 	Path string `mapstructure:"path"` // Stdout or a file
@@ -64,6 +82,8 @@ type Output struct {
 	MaxFiles int           `mapstructure:"maxFiles"` // more rotated files go, the oldest first; 0: no limit
 	Compress bool          `mapstructure:"compress"` // rotated files, gzip
 	Sync     string        `mapstructure:"sync"`     // SyncCommit or SyncNever
+	// MaxLineBytes bounds a line: a longer one keeps its metadata only; 0: no limit.
+	MaxLineBytes int64 `mapstructure:"maxLineBytes"`
 }
 
 // Stdout is the output path that stands for the standard output.

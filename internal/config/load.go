@@ -151,6 +151,9 @@ func (c *Config) place() {
 		if r.Initial == "" && !c.src.isFaulted(r.Entry+".initial") {
 			r.Initial = Snapshot
 		}
+		if r.Payload == "" && !c.src.isFaulted(r.Entry+".payload") {
+			r.Payload = PayloadObject
+		}
 	}
 	for i := range c.Redact {
 		r := &c.Redact[i]
@@ -164,7 +167,7 @@ func (c *Config) takeArguments(args []string) {
 	c.Resources = nil
 	for i, arg := range args {
 		for name := range strings.SplitSeq(arg, ",") {
-			r := Resource{Name: name, Initial: Snapshot, File: "command line", Entry: fmt.Sprintf("argument %d", i+1)}
+			r := Resource{Name: name, Initial: Snapshot, Payload: PayloadObject, File: "command line", Entry: fmt.Sprintf("argument %d", i+1)}
 			c.src.from[r.Entry], c.src.short[r.Entry] = r.File, true
 			c.Resources = append(c.Resources, r)
 		}
