@@ -48,6 +48,7 @@ type Differ struct {
 	start      int    // of the list in out
 	end        int    // out may grow to this length before the list is made coarser
 	coarse     bool   // it is being made coarser
+	untyped    bool   // kind and apiVersion of the objects themselves are not compared
 
 	seed    maphash.Seed
 	pairs   []pair   // a stack: each container being compared has its own on it
@@ -128,10 +129,13 @@ func (d *Differ) release() {
 // differs are shared: streams are many, and few of them compare at a time.
 var differs = sync.Pool{New: func() any { return new(Differ) }}
 
-// AppendChanges is Append of a Differ that nobody else uses.
+// AppendChanges is Append of a Differ that nobody else uses, for two objects of one
+// stream: kind and apiVersion say nothing of a change. Servers leave them out of
+// the items of a list.
 func AppendChanges(dst, prev, next []byte) ([]byte, error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
+	d.untyped = true
 	return d.Append(dst, prev, next)
 }
 
@@ -408,9 +412,13 @@ func (d *Differ) member(m pair, depth int) {
 	if i < 0 {
 		t, i = &d.prev, m.prev
 	}
+	key := t.decodedKey(i, &d.a)
+	if d.untyped && depth == 0 && (string(key) == "kind" || string(key) == "apiVersion") {
+		return
+	}
 	outer := len(d.path)
 	d.path = append(d.path, '/')
-	d.path = appendPointer(d.path, t.decodedKey(i, &d.a))
+	d.path = appendPointer(d.path, key)
 	d.change(m, depth)
 	d.path = d.path[:outer]
 }

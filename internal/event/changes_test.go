@@ -13,113 +13,8 @@ import (
 	"unicode/utf8"
 
 	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/invariant"
 )
-
-// operation is one element of a list of changes, decoded.
-type operation struct {
-	Op, Path   string
-	Old, Value json.RawMessage
-}
-
-// patch applies a list of changes to a decoded object as RFC 6902 has it, and
-// checks the old values and that every operation has what it must have.
-func patch(doc any, list []byte) (any, error) {
-	var raw []map[string]json.RawMessage
-	if err := json.Unmarshal(list, &raw); err != nil {
-		return nil, err
-	}
-	for n, r := range raw {
-		var o operation
-		one, err := json.Marshal(r)
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(one, &o); err != nil {
-			return nil, err
-		}
-		have := slices.Sorted(maps.Keys(r))
-		want, ok := map[string][]string{
-			"add": {"op", "path", "value"}, "remove": {"old", "op", "path"}, "replace": {"old", "op", "path", "value"},
-		}[o.Op]
-		if !ok || !slices.Equal(have, want) {
-			return nil, fmt.Errorf("operation %d: %q with %v", n, o.Op, have)
-		}
-		tokens := strings.Split(o.Path, "/")
-		if tokens[0] != "" {
-			return nil, fmt.Errorf("operation %d: path %q", n, o.Path)
-		}
-		for i, t := range tokens {
-			tokens[i] = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
-		}
-		if doc, err = apply(doc, tokens[1:], o); err != nil {
-			return nil, fmt.Errorf("operation %d, %s %q: %w", n, o.Op, o.Path, err)
-		}
-	}
-	return doc, nil
-}
-
-// apply returns v with an operation done at a path below it.
-func apply(v any, path []string, o operation) (any, error) {
-	old := func(v any) error {
-		if want, _ := decode(o.Old); !sameJSON(v, want) {
-			return fmt.Errorf("old is %s, but there is %v", o.Old, v)
-		}
-		return nil
-	}
-	value, _ := decode(o.Value)
-	if len(path) == 0 {
-		if o.Op != "replace" {
-			return nil, fmt.Errorf("not for a root")
-		}
-		return value, old(v)
-	}
-	switch c := v.(type) {
-	case map[string]any:
-		child, ok := c[path[0]]
-		if ok == (len(path) == 1 && o.Op == "add") {
-			return nil, fmt.Errorf("member %q there: %v", path[0], ok)
-		}
-		switch {
-		case len(path) > 1:
-			var err error
-			c[path[0]], err = apply(child, path[1:], o)
-			return c, err
-		case o.Op == "remove":
-			delete(c, path[0])
-			return c, old(child)
-		case o.Op == "replace":
-			c[path[0]] = value
-			return c, old(child)
-		}
-		c[path[0]] = value
-		return c, nil
-	case []any:
-		i, err := strconv.Atoi(path[0])
-		if err != nil || strconv.Itoa(i) != path[0] {
-			return nil, fmt.Errorf("index %q", path[0])
-		}
-		insert := len(path) == 1 && o.Op == "add"
-		if i < 0 || i > len(c) || i == len(c) && !insert {
-			return nil, fmt.Errorf("index %d of %d", i, len(c))
-		}
-		switch {
-		case insert:
-			return slices.Insert(c, i, value), nil
-		case len(path) > 1:
-			c[i], err = apply(c[i], path[1:], o)
-			return c, err
-		}
-		if err := old(c[i]); err != nil {
-			return nil, err
-		}
-		if o.Op == "remove" {
-			return slices.Delete(c, i, i+1), nil
-		}
-		c[i] = value
-		return c, nil
-	}
-	return nil, fmt.Errorf("nothing there")
-}
 
 // checkChanges checks all that Differ says of its list, and returns it.
 func checkChanges(t testing.TB, d *Differ, prev, next []byte) []byte {
@@ -144,7 +39,7 @@ func checkChanges(t testing.TB, d *Differ, prev, next []byte) []byte {
 	if bound := max(leastChanges, len(prev)+len(next)+64); len(list) > bound {
 		t.Fatalf("%d bytes, bound %d\nfrom %s\nto   %s", len(list), bound, prev, next)
 	}
-	got, err := patch(was, list)
+	got, err := invariant.Patch(was, list)
 	if err != nil {
 		t.Fatalf("%v\nlist %s\nfrom %s\nto   %s", err, list, prev, next)
 	}
@@ -226,7 +121,7 @@ func TestChangesCoarse(t *testing.T) {
 	}
 	var d Differ
 	list := checkChanges(t, &d, object(2000, 0), object(2000, 1))
-	var ops []operation
+	var ops []struct{ Op, Path string }
 	if err := json.Unmarshal(list, &ops); err != nil || len(ops) != 1 || ops[0].Path != "/spec/l" || ops[0].Op != "replace" {
 		t.Errorf("%d operations, %.200s", len(ops), list)
 	}

@@ -17,7 +17,8 @@ type Digest [16]byte
 //
 // Its digests are of the object that the journal would hold, less the ignored
 // paths and less what changes with every write and says nothing itself:
-// metadata.resourceVersion, metadata.generation and metadata.managedFields.
+// metadata.resourceVersion, metadata.generation and metadata.managedFields; and
+// less kind and apiVersion, which servers leave out of the items of a list.
 // The bytes are taken as the server sent them: were it to write its keys in
 // another order, all would differ once. A container that only ignored members
 // leave empty is not the same as none. The paths and the Shape are part of the
@@ -40,7 +41,7 @@ type Digester struct {
 }
 
 // unsaid are the paths that no Digester looks at.
-var unsaid = []string{"metadata.resourceVersion", "metadata.generation", "metadata.managedFields"}
+var unsaid = []string{"kind", "apiVersion", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"}
 
 // NewDigester returns a Digester for the objects of a stream with this shape.
 // The paths to ignore are written like those of a Shape.

@@ -24,9 +24,6 @@ type Line struct {
 	Payload  Payload
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
-	// LastState says that the object is gone and this is the last version of it
-	// that was known: the line gets finalStateKnown, false.
-	LastState bool
 	// MaxBytes bounds the line, its seq and its newline included; 0 or less is
 	// no limit. A longer line gets truncated, true, and loses its changes and
 	// all of the object but the metadata; if that is not enough the metadata,
@@ -42,19 +39,46 @@ const longestSeq = len(`{"seq":18446744073709551615`)
 // AppendLine is AppendEvent for a line of any form: it writes all that follows
 // the seq. With an error, dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
-	start := len(dst)
-	switch l.Payload {
-	case "", WholeObject, MetadataOnly, NoObject:
-	default:
-		return dst, fmt.Errorf("render event: unknown payload %q", l.Payload)
+	if err := l.Payload.valid(); err != nil {
+		return dst, err
 	}
+	start := len(dst)
 	dst, err := r.appendAbout(dst, l.Type, l.Origin, l.Received, o)
 	if err != nil {
 		return dst, err
 	}
-	if l.LastState {
-		dst = append(dst, `,"finalStateKnown":false`...)
+	return r.appendBody(dst, start, l, o), nil
+}
+
+// AppendGone is AppendDeleted for a line of any form. o is the last version that
+// is known of the object, nil where none is; of l only payload and bound count.
+func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
+	if err := l.Payload.valid(); err != nil {
+		return dst, err
 	}
+	start := len(dst)
+	dst = r.appendGone(dst, received, k)
+	if o != nil {
+		l.Changes = nil
+		return r.appendBody(dst, start, l, o), nil
+	}
+	if l.Payload != NoObject {
+		dst = r.appendBare(dst, k)
+	}
+	return append(dst, '}', '\n'), nil
+}
+
+func (p Payload) valid() error {
+	switch p {
+	case "", WholeObject, MetadataOnly, NoObject:
+		return nil
+	}
+	return fmt.Errorf("render event: unknown payload %q", p)
+}
+
+// appendBody writes what a line has behind the facts about its object, and ends
+// it. The line begins at start.
+func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 	about := len(dst)
 	if r.events {
 		dst = o.appendReport(dst)
@@ -77,19 +101,19 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	room := start + l.MaxBytes - longestSeq                                  // where the line has to end
 	short := l.Payload == NoObject && len(l.Changes) == 0 && report == about // nothing in it can be cut
 	if l.MaxBytes <= 0 || len(dst) <= room || short {
-		return dst, nil
+		return dst
 	}
 	if l.Payload != NoObject {
 		dst = append(dst[:report], `,"truncated":true`...)
 		dst = o.appendMetadata(dst)
 		if dst = append(dst, '}', '\n'); len(dst) <= room {
-			return dst, nil
+			return dst
 		}
 	}
 	const end = `,"truncated":true}` + "\n"
 	dst = append(dst[:report], end...)
 	if len(dst) <= room || !r.events {
-		return dst, nil
+		return dst
 	}
 	whole := o.spans[message]
 	text := o.raw(message)
@@ -99,7 +123,7 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	if len(dst)+len(end) > room {
 		dst = dst[:about]
 	}
-	return append(dst, end...), nil
+	return append(dst, end...)
 }
 
 // appendMetadata writes the object member of a line that has only metadata.
@@ -152,16 +176,6 @@ func cutText(s []byte, limit int) int {
 		n += size
 	}
 	return n
-}
-
-// AppendGone is AppendDeleted for a line that carries the given part of what
-// is known of the object.
-func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, p Payload) []byte {
-	dst = r.appendGone(dst, received, k)
-	if p != NoObject {
-		dst = r.appendBare(dst, k)
-	}
-	return append(dst, '}', '\n')
 }
 
 // AppendShaped writes the object as a line has it: compact, less what was cut

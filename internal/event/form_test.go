@@ -57,7 +57,6 @@ func TestForms(t *testing.T) {
 		"none":              {podShape, Line{Payload: NoObject}, ``},
 		"changes":           {podShape, Line{Changes: []byte(changes)}, `,"changes":` + changes + `,"object":` + object},
 		"changes, none":     {podShape, Line{Changes: []byte(changes), Payload: NoObject}, `,"changes":` + changes},
-		"last state":        {podShape, Line{LastState: true}, `,"finalStateKnown":false,"object":` + object},
 		"no metadata":       {noMeta, Line{Payload: MetadataOnly}, `,"object":{}`},
 		"redacted":          {Shape{Redact: []string{"metadata.labels", "spec"}}, Line{Payload: MetadataOnly}, `,"object":{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"manager":"m"}],"labels":{"b":"REDACTED"}}}`},
 		"dropped elsewhere": {Shape{Drop: []string{"kind", "spec", "metadata.labels", "metadata.managedFields[*].manager"}}, Line{Payload: MetadataOnly}, `,"object":{"metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{}]}}`},
@@ -82,12 +81,26 @@ func TestForms(t *testing.T) {
 	}
 	k := Known{Name: "a", UID: "u", ResourceVersion: "5"}
 	deleted := string(r.AppendDeleted(nil, received, k))
-	if got := string(r.AppendGone(nil, received, k, MetadataOnly)); got != deleted {
-		t.Errorf("gone: %s", got)
-	}
 	head, _, _ := strings.Cut(deleted, `,"object":`)
-	if got, want := string(r.AppendGone(nil, received, k, NoObject)), head+"}\n"; got != want {
-		t.Errorf("gone:\ngot  %swant %s", got, want)
+	if err := r.Scan([]byte(formObject), &o); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		line Line
+		last *Object
+		want string
+	}{
+		"bare":           {Line{Payload: MetadataOnly}, nil, deleted},
+		"nothing":        {Line{Payload: NoObject}, nil, head + "}\n"},
+		"last state":     {Line{}, &o, head + `,"object":` + object + "}\n"},
+		"last metadata":  {Line{Payload: MetadataOnly}, &o, head + `,"object":` + meta + "}\n"},
+		"no last object": {Line{Payload: NoObject}, &o, head + "}\n"},
+		"too long":       {Line{MaxBytes: 1}, &o, head + `,"truncated":true}` + "\n"},
+	} {
+		got, err := r.AppendGone([]byte("x"), received, k, c.line, c.last)
+		if err != nil || string(got) != "x"+c.want {
+			t.Errorf("gone, %s: %v\ngot  %swant x%s", name, err, got, c.want)
+		}
 	}
 }
 

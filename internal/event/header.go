@@ -22,6 +22,9 @@ type Header struct {
 
 	Reason, FromResourceVersion string // of a GAP
 	Count                       *Count // of a SYNCED
+
+	Object    []byte // as the line has it; its bytes are the line's own, or a copy's
+	Truncated bool   // Object is less than the stream's lines have
 }
 
 var errNotLine = errors.New("parse line: no seq, time, type, id or stream")
@@ -142,6 +145,10 @@ func (h *Header) set(key, value []byte) error {
 			return fmt.Errorf("read count: %w", err)
 		}
 		h.Count = c
+	case "object":
+		h.Object = value
+	case "truncated":
+		h.Truncated = string(value) == "true"
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"kubejournal/test/invariant"
 )
 
 // history returns the versions of each object in testdata/history.jsonl, which
@@ -79,7 +81,7 @@ func TestChangesOfHistory(t *testing.T) {
 					continue
 				}
 				var err error
-				if replayed, err = patch(replayed, list); err != nil {
+				if replayed, err = invariant.Patch(replayed, list); err != nil {
 					t.Fatalf("%s: %v", key, err)
 				}
 			}

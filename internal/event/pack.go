@@ -108,6 +108,12 @@ func (p *Packer) Pack(dst, object []byte) []byte {
 	return dst
 }
 
+// AppendUnpacked appends the packed form of an object that is not packed: any
+// Packer can unpack it.
+func AppendUnpacked(dst, object []byte) []byte {
+	return append(append(dst, packedRaw), object...)
+}
+
 // steps appends the steps that make object.
 func (p *Packer) steps(dst, object []byte) []byte {
 	if p.indexed == nil {
