@@ -12,54 +12,73 @@ import (
 )
 
 // Changes is what one stream's reader has been told since it was last reset: a
-// log of known objects, and the stream's state after it. Not for concurrent
-// use; the zero value is ready.
+// log of known objects, one of what is kept of them, and the stream's state
+// after it. Not for concurrent use; the zero value is ready.
 type Changes struct {
 	// State, when set, replaces the stream's state.
 	State *Stream
-	// log holds the entries one after the other; ends are the offsets at
-	// which they end. An entry is: length of the key, key, value (empty: the
-	// object is gone). The last entry of a key wins.
-	log  []byte
-	ends []int
+	known changeLog
+	kept  changeLog
 }
 
 // Put notes that the reader has been told of an object.
 func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
-	c.key(namespace, name)
-	c.log = appendKnown(c.log, uid, resourceVersion)
-	c.ends = append(c.ends, len(c.log))
+	c.put(namespace, name, uid, resourceVersion, 0)
+}
+
+// PutWithheld notes an object at a version that the stream's filter has kept from
+// the reader.
+func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
+	c.put(namespace, name, uid, resourceVersion, flagWithheld)
 }
 
 // Doubt notes that the reader may not have been told of a known object.
 func (c *Changes) Doubt(k Known) {
-	c.key([]byte(k.Namespace), []byte(k.Name))
-	at := len(c.log)
-	c.log = appendKnown(c.log, k.UID, k.ResourceVersion)
-	c.log[at] |= flagDoubtful
-	c.ends = append(c.ends, len(c.log))
+	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flagDoubtful)
+}
+
+func (c *Changes) put(namespace, name, uid, resourceVersion []byte, flags byte) {
+	c.known.key(namespace, name)
+	at := len(c.known.bytes)
+	c.known.bytes = appendKnown(c.known.bytes, uid, resourceVersion)
+	c.known.bytes[at] |= flags
+	c.known.end()
 }
 
 // Delete notes that the reader has been told that an object is gone.
 func (c *Changes) Delete(namespace, name []byte) {
-	c.key(namespace, name)
-	c.ends = append(c.ends, len(c.log))
+	c.known.key(namespace, name)
+	c.known.end()
 }
 
-func (c *Changes) key(namespace, name []byte) {
-	c.log = binary.AppendUvarint(c.log, uint64(len(namespace)+1+len(name)))
-	c.log = appendKey(c.log, namespace, name)
+// Keep notes what is kept of a known object, which is not empty.
+func (c *Changes) Keep(namespace, name, value []byte) {
+	c.kept.key(namespace, name)
+	c.kept.bytes = append(c.kept.bytes, value...)
+	c.kept.end()
 }
+
+// Unkeep notes that nothing is kept of an object.
+func (c *Changes) Unkeep(namespace, name []byte) {
+	c.kept.key(namespace, name)
+	c.kept.end()
+}
+
+// KeepHeader notes what all that the stream keeps has in common, which is not
+// empty.
+func (c *Changes) KeepHeader(value []byte) { c.Keep(nil, nil, value) }
 
 // Empty tells whether there is nothing in it.
-func (c *Changes) Empty() bool { return c.State == nil && len(c.log) == 0 }
+func (c *Changes) Empty() bool { return c.State == nil && c.Bytes() == 0 }
 
-// Bytes is the size of the log.
-func (c *Changes) Bytes() int { return len(c.log) }
+// Bytes is the size of the logs.
+func (c *Changes) Bytes() int { return len(c.known.bytes) + len(c.kept.bytes) }
 
 // Reset empties c and keeps its memory.
 func (c *Changes) Reset() {
-	c.State, c.log, c.ends = nil, c.log[:0], c.ends[:0]
+	c.State = nil
+	c.known.reset()
+	c.kept.reset()
 }
 
 // Add appends later changes.
@@ -67,10 +86,33 @@ func (c *Changes) Add(later *Changes) {
 	if later.State != nil {
 		c.State = later.State
 	}
-	base := len(c.log)
-	c.log = append(c.log, later.log...)
+	c.known.add(&later.known)
+	c.kept.add(&later.kept)
+}
+
+// changeLog holds entries one after the other; ends are the offsets at which they
+// end. An entry is: length of the key, key, value (empty: gone). The last entry
+// of a key wins.
+type changeLog struct {
+	bytes []byte
+	ends  []int
+}
+
+// key begins an entry.
+func (l *changeLog) key(namespace, name []byte) {
+	l.bytes = binary.AppendUvarint(l.bytes, uint64(len(namespace)+1+len(name)))
+	l.bytes = appendKey(l.bytes, namespace, name)
+}
+
+func (l *changeLog) end() { l.ends = append(l.ends, len(l.bytes)) }
+
+func (l *changeLog) reset() { l.bytes, l.ends = l.bytes[:0], l.ends[:0] }
+
+func (l *changeLog) add(later *changeLog) {
+	base := len(l.bytes)
+	l.bytes = append(l.bytes, later.bytes...)
 	for _, end := range later.ends {
-		c.ends = append(c.ends, base+end)
+		l.ends = append(l.ends, base+end)
 	}
 }
 
@@ -105,7 +147,7 @@ func (b *Batch) SetMark(m Mark) { b.mark = &m }
 // Empty tells whether there is nothing to commit.
 func (b *Batch) Empty() bool { return b.mark == nil && len(b.streams) == 0 }
 
-// Bytes is what the batch holds of known objects, in bytes.
+// Bytes is what the batch holds of objects, in bytes.
 func (b *Batch) Bytes() int { return b.bytes }
 
 // entry is one decoded entry of a log: the last one of its key wins.
@@ -116,18 +158,18 @@ type entry struct {
 
 // net returns the last entry of each key, ordered by key, so that a commit
 // walks the pages of the file once and from left to right.
-func (c *Changes) net() []entry {
-	entries := make([]entry, 0, len(c.ends))
+func (l *changeLog) net() []entry {
+	entries := make([]entry, 0, len(l.ends))
 	// The same objects often change again and again: what is found here need not
 	// be sorted. Two keys of one hash both stay.
 	known, seed := make(map[uint64]int), maphash.MakeSeed()
 	start := 0
-	for _, end := range c.ends {
-		e := c.log[start:end]
+	for _, end := range l.ends {
+		e := l.bytes[start:end]
 		start = end
-		l, n := binary.Uvarint(e)
+		size, n := binary.Uvarint(e)
 		e = e[n:]
-		next := entry{key: e[:l], value: e[l:], at: end}
+		next := entry{key: e[:size], value: e[size:], at: end}
 		hash := maphash.Bytes(seed, next.key)
 		if i, ok := known[hash]; ok && bytes.Equal(entries[i].key, next.key) {
 			entries[i] = next
@@ -211,7 +253,10 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 			return err
 		}
 	}
-	entries := c.net()
+	if err := w.keep(name, &c.kept); err != nil {
+		return err
+	}
+	entries := c.known.net()
 	if len(entries) == 0 {
 		return nil
 	}
@@ -278,7 +323,7 @@ func (s *Store) Forget(stream string) error {
 			return err
 		}
 		w.recent[stream], w.placed[stream] = nil, -s.placed[stream]
-		return errors.Join(w.drop(bucketKnown, name), w.drop(bucketRecent, name))
+		return errors.Join(w.drop(bucketKnown, name), w.drop(bucketRecent, name), w.drop(bucketKept, name))
 	})
 	if err != nil {
 		return fmt.Errorf("forget stream %s: %w", stream, err)

@@ -137,6 +137,8 @@ func small(t *testing.T, path string) (before, now content) {
 			put(&c, Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(1000 + i)})
 		}
 		c.State = &Stream{ResourceVersion: "1200", Owed: "Expired", Open: &Gap{ResourceVersion: "7"}}
+		c.KeepHeader([]byte("header"))
+		c.Keep([]byte("default"), []byte("a"), []byte("kept"))
 		b.Add(name, &c)
 	}
 	b.SetMark(Mark{Seq: 123, FirstSeq: 1, Offset: 45678})
@@ -212,6 +214,9 @@ func TestOpenAnyByte(t *testing.T) {
 			got := contentOf(t, s, "pods", "configmaps")
 			lost, err := s.Lost()
 			forgotten, err2 := s.Forgotten()
+			if kept(t, s, "pods", "a") != "kept" {
+				t.Fatalf("byte %d ^ %#x: something else is kept", at, mask)
+			}
 			if err := errors.Join(err, err2, s.Close()); err != nil {
 				t.Fatal(err)
 			}

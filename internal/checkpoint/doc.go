@@ -28,6 +28,10 @@
 //	  <stream name>                       bucket: the stream's log (see recent.go)
 //	    <number>                          one record: changes that come before what known says
 //	    sweep                             how far a sweep over the log is; absent when none is under way
+//	kept                                  bucket; from schema 3 on, which a file gets when a stream keeps something
+//	  <stream name>                       bucket (see kept.go)
+//	    0x00                              what all below has in common
+//	    <namespace> 0x00 <name>           what is kept of the version that the reader was told of last
 //
 // Between the steps of a commit a crash leaves the last one: bbolt writes and
 // syncs the changed pages, then one of two meta pages that names the root. Where

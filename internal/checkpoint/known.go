@@ -15,6 +15,8 @@ type Known struct {
 	// Doubtful says that the line which told of it may be lost: it is to be told
 	// again.
 	Doubtful bool
+	// Withheld says that the stream's filter has kept this version from the reader.
+	Withheld bool
 }
 
 // Flags of an encoded Known: how its two values are written.
@@ -22,6 +24,7 @@ const (
 	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
 	flagUIDText                 // uid as the rest of the value, not as 16 bytes
 	flagDoubtful                // Known.Doubtful
+	flagWithheld                // Known.Withheld
 )
 
 // appendKey appends the key of namespace/name. Neither can hold a zero byte
@@ -59,7 +62,7 @@ func decodeKnown(key, value []byte, k *Known) error {
 	}
 	k.Namespace, k.Name = string(key[:sep]), string(key[sep+1:])
 	flags, rest := value[0], value[1:]
-	k.Doubtful = flags&flagDoubtful != 0
+	k.Doubtful, k.Withheld = flags&flagDoubtful != 0, flags&flagWithheld != 0
 	v, n := binary.Uvarint(rest)
 	if n <= 0 {
 		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)

@@ -16,11 +16,15 @@ import (
 )
 
 // SchemaVersion is the newest of the files that this package writes and reads.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 const (
-	// schemaPlain is that of a file that has no log of recent changes yet.
-	schemaPlain = 1
+	// schemaPlain is that of a file that has no log of recent changes yet,
+	// schemaRecent that of one that has, and schemaKept that of one in which
+	// something is kept of objects.
+	schemaPlain  = 1
+	schemaRecent = 2
+	schemaKept   = 3
 
 	// lockTimeout is how long Open waits for another process to let go of the
 	// file: long enough for a predecessor that is shutting down to be told
@@ -264,7 +268,7 @@ func (s *Store) format() error {
 	if err != nil {
 		return err
 	}
-	return s.update(func(w *writer) error { return w.set(bucketMeta, keySchema, encodeSchema(schemaPlain)) })
+	return s.update(func(w *writer) error { return w.schema(schemaPlain) })
 }
 
 // encodeSchema returns what stands for a schema: a uvarint and its own CRC, so

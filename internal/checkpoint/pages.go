@@ -54,7 +54,8 @@ func (p *pages) below(at place, name []byte) place {
 	b := place{level: at.level + 1}
 	if at.level == 0 {
 		b.meta, b.crc = string(name) == string(bucketMeta), bucketCRC(name, nil)
-		if string(name) == string(bucketKnown) || string(name) == string(bucketRecent) {
+		switch string(name) {
+		case string(bucketKnown), string(bucketRecent), string(bucketKept):
 			b.streams = string(name)
 		}
 		return b

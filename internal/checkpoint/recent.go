@@ -234,7 +234,7 @@ func (w *logWriter) openLog() error {
 		if logs, err = w.tx.CreateBucket(bucketRecent); err != nil {
 			return err
 		}
-		if err := w.set(bucketMeta, keySchema, encodeSchema(SchemaVersion)); err != nil {
+		if err := w.schema(schemaRecent); err != nil {
 			return err
 		}
 	}

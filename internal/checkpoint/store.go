@@ -22,6 +22,7 @@ var (
 	bucketForgotten = []byte("forgotten")
 	bucketKnown     = []byte("known")
 	bucketRecent    = []byte("recent")
+	bucketKept      = []byte("kept")
 	keySchema       = []byte("schema")
 	keySum          = []byte("sum")
 	keyCluster      = []byte("cluster")

@@ -138,6 +138,14 @@ func (w *writer) unset(bucket, key []byte) error {
 	return w.remove(w.tx.Bucket(bucket), bucketCRC(bucket, nil), key)
 }
 
+// schema says that the file is of a schema, unless it is of a later one.
+func (w *writer) schema(v uint64) error {
+	if is, _ := binary.Uvarint(w.tx.Bucket(bucketMeta).Get(keySchema)); is >= v {
+		return nil
+	}
+	return w.set(bucketMeta, keySchema, encodeSchema(v))
+}
+
 // storedSum is the sum of the last commit, 0 before the first.
 func storedSum(tx *bbolt.Tx) uint64 {
 	if v := tx.Bucket(bucketMeta).Get(keySum); len(v) == 8 {
