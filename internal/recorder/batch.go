@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,9 @@ type Lane struct {
 	// counters are those of written that were used. Owned by the writer.
 	counters map[kind]prometheus.Counter
 	pool     sync.Pool
+
+	numbered  uint64        // the last batch's number; of the stream's goroutine
+	committed atomic.Uint64 // see Committed
 }
 
 // NewLane returns the lane of a stream; written has the labels type and origin.
@@ -44,6 +48,9 @@ func (l *Lane) count(k kind, n int) {
 	c.Add(float64(n))
 }
 
+// Committed is the number of the last numbered batch that is committed.
+func (l *Lane) Committed() uint64 { return l.committed.Load() }
+
 // Batch returns an empty batch. It belongs to the caller until it is submitted.
 func (l *Lane) Batch() *Batch { return l.pool.Get().(*Batch) }
 
@@ -59,12 +66,24 @@ type Batch struct {
 	Changes checkpoint.Changes
 
 	lane     *Lane
+	number   uint64 // see Number
 	lines    []byte // the lines, each without its seq
 	ends     []int  // where each line ends in lines
 	counts   map[kind]int
 	received time.Time     // when the first line's event came in
 	flushed  chan struct{} // closed once everything up to here is committed
 	weight   int64         // of the recorder's budget
+}
+
+// Number tells this batch from the lane's others: a later one has a higher number.
+// Once the lane has committed it, the checkpoint has what is in the batch. To be
+// asked while no other numbered batch of the lane is being filled.
+func (b *Batch) Number() uint64 {
+	if b.number == 0 {
+		b.lane.numbered++
+		b.number = b.lane.numbered
+	}
+	return b.number
 }
 
 // Lines is the buffer to append the next line to, which then goes to AddLine.
@@ -98,6 +117,6 @@ func (b *Batch) Release() {
 	b.Changes.Reset()
 	b.lines, b.ends = b.lines[:0], b.ends[:0]
 	clear(b.counts)
-	b.weight, b.flushed = 0, nil
+	b.number, b.weight, b.flushed = 0, 0, nil
 	b.lane.pool.Put(b)
 }

@@ -66,9 +66,10 @@ type Recorder struct {
 	buf       []byte
 	group     []*Batch
 	pending   *checkpoint.Batch
-	waiting   []chan struct{} // flushes that wait for the commit of pending
-	inflight  bool            // a committer runs
-	committed chan error      // its result
+	numbers   map[*Lane]uint64 // of the last numbered batches in pending; nil for none
+	waiting   []chan struct{}  // flushes that wait for the commit of pending
+	inflight  bool             // a committer runs
+	committed chan error       // its result
 
 	// writing is since when a write is under way, in Unix nanoseconds; 0 when none is.
 	writing atomic.Int64
@@ -263,6 +264,12 @@ func (r *Recorder) add(b *Batch) {
 func (r *Recorder) written(b *Batch, now time.Time) {
 	if b.lane != nil {
 		r.pending.Add(b.lane.stream, &b.Changes)
+		if b.number > 0 {
+			if r.numbers == nil {
+				r.numbers = make(map[*Lane]uint64)
+			}
+			r.numbers[b.lane] = b.number
+		}
 		for k, n := range b.counts {
 			b.lane.count(k, n)
 		}
@@ -325,6 +332,8 @@ func (r *Recorder) startCommit(ctx context.Context) {
 	}
 	batch := r.pending
 	r.pending = checkpoint.NewBatch()
+	numbers := r.numbers
+	r.numbers = nil
 	mark, seq := r.out.Mark(), r.seq
 	batch.SetMark(checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset})
 	r.inflight = true
@@ -332,6 +341,9 @@ func (r *Recorder) startCommit(ctx context.Context) {
 		err := r.commit(ctx, batch)
 		if err == nil {
 			r.out.Committed(seq)
+			for lane, number := range numbers {
+				lane.committed.Store(number)
+			}
 			release(waiting)
 		}
 		r.committed <- err

@@ -66,6 +66,10 @@ func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Rec
 	if err != nil {
 		return Recovered{}, err
 	}
+	headers, err := store.KeptHeaders()
+	if err != nil {
+		return Recovered{}, err
+	}
 	rec := Recovered{Seq: mark.Seq, Lost: !marked && !fresh}
 	batch := checkpoint.NewBatch()
 	touched := make(map[string]bool)
@@ -90,6 +94,9 @@ func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Rec
 			state := states[header.Stream]
 			changes.Reset()
 			apply(&header, &state, &changes)
+			if kept, ok := headers[header.Stream]; ok {
+				keep(&header, kept, &changes)
+			}
 			states[header.Stream] = state
 			touched[header.Stream] = true
 			batch.Add(header.Stream, &changes)
@@ -149,6 +156,11 @@ func tellAgain(store *checkpoint.Store, states map[string]checkpoint.Stream, bat
 	*batch = checkpoint.NewBatch()
 	var changes checkpoint.Changes
 	for stream, state := range states {
+		// Compared with what is kept, an object that is to be told of again would
+		// be no news.
+		if err := store.DropKept(stream); err != nil {
+			return err
+		}
 		err := store.Range(stream, func(k checkpoint.Known) error {
 			changes.Reset()
 			changes.Doubt(k)
@@ -199,5 +211,29 @@ func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Change
 	// Lines of a list do not come in the order of versions.
 	if h.Origin == event.FromWatch && h.ResourceVersion != "" {
 		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
+	}
+}
+
+// KeepsLines is the first byte of the header of a stream that keeps the objects of
+// its lines as they stand there. Such an object behind KeptObject is what it keeps
+// of one.
+const (
+	KeepsLines = 1
+	KeptObject = 2
+)
+
+// keep does to what a stream keeps what the line h stands for; header is the
+// stream's own. Where its lines do not carry all that it keeps, nothing is kept
+// until the object's next line.
+func keep(h *event.Header, header []byte, changes *checkpoint.Changes) {
+	switch h.Type {
+	case event.Added, event.Modified:
+		if len(header) > 0 && header[0] == KeepsLines && !h.Truncated && len(h.Object) > 0 {
+			changes.Keep([]byte(h.Namespace), []byte(h.Name), event.AppendUnpacked([]byte{KeptObject}, h.Object))
+			return
+		}
+		fallthrough
+	case event.Deleted:
+		changes.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
 }
