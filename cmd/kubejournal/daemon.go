@@ -452,7 +452,7 @@ func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
 	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, watcher.Options{
 		Cluster: d.cfg.Cluster, Resources: d.cfg.Resources,
 		RedactSecrets: d.cfg.RedactSecrets, Redact: d.cfg.Redact, DropFields: d.cfg.DropFields,
-		SpoolDir: spoolDir,
+		MaxLineBytes: d.cfg.Output.MaxLineBytes, SpoolDir: spoolDir,
 	}, d.metrics, d.log)
 	if errs := manager.Check(); len(errs) > 0 {
 		return nil, asFaults(errs)

@@ -84,7 +84,7 @@ func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
 	if len(entry.Namespaces) > 0 && !described.Namespaced {
 		return nil, &ScopeError{File: entry.File, Line: entry.Line, Entry: entry.Entry, GVR: gvr}
 	}
-	stream := Stream{GVR: gvr, Kind: described.Kind, Namespaced: described.Namespaced, Initial: entry.Initial}
+	stream := Stream{GVR: gvr, Kind: described.Kind, Namespaced: described.Namespaced, Initial: entry.Initial, Entry: entry}
 	if stream.LabelSelector, err = config.CanonicalLabels(entry.LabelSelector); err != nil {
 		return nil, fmt.Errorf("parse label selector %q: %w", entry.LabelSelector, err)
 	}

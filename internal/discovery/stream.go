@@ -5,6 +5,8 @@ import (
 	"net/url"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/config"
 )
 
 // Stream is one resumable watch: one resource, one namespace or all, one pair of selectors.
@@ -17,6 +19,9 @@ type Stream struct {
 	LabelSelector string // canonical
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
+
+	// Entry is the one that the stream comes from.
+	Entry config.Resource
 }
 
 // Name is kubectl's name of the resource with its scope. It is what a position is kept under: it holds no version, so

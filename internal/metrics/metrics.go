@@ -14,6 +14,8 @@ type Metrics struct {
 	Registry *prometheus.Registry
 
 	Events          *prometheus.CounterVec // group, resource, type, origin
+	Filtered        *prometheus.CounterVec // group, resource: events held back
+	FilterErrors    *prometheus.CounterVec // group, resource: filters that could not be evaluated
 	OutputBytes     prometheus.Counter     // bytes taken by the output
 	OutputErrors    prometheus.Counter     // failed writes, syncs, rotations and compressions
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
@@ -39,6 +41,10 @@ func New(version, commit string) *Metrics {
 		Registry: prometheus.NewRegistry(),
 		Events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_total",
 			Help: "Journal lines written; GAP and SYNCED have no origin."}, []string{"group", "resource", "type", "origin"}),
+		Filtered: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_filtered_total",
+			Help: "Events that are not written, by filter, types, excludeNamespaces or ignoreFields."}, []string{"group", "resource"}),
+		FilterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
+			Help: "Events on which the filter could not be evaluated. Each is written."}, []string{"group", "resource"}),
 		OutputBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
 		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
@@ -76,7 +82,7 @@ func New(version, commit string) *Metrics {
 	}
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	m.Registry.MustRegister(
-		m.Events, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
+		m.Events, m.Filtered, m.FilterErrors, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
 		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
 		m.CheckpointBytes, m.ReloadOK, m.ReloadTime, m.buildInfo,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

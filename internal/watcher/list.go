@@ -158,6 +158,7 @@ type listing struct {
 	skip   bool   // take objects as known without lines
 	news   bool   // the list differs from what is known
 	direct bool   // nothing is known: write while reading
+	opened bool   // count goes on from that of the GAP line
 	spool  spool
 	batch  *recorder.Batch
 	count  event.Count
@@ -170,6 +171,7 @@ func (s *Stream) newListing(ctx context.Context) (*listing, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
+	s.tell.flushed()
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -260,9 +262,20 @@ func (l *listing) takeFrame(ctx context.Context, frame []byte, received time.Tim
 // readPage reads one page. What ends the request does not end the writing of
 // what it brought: that waits with the stream's context.
 func (l *listing) readPage(ctx context.Context, limit int64, token string) (event.ListMeta, error) {
+	meta, err := l.s.readPage(ctx, limit, token, func(o *event.Object) error {
+		return l.take(ctx, event.Added, time.Now(), o)
+	})
+	if err != nil {
+		return meta, err
+	}
+	return meta, l.submit(ctx)
+}
+
+// readPage calls take with each object of a page.
+func (s *Stream) readPage(ctx context.Context, limit int64, token string, take func(*event.Object) error) (event.ListMeta, error) {
 	request, cancel := context.WithCancel(ctx)
 	defer cancel()
-	body, err := l.s.client.list(request, cancel, l.s.spec.Target, limit, token)
+	body, err := s.client.list(request, cancel, s.spec.Target, limit, token)
 	if err != nil {
 		return event.ListMeta{}, err
 	}
@@ -271,16 +284,15 @@ func (l *listing) readPage(ctx context.Context, limit int64, token string) (even
 	for {
 		item, err := items.Next()
 		if errors.Is(err, io.EOF) {
-			return items.Meta(), l.submit(ctx)
+			return items.Meta(), nil
 		}
 		if err != nil {
 			return event.ListMeta{}, listError(err)
 		}
-		o := &l.s.object
-		if err := l.s.render.Scan(item, o); err != nil {
+		if err := s.render.Scan(item, &s.object); err != nil {
 			return event.ListMeta{}, fmt.Errorf("%w: %w", errBadFrame, err)
 		}
-		if err := l.take(ctx, event.Added, time.Now(), o); err != nil {
+		if err := take(&s.object); err != nil {
 			return event.ListMeta{}, err
 		}
 	}
@@ -288,6 +300,7 @@ func (l *listing) readPage(ctx context.Context, limit int64, token string) (even
 
 // take takes one object of the list.
 func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
+	again := l.s.tell.keep != nil && l.diff.shown(o.Namespace, o.Name, o.UID)
 	v, t, err := l.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {
 		return err
@@ -297,24 +310,54 @@ func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o 
 		return nil
 	case isUnchanged:
 		l.count.Unchanged++
-		return nil
+		return l.fill(ctx, o)
 	}
+	e := spooled{typ: t, received: received, namespace: o.Namespace, name: o.Name, uid: o.UID, version: o.ResourceVersion}
 	if l.skip {
 		l.count.Unchanged++
-		return l.keep(ctx, &spooled{typ: t, namespace: o.Namespace, name: o.Name, uid: o.UID, version: o.ResourceVersion})
+		if e.kept, err = l.s.tell.silent(o, false); err != nil {
+			return fmt.Errorf("%w: %w", errBadFrame, err)
+		}
+		return l.wait(ctx, &e)
 	}
-	l.line, err = l.s.render.AppendEvent(l.line[:0], t, l.origin, received, o)
+	var before kept
+	if l.direct || !again { // else the version before waits in the spool
+		if before, err = l.s.tell.before(t, o.Namespace, o.Name); err != nil {
+			return err
+		}
+	}
+	out, err := l.s.tell.tell(l.line[:0], event.Line{Type: t, Origin: l.origin, Received: received}, o, before)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errBadFrame, err)
 	}
-	return l.keep(ctx, &spooled{
-		typ: t, received: received, namespace: o.Namespace, name: o.Name, uid: o.UID,
-		version: o.ResourceVersion, line: l.line,
-	})
+	if !out.told && t != event.Deleted {
+		l.count.Unchanged++
+	}
+	l.line = out.line
+	e.line, e.withheld, e.kept = out.line, out.withheld, out.kept
+	return l.wait(ctx, &e)
 }
 
-// keep writes a line where nothing is known, and has it wait else.
-func (l *listing) keep(ctx context.Context, e *spooled) error {
+// fill keeps an object that is known at this version, where nothing is kept of it.
+func (l *listing) fill(ctx context.Context, o *event.Object) error {
+	missing, err := l.s.tell.lacks(o.Namespace, o.Name)
+	if err != nil || !missing {
+		return err
+	}
+	k, _, err := l.lookup(string(o.Namespace), string(o.Name))
+	if err != nil {
+		return err
+	}
+	value, err := l.s.tell.silent(o, k.Withheld)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	l.s.tell.keep.put(l.batch, o.Namespace, o.Name, value)
+	return l.submitFull(ctx)
+}
+
+// wait writes a line where nothing is known, and has it wait else.
+func (l *listing) wait(ctx context.Context, e *spooled) error {
 	l.news = true
 	if l.direct {
 		return l.write(ctx, e)
@@ -339,11 +382,7 @@ func (l *listing) write(ctx context.Context, e *spooled) error {
 		l.batch.AddLine(append(l.batch.Lines(), e.line...), e.typ, l.origin, e.received)
 		count(&l.count, e.typ)
 	}
-	if e.typ == event.Deleted {
-		l.batch.Changes.Delete(e.namespace, e.name)
-	} else {
-		l.batch.Changes.Put(e.namespace, e.name, e.uid, e.version)
-	}
+	l.s.tell.know(l.batch, e.typ, e.namespace, e.name, e.uid, e.version, e.withheld, e.kept)
 	return l.submitFull(ctx)
 }
 
@@ -400,6 +439,7 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 // this relist as well.
 func (l *listing) open(ctx context.Context, rv string) error {
 	s := l.s
+	l.opened = true
 	if l.gap == "" {
 		return nil
 	}
@@ -423,12 +463,22 @@ func (l *listing) open(ctx context.Context, rv string) error {
 func (l *listing) conclude(ctx context.Context) error {
 	now := time.Now()
 	return l.eachGone(func(k checkpoint.Known) error {
+		namespace, name := []byte(k.Namespace), []byte(k.Name)
 		if !l.skip {
-			known := event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion}
-			l.batch.AddLine(l.s.render.AppendDeleted(l.batch.Lines(), now, known), event.Deleted, event.FromRelist, now)
-			count(&l.count, event.Deleted)
+			before, err := l.s.tell.before(event.Modified, namespace, name)
+			if err != nil {
+				return err
+			}
+			out, err := l.s.tell.tellGone(l.batch.Lines(), now, k, before)
+			if err != nil {
+				return err
+			}
+			if out.told {
+				l.batch.AddLine(out.line, event.Deleted, event.FromRelist, now)
+				count(&l.count, event.Deleted)
+			}
 		}
-		l.batch.Changes.Delete([]byte(k.Namespace), []byte(k.Name))
+		l.s.tell.know(l.batch, event.Deleted, namespace, name, nil, nil, false, nil)
 		return l.submitFull(ctx)
 	})
 }
@@ -491,7 +541,7 @@ func (l *listing) submit(ctx context.Context) error {
 	if l.batch.Empty() {
 		return nil
 	}
-	if l.s.state.Open != nil && l.batch.Changes.State == nil {
+	if l.opened && l.s.state.Open != nil && l.batch.Changes.State == nil {
 		state := l.s.told(l.count)
 		l.batch.Changes.State = &state
 	}

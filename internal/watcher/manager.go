@@ -33,6 +33,7 @@ type Options struct {
 	RedactSecrets bool
 	Redact        []config.Redact
 	DropFields    []string
+	MaxLineBytes  int64         // as in event.Line
 	SpoolDir      string        // for what a relist holds back
 	Silence       time.Duration // as in Spec
 }
@@ -298,7 +299,7 @@ func (m *Manager) spec(name string, d discovery.Stream) Spec {
 			shape.Redact = append(shape.Redact, r.Fields...)
 		}
 	}
-	return Spec{
+	spec := Spec{
 		Name: name, Kind: d.Kind, Cluster: m.options.Cluster, Shape: shape,
 		SpoolDir: m.options.SpoolDir, Silence: m.options.Silence,
 		SkipInitial: d.Initial == config.Skip,
@@ -306,7 +307,10 @@ func (m *Manager) spec(name string, d discovery.Stream) Spec {
 			Resource: d.GVR, Namespace: d.Namespace,
 			LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector,
 		},
+		MaxLineBytes: int(m.options.MaxLineBytes),
 	}
+	spec.asks(d.Entry)
+	return spec
 }
 
 // applies tells whether a redact rule is meant for a resource. In doubt it is:

@@ -34,6 +34,9 @@ func (m *model) finish(r *rand.Rand) {
 	for _, of := range byStream {
 		// Two streams of the same object tell of the same event.
 		err = errors.Join(err, invariant.Unique(of))
+		if m.changes {
+			err = errors.Join(err, invariant.Changes(of))
+		}
 	}
 	if err != nil {
 		m.t.Fatal(err)

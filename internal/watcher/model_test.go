@@ -89,7 +89,8 @@ type model struct {
 	seed    uint64
 	streams []modelStream // all that the daemon may be told to journal
 	pool    []config.Resource
-	names   int // of objects
+	names   int  // of objects
+	changes bool // lines say what changed
 
 	seen     []byte            // of the journal, as whole lines
 	unzipped map[string][]byte // rotated files, by name
@@ -187,6 +188,11 @@ func runHistory(t *testing.T, seed uint64, skip map[int]bool) {
 			if e := pool[r.IntN(len(pool))]; !slices.ContainsFunc(m.pool, func(o config.Resource) bool { return streamsOf(o)[0] == streamsOf(e)[0] }) {
 				m.pool = append(m.pool, e)
 				m.streams = append(m.streams, streamsOf(e)...)
+			}
+		}
+		if m.changes = r.IntN(3) == 0; m.changes {
+			for i := range m.pool {
+				m.pool[i].Changes = true
 			}
 		}
 		m.world = newWorld(t, o, m.pool)

@@ -23,6 +23,8 @@ type spooled struct {
 	received                      time.Time
 	namespace, name, uid, version []byte
 	line                          []byte // without its seq
+	withheld                      bool   // as in telling, like kept
+	kept                          []byte
 }
 
 // spool holds lines until their list is complete. Not for concurrent use. What
@@ -38,7 +40,10 @@ type spool struct {
 func (s *spool) add(e *spooled) error {
 	s.buf = appendBytes(s.buf, []byte(e.typ))
 	s.buf = binary.AppendVarint(s.buf, e.received.UnixNano())
-	for _, b := range [][]byte{e.namespace, e.name, e.uid, e.version, e.line} {
+	if s.buf = append(s.buf, 0); e.withheld {
+		s.buf[len(s.buf)-1] = 1
+	}
+	for _, b := range [][]byte{e.namespace, e.name, e.uid, e.version, e.line, e.kept} {
 		s.buf = appendBytes(s.buf, b)
 	}
 	if len(s.buf) < spoolMemory {
@@ -89,7 +94,7 @@ func replay(r *bufio.Reader, fn func(*spooled) error) error {
 	var (
 		e      spooled
 		typ    []byte
-		fields = []*[]byte{&e.namespace, &e.name, &e.uid, &e.version, &e.line}
+		fields = []*[]byte{&e.namespace, &e.name, &e.uid, &e.version, &e.line, &e.kept}
 	)
 	for {
 		if _, err := r.Peek(1); errors.Is(err, io.EOF) {
@@ -105,6 +110,11 @@ func replay(r *bufio.Reader, fn func(*spooled) error) error {
 			return fmt.Errorf("read spool: %w", err)
 		}
 		e.received = time.Unix(0, nano)
+		withheld, err := r.ReadByte()
+		if err != nil {
+			return fmt.Errorf("read spool: %w", err)
+		}
+		e.withheld = withheld != 0
 		for _, f := range fields {
 			if err := readBytes(r, f); err != nil {
 				return err

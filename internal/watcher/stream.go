@@ -32,6 +32,9 @@ type Store interface {
 	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
 	Empty(stream string) (bool, error)
 	Range(stream string, fn func(checkpoint.Known) error) error
+	Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error)
+	KeptHeader(stream string) ([]byte, error)
+	DropKept(stream string) error
 }
 
 // Spec says what a stream reads and how it writes.
@@ -43,7 +46,13 @@ type Spec struct {
 	SkipInitial bool
 	Cluster     string // stamped on every line
 	Shape       event.Shape
-	SpoolDir    string // for what a relist holds back; "" is the system's temporary folder
+	Selection   Selection
+	Payload     event.Payload
+	Changes     bool // MODIFIED lines say which fields changed
+	// IgnoreFields are paths; a MODIFIED in which nothing else changed is not written.
+	IgnoreFields []string
+	MaxLineBytes int    // as in event.Line
+	SpoolDir     string // for what a relist holds back; "" is the system's temporary folder
 	// Silence is how long a watch may bring nothing where the server sends
 	// bookmarks; 0 is three times their usual interval.
 	Silence time.Duration
@@ -94,10 +103,12 @@ type Stream struct {
 	rec    Recorder
 	lane   *recorder.Lane
 	render *event.Renderer
+	tell   *teller
 	log    *zap.Logger
 	m      *metrics.Metrics
 
 	loaded bool // the position was taken from the checkpoint
+	behind bool // there may be known objects of which nothing is kept
 	// state is the position, and whether it is valid; batches take copies of it
 	// to the checkpoint. It moves when a batch is made, before that is taken:
 	// Submit fails only when the stream ends.
@@ -137,8 +148,28 @@ func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.
 	if s.spec.Silence == 0 {
 		s.spec.Silence = watchSilence
 	}
+	if s.tell, err = s.newTeller(); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
+	}
 	s.setState(Starting, "")
 	return s, nil
+}
+
+// newTeller returns what makes the stream's lines.
+func (s *Stream) newTeller() (t *teller, err error) {
+	spec, gvr := &s.spec, s.spec.Target.Resource
+	t = &teller{
+		render: s.render, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
+		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
+	}
+	t.plain = (spec.Payload == "" || spec.Payload == event.WholeObject) && spec.MaxLineBytes == 0 && !spec.Changes
+	if only := spec.Selection; only.Types != nil || only.ExcludeNamespaces != nil || only.Filter != "" {
+		if t.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
+			return nil, err
+		}
+	}
+	t.keep, err = newKeeper(spec, s.store, s.lane)
+	return t, err
 }
 
 // load takes the position from the checkpoint, once that has all that an
@@ -159,6 +190,9 @@ func (s *Stream) load(ctx context.Context) error {
 		st.Owed = recorder.CheckpointLost
 	}
 	s.state = st
+	if err := s.loadKept(); err != nil {
+		return err
+	}
 	if s.valid() {
 		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
 	}
@@ -277,7 +311,13 @@ func (s *Stream) session(ctx context.Context) error {
 		}
 	}
 	if !s.valid() {
-		return s.list(ctx)
+		return s.list(ctx) // which fills what is kept, too
+	}
+	if s.behind {
+		if err := s.fill(ctx); err != nil && !isExpired(err) {
+			return err
+		}
+		s.behind = false
 	}
 	if err := s.checkAhead(ctx); err != nil {
 		return err

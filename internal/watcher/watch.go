@@ -178,16 +178,18 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 	case event.Bookmark:
 		s.bookmarks = true
 	case event.Added, event.Modified, event.Deleted:
-		lines, err := s.render.AppendEvent(b.Lines(), t, event.FromWatch, received, o)
+		before, err := s.tell.before(t, o.Namespace, o.Name)
+		if err != nil {
+			return err
+		}
+		out, err := s.tell.tell(b.Lines(), event.Line{Type: t, Origin: event.FromWatch, Received: received}, o, before)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errBadFrame, err)
 		}
-		b.AddLine(lines, t, event.FromWatch, received)
-		if t == event.Deleted {
-			b.Changes.Delete(o.Namespace, o.Name)
-		} else {
-			b.Changes.Put(o.Namespace, o.Name, o.UID, o.ResourceVersion)
+		if out.told {
+			b.AddLine(out.line, t, event.FromWatch, received)
 		}
+		s.tell.know(b, t, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
 	default:
 		return fmt.Errorf("%w: type %q", errBadFrame, t)
 	}

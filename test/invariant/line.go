@@ -55,6 +55,9 @@ type Line struct {
 	fields map[string]json.RawMessage
 }
 
+// Raw returns a member of the line as it is written, nil where there is none.
+func (l *Line) Raw(member string) json.RawMessage { return l.fields[member] }
+
 // Count is what a SYNCED line closes.
 type Count struct {
 	Added     int `json:"added"`
