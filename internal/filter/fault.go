@@ -56,6 +56,8 @@ func reword(msg string) string {
 			return "a text has no closing quote; write one"
 		case strings.ContainsAny(what, "“”‘’„"):
 			return `a typographic quote; write "`
+		case what == "$":
+			return "variables of the environment are not put into a filter; write the value"
 		}
 		return fmt.Sprintf("%q is not known here; write an expression such as %s", what, example)
 	}

@@ -102,6 +102,7 @@ func TestCompileFaults(t *testing.T) {
 		`type == "Added"`:            `column 9: type is never "Added"; write ADDED, MODIFIED or DELETED`,
 		`"SYNCED" != type`:           `column 1: type is never "SYNCED"; write ADDED, MODIFIED or DELETED`,
 		`type in ["ADDED", "GONE"]`:  `column 19: type is never "GONE"; write ADDED, MODIFIED or DELETED`,
+		`object.a == $(NS)`:          `column 13: variables of the environment are not put into a filter; write the value`,
 		`object.a and object.b`:      `column 10: "and" is no operator; write &&`,
 		`object.a & object.b`:        `column 10: "&" is no operator; write &&`,
 		`object.a &&`:                `column 12: the expression ends too early; write what is missing, e.g. object.status.phase == "Failed"`,
