@@ -3,15 +3,19 @@ package config
 import (
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"kubejournal/internal/filter"
 )
 
 // noEnv is an environment without variables.
@@ -49,7 +53,7 @@ var ignorePlace = cmp.Options{
 
 func TestSmallestFileIsDefault(t *testing.T) {
 	want := Default()
-	want.Resources = []Resource{{Name: "pods", Initial: Snapshot}}
+	want.Resources = []Resource{{Name: "pods", Initial: Snapshot, Payload: PayloadObject}}
 	got := mustLoad(t, "resources: [pods]", Overrides{}, noEnv)
 	if diff := cmp.Diff(want, got, ignorePlace); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -63,17 +67,22 @@ func TestEveryKey(t *testing.T) {
 		Cluster:    "prod-eu1",
 		Kubernetes: Kubernetes{Kubeconfig: "/k", Context: "c"},
 		Resources: []Resource{
-			{Name: "pods", Initial: Snapshot, File: "test.yaml", Line: 4, Entry: "resources[0]"},
+			{Name: "pods", Initial: Snapshot, Payload: PayloadObject, File: "test.yaml", Line: 4, Entry: "resources[0]"},
 			{
 				Name: "deployments", Group: &group, Version: "v1", Namespaces: []string{"web", "db"},
 				LabelSelector: "App=Web,tier notin (a,b)", FieldSelector: "spec.nodeName=Node-1", Initial: Skip,
+				ExcludeNamespaces: []string{"kube-*", "web-test"}, Types: []string{"ADDED", "MODIFIED"}, Filter: `object.metadata.name != "$(NS)"`,
+				Payload: PayloadMetadata, Changes: true, IgnoreFields: []string{`metadata.annotations["a.b/c"]`, "status"},
 				File: "test.yaml", Line: 5, Entry: "resources[1]",
 			},
-			{Name: "configmaps", Group: &empty, Initial: Snapshot, File: "test.yaml", Line: 13, Entry: "resources[2]"},
+			{
+				Name: "*", Group: &empty, Exclude: []string{"secrets", "events"}, Initial: Snapshot, Payload: PayloadNone,
+				File: "test.yaml", Line: 20, Entry: "resources[2]",
+			},
 		},
-		Output:     Output{Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, Compress: false, Sync: SyncNever},
+		Output:     Output{Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, Compress: false, Sync: SyncNever, MaxLineBytes: 16 << 10},
 		Checkpoint: Checkpoint{Path: "", Interval: 1500 * time.Millisecond},
-		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 18, Entry: "redact[0]"}},
+		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 25, Entry: "redact[0]"}},
 		DropFields: []string{},
 		Listen:     "",
 		Log:        Log{Level: "debug", Format: "console"},
@@ -89,9 +98,16 @@ resources:
     labelSelector: "tier notin (b, a), App == Web"
     fieldSelector: spec.nodeName=$(NODE)-1
     initial: skip
+    excludeNamespaces: [$(NS)-test, kube-*]
+    types: [MODIFIED, ADDED]
+    filter: |
+      object.metadata.name != "$(NS)"
+    payload: metadata
+    changes: true
+    ignoreFields: [status, 'metadata.annotations["a.b/c"]', status]
 
-  - {resource: configmaps, group: ""}
-output: {path: out.jsonl, maxSize: 64k, maxAge: 1h30m, maxFiles: 3, compress: false, sync: never}
+  - {resource: "*", group: "", exclude: [secrets, events], types: [DELETED, ADDED, MODIFIED], payload: none}
+output: {path: out.jsonl, maxSize: 64k, maxAge: 1h30m, maxFiles: 3, compress: false, sync: never, maxLineBytes: 16KiB}
 checkpoint: {path: "", interval: 1.5s}
 redactSecrets: false
 redact:
@@ -190,7 +206,7 @@ func TestArguments(t *testing.T) {
 	want.Checkpoint.Path, want.Listen = "", ""
 	for i, name := range []string{"pods", "deploy", "nodes"} {
 		entry := []string{"argument 1", "argument 1", "argument 2"}[i]
-		want.Resources = append(want.Resources, Resource{Name: name, Namespace: "web", Initial: Snapshot, File: "command line", Entry: entry})
+		want.Resources = append(want.Resources, Resource{Name: name, Namespace: "web", Initial: Snapshot, Payload: PayloadObject, File: "command line", Entry: entry})
 	}
 	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -281,7 +297,7 @@ func TestValidateProgrammatic(t *testing.T) {
 	if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "resources: ") {
 		t.Errorf("no resources: got %v", err)
 	}
-	c.Resources = []Resource{{Name: "po ds", Initial: Snapshot, Entry: "resources[0]"}}
+	c.Resources = []Resource{{Name: "po ds", Initial: Snapshot, Payload: PayloadObject, Entry: "resources[0]"}}
 	var faults Faults
 	if err := c.Validate(); !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Error(), "resources[0].resource: ") {
 		t.Errorf("bad name: got %v", err)
@@ -344,11 +360,139 @@ func TestExampleFile(t *testing.T) {
 	requireKeys(reflect.TypeFor[Config]())
 }
 
+// Each example is good as it stands, and its filters do what its comments say.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "configs", "examples", "*.yaml"))
+	if err != nil || len(files) < 4 {
+		t.Fatal("no examples", files, err)
+	}
+	filters := map[string]*filter.Program{} // by file and resource
+	for _, path := range files {
+		c, err := Load(path, Overrides{}, envOf("NODE_NAME", "node-1"))
+		if err != nil {
+			t.Errorf("%v", err)
+			continue
+		}
+		for _, r := range c.Resources {
+			if r.Filter == "" {
+				continue
+			}
+			if filters[filepath.Base(path)+" "+r.Name], err = filter.Compile(r.Filter); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	asked := map[string]bool{}
+	for _, c := range []struct {
+		filter, object string
+		want           bool
+	}{
+		{"failed-pods.yaml pods", `{"status":{"phase":"Failed"}}`, true},
+		{"failed-pods.yaml pods", `{}`, false},
+		{"failed-pods.yaml pods", `{"status":{"phase":"Running","containerStatuses":[{"name":"a","state":{"running":{}}}]}}`, false},
+		{"failed-pods.yaml pods", `{"status":{"phase":"Pending","containerStatuses":[{},{"state":{"waiting":{"reason":"ImagePullBackOff"}}}]}}`, true},
+		{"failed-pods.yaml pods", `{"status":{"phase":"Running","containerStatuses":[{"lastState":{"terminated":{"reason":"OOMKilled"}}}]}}`, true},
+		{"audit-secrets-and-rbac.yaml secrets", `{"type":"Opaque"}`, true},
+		{"audit-secrets-and-rbac.yaml secrets", `{}`, true},
+		{"audit-secrets-and-rbac.yaml secrets", `{"type":"helm.sh/release.v1"}`, false},
+		{"audit-secrets-and-rbac.yaml certificatesigningrequests", `{"spec":{"signerName":"kubernetes.io/kube-apiserver-client"}}`, true},
+		{"audit-secrets-and-rbac.yaml certificatesigningrequests", `{"spec":{"signerName":"kubernetes.io/kube-apiserver-client-kubelet"}}`, false},
+		{"audit-secrets-and-rbac.yaml certificatesigningrequests", `{"spec":{"signerName":"kubernetes.io/kubelet-serving"}}`, false},
+	} {
+		p := filters[c.filter]
+		if p == nil {
+			t.Fatalf("no filter %s", c.filter)
+		}
+		asked[c.filter] = true
+		if got, err := p.Match("MODIFIED", []byte(c.object)); err != nil || got != c.want {
+			t.Errorf("%s, %s: %t, %v", c.filter, c.object, got, err)
+		}
+	}
+	for name := range filters {
+		if !asked[name] {
+			t.Errorf("nothing is asked of %s", name)
+		}
+	}
+}
+
+// An edit that means the same is the same.
+func TestCanonicalEntry(t *testing.T) {
+	a := mustLoad(t, `resources:
+  - {resource: pods, types: [DELETED, ADDED], filter: "  object.a == 1\n", excludeNamespaces: [kube-*, dev], ignoreFields: [status, metadata.labels, status]}
+  - {resource: "*", group: apps, types: [MODIFIED, DELETED, ADDED], exclude: [], excludeNamespaces: [], ignoreFields: []}
+`, Overrides{}, noEnv)
+	b := mustLoad(t, `resources:
+  - {resource: pods, types: [ADDED, DELETED], filter: "object.a == 1", excludeNamespaces: [dev, kube-*], ignoreFields: [metadata.labels, status]}
+  - {resource: "*", group: apps}
+`, Overrides{}, noEnv)
+	if diff := cmp.Diff(a, b, ignorePlace); diff != "" {
+		t.Errorf("config (-a +b):\n%s", diff)
+	}
+}
+
+// A pattern is refused exactly if no name of a namespace fits it, as far as short names can tell.
+func TestBadGlob(t *testing.T) {
+	const letters = "ab9-" // of a name
+	var names []string
+	for queue := []string{""}; len(queue[0]) < 4; queue = queue[1:] {
+		for _, c := range letters {
+			name := queue[0] + string(c)
+			queue = append(queue, name)
+			if badNamespace(name) == "" {
+				names = append(names, name)
+			}
+		}
+	}
+	pieces := []string{"a", "-", "9", "*", "?", "A", ".", "/", "[a-b]", "[^a]", "[-", `\a`, `\-`, `[\-]`, `\`, "[A-C]", "é", "]"}
+	for _, x := range append(pieces, "") {
+		for _, y := range append(pieces, "") {
+			for _, z := range append(pieces, "") {
+				glob := x + y + z
+				fits := slices.ContainsFunc(names, func(name string) bool {
+					matches, err := path.Match(glob, name)
+					return err == nil && matches
+				})
+				if msg := badGlob(glob); (msg == "") != fits {
+					t.Errorf("%q: fits a name: %t, message %q", glob, fits, msg)
+				}
+			}
+		}
+	}
+	for glob, good := range map[string]bool{
+		strings.Repeat("a", 63): true, strings.Repeat("?", 63) + "*": true, strings.Repeat("a", 64): false, strings.Repeat("[ab]", 64): false,
+	} {
+		if msg := badGlob(glob); (msg == "") != good {
+			t.Errorf("%q: %q", glob, msg)
+		}
+	}
+}
+
+// -n does not silently come to nothing.
+func TestNamespaceFlagExcluded(t *testing.T) {
+	const yaml = "resources:\n  - {resource: pods, excludeNamespaces: [dev, kube-*]}\n"
+	_, err := load([]byte(yaml), "test.yaml", Overrides{Namespace: "kube-system"}, noEnv)
+	const want = `test.yaml:2: resources[0].excludeNamespaces[1]: "kube-*" excludes the namespace kube-system, which -n names; nothing would be written`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	mustLoad(t, yaml, Overrides{Namespace: "web"}, noEnv)
+}
+
+func TestWildcardArgument(t *testing.T) {
+	for _, arg := range []string{"*", "*.apps", "pods.*", "po*"} {
+		if _, err := Load("", Overrides{Resources: []string{arg}}, noEnv); err == nil || !strings.HasPrefix(err.Error(), "command line: argument 1: ") {
+			t.Errorf("%s: %v", arg, err)
+		}
+	}
+}
+
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
 		"", "resources: [pods]", "resources:\n  - resource: pods\n    namespaces: [$(A), b]\n    labelSelector: a in (b)\n",
 		"a: &a [*a]", "resources: &r [*r]", "? {a: b}\n: c", "<<: {a: b}", "resources: [pods]\n---\nx", "\xff", "\t", "!!binary x",
 		"resources: !!set {pods}", "checkpoint: {interval: 99999999999h}", "listen: 2001-01-01", "redact: [{resource: x, fields: [a.b]}]",
+		"resources: [{resource: '*', group: '*', exclude: [a, $(A)]}, {resource: '*', group: '*'}, '*', '*']",
+		"resources: [{resource: pods, filter: 'object.a == $(A)', types: [ADDED], excludeNamespaces: ['[a', '$(A)*'], ignoreFields: [a]}]",
 		"log: ~\nresources: ['']\ncluster: |\n  x\n  y\n", "output: {path: a}\ncheckpoint: {path: ./a}\nresources: [x.]",
 	} {
 		f.Add([]byte(seed))

@@ -93,11 +93,22 @@ func yamlError(err error) (line int, msg string) {
 	}
 	if isYAML {
 		msg = "not valid YAML: " + msg
-		if strings.Contains(msg, "cannot start any token") {
-			msg += "; indent with spaces, not tabs, and quote values that begin with a special character"
-		}
+		msg += yamlRemedy(msg)
 	}
 	return line, msg
+}
+
+// yamlRemedy names what is most often behind a message of the parser, which knows nothing of globs and expressions.
+func yamlRemedy(msg string) string {
+	switch {
+	case strings.Contains(msg, "cannot start any token"):
+		return "; indent with spaces, not tabs, and quote values that begin with a special character"
+	case strings.Contains(msg, "expected alphabetic or numeric character"), strings.Contains(msg, "unknown anchor"):
+		return "; put what begins with * into quotes"
+	case strings.Contains(msg, "mapping values are not allowed"):
+		return "; put a value that has a colon and a space in it into quotes"
+	}
+	return ""
 }
 
 func (d *document) fault(node *yaml.Node, path, format string, args ...any) {
@@ -211,7 +222,9 @@ func (d *document) text(path string, node *yaml.Node) (any, bool) {
 	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" {
 		return node.Value, true
 	}
-	if path == "listen" && node.Kind == yaml.ScalarNode {
+	if strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!") {
+		d.fault(node, path, "begins with !, which is a tag in YAML; put the text into quotes")
+	} else if path == "listen" && node.Kind == yaml.ScalarNode {
 		d.fault(node, path, `is %s; it takes host:port in quotes, such as ":8080"`, kindOf(node))
 	} else if node.Kind == yaml.ScalarNode {
 		d.fault(node, path, "is %s; it takes text, put it in quotes: %q", kindOf(node), node.Value)
@@ -363,6 +376,14 @@ func listExample(key string) string {
 		return "[{resource: configmaps, fields: [data.password]}]"
 	case "namespaces":
 		return "[web, db]"
+	case "excludeNamespaces":
+		return "[kube-*]"
+	case "exclude":
+		return "[events, leases.coordination.k8s.io]"
+	case "types":
+		return "[ADDED, DELETED]"
+	case "ignoreFields":
+		return "[status]"
 	default:
 		return "[metadata.managedFields]"
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// expand puts the environment's values in place of $(NAME) in selectors and namespaces. The form and its escape,
-// $$(NAME) for a literal $(NAME), are those of a container's env in a pod.
+// expand puts the environment's values in place of $(NAME) in selectors and namespaces, named or excluded. The
+// form and its escape, $$(NAME) for a literal $(NAME), are those of a container's env in a pod.
 func (c *Config) expand(env Env) Faults {
 	var faults Faults
 	for i := range c.Resources {
@@ -24,6 +24,9 @@ func (c *Config) expand(env Env) Faults {
 		put("fieldSelector", &r.FieldSelector)
 		for j := range r.Namespaces {
 			put(fmt.Sprintf("namespaces[%d]", j), &r.Namespaces[j])
+		}
+		for j := range r.ExcludeNamespaces {
+			put(fmt.Sprintf("excludeNamespaces[%d]", j), &r.ExcludeNamespaces[j])
 		}
 	}
 	return faults

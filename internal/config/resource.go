@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -31,11 +32,30 @@ func parseName(name string) typed {
 
 var nameForm = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
 
+// IsWildcard tells whether the entry stands for all resources of a group, or for a resource of every group.
+func (r Resource) IsWildcard() bool {
+	return r.Name == Wildcard || r.Group != nil && *r.Group == Wildcard
+}
+
+// badWildcard returns what is wrong with a name that has a star in it; "*" alone is right in the long form only.
+func badWildcard(name string) string {
+	resource, group, _ := strings.Cut(name, ".")
+	switch {
+	case name == Wildcard:
+		return `"*" does not say of which group; in a config write resource: "*" with group: "*" for everything that can be watched`
+	case resource == Wildcard && !strings.Contains(group, Wildcard):
+		return fmt.Sprintf("%q: write resource: \"*\" with group: %q", name, group)
+	case group == Wildcard && !strings.Contains(resource, Wildcard):
+		return fmt.Sprintf("%q: write resource: %s with group: \"*\"", name, resource)
+	}
+	return fmt.Sprintf("%q: a wildcard is \"*\" alone, for every name; write that, or one entry for each resource", name)
+}
+
 // badName returns what is wrong with a resource's name, or "".
 func badName(name string) string {
 	switch {
-	case strings.Contains(name, "*"):
-		return fmt.Sprintf("%q: wildcards are not supported yet; write one entry for each resource", name)
+	case strings.Contains(name, Wildcard):
+		return badWildcard(name)
 	case strings.EqualFold(name, "all"):
 		return `"all" is a category of kubectl, not a resource; write one entry for each resource`
 	case strings.Contains(name, ","):
@@ -73,6 +93,9 @@ func (k *checker) resource(r Resource) {
 	case r.Name == "":
 		k.add(entry, k.nameField(entry), "names no resource; write a name as kubectl takes it, e.g. pods")
 	default:
+		if r.Name == Wildcard && k.nameField(entry) != "" {
+			break
+		}
 		if msg := badName(r.Name); msg != "" {
 			k.add(entry, k.nameField(entry), "%s", msg)
 			break
@@ -86,6 +109,7 @@ func (k *checker) resource(r Resource) {
 		}
 	}
 	k.groupVersion(r)
+	k.exclude(r)
 	k.namespaces(r)
 	if _, err := CanonicalLabels(r.LabelSelector); err != nil {
 		k.add(entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
@@ -96,18 +120,59 @@ func (k *checker) resource(r Resource) {
 	if r.Initial != Snapshot && r.Initial != Skip {
 		k.add(entry, "initial", "%s", notOneOf(r.Initial, []string{Snapshot, Skip}))
 	}
+	k.written(r)
 }
 
 func (k *checker) groupVersion(r Resource) {
-	if r.Group != nil && *r.Group != "" {
-		if *r.Group == "*" {
-			k.add(r.Entry, "group", `"*": wildcards are not supported yet; name the group, or leave it out for the one that kubectl takes`)
-		} else if len(validation.IsDNS1123Subdomain(*r.Group)) > 0 {
+	switch {
+	case r.Group == nil:
+		// Left out it would be the core group, which is not what a star looks like.
+		if r.Name == Wildcard && k.nameField(r.Entry) != "" {
+			k.add(r.Entry, "group", `is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
+		}
+	case *r.Group == Wildcard:
+		if r.Version != "" {
+			k.add(r.Entry, "version", `is that of one group; leave it out beside group: "*"`)
+		}
+	case strings.Contains(*r.Group, Wildcard):
+		k.add(r.Entry, "group", `%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, *r.Group)
+	case *r.Group != "":
+		if len(validation.IsDNS1123Subdomain(*r.Group)) > 0 {
 			k.add(r.Entry, "group", "%q is not the name of an API group; write e.g. apps, or \"\" for core", *r.Group)
 		}
 	}
 	if r.Version != "" && len(validation.IsDNS1123Label(r.Version)) > 0 {
 		k.add(r.Entry, "version", "%q is not a version of an API; write e.g. v1, or leave it out for the server's preferred one", r.Version)
+	}
+}
+
+// exclude checks the names that a wildcard does not cover. Whether the server has them is for discovery to say.
+func (k *checker) exclude(r Resource) {
+	if len(r.Exclude) > 0 && !r.IsWildcard() {
+		k.add(r.Entry, "exclude", `goes with resource: "*" or group: "*" only; leave it out`)
+		return
+	}
+	seen := map[typed]bool{}
+	for i, name := range r.Exclude {
+		field := fmt.Sprintf("exclude[%d]", i)
+		switch {
+		case name == "":
+			k.add(r.Entry, field, "names no resource; write a name as kubectl takes it, e.g. events")
+			continue
+		case strings.Contains(name, Wildcard):
+			k.add(r.Entry, field, "%q: wildcards are not supported here; write one name for each resource", name)
+			continue
+		}
+		if msg := badName(name); msg != "" {
+			k.add(r.Entry, field, "%s", msg)
+			continue
+		}
+		t := parseName(name)
+		t.version = "" // a resource is left out in all of its versions
+		if seen[t] {
+			k.add(r.Entry, field, "%q stands in this list twice; keep one", name)
+		}
+		seen[t] = true
 	}
 }
 
@@ -128,11 +193,12 @@ func (k *checker) namespaces(r Resource) {
 }
 
 // duplicates finds entries that come to the same stream whatever the server says. Two names of one resource (po and
-// pods) are told apart by discovery only.
+// pods) are told apart by discovery only, and so is what a wildcard covers, unless two of them are equal.
 func (k *checker) duplicates(resources []Resource) {
 	type stream struct {
 		typed
 		namespace, labels, fields string
+		exclude                   string // of a wildcard
 	}
 	first := map[stream]Resource{}
 	for _, r := range resources {
@@ -143,7 +209,7 @@ func (k *checker) duplicates(resources []Resource) {
 		name.version = "" // another version of the same resource is the same stream
 		labels, errL := CanonicalLabels(r.LabelSelector)
 		fields, errF := CanonicalFields(r.FieldSelector)
-		if r.Name == "" || errL != nil || errF != nil {
+		if r.Name == "" || r.Name == Wildcard && r.Group == nil || errL != nil || errF != nil {
 			continue
 		}
 		namespaces := r.Namespaces
@@ -151,7 +217,7 @@ func (k *checker) duplicates(resources []Resource) {
 			namespaces = []string{r.Namespace}
 		}
 		for _, ns := range namespaces {
-			s := stream{name, ns, labels, fields}
+			s := stream{name, ns, labels, fields, strings.Join(slices.Sorted(slices.Values(r.Exclude)), ",")}
 			other, taken := first[s]
 			if !taken {
 				first[s] = r
@@ -173,6 +239,9 @@ func sameStream(r, other Resource, namespace string) string {
 	in := ""
 	if namespace != "" {
 		in = " in namespace " + namespace
+	}
+	if r.IsWildcard() {
+		return fmt.Sprintf("resource: %q with group: %q%s covers the same as %s; keep one", r.Name, *r.Group, in, where)
 	}
 	return fmt.Sprintf("%s%s is the same stream as %s; keep one", r.Name, in, where)
 }

@@ -38,7 +38,7 @@ func CanonicalFields(selector string) (string, error) {
 	return parsed.String(), nil
 }
 
-// canonicalise brings the selectors of checked entries into that spelling.
+// canonicalise brings checked entries into their one spelling.
 func (c *Config) canonicalise() {
 	for i := range c.Resources {
 		r := &c.Resources[i]
@@ -48,5 +48,6 @@ func (c *Config) canonicalise() {
 		if s, err := CanonicalFields(r.FieldSelector); err == nil {
 			r.FieldSelector = s
 		}
+		r.canonicaliseWritten()
 	}
 }

@@ -21,6 +21,8 @@ const (
 	maxInterval = time.Hour
 	// minSize is a floor under which a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand.
 	minSize = 4 << 10
+	// minLineBytes is a floor under which lines would lose their objects and be hardly shorter for it.
+	minLineBytes = 1 << 10
 )
 
 // Validate reports everything that is wrong, as Faults, or nil. Load has called it already.
@@ -87,6 +89,9 @@ func (k *checker) output(out Output, cp Checkpoint) {
 	if out.MaxFiles < 0 {
 		k.add("", "output.maxFiles", "%d is negative; write e.g. 10, or 0 for no limit", out.MaxFiles)
 	}
+	if out.MaxLineBytes != 0 && out.MaxLineBytes < minLineBytes {
+		k.add("", "output.maxLineBytes", "%dB is too small; write at least 1KiB, such as 16KiB, or 0 for no limit", out.MaxLineBytes)
+	}
 	k.oneOf("output.sync", out.Sync, SyncCommit, SyncNever)
 	if cp.Path == Stdout {
 		k.add("", "checkpoint.path", `"-" is no file; name one, or "" to keep no checkpoint`)
@@ -130,6 +135,8 @@ func (k *checker) redact(entries []Redact) {
 		switch {
 		case r.Resource == "":
 			k.add(entry, "resource", "is missing; name what to redact, e.g. resource: configmaps")
+		case strings.Contains(r.Resource, Wildcard):
+			k.add(entry, "resource", "%q: wildcards are not supported here; write one entry for each resource", r.Resource)
 		default:
 			if msg := badName(r.Resource); msg != "" {
 				k.add(entry, "resource", "%s", msg)

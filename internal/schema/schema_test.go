@@ -107,6 +107,7 @@ func lines(t *testing.T) []string {
 				}
 			}
 		}
+		all = appendForms(t, all, r, at, objects)
 		all = r.AppendDeleted(event.AppendSeq(all, 1), at, event.Known{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"})
 		all = r.AppendDeleted(event.AppendSeq(all, 1), at, event.Known{})
 		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", "40")
@@ -126,6 +127,40 @@ func lines(t *testing.T) []string {
 	add(event.Source{Stream: "events.events.k8s.io", Group: "events.k8s.io", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
 		`{"metadata":{"name":"e"},"reason":"R","note":"n","type":"Normal","regarding":{"kind":"Node","name":"n"},"eventTime":"2026-11-20T16:10:22.123456Z","reportingController":"c","deprecatedCount":2}`)
 	return strings.Split(strings.TrimSuffix(string(all), "\n"), "\n")
+}
+
+// appendForms writes each object in every form that a config can ask for: with what changed since the one before, with
+// a part of it, and bounded.
+func appendForms(t *testing.T, all []byte, r *event.Renderer, at time.Time, objects []string) []byte {
+	t.Helper()
+	var (
+		o    event.Object
+		last []byte
+	)
+	for i, object := range objects {
+		if err := r.Scan([]byte(object), &o); err != nil {
+			t.Fatal(err)
+		}
+		next := o.AppendShaped(nil)
+		var changes []byte
+		if last != nil {
+			var err error
+			if changes, err = event.AppendChanges(nil, last, next); err != nil {
+				t.Fatal(err)
+			}
+		}
+		last = next
+		for _, payload := range []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject} {
+			for _, limit := range []int{0, 1500, 1} {
+				line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: at, Payload: payload, Changes: changes, MaxBytes: limit}
+				var err error
+				if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), line, &o); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return all
 }
 
 const gapLine = `{"seq":9,"time":"2026-11-20T16:10:22.000000005Z","type":"GAP","id":"pods/40/GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"Expired","resourceVersion":"40"}`
@@ -149,16 +184,10 @@ func TestLines(t *testing.T) {
 			seen[key] = true
 		}
 	}
-	// changes and truncated are in the contract of a line, and written only where a config asks for them.
-	for _, line := range []string{
-		strings.Replace(modifiedLine, `"object"`, `"changes":[{"op":"replace","path":"/spec/a~1b","old":1,"value":null},{"op":"add","path":"/x/-","value":{}},{"op":"remove","path":"","old":[]}],"object"`, 1),
-		strings.Replace(modifiedLine, `"object":{}`, `"truncated":true`, 1),
-	} {
-		if err := checkJSON(s, line); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
+	line := strings.Replace(modifiedLine, `"object"`, `"changes":[{"op":"replace","path":"/spec/a~1b","old":1,"value":null},{"op":"add","path":"/x/-","value":{}},{"op":"remove","path":"","old":[]}],"object"`, 1)
+	if err := checkJSON(s, line); err != nil {
+		t.Errorf("%s: %v", line, err)
 	}
-	seen["changes"], seen["truncated"] = true, true
 	for key := range s.Properties {
 		if !seen[key] {
 			t.Errorf("no line has %s", key)
@@ -206,6 +235,9 @@ func TestFaultyLines(t *testing.T) {
 		{modifiedLine, `"name":"a"`, `"reason":"Expired"`},
 		{modifiedLine, `"name":"a"`, `"finalStateKnown":false`},
 		{modifiedLine, `"name":"a"`, `"truncated":false`},
+		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","value":1}],"truncated":true,"object"`},
+		{modifiedLine, `"object"`, `"changes":[],"object"`},
+		{gapLine, `"reason"`, `"truncated":true,"reason"`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"replace","path":"/a","value":1}],"object"`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","old":1,"value":1}],"object"`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"test","path":"/a","value":1}],"object"`},
@@ -230,19 +262,21 @@ func TestFaultyLines(t *testing.T) {
 func TestConfigs(t *testing.T) {
 	s := compile(t, Config())
 	files, err := filepath.Glob("../../configs/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no configs", err)
+	examples, err2 := filepath.Glob("../../configs/examples/*.yaml")
+	if err != nil || err2 != nil || len(files) == 0 || len(examples) == 0 {
+		t.Fatal("no configs", err, err2)
 	}
+	files = append(files, examples...)
 	for _, path := range files {
 		if err := checkYAML(s, read(t, path)); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	examples := fenced(read(t, "../../README.md"), "yaml")
-	if len(examples) == 0 {
+	blocks := fenced(read(t, "../../README.md"), "yaml")
+	if len(blocks) == 0 {
 		t.Error("the README shows no config")
 	}
-	for _, block := range examples {
+	for _, block := range blocks {
 		if err := checkYAML(s, []byte(block)); err != nil {
 			t.Errorf("README: %s: %v", block, err)
 		}
@@ -254,6 +288,12 @@ func TestConfigs(t *testing.T) {
 		"resources: [pods]\noutput: {maxSize: 0, maxAge: 0, maxFiles: 0}\n",
 		"resources: [pods]\noutput: {maxSize: 5000000, maxAge: 1h30m, path: /a}\ndropFields: ['metadata.annotations[\"a.b/c\"]', 'spec.containers[*].env']\n",
 		"resources: [pods]\nlisten: 127.0.0.1:0\ncheckpoint: {interval: 500ms}\nredact: [{resource: configmaps, fields: ['data[\"a b\"]']}]\n",
+		"resources: [{resource: '*', group: '*', exclude: [events, leases.coordination.k8s.io]}, {resource: '*', group: apps, version: v1}, {resource: pods, group: '*', version: ''}]\n",
+		"resources: [{resource: '*', group: '', namespaces: [web], exclude: []}, {resource: pods, exclude: [], excludeNamespaces: [kube-*, '?', '*', a-$(NS), '[^A-Z]b', '[a-c]?', 'a\\b']}]\n",
+		"resources: [{resource: pods, types: [DELETED], filter: 'has(object.status) && object.status.phase == \"Failed\"', payload: none, changes: true, ignoreFields: [status, 'spec.containers[*].image']}]\n",
+		"resources: [{resource: pods, filter: '', payload: metadata, changes: false, ignoreFields: [], excludeNamespaces: []}]\noutput: {maxLineBytes: 1024}\n",
+		"resources: [pods]\noutput: {maxLineBytes: 16KiB, maxSize: 4096}\n",
+		"resources: [pods]\noutput: {maxLineBytes: 0}\n",
 	} {
 		if _, err := loaded(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -272,23 +312,29 @@ func loaded(t *testing.T, text string) (*kubejournal.Config, error) {
 		t.Fatal(err)
 	}
 	return kubejournal.Load(path, kubejournal.Overrides{}, func(name string) (string, bool) {
-		return "x", name == "NS" || name == "NODE_NAME"
+		if name == "NS" || name == "NODE_NAME" {
+			return "x", true
+		}
+		return "", false
 	})
 }
 
 // beyond are the faulty configs that a schema cannot tell from good ones, and why.
 var beyond = map[string]string{
 	// YAML itself, before any schema; a reader that takes a mapping's last key sees nothing.
-	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "two-documents": "YAML", "max-size-octal": "YAML",
+	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "two-documents": "YAML", "max-size-octal": "YAML", "filter-is-tag": "YAML",
 	// One value beside another.
 	"group-twice": "two keys", "version-twice": "two keys", "same-stream": "two entries", "same-stream-version": "two entries",
 	"same-stream-selector": "two entries", "same-stream-namespace": "two entries", "checkpoint-is-output": "two keys",
+	"wildcard-twice": "two entries", "exclude-twice": "two names", "exclude-namespace-named": "two keys",
 	// Languages of their own.
+	"filter-assignment": "CEL", "filter-unknown-variable": "CEL", "filter-not-bool": "CEL", "filter-type-never": "CEL", "filter-second-line": "CEL",
+	"filter-too-early": "CEL", "filter-variable": "CEL", "exclude-namespace-class": "a pattern",
 	"label-selector-open": "a selector", "label-selector-value": "a selector", "field-selector": "a selector",
 	// Sums.
-	"max-size-under-4kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum",
+	"max-size-under-4kib": "a product", "max-line-bytes-under-1kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum",
 	// The environment.
-	"variable-unset": "the environment", "variable-in-namespace": "the environment",
+	"variable-unset": "the environment", "variable-in-namespace": "the environment", "exclude-namespace-variable": "the environment",
 }
 
 // What can be seen in the form of a config is refused by the schema too.
