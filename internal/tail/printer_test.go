@@ -38,6 +38,7 @@ func TestText(t *testing.T) {
 		objectLine("ADDED", `,"origin":"snapshot","manager":"kubelet"`),
 		objectLine("DELETED", `,"origin":"relist","finalStateKnown":false`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/resourceVersion","old":"1","value":"2"},{"op":"replace","path":"/spec/replicas","old":2,"value":3},{"op":"add","path":"/metadata/labels/app.kubernetes.io~1tier","value":"db one"},{"op":"remove","path":"/spec/containers/0/env","old":[]},{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"},{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}}]`),
+		objectLine("MODIFIED", `,"changes":[{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}},{"op":"replace","path":"","old":[],"value":null}]`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/generation","old":1,"value":2}]`),
 		gapLine, syncedLine,
 		`{"seq":11,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop","name":"web-0.17","manager":"kubelet","event":{"reason":"BackOff","message":"Back-off restarting\nfailed container \u001b[31m","type":"Warning","count":12,"reporter":"kubelet","regarding":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}},"object":{}}`,
@@ -48,7 +49,8 @@ func TestText(t *testing.T) {
 16:10:22.123  MODIFIED  deployments.apps  shop/web          kubectl/scale  generation 3
 16:10:22.500  ADDED     pods              shop/web-0        kubelet        snapshot
 16:10:22.500  DELETED   pods              shop/web-0        -              relist, final state not known
-16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.replicas 2→3, +metadata.labels["app.kubernetes.io/tier"] "db one", -spec.containers[0].env, status.phase Pending→Running, spec.x {"a":1}→{…}
+16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.replicas 2→3, +metadata.labels["app.kubernetes.io/tier"] "db one", -spec.containers[0].env, status.phase Pending→Running, +1 more
+16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.x {"a":1}→{…}, object []→null
 16:10:22.500  MODIFIED  pods              shop/web-0        -              generation 2
 16:10:23.000  GAP       pods              namespace=web labelSelector=app=web  -              Expired, resourceVersion 12→40
 16:10:24.000  SYNCED    pods              -                                    -              added 1, modified 2, unchanged 40
@@ -60,6 +62,51 @@ func TestText(t *testing.T) {
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// As many changes are shown as fit, and the rest is counted; what only counts writes is not.
+func TestChanges(t *testing.T) {
+	var list []string
+	for i := range 7 {
+		list = append(list, fmt.Sprintf(`{"op":"replace","path":"/spec/f%d","old":%d,"value":%d}`, i, i, i+1))
+	}
+	for _, path := range []string{"/metadata/resourceVersion", "/metadata/generation", "/metadata/managedFields/0/time", "/metadata/managedFields"} {
+		list = append(list, fmt.Sprintf(`{"op":"replace","path":%q,"old":"1","value":"2"}`, path))
+	}
+	all := "[" + strings.Join(list, ",") + "]"
+	for limit, want := range map[int]string{
+		0:  "spec.f0 0→1, spec.f1 1→2, spec.f2 2→3, spec.f3 3→4, +3 more",
+		99: "spec.f0 0→1, spec.f1 1→2, spec.f2 2→3, spec.f3 3→4, +3 more",
+		59: "spec.f0 0→1, spec.f1 1→2, spec.f2 2→3, spec.f3 3→4, +3 more",
+		58: "spec.f0 0→1, spec.f1 1→2, spec.f2 2→3, +4 more",
+		33: "spec.f0 0→1, spec.f1 1→2, +5 more",
+		20: "spec.f0 0→1, +6 more",
+		15: "spec.…, +6 more",
+		5:  "…, +6 more",
+	} {
+		got := appendChanges([]byte("before "), []byte(all), limit)
+		if string(got) != "before "+want {
+			t.Errorf("%d columns: %s", limit, got)
+		}
+		if n := columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
+			t.Errorf("%d columns: took %d", limit, n)
+		}
+	}
+	one := []byte("[" + list[0] + "]")
+	if got := string(appendChanges(nil, one, 11)); got != "spec.f0 0→1" {
+		t.Errorf("one that fits: %s", got)
+	}
+	if got := string(appendChanges(nil, []byte("["+strings.Join(list[7:], ",")+"]"), 0)); got != "" {
+		t.Errorf("nothing but bookkeeping: %s", got)
+	}
+	for width := 1; width < 120; width++ {
+		l := objectLine("MODIFIED", `,"origin":"relist","changes":`+all)
+		for line := range strings.Lines(printed(t, Style{Width: func() int { return width }}, l)) {
+			if n := columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+				t.Errorf("width %d: %d columns: %s", width, n, line)
+			}
+		}
 	}
 }
 

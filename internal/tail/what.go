@@ -9,6 +9,7 @@ import (
 const (
 	maxValue   = 48 // columns of a value in the short form of a change
 	maxComplex = 32 // bytes of an object or array there, more is {…}
+	maxChanges = 4  // changes of a line that are shown
 )
 
 // appendResource appends the resource as kubectl names it.
@@ -112,8 +113,11 @@ func appendWhat(dst []byte, l *Line, limit int) []byte {
 	before := len(dst)
 	if len(l.Changes) > 0 {
 		part()
-		between := len(dst)
-		if dst = appendChanges(dst, l.Changes, limit); len(dst) == between {
+		between, left := len(dst), limit
+		if limit > 0 {
+			left = max(limit-columns(dst[start:]), 1)
+		}
+		if dst = appendChanges(dst, l.Changes, left); len(dst) == between {
 			dst = dst[:before]
 		}
 	}
@@ -221,43 +225,75 @@ func bookkeeping(pointer []byte) bool {
 	return ok && (string(rest) == "resourceVersion" || string(rest) == "generation" || bytes.HasPrefix(rest, []byte("managedFields")))
 }
 
-// appendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused; the bookkeeping is left out. It may
-// stop beyond limit columns.
-func appendChanges(dst, changes []byte, limit int) []byte {
-	start := len(dst)
-	elements(changes, func(change []byte) bool {
-		var op, path, old, now []byte
-		members(change, func(key, v []byte) {
+// change is an operation of a line's changes, as far as it is shown.
+type change struct {
+	op, path, old, now []byte
+}
+
+// eachChange calls fn with the changes that tell something, until it returns false.
+func eachChange(changes []byte, fn func(c change) bool) {
+	elements(changes, func(operation []byte) bool {
+		var c change
+		members(operation, func(key, v []byte) {
 			switch string(key) {
 			case "op":
-				op = text(v)
+				c.op = text(v)
 			case "path":
-				path = text(v)
+				c.path = text(v)
 			case "old":
-				old = v
+				c.old = v
 			case "value":
-				now = v
+				c.now = v
 			}
 		})
-		if bookkeeping(path) {
-			return true
-		}
-		if len(dst) > start {
+		return bookkeeping(c.path) || fn(c)
+	})
+}
+
+// appendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
+// them as fit into limit columns; 0 is no limit. The bookkeeping is left out. There is always one, which may be cut.
+func appendChanges(dst, changes []byte, limit int) []byte {
+	all := 0
+	eachChange(changes, func(change) bool { all++; return true })
+	start, shown := len(dst), 0
+	eachChange(changes, func(c change) bool {
+		before := len(dst)
+		if shown > 0 {
 			dst = append(dst, ", "...)
 		}
-		switch string(op) {
-		case "add":
-			dst = appendValue(append(appendPath(append(dst, '+'), path), ' '), now)
-		case "remove":
-			dst = appendPath(append(dst, '-'), path)
-		default:
-			dst = appendValue(append(appendPath(dst, path), ' '), old)
-			dst = appendValue(append(dst, "→"...), now)
+		dst = appendChange(dst, c)
+		rest := all - shown - 1
+		if room := limit - len(appendMore(nil, rest)); limit > 0 && columns(dst[start:]) > room {
+			if shown > 0 {
+				dst = dst[:before]
+				return false
+			}
+			dst = cutFrom(dst, start, max(room, 1))
 		}
-		// No rune takes more than four bytes, so this never stops before the limit.
-		return limit == 0 || len(dst)-start <= 4*limit
+		shown++
+		return shown < maxChanges
 	})
-	return dst
+	return appendMore(dst, all-shown)
+}
+
+// appendMore appends how many changes are not shown.
+func appendMore(dst []byte, n int) []byte {
+	if n == 0 {
+		return dst
+	}
+	return append(strconv.AppendInt(append(dst, ", +"...), int64(n), 10), " more"...)
+}
+
+func appendChange(dst []byte, c change) []byte {
+	switch string(c.op) {
+	case "add":
+		return appendValue(append(appendPath(append(dst, '+'), c.path), ' '), c.now)
+	case "remove":
+		return appendPath(append(dst, '-'), c.path)
+	default:
+		dst = appendValue(append(appendPath(dst, c.path), ' '), c.old)
+		return appendValue(append(dst, "→"...), c.now)
+	}
 }
 
 // appendPath appends a JSON Pointer (RFC 6901) as the config writes paths: spec.containers[0].image, ["a.b/c"]. pointer
