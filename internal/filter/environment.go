@@ -18,7 +18,7 @@ const costLimit = 1_000_000
 
 // environment is the language, made once: the options are those of k8s.io/apiserver/pkg/cel/environment, so that an
 // expression from an admission policy reads the same here. The functions that come from Kubernetes itself (quantity,
-// url, semver, find) are not among them; math is on top.
+// url, semver, find) are not among them; regex and math are on top.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable(objectVariable, cel.DynType),
