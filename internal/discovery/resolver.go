@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"sync"
 
@@ -13,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
-
-	"kubejournal/internal/config"
 )
 
 // Resolver knows what the server serves and finds in it what a user names. It is safe for concurrent use.
@@ -63,46 +60,6 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 		return &PartialError{Failed: failed}
 	}
 	return nil
-}
-
-// Resolve returns the streams that an entry comes to: one for each namespace it names, else one. The error is
-// *NotFoundError, *UnwatchableError or *AmbiguousError where waiting or another server may help, *ScopeError where
-// only the config can, and ErrNothingKnown before the first Refresh that worked.
-func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
-	s := r.snapshot()
-	if s == nil {
-		return nil, ErrNothingKnown
-	}
-	gvr, err := s.find(entry.Name, entry.Group, entry.Version)
-	if err != nil {
-		return nil, err
-	}
-	described, _ := s.resource(gvr)
-	if !slices.Contains(described.Verbs, "list") || !slices.Contains(described.Verbs, "watch") {
-		return nil, &UnwatchableError{GVR: gvr, Verbs: described.Verbs}
-	}
-	if len(entry.Namespaces) > 0 && !described.Namespaced {
-		return nil, &ScopeError{File: entry.File, Line: entry.Line, Entry: entry.Entry, GVR: gvr}
-	}
-	stream := Stream{GVR: gvr, Kind: described.Kind, Namespaced: described.Namespaced, Initial: entry.Initial, Entry: entry}
-	if stream.LabelSelector, err = config.CanonicalLabels(entry.LabelSelector); err != nil {
-		return nil, fmt.Errorf("parse label selector %q: %w", entry.LabelSelector, err)
-	}
-	if stream.FieldSelector, err = config.CanonicalFields(entry.FieldSelector); err != nil {
-		return nil, fmt.Errorf("parse field selector %q: %w", entry.FieldSelector, err)
-	}
-	if described.Namespaced {
-		stream.Namespace = entry.Namespace
-	}
-	if len(entry.Namespaces) == 0 {
-		return []Stream{stream}, nil
-	}
-	streams := make([]Stream, len(entry.Namespaces))
-	for i, ns := range entry.Namespaces {
-		stream.Namespace = ns
-		streams[i] = stream
-	}
-	return streams, nil
 }
 
 // Lookup returns the resource behind a name alone, watchable or not. It fails as Resolve does.
@@ -187,6 +144,9 @@ func (s *snapshot) kind(asked schema.GroupResource) (schema.GroupVersionResource
 	}
 	return schema.GroupVersionResource{}, false
 }
+
+// isBare tells whether a name says neither version nor group.
+func isBare(name string) bool { return !strings.Contains(name, ".") }
 
 // written puts the parts of a long form together as kubectl would have them.
 func written(name string, group *string, version string) string {

@@ -134,16 +134,17 @@ func TestUnwatchable(t *testing.T) {
 func TestStreams(t *testing.T) {
 	bothForms(t, func(t *testing.T, _ *server, r *Resolver) {
 		mustRefresh(t, r)
-		got, err := r.Resolve(config.Resource{
+		entry := config.Resource{
 			Name: "deploy", Namespaces: []string{"web", "db"}, LabelSelector: "b in (y, x), a==1", FieldSelector: "metadata.name==n", Initial: config.Skip,
-		})
+		}
+		got, err := r.Resolve(entry)
 		if err != nil {
 			t.Fatal(err)
 		}
 		stream := Stream{
 			GVR:  schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
 			Kind: "Deployment", Namespaced: true, Namespace: "web",
-			LabelSelector: "a=1,b in (x,y)", FieldSelector: "metadata.name=n", Initial: config.Skip,
+			LabelSelector: "a=1,b in (x,y)", FieldSelector: "metadata.name=n", Initial: config.Skip, Entry: entry,
 		}
 		second := stream
 		second.Namespace = "db"

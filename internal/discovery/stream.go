@@ -26,8 +26,11 @@ type Stream struct {
 
 // Name is kubectl's name of the resource with its scope. It is what a position is kept under: it holds no version, so
 // that a stream goes on where it was when only the version changes.
-func (s Stream) Name() string {
-	name := s.GVR.GroupResource().String()
+func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
+
+// scope is the part of the name that does not say what the resource is.
+func (s Stream) scope() string {
+	scope := ""
 	separator := byte('?')
 	for _, p := range [...]struct{ key, value string }{
 		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector},
@@ -35,8 +38,8 @@ func (s Stream) Name() string {
 		if p.value == "" {
 			continue
 		}
-		name += string(separator) + p.key + "=" + url.QueryEscape(p.value)
+		scope += string(separator) + p.key + "=" + url.QueryEscape(p.value)
 		separator = '&'
 	}
-	return name
+	return scope
 }

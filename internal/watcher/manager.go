@@ -3,7 +3,6 @@ package watcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -171,51 +170,21 @@ func (m *Manager) clearLost() {
 }
 
 // desired resolves all entries: the streams by name, and for each entry why it
-// comes to none, nil where it comes to some.
+// comes to none, or not to all, nil where it does.
 func (m *Manager) desired() (map[string]discovery.Stream, []error) {
-	var (
-		streams = make(map[string]discovery.Stream)
-		owner   = make(map[string]config.Resource)
-		errs    = make([]error, len(m.options.Resources))
-	)
-	for i, entry := range m.options.Resources {
-		resolved, err := m.resolver.Resolve(entry)
-		for _, s := range resolved {
-			if other, taken := owner[s.Name()]; taken {
-				err = &sameStreamError{entry: entry, other: other, stream: s.Name()}
-				break
-			}
-		}
-		if errs[i] = err; err != nil {
-			continue
-		}
-		for _, s := range resolved {
-			owner[s.Name()] = entry
+	streams := make(map[string]discovery.Stream)
+	errs := make([]error, len(m.options.Resources))
+	for i, resolved := range m.resolver.ResolveAll(m.options.Resources) {
+		errs[i] = resolved.Err
+		for _, s := range resolved.Streams {
 			streams[s.Name()] = s
 		}
 	}
 	return streams, errs
 }
 
-// sameStreamError is a config fault that only the server could tell.
-type sameStreamError struct {
-	entry, other config.Resource
-	stream       string
-}
-
-func (e *sameStreamError) Error() string {
-	where := "command line"
-	if e.entry.Line > 0 {
-		where = fmt.Sprintf("%s:%d", e.entry.File, e.entry.Line)
-	}
-	return fmt.Sprintf("%s: %s (%s) and %s (%s) come to the same stream %s; remove one of them",
-		where, e.other.Entry, e.other.Name, e.entry.Entry, e.entry.Name, e.stream)
-}
-
 // isConfigFault tells whether only the user can mend an error.
-func isConfigFault(err error) bool {
-	return errors.As(err, new(*discovery.ScopeError)) || errors.As(err, new(*sameStreamError))
-}
+func isConfigFault(err error) bool { return discovery.IsConfigFault(err) }
 
 // reasonOf is one word for why an entry comes to no stream.
 func reasonOf(err error) string {

@@ -1,0 +1,168 @@
+package discovery
+
+import (
+	"cmp"
+	"fmt"
+
+	"kubejournal/internal/config"
+)
+
+// Resolution is what one entry comes to.
+type Resolution struct {
+	Streams []Stream
+	// Err is why the entry comes to no stream, or to fewer than it asks for: what is in Streams can run all the same.
+	Err error
+}
+
+// Resolve returns the streams that an entry by itself comes to: one for each resource and each namespace it names. The
+// error is *NotFoundError, *UnwatchableError or *AmbiguousError where waiting or another server may help, *ScopeError
+// where only the config can, and ErrNothingKnown before the first Refresh that worked.
+func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
+	one := r.ResolveAll([]config.Resource{entry})[0]
+	return one.Streams, one.Err
+}
+
+// ResolveAll returns what the entries of a config come to, in their order. A wildcard covers what no entry names that is
+// narrower, whatever that one's namespaces and selectors are. Beside Resolve's errors there are *SameStreamError and
+// *DoubledError, for the later of two entries.
+func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
+	all := make([]Resolution, len(entries))
+	s := r.snapshot()
+	if s == nil {
+		for i := range all {
+			all[i].Err = ErrNothingKnown
+		}
+		return all
+	}
+	taken := newClaims()
+	for width := 0; width <= widest; width++ {
+		var claimed []served // told to wider entries only: those of one width take nothing from each other
+		for i, entry := range entries {
+			if breadth(entry) != width {
+				continue
+			}
+			var found []served
+			if width == 0 {
+				claimed = append(claimed, s.named(entry.Name, entry.Group, entry.Version)...)
+				found, all[i].Err = s.explicit(entry)
+			} else {
+				found = s.cover(entry, taken)
+				claimed = append(claimed, found...)
+			}
+			if all[i].Err == nil {
+				all[i].Streams, all[i].Err = s.streams(entry, found)
+			}
+		}
+		for _, r := range claimed {
+			taken.claim(r)
+		}
+	}
+	s.settle(entries, all)
+	return all
+}
+
+// explicit finds what an entry without wildcards names, and that it can be watched.
+func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
+	gvr, err := s.find(entry.Name, entry.Group, entry.Version)
+	if err != nil {
+		return nil, err
+	}
+	// Did all groups answer, kubectl would find a bare name elsewhere.
+	if entry.Group == nil && isBare(entry.Name) && s.isHeld(gvr.GroupResource()) {
+		return nil, &NotFoundError{Name: entry.Name, Failed: s.failed}
+	}
+	found := s.served(gvr)
+	if !found.watchable() {
+		return nil, &UnwatchableError{GVR: gvr, Verbs: found.Verbs}
+	}
+	if len(entry.Namespaces) > 0 && !found.Namespaced {
+		return nil, &ScopeError{File: entry.File, Line: entry.Line, Entry: entry.Entry, GVR: gvr}
+	}
+	return []served{found}, nil
+}
+
+// streams makes the streams of an entry over resources that can be watched.
+func (s *snapshot) streams(entry config.Resource, resources []served) ([]Stream, error) {
+	if len(resources) == 0 {
+		return nil, s.nothingFor(entry)
+	}
+	labels, err := config.CanonicalLabels(entry.LabelSelector)
+	if err != nil {
+		return nil, fmt.Errorf("parse label selector %q: %w", entry.LabelSelector, err)
+	}
+	fields, err := config.CanonicalFields(entry.FieldSelector)
+	if err != nil {
+		return nil, fmt.Errorf("parse field selector %q: %w", entry.FieldSelector, err)
+	}
+	var all []Stream
+	for _, r := range resources {
+		stream := Stream{
+			GVR: r.gvr, Kind: r.Kind, Namespaced: r.Namespaced, LabelSelector: labels, FieldSelector: fields,
+			Initial: entry.Initial, Entry: entry,
+		}
+		namespaces := entry.Namespaces
+		if len(namespaces) == 0 {
+			namespaces = []string{""}
+			if r.Namespaced {
+				namespaces = []string{entry.Namespace}
+			}
+		}
+		for _, ns := range namespaces {
+			stream.Namespace = ns
+			all = append(all, stream)
+		}
+	}
+	return all, nil
+}
+
+// nothingFor says that a wildcard comes to nothing.
+func (s *snapshot) nothingFor(entry config.Resource) error {
+	return &NotFoundError{Name: written(entry.Name, entry.Group, entry.Version), Wildcard: true, Failed: s.failed}
+}
+
+// settle finds the streams that two entries come to. Of resources that serve the same objects, a wildcard keeps the
+// first; so do several of one width, which share the objects as one wildcard over both would.
+func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
+	type reading struct{ class, scope string }
+	readingOf := func(st Stream) reading { return reading{s.served(st.GVR).class(), st.scope()} }
+	rank := map[string]int{}
+	for i, g := range s.coreFirst() {
+		rank[g.Group.Name] = i
+	}
+	first := map[reading]int{}
+	for i, entry := range entries {
+		for _, st := range all[i].Streams {
+			at := readingOf(st)
+			if best, ok := first[at]; IsWildcard(entry) && (!ok || rank[st.GVR.Group] < best) {
+				first[at] = rank[st.GVR.Group]
+			}
+		}
+	}
+	owner := map[string]config.Resource{}
+	read := map[reading]Stream{}
+	for i, entry := range entries {
+		var kept []Stream
+		var fault error
+		for _, st := range all[i].Streams {
+			at := readingOf(st)
+			if IsWildcard(entry) && rank[st.GVR.Group] > first[at] {
+				continue
+			}
+			if other, taken := owner[st.Name()]; taken {
+				fault = cmp.Or[error](fault, &SameStreamError{entry: entry, other: other, stream: st.Name()})
+				continue
+			}
+			if other, taken := read[at]; taken && !IsWildcard(entry) {
+				fault = cmp.Or[error](fault, &DoubledError{entry: entry, other: other.Entry, streams: [2]string{other.Name(), st.Name()}})
+				continue
+			}
+			owner[st.Name()], read[at] = entry, st
+			kept = append(kept, st)
+		}
+		if fault == nil && len(kept) < len(all[i].Streams) && len(kept) == 0 {
+			fault = s.nothingFor(entry)
+		}
+		all[i].Streams = kept
+		all[i].Err = cmp.Or(all[i].Err, fault)
+	}
+}
