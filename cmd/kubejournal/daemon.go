@@ -24,7 +24,6 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
@@ -268,10 +267,7 @@ func (d *daemon) connect() error {
 	// Each of the server's warnings once, not at every request.
 	warnings := rest.NewWarningWriter(&zapio.Writer{Log: d.log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true})
 	access, err := watcher.NewAccess(func() (*rest.Config, error) {
-		rules := clientcmd.NewDefaultClientConfigLoadingRules()
-		rules.ExplicitPath = d.cfg.Kubernetes.Kubeconfig
-		overrides := &clientcmd.ConfigOverrides{CurrentContext: d.cfg.Kubernetes.Context}
-		c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+		c, err := serverConfig(d.cfg.Kubernetes)
 		if err != nil {
 			return nil, err
 		}
@@ -279,7 +275,7 @@ func (d *daemon) connect() error {
 		return c, nil
 	}, d.sameCluster, d.log)
 	if err != nil {
-		return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
+		return noServer(err)
 	}
 	d.rest = access.Config()
 	d.client, err = watcher.NewClient(d.rest)

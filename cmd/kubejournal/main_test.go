@@ -22,9 +22,11 @@ func TestMain(m *testing.M) {
 
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
-		Dir: filepath.Join("testdata", "script"),
+		Dir:   filepath.Join("testdata", "script"),
+		Setup: withServer,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": wantStatus, "checkpoint": makeCheckpoint, "holding": whileHeld, "damage": damage, "newer": makeNewer,
+			"server": startServer, "deny": deny, "serve": serve, "stale": stale,
 		},
 	})
 }

@@ -180,7 +180,7 @@ func (s *Server) authorize(r *http.Request, req Request) error {
 		return nil
 	}
 	gr := schema.GroupResource{Group: req.Group, Resource: req.Resource}
-	if given != "" && !s.forbidden[verbOf{gr, req.Verb}] {
+	if allowed, _ := s.allows(Attributes{req.Verb, req.Group, req.Resource, req.Namespace, req.Name}); allowed && given != "" {
 		return nil
 	}
 	scope := "at the cluster scope"

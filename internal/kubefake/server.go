@@ -72,6 +72,7 @@ type Server struct {
 	lastUID   uint64 // never goes back, not even in RestoreTo
 	resources []*resource
 	forbidden map[verbOf]bool
+	policy    func(Attributes) (allowed bool, reason string)
 	stale     map[schema.GroupVersion]bool
 	watchList bool
 	fault     func(Request) *Fault
@@ -262,6 +263,28 @@ func (s *Server) setForbidden(gvr schema.GroupVersionResource, verbs []string, f
 	for _, v := range verbs {
 		s.forbidden[verbOf{gvr.GroupResource(), v}] = forbid
 	}
+}
+
+// Attributes is what a request asks to do, as an authorizer is told of it.
+type Attributes struct{ Verb, Group, Resource, Namespace, Name string }
+
+// SetPolicy lets policy decide what Forbid leaves; nil allows it all. The reason is told in access reviews. policy must
+// not call the server.
+func (s *Server) SetPolicy(policy func(Attributes) (allowed bool, reason string)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.policy = policy
+}
+
+// allows is called with mu held.
+func (s *Server) allows(a Attributes) (allowed bool, reason string) {
+	if s.forbidden[verbOf{schema.GroupResource{Group: a.Group, Resource: a.Resource}, a.Verb}] {
+		return false, ""
+	}
+	if s.policy == nil || a.Group == "authorization.k8s.io" { // everyone may ask
+		return true, ""
+	}
+	return s.policy(a)
 }
 
 // StopAPIServer ends all watches, cuts all connections and refuses new ones.

@@ -9,7 +9,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -130,7 +129,7 @@ func (s *Server) removeAll(req Request, res *resource, as form) (int, []byte, er
 	return http.StatusOK, res.listOf(res.apiVersion(req.Version), items, listMeta{ResourceVersion: formatVersion(s.version)}, as), nil
 }
 
-// reviewAccess answers a SelfSubjectAccessReview by what Forbid has taken.
+// reviewAccess answers a SelfSubjectAccessReview by what Forbid has taken and SetPolicy decides.
 func (s *Server) reviewAccess(w *recorder, r *http.Request) error {
 	review, err := body(r, "application/json")
 	if err != nil {
@@ -139,9 +138,16 @@ func (s *Server) reviewAccess(w *recorder, r *http.Request) error {
 	spec, _ := review["spec"].(map[string]any)
 	asked, _ := spec["resourceAttributes"].(map[string]any)
 	s.mu.Lock()
-	allowed := !s.forbidden[verbOf{schema.GroupResource{Group: text(asked, "group"), Resource: text(asked, "resource")}, text(asked, "verb")}]
+	allowed, reason := s.allows(Attributes{
+		Verb: text(asked, "verb"), Group: text(asked, "group"), Resource: text(asked, "resource"),
+		Namespace: text(asked, "namespace"), Name: text(asked, "name"),
+	})
 	s.mu.Unlock()
-	review["status"] = map[string]any{"allowed": allowed}
+	status := map[string]any{"allowed": allowed}
+	if reason != "" {
+		status["reason"] = reason
+	}
+	review["status"] = status
 	writeJSON(w, http.StatusCreated, marshal(review))
 	return nil
 }

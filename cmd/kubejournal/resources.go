@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	resources "kubejournal/internal/discovery"
+)
+
+func newResourcesCommand() *cobra.Command {
+	var (
+		namespace, output string
+		all               bool
+	)
+	cmd := &cobra.Command{
+		Use:   "resources",
+		Short: "List what the server lets one watch, as entries for a config",
+		Long: `List every resource of the API server that can be watched and that this identity may list and watch, as the list of
+resources of a config: paste it, and keep what is to be journalled. Behind each entry stand its kind, whether it has
+namespaces, the versions in which it is served, the preferred one first, and its short names. Objects that the server
+has through two groups stand there once.
+
+With -n, the question is what may be watched in that one namespace, and entries name it. What this identity may not list
+and watch is left out, or with --all shown as a comment with the server's reason.
+
+The API server is found by --kubeconfig and --context, else by KUBEJOURNAL_KUBECONFIG and KUBEJOURNAL_CONTEXT, else as
+kubectl finds it; no config is read. A group that does not answer is told of on stderr and is no failure.
+
+Exit status: 0, 2 for a usage fault, 1 where the server cannot be asked.`,
+		Example: `  # a config to begin with
+  kubejournal resources > kubejournal.yaml
+
+  # what a service account with a Role in one namespace can journal there
+  kubejournal resources -n web --context web-reader
+
+  # names alone, for a program
+  kubejournal resources -o name`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write := writeEntries
+			switch output {
+			case "yaml":
+			case "name":
+				write = writeNames
+			default:
+				return &usageError{cmd, fmt.Errorf("--output: %q is not known; write yaml or name", output)}
+			}
+			s, err := askServer(cmd.Context(), serverOptions(cmd, os.LookupEnv), cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			offers, err := s.offers(cmd.Context(), namespace)
+			if err != nil {
+				return err
+			}
+			if len(offers) == 0 {
+				return errors.New("the server has nothing that can be watched")
+			}
+			return write(cmd.OutOrStdout(), offers, namespace, all)
+		},
+	}
+	addServerFlags(cmd)
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringVarP(&namespace, "namespace", "n", "", "what may be watched in this `NAMESPACE`")
+	flags.StringVarP(&output, "output", "o", "yaml", "`FORMAT`: yaml or name")
+	flags.BoolVar(&all, "all", false, "also what this identity may not list and watch")
+	return cmd
+}
+
+// offer is a resource that can be watched, and why this identity may not; "" where it may.
+type offer struct {
+	resources.Offer
+	refusal string
+}
+
+// offers returns all that can be watched; namespace is where, "" everywhere.
+func (s *server) offers(ctx context.Context, namespace string) ([]offer, error) {
+	found := s.Offers()
+	asked := make([][]resources.Right, len(found))
+	for i, o := range found {
+		stream := resources.Stream{GVR: o.GVR}
+		if o.Namespaced {
+			stream.Namespace = namespace
+		}
+		asked[i] = stream.Rights()
+	}
+	refusals, err := s.refusals(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]offer, len(found))
+	for i, o := range found {
+		all[i] = offer{o, refusals[i]}
+	}
+	return all, nil
+}
+
+// entry is what a config says for it.
+func (o offer) entry(namespace string) string {
+	name := o.GVR.GroupResource().String()
+	if namespace != "" && o.Namespaced {
+		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, plainYAML(namespace))
+	}
+	return name
+}
+
+// about is the comment behind it.
+func (o offer) about() string {
+	scope := "cluster-scoped"
+	if o.Namespaced {
+		scope = "namespaced"
+	}
+	parts := []string{o.Kind, scope, strings.Join(o.Versions, " ")}
+	if len(o.ShortNames) > 0 {
+		parts = append(parts, "short "+strings.Join(o.ShortNames, " "))
+	}
+	about := strings.Join(parts, ", ")
+	for _, same := range o.Same {
+		about += "; the same objects as " + same.String()
+	}
+	if o.refusal != "" {
+		about += "; " + o.refusal
+	}
+	return about
+}
+
+func writeNames(w io.Writer, offers []offer, _ string, all bool) error {
+	var b bytes.Buffer
+	for _, o := range offers {
+		if all || o.refusal == "" {
+			fmt.Fprintln(&b, o.GVR.GroupResource())
+		}
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func writeEntries(w io.Writer, offers []offer, namespace string, all bool) error {
+	width, denied := 0, 0
+	for _, o := range offers {
+		if o.refusal != "" {
+			denied++
+		}
+		if all || o.refusal == "" {
+			width = max(width, len(o.entry(namespace)))
+		}
+	}
+	if all && denied > 0 {
+		width += len("# ")
+	}
+	var b bytes.Buffer
+	if denied == len(offers) {
+		fmt.Fprintln(&b, "resources: [] # this identity may list and watch none of them")
+	} else {
+		fmt.Fprintln(&b, "resources:")
+	}
+	for _, o := range offers {
+		switch {
+		case o.refusal == "":
+			fmt.Fprintf(&b, "  - %-*s  # %s\n", width, o.entry(namespace), o.about())
+		case all:
+			fmt.Fprintf(&b, "  # - %-*s  # %s\n", width-len("# "), o.entry(namespace), o.about())
+		}
+	}
+	if denied > 0 && !all {
+		fmt.Fprintf(&b, "  # and %d that this identity may not list and watch; --all shows them\n", denied)
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}

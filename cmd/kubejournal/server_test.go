@@ -1,0 +1,90 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/kubefake"
+)
+
+// fake is the API server of one script, and what it refuses.
+type fake struct {
+	*kubefake.Server
+	denied []kubefake.Attributes
+}
+
+func withServer(env *testscript.Env) error {
+	env.Values[fake{}.key()] = new(fake)
+	return nil
+}
+
+func (fake) key() string { return "API server" }
+
+func fakeOf(ts *testscript.TestScript) *fake { return ts.Value(fake{}.key()).(*fake) }
+
+// startServer is the script command "server": it starts an API server, which is then found as kubectl finds it.
+func startServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: server")
+	}
+	f := fakeOf(ts)
+	f.Server = kubefake.New(kubefake.Options{})
+	ts.Defer(f.Close)
+	path, err := f.Kubeconfig(ts.Getenv("WORK"))
+	ts.Check(err)
+	ts.Setenv("KUBECONFIG", path)
+}
+
+// deny is the script command "deny VERB RESOURCE [NAMESPACE]": the server refuses that from now on.
+func deny(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: deny VERB RESOURCE [NAMESPACE]")
+	}
+	f := fakeOf(ts)
+	gr := schema.ParseGroupResource(args[1])
+	refused := kubefake.Attributes{Verb: args[0], Group: gr.Group, Resource: gr.Resource}
+	if len(args) > 2 {
+		refused.Namespace = args[2]
+	}
+	f.denied = append(slices.Clone(f.denied), refused)
+	denied := f.denied
+	f.SetPolicy(func(a kubefake.Attributes) (bool, string) {
+		a.Name = ""
+		refused := slices.ContainsFunc(denied, func(d kubefake.Attributes) bool {
+			if d.Namespace == "" {
+				d.Namespace = a.Namespace
+			}
+			return d == a
+		})
+		if refused {
+			return false, "no rule\nfor it"
+		}
+		return true, ""
+	})
+}
+
+// serve is the script command "serve PLURAL.GROUP KIND [VERB,...]": the server has this custom resource from now on.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: serve PLURAL.GROUP KIND [VERB,...]")
+	}
+	gr := schema.ParseGroupResource(args[0])
+	r := kubefake.Resource{Group: gr.Group, Version: "v1", ExtraVersions: []string{"v1beta1"}, Resource: gr.Resource, Kind: args[1], Namespaced: true}
+	if len(args) > 2 {
+		r.Verbs = strings.Split(args[2], ",")
+	}
+	fakeOf(ts).AddResource(r)
+}
+
+// stale is the script command "stale GROUP/VERSION": the server cannot tell what is in it.
+func stale(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: stale GROUP/VERSION")
+	}
+	gv, err := schema.ParseGroupVersion(args[0])
+	ts.Check(err)
+	fakeOf(ts).SetStale(gv, true)
+}
