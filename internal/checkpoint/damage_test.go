@@ -185,7 +185,7 @@ func small(t *testing.T, path string) (before, now content) {
 // TestOpenAnyByte changes each byte of a file in turn, by one bit, and where it is
 // not 0 by all. It opens with what was committed last, or is damaged. Only a byte of the newer
 // meta page may bring back the commit before, in whole. All of that shows when it
-// is opened to be read, which is the first half of every Open.
+// is opened to be read, which is the first half of every Open. Under the race detector it is each seventh byte.
 func TestOpenAnyByte(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	before, now := small(t, path)
@@ -195,8 +195,12 @@ func TestOpenAnyByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	stride := 1
+	if raced {
+		stride = 7 // not a divisor of 8: the bit changes too
+	}
 	var damaged, same, older int
-	for at := range whole {
+	for at := 0; at < len(whole); at += stride {
 		for _, mask := range []byte{1 << (at % 8), 0xff} {
 			if mask == 0xff && whole[at] == 0 {
 				continue
@@ -235,8 +239,8 @@ func TestOpenAnyByte(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("of %d bytes, each changed: %d damaged, %d the commit before, %d no difference", len(whole), damaged, older, same)
-	if damaged < 60*(40+40) || older == 0 || same == 0 {
+	t.Logf("of %d bytes, %d changed: %d damaged, %d the commit before, %d no difference", len(whole), len(whole)/stride, damaged, older, same)
+	if damaged < 60*(40+40)/stride || older == 0 || same == 0 {
 		t.Error("that is not what was to be tried")
 	}
 	if !bytes.Equal(read(t, path), whole) {

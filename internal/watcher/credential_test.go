@@ -108,8 +108,10 @@ func rewrite(t *testing.T, name string, srv *kubefake.Server, dir string) {
 // there to be read. The watch goes on where it stood, and the server is not
 // asked in vain more than a few times.
 func TestTokenIsReplaced(t *testing.T) {
+	noLeaks(t)
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			watched(t, watcher.Options{}, load(t), func(d *daemon) {
 				d.put("a")
 				d.told(2)
@@ -135,6 +137,7 @@ func TestTokenIsReplaced(t *testing.T) {
 // A client certificate is replaced, in the kubeconfig or in files, and the old
 // one is not accepted any more.
 func TestClientCertificateIsReplaced(t *testing.T) {
+	noLeaks(t)
 	for name, user := range map[string]func(dir string, certificate, key []byte) string{
 		"in the kubeconfig": func(_ string, certificate, key []byte) string {
 			return fmt.Sprintf(`"client-certificate-data": %q, "client-key-data": %q`, encoded(certificate), encoded(key))
@@ -147,6 +150,7 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			issue := func(t *testing.T, srv *kubefake.Server, dir string) {
 				certificate, key := srv.IssueClient()
 				kubeconfig(t, filepath.Join(dir, "kubeconfig"),
@@ -172,8 +176,10 @@ func TestClientCertificateIsReplaced(t *testing.T) {
 // The server comes back with a certificate of another authority: it is believed
 // once the daemon's files say so, and not before.
 func TestAuthorityIsReplaced(t *testing.T) {
+	noLeaks(t)
 	for name, load := range rotations() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			watched(t, watcher.Options{}, load(t), func(d *daemon) {
 				d.put("a")
 				d.told(2)
@@ -199,6 +205,7 @@ func TestAuthorityIsReplaced(t *testing.T) {
 // nothing here: not one line is written, and the old way is kept for the day on
 // which it works again.
 func TestCredentialsOfAnotherCluster(t *testing.T) {
+	noLeaks(t)
 	write := accesses["in the kubeconfig"]
 	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
 		other := kubefake.New(kubefake.Options{})
@@ -237,6 +244,7 @@ func TestCredentialsOfAnotherCluster(t *testing.T) {
 
 // The server moves to another address.
 func TestAddressIsReplaced(t *testing.T) {
+	noLeaks(t)
 	var p *proxy
 	at := func(t *testing.T, host string, srv *kubefake.Server, dir string) {
 		c := srv.Config()

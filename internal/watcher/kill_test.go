@@ -10,7 +10,7 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// seeds is how many worlds are made up; a failing one is run again by
+// seeds is how many worlds are made up, a third of them under the race detector; a failing one is run again by
 // -run 'TestKilledAnywhere/17$'.
 const seeds = 200
 
@@ -19,6 +19,9 @@ const seeds = 200
 // without the history, and then looks at all that must hold of the journal.
 func TestKilledAnywhere(t *testing.T) {
 	n := seeds
+	if raced {
+		n /= 3
+	}
 	if testing.Short() {
 		n /= 10
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	modelHistories = flag.Int("model.histories", 300, "how many histories TestModel makes up")
+	modelHistories = flag.Int("model.histories", 300, "how many histories TestModel makes up; a third of them under the race detector")
 	modelFrom      = flag.Uint64("model.from", 0, "the first history's seed")
 	modelSeed      = flag.Int64("model.seed", -1, "run the history of this seed only")
 	modelSkip      = flag.String("model.skip", "", "steps to leave out of that history: 3,5-9")
@@ -47,6 +47,9 @@ func TestModel(t *testing.T) {
 		return
 	}
 	n := *modelHistories
+	if raced {
+		n /= 3
+	}
 	if testing.Short() {
 		n /= 10
 	}

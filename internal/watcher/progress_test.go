@@ -216,6 +216,7 @@ func TestStalledIsShort(t *testing.T) {
 // has pings, client-go finds out; with HTTP/1.1 the watch's silence does. New
 // connections work: the watch goes on where it stood.
 func TestHalfOpenConnection(t *testing.T) {
+	noLeaks(t)
 	for name, c := range map[string]struct {
 		env     map[string]string
 		silence time.Duration

@@ -43,12 +43,18 @@ type daemon struct {
 	serial  int
 }
 
+// noLeaks looks for goroutines that the test, with its subtests, leaves behind. Subtests that run in parallel would
+// see each other's.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, before) })
+}
+
 // watched starts a server and a daemon that finds it by load, and runs test on
-// them.
+// them. The caller looks for leaks.
 func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
 	t.Helper()
-	leaks := goleak.IgnoreCurrent()
-	defer goleak.VerifyNone(t, leaks)
 	d := &daemon{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
 	defer d.srv.Close()
 	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &d.log, zap.InfoLevel))
