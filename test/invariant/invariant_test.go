@@ -1,11 +1,14 @@
 package invariant
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // The lines of the tests, of one stream, in few words each: seq is theirs by their place.
@@ -341,6 +344,39 @@ func TestWrites(t *testing.T) {
 		"lost with the server":    {went, append(all, write(Added, "u7", "32")), ""},
 	} {
 		t.Run(name, func(t *testing.T) { want(t, Writes(parse(t, text(tc.lines...)), tc.writes), tc.want) })
+	}
+}
+
+// The members of an object are those that encoding/json finds, byte for byte.
+func TestMembers(t *testing.T) {
+	values := []string{
+		`1`, `-2.5e3`, `true`, `null`, `""`, `"a\"b\\"`, `"\\"`, `"{[,:]}"`, `"\u00e9é"`, `{}`, `[]`, `{"a":{"b":[1,{"c":"}"}]}}`,
+		"[ 1 ,\t[ ] , \"]\" ]", "{ \"a\" : 1 }", `[[],[[]],{"x":null}]`,
+	}
+	for i, a := range values {
+		for _, b := range values {
+			raw := []byte(" { \"a\" : " + a + " ,\"\\u0062\":" + b + ", \"object\":" + values[(i+3)%len(values)] + "\t} ")
+			var want map[string]json.RawMessage
+			if err := json.Unmarshal(raw, &want); err != nil {
+				t.Fatal(err)
+			}
+			got, err := members(raw)
+			if err != nil {
+				t.Fatalf("%s: %v", raw, err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", raw, diff)
+			}
+			var l Line
+			if err := l.parse(raw); err != nil || string(l.Object) != string(want["object"]) {
+				t.Errorf("%s: object %s, %v", raw, l.Object, err)
+			}
+		}
+	}
+	for _, bad := range []string{"", " ", "1", "[]", `"a"`, `{"a":1`, `{"a":1}{}`, `{"a":1,}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`} {
+		if got, err := members([]byte(bad)); err == nil {
+			t.Errorf("%s: %v", bad, got)
+		}
 	}
 }
 
