@@ -47,9 +47,9 @@ func (s *scenario) grown(lines int) {
 	})
 }
 
-// The daemon dies in a first sync, and in a relist, of two thousand objects.
+// The daemon dies in a first sync, and in a relist, of more objects than a page holds.
 func TestKillNineDuringList(t *testing.T) {
-	const many = 2000
+	const many = 800
 	s := shared.disturb(t)
 	ns := s.namespaces(t, 1)[0]
 	large := configMaps
@@ -90,7 +90,7 @@ func TestKillNineDuringList(t *testing.T) {
 		}
 		before := len(sc.daemon.tell())
 		sc.daemon.launch()
-		sc.daemon.killWriting(64<<10 + rand.N[int64](1<<20)) // behind the GAP, within some 5 MiB of net difference
+		sc.daemon.killWriting(64<<10 + rand.N[int64](1<<20)) // behind the GAP, within some 2 MiB of net difference
 		cut := sc.daemon.tell()[before:]
 		t.Logf("killed after %d lines of the relist", len(cut))
 		if len(cut) > 0 && cut[len(cut)-1].Type != invariant.Synced {

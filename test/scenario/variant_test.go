@@ -12,27 +12,13 @@ import (
 	"testing"
 
 	"golang.org/x/sync/errgroup"
-
-	"kubejournal/test/cluster"
 )
 
 // What there is comes by one streamed list where the server has that. Where it has not, the daemon asks for one, is
 // refused, and reads pages; the journal must not differ. The same goes for the list after a lost history.
 func TestFirstList(t *testing.T) {
 	const many = 600 // more than fit into a page
-	own, err := cluster.Start(t.Context(), cluster.Options{AuditLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := serverOf(t.Context(), own)
-	if err != nil {
-		t.Fatal(errors.Join(err, own.Close()))
-	}
-	t.Cleanup(func() {
-		if err := s.close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := shared.disturb(t)
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, []entry{{kind: configMaps, namespaces: []string{ns}}})
 	objects := make([]live, many)
@@ -69,7 +55,7 @@ func TestFirstList(t *testing.T) {
 		want = fmt.Sprintf("%d streamed lists answered by %d, %d pages", lists, http.StatusUnprocessableEntity, lists*2)
 	}
 	eventually(t, soon, "requests are in the audit log", func() error { // it is written after the answer
-		if got = listed(t, own.AuditLog(), ns); got != want {
+		if got = listed(t, s.AuditLog(), ns); got != want {
 			return fmt.Errorf("%s, want %s", got, want)
 		}
 		return nil
