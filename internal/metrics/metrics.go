@@ -89,3 +89,10 @@ func New(version, commit string) *Metrics {
 	)
 	return m
 }
+
+// ForgetStream removes the series of a stream that is not journalled any more.
+func (m *Metrics) ForgetStream(name string) {
+	stream := prometheus.Labels{"stream": name}
+	m.StreamState.DeletePartialMatch(stream)
+	m.LastProgress.DeletePartialMatch(stream)
+}

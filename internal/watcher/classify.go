@@ -44,6 +44,9 @@ const (
 	reasonInterrupted = "RelistInterrupted"
 )
 
+// reasonNotFound is of what the server does not have.
+const reasonNotFound = "NotFound"
+
 // Errors by which a session says why it ended, where no server did.
 var (
 	errWatchEnded    = errors.New("the server ended the watch")
@@ -73,7 +76,7 @@ func classify(ctx context.Context, err error) outcome {
 	case isExpired(err):
 		return outcome{action: actionRelist, reason: reasonExpired}
 	case apierrors.IsNotFound(err):
-		return outcome{action: actionWait, reason: "NotFound"}
+		return outcome{action: actionWait, reason: reasonNotFound}
 	case apierrors.IsForbidden(err):
 		return outcome{action: actionWait, reason: "Forbidden"}
 	case apierrors.IsMethodNotSupported(err):

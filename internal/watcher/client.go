@@ -99,6 +99,18 @@ func (c *Client) with(s rawSerializer) (noRetry, error) {
 	return noRetry{r}, nil
 }
 
+// metadataOnly returns a client on the same connections and with the same limits
+// that asks for the metadata of objects alone, where the server can.
+func (c *Client) metadataOnly() (*Client, error) {
+	config := *c.config
+	config.AcceptContentTypes = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+	narrow := *c
+	narrow.config = &config
+	var err error
+	narrow.rest, err = narrow.with(rawSerializer{})
+	return &narrow, err
+}
+
 // bounding is held while a transport is changed.
 var bounding sync.Mutex
 

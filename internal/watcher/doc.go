@@ -84,15 +84,33 @@
 // are limited to 50 a second each. What that comes to in each kind of trouble is
 // measured by TestTrouble.
 //
+// # Another config
+//
+// The goroutine of Manager.Run owns which streams run. Apply hands it other
+// options; it compares what each stream is to be (Spec) with what it is, and
+// touches those that differ: a stream is stopped, and the one in its place takes
+// the position from the checkpoint, once that has all that was submitted. It is
+// the same as a restart of the daemon, for that stream alone. Before the first
+// one is stopped, all that can be wrong was looked for.
+//
+// What the server serves changes by itself. That only ever adds streams. The watch
+// of a resource that goes away brings its objects' deletions and ends with a 404,
+// and then the stream is dropped or pending. While something is pending because
+// the server does not have it, or an entry has a wildcard, a watch of the
+// definitions of custom resources tells when to ask again.
+//
 // # Credentials
 //
-// Tokens, certificates, the server's authority and its address are read again
-// after a request that got no answer or a 401. New ones are used once they are
-// known to lead to the same cluster; a position means nothing to another.
+// Tokens, certificates, the server's authority, its address and the proxy on the
+// way are read again after a request that got no answer or a 401, and when Look
+// is called. New ones are used once they are known to lead to the same cluster; a
+// position means nothing to another.
 //
 // # Files
 //
 //	manager.go   which streams run; pending entries
+//	apply.go     another config, by difference
+//	definitions.go  custom resources that come and go
 //	status.go    how the streams stand, for people
 //	stream.go    one stream's state machine; the only file that moves a position
 //	watch.go     one watch session

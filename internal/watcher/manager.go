@@ -40,36 +40,65 @@ type Options struct {
 // Manager runs the streams that the entries of a config come to. An entry
 // whose resource the server does not have, or does not let this identity
 // watch, is pending: tried again, in nobody's way.
+//
+// The goroutine of Run starts and stops all streams, also those of other options
+// that Apply hands over.
 type Manager struct {
 	client   *Client
 	resolver *discovery.Resolver
 	store    Store
 	rec      Recorder
-	options  Options
 	m        *metrics.Metrics
 	log      *zap.Logger
 
-	ended chan ending
-	// nothingLost says that no stream is owed the GAP of a lost checkpoint any
-	// more. Run's.
+	options Options // Run's, from its beginning on
+	ended   chan ending
+	wishes  chan wish
+	stopped chan struct{} // closed when Run ends
+	// definitions tells when the server may serve other resources.
+	definitions *definitions
+	// looks is when the server is asked next what it serves, because its
+	// definitions have changed. Run's, like all down to mu.
+	looks looks
+	// refreshed is when it was asked last.
+	refreshed time.Time
+	// nothingLost says that no stream is owed the GAP of a lost checkpoint any more.
 	nothingLost bool
-	// incomplete is the fault of discovery that was told of last; of Run only.
+	// incomplete is the fault of discovery that was told of last.
 	incomplete string
 
 	mu         sync.Mutex
 	running    map[string]*running // by stream name; guarded by mu
 	refused    map[string]*waiting // streams that the server does not let run, by name; guarded by mu
 	unresolved map[int]*waiting    // entries that come to no stream, by index; guarded by mu
-	unknown    map[string]bool     // redact rules that were told of; guarded by mu
+	unknown    map[string]bool     // redact rules that were told of, by resource; guarded by mu
 	started    bool                // what can run was started; guarded by mu
+}
+
+// wanted is a stream that the config and the server come to.
+type wanted struct {
+	entry config.Resource // that it comes from
+	spec  Spec
 }
 
 // running is a stream with its goroutine.
 type running struct {
+	wanted
 	stream *Stream
 	since  time.Time
 	cancel context.CancelFunc
 	done   chan struct{}
+}
+
+// wish is other options, and where to tell what came of them.
+type wish struct {
+	options Options
+	told    chan outcomeOfWish
+}
+
+type outcomeOfWish struct {
+	difference Difference
+	err        error
 }
 
 // ending is how a stream's goroutine ended.
@@ -80,6 +109,7 @@ type ending struct {
 
 // waiting is why something is pending, and when it is tried again.
 type waiting struct {
+	wanted        // spec is empty where it comes to no stream
 	name   string // for people
 	reason string
 	since  time.Time
@@ -93,21 +123,35 @@ type waiting struct {
 func NewManager(client *Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
 	return &Manager{
 		client: client, resolver: resolver, store: store, rec: rec, options: options, m: m, log: log,
-		ended:      make(chan ending),
-		running:    make(map[string]*running),
-		refused:    make(map[string]*waiting),
-		unresolved: make(map[int]*waiting),
-		unknown:    make(map[string]bool),
+		ended:       make(chan ending),
+		wishes:      make(chan wish),
+		stopped:     make(chan struct{}),
+		definitions: newDefinitions(client, log),
+		running:     make(map[string]*running),
+		refused:     make(map[string]*waiting),
+		unresolved:  make(map[int]*waiting),
+		unknown:     make(map[string]bool),
 	}
 }
 
 // Check returns what only the server can tell to be wrong with the config, one
-// error per fault. Resources that are not there are no fault.
-func (m *Manager) Check() []error {
+// error per fault. Resources that are not there are no fault. Not beside Run.
+func (m *Manager) Check() []error { return m.CheckOptions(m.options) }
+
+// CheckOptions is Check of other options. Safe for concurrent use.
+func (m *Manager) CheckOptions(o Options) []error {
+	desired, errs := m.desired(o)
 	var faults []error
-	_, errs := m.desired()
 	for _, err := range errs {
 		if isConfigFault(err) {
+			faults = append(faults, err)
+		}
+	}
+	// A stream that could not be made would otherwise be found when others are
+	// stopped already.
+	scratch := metrics.New("", "")
+	for _, name := range slices.Sorted(maps.Keys(desired)) {
+		if _, err := NewStream(desired[name].spec, m.client, m.store, m.rec, scratch, zap.NewNop()); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -116,36 +160,65 @@ func (m *Manager) Check() []error {
 
 // Run runs the streams until ctx ends, and returns when all have stopped.
 func (m *Manager) Run(ctx context.Context) error {
+	defer close(m.stopped)
 	defer m.stopAll()
+	defer m.definitions.stop()
 	tick := time.NewTicker(pendingFirst)
 	defer tick.Stop()
+	defer m.looks.stop()
 	if err := m.reconcile(ctx); err != nil {
 		return err
 	}
-	var refreshed time.Time
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
 		case e := <-m.ended:
-			if err := m.end(e); err != nil {
-				return err
-			}
+			err = m.end(e)
+		case w := <-m.wishes:
+			difference, why := m.apply(ctx, w.options)
+			w.told <- outcomeOfWish{difference, why}
+		case <-m.definitions.news:
+			m.looks.begin(time.Since(m.refreshed))
+		case <-m.looks.due():
+			m.looks.next()
+			err = m.look(ctx)
 		case <-tick.C:
 			m.clearLost()
-			due, anew := m.due()
-			if !due {
-				continue
-			}
-			if anew || time.Since(refreshed) >= pendingMax {
-				refreshed = time.Now()
-				m.refresh(ctx)
-			}
-			if err := m.reconcile(ctx); err != nil {
-				return err
-			}
+			err = m.retry(ctx)
+		}
+		if err != nil {
+			return err
 		}
 	}
+}
+
+// retry tries what is pending and due again.
+func (m *Manager) retry(ctx context.Context) error {
+	due, anew := m.due()
+	poll := m.openEnded() && time.Since(m.refreshed) >= m.definitions.pollPause()
+	if !due && !poll {
+		return nil
+	}
+	if anew || poll || time.Since(m.refreshed) >= pendingMax {
+		m.refresh(ctx)
+	}
+	return m.reconcile(ctx)
+}
+
+// look asks the server what it serves now that a definition has changed. What
+// waited for one does not wait any longer.
+func (m *Manager) look(ctx context.Context) error {
+	m.refresh(ctx)
+	m.mu.Lock()
+	for _, w := range m.refused {
+		if w.reason == reasonNotFound {
+			w.until = time.Now()
+		}
+	}
+	m.mu.Unlock()
+	return m.reconcile(ctx)
 }
 
 // clearLost ends the time in which a stream without a position counts as one that
@@ -153,7 +226,12 @@ func (m *Manager) Run(ctx context.Context) error {
 // and so have a position that is committed. A resource that is added later is new.
 func (m *Manager) clearLost() {
 	m.mu.Lock()
-	waiting := len(m.refused) + len(m.unresolved)
+	waiting := len(m.unresolved)
+	for name := range m.refused {
+		if m.running[name] == nil {
+			waiting++
+		}
+	}
 	m.mu.Unlock()
 	if m.nothingLost || waiting > 0 || m.Synced() != nil {
 		return
@@ -170,14 +248,14 @@ func (m *Manager) clearLost() {
 }
 
 // desired resolves all entries: the streams by name, and for each entry why it
-// comes to none, or not to all, nil where it does.
-func (m *Manager) desired() (map[string]discovery.Stream, []error) {
-	streams := make(map[string]discovery.Stream)
-	errs := make([]error, len(m.options.Resources))
-	for i, resolved := range m.resolver.ResolveAll(m.options.Resources) {
+// comes to none, or not to all, nil where it does. Safe for concurrent use.
+func (m *Manager) desired(o Options) (map[string]wanted, []error) {
+	streams := make(map[string]wanted)
+	errs := make([]error, len(o.Resources))
+	for i, resolved := range m.resolver.ResolveAll(o.Resources) {
 		errs[i] = resolved.Err
 		for _, s := range resolved.Streams {
-			streams[s.Name()] = s
+			streams[s.Name()] = wanted{s.Entry, m.spec(o, s)}
 		}
 	}
 	return streams, errs
@@ -192,7 +270,7 @@ func reasonOf(err error) string {
 	case isConfigFault(err):
 		return "ConfigFault"
 	case errors.As(err, new(*discovery.NotFoundError)):
-		return "NotFound"
+		return reasonNotFound
 	case errors.As(err, new(*discovery.UnwatchableError)):
 		return "NotWatchable"
 	case errors.As(err, new(*discovery.AmbiguousError)):
@@ -201,24 +279,37 @@ func reasonOf(err error) string {
 	return "Undiscovered"
 }
 
-// reconcile starts what should run, does not, and is due.
+// reconcile starts what should run, does not, and is due; and starts again what
+// is to run in another way since the server serves other resources. It stops
+// nothing: the watch of a resource that goes away tells of its objects' deletions
+// and ends by itself.
 func (m *Manager) reconcile(ctx context.Context) error {
-	desired, errs := m.desired()
-	for i, err := range errs {
-		m.setUnresolved(i, err)
-	}
-	names := slices.Sorted(maps.Keys(desired))
+	desired, errs := m.desired(m.options)
+	m.setUnresolved(errs)
+	m.dropRefused(desired)
+	var again []*running
 	m.mu.Lock()
-	maps.DeleteFunc(m.refused, func(name string, _ *waiting) bool {
-		_, wanted := desired[name]
-		return !wanted
-	})
+	for name, r := range m.running {
+		if w, is := desired[name]; is && !m.same(r.wanted, w) {
+			again = append(again, r)
+		}
+	}
 	m.mu.Unlock()
-	for _, name := range names {
+	m.stop(again)
+	if err := m.startAll(ctx, desired); err != nil {
+		return err
+	}
+	m.definitions.set(ctx, m.openEnded() || m.missing())
+	return nil
+}
+
+// startAll starts what does not run and is not to wait.
+func (m *Manager) startAll(ctx context.Context, desired map[string]wanted) error {
+	for _, name := range slices.Sorted(maps.Keys(desired)) {
 		if !m.startable(name) {
 			continue
 		}
-		if err := m.start(ctx, name, desired[name]); err != nil {
+		if err := m.start(ctx, desired[name]); err != nil {
 			return err
 		}
 	}
@@ -226,6 +317,22 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	m.started = true
 	m.mu.Unlock()
 	return nil
+}
+
+// dropRefused forgets the streams that wait and that nothing wants any more.
+func (m *Manager) dropRefused(desired map[string]wanted) (dropped int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.refused {
+		if _, is := desired[name]; !is {
+			delete(m.refused, name)
+			if m.running[name] == nil {
+				m.m.ForgetStream(name)
+				dropped++
+			}
+		}
+	}
+	return dropped
 }
 
 // startable tells whether a stream does not run and is not to wait.
@@ -237,46 +344,48 @@ func (m *Manager) startable(name string) bool {
 }
 
 // start starts a stream.
-func (m *Manager) start(ctx context.Context, name string, d discovery.Stream) error {
-	s, err := NewStream(m.spec(name, d), m.client, m.store, m.rec, m.m, m.log)
+func (m *Manager) start(ctx context.Context, w wanted) error {
+	s, err := NewStream(w.spec, m.client, m.store, m.rec, m.m, m.log)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &running{stream: s, since: time.Now(), cancel: cancel, done: make(chan struct{})}
+	r := &running{wanted: w, stream: s, since: time.Now(), cancel: cancel, done: make(chan struct{})}
 	m.mu.Lock()
-	m.running[name] = r
+	m.running[w.spec.Name] = r
 	m.mu.Unlock()
 	go func() {
 		defer close(r.done)
 		err := s.Run(ctx)
 		select {
-		case m.ended <- ending{name, err}:
+		case m.ended <- ending{w.spec.Name, err}:
 		case <-ctx.Done():
 		}
 	}()
 	return nil
 }
 
-// spec says how a resolved stream reads and writes.
-func (m *Manager) spec(name string, d discovery.Stream) Spec {
-	shape := event.Shape{Drop: m.options.DropFields}
+// spec says how a resolved stream reads and writes. It follows from what it is
+// given and from what the server serves, so that a stream whose spec is still the
+// same need not be touched.
+func (m *Manager) spec(o Options, d discovery.Stream) Spec {
+	shape := event.Shape{Drop: o.DropFields}
 	resource := d.GVR.GroupResource()
-	shape.Secret = m.options.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"}
-	for _, r := range m.options.Redact {
+	shape.Secret = o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"}
+	for _, r := range o.Redact {
 		if m.applies(r, resource) {
 			shape.Redact = append(shape.Redact, r.Fields...)
 		}
 	}
 	spec := Spec{
-		Name: name, Kind: d.Kind, Cluster: m.options.Cluster, Shape: shape,
-		SpoolDir: m.options.SpoolDir, Silence: m.options.Silence,
+		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, Shape: shape,
+		SpoolDir: o.SpoolDir, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Target: Target{
 			Resource: d.GVR, Namespace: d.Namespace,
 			LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector,
 		},
-		MaxLineBytes: int(m.options.MaxLineBytes),
+		MaxLineBytes: int(o.MaxLineBytes),
 	}
 	spec.asks(d.Entry)
 	return spec
@@ -294,8 +403,8 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 		return named == resource
 	}
 	m.mu.Lock()
-	told := m.unknown[rule.Entry]
-	m.unknown[rule.Entry] = true
+	told := m.unknown[rule.Resource]
+	m.unknown[rule.Resource] = true
 	m.mu.Unlock()
 	if !told {
 		m.log.Warn("redact rule names no resource that the server has now",
@@ -330,22 +439,38 @@ func (m *Manager) end(e ending) error {
 	if lasted > pendingMax {
 		before = nil // it ran meanwhile
 	}
-	m.refused[e.name] = m.wait(before, e.name, p.Reason, p.Err)
+	w := m.wait(before, e.name, p.Reason, p.Err)
 	if r != nil {
-		m.refused[e.name].last = r.stream.Status()
+		w.wanted, w.last = r.wanted, r.stream.Status()
 	}
+	m.refused[e.name] = w
 	return nil
 }
 
-// setUnresolved notes why an entry comes to no stream; nil: it comes to some.
-func (m *Manager) setUnresolved(i int, err error) {
+// setUnresolved notes why entries come to no stream; nil: they come to some. An
+// entry that has moved within the config waits for what it waited for.
+func (m *Manager) setUnresolved(errs []error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err == nil {
-		delete(m.unresolved, i)
-		return
+	before := m.unresolved
+	m.unresolved = make(map[int]*waiting)
+	for i, err := range errs {
+		if err == nil {
+			continue
+		}
+		entry := m.options.Resources[i]
+		old := before[i]
+		if old == nil || !sameEntry(old.entry, entry) {
+			old = nil
+			for _, w := range before {
+				if sameEntry(w.entry, entry) {
+					old = w
+				}
+			}
+		}
+		m.unresolved[i] = m.wait(old, entry.Name, reasonOf(err), err)
+		m.unresolved[i].entry = entry
 	}
-	m.unresolved[i] = m.wait(m.unresolved[i], m.options.Resources[i].Name, reasonOf(err), err)
 }
 
 // wait says when something pending is tried again, at longer and longer
@@ -387,6 +512,7 @@ func (m *Manager) due() (due, anew bool) {
 
 // refresh asks the server what it serves. What it does not tell stays as it was.
 func (m *Manager) refresh(ctx context.Context) {
+	m.refreshed = time.Now()
 	err := m.resolver.Refresh(ctx)
 	if ctx.Err() != nil {
 		return
@@ -404,13 +530,23 @@ func (m *Manager) refresh(ctx context.Context) {
 // stopAll stops every stream and waits for them.
 func (m *Manager) stopAll() {
 	m.mu.Lock()
-	all := m.running
-	m.running = make(map[string]*running)
+	all := slices.Collect(maps.Values(m.running))
 	m.mu.Unlock()
+	m.stop(all)
+}
+
+// stop stops streams and waits for them. Their positions stay where they are, and
+// what they have submitted is written.
+func (m *Manager) stop(all []*running) {
 	for _, r := range all {
 		r.cancel()
 	}
 	for _, r := range all {
 		<-r.done
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range all {
+		delete(m.running, r.spec.Name)
 	}
 }

@@ -1,0 +1,171 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/config"
+	"kubejournal/internal/discovery"
+)
+
+// Difference is how many streams other options come to add, remove, change or
+// leave alone. Pending ones count.
+type Difference struct {
+	Added, Removed, Changed, Unchanged int
+}
+
+// errManagerStopped says that there is nobody to apply options any more.
+var errManagerStopped = errors.New("apply config: the streams are stopped")
+
+// Apply has Run go on with other options and returns when it does. Only streams
+// that the options change are touched: one that is not wanted any more is
+// stopped and keeps its position, one that is to run in another way is stopped
+// and resumes where it was, a new one is started, or resumes. On an error, which
+// is that of CheckOptions, nothing has changed.
+func (m *Manager) Apply(ctx context.Context, o Options) (Difference, error) {
+	w := wish{o, make(chan outcomeOfWish, 1)}
+	select {
+	case m.wishes <- w:
+	case <-m.stopped:
+		return Difference{}, errManagerStopped
+	case <-ctx.Done():
+		return Difference{}, ctx.Err()
+	}
+	// Run has taken it, and answers: whatever waits in there ends with its context.
+	told := <-w.told
+	return told.difference, told.err
+}
+
+// apply is Apply on Run's goroutine.
+func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
+	if m.asksForNews(o) {
+		m.refresh(ctx)
+	}
+	if faults := m.CheckOptions(o); len(faults) > 0 {
+		return Difference{}, errors.Join(faults...)
+	}
+	desired, errs := m.desired(o)
+	var (
+		d    Difference
+		stop []*running
+		gone []string
+	)
+	m.mu.Lock()
+	for name, r := range m.running {
+		w, is := desired[name]
+		switch {
+		case is && m.same(r.wanted, w):
+			r.entry = w.entry
+			d.Unchanged++
+		case is:
+			d.Changed++
+			stop = append(stop, r)
+		case stands(r.entry, o.Resources):
+			// The server does not serve it any more. It ends by itself, with
+			// its objects' deletions.
+			d.Unchanged++
+		default:
+			d.Removed++
+			stop, gone = append(stop, r), append(gone, name)
+			delete(m.refused, name)
+		}
+	}
+	for name, w := range m.refused {
+		switch now, is := desired[name]; {
+		case m.running[name] != nil || !is:
+		case m.same(w.wanted, now):
+			w.entry = now.entry
+			d.Unchanged++
+		default:
+			d.Changed++
+			delete(m.refused, name) // and may be started at once
+		}
+	}
+	for name := range desired {
+		if m.running[name] == nil && m.refused[name] == nil {
+			d.Added++
+		}
+	}
+	m.mu.Unlock()
+
+	m.stop(stop)
+	for _, name := range gone {
+		m.m.ForgetStream(name)
+		m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
+	}
+	m.options = o
+	m.setUnresolved(errs)
+	d.Removed += m.dropRefused(desired)
+	err := m.startAll(ctx, desired)
+	m.definitions.set(ctx, m.openEnded() || m.missing())
+	return d, err
+}
+
+// asksForNews tells whether options name a resource that was not asked for yet
+// and that the server did not have when it was asked last.
+func (m *Manager) asksForNews(o Options) bool {
+	_, errs := m.desired(o)
+	for i, err := range errs {
+		if errors.As(err, new(*discovery.NotFoundError)) && !stands(o.Resources[i], m.options.Resources) {
+			return true
+		}
+	}
+	return false
+}
+
+// same tells whether a stream that is as before need not be touched to be as now.
+// A version that the server has come to prefer is no reason, as long as it serves
+// the one before.
+func (m *Manager) same(before, now wanted) bool {
+	was, is := before.spec, now.spec
+	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) && m.serves(was.Target) {
+		is.Target.Resource.Version = was.Target.Resource.Version
+	}
+	return reflect.DeepEqual(was, is)
+}
+
+// serves tells whether the server serves a resource in that version.
+func (m *Manager) serves(t Target) bool {
+	r := t.Resource
+	_, err := m.resolver.Resolve(config.Resource{Name: r.Resource, Group: &r.Group, Version: r.Version})
+	return err == nil
+}
+
+// stands tells whether an entry is among others, wherever.
+func stands(entry config.Resource, among []config.Resource) bool {
+	return slices.ContainsFunc(among, func(other config.Resource) bool { return sameEntry(entry, other) })
+}
+
+// sameEntry compares what two entries say, and not where they stand.
+func sameEntry(a, b config.Resource) bool {
+	a.File, a.Line, a.Entry = b.File, b.Line, b.Entry
+	return reflect.DeepEqual(a, b)
+}
+
+// openEnded tells whether the config may come to more streams at any time.
+func (m *Manager) openEnded() bool {
+	return slices.ContainsFunc(m.options.Resources, func(r config.Resource) bool {
+		return r.Name == config.Wildcard || r.Group != nil && *r.Group == config.Wildcard
+	})
+}
+
+// missing tells whether something is pending because the server does not have it.
+func (m *Manager) missing() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, w := range m.unresolved {
+		if w.reason == reasonNotFound {
+			return true
+		}
+	}
+	for name, w := range m.refused {
+		if m.running[name] == nil && w.reason == reasonNotFound {
+			return true
+		}
+	}
+	return false
+}
