@@ -201,3 +201,17 @@ func (s *Server) addNamespaces() {
 		s.put(res.store, object)
 	}
 }
+
+// SetVersions makes a served resource one of other versions, the first of which is
+// the preferred one, as an edit of a CustomResourceDefinition does. Watches that
+// are open stay so.
+func (s *Server) SetVersions(gr schema.GroupResource, version string, extra ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.find(gr)
+	if r == nil {
+		panic(fmt.Sprintf("kubefake: set versions of %s: not served", gr))
+	}
+	r.Version, r.ExtraVersions = version, extra
+	s.notify()
+}

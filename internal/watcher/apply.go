@@ -42,13 +42,14 @@ func (m *Manager) Apply(ctx context.Context, o Options) (Difference, error) {
 
 // apply is Apply on Run's goroutine.
 func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
-	if m.asksForNews(o) {
+	desired, errs := m.desired(o)
+	if m.asksForNews(o, errs) {
 		m.refresh(ctx)
+		desired, errs = m.desired(o)
 	}
-	if faults := m.CheckOptions(o); len(faults) > 0 {
+	if faults := m.faults(desired, errs); len(faults) > 0 {
 		return Difference{}, errors.Join(faults...)
 	}
-	desired, errs := m.desired(o)
 	var (
 		d    Difference
 		stop []*running
@@ -74,6 +75,11 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 			delete(m.refused, name)
 		}
 	}
+	for name := range desired {
+		if m.running[name] == nil && m.refused[name] == nil {
+			d.Added++
+		}
+	}
 	for name, w := range m.refused {
 		switch now, is := desired[name]; {
 		case m.running[name] != nil || !is:
@@ -83,11 +89,6 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 		default:
 			d.Changed++
 			delete(m.refused, name) // and may be started at once
-		}
-	}
-	for name := range desired {
-		if m.running[name] == nil && m.refused[name] == nil {
-			d.Added++
 		}
 	}
 	m.mu.Unlock()
@@ -105,10 +106,10 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	return d, err
 }
 
-// asksForNews tells whether options name a resource that was not asked for yet
-// and that the server did not have when it was asked last.
-func (m *Manager) asksForNews(o Options) bool {
-	_, errs := m.desired(o)
+// asksForNews tells whether options, whose entries come to errs, name a resource
+// that was not asked for yet and that the server did not have when it was asked
+// last.
+func (m *Manager) asksForNews(o Options, errs []error) bool {
 	for i, err := range errs {
 		if errors.As(err, new(*discovery.NotFoundError)) && !stands(o.Resources[i], m.options.Resources) {
 			return true

@@ -139,8 +139,10 @@ func NewManager(client *Client, resolver *discovery.Resolver, store Store, rec R
 func (m *Manager) Check() []error { return m.CheckOptions(m.options) }
 
 // CheckOptions is Check of other options. Safe for concurrent use.
-func (m *Manager) CheckOptions(o Options) []error {
-	desired, errs := m.desired(o)
+func (m *Manager) CheckOptions(o Options) []error { return m.faults(m.desired(o)) }
+
+// faults is Check of what options come to.
+func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	var faults []error
 	for _, err := range errs {
 		if isConfigFault(err) {

@@ -160,6 +160,29 @@ func (m *model) reload(r *rand.Rand) string {
 	return fmt.Sprintf("%d entries of %d", len(some), len(m.pool))
 }
 
+// reapply is another list of entries for the daemon as it runs, some of them
+// changed, or one with a fault.
+func (m *model) reapply(r *rand.Rand) string {
+	if m.frozen || m.life == nil {
+		return ""
+	}
+	m.interrupted = true // a list may be under way
+	some := slices.DeleteFunc(slices.Clone(m.pool), func(config.Resource) bool { return r.IntN(2) == 0 })
+	kind := []string{"configmaps", "secrets", "deployments", "widgets", "namespaces"}[r.IntN(5)]
+	faulty := len(some) > 0 && r.IntN(5) == 0
+	if faulty {
+		some = append(some, some[0])
+	}
+	m.starts = append(m.starts, time.Now()) // of those that are changed, which ask as they do at a start
+	d, err := m.apply(some, redacting(kind, "spec.none"))
+	if err != nil {
+		return fmt.Sprintf("a config is not applied: %.80v", err)
+	}
+	m.entries = some
+	m.begun()
+	return fmt.Sprintf("another config is applied: %+v", d)
+}
+
 // down ends the daemon, if one runs, in one way or the other.
 func (m *model) down(r *rand.Rand) {
 	what := ""
