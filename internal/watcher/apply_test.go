@@ -236,7 +236,9 @@ func TestPreferredVersionChanges(t *testing.T) {
 			t.Errorf("asked for %v", got)
 		}
 		w.srv.SetVersions(widgets.GroupResource(), "v2")
-		v2 := func(r kubefake.Request) bool { return r.Resource == "widgets" && r.Version == "v2" && r.Verb == "watch" }
+		v2 := func(r kubefake.Request) bool {
+			return r.Resource == "widgets" && r.Version == "v2" && r.Verb == "watch"
+		}
 		w.awaitFor(time.Minute, "v2 is watched", func() bool { return slices.ContainsFunc(w.srv.Requests()[n:], v2) })
 		w.pass(time.Second)
 		w.mustApply(entries("widgets.example.com"), nil)

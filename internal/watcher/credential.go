@@ -29,11 +29,11 @@ const reloadPause = 5 * time.Second
 // by itself. What it keeps for the life of a process is what a kubeconfig
 // holds, and its address; certificates in files it looks at every five minutes.
 // So here every request that failed to get an answer, and every 401, make the
-// next request read everything again first, at most once in reloadPause. A way
+// next request read everything again first, at most once in reloadPause; and so
+// does Look, while the old ones work, so that their end costs nothing. A way
 // that differs is taken only once accept has said that it leads to the same
 // cluster; until then the old one stays. Watches that are open are not touched.
 type Access struct {
-	load   func() (*rest.Config, error)
 	accept func(context.Context, *Client) error
 	log    *zap.Logger
 	asked  *url.URL // what clients send their requests to: the first way's address
@@ -41,9 +41,10 @@ type Access struct {
 	current atomic.Pointer[way]
 	doubt   atomic.Bool // the last failure has not been looked into
 
-	mu   sync.Mutex // held while the credentials are read
-	next time.Time  // when they may be read again; guarded by mu
-	told string     // the last fault that was logged; guarded by mu
+	mu   sync.Mutex                   // held while the credentials are read
+	load func() (*rest.Config, error) // guarded by mu
+	next time.Time                    // when they may be read again; guarded by mu
+	told string                       // the last fault that was logged; guarded by mu
 }
 
 // way is one way to the server. It never changes.
@@ -58,7 +59,10 @@ type way struct {
 // there before it returns nil.
 func NewAccess(load func() (*rest.Config, error), accept func(context.Context, *Client) error, log *zap.Logger) (*Access, error) {
 	a := &Access{load: load, accept: accept, log: log}
-	w, err := a.open()
+	w, err := read(load)
+	if err == nil {
+		err = w.open()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +77,9 @@ func (a *Access) Config() *rest.Config { return a.current.Load().through(a.asked
 // Host is the server's address as it is now.
 func (a *Access) Host() string { return a.current.Load().base.String() }
 
-// open reads the credentials.
-func (a *Access) open() (*way, error) {
-	config, err := a.load()
+// read reads the credentials. The way is to be opened.
+func read(load func() (*rest.Config, error)) (*way, error) {
+	config, err := load()
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +95,15 @@ func (a *Access) open() (*way, error) {
 		return nil, fmt.Errorf("read address %q: %w", config.Host, err)
 	}
 	config.Wrap(boundBuffers)
-	send, err := rest.TransportFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("use credentials: %w", err)
+	return &way{config: config, base: base}, nil
+}
+
+// open makes the transport.
+func (w *way) open() (err error) {
+	if w.send, err = rest.TransportFor(w.config); err != nil {
+		return fmt.Errorf("use credentials: %w", err)
 	}
-	return &way{config: config, base: base, send: send}, nil
+	return nil
 }
 
 // through is a configuration for clients that send their requests to base by
@@ -170,15 +178,29 @@ func (a *Access) reload(ctx context.Context) {
 	if time.Now().Before(a.next) {
 		return
 	}
+	a.look(ctx, (*way).same)
+}
+
+// Look reads the credentials again though nothing has failed.
+func (a *Access) Look(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.look(ctx, (*way).sameButToken)
+}
+
+// look takes what the credentials are now, unless they are the same. It is called
+// with mu held.
+func (a *Access) look(ctx context.Context, same func(w, old *way) bool) {
 	a.next = time.Now().Add(reloadPause)
 	old := a.current.Load()
-	w, err := a.open()
-	if err == nil && w.same(old) {
+	w, err := read(a.load)
+	if err == nil && same(w, old) {
 		a.doubt.Store(false) // the fault is not in them
+		a.told = ""
 		return
 	}
 	if err == nil {
-		err = a.try(ctx, w)
+		err = try(ctx, w, a.accept)
 	}
 	if err != nil {
 		if ctx.Err() == nil && err.Error() != a.told {
@@ -187,18 +209,26 @@ func (a *Access) reload(ctx context.Context) {
 		}
 		return
 	}
-	a.current.Store(w)
+	a.take(w)
+}
+
+// take uses another way from here on. It is called with mu held.
+func (a *Access) take(w *way) {
+	old := a.current.Swap(w)
 	a.doubt.Store(false)
 	a.told = ""
 	utilnet.CloseIdleConnectionsFor(old.send)
 	a.log.Info("the credentials have changed, using the new ones", zap.String("server", w.base.String()))
 }
 
-// try asks accept about a new way.
-func (a *Access) try(ctx context.Context, w *way) error {
+// try opens a way and asks accept about it.
+func try(ctx context.Context, w *way, accept func(context.Context, *Client) error) error {
+	if err := w.open(); err != nil {
+		return err
+	}
 	client, err := NewClient(w.through(w.base, w.send))
 	if err == nil {
-		err = a.accept(ctx, client)
+		err = accept(ctx, client)
 	}
 	if err != nil {
 		utilnet.CloseIdleConnectionsFor(w.send)
@@ -206,15 +236,69 @@ func (a *Access) try(ctx context.Context, w *way) error {
 	return err
 }
 
-// same tells whether two ways are the same in all that the user can change. A
-// proxy's address cannot be compared.
+// Change is another place to find the way at, which is not in use yet.
+type Change struct {
+	access *Access
+	load   func() (*rest.Config, error) // nil: the one of now
+	way    *way                         // nil: the one of now
+}
+
+// Prepare opens the way that load tells, which accept is asked about. Nothing
+// changes before Use.
+func (a *Access) Prepare(ctx context.Context, load func() (*rest.Config, error), accept func(context.Context, *Client) error) (*Change, error) {
+	w, err := read(load)
+	if err != nil {
+		return nil, err
+	}
+	c := &Change{access: a, load: load}
+	if w.same(a.current.Load()) {
+		return c, nil
+	}
+	if err := try(ctx, w, accept); err != nil {
+		return nil, err
+	}
+	c.way = w
+	return c, nil
+}
+
+// Use takes the way, for this and every later look at the credentials.
+func (c *Change) Use() {
+	a := c.access
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if c.load != nil {
+		a.load = c.load
+	}
+	if c.way != nil {
+		a.take(c.way)
+	}
+}
+
+// Discard lets go of what was prepared in vain.
+func (c *Change) Discard() {
+	if c.way != nil {
+		utilnet.CloseIdleConnectionsFor(c.way.send)
+	}
+}
+
+// same tells whether two ways are the same in all that the user can change.
 func (w *way) same(other *way) bool {
 	return reflect.DeepEqual(w.credentials(), other.credentials())
 }
 
+// sameButToken is same, for what is looked at now and then: a token that stands
+// in a file of its own is read again by client-go each minute.
+func (w *way) sameButToken(other *way) bool {
+	a, b := w.credentials(), other.credentials()
+	if a.tokenFile != "" {
+		a.token = b.token
+	}
+	return reflect.DeepEqual(a, b)
+}
+
 // credentials are what a way shows of itself to the server, and asks of it.
 type credentials struct {
-	base                                 string
+	base, proxy                          string
 	username, password, token, tokenFile string
 	tls                                  rest.TLSClientConfig
 	impersonate                          rest.ImpersonationConfig
@@ -225,7 +309,23 @@ type credentials struct {
 func (w *way) credentials() credentials {
 	c := w.config
 	return credentials{
-		base: w.base.String(), username: c.Username, password: c.Password, token: c.BearerToken, tokenFile: c.BearerTokenFile,
+		base: w.base.String(), proxy: w.proxy(), username: c.Username, password: c.Password, token: c.BearerToken, tokenFile: c.BearerTokenFile,
 		tls: c.TLSClientConfig, impersonate: c.Impersonate, exec: c.ExecProvider, provider: c.AuthProvider,
 	}
 }
+
+// proxy is the address of the proxy on the way, which the kubeconfig may name; ""
+// leaves it to the environment.
+func (w *way) proxy() string {
+	if w.config.Proxy == nil {
+		return ""
+	}
+	u, err := w.config.Proxy(&http.Request{URL: w.base})
+	if err != nil || u == nil {
+		return ""
+	}
+	return u.String()
+}
+
+// Keep is the Change that changes nothing.
+func (a *Access) Keep() *Change { return &Change{access: a} }

@@ -1,0 +1,182 @@
+package watcher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"kubejournal/internal/kubefake"
+	"kubejournal/internal/watcher"
+)
+
+// A token is replaced, and the daemon told to look before the old one is revoked:
+// not one request is refused.
+func TestLookBeforeATokenIsRevoked(t *testing.T) {
+	const file = "kubeconfig"
+	write := accesses["in the kubeconfig"]
+	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
+		d.put("a")
+		d.told(2)
+		n := len(d.srv.Requests())
+		d.access.Look(t.Context())
+		if got := len(d.srv.Requests()) - n; got != 0 {
+			t.Errorf("%d requests to look at what has not changed", got)
+		}
+		d.srv.SetToken("another")
+		write(t, d.srv, d.dir)
+		d.access.Look(t.Context())
+		d.endWatches()
+		d.put("b")
+		d.told(3)
+		if got := d.requests(n); got[http.StatusUnauthorized] != 0 {
+			t.Errorf("answers by status: %v", got)
+		}
+		// Half a kubeconfig changes nothing.
+		replace(t, filepath.Join(d.dir, file), []byte("{"))
+		d.access.Look(t.Context())
+		d.put("c")
+		d.check()
+	})
+}
+
+// A token in a file of its own is client-go's to read again: to look at it opens
+// no new connection.
+func TestLookLeavesTokenFilesAlone(t *testing.T) {
+	write := accesses["in files"]
+	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
+		n := len(d.srv.Requests())
+		replace(t, filepath.Join(d.dir, "token"), []byte("another"))
+		d.access.Look(t.Context())
+		if got := len(d.srv.Requests()) - n; got != 0 {
+			t.Errorf("%d requests", got)
+		}
+	})
+}
+
+// tunnel is an HTTP proxy.
+func tunnel(t *testing.T, target string) (address string, opened *atomic.Int64, end func()) {
+	t.Helper()
+	p := newProxy(t, target)
+	opened = new(atomic.Int64)
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.Error(w, "no", http.StatusMethodNotAllowed)
+			return
+		}
+		opened.Add(1)
+		back, err := net.Dial("tcp", p.address())
+		if err != nil {
+			http.Error(w, "no", http.StatusBadGateway)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+		front, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			back.Close()
+			return
+		}
+		p.link(front, back)
+	})}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	return l.Addr().String(), opened, func() {
+		server.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+		p.close()
+	}
+}
+
+// A proxy is put in the way.
+func TestProxyIsReplaced(t *testing.T) {
+	var through atomic.Pointer[url.URL]
+	load := func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
+		return func() (*rest.Config, error) {
+			c := srv.Config()
+			if u := through.Load(); u != nil {
+				c.Proxy = http.ProxyURL(u)
+			}
+			return c, nil
+		}
+	}
+	watched(t, watcher.Options{}, load, func(d *daemon) {
+		server, err := url.Parse(d.srv.URL())
+		must(t, err)
+		address, opened, end := tunnel(t, server.Host)
+		through.Store(&url.URL{Scheme: "http", Host: address})
+		d.access.Look(t.Context())
+		n := opened.Load()
+		if n == 0 {
+			t.Error("the new proxy was not asked")
+		}
+		d.endWatches()
+		d.put("a")
+		d.check()
+		d.access.Look(t.Context())
+		if got := opened.Load(); got != n {
+			t.Errorf("the same proxy was asked for %d connections more", got-n)
+		}
+		end()
+	})
+}
+
+// Another config's way is used once it is asked for, and only if it leads to the
+// same cluster.
+func TestPrepareAnotherWay(t *testing.T) {
+	write := accesses["in the kubeconfig"]
+	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
+		other := kubefake.New(kubefake.Options{})
+		defer other.Close()
+		elsewhere, moved := t.TempDir(), t.TempDir()
+		write(t, other, elsewhere)
+		at := newProxy(t, d.srv.URL()[len("https://"):])
+		defer at.close()
+		c := d.srv.Config()
+		kubeconfig(t, filepath.Join(moved, "kubeconfig"),
+			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, "https://"+at.address(), encoded(c.CAData)), fmt.Sprintf(`"token": %q`, c.BearerToken))
+		accept := func(_ context.Context, c *watcher.Client) error {
+			if c.Host() == other.URL() {
+				return errors.New("another cluster")
+			}
+			return nil
+		}
+		if _, err := d.access.Prepare(t.Context(), loader(filepath.Join(elsewhere, "kubeconfig")), accept); err == nil {
+			t.Error("another cluster is accepted")
+		}
+		if _, err := d.access.Prepare(t.Context(), loader(filepath.Join(elsewhere, "nothing")), accept); err == nil {
+			t.Error("a file that is not there is accepted")
+		}
+		change, err := d.access.Prepare(t.Context(), loader(filepath.Join(moved, "kubeconfig")), accept)
+		must(t, err)
+		if got, want := d.access.Host(), d.srv.URL(); got != want {
+			t.Errorf("goes to %s before it is used", got)
+		}
+		change.Use()
+		if got, want := d.access.Host(), "https://"+at.address(); got != want {
+			t.Errorf("goes to %s, want %s", got, want)
+		}
+		d.endWatches()
+		d.put("a")
+		d.check()
+		// What is looked at from here on is the other file.
+		write(t, d.srv, moved)
+		d.access.Look(t.Context())
+		if got, want := d.access.Host(), d.srv.URL(); got != want {
+			t.Errorf("goes to %s, want %s", got, want)
+		}
+		d.endWatches()
+		d.put("b")
+		d.check()
+	})
+}
