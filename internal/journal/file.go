@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -39,7 +40,7 @@ type Mark struct {
 	Offset   int64  // bytes from the file's beginning
 }
 
-// Options is what a File may be told.
+// Options is what a File may be told. SetLimits changes the first four.
 type Options struct {
 	// MaxSize is the size in bytes above which the active file is rotated; 0 is
 	// never. Only a single longer line makes a file larger.
@@ -66,7 +67,7 @@ type File struct {
 	path    string // of the active file, no symbolic link
 	name    naming
 	disk    disk.FS
-	options Options
+	options atomic.Pointer[Options]
 	log     *zap.Logger
 
 	mu       sync.Mutex
@@ -112,7 +113,8 @@ func OpenFile(path string, o Options) (*File, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	j := &File{path: path, name: namingOf(path), disk: o.Disk, options: o, log: o.Log, f: f}
+	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, f: f}
+	j.options.Store(&o)
 	j.idle.L = &j.mu
 	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written
@@ -133,8 +135,8 @@ func (j *File) open() error {
 	if err := j.lock(j.f); err != nil {
 		return err
 	}
-	if dir := filepath.Dir(j.path); j.options.MaxSize > 0 && unix.Access(dir, unix.W_OK) != nil {
-		return fmt.Errorf("open journal %s: the folder cannot be written, so the file could not be rotated; let it be written, or set output.maxSize: 0", j.path)
+	if err := j.CheckLimits(*j.options.Load()); err != nil {
+		return fmt.Errorf("open journal %s: %w", j.path, err)
 	}
 	// The file may be new, or made by a predecessor that was killed: without
 	// this a power cut could take its name and keep the checkpoint that counts
@@ -159,6 +161,26 @@ func (j *File) open() error {
 		return fmt.Errorf("open journal %s: %w; name another file, or move this one away", j.path, ErrNotJournal)
 	}
 	return nil
+}
+
+// CheckLimits tells why a file cannot be kept within the limits of o.
+func (j *File) CheckLimits(o Options) error {
+	if o.MaxSize > 0 && unix.Access(filepath.Dir(j.path), unix.W_OK) != nil {
+		return errors.New("the folder cannot be written, so the file could not be rotated; let it be written, or set output.maxSize: 0")
+	}
+	return nil
+}
+
+// SetLimits changes when files are rotated, compressed and removed, from the next
+// write and the next look at them on.
+func (j *File) SetLimits(o Options) {
+	now := *j.options.Load()
+	if now.MaxSize == o.MaxSize && now.MaxAge == o.MaxAge && now.MaxFiles == o.MaxFiles && now.Compress == o.Compress {
+		return
+	}
+	now.MaxSize, now.MaxAge, now.MaxFiles, now.Compress = o.MaxSize, o.MaxAge, o.MaxFiles, o.Compress
+	j.options.Store(&now)
+	j.tidy.wakeUp()
 }
 
 func (j *File) lock(f disk.File) error {
@@ -278,20 +300,22 @@ func (j *File) append(p []byte) (int, error) {
 
 // full tells whether the active file has to be rotated before p.
 func (j *File) full(p []byte) bool {
-	if j.options.MaxSize <= 0 || j.size == 0 || j.lineEnd < j.size {
+	most := j.options.Load().MaxSize
+	if most <= 0 || j.size == 0 || j.lineEnd < j.size {
 		return false
 	}
-	return j.size+lineLength(p) > j.options.MaxSize
+	return j.size+lineLength(p) > most
 }
 
 // fits is how many bytes of p go into the active file: whole lines, but for
 // the rest of a line that stands there in part; one line at least.
 func (j *File) fits(p []byte) int {
-	if j.options.MaxSize <= 0 || j.size+int64(len(p)) <= j.options.MaxSize {
+	most := j.options.Load().MaxSize
+	if most <= 0 || j.size+int64(len(p)) <= most {
 		return len(p)
 	}
 	n := lineLength(p)
-	if room := j.options.MaxSize - j.size; room > n {
+	if room := most - j.size; room > n {
 		n = int64(bytes.LastIndexByte(p[:room], '\n') + 1)
 	}
 	return int(n)

@@ -117,6 +117,36 @@ func TestTidy(t *testing.T) {
 	})
 }
 
+// Limits change while the file is open: the size for the next write, the rest for
+// the files that are there, and still not before they are committed.
+func TestSetLimits(t *testing.T) {
+	inBubble(t, Options{}, func(r *rig) {
+		r.write(60)
+		r.j.SetLimits(Options{MaxSize: 700})
+		r.write(30)
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:5]")
+		r.j.SetLimits(Options{MaxSize: 700, Compress: true, MaxFiles: 2})
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:5]")
+		r.commitAll()
+		r.wait(time.Second)
+		if got := r.names(); got != "map[journal.jsonl:1 rotated.gz:2]" {
+			t.Errorf("files are %s", got)
+		}
+		r.wait(time.Minute)
+		r.j.SetLimits(Options{MaxAge: time.Second})
+		r.wait(0)
+		if got := r.names(); got != "map[journal.jsonl:1]" {
+			t.Errorf("files are %s", got)
+		}
+		r.write(100)
+		if got := r.names(); got != "map[journal.jsonl:1]" {
+			t.Errorf("rotated without a size: files are %s", got)
+		}
+	})
+}
+
 // A size is kept, but for a line that is longer.
 func TestMaxSize(t *testing.T) {
 	inBubble(t, Options{MaxSize: 300}, func(r *rig) {

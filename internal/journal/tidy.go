@@ -140,7 +140,7 @@ func (t *tidier) run(j *File) {
 		pause := tidyEvery
 		switch {
 		case err != nil:
-			j.options.Failed(err)
+			j.options.Load().Failed(err)
 			if pause = tidyRetry; before == nil {
 				j.log.Error("rotated files cannot be compressed or removed, trying again", zap.Error(err))
 			}
@@ -199,9 +199,9 @@ func (j *File) tidyUp(now time.Time) error {
 		}
 	}
 	names := slices.Sorted(maps.Keys(found))
-	surplus := 0
-	if j.options.MaxFiles > 0 {
-		surplus = len(names) - j.options.MaxFiles
+	surplus, o := 0, j.options.Load()
+	if o.MaxFiles > 0 {
+		surplus = len(names) - o.MaxFiles
 	}
 	var errs []error
 	for i, name := range names {
@@ -209,7 +209,7 @@ func (j *File) tidyUp(now time.Time) error {
 		if _, is := held[name]; is {
 			break // and so are all that come after it
 		}
-		old := j.options.MaxAge > 0 && now.Sub(a.at) > j.options.MaxAge
+		old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge
 		switch {
 		case i < surplus || old:
 			if err = j.drop(a); err == nil {
@@ -218,7 +218,7 @@ func (j *File) tidyUp(now time.Time) error {
 		case a.plain && a.zip:
 			// A crash came between step 3 and 4 of compress.
 			err = j.remove(name)
-		case a.plain && j.options.Compress:
+		case a.plain && o.Compress:
 			err = j.compress(name)
 		}
 		if errors.Is(err, errStopped) {

@@ -14,11 +14,12 @@ import (
 )
 
 // New returns a logger that writes lines of the level and above to w. Every line is written (no sampling: a repeated
-// line is news about a fault that lasts), and no stack trace is put where a user reads.
-func New(level, format string, w zapcore.WriteSyncer) (*zap.Logger, error) {
-	lowest, err := zapcore.ParseLevel(level)
+// line is news about a fault that lasts), and no stack trace is put where a user reads. The level
+// comes with it, to be changed at any time.
+func New(level, format string, w zapcore.WriteSyncer) (*zap.Logger, zap.AtomicLevel, error) {
+	lowest, err := zap.ParseAtomicLevel(level)
 	if err != nil {
-		return nil, fmt.Errorf("parse log level %q: write debug, info, warn or error", level)
+		return nil, lowest, fmt.Errorf("parse log level %q: write debug, info, warn or error", level)
 	}
 	keys := zapcore.EncoderConfig{
 		TimeKey:        "time",
@@ -37,10 +38,10 @@ func New(level, format string, w zapcore.WriteSyncer) (*zap.Logger, error) {
 		keys.ConsoleSeparator = " "
 		encoder = zapcore.NewConsoleEncoder(keys)
 	default:
-		return nil, fmt.Errorf("unknown log format %q: write json or console", format)
+		return nil, lowest, fmt.Errorf("unknown log format %q: write json or console", format)
 	}
 	locked := zapcore.Lock(w)
-	return zap.New(zapcore.NewCore(encoder, locked, lowest), zap.ErrorOutput(locked)), nil
+	return zap.New(zapcore.NewCore(encoder, locked, lowest), zap.ErrorOutput(locked)), lowest, nil
 }
 
 // utc writes times as the journal's lines have them, so that the two can be laid side by side.

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func newLogger(t *testing.T, level, format string) (*zap.Logger, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
-	log, err := New(level, format, zapcore.AddSync(&out))
+	log, _, err := New(level, format, zapcore.AddSync(&out))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,6 +41,21 @@ func lines(t *testing.T, out *bytes.Buffer) []map[string]any {
 		all = append(all, m)
 	}
 	return all
+}
+
+// The level may change while the log is written.
+func TestLevelChanges(t *testing.T) {
+	var out bytes.Buffer
+	log, level, err := New("error", "json", zapcore.AddSync(&out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Info("not written")
+	level.SetLevel(zapcore.DebugLevel)
+	log.Named("a").Debug("written")
+	if got := lines(t, &out); len(got) != 1 || got[0]["msg"] != "written" {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestJSON(t *testing.T) {
@@ -89,7 +104,7 @@ func TestNoSampling(t *testing.T) {
 
 func TestBadLevelAndFormat(t *testing.T) {
 	for _, tc := range [][2]string{{"loud", "json"}, {"info", "xml"}} {
-		if _, err := New(tc[0], tc[1], zapcore.AddSync(&bytes.Buffer{})); err == nil {
+		if _, _, err := New(tc[0], tc[1], zapcore.AddSync(&bytes.Buffer{})); err == nil {
 			t.Errorf("%v was taken", tc)
 		}
 	}

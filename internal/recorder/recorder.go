@@ -45,8 +45,8 @@ type Checkpoint interface {
 
 // Config is what a Recorder may be told.
 type Config struct {
-	Interval time.Duration // between commits; default 1s
-	NoSync   bool          // leave syncing the journal to the kernel
+	Interval time.Duration // between commits; default 1s. SetCommits changes it
+	NoSync   bool          // leave syncing the journal to the kernel. SetCommits changes it
 	Seq      uint64        // of the last line in the journal
 	Metrics  *metrics.Metrics
 	Log      *zap.Logger
@@ -71,6 +71,11 @@ type Recorder struct {
 	inflight  bool             // a committer runs
 	committed chan error       // its result
 
+	// How commits are made from now on.
+	interval atomic.Int64 // nanoseconds
+	noSync   atomic.Bool
+	retimed  chan struct{} // holds one: interval has changed
+
 	// writing is since when a write is under way, in Unix nanoseconds; 0 when none is.
 	writing atomic.Int64
 
@@ -83,12 +88,29 @@ func New(out Output, store Checkpoint, cfg Config) *Recorder {
 	if cfg.Interval <= 0 {
 		cfg.Interval = time.Second
 	}
-	return &Recorder{
+	r := &Recorder{
 		out: out, store: store, cfg: cfg, seq: cfg.Seq,
 		queue:     make(chan *Batch, queueLength),
 		budget:    semaphore.NewWeighted(budgetBytes),
 		pending:   checkpoint.NewBatch(),
 		committed: make(chan error, 1),
+		retimed:   make(chan struct{}, 1),
+	}
+	r.interval.Store(int64(cfg.Interval))
+	r.noSync.Store(cfg.NoSync)
+	return r
+}
+
+// SetCommits changes how commits are made, from the next one on. Safe for
+// concurrent use.
+func (r *Recorder) SetCommits(interval time.Duration, noSync bool) {
+	r.noSync.Store(noSync)
+	if r.interval.Swap(int64(interval)) == int64(interval) {
+		return
+	}
+	select {
+	case r.retimed <- struct{}{}:
+	default: // the writer has yet to look
 	}
 }
 
@@ -187,7 +209,7 @@ func load(p *atomic.Pointer[error]) error {
 
 // write is the writer goroutine.
 func (r *Recorder) write(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.Interval)
+	tick := time.NewTicker(time.Duration(r.interval.Load()))
 	defer tick.Stop()
 	for {
 		var err error
@@ -199,6 +221,8 @@ func (r *Recorder) write(ctx context.Context) error {
 				return r.finish(ctx)
 			}
 			err = r.take(ctx, b)
+		case <-r.retimed:
+			tick.Reset(time.Duration(r.interval.Load()))
 		case <-tick.C:
 			r.startCommit(ctx)
 		case err = <-r.committed:
@@ -397,7 +421,7 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 }
 
 func (r *Recorder) tryCommit(batch *checkpoint.Batch) error {
-	if !r.cfg.NoSync {
+	if !r.noSync.Load() {
 		if err := r.out.Sync(); err != nil {
 			return &syncError{err}
 		}

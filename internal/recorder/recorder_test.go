@@ -56,6 +56,37 @@ func TestWriteAndCommit(t *testing.T) {
 	})
 }
 
+// How commits are made may change while the recorder runs, also while it is busy.
+func TestSetCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, Config{Interval: time.Hour, NoSync: true})
+		g.store.noSync = true
+		g.run(t.Context())
+		g.submit(g.batch("a", 3, 100))
+		synctest.Wait()
+		for range 3 {
+			g.rec.SetCommits(time.Minute, true)
+			g.rec.SetCommits(10*time.Second, true)
+		}
+		pass(10 * time.Second)
+		synctest.Wait()
+		if n := len(g.store.calls()); n != 1 {
+			t.Errorf("%d commits after the new interval, want 1", n)
+		}
+		if g.out.syncs != 0 {
+			t.Errorf("%d syncs", g.out.syncs)
+		}
+		g.rec.SetCommits(10*time.Second, false)
+		g.submit(g.batch("a", 3, 100))
+		pass(10 * time.Second)
+		synctest.Wait()
+		if n := len(g.store.calls()); n != 2 || g.out.syncs != 1 {
+			t.Errorf("%d commits and %d syncs, want 2 and 1", n, g.out.syncs)
+		}
+		g.finish()
+	})
+}
+
 func TestSeqGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, Config{Seq: 41})
