@@ -58,11 +58,14 @@ type daemon struct {
 	log     *zap.Logger
 	build   build
 	metrics *metrics.Metrics
-	rest    *rest.Config
+	access  *watcher.Access
+	rest    *rest.Config // that goes through access
 	client  *watcher.Client
 	output  output
 	store   *checkpoint.Store
 	seq     uint64 // of the last line in the journal
+	// find returns what finds the API server anew each time.
+	find func(config.Kubernetes) func() (*rest.Config, error)
 
 	resolver *resources.Resolver
 }
@@ -79,6 +82,12 @@ type manner struct {
 	profile string
 	// show is put in front of stdout; nil writes lines as they are.
 	show func(io.Writer) io.Writer
+	// path is the config file's; "" is none. load reads it again, with all that
+	// is put over it.
+	path string
+	load func() (*config.Config, error)
+	// level is the log's.
+	level zap.AtomicLevel
 }
 
 // runDaemon runs until ctx ends or something breaks that cannot be mended while running.
@@ -86,6 +95,10 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 	logging.RouteKubernetes(log)
 	// A reader of stdout that goes away is an error to report, not a signal to die of.
 	signal.Ignore(syscall.SIGPIPE)
+	// From here on, so that one during the start is neither lost nor the end.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
 	recorded, _ := debug.ReadBuildInfo()
 	info := readBuild(recorded)
 	d := &daemon{cfg: cfg, log: log, build: info, metrics: metrics.New(info.version, info.commit)}
@@ -116,7 +129,7 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 			return err
 		}
 	}
-	return d.run(ctx)
+	return d.run(ctx, told, hangup)
 }
 
 // withRoom does a step of the start again while the disk is full: a daemon that
@@ -154,11 +167,9 @@ func (d *daemon) openOutput(stdout io.Writer, show func(io.Writer) io.Writer) er
 		d.output = journal.NewStream(stdout)
 		return nil
 	}
-	o := d.cfg.Output
-	f, err := journal.OpenFile(o.Path, journal.Options{
-		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress,
-		Log: d.log, Failed: func(error) { d.metrics.OutputErrors.Inc() },
-	})
+	o := journalOptions(d.cfg.Output)
+	o.Log, o.Failed = d.log, func(error) { d.metrics.OutputErrors.Inc() }
+	f, err := journal.OpenFile(d.cfg.Output.Path, o)
 	if err != nil {
 		return fmt.Errorf("output.path: %w%s", err, remedy(err))
 	}
@@ -266,18 +277,21 @@ func (d *daemon) recover(ctx context.Context) error {
 func (d *daemon) connect() error {
 	// Each of the server's warnings once, not at every request.
 	warnings := rest.NewWarningWriter(&zapio.Writer{Log: d.log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true})
-	access, err := watcher.NewAccess(func() (*rest.Config, error) {
-		c, err := serverConfig(d.cfg.Kubernetes)
-		if err != nil {
-			return nil, err
+	d.find = func(k config.Kubernetes) func() (*rest.Config, error) {
+		return func() (*rest.Config, error) {
+			c, err := serverConfig(k)
+			if err != nil {
+				return nil, err
+			}
+			c.WarningHandler = warnings
+			return c, nil
 		}
-		c.WarningHandler = warnings
-		return c, nil
-	}, d.sameCluster, d.log)
+	}
+	access, err := watcher.NewAccess(d.find(d.cfg.Kubernetes), d.sameCluster, d.log)
 	if err != nil {
 		return noServer(err)
 	}
-	d.rest = access.Config()
+	d.access, d.rest = access, access.Config()
 	d.client, err = watcher.NewClient(d.rest)
 	return err
 }
@@ -385,7 +399,7 @@ func mayPass(err error) bool {
 }
 
 // run runs the streams and the recorder until ctx ends.
-func (d *daemon) run(ctx context.Context) error {
+func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) error {
 	rec := recorder.New(d.output, d.store, recorder.Config{
 		Interval: d.cfg.Checkpoint.Interval, NoSync: d.cfg.Output.Sync == config.SyncNever,
 		Seq: d.seq, Metrics: d.metrics, Log: d.log,
@@ -394,22 +408,27 @@ func (d *daemon) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	reload := newReloader(d, manager, rec, told, hangup)
 	ready := []ops.Check{
-		{Name: "config", Err: func() error { return nil }}, // it was loaded, or we would not be here
+		{Name: "config", Err: func() error { return nil }, Note: reload.note}, // it was loaded, or we would not be here
 		{Name: "output", Err: d.outputError(rec)},
 		{Name: "checkpoint", Err: rec.CheckpointError},
 		{Name: "streams", Err: manager.Synced, Note: manager.Stalled},
 	}
+	reload.handler = ops.Handler(d.metrics.Registry, ready, manager.Streams)
 	if d.cfg.Listen != "" {
-		server, err := d.serve("listening", d.cfg.Listen, ops.Handler(d.metrics.Registry, ready, manager.Streams))
+		server, err := d.serve("listening", d.cfg.Listen, reload.handler)
 		if err != nil {
 			return fmt.Errorf("%w; name another address, or \"\" for none", err)
 		}
-		defer server.Close() //nolint:errcheck // what it was answering does not matter any more
+		reload.server = server
 	}
+	defer reload.close()
 	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", d.rest.Host),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
+	stopReloads := reload.start(ctx)
 	err = runParts(ctx, manager, rec)
+	stopReloads()
 	if ctx.Err() != nil && err == nil {
 		d.log.Info("stopped, everything is written and committed")
 	}
@@ -422,13 +441,18 @@ func (d *daemon) serve(msg, addr string, h http.Handler) (*ops.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.announce(msg, server)
+	return server, nil
+}
+
+// announce logs that a server listens, and later that it does no longer.
+func (d *daemon) announce(msg string, server *ops.Server) {
 	d.log.Info(msg, zap.String("address", server.Addr().String()))
 	go func() {
 		if err := <-server.Done(); !errors.Is(err, http.ErrServerClosed) {
 			d.log.Error("no longer "+msg, zap.Error(err))
 		}
 	}()
-	return server, nil
 }
 
 // outputError is why the output cannot be written, rotated files included.
@@ -441,19 +465,29 @@ func (d *daemon) outputError(rec *recorder.Recorder) func() error {
 }
 
 func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
-	spoolDir := ""
-	if d.cfg.Checkpoint.Path != "" {
-		spoolDir = filepath.Dir(d.cfg.Checkpoint.Path)
-	}
-	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, watcher.Options{
-		Cluster: d.cfg.Cluster, Resources: d.cfg.Resources,
-		RedactSecrets: d.cfg.RedactSecrets, Redact: d.cfg.Redact, DropFields: d.cfg.DropFields,
-		MaxLineBytes: d.cfg.Output.MaxLineBytes, SpoolDir: spoolDir,
-	}, d.metrics, d.log)
+	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, streamOptions(d.cfg), d.metrics, d.log)
 	if errs := manager.Check(); len(errs) > 0 {
 		return nil, asFaults(errs)
 	}
 	return manager, nil
+}
+
+// streamOptions is what a config says of streams.
+func streamOptions(cfg *config.Config) watcher.Options {
+	spoolDir := ""
+	if cfg.Checkpoint.Path != "" {
+		spoolDir = filepath.Dir(cfg.Checkpoint.Path)
+	}
+	return watcher.Options{
+		Cluster: cfg.Cluster, Resources: cfg.Resources,
+		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
+		MaxLineBytes: cfg.Output.MaxLineBytes, SpoolDir: spoolDir,
+	}
+}
+
+// journalOptions is what a config says of the journal's files.
+func journalOptions(o config.Output) journal.Options {
+	return journal.Options{MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress}
 }
 
 // asFaults makes config faults of what only the server could tell.

@@ -83,7 +83,8 @@ its own where the server has forgotten what happened in between.`,
 		RunE: group,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
-	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(), newTailCommand(), newSchemaCommand(), newVersionCommand())
+	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
+		newStatusCommand(), newTailCommand(), newSchemaCommand(), newVersionCommand())
 	return root
 }
 

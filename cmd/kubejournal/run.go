@@ -67,11 +67,10 @@ anything else.`,
 			if err != nil {
 				return err
 			}
-			cfg, err := config.Load(path, config.Overrides{
-				Flags:     givenFlags(cmd),
-				Namespace: namespace,
-				Resources: args,
-			}, os.LookupEnv)
+			load := func() (*config.Config, error) {
+				return config.Load(path, config.Overrides{Flags: givenFlags(cmd), Namespace: namespace, Resources: args}, os.LookupEnv)
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}
@@ -82,12 +81,14 @@ anything else.`,
 			if path == "" && terminalWidth(cmd.ErrOrStderr()) != nil {
 				cfg.Log.Format = "console" // nobody could say otherwise, and people read it
 			}
-			log, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
+			log, level, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
 			if err != nil {
 				return err
 			}
 			defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
-			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout(), manner{profile: profile, show: show})
+			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout(), manner{
+				profile: profile, show: show, path: path, load: load, level: level,
+			})
 		},
 	}
 	flags := cmd.Flags()

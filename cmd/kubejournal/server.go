@@ -51,10 +51,15 @@ func serverOptions(cmd *cobra.Command, env config.Env) config.Kubernetes {
 
 // serverConfig finds the API server as kubectl does.
 func serverConfig(k config.Kubernetes) (*rest.Config, error) {
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(kubeconfigRules(k), overrides).ClientConfig()
+}
+
+// kubeconfigRules says where kubectl would look for a kubeconfig.
+func kubeconfigRules(k config.Kubernetes) *clientcmd.ClientConfigLoadingRules {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = k.Kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	return rules
 }
 
 // noServer says that the API server could not be found, and what to do about it.

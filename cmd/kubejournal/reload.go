@@ -1,0 +1,347 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubejournal/internal/config"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/lookout"
+	"kubejournal/internal/ops"
+	"kubejournal/internal/recorder"
+	"kubejournal/internal/watcher"
+)
+
+const (
+	// emptyPause is how much longer a config file is waited for that is empty or
+	// not there: some tools write one in two steps.
+	emptyPause = time.Second
+	// maxConfigBytes is how much of a config file is compared: more than one
+	// may have.
+	maxConfigBytes = 2 << 20
+)
+
+// reloader brings an edit of the config file into effect: all of it, or none.
+// What can be wrong is looked for before anything is touched. Its goroutine owns
+// all fields down to mu once it has started.
+type reloader struct {
+	d       *daemon
+	manager *watcher.Manager
+	rec     *recorder.Recorder
+	manner
+	hangup  <-chan os.Signal
+	handler http.Handler
+	server  *ops.Server // nil: listens nowhere
+
+	cfg  *config.Config // in effect
+	seen []byte         // what the file held when it was tried last; nil before the first look
+
+	kubernetes atomic.Pointer[config.Kubernetes] // of cfg
+
+	mu   sync.Mutex
+	last string // what came of the last reload, for people; guarded by mu
+}
+
+func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
+	r := &reloader{d: d, manager: manager, rec: rec, manner: told, hangup: hangup, cfg: d.cfg}
+	r.kubernetes.Store(&d.cfg.Kubernetes)
+	if info, err := os.Stat(r.path); r.path != "" && err == nil && !info.Mode().IsRegular() {
+		r.path = "" // a pipe: what was in it is read
+	}
+	return r
+}
+
+// start looks out for edits until the function that it returns is called, which
+// waits for the end of what is under way.
+func (r *reloader) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	out := lookout.New(r.files, r.d.log)
+	var parts sync.WaitGroup
+	parts.Go(func() { out.Run(ctx) })
+	parts.Go(func() { r.run(ctx, out.C) })
+	return func() {
+		cancel()
+		parts.Wait()
+	}
+}
+
+// close stops listening.
+func (r *reloader) close() {
+	if r.server != nil {
+		_ = r.server.Close() // what it was answering does not matter any more
+	}
+}
+
+// files are those that are worth a look when they change.
+func (r *reloader) files() []string {
+	files := kubeconfigRules(*r.kubernetes.Load()).GetLoadingPrecedence()
+	if r.path != "" {
+		files = append(files, r.path)
+	}
+	return files
+}
+
+func (r *reloader) run(ctx context.Context, changed <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.hangup:
+			if r.path == "" {
+				r.d.log.Info("SIGHUP: there is no config file to read again, nothing changes")
+			} else {
+				r.reload(ctx, true)
+			}
+		case <-changed:
+			if r.path != "" {
+				r.reload(ctx, false)
+			}
+		}
+		r.d.access.Look(ctx)
+	}
+}
+
+// reload reads the file and applies it. Unless it was asked for, a file that
+// holds the same as when it was tried last is left alone.
+func (r *reloader) reload(ctx context.Context, asked bool) {
+	content := r.read(ctx)
+	first := r.seen == nil
+	if ctx.Err() != nil || !asked && !first && bytes.Equal(content, r.seen) {
+		return
+	}
+	r.seen = content
+	next, err := r.load()
+	if err == nil && first && !asked && next.Equal(r.cfg) {
+		return // it is as it was at the start
+	}
+	var d watcher.Difference
+	if err == nil {
+		d, err = r.apply(ctx, next)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	r.tell(next, d, err)
+}
+
+// read returns what the file holds, or in its place why that cannot be known. It
+// is never nil.
+func (r *reloader) read(ctx context.Context) []byte {
+	for waited := false; ; waited = true {
+		content, err := readAll(r.path)
+		empty := len(bytes.TrimSpace(content)) == 0
+		if err != nil {
+			content = []byte(err.Error())
+		}
+		if !empty || waited || !pause(ctx, emptyPause) {
+			return append([]byte{}, content...)
+		}
+	}
+}
+
+func readAll(path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the path is the user's own
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	return io.ReadAll(io.LimitReader(f, maxConfigBytes))
+}
+
+// apply brings next into effect. On an error, which is config.Faults, nothing has
+// changed.
+func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Difference, error) {
+	faults := fixed(r.cfg, next)
+	change, err := r.prepareAccess(ctx, next)
+	faults = addFault(faults, err)
+	server, err := r.prepareServer(next)
+	faults = addFault(faults, err)
+	file, _ := r.d.output.(*journal.File)
+	if file != nil {
+		if err := file.CheckLimits(journalOptions(next.Output)); err != nil {
+			faults = append(faults, next.At("output.maxSize", err.Error()))
+		}
+	}
+	options := streamOptions(next)
+	faults = append(faults, asFaults(r.manager.CheckOptions(options))...)
+	var d watcher.Difference
+	if len(faults) == 0 {
+		if d, err = r.manager.Apply(ctx, options); err != nil {
+			faults = asFaults([]error{err})
+		}
+	}
+	if len(faults) > 0 {
+		change.Discard()
+		if server != nil {
+			_ = server.Close() // nobody knows of it
+		}
+		return watcher.Difference{}, faults
+	}
+	// From here on nothing can fail.
+	change.Use()
+	r.kubernetes.Store(&next.Kubernetes)
+	if file != nil {
+		file.SetLimits(journalOptions(next.Output))
+	}
+	r.rec.SetCommits(next.Checkpoint.Interval, next.Output.Sync == config.SyncNever)
+	if r.cfg.Listen != next.Listen {
+		r.close()
+		if r.server = server; server != nil {
+			r.d.announce("listening", server)
+		}
+	}
+	r.cfg = next
+	return d, nil
+}
+
+// fixed names what differs and cannot while the daemon runs.
+func fixed(now, next *config.Config) config.Faults {
+	var faults config.Faults
+	for _, k := range []struct{ key, now, next string }{
+		{"output.path", now.Output.Path, next.Output.Path},
+		{"checkpoint.path", now.Checkpoint.Path, next.Checkpoint.Path},
+		{"log.format", now.Log.Format, next.Log.Format},
+	} {
+		if k.now != k.next {
+			faults = append(faults, next.At(k.key, fmt.Sprintf("cannot change from %q to %q while kubejournal runs; restart it, or put the old value back", k.now, k.next)))
+		}
+	}
+	return faults
+}
+
+// prepareAccess opens the way to the API server that next names, where that is
+// another one.
+func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*watcher.Change, error) {
+	if next.Kubernetes == r.cfg.Kubernetes {
+		return r.d.access.Keep(), nil
+	}
+	key := "kubernetes.context"
+	if next.Kubernetes.Kubeconfig != r.cfg.Kubernetes.Kubeconfig {
+		key = "kubernetes.kubeconfig"
+	}
+	change, err := r.d.access.Prepare(ctx, r.d.find(next.Kubernetes), r.d.surelySameCluster)
+	if err != nil {
+		return r.d.access.Keep(), next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err))
+	}
+	return change, nil
+}
+
+// surelySameCluster is sameCluster for a way that the user has named anew: where
+// nobody can tell the cluster, it must be the address of now.
+func (d *daemon) surelySameCluster(ctx context.Context, c *watcher.Client) error {
+	known, err := d.store.Cluster()
+	if err != nil {
+		return err
+	}
+	id, err := c.ClusterID(ctx)
+	unknown := known == "" || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	switch {
+	case unknown && strings.TrimSuffix(d.access.Host(), "/") == c.Host():
+		return nil
+	case unknown:
+		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system cannot be read or could not be read before", c.Host())
+	}
+	return d.belongs(c.Host(), id, err)
+}
+
+// addFault adds an error that is one, if any.
+func addFault(faults config.Faults, err error) config.Faults {
+	var f config.Fault
+	if errors.As(err, &f) {
+		return append(faults, f)
+	}
+	return faults
+}
+
+// prepareServer listens where next says, where that is another address.
+func (r *reloader) prepareServer(next *config.Config) (*ops.Server, error) {
+	if next.Listen == r.cfg.Listen || next.Listen == "" {
+		return nil, nil
+	}
+	server, err := ops.Listen(next.Listen, r.handler)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && samePort(next.Listen, r.cfg.Listen):
+		return nil, next.At("listen", fmt.Sprintf("%v: kubejournal itself holds this port on %s; name another port, or restart it", err, r.cfg.Listen))
+	case err != nil:
+		return nil, next.At("listen", fmt.Sprintf("%v; name another address, or \"\" for none", err))
+	}
+	return server, nil
+}
+
+func samePort(a, b string) bool {
+	_, p, err := net.SplitHostPort(a)
+	_, q, other := net.SplitHostPort(b)
+	return err == nil && other == nil && p == q
+}
+
+// tell says what came of a reload: in the log, in metrics, and in what note
+// returns.
+func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
+	at := time.Now().UTC().Format(time.RFC3339)
+	log := r.d.log
+	if err != nil {
+		r.d.metrics.ReloadOK.Set(0)
+		faults := faultLines(err)
+		for _, f := range faults {
+			log.Error("config not reloaded, the running one stays", zap.String("fault", f))
+		}
+		r.setLast("reload at " + at + " failed, the config from before runs: " + strings.Join(faults, "; "))
+		return
+	}
+	r.d.metrics.ReloadOK.Set(1)
+	r.d.metrics.ReloadTime.SetToCurrentTime()
+	// At the more talkative of both levels: who asks for silence sees that it came.
+	level, levelErr := zapcore.ParseLevel(next.Log.Level)
+	if levelErr == nil && level < r.level.Level() {
+		r.level.SetLevel(level)
+	}
+	log.Info("config reloaded", zap.Int("streamsAdded", d.Added), zap.Int("streamsRemoved", d.Removed),
+		zap.Int("streamsChanged", d.Changed), zap.Int("streamsUnchanged", d.Unchanged))
+	if levelErr == nil {
+		r.level.SetLevel(level)
+	}
+	r.setLast("reloaded at " + at)
+}
+
+// faultLines are the faults of a config, one line each.
+func faultLines(err error) []string {
+	var faults config.Faults
+	if !errors.As(err, &faults) {
+		return []string{strings.ReplaceAll(err.Error(), "\n", "; ")}
+	}
+	var lines []string
+	for _, f := range faults {
+		lines = append(lines, f.Error())
+	}
+	return slices.Compact(lines)
+}
+
+func (r *reloader) setLast(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last = text
+}
+
+// note is what came of the last reload; empty before the first. Safe for
+// concurrent use.
+func (r *reloader) note() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
