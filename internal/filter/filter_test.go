@@ -32,51 +32,72 @@ func compile(t testing.TB, expr string) *Program {
 	return p
 }
 
+// answers are expressions, and what they say of pod when it is modified.
+var answers = map[string]bool{
+	`true`:                                      true,
+	`type == "MODIFIED"`:                        true,
+	`type in ["ADDED", "DELETED"]`:              false,
+	`object.status.phase == "Failed"`:           true,
+	`object["status"]["phase"] == "Failed"`:     true,
+	`object[?"status"].phase.orValue("") != ""`: true,
+	`object.status.phase != "Failed"`:           false,
+	`object.spec.paused`:                        true,
+	`has(object.status.reason)`:                 false,
+	`has(object.metadata.labels) && !has(object.metadata.deletionTimestamp)`:                                       true,
+	`object.metadata.labels["a.b/c"] == "d" && object.metadata.labels.tier == "db"`:                                true,
+	`"app" in object.metadata.labels && size(object.metadata.labels) == 3`:                                         true,
+	`object.?status.?reason.orValue("none") == "none"`:                                                             true,
+	`object.?status.optMap(s, s.phase).orValue("") == "Failed"`:                                                    true,
+	`object.spec.containers.exists(c, c.image.startsWith("other/"))`:                                               true,
+	`object.spec.containers.all(c, c.image.startsWith("registry/"))`:                                               false,
+	`object.spec.containers[1].name == "b" && object.spec.containers[0].ports[0].containerPort == 80`:              true,
+	`object.spec.containers.map(c, c.name) == ["a", "b"]`:                                                          true,
+	`object.spec.containers.filter(c, has(c.ports)).size() == 1`:                                                   true,
+	`object.spec.replicas == 2 && object.spec.replicas < 2.5 && object.spec.whole == 2`:                            true,
+	`type(object.spec.replicas) == int && type(object.spec.ratio) == double`:                                       true,
+	`type(object.spec.big) == double && object.spec.big > 9223372036854775807`:                                     true,
+	`object.spec.nothing == null && object.metadata.finalizers.size() == 0`:                                        true,
+	`timestamp(object.metadata.creationTimestamp).getHours() == 16`:                                                true,
+	`timestamp(object.metadata.creationTimestamp) < timestamp("2027-01-01T00:00:00Z")`:                             true,
+	`object.metadata.name.matches("^web-[0-9]+$")`:                                                                 true,
+	`object.metadata.annotations.quote == 'a"b\\'`:                                                                 true,
+	`sets.contains(["web", "db"], [object.metadata.labels.app])`:                                                   true,
+	`object.metadata.name.split("-")[0].upperAscii() == "WEB"`:                                                     true,
+	`cidr("10.0.0.0/8").containsIP(object.status.podIP)`:                                                           true,
+	`math.greatest(object.spec.replicas, 1) == 2`:                                                                  true,
+	`object.metadata.labels.exists(k, v, k == "app" && v == "web")`:                                                true,
+	`object.exists(k, k == "spec")`:                                                                                true,
+	`object == object && size(object) == 5`:                                                                        true,
+	`[1, 2].exists(object, object == 2) && object.kind == "Pod"`:                                                   true,
+	`["x", "Failed"].exists(type, type == "x")`:                                                                    true,
+	`type == "DELETED" ? object.no.such : object.metadata["name"] == "web-0"`:                                      true,
+	"object.status.phase == \"Failed\" // a comment\n  && object.metadata[\n'namespace'] == 'shop'":                true,
+	`object.metadata["na" + "me"] == "web-0" && object.metadata[object.spec.nodeName == "x" ? "a" : "name"] != ""`: true,
+}
+
 func TestMatch(t *testing.T) {
-	for expr, want := range map[string]bool{
-		`true`:                                      true,
-		`type == "MODIFIED"`:                        true,
-		`type in ["ADDED", "DELETED"]`:              false,
-		`object.status.phase == "Failed"`:           true,
-		`object["status"]["phase"] == "Failed"`:     true,
-		`object[?"status"].phase.orValue("") != ""`: true,
-		`object.status.phase != "Failed"`:           false,
-		`object.spec.paused`:                        true,
-		`has(object.status.reason)`:                 false,
-		`has(object.metadata.labels) && !has(object.metadata.deletionTimestamp)`:                                       true,
-		`object.metadata.labels["a.b/c"] == "d" && object.metadata.labels.tier == "db"`:                                true,
-		`"app" in object.metadata.labels && size(object.metadata.labels) == 3`:                                         true,
-		`object.?status.?reason.orValue("none") == "none"`:                                                             true,
-		`object.?status.optMap(s, s.phase).orValue("") == "Failed"`:                                                    true,
-		`object.spec.containers.exists(c, c.image.startsWith("other/"))`:                                               true,
-		`object.spec.containers.all(c, c.image.startsWith("registry/"))`:                                               false,
-		`object.spec.containers[1].name == "b" && object.spec.containers[0].ports[0].containerPort == 80`:              true,
-		`object.spec.containers.map(c, c.name) == ["a", "b"]`:                                                          true,
-		`object.spec.containers.filter(c, has(c.ports)).size() == 1`:                                                   true,
-		`object.spec.replicas == 2 && object.spec.replicas < 2.5 && object.spec.whole == 2`:                            true,
-		`type(object.spec.replicas) == int && type(object.spec.ratio) == double`:                                       true,
-		`type(object.spec.big) == double && object.spec.big > 9223372036854775807`:                                     true,
-		`object.spec.nothing == null && object.metadata.finalizers.size() == 0`:                                        true,
-		`timestamp(object.metadata.creationTimestamp).getHours() == 16`:                                                true,
-		`timestamp(object.metadata.creationTimestamp) < timestamp("2027-01-01T00:00:00Z")`:                             true,
-		`object.metadata.name.matches("^web-[0-9]+$")`:                                                                 true,
-		`object.metadata.annotations.quote == 'a"b\\'`:                                                                 true,
-		`sets.contains(["web", "db"], [object.metadata.labels.app])`:                                                   true,
-		`object.metadata.name.split("-")[0].upperAscii() == "WEB"`:                                                     true,
-		`cidr("10.0.0.0/8").containsIP(object.status.podIP)`:                                                           true,
-		`math.greatest(object.spec.replicas, 1) == 2`:                                                                  true,
-		`object.metadata.labels.exists(k, v, k == "app" && v == "web")`:                                                true,
-		`object.exists(k, k == "spec")`:                                                                                true,
-		`object == object && size(object) == 5`:                                                                        true,
-		`[1, 2].exists(object, object == 2) && object.kind == "Pod"`:                                                   true,
-		`["x", "Failed"].exists(type, type == "x")`:                                                                    true,
-		`type == "DELETED" ? object.no.such : object.metadata["name"] == "web-0"`:                                      true,
-		"object.status.phase == \"Failed\" // a comment\n  && object.metadata[\n'namespace'] == 'shop'":                true,
-		`object.metadata["na" + "me"] == "web-0" && object.metadata[object.spec.nodeName == "x" ? "a" : "name"] != ""`: true,
-	} {
+	for expr, want := range answers {
 		got, err := compile(t, expr).Match("MODIFIED", []byte(pod))
 		if err != nil || got != want {
 			t.Errorf("%s: %t, %v", expr, got, err)
+		}
+	}
+}
+
+// What is not decoded is not missed: the answer is the same with all of the object.
+func TestPartIsEnough(t *testing.T) {
+	objects := []string{pod, `{}`, `{"metadata":null,"spec":1,"status":"x"}`, `{"metadata":{"labels":{}},"spec":[{"containers":[]}],"status":{"phase":{}}}`,
+		`{"spec":{"containers":{"name":"a"},"replicas":"2"},"status":[],"kind":"Pod","metadata":{"name":["a"]}}`, string(eventtest.Pod(4000, 2))}
+	for expr := range answers {
+		p := compile(t, expr)
+		whole := *p
+		whole.reads = everything
+		for _, object := range objects {
+			a, errA := p.Match("DELETED", []byte(object))
+			b, errB := whole.Match("DELETED", []byte(object))
+			if a != b || fmt.Sprint(errA) != fmt.Sprint(errB) {
+				t.Errorf("%s on %.80s: %t, %v; with all of it %t, %v", expr, object, a, errA, b, errB)
+			}
 		}
 	}
 }
