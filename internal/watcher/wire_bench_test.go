@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -43,6 +44,8 @@ const (
 //	informer     a dynamic informer that marshals each object
 //	reflector    a client-go Reflector likewise
 //
+// and of one load also with each of the things that an entry may ask for.
+//
 // The watch is MODIFIED events that go round 100 objects; of the kind with
 // "-each" behind it, every event is of another object, which makes the
 // checkpoint and the informer's cache grow by each.
@@ -72,16 +75,16 @@ func BenchmarkWire(b *testing.B) {
 			defer server.Close()
 			config := &rest.Config{Host: server.URL, QPS: -1}
 			few := max(wireSlowLeast, events/wireSlow)
-			for _, way := range []struct {
-				name   string
-				events int
-				read   func(testing.TB, canned.Kind, baseline.Watch, *memory)
-			}{
+			ways := []way{
 				{"raw", events, readBaseline(baseline.Raw)},
-				{"kubejournal", events, readJournal},
+				{"kubejournal", events, readJournal(nil)},
 				{"informer", few, readBaseline(baseline.Informer)},
 				{"reflector", few, readBaseline(baseline.Reflector)},
-			} {
+			}
+			if l.name == "pod-6KB" {
+				ways = append(ways, onTop(events)...)
+			}
+			for _, way := range ways {
 				b.Run("way="+way.name, func(b *testing.B) {
 					w := baseline.Watch{Config: config, Resource: l.kind.Resource, From: wireFromBefore, Events: way.events}
 					runtime.GC() // what the way before has left
@@ -102,6 +105,33 @@ func BenchmarkWire(b *testing.B) {
 			}
 		})
 	}
+}
+
+// way is one way to read a watch.
+type way struct {
+	name   string
+	events int
+	read   func(testing.TB, canned.Kind, baseline.Watch, *memory)
+}
+
+// onTop is kubejournal with what an entry may ask for on top. Every event is
+// written all the same, but with ignoreFields none: nothing but the version changes
+// in these.
+func onTop(events int) []way {
+	var ways []way
+	for _, o := range []struct {
+		name string
+		ask  func(*watcher.Spec)
+	}{
+		{"changes", func(s *watcher.Spec) { s.Changes = true }},
+		{"changes-only", func(s *watcher.Spec) { s.Changes, s.Payload = true, event.NoObject }},
+		{"ignoreFields", func(s *watcher.Spec) { s.IgnoreFields = []string{"spec.nodeSelector"} }},
+		{"filter", func(s *watcher.Spec) { s.Selection.Filter = `object.status.phase != "Failed"` }},
+		{"types", func(s *watcher.Spec) { s.Selection.Types = []string{"MODIFIED"} }},
+	} {
+		ways = append(ways, way{"kubejournal+" + o.name, events, readJournal(o.ask)})
+	}
+	return ways
 }
 
 // memory is what was allocated between begin and end, over all readings.
@@ -132,15 +162,28 @@ func readBaseline(way func(context.Context, baseline.Watch, io.Writer) error) fu
 	}
 }
 
-func readJournal(tb testing.TB, kind canned.Kind, w baseline.Watch, used *memory) {
+func readJournal(ask func(*watcher.Spec)) func(testing.TB, canned.Kind, baseline.Watch, *memory) {
+	return func(tb testing.TB, kind canned.Kind, w baseline.Watch, used *memory) {
+		tb.Helper()
+		spec := watcher.Spec{
+			Name: kind.Resource.Resource, Kind: kind.Kind, Target: watcher.Target{Resource: kind.Resource},
+			Shape: event.Shape{Drop: []string{"metadata.managedFields"}},
+		}
+		if ask != nil {
+			ask(&spec)
+		}
+		readStream(tb, spec, w, used)
+	}
+}
+
+func readStream(tb testing.TB, spec watcher.Spec, w baseline.Watch, used *memory) {
 	dir := tb.TempDir()
 	out, err := journal.OpenFile(filepath.Join(dir, "journal.jsonl"), journal.Options{})
 	must(tb, err)
 	store, err := checkpoint.Open(filepath.Join(dir, "checkpoint.db"))
 	must(tb, err)
-	name := kind.Resource.Resource
 	seed := checkpoint.NewBatch()
-	seed.Add(name, &checkpoint.Changes{State: &checkpoint.Stream{ResourceVersion: w.From}})
+	seed.Add(spec.Name, &checkpoint.Changes{State: &checkpoint.Stream{ResourceVersion: w.From}})
 	must(tb, store.Commit(seed))
 	client, err := watcher.NewClient(w.Config)
 	must(tb, err)
@@ -151,10 +194,10 @@ func readJournal(tb testing.TB, kind canned.Kind, w baseline.Watch, used *memory
 	ctx, cancel := context.WithTimeout(context.Background(), baseline.Patience)
 	defer cancel()
 	left := w.Events
-	stream, err := watcher.NewStream(watcher.Spec{
-		Name: name, Kind: kind.Kind, Target: watcher.Target{Resource: kind.Resource},
-		Shape: event.Shape{Drop: []string{"metadata.managedFields"}},
-	}, client, store, stopAfter{rec, cancel, &left}, m, zap.NewNop())
+	from, err := strconv.Atoi(w.From)
+	must(tb, err)
+	last := strconv.Itoa(from + w.Events)
+	stream, err := watcher.NewStream(spec, client, store, stopAfter{rec, cancel, &left, last}, m, zap.NewNop())
 	must(tb, err)
 	used.begin()
 	must(tb, stream.Run(ctx))
@@ -168,19 +211,25 @@ func readJournal(tb testing.TB, kind canned.Kind, w baseline.Watch, used *memory
 	}
 }
 
-// stopAfter ends a stream once it has submitted a number of lines.
+// stopAfter ends a stream once it has submitted a number of lines, or has come past
+// as many versions: the canned ones rise by one from event to event.
 type stopAfter struct {
 	*recorder.Recorder
 	stop context.CancelFunc
 	left *int
+	last string
 }
 
 func (s stopAfter) Submit(ctx context.Context, b *recorder.Batch) error {
-	n := b.Len()
+	n, state := b.Len(), b.Changes.State
 	if err := s.Recorder.Submit(ctx, b); err != nil {
 		return err
 	}
-	if *s.left -= n; *s.left <= 0 {
+	*s.left -= n
+	if state != nil && state.ResourceVersion == s.last {
+		*s.left = 0
+	}
+	if *s.left <= 0 {
 		s.stop()
 	}
 	return nil
