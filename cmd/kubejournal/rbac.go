@@ -171,7 +171,9 @@ func rightsOf(cfg *config.Config, resolver *resources.Resolver, offline, enumera
 }
 
 // label names an entry.
-func label(entry config.Resource) string { return fmt.Sprintf("%s (%s)", entry.Entry, entryName(entry)) }
+func label(entry config.Resource) string {
+	return fmt.Sprintf("%s (%s)", entry.Entry, entryName(entry))
+}
 
 // entryName is what an entry says of its resource, in one word.
 func entryName(entry config.Resource) string {

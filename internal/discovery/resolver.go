@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/restmapper"
 )
 
 // Resolver knows what the server serves and finds in it what a user names. It is safe for concurrent use.
@@ -111,9 +110,7 @@ func (s *snapshot) match(resource, group string) (schema.GroupVersionResource, e
 	if resource == "" || len(s.groups) == 0 {
 		return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked}
 	}
-	mapper := meta.ToRESTMapperWithContext(restmapper.NewDiscoveryRESTMapper(s.groups))
-	expander := restmapper.NewShortcutExpanderWithContext(mapper, cached{snapshot: s}, nil)
-	gvr, err := expander.ResourceForWithContext(context.Background(), asked)
+	gvr, err := s.mapper().ResourceForWithContext(context.Background(), asked)
 	if err != nil {
 		return schema.GroupVersionResource{}, err
 	}

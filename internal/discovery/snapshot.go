@@ -3,7 +3,9 @@ package discovery
 import (
 	"context"
 	"slices"
+	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -14,6 +16,18 @@ import (
 type snapshot struct {
 	groups []*restmapper.APIGroupResources // in the server's order, which decides between equal names
 	failed []schema.GroupVersion           // asked for and never seen, sorted
+
+	once sync.Once
+	all  meta.RESTMapperWithContext // made of groups at the first look-up
+}
+
+// mapper finds plurals, singulars and short names.
+func (s *snapshot) mapper() meta.RESTMapperWithContext {
+	s.once.Do(func() {
+		s.all = restmapper.NewShortcutExpanderWithContext(
+			meta.ToRESTMapperWithContext(restmapper.NewDiscoveryRESTMapper(s.groups)), cached{snapshot: s}, nil)
+	})
+	return s.all
 }
 
 // newSnapshot puts an answer together; where the answer has a hole that before could fill, it does.
