@@ -99,7 +99,7 @@ func (g *grantee) check() error {
 	g.account = cmp.Or(g.account, g.name)
 	for _, said := range [...]struct{ flag, value string }{{"--name", g.name}, {"--service-account", g.account}} {
 		if len(validation.IsDNS1123Subdomain(said.value)) > 0 {
-			return fmt.Errorf("%s: %q is not a name; it takes lower-case letters, digits, - and .", said.flag, said.value)
+			return fmt.Errorf("%s: %q is not a name; it takes lower-case letters, digits, dots and -", said.flag, said.value)
 		}
 	}
 	if len(validation.IsDNS1123Label(g.namespace)) > 0 {
