@@ -46,6 +46,7 @@ type reloader struct {
 	rec     *recorder.Recorder
 	manner
 	hangup  <-chan os.Signal
+	out     *lookout.Lookout
 	handler http.Handler
 	server  *ops.Server // nil: listens nowhere
 
@@ -60,6 +61,7 @@ type reloader struct {
 
 func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
 	r := &reloader{d: d, manager: manager, rec: rec, manner: told, hangup: hangup, cfg: d.cfg}
+	r.out = lookout.New(r.files, d.log)
 	r.kubernetes.Store(&d.cfg.Kubernetes)
 	if info, err := os.Stat(r.path); r.path != "" && err == nil && !info.Mode().IsRegular() {
 		r.path = "" // a pipe: what was in it is read
@@ -71,10 +73,9 @@ func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, to
 // waits for the end of what is under way.
 func (r *reloader) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	out := lookout.New(r.files, r.d.log)
 	var parts sync.WaitGroup
-	parts.Go(func() { out.Run(ctx) })
-	parts.Go(func() { r.run(ctx, out.C) })
+	parts.Go(func() { r.out.Run(ctx) })
+	parts.Go(func() { r.run(ctx) })
 	return func() {
 		cancel()
 		parts.Wait()
@@ -97,7 +98,7 @@ func (r *reloader) files() []string {
 	return files
 }
 
-func (r *reloader) run(ctx context.Context, changed <-chan struct{}) {
+func (r *reloader) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -108,7 +109,7 @@ func (r *reloader) run(ctx context.Context, changed <-chan struct{}) {
 			} else {
 				r.reload(ctx, true)
 			}
-		case <-changed:
+		case <-r.out.C:
 			if r.path != "" {
 				r.reload(ctx, false)
 			}
@@ -195,7 +196,10 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	}
 	// From here on nothing can fail.
 	change.Use()
-	r.kubernetes.Store(&next.Kubernetes)
+	if r.cfg.Kubernetes != next.Kubernetes {
+		r.kubernetes.Store(&next.Kubernetes)
+		r.out.Again()
+	}
 	if file != nil {
 		file.SetLimits(journalOptions(next.Output))
 	}
@@ -257,7 +261,10 @@ func (d *daemon) surelySameCluster(ctx context.Context, c *watcher.Client) error
 	case unknown:
 		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system cannot be read or could not be read before", c.Host())
 	}
-	return d.belongs(c.Host(), id, err)
+	if err == nil && id != known {
+		err = fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", c.Host(), id, known)
+	}
+	return err
 }
 
 // addFault adds an error that is one, if any.

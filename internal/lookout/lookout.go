@@ -48,6 +48,7 @@ type Lookout struct {
 	C <-chan struct{}
 
 	c     chan struct{}
+	again chan struct{} // holds one: paths returns others
 	paths func() []string
 	log   *zap.Logger
 	told  bool // that folders cannot be watched
@@ -57,7 +58,15 @@ type Lookout struct {
 // after each change. Nothing is told before Run.
 func New(paths func() []string, log *zap.Logger) *Lookout {
 	c := make(chan struct{}, 1)
-	return &Lookout{C: c, c: c, paths: paths, log: log}
+	return &Lookout{C: c, c: c, again: make(chan struct{}, 1), paths: paths, log: log}
+}
+
+// Again says that paths returns other files. They are told of as well.
+func (l *Lookout) Again() {
+	select {
+	case l.again <- struct{}{}:
+	default:
+	}
 }
 
 // Run looks out until ctx ends.
@@ -116,10 +125,15 @@ func (l *Lookout) Run(ctx context.Context) {
 			} else {
 				events, noisy = watcher.Events, false
 			}
-		case <-watcher.Errors: // more events than the system keeps, above all
+		case err := <-watcher.Errors:
+			// Above all, there were more events than the system keeps.
+			l.log.Debug("files may have changed unseen", zap.Error(err))
 			unsettle()
 		case <-settled.C:
 			due = time.Time{}
+			names = l.watch(watcher)
+			l.tell()
+		case <-l.again:
 			names = l.watch(watcher)
 			l.tell()
 		case <-now.C:

@@ -3,8 +3,10 @@ package scenario
 import (
 	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/test/invariant"
 )
@@ -64,6 +66,65 @@ func TestCustomResourceComesLater(t *testing.T) {
 			t.Errorf("%s: version %s, want the one of the config, v1beta1", l.Where, l.Version)
 		}
 	}
+}
+
+// A definition is deleted and made again while the daemon runs: the server's deletions of its objects are told once, the
+// entry waits, and the new objects are told soon.
+func TestCustomResourceGoesAndComesBack(t *testing.T) {
+	t.Parallel()
+	s := shared.get(t)
+	ns := s.namespaces(t, 1)[0]
+	ctx := t.Context()
+	crd := definition("gizmos", "Gizmo", "v1")
+	gizmos := widgets // of the same content
+	gizmos.kind, gizmos.gvr = "Gizmo", crd.serves()
+	if err := s.define(ctx, crd); err != nil {
+		t.Fatal(err)
+	}
+	sc := play(t, s, []entry{{kind: gizmos, namespaces: []string{ns}}})
+	stream := sc.ledger.sources[0].stream()
+	create := func(names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if _, err := sc.create(ctx, gizmos, ns, name, "web", 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	told := func() (deleted int) {
+		for _, l := range sc.daemon.tell() {
+			if l.Type == invariant.Deleted {
+				deleted++
+			}
+		}
+		return deleted
+	}
+	sc.daemon.start()
+	sc.daemon.await(stream, "Watching")
+	create("one", "two")
+	sc.caughtUp()
+	if err := s.client.Resource(definitions).Delete(ctx, "gizmos."+customGroup, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	sc.daemon.await("gizmos", "Pending")
+	if got := told(); got != 2 {
+		t.Fatalf("%d deletions are told of two objects whose definition has gone", got)
+	}
+	if err := s.define(ctx, crd); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	sc.daemon.await(stream, "Watching")
+	t.Logf("watching %s after the definition was served", time.Since(began).Round(time.Millisecond))
+	create("one", "two")
+	sc.caughtUp()
+	if got := told(); got != 2 {
+		t.Errorf("%d deletions are told in the end", got)
+	}
+	if log := string(sc.daemon.process.log(t)); strings.Contains(log, "cannot be watched") {
+		t.Error("the log says that definitions cannot be watched")
+	}
+	sc.verify(false)
 }
 
 // A resource that the daemon's identity may not watch: at first, and again later. That it cannot be seen never reads as
