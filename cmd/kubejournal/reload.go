@@ -128,7 +128,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	}
 	r.seen = content
 	next, err := r.load()
-	if err == nil && first && !asked && next.Equal(r.cfg) {
+	if err == nil && first && !asked && next.Same(r.cfg) {
 		return // it is as it was at the start
 	}
 	var d watcher.Difference

@@ -8,8 +8,8 @@ import (
 // At is a fault of the value of a key, at the place where it was written.
 func (c *Config) At(key, msg string) Fault { return c.src.fault("", key, msg) }
 
-// Equal tells whether two configs say the same, wherever they say it.
-func (c *Config) Equal(other *Config) bool { return reflect.DeepEqual(c.said(), other.said()) }
+// Same tells whether two configs say the same, wherever they say it.
+func (c *Config) Same(other *Config) bool { return reflect.DeepEqual(c.said(), other.said()) }
 
 // said is a config without the places that its parts stand at.
 func (c *Config) said() Config {
