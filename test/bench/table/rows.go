@@ -6,6 +6,7 @@ package main
 var sections = []section{
 	{"Goals", goalRows()},
 	{"From the wire to the file, by object (CPU per event)", wireRows()},
+	{"What an entry may ask for on top: changes of pods of 6 KB, wire to file (CPU per event)", onTopRows()},
 	{"With a real API server, whole process", realRows()},
 	{"Received to written, 1,000 events per second", latencyRows()},
 	{"A million objects", scaleRows()},
@@ -131,6 +132,21 @@ func wireRows() (rows []row) {
 			"bytes allocated per event, " + k, "B", wire(k, "kubejournal", "B/event"),
 			[]beside{{name: "informer", of: wire(k, "informer", "B/event")}}, nil,
 		})
+	}
+	return rows
+}
+
+func onTopRows() (rows []row) {
+	plain := beside{name: "without", of: wire("pod-6KB", "kubejournal", "cpu-us/event")}
+	informer := beside{name: "informer, which does none of it", of: wire("pod-6KB", "informer", "cpu-us/event")}
+	for _, o := range []struct{ name, way string }{
+		{"changes", "changes"},
+		{"changes, payload none", "changes-only"},
+		{"ignoreFields, every event held back", "ignoreFields"},
+		{"filter on a field, every event written", "filter"},
+		{"types, every event written", "types"},
+	} {
+		rows = append(rows, row{o.name, "us", wire("pod-6KB", "kubejournal+"+o.way, "cpu-us/event"), []beside{plain, informer}, nil})
 	}
 	return rows
 }
