@@ -150,7 +150,7 @@ func (s *server) examine(ctx context.Context, cfg *config.Config) (*examination,
 		found.add(cfg, entry, resolved.Err)
 	}
 	if refusal := refusals[next]; refusal != "" {
-		found.warnings = append(found.warnings, config.Fault{File: "warning",
+		found.warnings = append(found.warnings, config.Fault{File: "kubejournal: warning",
 			Msg: "this identity " + refusal + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
 	}
 	for _, rule := range cfg.Redact {

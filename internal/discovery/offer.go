@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ type Offer struct {
 	Same       []schema.GroupResource // that serve the same objects
 }
 
-// Offers returns all that can be watched, core first, then in the server's order of groups; of resources that serve the
+// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources that serve the
 // same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.
 func (r *Resolver) Offers() []Offer {
 	s := r.snapshot()
@@ -39,11 +40,9 @@ func (r *Resolver) Offers() []Offer {
 			Versions: s.versionsWith(found),
 		})
 	}
-	slices.SortStableFunc(all, func(a, b Offer) int {
-		if a.GVR.Group != b.GVR.Group {
-			return 0
-		}
-		return strings.Compare(a.GVR.Resource, b.GVR.Resource)
+	rank := s.ranks()
+	slices.SortFunc(all, func(a, b Offer) int {
+		return cmp.Or(cmp.Compare(rank[a.GVR.Group], rank[b.GVR.Group]), strings.Compare(a.GVR.Resource, b.GVR.Resource))
 	})
 	return all
 }

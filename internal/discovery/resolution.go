@@ -125,10 +125,7 @@ func (s *snapshot) nothingFor(entry config.Resource) error {
 func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	type reading struct{ class, scope string }
 	readingOf := func(st Stream) reading { return reading{s.served(st.GVR).class(), st.scope()} }
-	rank := map[string]int{}
-	for i, g := range s.coreFirst() {
-		rank[g.Group.Name] = i
-	}
+	rank := s.ranks()
 	first := map[reading]int{}
 	for i, entry := range entries {
 		for _, st := range all[i].Streams {

@@ -109,6 +109,15 @@ func (s *snapshot) coreFirst() []*restmapper.APIGroupResources {
 	return groups
 }
 
+// ranks are the places of the groups in that order.
+func (s *snapshot) ranks() map[string]int {
+	ranks := map[string]int{}
+	for i, g := range s.coreFirst() {
+		ranks[g.Group.Name] = i
+	}
+	return ranks
+}
+
 // watchables returns what can be watched in a group, each resource once: in the preferred version if it can be watched
 // there, else in the first where it can. With a version, it is looked for in that one alone.
 func watchables(g *restmapper.APIGroupResources, version string) []served {

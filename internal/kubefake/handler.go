@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -180,7 +181,11 @@ func (s *Server) authorize(r *http.Request, req Request) error {
 		return nil
 	}
 	gr := schema.GroupResource{Group: req.Group, Resource: req.Resource}
-	if allowed, _ := s.allows(Attributes{req.Verb, req.Group, req.Resource, req.Namespace, req.Name}); allowed && given != "" {
+	asked := Attributes{req.Verb, req.Group, req.Resource, req.Namespace, req.Name}
+	if sel, err := fields.ParseSelector(req.Query.Get("fieldSelector")); err == nil && (req.Verb == "list" || req.Verb == "watch") {
+		asked.Name, _ = sel.RequiresExactMatch("metadata.name")
+	}
+	if allowed, _ := s.allows(asked); allowed && given != "" {
 		return nil
 	}
 	scope := "at the cluster scope"
