@@ -161,7 +161,7 @@ func TestRBACIsLeast(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	pick := func(words ...string) string { return words[rng.IntN(len(words))] }
 	resolver := resources.Offline()
-	for round := range 150 {
+	for round := range 60 {
 		var entries []config.Resource
 		for range 1 + rng.IntN(6) {
 			e := config.Resource{Name: pick("pods", "cm", "secrets", "nodes", "deploy", "statefulsets.apps", "jobs", "widgets.example.com", "*", "*")}
