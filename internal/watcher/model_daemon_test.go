@@ -11,6 +11,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk/faultdisk"
+	"kubejournal/internal/watcher"
 )
 
 func (m *model) killed(*rand.Rand) string {
@@ -160,21 +161,21 @@ func (m *model) reload(r *rand.Rand) string {
 	return fmt.Sprintf("%d entries of %d", len(some), len(m.pool))
 }
 
-// reapply is another list of entries for the daemon as it runs, some of them
-// changed, or one with a fault.
+// reapply is another list of entries for the daemon as it runs, all of them
+// changed or none, or one with a fault.
 func (m *model) reapply(r *rand.Rand) string {
 	if m.frozen || m.life == nil {
 		return ""
 	}
 	m.interrupted = true // a list may be under way
 	some := slices.DeleteFunc(slices.Clone(m.pool), func(config.Resource) bool { return r.IntN(2) == 0 })
-	kind := []string{"configmaps", "secrets", "deployments", "widgets", "namespaces"}[r.IntN(5)]
+	cluster := []string{"", "", "one", "two"}[r.IntN(4)]
 	faulty := len(some) > 0 && r.IntN(5) == 0
 	if faulty {
 		some = append(some, some[0])
 	}
 	m.starts = append(m.starts, time.Now()) // of those that are changed, which ask as they do at a start
-	d, err := m.apply(some, redacting(kind, "spec.none"))
+	d, err := m.apply(some, func(o *watcher.Options) { o.Cluster = cluster })
 	if err == nil && faulty {
 		// The server does not have the resource now, and so there is no fault yet.
 		some = some[:len(some)-1]
