@@ -162,7 +162,7 @@ func (d *daemon) openOutput(stdout io.Writer, show func(io.Writer) io.Writer) er
 			return errors.New("output.path: stdout is closed; open it, or name a file")
 		}
 		if show != nil {
-			stdout = show(stdout)
+			stdout = show(display{stdout})
 		}
 		d.output = journal.NewStream(stdout)
 		return nil
@@ -175,6 +175,18 @@ func (d *daemon) openOutput(stdout io.Writer, show func(io.Writer) io.Writer) er
 	}
 	d.output = f
 	return nil
+}
+
+// display is a stdout that people look at. It reports that it was closed as a pipe
+// does: SIGHUP, which tells programs so, does not end this one.
+type display struct{ io.Writer }
+
+func (d display) Write(p []byte) (int, error) {
+	n, err := d.Writer.Write(p)
+	if errors.Is(err, syscall.EIO) {
+		err = errors.Join(io.ErrClosedPipe, err)
+	}
+	return n, err
 }
 
 // wasClosed tells whether a standard stream was closed when the process began:

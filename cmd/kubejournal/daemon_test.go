@@ -1,10 +1,33 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+
+	"kubejournal/internal/journal"
 )
+
+// A terminal that was closed ends the daemon, as a closed pipe does.
+func TestTerminalIsClosed(t *testing.T) {
+	out := journal.NewStream(display{hungUp{}})
+	if _, err := out.Write([]byte("line\n")); !errors.Is(err, journal.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := (display{io.Discard}).Write([]byte("line\n")); err != nil {
+		t.Error(err)
+	}
+}
+
+// hungUp is a terminal whose other side is gone.
+type hungUp struct{}
+
+func (hungUp) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.EIO}
+}
 
 func TestWasClosed(t *testing.T) {
 	for _, c := range []struct {
