@@ -48,17 +48,7 @@ func (w *writer) keep(stream string, log *changeLog) error {
 
 // Kept appends to dst what is kept of an object; ok is false where nothing is.
 func (s *Store) Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error) {
-	return s.kept(dst, stream, appendKey(nil, namespace, name))
-}
-
-// KeptHeader returns what all that a stream keeps has in common, nil where it
-// keeps nothing.
-func (s *Store) KeptHeader(stream string) ([]byte, error) {
-	v, _, err := s.kept(nil, stream, keyHeader)
-	return v, err
-}
-
-func (s *Store) kept(dst []byte, stream string, key []byte) (value []byte, ok bool, err error) {
+	key := appendKey(nil, namespace, name)
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if b := keptOf(tx, stream); b != nil {
 			if v := b.Get(key); v != nil {
@@ -68,6 +58,18 @@ func (s *Store) kept(dst []byte, stream string, key []byte) (value []byte, ok bo
 		return nil
 	})
 	return dst, ok, err
+}
+
+// KeptHeader returns what all that a stream keeps has in common; ok is false where
+// it keeps nothing.
+func (s *Store) KeptHeader(stream string) (header []byte, ok bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		if b := keptOf(tx, stream); b != nil {
+			header, ok = bytes.Clone(b.Get(keyHeader)), true
+		}
+		return nil
+	})
+	return header, ok, err
 }
 
 // keptOf is the bucket of a stream, nil where it has none.

@@ -40,8 +40,8 @@ func TestKept(t *testing.T) {
 	}
 	expect := func(stream, header string, want map[string]string) {
 		t.Helper()
-		if got, err := s.KeptHeader(stream); err != nil || string(got) != header {
-			t.Errorf("%s: header %q, %v, want %q", stream, got, err, header)
+		if got, ok, err := s.KeptHeader(stream); err != nil || string(got) != header || ok != (header != "") {
+			t.Errorf("%s: header %q, %v, %v, want %q", stream, got, ok, err, header)
 		}
 		for name, value := range want {
 			if got := kept(t, s, stream, name); got != value {

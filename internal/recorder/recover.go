@@ -214,9 +214,8 @@ func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Change
 	}
 }
 
-// KeepsLines is the first byte of the header of a stream that keeps the objects of
-// its lines as they stand there. Such an object behind KeptObject is what it keeps
-// of one.
+// KeepsLines is set in the first byte of the header of a stream whose lines have
+// all that it keeps of an object: such an object behind KeptObject is what it keeps.
 const (
 	KeepsLines = 1
 	KeptObject = 2
@@ -228,7 +227,7 @@ const (
 func keep(h *event.Header, header []byte, changes *checkpoint.Changes) {
 	switch h.Type {
 	case event.Added, event.Modified:
-		if len(header) > 0 && header[0] == KeepsLines && !h.Truncated && len(h.Object) > 0 {
+		if len(header) > 0 && header[0]&KeepsLines != 0 && !h.Truncated && len(h.Object) > 0 {
 			changes.Keep([]byte(h.Namespace), []byte(h.Name), event.AppendUnpacked([]byte{KeptObject}, h.Object))
 			return
 		}

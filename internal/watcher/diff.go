@@ -113,11 +113,6 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (verdict, 
 	return isNews, event.Modified, nil
 }
 
-// shown tells whether the list has shown an object before.
-func (d *diff) shown(namespace, name, uid []byte) bool {
-	return d.seen.get(identify(uid, namespace, name)) != 0
-}
-
 // missing tells whether a known object was not in the list. To ask is right
 // only once the list is complete.
 func (d *diff) missing(k checkpoint.Known) bool {

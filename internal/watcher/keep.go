@@ -4,15 +4,21 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"time"
+
+	"go.uber.org/zap"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/recorder"
 )
 
 // keeper keeps, for a stream that says what changed or ignores some of it, the
-// version of each object that an event of it was last compared with: the one
-// before, where ignoreFields has not held that back. It stands in the checkpoint,
-// committed with the line of that version; what is not committed yet is here too.
+// version of each object that an event of it is compared with: the one before,
+// where ignoreFields has not held that back. It stands in the checkpoint, committed
+// with the line of that version; what is not committed yet is here too.
+//
+// What is kept only helps: where it is missing, or cannot be read, a line says
+// less, or is written that need not be.
 //
 // A value that is kept begins with what is in it:
 //
@@ -22,19 +28,23 @@ import (
 //
 // and the header of a stream is
 //
-//	byte       recorder.KeepsLines or 0
+//	byte       recorder.KeepsLines, keepsObjects
 //	16 bytes   event.Shape.Fingerprint: made otherwise, all that was kept goes
 //	the rest   the base that objects are packed with; empty until there are enough
 type keeper struct {
 	stream string
 	store  Store
 	lane   *recorder.Lane
+	log    *zap.Logger
 
 	changes  bool            // objects are kept
 	digester *event.Digester // nil: digests are not kept
 
 	header [headerSize]byte
-	due    bool // the header is not with the recorder yet
+	// due says that the header is yet to be put into a batch; sent is the number of
+	// the last one that it went into.
+	due    bool
+	sent   uint64
 	packer *event.Packer
 	// base is what the packer has, once it is fixed; until then what was collected.
 	base      []byte
@@ -46,6 +56,7 @@ type keeper struct {
 	order []arrival
 
 	object, value, key []byte // scratch
+	unreadable         bool   // a value could not be read, and that was logged
 }
 
 // freshly is a value with the number of its batch; an empty value: nothing is kept.
@@ -64,6 +75,8 @@ const (
 	keptObject   = recorder.KeptObject
 	keptWithheld = 4
 
+	keepsObjects = 2
+
 	headerSize = 1 + 16
 	// baseBytes and baseObjects are how much is collected for a base: what is
 	// alike in a stream's objects shows in a few of them.
@@ -72,11 +85,11 @@ const (
 )
 
 // newKeeper returns nil for a stream that has nothing to compare.
-func newKeeper(spec *Spec, store Store, lane *recorder.Lane) (*keeper, error) {
+func newKeeper(spec *Spec, store Store, lane *recorder.Lane, log *zap.Logger) (*keeper, error) {
 	if !spec.Changes && len(spec.IgnoreFields) == 0 {
 		return nil, nil
 	}
-	k := &keeper{stream: spec.Name, store: store, lane: lane, changes: spec.Changes, fresh: make(map[string]freshly)}
+	k := &keeper{stream: spec.Name, store: store, lane: lane, log: log, changes: spec.Changes, fresh: make(map[string]freshly)}
 	if len(spec.IgnoreFields) > 0 {
 		var err error
 		if k.digester, err = event.NewDigester(spec.Shape, spec.IgnoreFields); err != nil {
@@ -84,7 +97,10 @@ func newKeeper(spec *Spec, store Store, lane *recorder.Lane) (*keeper, error) {
 		}
 	}
 	if spec.Payload == "" || spec.Payload == event.WholeObject {
-		k.header[0] = recorder.KeepsLines
+		k.header[0] |= recorder.KeepsLines
+	}
+	if spec.Changes {
+		k.header[0] |= keepsObjects
 	}
 	mark := spec.Shape.Fingerprint(spec.IgnoreFields)
 	copy(k.header[1:], mark[:])
@@ -93,31 +109,37 @@ func newKeeper(spec *Spec, store Store, lane *recorder.Lane) (*keeper, error) {
 
 // load takes the header from the checkpoint, which has all that was submitted.
 // What was kept otherwise goes. behind tells that there may be known objects of
-// which nothing is kept that is of use.
-func (k *keeper) load() (behind bool, err error) {
-	k.forget()
-	header, err := k.store.KeptHeader(k.stream)
+// which nothing is kept that is of use; stale, that the header is to be committed
+// before there is a line, which a crash would have read back by the old one.
+func (k *keeper) load() (behind, stale bool, err error) {
+	k.committed()
+	header, ok, err := k.store.KeptHeader(k.stream)
 	if err != nil {
-		return false, fmt.Errorf("%w: %w", errStore, err)
+		return false, false, fmt.Errorf("%w: %w", errStore, err)
 	}
 	k.packer, k.base, k.collected, k.fixed, k.due = event.NewPacker(nil), nil, 0, false, true
 	if len(header) < headerSize || !bytes.Equal(header[1:headerSize], k.header[1:]) {
-		if header != nil {
+		if ok {
 			err = k.store.DropKept(k.stream)
 		}
-		return true, err
+		return true, false, err
 	}
 	k.due = header[0] != k.header[0]
 	if base := header[headerSize:]; len(base) > 0 {
 		k.packer, k.base, k.fixed = event.NewPacker(base), base, true
 	}
-	return k.digester != nil && !k.digester.Durable(), nil
+	return !k.lasting() || k.changes && header[0]&keepsObjects == 0, k.due, nil
 }
 
-// forget lets go of what is here: it is committed, or was never submitted.
-func (k *keeper) forget() {
+// lasting tells whether what an earlier life has kept is of use.
+func (k *keeper) lasting() bool { return k.digester == nil || k.digester.Durable() }
+
+// committed tells that the checkpoint has all that was submitted, and that what
+// else there was never will be.
+func (k *keeper) committed() {
 	clear(k.fresh)
 	k.order = k.order[:0]
+	k.due = k.due || k.sent > k.lane.Committed()
 }
 
 // kept is what is kept of an object. Its bytes are good until the next one is
@@ -126,6 +148,7 @@ type kept struct {
 	digest   event.Digest
 	hasSum   bool
 	object   []byte // as its line had it; nil where it is not kept
+	packed   []byte // the same, as it is kept
 	withheld bool
 }
 
@@ -142,7 +165,15 @@ func (k *keeper) get(namespace, name []byte) (kept, error) {
 		}
 		value = k.value
 	}
-	return k.decode(value)
+	v, err := k.decode(value)
+	if err != nil {
+		if !k.unreadable {
+			k.unreadable = true
+			k.log.Error("what is kept of an object cannot be read, going on without it", zap.Error(err))
+		}
+		return kept{}, nil
+	}
+	return v, nil
 }
 
 func (k *keeper) decode(value []byte) (v kept, err error) {
@@ -152,30 +183,37 @@ func (k *keeper) decode(value []byte) (v kept, err error) {
 	has, rest := value[0], value[1:]
 	v.withheld = has&keptWithheld != 0
 	if has&keptDigest != 0 && len(rest) >= len(v.digest) {
-		v.hasSum = true
 		rest = rest[copy(v.digest[:], rest):]
+		v.hasSum = k.digester != nil
 	}
 	if has&keptObject == 0 {
 		return v, nil
 	}
+	v.packed = rest
 	if k.object, err = k.packer.Unpack(k.object[:0], rest, maxObject); err != nil {
-		return kept{}, fmt.Errorf("kept object of stream %s: %w", k.stream, err)
+		return kept{}, err
 	}
 	v.object = k.object
 	if !v.hasSum && k.digester != nil && k.digester.Durable() {
 		// It was read back from the journal.
 		if v.digest, err = k.digester.Digest(v.object); err != nil {
-			return kept{}, fmt.Errorf("kept object of stream %s: %w", k.stream, err)
+			return kept{}, err
 		}
 		v.hasSum = true
 	}
 	return v, nil
 }
 
-// make appends what is to be kept of an object that the stream's renderer has
-// scanned. shaped is as its line has it; it is not looked at where no objects are
-// kept.
-func (k *keeper) make(dst, shaped []byte, digest event.Digest, withheld bool) []byte {
+// lacks tells whether something is missing in what is kept of an object at the
+// version that digest is of.
+func (k *keeper) lacks(v kept, digest event.Digest) bool {
+	return k.changes && v.object == nil ||
+		k.digester != nil && (!v.hasSum || !k.lasting() && v.digest != digest)
+}
+
+// encode appends what is to be kept of an object. packed is what is kept of it
+// already; where that is nil, shaped is packed: the object as its line has it.
+func (k *keeper) encode(dst, packed, shaped []byte, digest event.Digest, withheld bool) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
 	if withheld {
@@ -187,6 +225,9 @@ func (k *keeper) make(dst, shaped []byte, digest event.Digest, withheld bool) []
 	}
 	if k.changes {
 		dst[at] |= keptObject
+		if packed != nil {
+			return append(dst, packed...)
+		}
 		k.collect(shaped)
 		dst = k.packer.Pack(dst, shaped)
 	}
@@ -207,15 +248,19 @@ func (k *keeper) collect(shaped []byte) {
 // put keeps a value from the batch's commit on.
 func (k *keeper) put(b *recorder.Batch, namespace, name, value []byte) {
 	if k.due {
-		header := k.header[:]
-		if k.fixed {
-			header = append(header[:len(header):len(header)], k.base...)
-		}
-		b.Changes.KeepHeader(header)
-		k.due = false
+		k.putHeader(b)
 	}
 	b.Changes.Keep(namespace, name, value)
 	k.note(b.Number(), namespace, name, value)
+}
+
+func (k *keeper) putHeader(b *recorder.Batch) {
+	header := k.header[:]
+	if k.fixed {
+		header = append(header[:len(header):len(header)], k.base...)
+	}
+	b.Changes.KeepHeader(header)
+	k.due, k.sent = false, b.Number()
 }
 
 // remove keeps nothing of an object any more.
@@ -247,36 +292,77 @@ func (k *keeper) prune() {
 
 // loadKept takes up what the stream keeps. One that keeps nothing any more lets go
 // of what it kept: it would be stale when it is wanted again.
-func (s *Stream) loadKept() (err error) {
-	if s.tell.keep != nil {
-		s.behind, err = s.tell.keep.load()
+func (s *Stream) loadKept(ctx context.Context) error {
+	if s.tell.keep == nil {
+		_, ok, err := s.store.KeptHeader(s.spec.Name)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errStore, err)
+		}
+		if !ok {
+			return nil
+		}
+		return s.store.DropKept(s.spec.Name)
+	}
+	behind, stale, err := s.tell.keep.load()
+	if err != nil {
 		return err
 	}
-	header, err := s.store.KeptHeader(s.spec.Name)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
-	}
-	if header == nil {
+	if s.behind = behind; !stale {
 		return nil
 	}
-	return s.store.DropKept(s.spec.Name)
+	b := s.lane.Batch()
+	s.tell.keep.putHeader(b)
+	if err := s.rec.Submit(ctx, b); err != nil {
+		return err
+	}
+	return s.rec.Flush(ctx)
 }
 
-// fill reads all objects and keeps those that are still as the reader was told of
-// last, so that their next event can be compared. It writes no line and moves no
-// position; what has changed since comes as an event, and is kept then.
-func (s *Stream) fill(ctx context.Context) error {
+const (
+	// catchUpTime is how long catchUp may take before the watch goes on without:
+	// the server does not keep its history for ever.
+	catchUpTime = time.Minute
+	// catchUpTries is how often, of sessions that follow each other.
+	catchUpTries = 3
+)
+
+// catchUp reads all objects and keeps those that are still as the reader was told
+// of last, so that their next event can be compared. It writes no line and moves no
+// position; what has changed since comes as an event, and is kept then. Where it
+// fails, the stream goes on without, and tries once more in a later session.
+func (s *Stream) catchUp(ctx context.Context) error {
 	s.setState(Listing, "")
 	if err := s.rec.Flush(ctx); err != nil {
 		return err
 	}
-	s.tell.flushed()
+	s.tell.committed()
+	limited, cancel := context.WithTimeout(ctx, catchUpTime)
+	err := s.keepAll(limited, ctx)
+	cancel()
+	s.tried++
+	if s.behind = err != nil && s.tried < catchUpTries; err == nil || ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.log.Info("cannot read all objects to compare the next events with, going on without", zap.Error(err))
+	// What it has not submitted is not kept.
+	if err := s.rec.Flush(ctx); err != nil {
+		return err
+	}
+	s.tell.committed()
+	return nil
+}
+
+// keepAll is catchUp's reading. Its requests end with the first context, its
+// writing with the second.
+func (s *Stream) keepAll(request, ctx context.Context) error {
 	b := s.lane.Batch()
 	defer func() { b.Release() }()
+	submit := func() error {
+		full := b
+		b = s.lane.Batch()
+		return s.rec.Submit(ctx, full)
+	}
 	take := func(o *event.Object) error {
-		if s.tell.sel != nil && s.tell.sel.excludes(o.Namespace) {
-			return nil
-		}
 		k, ok, err := s.store.Get(s.spec.Name, string(o.Namespace), string(o.Name))
 		if err != nil {
 			return fmt.Errorf("%w: %w", errStore, err)
@@ -284,28 +370,23 @@ func (s *Stream) fill(ctx context.Context) error {
 		if !ok || k.Doubtful || k.UID != string(o.UID) || k.ResourceVersion != string(o.ResourceVersion) {
 			return nil
 		}
-		value, err := s.tell.silent(o, k.Withheld)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errBadFrame, err)
+		value, err := s.tell.missing(o, k.Withheld)
+		if err != nil || value == nil {
+			return err
 		}
 		s.tell.keep.put(b, o.Namespace, o.Name, value)
 		if b.Bytes() < batchBytes {
 			return nil
 		}
-		full := b
-		b = s.lane.Batch()
-		return s.rec.Submit(ctx, full)
+		return submit()
 	}
 	for token := ""; ; {
-		meta, err := s.readPage(ctx, pageSize, token, take)
+		meta, err := s.readPage(request, pageSize, token, take)
 		if err != nil {
 			return err
 		}
 		if token = meta.Continue; token == "" {
-			break
+			return submit()
 		}
 	}
-	full := b
-	b = s.lane.Batch()
-	return s.rec.Submit(ctx, full)
 }

@@ -171,7 +171,7 @@ func (s *Stream) newListing(ctx context.Context) (*listing, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
-	s.tell.flushed()
+	s.tell.committed()
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -300,7 +300,10 @@ func (s *Stream) readPage(ctx context.Context, limit int64, token string, take f
 
 // take takes one object of the list.
 func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
-	again := l.s.tell.keep != nil && l.diff.shown(o.Namespace, o.Name, o.UID)
+	waits, err := l.waits(o)
+	if err != nil {
+		return err
+	}
 	v, t, err := l.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {
 		return err
@@ -310,18 +313,19 @@ func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o 
 		return nil
 	case isUnchanged:
 		l.count.Unchanged++
-		return l.fill(ctx, o)
+		return l.keepMissing(ctx, o)
 	}
 	e := spooled{typ: t, received: received, namespace: o.Namespace, name: o.Name, uid: o.UID, version: o.ResourceVersion}
 	if l.skip {
 		l.count.Unchanged++
-		if e.kept, err = l.s.tell.silent(o, false); err != nil {
-			return fmt.Errorf("%w: %w", errBadFrame, err)
+		e.withheld = l.s.tell.withholds(o)
+		if e.kept, err = l.s.tell.silent(o, e.withheld); err != nil {
+			return err
 		}
 		return l.wait(ctx, &e)
 	}
 	var before kept
-	if l.direct || !again { // else the version before waits in the spool
+	if !waits {
 		if before, err = l.s.tell.before(t, o.Namespace, o.Name); err != nil {
 			return err
 		}
@@ -338,19 +342,33 @@ func (l *listing) take(ctx context.Context, t event.Type, received time.Time, o 
 	return l.wait(ctx, &e)
 }
 
-// fill keeps an object that is known at this version, where nothing is kept of it.
-func (l *listing) fill(ctx context.Context, o *event.Object) error {
-	missing, err := l.s.tell.lacks(o.Namespace, o.Name)
-	if err != nil || !missing {
-		return err
+// waits tells whether the version before of an object, which an event of it is to
+// be compared with, is one that this list has shown, and waits in the spool.
+func (l *listing) waits(o *event.Object) (bool, error) {
+	if l.s.tell.keep == nil || l.direct {
+		return false, nil
+	}
+	last := l.diff.seen.get(identify(o.UID, o.Namespace, o.Name))
+	if last == 0 {
+		return false, nil
+	}
+	k, ok, err := l.lookup(string(o.Namespace), string(o.Name))
+	return !ok || k.UID != string(o.UID) || parseVersion([]byte(k.ResourceVersion)) != last, err
+}
+
+// keepMissing keeps an object that is known at this version, where what is kept of
+// it lacks something.
+func (l *listing) keepMissing(ctx context.Context, o *event.Object) error {
+	if l.s.tell.keep == nil {
+		return nil
 	}
 	k, _, err := l.lookup(string(o.Namespace), string(o.Name))
 	if err != nil {
 		return err
 	}
-	value, err := l.s.tell.silent(o, k.Withheld)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errBadFrame, err)
+	value, err := l.s.tell.missing(o, k.Withheld)
+	if err != nil || value == nil {
+		return err
 	}
 	l.s.tell.keep.put(l.batch, o.Namespace, o.Name, value)
 	return l.submitFull(ctx)

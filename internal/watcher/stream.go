@@ -33,7 +33,7 @@ type Store interface {
 	Empty(stream string) (bool, error)
 	Range(stream string, fn func(checkpoint.Known) error) error
 	Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error)
-	KeptHeader(stream string) ([]byte, error)
+	KeptHeader(stream string) (header []byte, ok bool, err error)
 	DropKept(stream string) error
 }
 
@@ -109,6 +109,7 @@ type Stream struct {
 
 	loaded bool // the position was taken from the checkpoint
 	behind bool // there may be known objects of which nothing is kept
+	tried  int  // how often to catch up with that
 	// state is the position, and whether it is valid; batches take copies of it
 	// to the checkpoint. It moves when a batch is made, before that is taken:
 	// Submit fails only when the stream ends.
@@ -168,7 +169,7 @@ func (s *Stream) newTeller() (t *teller, err error) {
 			return nil, err
 		}
 	}
-	t.keep, err = newKeeper(spec, s.store, s.lane)
+	t.keep, err = newKeeper(spec, s.store, s.lane, s.log)
 	return t, err
 }
 
@@ -190,7 +191,7 @@ func (s *Stream) load(ctx context.Context) error {
 		st.Owed = recorder.CheckpointLost
 	}
 	s.state = st
-	if err := s.loadKept(); err != nil {
+	if err := s.loadKept(ctx); err != nil {
 		return err
 	}
 	if s.valid() {
@@ -311,13 +312,12 @@ func (s *Stream) session(ctx context.Context) error {
 		}
 	}
 	if !s.valid() {
-		return s.list(ctx) // which fills what is kept, too
+		return s.list(ctx)
 	}
 	if s.behind {
-		if err := s.fill(ctx); err != nil && !isExpired(err) {
+		if err := s.catchUp(ctx); err != nil {
 			return err
 		}
-		s.behind = false
 	}
 	if err := s.checkAhead(ctx); err != nil {
 		return err
@@ -391,6 +391,7 @@ func (s *Stream) complete(rv string, count *event.Count, began time.Time) *check
 		s.state.Closing = &checkpoint.Count{}
 		*s.state.Closing = checkpoint.Count(*count)
 	}
+	s.behind = false // a list keeps what is missing
 	now := time.Now()
 	s.listed, s.listTook = now, now.Sub(began)
 	s.progressed(now)

@@ -49,10 +49,11 @@ func (t *teller) tell(dst []byte, l event.Line, o *event.Object, before kept) (t
 		t.filtered.Inc()
 		return telling{line: dst}, nil
 	}
+	keeps := t.keep != nil && l.Type != event.Deleted
 	var sum event.Digest
-	if t.keep != nil && t.keep.digester != nil && l.Type != event.Deleted {
+	if keeps {
 		var err error
-		if sum, err = t.keep.digester.Digest(o.Raw); err != nil {
+		if sum, err = t.digest(o); err != nil {
 			return telling{}, err
 		}
 		if l.Type == event.Modified && before.hasSum && before.digest == sum {
@@ -65,7 +66,6 @@ func (t *teller) tell(dst []byte, l event.Line, o *event.Object, before kept) (t
 		matches := t.sel.matches(l.Type, o.Raw)
 		out.withheld, out.told = !matches, matches && t.sel.wants(l.Type)
 	}
-	keeps := t.keep != nil && l.Type != event.Deleted
 	t.shaped = t.shaped[:0]
 	if keeps && t.keep.changes {
 		t.shaped = o.AppendShaped(t.shaped)
@@ -76,7 +76,7 @@ func (t *teller) tell(dst []byte, l event.Line, o *event.Object, before kept) (t
 		return telling{}, err
 	}
 	if keeps {
-		t.value = t.keep.make(t.value[:0], t.shaped, sum, out.withheld)
+		t.value = t.keep.encode(t.value[:0], nil, t.shaped, sum, out.withheld)
 		out.kept = t.value
 	}
 	return out, nil
@@ -105,22 +105,16 @@ func (t *teller) tellGone(dst []byte, received time.Time, k checkpoint.Known, be
 		t.filtered.Inc()
 		return telling{line: dst}, nil
 	}
+	if t.sel != nil && !(t.sel.matchesGone(k.Withheld) && t.sel.wants(event.Deleted)) {
+		t.filtered.Inc()
+		return telling{line: dst}, nil
+	}
 	var o *event.Object
 	if before.object != nil {
 		if err := t.render.Scan(before.object, &t.last); err != nil {
 			return telling{}, fmt.Errorf("kept object: %w", err)
 		}
 		o = &t.last
-	}
-	if t.sel != nil {
-		matches := t.sel.matchesGone(k.Withheld)
-		if o != nil && t.sel.filter != nil {
-			matches = t.sel.matches(event.Deleted, o.Raw)
-		}
-		if !matches || !t.sel.wants(event.Deleted) {
-			t.filtered.Inc()
-			return telling{line: dst}, nil
-		}
 	}
 	known := event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion}
 	if t.plain && o == nil {
@@ -160,36 +154,72 @@ func (t *teller) before(typ event.Type, namespace, name []byte) (kept, error) {
 
 // silent is what is kept of an object that no line tells of.
 func (t *teller) silent(o *event.Object, withheld bool) ([]byte, error) {
-	if t.keep == nil {
+	if t.keep == nil || t.sel != nil && t.sel.excludes(o.Namespace) {
 		return nil, nil
 	}
-	var (
-		sum event.Digest
-		err error
-	)
-	if t.keep.digester != nil {
-		if sum, err = t.keep.digester.Digest(o.Raw); err != nil {
+	sum, err := t.digest(o)
+	if err != nil {
+		return nil, err
+	}
+	return t.keepAs(o, nil, sum, withheld), nil
+}
+
+// missing is what is to be kept of an object at a version that the reader knows,
+// nil where nothing is missing in what is kept of it. An object that is kept stays:
+// it is the one that the reader was told of last.
+func (t *teller) missing(o *event.Object, withheld bool) ([]byte, error) {
+	if t.keep == nil || t.sel != nil && t.sel.excludes(o.Namespace) {
+		return nil, nil
+	}
+	is, err := t.keep.get(o.Namespace, o.Name)
+	if err != nil {
+		return nil, err
+	}
+	var sum event.Digest
+	if !is.hasSum || !t.keep.lasting() {
+		if sum, err = t.digest(o); err != nil {
 			return nil, err
 		}
 	}
-	t.shaped = o.AppendShaped(t.shaped[:0])
-	t.value = t.keep.make(t.value[:0], t.shaped, sum, withheld)
-	return t.value, nil
-}
-
-// lacks tells whether an object that ought to be kept is not.
-func (t *teller) lacks(namespace, name []byte) (bool, error) {
-	if t.keep == nil || t.sel != nil && t.sel.excludes(namespace) {
-		return false, nil
+	if !t.keep.lacks(is, sum) {
+		return nil, nil
 	}
-	v, err := t.keep.get(namespace, name)
-	return !v.hasSum && v.object == nil, err
+	if is.hasSum && t.keep.lasting() {
+		sum = is.digest
+	}
+	return t.keepAs(o, is.packed, sum, withheld), nil
 }
 
-// flushed tells that the checkpoint has all that was submitted, and that nothing
-// else will be.
-func (t *teller) flushed() {
+func (t *teller) digest(o *event.Object) (event.Digest, error) {
+	if t.keep.digester == nil {
+		return event.Digest{}, nil
+	}
+	sum, err := t.keep.digester.Digest(o.Raw)
+	if err != nil {
+		return sum, fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	return sum, nil
+}
+
+func (t *teller) keepAs(o *event.Object, packed []byte, sum event.Digest, withheld bool) []byte {
+	t.shaped = t.shaped[:0]
+	if t.keep.changes && packed == nil {
+		t.shaped = o.AppendShaped(t.shaped)
+	}
+	t.value = t.keep.encode(t.value[:0], packed, t.shaped, sum, withheld)
+	return t.value
+}
+
+// withholds tells whether the filter keeps an object from the reader that no line
+// tells of.
+func (t *teller) withholds(o *event.Object) bool {
+	return t.sel != nil && !t.sel.excludes(o.Namespace) && !t.sel.matches(event.Added, o.Raw)
+}
+
+// committed tells that the checkpoint has all that was submitted, and that what
+// else there was never will be.
+func (t *teller) committed() {
 	if t.keep != nil {
-		t.keep.forget()
+		t.keep.committed()
 	}
 }
