@@ -52,6 +52,9 @@ type reloader struct {
 
 	cfg  *config.Config // in effect
 	seen []byte         // what the file held when it was tried last; nil before the first look
+	// refused says that it is right by itself, and could not be brought into effect.
+	refused bool
+	fault   string // what was wrong at the last try, as it was told; "" for nothing
 
 	kubernetes atomic.Pointer[config.Kubernetes] // of cfg
 
@@ -122,11 +125,11 @@ func (r *reloader) run(ctx context.Context) {
 // holds the same as when it was tried last is left alone.
 func (r *reloader) reload(ctx context.Context, asked bool) {
 	content := r.read(ctx)
-	first := r.seen == nil
-	if ctx.Err() != nil || !asked && !first && bytes.Equal(content, r.seen) {
+	first, same := r.seen == nil, bytes.Equal(content, r.seen)
+	if ctx.Err() != nil || !asked && !first && same && !r.refused {
 		return
 	}
-	r.seen = content
+	r.seen, r.refused = content, false
 	next, err := r.load()
 	if err == nil && first && !asked && next.Same(r.cfg) {
 		return // it is as it was at the start
@@ -134,9 +137,15 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	var d watcher.Difference
 	if err == nil {
 		d, err = r.apply(ctx, next)
+		// What is wrong is not in the file, or not there alone: a port that is
+		// taken, a server that does not answer. It may pass.
+		r.refused = err != nil
 	}
 	if ctx.Err() != nil {
 		return
+	}
+	if err != nil && same && !asked && strings.Join(faultLines(err), "; ") == r.fault {
+		return // it was told
 	}
 	r.tell(next, d, err)
 }
@@ -308,9 +317,11 @@ func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
 		for _, f := range faults {
 			log.Error("config not reloaded, the running one stays", zap.String("fault", f))
 		}
-		r.setLast("reload at " + at + " failed, the config from before runs: " + strings.Join(faults, "; "))
+		r.fault = strings.Join(faults, "; ")
+		r.setLast("reload at " + at + " failed, the config from before runs: " + r.fault)
 		return
 	}
+	r.fault = ""
 	r.d.metrics.ReloadOK.Set(1)
 	r.d.metrics.ReloadTime.SetToCurrentTime()
 	// At the more talkative of both levels: who asks for silence sees that it came.

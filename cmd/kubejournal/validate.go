@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"kubejournal/internal/config"
 	resources "kubejournal/internal/discovery"
 )
@@ -154,8 +156,9 @@ func (s *server) examine(ctx context.Context, cfg *config.Config) (*examination,
 			Msg: "this identity " + refusal + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
 	}
 	for _, rule := range cfg.Redact {
-		if _, err := s.Lookup(rule.Resource); err != nil {
-			found.warnings = append(found.warnings, cfg.Fault(rule.Entry, "resource", "warning: "+err.Error()+"; nothing of that name is there to be redacted now"))
+		if _, known := s.Fits(rule.Resource, schema.GroupResource{}); !known {
+			found.warnings = append(found.warnings, cfg.Fault(rule.Entry, "resource",
+				fmt.Sprintf("warning: the server has no resource %q; nothing of that name is there to be redacted now", rule.Resource)))
 		}
 	}
 	return found, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -61,14 +62,34 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Lookup returns the resource behind a name alone, watchable or not. It fails as Resolve does.
-func (r *Resolver) Lookup(name string) (schema.GroupResource, error) {
+// Fits tells whether a resource has a name that a user may mean by name, as kubectl takes it: plural, singular, short
+// name or kind, with or without group and version. Of several resources with one name each fits, whichever kubectl
+// would take. known tells whether any does.
+func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known bool) {
 	s := r.snapshot()
 	if s == nil {
-		return schema.GroupResource{}, ErrNothingKnown
+		return false, false
 	}
-	gvr, err := s.find(name, nil, "")
-	return gvr.GroupResource(), err
+	full, partial := schema.ParseResourceArg(strings.ToLower(name))
+	for _, g := range s.groups {
+		group := g.Group.Name
+		for version, resources := range g.VersionedResources {
+			for _, d := range resources {
+				as := func(word string) bool {
+					return strings.EqualFold(d.Name, word) || strings.EqualFold(d.SingularName, word) || strings.EqualFold(d.Kind, word) ||
+						slices.ContainsFunc(d.ShortNames, func(short string) bool { return strings.EqualFold(short, word) })
+				}
+				if strings.Contains(d.Name, "/") ||
+					!(as(partial.Resource) && strings.HasPrefix(group, partial.Group)) &&
+						!(full != nil && as(full.Resource) && group == full.Group && version == full.Version) {
+					continue
+				}
+				known = true
+				fits = fits || schema.GroupResource{Group: group, Resource: d.Name} == resource
+			}
+		}
+	}
+	return fits, known
 }
 
 func (r *Resolver) snapshot() *snapshot {

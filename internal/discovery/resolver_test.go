@@ -125,8 +125,25 @@ func TestUnwatchable(t *testing.T) {
 				t.Errorf("%s: got %v, want %s", name, err, want)
 			}
 		}
-		if gr, err := r.Lookup("cs"); err != nil || gr.String() != "componentstatuses" {
-			t.Errorf("lookup: got %v, %v", gr, err)
+		for name, of := range map[string]string{
+			"cs": "componentstatuses", "po": "pods", "Pod": "pods", "pods": "pods", "pods.v1.": "pods", "deploy": "deployments.apps",
+			"deployments.v1.apps": "deployments.apps", "deployment.apps": "deployments.apps",
+		} {
+			if fits, known := r.Fits(name, schema.ParseGroupResource(of)); !fits || !known {
+				t.Errorf("%s fits %s: %v, known: %v", name, of, fits, known)
+			}
+			if fits, known := r.Fits(name, schema.ParseGroupResource("services")); fits || !known {
+				t.Errorf("%s fits services: %v, known: %v", name, fits, known)
+			}
+		}
+		// Where kubectl would take one of several, each fits.
+		for _, of := range []string{"pods", "pods.metrics.k8s.io"} {
+			if fits, known := r.Fits("pods", schema.ParseGroupResource(of)); !fits || !known {
+				t.Errorf("pods fits %s: %v, known: %v", of, fits, known)
+			}
+		}
+		if fits, known := r.Fits("nothing", schema.ParseGroupResource("pods")); fits || known {
+			t.Errorf("nothing: %v, %v", fits, known)
 		}
 	})
 }
@@ -331,8 +348,8 @@ func TestTotalFailureKeepsAll(t *testing.T) {
 		if _, err := r.Resolve(config.Resource{Name: "pods"}); !errors.Is(err, ErrNothingKnown) {
 			t.Errorf("before the first refresh: %v", err)
 		}
-		if _, err := r.Lookup("pods"); !errors.Is(err, ErrNothingKnown) {
-			t.Errorf("lookup before the first refresh: %v", err)
+		if fits, known := r.Fits("pods", schema.ParseGroupResource("pods")); fits || known {
+			t.Errorf("before the first refresh: %v, %v", fits, known)
 		}
 		mustRefresh(t, r)
 		s.set(func(s *server) { s.broken = true })

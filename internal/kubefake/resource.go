@@ -215,3 +215,15 @@ func (s *Server) SetVersions(gr schema.GroupResource, version string, extra ...s
 	r.Version, r.ExtraVersions = version, extra
 	s.notify()
 }
+
+// SetShortNames gives a served resource other short names.
+func (s *Server) SetShortNames(gr schema.GroupResource, names ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.find(gr)
+	if r == nil {
+		panic(fmt.Sprintf("kubefake: set short names of %s: not served", gr))
+	}
+	r.ShortNames = names
+	s.notify()
+}

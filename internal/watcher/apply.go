@@ -65,8 +65,8 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 		case is:
 			d.Changed++
 			stop = append(stop, r)
-		case stands(r.entry, o.Resources):
-			// The server does not serve it any more. It ends by itself, with
+		case stands(r.entry, o.Resources) && !m.serves(r.spec.Target):
+			// The server does not have it any more. It ends by itself, with
 			// its objects' deletions.
 			d.Unchanged++
 		default:

@@ -439,3 +439,57 @@ func applyManyTimes(t *testing.T, seed uint64) {
 		}
 	}
 }
+
+// A rule by a short name goes on to hold where another resource takes that name,
+// or the resource gives it up.
+func TestRedactRuleOutlivesItsName(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("widgets.example.com", "aardvarks.animals.example.com"), func(w *world) {
+		redacting("wd", "spec.serial")(&w.options)
+		r := widget("v1")
+		r.ShortNames = []string{"wd"}
+		w.srv.AddResource(r)
+		w.start()
+		w.await("it is watched", func() bool { return w.state("widgets.example.com").State == watcher.Watching })
+		tell := func(lines int) {
+			t.Helper()
+			w.put(widgets, "w")
+			w.await("it is told", func() bool { return len(w.only("widgets.example.com")) == lines })
+		}
+		tell(2)
+		w.srv.AddResource(kubefake.Resource{
+			Group: "animals.example.com", Version: "v1", Resource: "aardvarks", Kind: "Aardvark", ShortNames: []string{"wd"}, Namespaced: true,
+		})
+		w.await("the other one is watched", func() bool { return w.state("aardvarks.animals.example.com").State == watcher.Watching })
+		tell(3)
+		w.srv.SetShortNames(widgets.GroupResource())
+		w.srv.RemoveResource(schema.GroupResource{Group: "animals.example.com", Resource: "aardvarks"})
+		w.pass(time.Minute)
+		tell(4)
+		for _, l := range w.lines() {
+			if l.Name == "w" && !strings.Contains(string(l.Object), `"serial":"REDACTED"`) {
+				t.Errorf("told: %s", l.Object)
+			}
+		}
+		w.stop()
+	})
+}
+
+// Another order of paths is no change.
+func TestApplyTheSameInAnotherOrder(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.start()
+		w.synced()
+		shape := func(drop, redact []string) func(*watcher.Options) {
+			return func(o *watcher.Options) {
+				o.DropFields = drop
+				o.Redact = []config.Redact{{Resource: "configmaps", Fields: redact}}
+			}
+		}
+		w.mustApply(w.entries, shape([]string{"metadata.managedFields", "a"}, []string{"b", "c"}))
+		w.synced()
+		if d := w.mustApply(w.entries, shape([]string{"a", "metadata.managedFields", "a"}, []string{"c", "b"})); d != (watcher.Difference{Unchanged: 1}) {
+			t.Errorf("got %+v", d)
+		}
+		w.stop()
+	})
+}

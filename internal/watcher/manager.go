@@ -292,7 +292,8 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	var again []*running
 	m.mu.Lock()
 	for name, r := range m.running {
-		if w, is := desired[name]; is && !m.same(r.wanted, w) {
+		// What the server says of names takes no redaction away: only an edit does.
+		if w, is := desired[name]; is && !m.same(r.wanted, w) && !redactsLess(&w.spec, &r.spec) {
 			again = append(again, r)
 		}
 	}
@@ -303,6 +304,12 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	}
 	m.definitions.set(ctx, m.openEnded() || m.missing())
 	return nil
+}
+
+// redactsLess tells whether a spec leaves something as it is that another redacts.
+func redactsLess(s, than *Spec) bool {
+	return than.Shape.Secret && !s.Shape.Secret ||
+		slices.ContainsFunc(than.Shape.Redact, func(path string) bool { return !slices.Contains(s.Shape.Redact, path) })
 }
 
 // startAll starts what does not run and is not to wait.
@@ -371,7 +378,8 @@ func (m *Manager) start(ctx context.Context, w wanted) error {
 // given and from what the server serves, so that a stream whose spec is still the
 // same need not be touched.
 func (m *Manager) spec(o Options, d discovery.Stream) Spec {
-	shape := event.Shape{Drop: o.DropFields}
+	// In one order, so that another order in the config is the same.
+	shape := event.Shape{Drop: sorted(o.DropFields)}
 	resource := d.GVR.GroupResource()
 	shape.Secret = o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"}
 	for _, r := range o.Redact {
@@ -379,6 +387,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 			shape.Redact = append(shape.Redact, r.Fields...)
 		}
 	}
+	shape.Redact = sorted(shape.Redact)
 	spec := Spec{
 		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, Shape: shape,
 		SpoolDir: o.SpoolDir, Silence: o.Silence,
@@ -393,16 +402,23 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 	return spec
 }
 
-// applies tells whether a redact rule is meant for a resource. In doubt it is:
-// a rule by a bare name holds for the resources of that name in all groups, and
-// one that fits several holds for each.
+// sorted returns paths in their order, each once; nil for none.
+func sorted(paths []string) []string {
+	if len(paths) == 0 {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(paths)))
+}
+
+// applies tells whether a redact rule is meant for a resource. In doubt it is: a
+// rule holds for each resource that has its name in one way or another.
 func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
 	if strings.EqualFold(rule.Resource, resource.Resource) {
 		return true
 	}
-	named, err := m.resolver.Lookup(rule.Resource)
-	if err == nil {
-		return named == resource
+	fits, known := m.resolver.Fits(rule.Resource, resource)
+	if known || fits {
+		return fits
 	}
 	m.mu.Lock()
 	told := m.unknown[rule.Resource]
@@ -410,12 +426,9 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 	m.mu.Unlock()
 	if !told {
 		m.log.Warn("redact rule names no resource that the server has now",
-			zap.String("entry", rule.Entry), zap.String("resource", rule.Resource), zap.Error(err))
+			zap.String("entry", rule.Entry), zap.String("resource", rule.Resource))
 	}
-	ambiguous := new(discovery.AmbiguousError)
-	return errors.As(err, &ambiguous) && slices.ContainsFunc(ambiguous.Matches, func(r schema.GroupVersionResource) bool {
-		return r.GroupResource() == resource
-	})
+	return false
 }
 
 // end takes note that a stream has ended by itself. Only a stream that waits

@@ -122,3 +122,26 @@ func TestApplyBesideAWildcard(t *testing.T) {
 		}
 	})
 }
+
+// An entry that is edited in beside a wildcard takes its resource over.
+func TestEntryTakesOverFromWildcard(t *testing.T) {
+	bubble(t, kubefake.Options{}, everything(), func(w *world) {
+		w.start()
+		w.await("all watch", w.watching)
+		n := len(w.streams())
+		web := entry("secrets")
+		web.Namespaces = []string{"web"}
+		if d := w.mustApply(append(everything(), web), nil); d != (watcher.Difference{Added: 1, Removed: 1, Unchanged: n - 1}) {
+			t.Errorf("got %+v of %d", d, n)
+		}
+		w.await("all watch", w.watching)
+		got := w.streams()
+		if slices.Contains(got, "secrets") || !slices.Contains(got, "secrets?namespace=web") {
+			t.Errorf("streams: %q", got)
+		}
+		if d := w.mustApply(everything(), nil); d != (watcher.Difference{Added: 1, Removed: 1, Unchanged: n - 1}) {
+			t.Errorf("back: got %+v of %d", d, n)
+		}
+		w.await("all watch", w.watching)
+	})
+}
