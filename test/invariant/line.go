@@ -51,7 +51,11 @@ type Line struct {
 	Reason              string          `json:"reason"`
 	FromResourceVersion string          `json:"fromResourceVersion"`
 	Count               *Count          `json:"count"`
+	Manager             string          `json:"manager"`
+	Subresource         string          `json:"subresource"`
+	Event               *Event          `json:"event"`
 	Object              json.RawMessage `json:"object"`
+	Truncated           bool            `json:"truncated"`
 
 	Where  string // file and line, for people
 	fields map[string]json.RawMessage
@@ -66,6 +70,23 @@ type Count struct {
 	Modified  int `json:"modified"`
 	Deleted   int `json:"deleted"`
 	Unchanged int `json:"unchanged"`
+}
+
+// Event is the one shape of the events of both API groups.
+type Event struct {
+	Reason    string `json:"reason"`
+	Message   string `json:"message"`
+	Type      string `json:"type"`
+	Count     int    `json:"count"`
+	FirstTime string `json:"firstTime"`
+	LastTime  string `json:"lastTime"`
+	Reporter  string `json:"reporter"`
+	Regarding struct {
+		Kind      string `json:"kind"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+		UID       string `json:"uid"`
+	} `json:"regarding"`
 }
 
 // Read reads journal files in the order given. A last line without its end is an error.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -48,7 +49,7 @@ func (d *daemon) checkpoint() string { return filepath.Join(d.dir, "journal.db")
 // configure writes the config file, which the next start reads.
 func (d *daemon) configure(kubeconfig string, entries []entry) {
 	d.t.Helper()
-	var resources []object
+	var resources []any
 	for _, e := range entries {
 		r := object{"resource": e.kind.gvr.Resource, "group": e.kind.gvr.Group}
 		if e.version != "" {
@@ -62,20 +63,40 @@ func (d *daemon) configure(kubeconfig string, entries []entry) {
 		}
 		resources = append(resources, r)
 	}
-	content, err := yaml.Marshal(object{
+	d.rewrite(d.content(kubeconfig, resources, nil))
+}
+
+// rewrite writes the config file.
+func (d *daemon) rewrite(content []byte) {
+	d.t.Helper()
+	if err := os.WriteFile(d.config(), content, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// content is a config file. keys are more of it, or replace what all daemons of the tests have.
+func (d *daemon) content(kubeconfig string, resources []any, keys object) []byte {
+	d.t.Helper()
+	config := object{
 		"cluster":    "scenario",
 		"kubernetes": object{"kubeconfig": kubeconfig},
 		"resources":  resources,
 		"output":     object{"path": d.journal()},
 		"checkpoint": object{"path": d.checkpoint()},
 		"listen":     "127.0.0.1:0",
-	})
+	}
+	for key, value := range keys {
+		if more, ok := value.(object); ok && config[key] != nil {
+			maps.Copy(config[key].(object), more)
+			continue
+		}
+		config[key] = value
+	}
+	content, err := yaml.Marshal(config)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	if err := os.WriteFile(d.config(), content, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	return content
 }
 
 // launch starts the daemon and waits for nothing.

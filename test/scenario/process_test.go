@@ -12,6 +12,9 @@ import (
 	"testing"
 )
 
+// nodeName is the NODE_NAME of every program, as the downward API would set it.
+const nodeName = "node-1"
+
 const stderrTail = 8 << 10 // bytes of stderr shown on failure
 
 // process is one run of the program.
@@ -32,7 +35,7 @@ func launch(t *testing.T, dir string, stdout *os.File, args ...string) *process 
 	cmd := exec.Command(program(t), args...)
 	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = dir, log, attributes()
 	// Nothing of the developer's own; halt_on_error makes a race an exit status.
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "GORACE=halt_on_error=1", "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "GORACE=halt_on_error=1", "NODE_NAME=" + nodeName, "PATH=" + os.Getenv("PATH")}
 	if stdout != nil {
 		cmd.Stdout = stdout
 	}
