@@ -75,18 +75,18 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
-	crd := definition("gizmos", "Gizmo", "v1")
-	gizmos := widgets // of the same content
-	gizmos.kind, gizmos.gvr = "Gizmo", crd.serves()
+	crd := definition("sprockets", "Sprocket", "v1")
+	sprockets := widgets // of the same content
+	sprockets.kind, sprockets.gvr = "Sprocket", crd.serves()
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}
-	sc := play(t, s, []entry{{kind: gizmos, namespaces: []string{ns}}})
+	sc := play(t, s, []entry{{kind: sprockets, namespaces: []string{ns}}})
 	stream := sc.ledger.sources[0].stream()
 	create := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if _, err := sc.create(ctx, gizmos, ns, name, "web", 1); err != nil {
+			if _, err := sc.create(ctx, sprockets, ns, name, "web", 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -103,10 +103,10 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 	sc.daemon.await(stream, "Watching")
 	create("one", "two")
 	sc.caughtUp()
-	if err := s.client.Resource(definitions).Delete(ctx, "gizmos."+customGroup, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.Resource(definitions).Delete(ctx, "sprockets."+customGroup, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	sc.daemon.await("gizmos", "Pending")
+	sc.daemon.await("sprockets", "Pending")
 	if got := told(); got != 2 {
 		t.Fatalf("%d deletions are told of two objects whose definition has gone", got)
 	}
