@@ -166,21 +166,38 @@ const (
 	lookThird  = 2 * time.Second
 )
 
+// Definitions that change all the time are looked at in rounds that come further
+// and further apart, up to lookApart; after a quiet time of lookCalm the next round
+// is at once again.
+const (
+	lookApart = 15 * time.Second
+	lookCalm  = time.Minute
+)
+
 // looks is when the server is asked. The zero value waits for nothing.
 type looks struct {
 	timer *time.Timer
 	first bool            // the timer runs for the first look
 	left  []time.Duration // the pauses before those that follow
+	began time.Time       // the round
+	apart time.Duration   // from it to the next
 }
 
-// begin plans looks, the first one not sooner than lookSecond after the one
-// before, which was this long ago.
+// begin plans a round of looks, the first one not sooner than lookSecond after the
+// look before, which was this long ago.
 func (l *looks) begin(ago time.Duration) {
 	if l.first {
 		return
 	}
+	now := time.Now()
+	since := now.Sub(l.began)
+	if since > lookCalm {
+		l.apart = 0
+	}
+	pause := max(lookFirst, lookSecond-ago, l.apart-since)
 	l.first, l.left = true, []time.Duration{lookSecond, lookThird}
-	l.arm(max(lookFirst, lookSecond-ago))
+	l.began, l.apart = now.Add(pause), min(max(2*l.apart, lookSecond), lookApart)
+	l.arm(pause)
 }
 
 // next plans the look after one that is due.

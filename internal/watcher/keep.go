@@ -3,7 +3,10 @@ package watcher
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +32,7 @@ import (
 // and the header of a stream is
 //
 //	byte       recorder.KeepsLines, keepsObjects
+//	4 bytes    sum of excludeNamespaces, of whose objects nothing is kept
 //	16 bytes   event.Shape.Fingerprint: made otherwise, all that was kept goes
 //	the rest   the base that objects are packed with; empty until there are enough
 type keeper struct {
@@ -77,7 +81,9 @@ const (
 
 	keepsObjects = 2
 
-	headerSize = 1 + 16
+	excludesAt = 1
+	shapeAt    = excludesAt + 4
+	headerSize = shapeAt + 16
 	// baseBytes and baseObjects are how much is collected for a base: what is
 	// alike in a stream's objects shows in a few of them.
 	baseBytes   = 16 << 10
@@ -102,8 +108,10 @@ func newKeeper(spec *Spec, store Store, lane *recorder.Lane, log *zap.Logger) (*
 	if spec.Changes {
 		k.header[0] |= keepsObjects
 	}
+	excluded := crc32.ChecksumIEEE([]byte(strings.Join(spec.Selection.ExcludeNamespaces, ",")))
+	binary.BigEndian.PutUint32(k.header[excludesAt:], excluded)
 	mark := spec.Shape.Fingerprint(spec.IgnoreFields)
-	copy(k.header[1:], mark[:])
+	copy(k.header[shapeAt:], mark[:])
 	return k, nil
 }
 
@@ -118,17 +126,19 @@ func (k *keeper) load() (behind, stale bool, err error) {
 		return false, false, fmt.Errorf("%w: %w", errStore, err)
 	}
 	k.packer, k.base, k.collected, k.fixed, k.due = event.NewPacker(nil), nil, 0, false, true
-	if len(header) < headerSize || !bytes.Equal(header[1:headerSize], k.header[1:]) {
+	if len(header) < headerSize || !bytes.Equal(header[shapeAt:headerSize], k.header[shapeAt:]) {
 		if ok {
 			err = k.store.DropKept(k.stream)
 		}
 		return true, false, err
 	}
-	k.due = header[0] != k.header[0]
+	k.due = !bytes.Equal(header[:headerSize], k.header[:])
 	if base := header[headerSize:]; len(base) > 0 {
 		k.packer, k.base, k.fixed = event.NewPacker(base), base, true
 	}
-	return !k.lasting() || k.changes && header[0]&keepsObjects == 0, k.due, nil
+	behind = !k.lasting() || k.changes && header[0]&keepsObjects == 0 ||
+		!bytes.Equal(header[excludesAt:shapeAt], k.header[excludesAt:shapeAt])
+	return behind, k.due, nil
 }
 
 // lasting tells whether what an earlier life has kept is of use.

@@ -584,3 +584,25 @@ func TestChangesJoinIgnoreFields(t *testing.T) {
 		}
 	})
 }
+
+// What was excluded until now is kept before its first event.
+func TestChangesOfWhatWasExcluded(t *testing.T) {
+	ask := func(globs ...string) []config.Resource {
+		return demanding("configmaps", func(e *config.Resource) { e.ExcludeNamespaces, e.Changes = globs, true })
+	}
+	bubble(t, kubefake.Options{}, ask("kube-*"), func(w *world) {
+		w.set("default", "a", "Pending", "1")
+		w.set("kube-x", "b", "Pending", "1")
+		w.start()
+		w.settled()
+		n := w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =1")
+		w.mustApply(ask(), nil)
+		w.settled()
+		w.set("kube-x", "b", "Running", "1")
+		w.settled()
+		w.tell(n, "MODIFIED watch kube-x/b")
+		if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"old":"Pending","value":"Running"`) {
+			t.Errorf("changes %s", got)
+		}
+	})
+}

@@ -11,66 +11,103 @@ import (
 	"strings"
 )
 
-// Changes checks what one stream's lines say of what changed: applied to the object of the line before, it gives the
-// line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same, or the version before
-// cannot be known: behind a gap that came from lost files, and of what a list shows twice.
+// Changes checks what one stream's lines say of what changed: see ChangesCheck.
 func Changes(lines []Line) error {
-	type known struct {
-		uid     string
-		object  any
-		lost    bool // of the version before nothing may be known
-		relists int  // in which it was told of last
+	var c ChangesCheck
+	c.Look(lines)
+	return c.Err()
+}
+
+// ChangesCheck checks what lines say of what changed, of any number of streams: applied to the object of the line before,
+// it gives the line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same, or the
+// version before cannot be known: behind a gap that came from lost files, and of what a list shows twice. It keeps the
+// last version of each object and nothing else. The zero value has seen nothing.
+type ChangesCheck struct {
+	streams map[string]*changing
+	faults  faults
+	lists   int // of changes, that were applied
+}
+
+// changing is what a stream's reader knows.
+type changing struct {
+	objects map[string]*lastSeen
+	relists int
+}
+
+type lastSeen struct {
+	uid     string
+	object  any
+	lost    bool // of the version before nothing may be known
+	relists int  // in which it was told of last
+}
+
+// Look goes on with later lines.
+func (c *ChangesCheck) Look(lines []Line) {
+	if c.streams == nil {
+		c.streams = make(map[string]*changing)
 	}
-	var (
-		f       faults
-		objects = make(map[string]*known)
-		relists int
-	)
 	for i := range lines {
 		l := &lines[i]
-		key := l.Namespace + "/" + l.Name
+		s := c.streams[l.Stream]
+		if s == nil {
+			s = &changing{objects: make(map[string]*lastSeen)}
+			c.streams[l.Stream] = s
+		}
 		switch l.Type {
 		case Gap:
-			relists++
-			for _, k := range objects {
+			s.relists++
+			for _, k := range s.objects {
 				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated
 			}
 		case Deleted:
-			delete(objects, key)
+			delete(s.objects, l.Namespace+"/"+l.Name)
 		case Added, Modified:
-			now, err := untyped(l.Object)
-			if err != nil {
-				return fmt.Errorf("%s: %w", l.Where, err)
-			}
-			k, list := objects[key], l.fields["changes"]
-			objects[key] = &known{uid: l.UID, object: now, relists: relists}
-			switch {
-			case l.Type == Added && list != nil:
-				f.at(l, "ADDED with changes %s", list)
-			case l.Type == Added:
-			case k == nil || k.uid != l.UID:
-				f.at(l, "MODIFIED of what the reader does not know")
-			case list == nil:
-				again := l.Origin != FromWatch && k.relists == relists
-				if !k.lost && !again && !reflect.DeepEqual(k.object, now) {
-					f.at(l, "no changes")
-				}
-			default:
-				got, err := Patch(k.object, list)
-				if err != nil {
-					f.at(l, "changes %.500s: %v", list, err)
-				} else if !reflect.DeepEqual(got, now) {
-					f.at(l, "changes %.500s give %.500v", list, got)
-				}
-			}
-			objects[key].object, err = untyped(l.Object) // Patch may have taken parts of it
-			if err != nil {
-				return err
-			}
+			c.look(s, l)
 		}
 	}
-	return f.err()
 }
+
+// look checks the line of an object that is there.
+func (c *ChangesCheck) look(s *changing, l *Line) {
+	now, err := untyped(l.Object)
+	if err != nil {
+		c.faults.at(l, "object: %v", err)
+		return
+	}
+	key, list := l.Namespace+"/"+l.Name, l.fields["changes"]
+	k := s.objects[key]
+	defer func() {
+		if now, err = untyped(l.Object); err == nil { // Patch may have taken parts of the other
+			s.objects[key] = &lastSeen{uid: l.UID, object: now, relists: s.relists}
+		}
+	}()
+	switch {
+	case l.Type == Added && list != nil:
+		c.faults.at(l, "ADDED with changes %s", list)
+	case l.Type == Added:
+	case k == nil || k.uid != l.UID:
+		c.faults.at(l, "MODIFIED of what the reader does not know")
+	case list == nil:
+		again := l.Origin != FromWatch && k.relists == s.relists
+		if !k.lost && !again && !reflect.DeepEqual(k.object, now) {
+			c.faults.at(l, "no changes")
+		}
+	default:
+		c.lists++
+		got, err := Patch(k.object, list)
+		if err != nil {
+			c.faults.at(l, "changes %.500s: %v", list, err)
+		} else if !reflect.DeepEqual(got, now) {
+			c.faults.at(l, "changes %.500s give %.500v", list, got)
+		}
+	}
+}
+
+// Err is what was found.
+func (c *ChangesCheck) Err() error { return c.faults.err() }
+
+// Lists is how many lists of changes were applied.
+func (c *ChangesCheck) Lists() int { return c.lists }
 
 // untyped decodes an object less its kind and apiVersion, which a list's items may lack.
 func untyped(b []byte) (any, error) {

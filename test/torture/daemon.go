@@ -43,6 +43,9 @@ func newDaemon(b *bench, dir string) (*daemon, error) {
 		if e.selector != "" {
 			r["labelSelector"] = e.selector
 		}
+		if e.changes {
+			r["changes"] = true
+		}
 		resources = append(resources, r)
 	}
 	output := map[string]any{"path": "-"}

@@ -98,15 +98,16 @@ type entry struct {
 	kind       kind
 	namespaces []string
 	selector   string // key=value
+	changes    bool   // its lines say what changed
 }
 
 // entries are the daemon's. No stream has an object that the API server writes by itself, so that nothing changes once
 // the writers rest.
 var entries = []entry{
 	{kind: configMaps, selector: "app=web"},
-	{kind: secrets, namespaces: namespaces[:2]},
-	{kind: deployments},
-	{kind: widgets},
+	{kind: secrets, namespaces: namespaces[:2], changes: true},
+	{kind: deployments, changes: true},
+	{kind: widgets, changes: true},
 	{kind: events},
 }
 

@@ -67,6 +67,7 @@ func (r *report) add(p proof) {
 	r.proofs++
 	all := &r.proven
 	all.lines, all.rotations, all.bytes = all.lines+p.lines, all.rotations+p.rotations, all.bytes+p.bytes
+	all.changes += p.changes
 	all.net, all.lost, all.repeated = all.net+p.net, all.lost+p.lost, all.repeated+p.repeated
 	all.again, all.oldest = all.again+p.again, max(all.oldest, p.oldest)
 	if all.gaps == nil {
@@ -145,6 +146,7 @@ func (r *report) print(out io.Writer) {
 		row("told again from before that", p.repeated)
 	} else {
 		row("rotations", p.rotations, fmt.Sprintf("%.1f MiB", float64(p.bytes)/(1<<20)))
+		row("lists of changes", p.changes, "each gives the object, applied to the one before")
 		row("lost", p.lost)
 		row("repeated", p.repeated)
 	}

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type proof struct {
 	gaps      map[string]int // by reason
 	net       int            // acknowledged writes that were overtaken in a GAP or a first sync
 	lost      int
+	changes   int // lists of what changed, which were applied to the object before
 	repeated  int // in a file: all; on stdout: those from before the checkpoint interval
 
 	again  int           // on stdout: lines told again
@@ -37,7 +39,7 @@ type proof struct {
 }
 
 func (p proof) String() string {
-	return fmt.Sprintf("%d lines, %d rotations, %d GAPs, %d lost, %d repeated", p.lines, p.rotations, sum(p.gaps), p.lost, p.repeated)
+	return fmt.Sprintf("%d lines, %d lists of changes applied, %d rotations, %d GAPs, %d lost, %d repeated", p.lines, p.changes, p.rotations, sum(p.gaps), p.lost, p.repeated)
 }
 
 // verify reads all that the daemon has written. It must be down, and the writers at rest.
@@ -85,7 +87,10 @@ func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
 		p.fault = err
 		return nil, false
 	}
-	var all []invariant.Line
+	var (
+		all     []invariant.Line
+		changes invariant.ChangesCheck
+	)
 	for _, f := range files {
 		data, err := readFile(f)
 		if err != nil {
@@ -100,11 +105,22 @@ func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
 		if f != journal {
 			p.rotations++
 		}
+		changes.Look(changing(lines))
 		p.bytes += len(data)
 		all = append(all, lighten(lines)...)
 	}
 	dropOld(all)
+	p.changes, p.fault = changes.Lists(), changes.Err()
 	return all, true
+}
+
+// changing returns the lines of streams that say what changed.
+func changing(lines []invariant.Line) []invariant.Line {
+	asked := make(map[string]bool)
+	for _, s := range sources() {
+		asked[s.stream()] = s.changes
+	}
+	return slices.DeleteFunc(slices.Clone(lines), func(l invariant.Line) bool { return !asked[l.Stream] })
 }
 
 // readFile reads a file, through gzip where its name says so.
