@@ -118,7 +118,7 @@ func newKeeper(spec *Spec, store Store, lane *recorder.Lane, log *zap.Logger) (*
 // load takes the header from the checkpoint, which has all that was submitted.
 // What was kept otherwise goes. behind tells that there may be known objects of
 // which nothing is kept that is of use; stale, that the header is to be committed
-// before there is a line, which a crash would have read back by the old one.
+// before there is a line: one that a crash leaves is read back by it.
 func (k *keeper) load() (behind, stale bool, err error) {
 	k.committed()
 	header, ok, err := k.store.KeptHeader(k.stream)
@@ -130,7 +130,7 @@ func (k *keeper) load() (behind, stale bool, err error) {
 		if ok {
 			err = k.store.DropKept(k.stream)
 		}
-		return true, false, err
+		return true, true, err
 	}
 	k.due = !bytes.Equal(header[:headerSize], k.header[:])
 	if base := header[headerSize:]; len(base) > 0 {
