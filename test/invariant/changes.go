@@ -57,7 +57,8 @@ func (c *ChangesCheck) Look(lines []Line) {
 		case Gap:
 			s.relists++
 			for _, k := range s.objects {
-				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated
+				// A server that was put back is told of before a checkpoint that was lost.
+				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead
 			}
 		case Deleted:
 			delete(s.objects, l.Namespace+"/"+l.Name)
