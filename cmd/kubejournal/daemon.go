@@ -315,14 +315,14 @@ func (d *daemon) identify(ctx context.Context) error {
 		id, err = d.client.ClusterID(ctx)
 		return err
 	})
-	return d.belongs(d.rest.Host, id, err)
+	return d.belongs(withoutPassword(d.rest.Host), id, err)
 }
 
 // sameCluster makes sure of the same about the server that new credentials lead
 // to, before a stream goes on there.
 func (d *daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
 	id, err := c.ClusterID(ctx)
-	return d.belongs(c.Host(), id, err)
+	return d.belongs(withoutPassword(c.Host()), id, err)
 }
 
 // belongs compares the checkpoint's cluster with that of a server, which has
@@ -376,17 +376,17 @@ func (d *daemon) reach(ctx context.Context, ask func(context.Context) error) err
 		case err == nil, errors.As(err, &partial), apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 			return err
 		case apierrors.IsUnauthorized(err):
-			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.rest.Host, err)
+			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", withoutPassword(d.rest.Host), err)
 		case mayPass(err) && limited.Err() == nil:
 			if !told {
 				told = true
-				d.log.Info("waiting for the API server", zap.String("server", d.rest.Host), zap.Duration("atMost", reachTimeout), zap.Error(err))
+				d.log.Info("waiting for the API server", zap.String("server", withoutPassword(d.rest.Host)), zap.Duration("atMost", reachTimeout), zap.Error(err))
 			}
 			if pause(limited, reachPause) {
 				continue
 			}
 		}
-		return fmt.Errorf("ask the API server %s: %w", d.rest.Host, err)
+		return fmt.Errorf("ask the API server %s: %w", withoutPassword(d.rest.Host), err)
 	}
 }
 
@@ -436,7 +436,7 @@ func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) 
 		reload.server = server
 	}
 	defer reload.close()
-	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", d.rest.Host),
+	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", withoutPassword(d.rest.Host)),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
 	stopReloads := reload.start(ctx)
 	err = runParts(ctx, manager, rec)

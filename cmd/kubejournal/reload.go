@@ -268,10 +268,10 @@ func (d *daemon) surelySameCluster(ctx context.Context, c *watcher.Client) error
 	case unknown && strings.TrimSuffix(d.access.Host(), "/") == c.Host():
 		return nil
 	case unknown:
-		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system cannot be read or could not be read before", c.Host())
+		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system cannot be read or could not be read before", withoutPassword(c.Host()))
 	}
 	if err == nil && id != known {
-		err = fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", c.Host(), id, known)
+		err = fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", withoutPassword(c.Host()), id, known)
 	}
 	return err
 }

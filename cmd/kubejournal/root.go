@@ -85,6 +85,11 @@ its own where the server has forgotten what happened in between.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
 		newStatusCommand(), newTailCommand(), newSchemaCommand(), newVersionCommand())
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.RunE = group // a slip must not be answered with text for a shell to run
+		completion.Args = nil
+	}
 	return root
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -62,6 +63,15 @@ func kubeconfigRules(k config.Kubernetes) *clientcmd.ClientConfigLoadingRules {
 	return rules
 }
 
+// withoutPassword is a server's address for people: a kubeconfig may have a password in it.
+func withoutPassword(host string) string {
+	u, err := url.Parse(host)
+	if err != nil {
+		return "that the kubeconfig names"
+	}
+	return u.Redacted()
+}
+
 // noServer says that the API server could not be found, and what to do about it.
 func noServer(err error) error {
 	return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
@@ -87,7 +97,7 @@ func askServer(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*ser
 	if err != nil {
 		return nil, noServer(err)
 	}
-	s := &server{Resolver: resources.New(client), host: c.Host, client: client.RESTClient()}
+	s := &server{Resolver: resources.New(client), host: withoutPassword(c.Host), client: client.RESTClient()}
 	err = s.Refresh(ctx)
 	partial := new(resources.PartialError)
 	switch {
@@ -96,7 +106,7 @@ func askServer(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*ser
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
 	case err != nil:
-		return nil, fmt.Errorf("ask the API server %s: %w", c.Host, err)
+		return nil, fmt.Errorf("ask the API server %s: %w", withoutPassword(c.Host), err)
 	}
 	return s, nil
 }

@@ -155,6 +155,14 @@ func (s *server) examine(ctx context.Context, cfg *config.Config) (*examination,
 		found.warnings = append(found.warnings, config.Fault{File: "kubejournal: warning",
 			Msg: "this identity " + refusal + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
 	}
+	for _, entry := range cfg.Resources {
+		for i, name := range entry.Exclude {
+			if _, known := s.Fits(name, schema.GroupResource{}); !known {
+				found.warnings = append(found.warnings, cfg.Fault(entry.Entry, fmt.Sprintf("exclude[%d]", i),
+					fmt.Sprintf("warning: the server has no resource %q; nothing of that name is there to be excluded now", name)))
+			}
+		}
+	}
 	for _, rule := range cfg.Redact {
 		if _, known := s.Fits(rule.Resource, schema.GroupResource{}); !known {
 			found.warnings = append(found.warnings, cfg.Fault(rule.Entry, "resource",

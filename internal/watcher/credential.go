@@ -218,7 +218,7 @@ func (a *Access) take(w *way) {
 	a.doubt.Store(false)
 	a.told = ""
 	utilnet.CloseIdleConnectionsFor(old.send)
-	a.log.Info("the credentials have changed, using the new ones", zap.String("server", w.base.String()))
+	a.log.Info("the credentials have changed, using the new ones", zap.String("server", w.base.Redacted()))
 }
 
 // try opens a way and asks accept about it.

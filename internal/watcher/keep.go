@@ -31,7 +31,7 @@ import (
 //
 // and the header of a stream is
 //
-//	byte       recorder.KeepsLines, keepsObjects
+//	byte       recorder.KeepsLines, keepsObjects, keepsPart
 //	4 bytes    sum of excludeNamespaces, of whose objects nothing is kept
 //	16 bytes   event.Shape.Fingerprint: made otherwise, all that was kept goes
 //	the rest   the base that objects are packed with; empty until there are enough
@@ -80,6 +80,8 @@ const (
 	keptWithheld = 4
 
 	keepsObjects = 2
+	// keepsPart is set until all known objects are kept, or have been tried.
+	keepsPart = 4
 
 	excludesAt = 1
 	shapeAt    = excludesAt + 4
@@ -126,19 +128,32 @@ func (k *keeper) load() (behind, stale bool, err error) {
 		return false, false, fmt.Errorf("%w: %w", errStore, err)
 	}
 	k.packer, k.base, k.collected, k.fixed, k.due = event.NewPacker(nil), nil, 0, false, true
+	k.header[0] |= keepsPart
 	if len(header) < headerSize || !bytes.Equal(header[shapeAt:headerSize], k.header[shapeAt:]) {
 		if ok {
 			err = k.store.DropKept(k.stream)
 		}
 		return true, true, err
 	}
+	behind = !k.lasting() || k.changes && header[0]&keepsObjects == 0 || header[0]&keepsPart != 0 ||
+		!bytes.Equal(header[excludesAt:shapeAt], k.header[excludesAt:shapeAt])
+	if !behind {
+		k.header[0] &^= keepsPart
+	}
 	k.due = !bytes.Equal(header[:headerSize], k.header[:])
 	if base := header[headerSize:]; len(base) > 0 {
 		k.packer, k.base, k.fixed = event.NewPacker(base), base, true
 	}
-	behind = !k.lasting() || k.changes && header[0]&keepsObjects == 0 ||
-		!bytes.Equal(header[excludesAt:shapeAt], k.header[excludesAt:shapeAt])
 	return behind, k.due, nil
+}
+
+// complete notes in the batch that all known objects are kept, as far as they can
+// be; without it another start looks once more.
+func (k *keeper) complete(b *recorder.Batch) {
+	if k.header[0]&keepsPart != 0 {
+		k.header[0] &^= keepsPart
+		k.putHeader(b)
+	}
 }
 
 // lasting tells whether what an earlier life has kept is of use.
@@ -350,8 +365,14 @@ func (s *Stream) catchUp(ctx context.Context) error {
 	err := s.keepAll(limited, ctx)
 	cancel()
 	s.tried++
-	if s.behind = err != nil && s.tried < catchUpTries; err == nil || ctx.Err() != nil {
+	s.behind = err != nil && s.tried < catchUpTries
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case err == nil:
+		return nil
+	case classify(ctx, err).action == actionWait:
+		return err // a watch would not be allowed either
 	}
 	s.log.Info("cannot read all objects to compare the next events with, going on without", zap.Error(err))
 	// What it has not submitted is not kept.
@@ -396,6 +417,7 @@ func (s *Stream) keepAll(request, ctx context.Context) error {
 			return err
 		}
 		if token = meta.Continue; token == "" {
+			s.tell.keep.complete(b)
 			return submit()
 		}
 	}

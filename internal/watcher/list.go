@@ -422,6 +422,7 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 			// Nothing happened since, so there is no gap; and the lines would
 			// have the ids of those that stand at this version already.
 			l.batch.Changes.State = s.complete(rv, nil, l.began)
+			s.tell.complete(l.batch)
 			return l.submit(ctx)
 		}
 	}
@@ -439,6 +440,7 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 	// without lines, can be read back after a crash. One that comes now costs a
 	// second SYNCED line on stdout, and nothing else.
 	l.batch.Changes.State = s.complete(rv, &l.count, l.began)
+	s.tell.complete(l.batch)
 	if err := l.submit(ctx); err != nil {
 		return err
 	}

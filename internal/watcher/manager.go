@@ -255,6 +255,11 @@ func (m *Manager) desired(o Options) (map[string]wanted, []error) {
 	streams := make(map[string]wanted)
 	errs := make([]error, len(o.Resources))
 	for i, resolved := range m.resolver.ResolveAll(o.Resources) {
+		for _, name := range o.Resources[i].Exclude {
+			if _, known := m.resolver.Fits(name, schema.GroupResource{}); !known {
+				m.warnUnknown("exclude names no resource that the server has now", o.Resources[i].Entry, name)
+			}
+		}
 		errs[i] = resolved.Err
 		for _, s := range resolved.Streams {
 			streams[s.Name()] = wanted{s.Entry, m.spec(o, s)}
@@ -399,6 +404,9 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 		MaxLineBytes: int(o.MaxLineBytes),
 	}
 	spec.asks(d.Entry)
+	if !d.Namespaced {
+		spec.Selection.ExcludeNamespaces = nil // as its objects are in none
+	}
 	return spec
 }
 
@@ -417,18 +425,22 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 		return true
 	}
 	fits, known := m.resolver.Fits(rule.Resource, resource)
-	if known || fits {
-		return fits
+	if !known {
+		m.warnUnknown("redact rule names no resource that the server has now", rule.Entry, rule.Resource)
 	}
+	return fits
+}
+
+// warnUnknown says once that a name that is to keep something out of the journal
+// means nothing now: it may be a slip.
+func (m *Manager) warnUnknown(what, entry, name string) {
 	m.mu.Lock()
-	told := m.unknown[rule.Resource]
-	m.unknown[rule.Resource] = true
+	told := m.unknown[name]
+	m.unknown[name] = true
 	m.mu.Unlock()
 	if !told {
-		m.log.Warn("redact rule names no resource that the server has now",
-			zap.String("entry", rule.Entry), zap.String("resource", rule.Resource))
+		m.log.Warn(what, zap.String("entry", entry), zap.String("resource", name))
 	}
-	return false
 }
 
 // end takes note that a stream has ended by itself. Only a stream that waits

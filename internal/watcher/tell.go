@@ -223,3 +223,10 @@ func (t *teller) committed() {
 		t.keep.committed()
 	}
 }
+
+// complete notes in the batch that the list which it ends has kept what there is.
+func (t *teller) complete(b *recorder.Batch) {
+	if t.keep != nil {
+		t.keep.complete(b)
+	}
+}

@@ -606,3 +606,27 @@ func TestChangesOfWhatWasExcluded(t *testing.T) {
 		}
 	})
 }
+
+// Changes are turned on while the server does not let the stream run: what there is
+// to compare with is read once it does.
+func TestChangesTurnedOnWhileForbidden(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.set("default", "a", "Pending", "1")
+		w.start()
+		w.settled()
+		w.srv.Forbid(configMaps)
+		w.srv.EndWatches()
+		w.mustApply(demanding("configmaps", func(e *config.Resource) { e.Changes = true }), nil)
+		w.await("it waits", func() bool { return w.state("configmaps").State == watcher.Pending })
+		w.pass(time.Minute)
+		w.srv.Allow(configMaps)
+		w.settled()
+		n := len(w.lines())
+		w.set("default", "a", "Running", "1")
+		w.settled()
+		w.tell(n, "MODIFIED watch a")
+		if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"old":"Pending","value":"Running"`) {
+			t.Errorf("changes %s", got)
+		}
+	})
+}

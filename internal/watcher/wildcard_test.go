@@ -145,3 +145,23 @@ func TestEntryTakesOverFromWildcard(t *testing.T) {
 		w.await("all watch", w.watching)
 	})
 }
+
+// What cannot make a difference to a stream does not touch it: its objects are in no
+// namespace.
+func TestExcludedNamespacesLeaveOthersAlone(t *testing.T) {
+	bubble(t, kubefake.Options{}, everything("nosuch"), func(w *world) {
+		w.start()
+		w.await("all watch", w.watching)
+		next := everything("nosuch")
+		next[0].ExcludeNamespaces = []string{"kube-*"}
+		n := len(w.srv.Requests())
+		w.mustApply(next, nil)
+		w.await("all watch", w.watching)
+		if got := w.askedFor(n); got["namespaces"] != 0 || got["configmaps"] == 0 {
+			t.Errorf("asked for %v", got)
+		}
+		if got := strings.Count(w.log.String(), `"resource": "nosuch"`); got != 1 {
+			t.Errorf("warned %d times of a name that means nothing", got)
+		}
+	})
+}
