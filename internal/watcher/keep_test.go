@@ -1,0 +1,255 @@
+package watcher_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/config"
+	"kubejournal/internal/kubefake"
+	"kubejournal/internal/watcher"
+	"kubejournal/test/invariant"
+)
+
+// pageFault fails pages of lists from the n-th on, for as long as it is on.
+func (w *world) pageFault(from int, status int) (off func()) {
+	pages := 0
+	w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		if r.Verb != "list" || r.Resource != "configmaps" || r.Query.Get("limit") == "1" {
+			return nil
+		}
+		if pages++; pages < from {
+			return nil
+		}
+		return &kubefake.Fault{Status: status}
+	})
+	return func() { w.srv.SetFault(nil) }
+}
+
+// Reading what there is to compare with breaks off: nothing waits for it, and what
+// was read until then is of use.
+func TestCatchUpBreaksOff(t *testing.T) {
+	for name, c := range map[string]struct{ from, status int }{
+		"never begins": {1, 504}, "after a page": {2, 429}, "later": {4, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{MaxPage: 10, NoWatchList: true}, entries("configmaps"), func(w *world) {
+				for i := range 60 {
+					w.set("default", fmt.Sprintf("a%02d", i), "Pending", "0")
+				}
+				w.start()
+				w.settled()
+				w.stop()
+				off := w.pageFault(c.from, c.status)
+				w.entries = demanding("configmaps", func(e *config.Resource) { e.Changes = true })
+				for life := range 3 {
+					w.start()
+					w.settled()
+					n := len(w.lines())
+					for i := range 60 {
+						w.set("default", fmt.Sprintf("a%02d", i), "Running", fmt.Sprint(n))
+					}
+					w.settled()
+					if got := len(w.lines()) - n; got != 60 {
+						t.Fatalf("%d lines of 60", got)
+					}
+					for _, l := range w.lines()[n:] {
+						if life > 0 && l.Raw("changes") == nil {
+							t.Fatalf("life %d: no changes of %s, whose last event was kept", life, l.Name)
+						}
+					}
+					w.stop()
+				}
+				off()
+				w.start()
+				w.settled()
+				w.set("default", "a07", "Failed", "0")
+				w.settled()
+				lines := w.lines()
+				if got := string(lines[len(lines)-1].Raw("changes")); !strings.Contains(got, `"old":"Running","value":"Failed"`) {
+					t.Errorf("changes %s", got)
+				}
+				if strings.Contains(w.log.String(), "cannot be read") {
+					t.Error("something that was kept could not be read")
+				}
+			})
+		})
+	}
+}
+
+// What is held back since the reader was told is in the next list of changes, also
+// where the watch was opened again meanwhile, or the digests of an earlier life are
+// worth nothing.
+func TestIgnoredChangesAddUp(t *testing.T) {
+	for name, redacts := range map[string]bool{"plain": false, "redacting": true} {
+		t.Run(name, func(t *testing.T) {
+			set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, true }
+			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *world) {
+				if redacts {
+					redacting("configmaps", "data.secret")(&w.options)
+				}
+				w.set("default", "a", "Running", "1")
+				w.start()
+				w.settled()
+				n := w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =0")
+				w.set("default", "a", "Running", "2")
+				w.settled()
+				w.srv.EndWatches()
+				w.settled()
+				w.set("default", "a", "Running", "3")
+				w.settled()
+				w.stop()
+				w.start()
+				w.settled()
+				w.set("default", "a", "Running", "4")
+				w.settled()
+				n = w.tell(n)
+				w.set("default", "a", "Failed", "5")
+				w.settled()
+				w.tell(n, "MODIFIED watch a")
+				if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"path":"/data/note","old":"1","value":"5"`) {
+					t.Errorf("changes %s", got)
+				}
+				lists := 0
+				for _, r := range w.srv.Requests() {
+					if r.Verb == "list" && r.Query.Get("limit") != "1" && r.Resource == "configmaps" {
+						lists++
+					}
+				}
+				if want := map[bool]int{true: 1}[redacts]; lists != want {
+					t.Errorf("%d lists, want %d", lists, want)
+				}
+			})
+		})
+	}
+}
+
+// A filter decides about a deletion that nobody watched by what it made of the
+// object before, whatever the lines hide of it.
+func TestFilterOfGone(t *testing.T) {
+	for name, set := range map[string]func(*watcher.Options){
+		"redacted": redacting("configmaps", "data.phase"),
+		"dropped":  func(o *watcher.Options) { o.DropFields = []string{"data.phase"} },
+	} {
+		for _, initial := range []string{config.Snapshot, config.Skip} {
+			for _, changes := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/%v", name, initial, changes), func(t *testing.T) {
+					entry := demanding("configmaps", func(e *config.Resource) {
+						e.Filter, e.Changes, e.Initial = `object.data.phase == "Failed"`, changes, initial
+					})
+					bubble(t, kubefake.Options{}, entry, func(w *world) {
+						set(&w.options)
+						w.set("default", "told", "Failed", "1")
+						w.set("default", "withheld", "Running", "1")
+						w.start()
+						w.settled()
+						n := len(w.lines())
+						w.stop()
+						for _, name := range []string{"told", "withheld"} {
+							_, err := w.srv.Delete(configMaps, "default", name)
+							must(t, err)
+						}
+						w.srv.DropHistory()
+						w.start()
+						w.settled()
+						w.tell(n, "GAP Expired", "DELETED relist told", "SYNCED +0 ~0 -1 =0")
+					})
+				})
+			}
+		}
+	}
+}
+
+// Lines that carry less than the object are not taken for it when they are read
+// back, however soon the daemon dies after the payload was changed.
+func TestPayloadChangesBeforeAKill(t *testing.T) {
+	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *world) {
+		w.set("default", "a", "Pending", "1")
+		w.start()
+		w.settled()
+		w.mustApply(demanding("configmaps", func(e *config.Resource) { e.Changes, e.Payload = true, config.PayloadMetadata }), nil)
+		w.await("every stream watches", w.watching)
+		w.set("default", "a", "Running", "1")
+		w.pass(50 * time.Millisecond)
+		w.kill()
+		w.entries[0].Payload = config.PayloadMetadata
+		w.start()
+		w.settled()
+		w.set("default", "a", "Failed", "1")
+		w.settled()
+		lines := w.lines()
+		if got := lines[len(lines)-1]; got.Type != invariant.Modified || strings.Contains(string(got.Raw("changes")), `"add"`) {
+			t.Errorf("%s, changes %s", brief(got), got.Raw("changes"))
+		}
+	})
+}
+
+// Changes are turned on where digests were kept: the first of each object shows.
+func TestChangesJoinIgnoreFields(t *testing.T) {
+	ask := func(changes bool) []config.Resource {
+		return demanding("configmaps", func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, changes })
+	}
+	bubble(t, kubefake.Options{}, ask(false), func(w *world) {
+		w.set("default", "a", "Pending", "1")
+		w.set("default", "b", "Pending", "1")
+		w.start()
+		w.settled()
+		w.mustApply(ask(true), nil)
+		w.settled()
+		n := len(w.lines())
+		w.set("default", "b", "Pending", "2")
+		w.set("default", "a", "Running", "1")
+		w.settled()
+		w.tell(n, "MODIFIED watch a")
+		if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"old":"Pending","value":"Running"`) {
+			t.Errorf("changes %s", got)
+		}
+	})
+}
+
+// What was excluded until now is kept before its first event.
+func TestChangesOfWhatWasExcluded(t *testing.T) {
+	ask := func(globs ...string) []config.Resource {
+		return demanding("configmaps", func(e *config.Resource) { e.ExcludeNamespaces, e.Changes = globs, true })
+	}
+	bubble(t, kubefake.Options{}, ask("kube-*"), func(w *world) {
+		w.set("default", "a", "Pending", "1")
+		w.set("kube-x", "b", "Pending", "1")
+		w.start()
+		w.settled()
+		n := w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =1")
+		w.mustApply(ask(), nil)
+		w.settled()
+		w.set("kube-x", "b", "Running", "1")
+		w.settled()
+		w.tell(n, "MODIFIED watch kube-x/b")
+		if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"old":"Pending","value":"Running"`) {
+			t.Errorf("changes %s", got)
+		}
+	})
+}
+
+// Changes are turned on while the server does not let the stream run: what there is
+// to compare with is read once it does.
+func TestChangesTurnedOnWhileForbidden(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.set("default", "a", "Pending", "1")
+		w.start()
+		w.settled()
+		w.srv.Forbid(configMaps)
+		w.srv.EndWatches()
+		w.mustApply(demanding("configmaps", func(e *config.Resource) { e.Changes = true }), nil)
+		w.await("it waits", func() bool { return w.state("configmaps").State == watcher.Pending })
+		w.pass(time.Minute)
+		w.srv.Allow(configMaps)
+		w.settled()
+		n := len(w.lines())
+		w.set("default", "a", "Running", "1")
+		w.settled()
+		w.tell(n, "MODIFIED watch a")
+		if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"old":"Pending","value":"Running"`) {
+			t.Errorf("changes %s", got)
+		}
+	})
+}
