@@ -48,6 +48,16 @@
 // line is to say, and only then that line is written: a crash between the two
 // costs a SYNCED line that stdout sees twice, and no list.
 //
+// # What is told
+//
+// A stream knows every object that its selectors come to, and moves its position
+// with every event. Which of them become lines is decided behind that, and what a
+// line says: an event that is held back changes what is known like any other. A
+// stream that says what changed, or ignores some of it, keeps the version that the
+// next one is compared with in the checkpoint, with the line that it belongs to. A
+// crash leaves it as far as lines can be read back; what is missing makes a line say
+// less, and nothing waits for it.
+//
 // # Memory
 //
 // No list is ever held whole. While one is read, what it has shown until then is
@@ -117,6 +127,9 @@
 //	list.go      one list: streamed initial events, or pages
 //	diff.go      what an object of a list means, given what is known
 //	sighting.go  which objects a list has shown
+//	tell.go      what an event comes to: a line, and what of it is kept
+//	select.go    which events are written
+//	keep.go      the version that the next one is compared with
 //	spool.go     lines that wait for their list to be complete
 //	classify.go  an error -> retry, relist, pending or stop
 //	backoff.go   the pauses between sessions
