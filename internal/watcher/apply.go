@@ -149,9 +149,7 @@ func sameEntry(a, b config.Resource) bool {
 
 // openEnded tells whether the config may come to more streams at any time.
 func (m *Manager) openEnded() bool {
-	return slices.ContainsFunc(m.options.Resources, func(r config.Resource) bool {
-		return r.Name == config.Wildcard || r.Group != nil && *r.Group == config.Wildcard
-	})
+	return slices.ContainsFunc(m.options.Resources, config.Resource.IsWildcard)
 }
 
 // missing tells whether something is pending because the server does not have it.

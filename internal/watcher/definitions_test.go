@@ -1,6 +1,7 @@
 package watcher_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -139,4 +140,30 @@ func TestDefinitionsInTrouble(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Definitions that change all the time do not make the server tell all the time what
+// it serves.
+func TestRestlessDefinitions(t *testing.T) {
+	withWildcard(t, true, func(w *world) {
+		w.start()
+		w.await("all watch", w.watching)
+		w.pass(2 * time.Minute)
+		n := len(w.srv.Requests())
+		const seconds = 180
+		for i := range seconds {
+			w.define(fmt.Sprintf("widgets%d.example.com", i))
+			w.pass(time.Second)
+		}
+		asked := 0
+		for _, r := range w.srv.Requests()[n:] {
+			if r.Path == "/apis" {
+				asked++
+			}
+		}
+		// Rounds of three looks, 1, 2, 4, 8 and then 15 seconds apart, and a poll a minute.
+		if most := 3*(5+seconds/15) + seconds/60; asked == 0 || asked > most {
+			t.Errorf("asked %d times in %d s, want at most %d", asked, seconds, most)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -371,6 +372,8 @@ func (s *Stream) catchUp(ctx context.Context) error {
 		return ctx.Err()
 	case err == nil:
 		return nil
+	case errors.Is(err, errStore):
+		return err // the checkpoint's fault, and the end of the daemon
 	case classify(ctx, err).action == actionWait:
 		return err // a watch would not be allowed either
 	}
