@@ -1,0 +1,76 @@
+package deploy
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write what is generated")
+
+var overlays = []string{"deployment", "daemonset", "sidecar"}
+
+func TestKustomize(t *testing.T) {
+	for _, name := range overlays {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join(root, "deploy", "kustomize", "overlays", name)
+			m := kustomized(t, folder)
+			checkPolicy(t, m)
+			checkRBACFile(t, m, folder)
+			checkRun(t, m)
+		})
+	}
+	t.Run("prepare-node", func(t *testing.T) {
+		m := kustomized(t, withComponent(t))
+		checkPolicy(t, m)
+		checkRun(t, m)
+	})
+}
+
+// withComponent is the daemon set's overlay with its component turned on, in a folder of the repository, since
+// kustomize takes no resource from elsewhere.
+func withComponent(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp(filepath.Join(root, "bin"), "kustomize-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // bin is not kept
+	content := "resources: [../../deploy/kustomize/overlays/daemonset]\ncomponents: [../../deploy/kustomize/components/prepare-node]\n"
+	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
+// checkRBACFile tells whether rbac.yaml is what the program prints for the config beside it, word for word.
+func checkRBACFile(t *testing.T, m manifests, folder string) {
+	t.Helper()
+	printed := ask(t, m, folder, "rbac", "--config", "kubejournal.yaml", "--offline")
+	file := filepath.Join(folder, "rbac.yaml")
+	if *update {
+		if err := os.WriteFile(file, printed, 0o644); err != nil { //nolint:gosec // a file of the repository
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(printed), string(kept)); diff != "" {
+		t.Errorf("%s is not what kubejournal rbac prints (-printed +kept); run make test-deploy DEPLOY_FLAGS=-update\n%s", file, diff)
+	}
+	// Kustomize must not change what it says.
+	if diff := cmp.Diff(parse(t, printed).ofKind("ClusterRole", "Role")[0].Object["rules"], m.ofKind("ClusterRole", "Role")[0].Object["rules"]); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// mustKustomize renders an overlay for what another test needs of it.
+func mustKustomize(t *testing.T, overlay string) manifests {
+	t.Helper()
+	return kustomized(t, filepath.Join(root, "deploy", "kustomize", "overlays", overlay))
+}
