@@ -1,0 +1,86 @@
+{{- define "kubejournal.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "kubejournal.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains (include "kubejournal.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "kubejournal.name" .) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Roles belong to no namespace, so that two releases of one name must not share one. */ -}}
+{{- define "kubejournal.clusterName" -}}
+{{- printf "%s:%s" .Release.Namespace (include "kubejournal.fullname" .) -}}
+{{- end }}
+
+{{- define "kubejournal.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kubejournal.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kubejournal.labels" -}}
+{{ include "kubejournal.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "kubejournal.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- .Values.serviceAccount.name | default (include "kubejournal.fullname" .) -}}
+{{- else -}}
+{{- required "serviceAccount.name: name the account, or let the chart make one with serviceAccount.create" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end }}
+
+{{- define "kubejournal.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Whether journal and position outlive the pod: "true" or "". */ -}}
+{{- define "kubejournal.persistent" -}}
+{{- if eq .Values.mode "daemonset" -}}
+true
+{{- else if hasKey .Values.persistence "enabled" -}}
+{{- if .Values.persistence.enabled -}}true{{- end -}}
+{{- else if eq .Values.mode "deployment" -}}
+true
+{{- end -}}
+{{- end }}
+
+{{- /* The entries of the config: those of the values, else what fits the mode. */ -}}
+{{- define "kubejournal.resources" -}}
+{{- if .Values.config.resources -}}
+{{ toYaml .Values.config.resources }}
+{{- else if eq .Values.mode "daemonset" -}}
+- resource: pods
+  fieldSelector: spec.nodeName=$(NODE_NAME)
+  changes: true
+{{- else if eq .Values.mode "sidecar" -}}
+{{- range list "pods" "configmaps" "deployments.apps" }}
+- resource: {{ . }}
+  namespaces: [$(POD_NAMESPACE)]
+{{- end }}
+{{- else -}}
+- deployments.apps
+- statefulsets.apps
+- daemonsets.apps
+- jobs.batch
+- cronjobs.batch
+- pods
+- services
+- ingresses.networking.k8s.io
+- configmaps
+- nodes
+- namespaces
+- events
+{{- end }}
+{{- end }}

@@ -1,0 +1,192 @@
+{{- /* Faults that the schema cannot see. */ -}}
+{{- define "kubejournal.check" -}}
+{{- range $key, $path := dict "output" .Values.config.output.path "checkpoint" .Values.config.checkpoint.path -}}
+{{- if not (or (hasPrefix "/var/lib/kubejournal/" $path) (and (eq $key "output") (eq $path "-")) (and (eq $key "checkpoint") (eq $path ""))) -}}
+{{- fail (printf "config.%s.path: %q is on the root file system, which is read-only; name a file in /var/lib/kubejournal" $key $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "kubejournal.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- define "kubejournal.container" -}}
+name: kubejournal
+image: {{ include "kubejournal.image" . }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- if eq .Values.mode "sidecar" }}
+# A sidecar: it starts before the program and ends after it.
+restartPolicy: Always
+{{- end }}
+args: [run, --config, /etc/kubejournal/kubejournal.yaml]
+env:
+  {{- with .Values.goMemoryLimit }}
+  - name: GOMEMLIMIT
+    value: {{ . | quote }}
+  {{- end }}
+  - name: POD_NAMESPACE
+    valueFrom:
+      fieldRef: {fieldPath: metadata.namespace}
+  - name: NODE_NAME
+    valueFrom:
+      fieldRef: {fieldPath: spec.nodeName}
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with .Values.config.listen }}
+ports:
+  - name: http
+    containerPort: {{ regexFind "[0-9]+$" . }}
+# A start waits for the API server, and reads back the end of the journal.
+startupProbe:
+  httpGet: {path: /livez, port: http}
+  periodSeconds: 2
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: http}
+  periodSeconds: 20
+  timeoutSeconds: 5
+readinessProbe:
+  httpGet: {path: /readyz, port: http}
+  periodSeconds: 10
+  timeoutSeconds: 5
+{{- end }}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  {{- include "kubejournal.containerSecurity" . | nindent 2 }}
+volumeMounts:
+  - name: state
+    mountPath: /var/lib/kubejournal
+  # The folder and not the file, which would stay as it was when the ConfigMap changes.
+  - name: config
+    mountPath: /etc/kubejournal
+    readOnly: true
+  - name: token
+    mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+    readOnly: true
+{{- end }}
+
+{{- /* The pod's template. */ -}}
+{{- define "kubejournal.pod" -}}
+{{- include "kubejournal.check" . -}}
+metadata:
+  labels:
+    {{- include "kubejournal.selectorLabels" . | nindent 4 }}
+    {{- with .Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    kubectl.kubernetes.io/default-container: {{ ternary .Values.sidecar.container.name "kubejournal" (eq .Values.mode "sidecar") }}
+    {{- with .Values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+spec:
+  serviceAccountName: {{ include "kubejournal.serviceAccountName" . }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  terminationGracePeriodSeconds: {{ .Values.terminationGracePeriodSeconds }}
+  {{- with .Values.imagePullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.priorityClassName }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  securityContext:
+    runAsNonRoot: true
+    runAsUser: 65532
+    runAsGroup: 65532
+    {{- if ne .Values.mode "daemonset" }}
+    fsGroup: 65532
+    fsGroupChangePolicy: OnRootMismatch
+    {{- end }}
+    seccompProfile:
+      type: RuntimeDefault
+  {{- if eq .Values.mode "sidecar" }}
+  initContainers:
+    - {{- include "kubejournal.container" . | nindent 6 }}
+  {{- else if and (eq .Values.mode "daemonset") .Values.node.prepare }}
+  initContainers:
+    - name: prepare-node
+      image: {{ .Values.node.prepareImage }}
+      command: [chown, "65532:65532", /var/lib/kubejournal]
+      resources:
+        requests: {cpu: 10m, memory: 8Mi}
+        limits: {memory: 16Mi}
+      securityContext:
+        runAsNonRoot: false
+        runAsUser: 0
+        runAsGroup: 0
+        allowPrivilegeEscalation: false
+        readOnlyRootFilesystem: true
+        capabilities:
+          drop: [ALL]
+          add: [CHOWN]
+      volumeMounts:
+        - name: state
+          mountPath: /var/lib/kubejournal
+  {{- end }}
+  containers:
+    {{- if eq .Values.mode "sidecar" }}
+    {{- $own := dict "securityContext" (include "kubejournal.containerSecurity" . | fromYaml) }}
+    {{- $container := merge (deepCopy .Values.sidecar.container) $own }}
+    {{- $journal := dict "name" "state" "mountPath" "/var/lib/kubejournal" "readOnly" true }}
+    {{- $_ := set $container "volumeMounts" (append (default list $container.volumeMounts) $journal) }}
+    - {{- toYaml $container | nindent 6 }}
+    {{- else }}
+    - {{- include "kubejournal.container" . | nindent 6 }}
+    {{- end }}
+  volumes:
+    - name: state
+      {{- if eq .Values.mode "daemonset" }}
+      hostPath:
+        path: {{ .Values.node.path }}
+        # A folder that the kubelet makes belongs to root.
+        type: {{ ternary "DirectoryOrCreate" "Directory" .Values.node.prepare }}
+      {{- else if include "kubejournal.persistent" . }}
+      persistentVolumeClaim:
+        claimName: {{ .Values.persistence.existingClaim | default (include "kubejournal.fullname" .) }}
+      {{- else }}
+      # WARNING: goes with its pod, and with it the position and the journal.
+      emptyDir:
+        sizeLimit: {{ .Values.persistence.size }}
+      {{- end }}
+    - name: config
+      configMap:
+        name: {{ include "kubejournal.fullname" . }}
+    - name: token
+      projected:
+        sources:
+          - serviceAccountToken:
+              path: token
+              expirationSeconds: 3600
+          - configMap:
+              name: kube-root-ca.crt
+              items:
+                - {key: ca.crt, path: ca.crt}
+          - downwardAPI:
+              items:
+                - path: namespace
+                  fieldRef: {fieldPath: metadata.namespace}
+  {{- with .Values.nodeSelector }}
+  nodeSelector:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if hasKey .Values "tolerations" }}
+  tolerations:
+    {{- toYaml .Values.tolerations | nindent 4 }}
+  {{- else if eq .Values.mode "daemonset" }}
+  # Every node has pods.
+  tolerations:
+    - operator: Exists
+  {{- end }}
+{{- end }}

@@ -1,0 +1,250 @@
+package deploy
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"sigs.k8s.io/yaml"
+)
+
+const release, releaseNamespace = "journal", "helm"
+
+var chart = filepath.Join(root, "deploy", "helm", "kubejournal")
+
+// helmed is what helm template prints for values, and the notes that helm install shows.
+func helmed(t *testing.T, values string) (m manifests, notes string, err error) {
+	t.Helper()
+	c, err := loader.Load(chart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var given map[string]any
+	if err := yaml.Unmarshal([]byte(values), &given); err != nil {
+		t.Fatal(err)
+	}
+	capabilities := common.DefaultCapabilities.Copy()
+	options := common.ReleaseOptions{Name: release, Namespace: releaseNamespace, Revision: 1, IsInstall: true}
+	all, err := util.ToRenderValues(c, given, options, capabilities)
+	if err != nil {
+		return nil, "", err
+	}
+	files, err := engine.Render(c, all)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if path.Base(name) == "NOTES.txt" {
+			notes = files[name]
+		} else if path.Ext(name) == ".yaml" {
+			m = append(m, parse(t, []byte(files[name]))...)
+		}
+	}
+	return m, notes, nil
+}
+
+func TestHelm(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values string
+		notes  []string // what helm install must say
+		silent []string // and what it must not
+	}{
+		"deployment":       {values: "mode: deployment", silent: []string{"WARNING"}},
+		"daemonset":        {values: "mode: daemonset", notes: []string{"65532", "privileged"}, silent: []string{"WARNING"}},
+		"prepared nodes":   {values: "{mode: daemonset, node: {prepare: true}}", silent: []string{"WARNING", "must be on each node"}},
+		"sidecar":          {values: "mode: sidecar", notes: []string{"emptyDir"}},
+		"kept sidecar":     {values: "{mode: sidecar, persistence: {enabled: true}}", silent: []string{"WARNING"}},
+		"without a volume": {values: "persistence: {enabled: false}", notes: []string{"emptyDir"}},
+		"stdout":           {values: `config: {output: {path: "-"}}`, notes: []string{"16 KiB", "logs -c kubejournal"}},
+		"short stdout":     {values: `config: {output: {path: "-", maxLineBytes: 16KiB}}`, silent: []string{"WARNING"}},
+		"no checkpoint":    {values: `config: {checkpoint: {path: ""}}`, notes: []string{"Every start begins with a snapshot"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, notes, err := helmed(t, tc.values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tc.notes {
+				if !strings.Contains(notes, want) {
+					t.Errorf("notes do not say %q:\n%s", want, notes)
+				}
+			}
+			for _, word := range tc.silent {
+				if strings.Contains(notes, word) {
+					t.Errorf("notes say %q:\n%s", word, notes)
+				}
+			}
+			checkPolicy(t, m)
+			checkRights(t, m)
+			checkRun(t, m)
+		})
+	}
+}
+
+// The chart's own rights are those that the program prints for the config that the chart writes.
+func TestHelmRights(t *testing.T) {
+	for name, tc := range map[string]struct{ resources, environment string }{
+		"names":      {resources: "[po, deploy, StatefulSet, daemonsets.v1.apps, endpointslices.discovery.k8s.io, ev]"},
+		"long":       {resources: `[{resource: events, group: events.k8s.io}, {resource: sts, group: apps, version: v1}, {resource: cm, group: ""}]`},
+		"namespaces": {resources: "[{resource: secrets, namespaces: [web, db]}, {resource: jobs, namespaces: [web]}, pods]"},
+		"one object": {resources: "[{resource: secrets, namespaces: [web], fieldSelector: metadata.name=login}, {resource: nodes, fieldSelector: \"metadata.name==a,spec.unschedulable=true\"}, {resource: services, fieldSelector: metadata.name!=a}]"},
+		"custom":     {resources: "[widgets.example.com, gadgets.v1.example.com, {resource: gizmos, group: example.com, namespaces: [web]}]"},
+		"group":      {resources: `[{resource: "*", group: apps}, {resource: "*", group: example.com, namespaces: [web]}]`},
+		"every":      {resources: `[{resource: "*", group: "*", exclude: [events, leases.coordination.k8s.io]}]`},
+		"everywhere": {resources: `[{resource: pods, group: "*"}]`},
+		"own":        {resources: "[{resource: pods, namespaces: [$(POD_NAMESPACE), $(OTHER)]}]", environment: "[{name: OTHER, value: web}]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			values := "config: {resources: " + tc.resources + "}\n"
+			if tc.environment != "" {
+				values += "extraEnv: " + tc.environment
+			}
+			m, _, err := helmed(t, values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRights(t, m)
+		})
+	}
+}
+
+// checkRights compares what the manifests give the daemon with what the program prints for their config.
+func checkRights(t *testing.T, m manifests) {
+	t.Helper()
+	account := m.ofKind("ServiceAccount")[0]
+	printed := parse(t, ask(t, m, ".", "rbac", "--config", m.config(t), "--offline", "--namespace", account.GetNamespace(), "--service-account", account.GetName()))
+	want := append(printed, account).rights(t)
+	if diff := cmp.Diff(want.each(), m.rights(t).each()); diff != "" {
+		t.Errorf("rights (-kubejournal rbac +manifests):\n%s", diff)
+	}
+}
+
+// each writes every single right of a set, less what a wider one says.
+func (r rights) each() []string {
+	type right struct{ namespace, group, resource, name, verb string }
+	var all []right
+	for namespace, rules := range r {
+		for _, rule := range rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, name := range names {
+						for _, verb := range rule.Verbs {
+							all = append(all, right{namespace, group, resource, name, verb})
+						}
+					}
+				}
+			}
+		}
+	}
+	is := func(wide, narrow, every string) bool { return wide == narrow || wide == every }
+	implies := func(a, b right) bool {
+		return is(a.namespace, b.namespace, "") && is(a.group, b.group, "*") && is(a.resource, b.resource, "*") && is(a.name, b.name, "") && a.verb == b.verb
+	}
+	var lines []string
+	for _, one := range all {
+		if !slices.ContainsFunc(all, func(other right) bool { return other != one && implies(other, one) }) {
+			lines = append(lines, fmt.Sprintf("%s %s.%s/%s in %q", one.verb, one.resource, one.group, one.name, one.namespace))
+		}
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+func TestHelmRefuses(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"mode":            {"mode: statefulset", "mode"},
+		"unknown key":     {"replicas: 3", "replicas"},
+		"unknown config":  {"config: {resuorces: [pods]}", "resuorces"},
+		"no resources":    {"config: {resources: []}", "resources"},
+		"short grace":     {"terminationGracePeriodSeconds: 4", "terminationGracePeriodSeconds"},
+		"latest":          {"image: {tag: latest}", "tag"},
+		"loopback":        {`config: {listen: "127.0.0.1:8080"}`, "listen"},
+		"read-only path":  {"config: {output: {path: /journal.jsonl}}", `config.output.path: "/journal.jsonl" is on the root file system`},
+		"unknown name":    {"config: {resources: [gizmo]}", "config.resources[0]: \"gizmo\" is none of Kubernetes' own resources"},
+		"unknown env":     {"config: {resources: [{resource: pods, namespaces: [$(WHERE)]}]}", "config.resources[0].namespaces: $(WHERE) is not known here"},
+		"nameless":        {"serviceAccount: {create: false}", "serviceAccount.name"},
+		"sidecar's name":  {"sidecar: {container: {name: kubejournal}}", "name"},
+		"two-digit ports": {"networkPolicy: {apiServerPorts: [https]}", "apiServerPorts"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, _, err := helmed(t, tc.values); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %s", err, tc.want)
+			}
+		})
+	}
+}
+
+// What can be turned off is gone, and what can be turned on is there.
+func TestHelmOptions(t *testing.T) {
+	for values, want := range map[string]string{
+		"": "ConfigMap,Deployment,NetworkPolicy,PersistentVolumeClaim,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
+		"{networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, rbac: {create: false}, serviceAccount: {create: false, name: other}}": "ConfigMap,Deployment,PersistentVolumeClaim,Service",
+		"{persistence: {existingClaim: mine}, config: {listen: \"\"}}":                                                                                  "ConfigMap,Deployment,NetworkPolicy,PodDisruptionBudget,ServiceAccount,ClusterRole,ClusterRoleBinding",
+		"{mode: daemonset, monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}}}":                                                 "ConfigMap,DaemonSet,NetworkPolicy,PodMonitor,PrometheusRule,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
+	} {
+		m, _, err := helmed(t, values)
+		if err != nil {
+			t.Errorf("%s: %v", values, err)
+			continue
+		}
+		var got []string
+		for _, o := range m {
+			got = append(got, o.GetKind())
+		}
+		wanted := strings.Split(want, ",")
+		slices.Sort(got)
+		slices.Sort(wanted)
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", values, diff)
+		}
+	}
+}
+
+func TestHelmLint(t *testing.T) {
+	for _, mode := range []string{"deployment", "daemonset", "sidecar"} {
+		for _, message := range lint.RunAll(chart, map[string]any{"mode": mode}, releaseNamespace).Messages {
+			if message.Severity > support.InfoSev {
+				t.Errorf("%s: %v", mode, message)
+			}
+		}
+	}
+}
+
+// The chart has copies of files that it cannot reach.
+func TestHelmFiles(t *testing.T) {
+	for name, from := range map[string]string{
+		"builtin.txt": "internal/discovery/builtin.txt",
+		"rules.yaml":  "deploy/monitoring/rules.yaml",
+	} {
+		want, err := os.ReadFile(filepath.Join(root, from))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(chart, "files", name)
+		if *update {
+			if err := os.WriteFile(file, want, 0o644); err != nil { //nolint:gosec // a file of the repository
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not %s: %v; run make test-deploy DEPLOY_FLAGS=-update", file, from, err)
+		}
+	}
+}
