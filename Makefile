@@ -35,7 +35,7 @@ TEST_STEPS = vet lint controlplane unit model integration
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew fuzz bench demo clean
+.PHONY: help build controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy fuzz bench demo clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -97,6 +97,10 @@ trouble: ## how often a server in trouble is asked, as a table
 test-skew: cc ## conformance and main scenarios on older servers, and without streamed lists (about 15 minutes)
 	@go run ./test/cluster/skew
 
+# -update there writes what is generated: the overlays' rights, the chart's copies.
+test-deploy: bin/golangci-lint bin/promtool controlplane ## manifests, chart, image, rules and pipelines with the tools and the server that read them
+	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
+
 # Without this the race detector's own complaint names neither the reason nor the remedy.
 cc:
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null 2>&1 || { \
@@ -105,6 +109,9 @@ cc:
 # Each tool is built anew when a version changes.
 bin/golangci-lint bin/benchstat bin/gotestsum: tools/go.mod tools/go.sum
 	cd tools && go build -o ../$@ "$$(go list -f '{{.ImportPath}}' tool | grep '/$(@F)$$')"
+
+bin/promtool: tools/promtool/go.mod tools/promtool/go.sum
+	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@list=$$(go test -list '^Fuzz' $(UNIT)) || { printf '%s\n' "$$list"; exit 1; }; \

@@ -1,0 +1,101 @@
+package deploy
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// The program runs as a container of the image does: in a root folder with nothing but itself and what the pod mounts,
+// read-only but for its state, as 65532, without a capability, finding the server by what a kubelet gives it.
+func TestEmptyRoot(t *testing.T) {
+	s := theServer(t)
+	m := mustKustomize(t, "deployment")
+	s.apply(t, false, m.ofKind("Namespace")...)
+	rights := m.ofKind("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+	s.apply(t, false, rights...)
+	t.Cleanup(func() { s.remove(t, rights) })
+
+	image := t.TempDir()
+	content, err := os.ReadFile(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.RESTConfig()
+	authority, err := os.ReadFile(config.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(m.config(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{
+		"kubejournal":                    content,
+		configPath + "/kubejournal.yaml": text,
+		tokenPath + "/token":             []byte(s.token(t, m)),
+		tokenPath + "/ca.crt":            authority,
+		tokenPath + "/namespace":         []byte(m.namespace(t)),
+	} {
+		path := filepath.Join(image, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o555)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(image, statePath), 0o755), os.Chown(state, user, user)); err != nil {
+		t.Fatalf("%v; run this test as root", err)
+	}
+	mount(t, image, image, unix.MS_RDONLY)
+	mount(t, state, filepath.Join(image, statePath), 0)
+
+	server, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, err := net.SplitHostPort(server.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/kubejournal", append(daemon(t, m.pod(t).Spec).Args, "--listen", "127.0.0.1:0")...)
+	cmd.Dir = "/"
+	cmd.Env = append(m.environment(t, nodeName), "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
+	// Changing from root to another user takes the capabilities along.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: user, Gid: user}}
+	p := start(t, cmd)
+	eventually(t, "every stream watches", p.watching)
+	p.stop()
+
+	for _, name := range []string{"journal.jsonl", "kubejournal.db"} {
+		if info, err := os.Stat(filepath.Join(state, name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if log := string(p.log()); strings.Contains(log, `"level":"error"`) || strings.Contains(log, `"level":"warn"`) {
+		t.Error("the daemon complains")
+	}
+}
+
+// mount puts a folder on another one, for as long as the test runs.
+func mount(t *testing.T, from, to string, flags uintptr) {
+	t.Helper()
+	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
+		t.Fatalf("mount %s: %v; run this test as root", to, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(to, unix.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", to, err)
+		}
+	})
+	if err := unix.Mount("", to, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
+		t.Fatalf("mount %s: %v", to, err)
+	}
+}
