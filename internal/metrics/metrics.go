@@ -50,7 +50,7 @@ func New(version, commit string) *Metrics {
 		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
 			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}),
 		StreamState: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
-			Help: "1 for the state that the stream is in."}, []string{"stream", "state"}),
+			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
 		LastProgress: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
 			Help: "Time of the stream's last event or bookmark."}, []string{"stream"}),
 		WatchRestarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",

@@ -99,8 +99,8 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 		m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
 	}
 	m.options = o
-	m.setUnresolved(errs)
 	d.Removed += m.dropRefused(desired)
+	m.setUnresolved(errs)
 	err := m.startAll(ctx, desired)
 	m.definitions.set(ctx, m.openEnded() || m.missing())
 	return d, err

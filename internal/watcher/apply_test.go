@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
@@ -267,7 +268,9 @@ func TestApplyBesideADefinitionThatGoes(t *testing.T) {
 		w.await("it is pending", func() bool { return w.state("widgets.example.com").State == watcher.Pending })
 		w.wantOnly("widgets.example.com", "ADDED snapshot w", "SYNCED +1 ~0 -0 =0", "DELETED watch w")
 		w.pass(time.Minute)
-		if got := w.series(); len(got) != 0 {
+		// That both wait, and nothing of the stream that was.
+		if got := w.series(); !slices.Equal(got, []string{"gadgets.example.com", "widgets.example.com"}) || testutil.CollectAndCount(w.life.metrics.StreamState) != 2 ||
+			testutil.CollectAndCount(w.life.metrics.LastProgress) != 0 {
 			t.Errorf("metrics of %q", got)
 		}
 		w.srv.AddResource(widget("v1"))

@@ -292,8 +292,8 @@ func reasonOf(err error) string {
 // and ends by itself.
 func (m *Manager) reconcile(ctx context.Context) error {
 	desired, errs := m.desired(m.options)
-	m.setUnresolved(errs)
 	m.dropRefused(desired)
+	m.setUnresolved(errs)
 	var again []*running
 	m.mu.Lock()
 	for name, r := range m.running {
@@ -497,6 +497,25 @@ func (m *Manager) setUnresolved(errs []error) {
 		}
 		m.unresolved[i] = m.wait(old, entry.Name, reasonOf(err), err)
 		m.unresolved[i].entry = entry
+	}
+	m.showUnresolved(before)
+}
+
+// showUnresolved has the metrics say that entries wait, as if each were a stream
+// of its name, so that nobody waits for it unnoticed. before are those that waited
+// until now. A stream that has the name speaks for itself. The caller holds mu.
+func (m *Manager) showUnresolved(before map[int]*waiting) {
+	waits := make(map[string]bool)
+	for _, w := range m.unresolved {
+		waits[w.name] = true
+		if m.running[w.name] == nil {
+			m.m.StreamState.WithLabelValues(w.name, string(Pending)).Set(1)
+		}
+	}
+	for _, w := range before {
+		if !waits[w.name] && m.running[w.name] == nil && m.refused[w.name] == nil {
+			m.m.ForgetStream(w.name)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
@@ -51,6 +52,12 @@ func TestPendingUntilServed(t *testing.T) {
 		if s := w.state("widgets.example.com"); s.State != watcher.Pending || s.Reason != "NotFound" {
 			t.Errorf("got %+v", s)
 		}
+		counted := func(state watcher.State) float64 {
+			return testutil.ToFloat64(w.life.metrics.StreamState.WithLabelValues("widgets.example.com", string(state)))
+		}
+		if counted(watcher.Pending) != 1 {
+			t.Error("the metrics do not say that it is pending")
+		}
 		n := len(w.srv.Requests())
 		w.pass(10 * time.Minute)
 		if asked := len(w.srv.Requests()) - n; asked < 20 || asked > 200 {
@@ -64,6 +71,26 @@ func TestPendingUntilServed(t *testing.T) {
 		w.put(widgets, "w")
 		w.check()
 		w.wantOnly("configmaps", "ADDED snapshot a", "SYNCED +1 ~0 -0 =0", "ADDED watch b")
+		if counted(watcher.Pending) != 0 || counted(watcher.Watching) != 1 {
+			t.Error("the metrics still say that it is pending")
+		}
+	})
+}
+
+// An entry for what the server does not have leaves nothing behind in the metrics
+// when the config has it no longer.
+func TestPendingUntilUnwanted(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *world) {
+		w.start()
+		w.await("configmaps watches", func() bool { return w.state("configmaps").State == watcher.Watching })
+		if got := w.series(); !slices.Equal(got, []string{"configmaps", "widgets.example.com"}) {
+			t.Errorf("metrics of %q", got)
+		}
+		w.mustApply(entries("configmaps"), nil)
+		if got := w.series(); !slices.Equal(got, []string{"configmaps"}) {
+			t.Errorf("metrics of %q", got)
+		}
+		w.stop()
 	})
 }
 
