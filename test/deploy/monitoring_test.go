@@ -1,0 +1,332 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"sigs.k8s.io/yaml"
+
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/watcher"
+)
+
+var monitoring = filepath.Join(root, "deploy", "monitoring")
+
+// Labels that a scrape adds, whoever is scraped.
+var targetLabels = []string{"namespace", "pod", "job", "instance"}
+
+// What others export and a rule may use, with its labels.
+var foreign = map[string][]string{
+	"kubelet_volume_stats_available_bytes": {"persistentvolumeclaim"},
+	"kubelet_volume_stats_capacity_bytes":  {"persistentvolumeclaim"},
+}
+
+var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+
+// exported are the series of the daemon with their labels, whether or not they have a value yet.
+func exported(t *testing.T) map[string][]string {
+	t.Helper()
+	m := metrics.New(version, commit)
+	all := map[string][]string{}
+	add := func(name string, histogram bool, names []string) {
+		if !histogram {
+			all[name] = names
+			return
+		}
+		all[name+"_sum"], all[name+"_count"], all[name+"_bucket"] = names, names, append(slices.Clone(names), "le")
+	}
+	for kind, field := range reflect.ValueOf(*m).Fields() {
+		if !kind.IsExported() {
+			continue
+		}
+		collector, ok := field.Interface().(prometheus.Collector)
+		if !ok || field.Type() == reflect.TypeFor[*prometheus.Registry]() {
+			continue
+		}
+		_, histogram := collector.(prometheus.Histogram)
+		described := make(chan *prometheus.Desc, 1)
+		collector.Describe(described)
+		found := description.FindStringSubmatch((<-described).String())
+		if found == nil {
+			t.Fatal("a metric describes itself in another way now")
+		}
+		var names []string
+		if found[2] != "" {
+			names = strings.Split(found[2], ",")
+		}
+		add(found[1], histogram, names)
+	}
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families { // what has no field that can be read: the build, the process, the runtime
+		if _, known := all[f.GetName()]; known {
+			continue
+		}
+		var names []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			names = append(names, l.GetName())
+		}
+		add(f.GetName(), f.GetMetric()[0].GetHistogram() != nil, names)
+	}
+	return all
+}
+
+// checkQuery holds an expression against what there is: each metric, each label that it selects, groups or joins by, and
+// each value of a label that is known beforehand.
+func checkQuery(t *testing.T, known map[string][]string, query string) {
+	t.Helper()
+	expression, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+	if err != nil {
+		t.Errorf("%s: %v", query, err)
+		return
+	}
+	usable := slices.Clone(targetLabels)
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		selector, ok := node.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		names, ok := known[selector.Name]
+		if !ok {
+			t.Errorf("%s: nobody exports %s", query, selector.Name)
+		}
+		usable = append(usable, names...)
+		for _, matcher := range selector.LabelMatchers {
+			if matcher.Name == model.MetricNameLabel {
+				continue
+			}
+			if !slices.Contains(names, matcher.Name) && !slices.Contains(targetLabels, matcher.Name) {
+				t.Errorf("%s: %s has no label %s", query, selector.Name, matcher.Name)
+			}
+			checkValues(t, query, matcher)
+		}
+		return nil
+	})
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		var names []string
+		switch n := node.(type) {
+		case *parser.AggregateExpr:
+			names = n.Grouping
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				names = n.VectorMatching.MatchingLabels
+			}
+		}
+		for _, name := range names {
+			if !slices.Contains(usable, name) {
+				t.Errorf("%s: nothing in it has a label %s", query, name)
+			}
+		}
+		return nil
+	})
+}
+
+// checkValues holds what a matcher names against the values that the label can have: a state that is misspelt matches
+// nothing for ever.
+func checkValues(t *testing.T, query string, matcher *labels.Matcher) {
+	t.Helper()
+	var known []string
+	switch matcher.Name {
+	case "state":
+		for _, s := range []watcher.State{watcher.Starting, watcher.Listing, watcher.Watching, watcher.Retrying, watcher.Pending} {
+			known = append(known, string(s))
+		}
+	case "type":
+		known = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED"}
+	case "reason":
+		known = []string{"FirstSync", "Expired", "PositionAheadOfServer", "CheckpointLost", "JournalTruncated", "RelistInterrupted"}
+	default:
+		return
+	}
+	for _, value := range strings.Split(matcher.Value, "|") {
+		if !slices.Contains(known, value) {
+			t.Errorf("%s: no %s is %s", query, matcher.Name, value)
+		}
+	}
+}
+
+// rule is an alert.
+type rule struct {
+	Alert       string
+	Expr        string
+	For         string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+func rules(t *testing.T) []rule {
+	t.Helper()
+	var file struct {
+		Groups []struct{ Rules []rule }
+	}
+	read(t, filepath.Join(monitoring, "rules.yaml"), &file)
+	var all []rule
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+func read(t *testing.T, path string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// Each alert says what it is about, what to do, and of series that there are.
+func TestRules(t *testing.T) {
+	known := exported(t)
+	maps.Copy(known, foreign)
+	runbooks, err := os.ReadFile(filepath.Join(root, "docs", "runbooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := map[string]bool{}
+	for _, s := range regexp.MustCompile(`(?m)^## (\w+)$`).FindAllSubmatch(runbooks, -1) {
+		sections[string(s[1])] = true
+	}
+	for _, r := range rules(t) {
+		checkQuery(t, known, r.Expr)
+		if r.Annotations["runbook_url"] != "docs/runbooks.md#"+strings.ToLower(r.Alert) || !sections[r.Alert] {
+			t.Errorf("%s has no section in docs/runbooks.md, or its runbook_url is another: %s", r.Alert, r.Annotations["runbook_url"])
+		}
+		delete(sections, r.Alert)
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" || !slices.Contains([]string{"info", "warning", "critical"}, r.Labels["severity"]) {
+			t.Errorf("%s: %v %v", r.Alert, r.Labels, r.Annotations)
+		}
+	}
+	for name := range sections {
+		t.Errorf("docs/runbooks.md has a section %s, and no alert has that name", name)
+	}
+}
+
+// promtool checks the rules, and runs their tests, of which each alert has one that fires and one that does not.
+func TestPromtool(t *testing.T) {
+	tool, err := filepath.Abs(filepath.Join(root, "bin", "promtool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
+		cmd := exec.Command(tool, args...)
+		cmd.Dir = monitoring
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %v: %v (make bin/promtool builds it)\n%s", args, err, out)
+		}
+	}
+	var file struct {
+		Tests []struct {
+			Alerts []struct {
+				Alertname string
+				Expected  []any `json:"exp_alerts"`
+			} `json:"alert_rule_test"`
+		}
+	}
+	read(t, filepath.Join(monitoring, "rules_test.yaml"), &file)
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, a := range test.Alerts {
+			if len(a.Expected) > 0 {
+				fires[a.Alertname] = true
+			} else {
+				silent[a.Alertname] = true
+			}
+		}
+	}
+	for _, r := range rules(t) {
+		if !fires[r.Alert] || !silent[r.Alert] {
+			t.Errorf("%s: a test has it fire: %t, and be silent: %t", r.Alert, fires[r.Alert], silent[r.Alert])
+		}
+	}
+}
+
+// Each panel has a place of its own and asks for series that there are.
+func TestDashboard(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(monitoring, "grafana-dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct{ X, Y, W, H int }
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Type    string
+			Title   string
+			GridPos place
+			Targets []struct{ Expr string }
+		}
+		Templating struct {
+			List []struct {
+				Name  string
+				Query any
+			}
+		}
+	}
+	if err := json.Unmarshal(content, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	known := exported(t)
+	used := map[string]bool{}
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$namespace", ".*", "$pod", ".*")
+	ids, taken := map[int]string{}, map[[2]int]string{}
+	for _, p := range dashboard.Panels {
+		if other, is := ids[p.ID]; is {
+			t.Errorf("%s and %s have one id", p.Title, other)
+		}
+		ids[p.ID] = p.Title
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other, is := taken[[2]int{x, y}]; is || x >= 24 {
+					t.Fatalf("%s lies over %s or outside", p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+		if len(p.Targets) == 0 && p.Type != "row" {
+			t.Errorf("%s asks for nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			query := variables.Replace(target.Expr)
+			if strings.Contains(query, "$") {
+				t.Errorf("%s: a variable is not known: %s", p.Title, query)
+			}
+			checkQuery(t, known, query)
+			for name := range known {
+				if strings.Contains(query, name) {
+					used[strings.TrimSuffix(name, "_bucket")] = true
+				}
+			}
+		}
+	}
+	for _, v := range dashboard.Templating.List {
+		if v.Name != "datasource" && !strings.Contains(fmt.Sprint(v.Query), "label_values(kubejournal_build_info") {
+			t.Errorf("variable %s asks %v", v.Name, v.Query)
+		}
+	}
+	// What the daemon counts for people is to be seen.
+	for name := range known {
+		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+		if strings.HasPrefix(name, "kubejournal_") && !used[base] && name != "kubejournal_config_last_reload_success_timestamp_seconds" {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}
