@@ -107,6 +107,14 @@ func (s *server) kubeconfig(t *testing.T, m manifests) string {
 	return path
 }
 
+// command is the program with nothing of the environment here.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program(t), args...)
+	cmd.Env = []string{}
+	return cmd
+}
+
 // process is a running daemon.
 type process struct {
 	t      *testing.T
