@@ -30,6 +30,20 @@ func TestKustomize(t *testing.T) {
 	})
 }
 
+// The overlays can be applied side by side: no object is in two of them.
+func TestKustomizeTogether(t *testing.T) {
+	seen := map[string]string{}
+	for _, name := range overlays {
+		for _, o := range mustKustomize(t, name) {
+			id := o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+			if other, is := seen[id]; is {
+				t.Errorf("%s is in %s and in %s", id, other, name)
+			}
+			seen[id] = name
+		}
+	}
+}
+
 // withComponent is the daemon set's overlay with its component turned on, in a folder of the repository, since
 // kustomize takes no resource from elsewhere.
 func withComponent(t *testing.T) string {
@@ -49,7 +63,11 @@ func withComponent(t *testing.T) string {
 // checkRBACFile tells whether rbac.yaml is what the program prints for the config beside it, word for word.
 func checkRBACFile(t *testing.T, m manifests, folder string) {
 	t.Helper()
-	printed := ask(t, m, folder, "rbac", "--config", "kubejournal.yaml", "--offline")
+	args := []string{"rbac", "--config", "kubejournal.yaml", "--offline"}
+	if ns := m.namespace(t); ns != "kubejournal" { // else what it does by itself
+		args = append(args, "--name", ns, "--namespace", ns, "--service-account", "kubejournal")
+	}
+	printed := ask(t, m, folder, args...)
 	file := filepath.Join(folder, "rbac.yaml")
 	if *update {
 		if err := os.WriteFile(file, printed, 0o644); err != nil { //nolint:gosec // a file of the repository

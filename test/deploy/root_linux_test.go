@@ -20,9 +20,7 @@ func TestEmptyRoot(t *testing.T) {
 	s := theServer(t)
 	m := mustKustomize(t, "deployment")
 	s.apply(t, false, m.ofKind("Namespace")...)
-	rights := m.ofKind("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-	s.apply(t, false, rights...)
-	t.Cleanup(func() { s.remove(t, rights) })
+	s.grant(t, m)
 
 	image := t.TempDir()
 	content, err := os.ReadFile(program(t))
@@ -65,13 +63,20 @@ func TestEmptyRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("/kubejournal", append(daemon(t, m.pod(t).Spec).Args, "--listen", "127.0.0.1:0")...)
-	cmd.Dir = "/"
-	cmd.Env = append(m.environment(t, nodeName), "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
-	// Changing from root to another user takes the capabilities along.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: user, Gid: user}}
-	p := start(t, cmd)
+	inside := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("/kubejournal", args...)
+		cmd.Dir = "/"
+		cmd.Env = append(m.environment(t, nodeName), "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
+		// Changing from root to another user gives the capabilities up.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: user, Gid: user}}
+		return cmd
+	}
+	p := start(t, inside(append(daemon(t, m.pod(t).Spec).Args, "--listen", "127.0.0.1:0")...))
 	eventually(t, "every stream watches", p.watching)
+	// As kubectl exec does, which names no config.
+	if out, err := inside("tail", "--no-follow").CombinedOutput(); err != nil || !strings.Contains(string(out), "SYNCED") {
+		t.Errorf("tail: %v\n%s", err, out)
+	}
 	p.stop()
 
 	for _, name := range []string{"journal.jsonl", "kubejournal.db"} {

@@ -17,7 +17,8 @@ import (
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
@@ -49,12 +50,36 @@ func checkRun(t *testing.T, m manifests) {
 	s.apply(t, false, namespaces...)
 	s.apply(t, true, m...)
 	checkAdmission(t, s, m)
-	rights := m.ofKind("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
-	s.apply(t, false, rights...)
-	t.Cleanup(func() { s.remove(t, rights) })
+	s.grant(t, m)
 	p := launch(t, m, s.kubeconfig(t, m))
 	eventually(t, "every stream watches", p.watching)
 	p.stop()
+}
+
+// grant gives the daemon of the manifests its account and its rights, until the test ends, and returns when the server
+// goes by them: it learns of roles by a watch of its own.
+func (s *server) grant(t *testing.T, m manifests) {
+	t.Helper()
+	objects := m.ofKind("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+	s.apply(t, false, objects...)
+	t.Cleanup(func() { s.remove(t, objects) })
+	user := "system:serviceaccount:" + m.namespace(t) + ":" + m.ofKind("ServiceAccount")[0].GetName()
+	for namespace, rules := range m.rights(t) {
+		for _, r := range rules {
+			asked := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: r.Verbs[0], Group: r.APIGroups[0], Resource: r.Resources[0]}
+			if len(r.ResourceNames) > 0 {
+				asked.Name = r.ResourceNames[0]
+			}
+			question := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &asked}}
+			eventually(t, "rights are in force", func() error {
+				answer, err := s.client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), question, metav1.CreateOptions{})
+				if err == nil && !answer.Status.Allowed {
+					err = fmt.Errorf("%s may not %s %s", user, asked.Verb, asked.Resource)
+				}
+				return err
+			})
+		}
+	}
 }
 
 // remove takes objects off the server.
@@ -67,9 +92,9 @@ func (s *server) remove(t *testing.T, objects manifests) {
 		}
 		resource := s.any.Resource(mapping.Resource)
 		if o.GetNamespace() == "" {
-			err = resource.Delete(context.Background(), o.GetName(), v1.DeleteOptions{})
+			err = resource.Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
 		} else {
-			err = resource.Namespace(o.GetNamespace()).Delete(context.Background(), o.GetName(), v1.DeleteOptions{})
+			err = resource.Namespace(o.GetNamespace()).Delete(context.Background(), o.GetName(), metav1.DeleteOptions{})
 		}
 		if err != nil {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
@@ -83,7 +108,7 @@ func (s *server) token(t *testing.T, m manifests) string {
 	account := m.ofKind("ServiceAccount")[0]
 	seconds := int64(3600)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	answer, err := s.client.CoreV1().ServiceAccounts(account.GetNamespace()).CreateToken(t.Context(), account.GetName(), request, v1.CreateOptions{})
+	answer, err := s.client.CoreV1().ServiceAccounts(account.GetNamespace()).CreateToken(t.Context(), account.GetName(), request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
