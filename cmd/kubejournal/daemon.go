@@ -174,6 +174,7 @@ func (d *daemon) openOutput(stdout io.Writer, show func(io.Writer) io.Writer) er
 		return fmt.Errorf("output.path: %w%s", err, remedy(err))
 	}
 	d.output = f
+	d.metrics.WatchFilesystem("output", filepath.Dir(f.Path()))
 	return nil
 }
 
@@ -227,6 +228,7 @@ func (d *daemon) openCheckpoint() error {
 		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
 	}
 	d.store = store
+	d.metrics.WatchFilesystem("checkpoint", filepath.Dir(store.Path()))
 	if marked, err := store.Marked(); err != nil || marked {
 		return err
 	}

@@ -220,7 +220,8 @@ func TestReload(t *testing.T) {
 	if l.logged(`"streamsAdded":1,"streamsRemoved":1,"streamsChanged":0,"streamsUnchanged":1`) != 1 {
 		t.Error("the log does not say what has changed")
 	}
-	for _, want := range []string{"kubejournal_config_last_reload_successful 1", `stream="pods"`} {
+	for _, want := range []string{"kubejournal_config_last_reload_successful 1", `stream="pods"`, `kubejournal_tracked_objects{group="",resource="pods"}`,
+		`kubejournal_filesystem_free_bytes{path="output"}`, `kubejournal_filesystem_size_bytes{path="checkpoint"}`} {
 		if got := l.get("/metrics"); !strings.Contains(got, want) || strings.Contains(got, `stream="secrets"`) {
 			t.Errorf("metrics lack %s, or have what is gone", want)
 		}

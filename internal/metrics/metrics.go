@@ -30,9 +30,13 @@ type Metrics struct {
 	CommitSeconds   prometheus.Histogram   // journal sync and checkpoint commit
 	LastCommit      prometheus.Gauge       // unix time
 	CheckpointBytes prometheus.Gauge       // bytes
+	Tracked         *prometheus.GaugeVec   // group, resource: objects known to the streams that run
+	FilesystemFree  *prometheus.GaugeVec   // path: bytes left to us where it is, see WatchFilesystem
+	FilesystemSize  *prometheus.GaugeVec   // path: bytes
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
+	filesystems     filesystems
 }
 
 // New returns the metrics of one daemon, registered in a registry of their own.
@@ -52,7 +56,7 @@ func New(version, commit string) *Metrics {
 		StreamState: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
 			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
 		LastProgress: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
-			Help: "Time of the stream's last event or bookmark."}, []string{"stream"}),
+			Help: "Time of the stream's last event or bookmark, or of another proof that it misses nothing."}, []string{"stream"}),
 		WatchRestarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",
 			Help: "Watches that ended and were opened again, by reason."}, []string{"group", "resource", "reason"}),
 		Relists: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_relists_total",
@@ -73,6 +77,12 @@ func New(version, commit string) *Metrics {
 			Help: "Time of the last checkpoint commit."}),
 		CheckpointBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
 			Help: "Size of the checkpoint file."}),
+		Tracked: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_tracked_objects",
+			Help: "Objects that are known, to the streams that run: what a list is compared with after a gap."}, []string{"group", "resource"}),
+		FilesystemFree: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_filesystem_free_bytes",
+			Help: "Bytes that can still be written to the file system of output and checkpoint; where both are on one, the same twice."}, []string{"path"}),
+		FilesystemSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_filesystem_size_bytes",
+			Help: "Size of the file system of output and checkpoint."}, []string{"path"}),
 		ReloadOK: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_successful",
 			Help: "1 when the last load of the config succeeded."}),
 		ReloadTime: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
@@ -80,11 +90,12 @@ func New(version, commit string) *Metrics {
 		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
 			Help: "1, labelled with what was built."}, []string{"version", "commit", "goversion"}),
 	}
+	m.filesystems.free, m.filesystems.size = m.FilesystemFree, m.FilesystemSize
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	m.Registry.MustRegister(
 		m.Events, m.Filtered, m.FilterErrors, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
 		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
-		m.CheckpointBytes, m.ReloadOK, m.ReloadTime, m.buildInfo,
+		m.CheckpointBytes, m.Tracked, &m.filesystems, m.ReloadOK, m.ReloadTime, m.buildInfo,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m

@@ -80,6 +80,10 @@
 // bookmarks back, until one comes, so that a server that has stopped to send them
 // costs one restart and not one every three minutes.
 //
+// What such a watch has not missed shows elsewhere: when it is opened again, the
+// server's version is the position; or the server has ended it in good order. Both
+// count as progress.
+//
 // With HTTP/2, client-go's pings find a dead connection in 45 s, for all the
 // watches on it together; the above is for HTTP/1.1, and for a proxy that answers
 // pings on behalf of a server that is gone.

@@ -447,6 +447,9 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 	if err := s.rec.Flush(ctx); err != nil {
 		return err
 	}
+	if err := s.recount(); err != nil {
+		return err
+	}
 	if err := s.close(ctx); err != nil {
 		return err
 	}

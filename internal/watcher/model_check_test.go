@@ -116,15 +116,22 @@ func (m *model) healed() error {
 		}
 	}
 	whole := m.whole()
-	lines := perStream(whole)
+	lines, known := perStream(whole), make(map[string]int)
 	for _, s := range m.streams {
 		told, err := invariant.Replay(lines[s.name])
 		if err != nil {
 			return err
 		}
-		if err := invariant.Compare(told, m.expect(s)); err != nil {
+		live := m.expect(s)
+		if err := invariant.Compare(told, live); err != nil {
 			return fmt.Errorf("stream %s: %w", s.name, err)
 		}
+		if len(live) > 0 {
+			known[s.gvr.Group+"/"+s.gvr.Resource] += len(live)
+		}
+	}
+	if err := m.tracks(known); err != nil {
+		return err
 	}
 	// What came and went cannot be seen in that, and may still be to come where a
 	// watch is silent.

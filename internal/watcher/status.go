@@ -96,9 +96,9 @@ func (s Status) stalled(now time.Time) string {
 	case Pending:
 		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
 	case Watching:
-		// A server without bookmarks is silent where nothing happens: the watch
-		// is opened again, and the position compared, every few minutes.
-		if idle := s.Idle(now); idle > 2*watchTimeout+watchGrace {
+		// A server without bookmarks is silent where nothing happens. Of such a
+		// watch its end tells, and the first one is given up before it has one.
+		if idle := s.Idle(now); idle > 2*(2*watchTimeout+watchGrace) {
 			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
 		}
 	case Starting, Listing, Retrying:

@@ -32,6 +32,7 @@ type Store interface {
 	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
 	Empty(stream string) (bool, error)
 	Range(stream string, fn func(checkpoint.Known) error) error
+	Count(stream string) (int, error)
 	Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error)
 	KeptHeader(stream string) (header []byte, ok bool, err error)
 	DropKept(stream string) error
@@ -66,7 +67,7 @@ type Status struct {
 	Failing      time.Time // when it began that no session has worked; zero while one does
 	Position     string
 	Synced       bool      // past its first sync
-	LastProgress time.Time // of the last event or bookmark
+	LastProgress time.Time // of the last event or bookmark; see Stream.caughtUp
 	LastGap      time.Time
 }
 
@@ -160,7 +161,7 @@ func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.
 func (s *Stream) newTeller() (t *teller, err error) {
 	spec, gvr := &s.spec, s.spec.Target.Resource
 	t = &teller{
-		render: s.render, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
+		render: s.render, tracked: tracked{gauge: s.m.Tracked.WithLabelValues(gvr.Group, gvr.Resource)}, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
 		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
 	}
 	t.plain = (spec.Payload == "" || spec.Payload == event.WholeObject) && spec.MaxLineBytes == 0 && !spec.Changes
@@ -194,6 +195,9 @@ func (s *Stream) load(ctx context.Context) error {
 	if err := s.loadKept(ctx); err != nil {
 		return err
 	}
+	if err := s.recount(); err != nil {
+		return err
+	}
 	if s.valid() {
 		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
 	}
@@ -203,10 +207,22 @@ func (s *Stream) load(ctx context.Context) error {
 	return nil
 }
 
+// recount takes the number of known objects from the checkpoint, which has all
+// that was submitted.
+func (s *Stream) recount() error {
+	n, err := s.store.Count(s.spec.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	s.tell.tracked.set(n)
+	return nil
+}
+
 // Run reads until ctx ends (nil) or the stream cannot run for now
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
 // could not be read.
 func (s *Stream) Run(ctx context.Context) error {
+	defer s.tell.tracked.set(0)
 	for {
 		began := time.Now()
 		s.progress = false
@@ -232,7 +248,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			rest := s.listRest()
 			atOnce := s.valid() && rest <= 0
 			if err := s.lose(ctx, o.reason); err != nil {
-				return nil //nolint:nilerr // ctx has ended
+				return nil // ctx has ended
 			}
 			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
 			if atOnce {
@@ -245,6 +261,9 @@ func (s *Stream) Run(ctx context.Context) error {
 				s.client.doubt()
 			}
 			if o.clean && healthy {
+				if !s.bookmarks {
+					s.caughtUp()
+				}
 				continue
 			}
 			s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
@@ -335,6 +354,9 @@ func (s *Stream) checkAhead(ctx context.Context) error {
 	if ahead(s.state.ResourceVersion, current) {
 		return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 	}
+	if current != "" && current == s.state.ResourceVersion {
+		s.caughtUp()
+	}
 	return nil
 }
 
@@ -354,6 +376,16 @@ func (s *Stream) moved(rv string) checkpoint.Stream {
 	s.progressed(now)
 	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing = rv, now, time.Time{} })
 	return s.state
+}
+
+// caughtUp takes note that nothing was missed up to now, where neither event nor
+// bookmark could say so: the server stands where the stream stands, since nothing
+// happens in the cluster, or it has ended a watch in good order of a resource that
+// it sends no bookmarks for.
+func (s *Stream) caughtUp() {
+	now := time.Now()
+	s.progressed(now)
+	s.note(func(n *Status) { n.LastProgress = now })
 }
 
 // progressed sets the metric, which is not there before there is something to say.

@@ -21,6 +21,7 @@ type teller struct {
 	keep     *keeper   // nil: nothing is compared
 	form     event.Line
 	plain    bool               // lines have the usual form
+	tracked  tracked            // how many objects are known
 	filtered prometheus.Counter // events that are held back
 
 	shaped, changes, value []byte       // scratch
@@ -124,10 +125,28 @@ func (t *teller) tellGone(dst []byte, received time.Time, k checkpoint.Known, be
 	return telling{line: line, told: true}, err
 }
 
+// tracked is how many objects a stream knows, as a share of its resource's gauge.
+// What events say of it is set right by each list.
+type tracked struct {
+	gauge prometheus.Gauge
+	n     int
+}
+
+func (t *tracked) add(n int) {
+	t.n += n
+	t.gauge.Add(float64(n))
+}
+
+func (t *tracked) set(n int) { t.add(n - t.n) }
+
 // know puts what an event makes known into the batch.
 func (t *teller) know(b *recorder.Batch, typ event.Type, namespace, name, uid, version []byte, withheld bool, value []byte) {
+	if typ == event.Added {
+		t.tracked.add(1)
+	}
 	switch {
 	case typ == event.Deleted:
+		t.tracked.add(-1)
 		b.Changes.Delete(namespace, name)
 		if t.keep != nil {
 			t.keep.remove(b, namespace, name)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -340,7 +341,37 @@ func (w *world) compare() error {
 	if err != nil {
 		return err
 	}
-	return invariant.Compare(told, w.live())
+	live := w.live()
+	if err := invariant.Compare(told, live); err != nil {
+		return err
+	}
+	want := make(map[string]int)
+	for k := range live {
+		want[k.Group+"/"+k.Resource]++
+	}
+	return w.tracks(want)
+}
+
+// tracks compares tracked_objects with the number of objects that streams know
+// together, by group and resource.
+func (w *world) tracks(want map[string]int) error {
+	families, err := w.life.metrics.Registry.Gather()
+	must(w.t, err)
+	got := make(map[string]int)
+	for _, f := range families {
+		if f.GetName() != "kubejournal_tracked_objects" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if n := int(m.GetGauge().GetValue()); n != 0 {
+				got[m.GetLabel()[0].GetValue()+"/"+m.GetLabel()[1].GetValue()] = n
+			}
+		}
+	}
+	if !maps.Equal(got, want) {
+		return fmt.Errorf("tracked_objects says %v, known are %v", got, want)
+	}
+	return nil
 }
 
 // live is what the server has of the resources that are journalled whole.
