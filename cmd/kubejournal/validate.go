@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
@@ -145,6 +147,19 @@ func (s *server) examine(ctx context.Context, cfg *config.Config) (*examination,
 				}
 				found.pending = append(found.pending, cfg.Fault(entry.Entry, field,
 					fmt.Sprintf("%s: this identity %s; grant it, see 'kubejournal rbac --help'", st.Name(), refusal)))
+			} else if st.FieldSelector != "" {
+				answer, err := s.selects(ctx, st)
+				if err != nil {
+					return nil, err
+				}
+				if answer != "" {
+					state = "config fault"
+					fault := cfg.Fault(entry.Entry, "fieldSelector", fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
+						st.GVR.GroupResource(), st.FieldSelector, answer))
+					if !slices.Contains(found.faults, fault) { // an entry has a stream for each of its namespaces
+						found.faults = append(found.faults, fault)
+					}
+				}
 			}
 			next++
 			found.rows = append(found.rows, [5]string{entry.Entry, entryName(entry), st.Name(), st.GVR.Version, state})
@@ -170,6 +185,24 @@ func (s *server) examine(ctx context.Context, cfg *config.Config) (*examination,
 		}
 	}
 	return found, nil
+}
+
+// selects asks the server to select by a stream's field selector: each resource has fields of its own for that, which
+// discovery does not name. The answer is why it does not; "" where it does.
+func (s *server) selects(ctx context.Context, st resources.Stream) (answer string, err error) {
+	root := "/apis"
+	if st.GVR.Group == "" {
+		root = "/api"
+	}
+	err = s.client.Get().AbsPath(root, st.GVR.Group, st.GVR.Version).NamespaceIfScoped(st.Namespace, st.Namespace != "").Resource(st.GVR.Resource).
+		SetHeader("Accept", "application/json").Param("limit", "1").Param("fieldSelector", st.FieldSelector).Do(ctx).Error()
+	switch {
+	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+		return oneLine(err.Error()), nil
+	case err != nil:
+		return "", fmt.Errorf("list %s: %w", st.Name(), err)
+	}
+	return "", nil
 }
 
 // add notes why an entry comes to no stream; nil: it comes to some.
