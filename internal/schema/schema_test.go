@@ -193,14 +193,16 @@ func TestLines(t *testing.T) {
 			t.Errorf("no line has %s", key)
 		}
 	}
-	examples := fenced(read(t, "../../README.md"), "json")
-	if len(examples) == 0 {
-		t.Error("the README shows no line")
-	}
-	for _, block := range examples {
-		for line := range strings.Lines(block) {
-			if err := checkJSON(s, line); err != nil {
-				t.Errorf("README: %s: %v", line, err)
+	for _, page := range []string{"README.md", "docs/line.md"} {
+		examples := fenced(read(t, "../../"+page), "json line")
+		if len(examples) == 0 {
+			t.Errorf("%s shows no line", page)
+		}
+		for _, block := range examples {
+			for line := range strings.Lines(block) {
+				if err := checkJSON(s, line); err != nil {
+					t.Errorf("%s: %s: %v", page, line, err)
+				}
 			}
 		}
 	}
@@ -272,13 +274,15 @@ func TestConfigs(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	blocks := fenced(read(t, "../../README.md"), "yaml")
-	if len(blocks) == 0 {
-		t.Error("the README shows no config")
-	}
-	for _, block := range blocks {
-		if err := checkYAML(s, []byte(block)); err != nil {
-			t.Errorf("README: %s: %v", block, err)
+	for _, page := range []string{"README.md", "docs/config.md"} {
+		blocks := fenced(read(t, "../../"+page), "yaml config")
+		if len(blocks) == 0 {
+			t.Errorf("%s shows no config", page)
+		}
+		for _, block := range blocks {
+			if err := checkYAML(s, []byte(block)); err != nil {
+				t.Errorf("%s: %s: %v", page, block, err)
+			}
 		}
 	}
 	for _, text := range []string{
