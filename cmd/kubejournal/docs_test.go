@@ -81,6 +81,10 @@ func anchors(page string) map[string]bool {
 // Whatever a page refers to within the repository is there, down to the heading; so are the runbooks that alerts name.
 func TestDocsLinks(t *testing.T) {
 	all := pages(t)
+	headings := make(map[string]map[string]bool)
+	for name, page := range all {
+		headings[name] = anchors(page)
+	}
 	resolve := func(from, to string) error {
 		path, anchor, _ := strings.Cut(to, "#")
 		target := from
@@ -90,7 +94,7 @@ func TestDocsLinks(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(target))); err != nil {
 			return err
 		}
-		if page, isPage := all[target]; anchor != "" && (!isPage || !anchors(page)[anchor]) {
+		if anchor != "" && !headings[target][anchor] {
 			return fmt.Errorf("%s has no heading of that name", target)
 		}
 		return nil
@@ -288,6 +292,24 @@ func TestDocsConfigKeys(t *testing.T) {
 		if !known[name] {
 			t.Errorf("docs/config.md has a row for %s, which is no key", name)
 		}
+	}
+}
+
+// The keys that need a restart are marked so, and no others.
+func TestDocsRestart(t *testing.T) {
+	var want, marked []string
+	for _, f := range fixed(config.Default(), new(config.Config)) {
+		want = append(want, f.Field)
+	}
+	for key, row := range rows(t, "docs/config.md") {
+		if strings.HasSuffix(row, "| restart |") {
+			marked = append(marked, key)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(marked)
+	if len(want) == 0 || !slices.Equal(want, marked) {
+		t.Errorf("docs/config.md marks %v as needing a restart; it is %v", marked, want)
 	}
 }
 
