@@ -35,7 +35,7 @@ TEST_STEPS = vet lint controlplane unit model integration
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy fuzz bench demo clean
+.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy fuzz bench demo clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -44,6 +44,11 @@ help: ## show this
 
 build: ## build bin/kubejournal
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/kubejournal ./cmd/kubejournal
+
+# The time of the listing and a random number are left out of it, so that the same program has the same list.
+sbom: build bin/cyclonedx-gomod ## build bin/kubejournal and list each module in it, as CycloneDX in bin/kubejournal.sbom.json
+	bin/cyclonedx-gomod bin -json -std -noserial $(if $(VERSION),-version '$(VERSION)') -output bin/sbom.tmp bin/kubejournal
+	sed '/^ *"timestamp":/d' bin/sbom.tmp >bin/kubejournal.sbom.json && rm bin/sbom.tmp
 
 controlplane: ## build kube-apiserver and etcd for tests and demo (about 4 minutes the first time)
 	go run ./test/cluster/build
@@ -112,6 +117,10 @@ bin/golangci-lint bin/benchstat bin/gotestsum: tools/go.mod tools/go.sum
 
 bin/promtool: tools/promtool/go.mod tools/promtool/go.sum
 	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+
+# It names its own hash in the list, hence -trimpath; and it runs here, whatever the program was built for.
+bin/cyclonedx-gomod: tools/sbom/go.mod tools/sbom/go.sum
+	cd tools/sbom && GOOS= GOARCH= CGO_ENABLED=0 go build -trimpath -o ../../$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@list=$$(go test -list '^Fuzz' $(UNIT)) || { printf '%s\n' "$$list"; exit 1; }; \
