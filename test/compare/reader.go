@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	stopLimit  = 20 * time.Second // from SIGTERM to a process's end
+	stderrTail = 4 << 10          // bytes of stderr shown in an error
+	outFile    = "out"            // in the folder of every reader
+)
+
+// way is one of the programs that are compared, with its config as its own documentation has it.
+type way struct {
+	name    string
+	program string
+	args    []string
+	config  string // what is written to config.yaml; "" is none
+	stdout  bool   // the output is stdout, to be appended to a file
+	decode  format // nil: it only counts as a limit, and its output is not judged
+}
+
+// Writes of the file exporter are not buffered only where its output is rotated; here it never grows to the size.
+const collector = `
+extensions: {file_storage: {directory: ., create_directory: true}}
+receivers:
+  k8sobjects:
+    auth_type: kubeConfig
+    storage: file_storage
+    include_initial_state: %t
+    objects: [{name: configmaps, mode: watch}]
+exporters: {file: {path: out, rotation: {max_megabytes: 4096}}}
+service:
+  extensions: [file_storage]
+  pipelines: {logs: {receivers: [k8sobjects], exporters: [file]}}
+  telemetry: {metrics: {level: none}}
+`
+
+var (
+	kubejournal = way{
+		name: "kubejournal", program: "kubejournal",
+		args:   []string{"run", "configmaps", "--output", outFile, "--checkpoint", "checkpoint.db"},
+		decode: journalLine,
+	}
+	otel = way{
+		name: "OTel k8sobjects with file_storage", program: "otelcol", args: []string{"--config", "file:config.yaml"},
+		config: fmt.Sprintf(collector, false), decode: otlp,
+	}
+	otelInitial = way{
+		name: "the same with include_initial_state", program: "otelcol", args: otel.args,
+		config: fmt.Sprintf(collector, true), decode: otlp,
+	}
+	informer  = way{name: "dynamic informer, by hand", program: "byhand", args: []string{"informer", outFile}, decode: watchEvent}
+	reflector = way{name: "client-go Reflector, by hand", program: "byhand", args: []string{"reflector", outFile}, decode: watchEvent}
+	kubectl   = way{
+		name: "`kubectl get --watch --output-watch-events -o json`", program: "kubectl",
+		args:   []string{"get", "configmaps", "--all-namespaces", "--watch", "--output-watch-events", "-o", "json"},
+		stdout: true, decode: watchEvent,
+	}
+	raw = way{name: "raw copy of the watch with net/http", program: "byhand", args: []string{"raw", outFile}}
+
+	keepers  = []way{kubejournal, otel, otelInitial, informer, reflector, kubectl}
+	measured = []way{kubejournal, otel, informer, reflector, kubectl, raw}
+)
+
+// reader is a way with a folder of its own, over as many runs as it dies.
+type reader struct {
+	way
+	dir  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the present run has ended and been waited for
+	log  string        // path of its stderr
+	runs int
+	tail follower // of its output
+	mark int      // the newest that it has told of
+}
+
+// newReader makes a reader that does not run yet.
+func (b *bench) newReader(w way) (*reader, error) {
+	dir, err := os.MkdirTemp(b.dir, w.program+"-")
+	if err != nil {
+		return nil, fmt.Errorf("make folder: %w", err)
+	}
+	r := &reader{way: w, dir: dir, tail: follower{path: filepath.Join(dir, outFile)}}
+	if w.config != "" {
+		if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(w.config), 0o600); err != nil {
+			return nil, fmt.Errorf("write config: %w", err)
+		}
+	}
+	return r, nil
+}
+
+func (r *reader) out() string { return filepath.Join(r.dir, outFile) }
+
+// start starts a run, with the output of those before it still there.
+func (r *reader) start(b *bench) error {
+	r.runs++
+	r.log = filepath.Join(r.dir, fmt.Sprintf("stderr-%d", r.runs))
+	log, err := os.Create(r.log)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", r.name, err)
+	}
+	defer log.Close()
+	cmd := exec.Command(b.programs[r.program], r.args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = r.dir, log, log, attributes()
+	cmd.Env = []string{"HOME=" + r.dir, "TMPDIR=" + r.dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + b.cluster.Kubeconfig()}
+	if r.stdout {
+		out, err := os.OpenFile(r.out(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+		if err != nil {
+			return fmt.Errorf("start %s: %w", r.name, err)
+		}
+		defer out.Close()
+		cmd.Stdout = out
+	}
+	began := make(chan error, 1)
+	r.cmd, r.done = cmd, make(chan struct{})
+	go func(done chan struct{}) {
+		defer close(done)
+		// Linux kills a child when the thread that started it ends: this one stays as long as the child does.
+		runtime.LockOSThread()
+		err := cmd.Start()
+		began <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in cmd.ProcessState
+		}
+	}(r.done)
+	if err := <-began; err != nil {
+		return fmt.Errorf("start %s: %w", r.name, err)
+	}
+	return nil
+}
+
+func (r *reader) alive() bool {
+	if r.cmd == nil {
+		return false
+	}
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// signal ends the run. It must have lived until then: a reader that gives up by itself is not compared as if it had not.
+func (r *reader) signal(s syscall.Signal) error {
+	if !r.alive() {
+		return r.fault("has ended by itself")
+	}
+	if err := r.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop %s: %w", r.name, err)
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-time.After(stopLimit):
+		r.kill()
+		return r.fault(fmt.Sprintf("still ran %s after %s", stopLimit, s))
+	}
+}
+
+// kill ends the run if there is one.
+func (r *reader) kill() {
+	if r.alive() {
+		_ = r.cmd.Process.Kill() // an error says that it has ended
+		<-r.done
+	}
+}
+
+func (r *reader) fault(what string) error {
+	log, err := os.ReadFile(r.log)
+	return errors.Join(fmt.Errorf("%s: %s\n%s", r.name, what, log[max(0, len(log)-stderrTail):]), err)
+}
+
+// gapWords are how a program's log may tell that history was gone.
+var gapWords = regexp.MustCompile(`\ba 410\b|Gone|Expired|too old resource version`)
+
+// told reads all that the reader has written. logged says that the log of the last run tells of a gap.
+func (r *reader) told() (o output, logged bool, err error) {
+	data, err := os.ReadFile(r.out())
+	if err != nil {
+		return o, false, fmt.Errorf("read output of %s: %w", r.name, err)
+	}
+	log, err := os.ReadFile(r.log)
+	if err != nil {
+		return o, false, fmt.Errorf("read log of %s: %w", r.name, err)
+	}
+	return parse(data, r.decode), gapWords.Match(log), nil
+}
+
+// follower reads a file that grows.
+type follower struct {
+	path string
+	file *os.File
+	rest []byte // the end of what was read
+}
+
+// read returns what has come since the last call, behind the end of what came before: a word of that length is in what
+// is returned once, also where it came in two parts.
+func (f *follower) read(word int) ([]byte, error) {
+	if f.file == nil {
+		file, err := os.Open(f.path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read output: %w", err)
+		}
+		f.file = file
+	}
+	var more bytes.Buffer
+	if _, err := more.ReadFrom(f.file); err != nil {
+		return nil, fmt.Errorf("read output: %w", err)
+	}
+	if more.Len() == 0 {
+		return nil, nil
+	}
+	text := slices.Concat(f.rest, more.Bytes())
+	f.rest = slices.Clone(text[max(0, len(text)-word+1):])
+	return text, nil
+}
+
+func (f *follower) close() {
+	if f.file != nil {
+		f.file.Close()
+	}
+}
+
+// group is readers that live and die together.
+type group []*reader
+
+func (b *bench) newGroup(ways []way) (group, error) {
+	var g group
+	for _, w := range ways {
+		r, err := b.newReader(w)
+		if err != nil {
+			return nil, err
+		}
+		g = append(g, r)
+	}
+	return g, nil
+}
+
+func (g group) start(b *bench) error {
+	for _, r := range g {
+		if err := r.start(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g group) signal(s syscall.Signal) error {
+	var errs []error
+	for _, r := range g {
+		errs = append(errs, r.signal(s))
+	}
+	return errors.Join(errs...)
+}
+
+// remove ends all runs and removes what they wrote.
+func (g group) remove() {
+	for _, r := range g {
+		r.kill()
+		r.tail.close()
+		_ = os.RemoveAll(r.dir) // what stays goes with the folder of all
+	}
+}
+
+// caughtUp waits until every reader has told all that was written before the call. It makes marks until each reader
+// has told of one, and then once more: what is told of a mark that is younger than the reader's list came by its watch.
+func (g group) caughtUp(ctx context.Context, b *bench) error {
+	const patience, stages = 2 * time.Minute, 2
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for range stages {
+		if err := g.marked(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// marked makes marks until every reader has told of one of them.
+func (g group) marked(ctx context.Context, b *bench) error {
+	const again, poll = time.Second, 20 * time.Millisecond
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	first := b.marks + 1
+	var last time.Time
+	for {
+		if time.Since(last) > again {
+			if err := b.mark(ctx); err != nil {
+				return err
+			}
+			last = time.Now()
+		}
+		var waiting *reader
+		for _, r := range g {
+			text, err := r.tail.read(len(markPrefix) + markDigits)
+			if err != nil {
+				return err
+			}
+			if r.mark = max(r.mark, newest(text)); r.mark < first {
+				waiting = r
+			}
+		}
+		if waiting == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-waiting.done:
+			return waiting.fault("has ended by itself")
+		case <-ctx.Done():
+			return errors.Join(waiting.fault("did not catch up"), ctx.Err())
+		}
+	}
+}
