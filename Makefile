@@ -6,6 +6,7 @@ FUZZTIME        ?= 10s
 HISTORIES       ?= 10000
 TORTURE_TIME    ?= 30m
 KILLS           ?= 1000
+ROUNDS          ?= 3
 # Which benchmarks, and how often those are run that are not run once only.
 BENCH           ?= .
 BENCHCOUNT      ?= 6
@@ -35,7 +36,7 @@ TEST_STEPS = vet lint controlplane unit model integration
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy fuzz bench demo clean
+.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-compare fuzz bench compare demo clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -106,6 +107,9 @@ test-skew: cc ## conformance and main scenarios on older servers, and without st
 test-deploy: bin/golangci-lint bin/promtool controlplane ## manifests, chart, image, rules and pipelines with the tools and the server that read them
 	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
 
+test-compare: bin/golangci-lint ## what make compare judges by; the peers are compiled (about 5 minutes the first time)
+	cd test/compare && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./...
+
 # Without this the race detector's own complaint names neither the reason nor the remedy.
 cc:
 	@cc=$$(go env CC); command -v "$${cc%% *}" >/dev/null 2>&1 || { \
@@ -155,6 +159,11 @@ bench: bin/benchstat build controlplane ## the benchmarks, BENCHCOUNT (6) times,
 	if echo BenchmarkScale | grep -Eq '$(BENCH)'; then bin/bench/scale -program bin/kubejournal >>bin/bench.txt || failed="$$failed scale"; fi; \
 	bin/benchstat bin/bench.txt; bin/bench/table bin/bench.txt | tee bin/bench.md; \
 	if [ -n "$$failed" ]; then echo "make bench: FAILED:$$failed" >&2; exit 1; fi
+
+# WRITE=-write puts the tables on docs/comparison.md.
+compare: build controlplane ## kubejournal and its peers side by side, ROUNDS (3) times, as tables (about 12 minutes)
+	cd test/compare && CGO_ENABLED=0 go build -trimpath -o ../../bin/compare/ ./...
+	bin/compare/compare -program bin/kubejournal -rounds $(ROUNDS) $(WRITE)
 
 demo: ## see it work, on a control plane of its own
 	@mkdir -p bin && go build -o bin/demo ./test/demo && exec bin/demo
