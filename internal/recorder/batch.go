@@ -26,6 +26,7 @@ type Lane struct {
 
 	numbered  uint64        // the last batch's number; of the stream's goroutine
 	committed atomic.Uint64 // see Committed
+	lines     atomic.Uint64 // see Lines
 }
 
 // NewLane returns the lane of a stream; written has the labels type and origin.
@@ -50,6 +51,10 @@ func (l *Lane) count(k kind, n int) {
 
 // Committed is the number of the last numbered batch that is committed.
 func (l *Lane) Committed() uint64 { return l.committed.Load() }
+
+// Lines is how many lines of the lane stand in the journal. Safe for concurrent
+// use.
+func (l *Lane) Lines() uint64 { return l.lines.Load() }
 
 // Batch returns an empty batch. It belongs to the caller until it is submitted.
 func (l *Lane) Batch() *Batch { return l.pool.Get().(*Batch) }

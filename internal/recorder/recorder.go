@@ -79,6 +79,10 @@ type Recorder struct {
 	// writing is since when a write is under way, in Unix nanoseconds; 0 when none is.
 	writing atomic.Int64
 
+	// How far it has come, for people.
+	lastSeq    atomic.Uint64
+	lastCommit atomic.Pointer[commitEnd]
+
 	// Why output or checkpoint cannot be written now, for readiness.
 	outputErr, syncErr, commitErr atomic.Pointer[error]
 }
@@ -98,7 +102,27 @@ func New(out Output, store Checkpoint, cfg Config) *Recorder {
 	}
 	r.interval.Store(int64(cfg.Interval))
 	r.noSync.Store(cfg.NoSync)
+	r.lastSeq.Store(cfg.Seq)
+	r.lastCommit.Store(&commitEnd{seq: cfg.Seq})
 	return r
+}
+
+// Progress is how far a recorder has come.
+type Progress struct {
+	Written, Committed uint64    // seq of the last line
+	CommittedAt        time.Time // zero before the first commit
+}
+
+// Progress tells how far the recorder has come. Safe for concurrent use.
+func (r *Recorder) Progress() Progress {
+	last := r.lastCommit.Load() // first: nothing is committed that is not written
+	return Progress{Written: r.lastSeq.Load(), Committed: last.seq, CommittedAt: last.at}
+}
+
+// commitEnd is a commit that has succeeded.
+type commitEnd struct {
+	seq uint64
+	at  time.Time
 }
 
 // SetCommits changes how commits are made, from the next one on. Safe for
@@ -252,6 +276,7 @@ func (r *Recorder) take(ctx context.Context, b *Batch) error {
 	if err := r.writeAll(ctx, r.buf); err != nil {
 		return err
 	}
+	r.lastSeq.Store(r.seq)
 	if cap(r.buf) > maxKept {
 		r.buf = nil
 	}
@@ -294,6 +319,7 @@ func (r *Recorder) written(b *Batch, now time.Time) {
 			}
 			r.numbers[b.lane] = b.number
 		}
+		b.lane.lines.Add(uint64(len(b.ends)))
 		for k, n := range b.counts {
 			b.lane.count(k, n)
 		}
@@ -364,6 +390,7 @@ func (r *Recorder) startCommit(ctx context.Context) {
 	go func() {
 		err := r.commit(ctx, batch)
 		if err == nil {
+			r.lastCommit.Store(&commitEnd{seq, time.Now()})
 			r.out.Committed(seq)
 			for lane, number := range numbers {
 				lane.committed.Store(number)

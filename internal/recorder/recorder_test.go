@@ -56,6 +56,40 @@ func TestWriteAndCommit(t *testing.T) {
 	})
 }
 
+// What is written is told at once, and what is committed once it is.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if got, want := New(nil, nil, Config{Seq: 100}).Progress(), (Progress{Written: 100, Committed: 100}); got != want {
+			t.Errorf("%+v at the start, want %+v", got, want)
+		}
+		g := newRig(t, Config{Interval: 10 * time.Second})
+		g.run(t.Context())
+		is := func(want Progress) {
+			t.Helper()
+			synctest.Wait()
+			if got := g.rec.Progress(); got != want {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		}
+		is(Progress{})
+		first := g.batch("a", 3, 100)
+		lane := first.lane
+		g.submit(first)
+		is(Progress{Written: 3})
+		pass(10 * time.Second)
+		committed := Progress{Written: 3, Committed: 3, CommittedAt: time.Now()}
+		is(committed)
+		g.submit(g.batch("b", 2, 100))
+		committed.Written = 5
+		is(committed)
+		if got := lane.Lines(); got != 3 {
+			t.Errorf("lane a has %d lines, want 3", got)
+		}
+		g.finish()
+		is(Progress{Written: 5, Committed: 5, CommittedAt: time.Now()})
+	})
+}
+
 // How commits are made may change while the recorder runs, also while it is busy.
 func TestSetCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

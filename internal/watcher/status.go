@@ -76,7 +76,7 @@ func (m *Manager) Stalled() string {
 	var stalled []string
 	now := time.Now()
 	for _, s := range m.Streams() {
-		if why := s.stalled(now); why != "" {
+		if why := s.Status.Stalled(now); why != "" {
 			stalled = append(stalled, s.Name+" ("+why+")")
 		}
 	}
@@ -90,8 +90,8 @@ func (m *Manager) Stalled() string {
 	return "no progress: " + strings.Join(stalled, ", ")
 }
 
-// stalled is why a stream makes no progress; empty while it does.
-func (s Status) stalled(now time.Time) string {
+// Stalled is why a stream makes no progress; empty while it does.
+func (s Status) Stalled(now time.Time) string {
 	switch s.State {
 	case Pending:
 		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)

@@ -69,6 +69,7 @@ type Status struct {
 	Synced       bool      // past its first sync
 	LastProgress time.Time // of the last event or bookmark; see Stream.caughtUp
 	LastGap      time.Time
+	Lines        uint64 // in the journal since the stream was started
 }
 
 // State is where a stream stands; see the package's documentation.
@@ -453,7 +454,9 @@ func (s *Stream) close(ctx context.Context) error {
 func (s *Stream) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.status
+	status := s.status
+	status.Lines = s.lane.Lines()
+	return status
 }
 
 func (s *Stream) note(change func(*Status)) {

@@ -379,6 +379,13 @@ func TestStreamStatus(t *testing.T) {
 		if s := w.state("configmaps"); !s.Synced || s.Reason != "" || s.Position == "" || s.LastProgress.IsZero() || !s.LastGap.IsZero() {
 			t.Errorf("after it: %+v", s)
 		}
+		before := 0
+		counted := func() bool {
+			lines := w.state("configmaps").Lines
+			return lines > 0 && lines == uint64(len(w.lines())-before)
+		}
+		w.await("the line is counted", counted)
+		before = len(w.lines())
 		w.stop()
 		w.put(configMaps, "a")
 		w.srv.DropHistory()
@@ -387,6 +394,7 @@ func TestStreamStatus(t *testing.T) {
 		if s := w.state("configmaps"); s.LastGap.IsZero() {
 			t.Errorf("after a gap: %+v", s)
 		}
+		w.await("its lines are counted from its start on", counted)
 		w.check()
 	})
 }
