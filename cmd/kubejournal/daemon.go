@@ -429,15 +429,15 @@ func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) 
 		{Name: "checkpoint", Err: rec.CheckpointError},
 		{Name: "streams", Err: manager.Synced, Note: manager.Stalled},
 	}
-	reload.handler = ops.Handler(d.metrics.Registry, ready, manager.Streams)
+	reload.site = ops.NewSite(d.metrics.Registry, ready, manager.Streams, d.about(reload, rec, time.Now()))
 	if d.cfg.Listen != "" {
-		server, err := d.serve("listening", d.cfg.Listen, reload.handler)
+		server, err := d.serve("listening", d.cfg.Listen, reload.site)
 		if err != nil {
 			return fmt.Errorf("%w; name another address, or \"\" for none", err)
 		}
-		reload.server = server
+		reload.use(server)
 	}
-	defer reload.close()
+	defer reload.use(nil)
 	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", withoutPassword(d.rest.Host)),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
 	stopReloads := reload.start(ctx)
@@ -447,6 +447,18 @@ func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) 
 		d.log.Info("stopped, everything is written and committed")
 	}
 	return err
+}
+
+// about returns what says of the daemon itself how it stands.
+func (d *daemon) about(reload *reloader, rec *recorder.Recorder, started time.Time) func() ops.About {
+	return func() ops.About {
+		return ops.About{
+			Version: d.build.version, Commit: d.build.commit, Started: started,
+			Cluster: reload.inEffect.Load().Cluster, Server: withoutPassword(d.access.Host()), Config: reload.path,
+			Output: d.cfg.Output.Path, Checkpoint: d.cfg.Checkpoint.Path, // neither can change while it runs
+			Progress: rec.Progress(), Reload: reload.result(),
+		}
+	}
 }
 
 // serve listens on addr and logs that, in the words of msg.

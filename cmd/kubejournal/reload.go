@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -45,10 +44,12 @@ type reloader struct {
 	manager *watcher.Manager
 	rec     *recorder.Recorder
 	manner
-	hangup  <-chan os.Signal
-	out     *lookout.Lookout
-	handler http.Handler
-	server  *ops.Server // nil: listens nowhere
+	hangup <-chan os.Signal
+	out    *lookout.Lookout
+	site   *ops.Site
+	server *ops.Server // nil: listens nowhere
+	// stopSampling ends what makes the site know rates; nil while it listens nowhere.
+	stopSampling func()
 
 	cfg  *config.Config // in effect
 	seen []byte         // what the file held when it was tried last; nil before the first look
@@ -56,16 +57,16 @@ type reloader struct {
 	refused bool
 	fault   string // what was wrong at the last try, as it was told; "" for nothing
 
-	kubernetes atomic.Pointer[config.Kubernetes] // of cfg
+	inEffect atomic.Pointer[config.Config] // cfg, for others
 
 	mu   sync.Mutex
-	last string // what came of the last reload, for people; guarded by mu
+	last ops.Reload // guarded by mu
 }
 
 func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
 	r := &reloader{d: d, manager: manager, rec: rec, manner: told, hangup: hangup, cfg: d.cfg}
 	r.out = lookout.New(r.files, d.log)
-	r.kubernetes.Store(&d.cfg.Kubernetes)
+	r.inEffect.Store(d.cfg)
 	if info, err := os.Stat(r.path); r.path != "" && err == nil && !info.Mode().IsRegular() {
 		r.path = "" // a pipe: what was in it is read
 	}
@@ -85,16 +86,26 @@ func (r *reloader) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// close stops listening.
-func (r *reloader) close() {
+// use answers on server from now on, and no longer on the one before; nil is none.
+// Rates are known from when it listens on: another address is no reason to forget
+// them.
+func (r *reloader) use(server *ops.Server) {
 	if r.server != nil {
 		_ = r.server.Close() // what it was answering does not matter any more
+	}
+	r.server = server
+	switch {
+	case server != nil && r.stopSampling == nil:
+		r.stopSampling = r.site.Sample()
+	case server == nil && r.stopSampling != nil:
+		r.stopSampling()
+		r.stopSampling = nil
 	}
 }
 
 // files are those that are worth a look when they change.
 func (r *reloader) files() []string {
-	files := kubeconfigRules(*r.kubernetes.Load()).GetLoadingPrecedence()
+	files := kubeconfigRules(r.inEffect.Load().Kubernetes).GetLoadingPrecedence()
 	if r.path != "" {
 		files = append(files, r.path)
 	}
@@ -205,8 +216,8 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	}
 	// From here on nothing can fail.
 	change.Use()
+	r.inEffect.Store(next)
 	if r.cfg.Kubernetes != next.Kubernetes {
-		r.kubernetes.Store(&next.Kubernetes)
 		r.out.Again()
 	}
 	if file != nil {
@@ -214,8 +225,8 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	}
 	r.rec.SetCommits(next.Checkpoint.Interval, next.Output.Sync == config.SyncNever)
 	if r.cfg.Listen != next.Listen {
-		r.close()
-		if r.server = server; server != nil {
+		r.use(server)
+		if server != nil {
 			r.d.announce("listening", server)
 		}
 	}
@@ -290,7 +301,7 @@ func (r *reloader) prepareServer(next *config.Config) (*ops.Server, error) {
 	if next.Listen == r.cfg.Listen || next.Listen == "" {
 		return nil, nil
 	}
-	server, err := ops.Listen(next.Listen, r.handler)
+	server, err := ops.Listen(next.Listen, r.site)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && samePort(next.Listen, r.cfg.Listen):
 		return nil, next.At("listen", fmt.Sprintf("%v: kubejournal itself holds this port on %s; name another port, or restart it", err, r.cfg.Listen))
@@ -309,7 +320,6 @@ func samePort(a, b string) bool {
 // tell says what came of a reload: in the log, in metrics, and in what note
 // returns.
 func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
-	at := time.Now().UTC().Format(time.RFC3339)
 	log := r.d.log
 	if err != nil {
 		r.d.metrics.ReloadOK.Set(0)
@@ -318,7 +328,7 @@ func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
 			log.Error("config not reloaded, the running one stays", zap.String("fault", f))
 		}
 		r.fault = strings.Join(faults, "; ")
-		r.setLast("reload at " + at + " failed, the config from before runs: " + r.fault)
+		r.setLast(ops.Reload{At: time.Now(), Fault: r.fault})
 		return
 	}
 	r.fault = ""
@@ -334,7 +344,7 @@ func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
 	if levelErr == nil {
 		r.level.SetLevel(level)
 	}
-	r.setLast("reloaded at " + at)
+	r.setLast(ops.Reload{At: time.Now()})
 }
 
 // faultLines are the faults of a config, one line each.
@@ -350,16 +360,28 @@ func faultLines(err error) []string {
 	return slices.Compact(lines)
 }
 
-func (r *reloader) setLast(text string) {
+func (r *reloader) setLast(result ops.Reload) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last = text
+	r.last = result
 }
 
-// note is what came of the last reload; empty before the first. Safe for
-// concurrent use.
-func (r *reloader) note() string {
+// result is what came of the last reload. Safe for concurrent use.
+func (r *reloader) result() ops.Reload {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.last
+}
+
+// note is result in words; empty before the first reload. Safe for concurrent use.
+func (r *reloader) note() string {
+	last := r.result()
+	at := last.At.UTC().Format(time.RFC3339)
+	switch {
+	case last.At.IsZero():
+		return ""
+	case last.Fault != "":
+		return "reload at " + at + " failed, the config from before runs: " + last.Fault
+	}
+	return "reloaded at " + at
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/ops"
 )
 
 const (
@@ -244,7 +245,7 @@ func (s *daemonStatus) write(w io.Writer, now time.Time) error {
 	row("address", s.at)
 	row("version", s.version)
 	if !s.started.IsZero() {
-		row("up", age(now, s.started))
+		row("up", ops.Age(now, s.started))
 	}
 	ready := "yes"
 	if !s.ready {
@@ -280,21 +281,7 @@ func ago(now, at time.Time) string {
 	if at.IsZero() {
 		return "-"
 	}
-	return age(now, at) + " ago"
-}
-
-// age is a duration as kubectl shows it: with two units at most.
-func age(now, at time.Time) string {
-	d := max(now.Sub(at), 0).Round(time.Second)
-	switch {
-	case d < time.Minute:
-		return d.String()
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	return ops.Age(now, at) + " ago"
 }
 
 // printable keeps what somebody else has sent from acting on the terminal, or on the table.

@@ -27,12 +27,13 @@ func served(t *testing.T, failing func() error) (get func(path string) (int, str
 	}
 	streams := func() []watcher.StreamStatus {
 		return []watcher.StreamStatus{
-			{Name: "pods", Status: watcher.Status{State: watcher.Watching, Position: "7", Synced: true, Since: time.Unix(2, 0), Failing: time.Unix(3, 0), LastProgress: time.Unix(1, 0)}},
+			{Name: "pods", Status: watcher.Status{State: watcher.Watching, Position: "7", Synced: true, Lines: 9, Since: time.Unix(2, 0), Failing: time.Unix(3, 0), LastProgress: time.Unix(1, 0)}},
 			{Name: "secrets", Status: watcher.Status{State: watcher.Retrying, Reason: "ServerError", Since: time.Unix(4, 0), Failing: time.Unix(3, 0)}},
 			{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: "NotFound"}},
 		}
 	}
-	s, err := Listen("127.0.0.1:0", Handler(metrics.New("v1", "abc").Registry, checks, streams))
+	site := NewSite(metrics.New("v1", "abc").Registry, checks, streams, func() About { return About{Version: "v1"} })
+	s, err := Listen("127.0.0.1:0", site)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestStreams(t *testing.T) {
 		t.Fatalf("/streams: %s", body)
 	}
 	for i, want := range []map[string]any{
-		{"stream": "pods", "state": "Watching", "resourceVersion": "7", "synced": true, "since": "1970-01-01T00:00:02Z",
+		{"stream": "pods", "state": "Watching", "resourceVersion": "7", "synced": true, "events": 9., "eventsPerSecond": nil, "since": "1970-01-01T00:00:02Z",
 			"lastProgress": "1970-01-01T00:00:01Z", "failingSince": nil}, // it does watch
 		{"stream": "secrets", "state": "Retrying", "reason": "ServerError", "since": "1970-01-01T00:00:04Z",
 			"failingSince": "1970-01-01T00:00:03Z", "lastProgress": nil},

@@ -1,0 +1,363 @@
+package ops
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"kubejournal/internal/config"
+	"kubejournal/internal/watcher"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed page.js
+	pageJS string
+
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"ago": ago, "age": Age, "exact": exact}).Parse(pageHTML))
+
+	// pageEdition tells an open page that the daemon has come to send another one.
+	pageEdition = digest(pageHTML + pageCSS + pageJS)
+
+	// pagePolicy lets the page be what is sent with it and ask for itself again,
+	// and nothing else, whatever a name or a reason holds.
+	pagePolicy = strings.Join([]string{
+		"default-src 'none'",
+		"style-src 'sha256-" + digest(pageCSS) + "'",
+		"script-src 'sha256-" + digest(pageJS) + "'",
+		"img-src data:", // the icon
+		"connect-src 'self'",
+		"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
+	}, "; ")
+)
+
+func digest(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// refresh is how often the page asks for itself again.
+const refresh = 3 * time.Second
+
+// gapIsNews is how long a gap is worth attention.
+const gapIsNews = time.Hour
+
+// level is how much attention something needs.
+type level int
+
+const (
+	fine level = iota
+	busy       // on its way, by itself
+	note       // it is over, and somebody should know
+	bad
+)
+
+// String is the name that the style sheet has for a level.
+func (l level) String() string { return [...]string{"fine", "busy", "note", "bad"}[l] }
+
+// page is what the template shows.
+type page struct {
+	About
+	CSS     template.CSS
+	JS      template.JS
+	Edition string
+	Refresh int // seconds
+
+	Now      time.Time
+	Level    level
+	Headline string
+	Detail   string // what the streams need attention for
+	Title    string
+	Alerts   []string
+	Attend   int // rows that need attention: they come first
+	Rows     []row
+	Checks   []answer
+	Rate     string
+	Chart    chart
+}
+
+// row is one stream.
+type row struct {
+	watcher.StreamStatus
+	Resource, Scope string // the two parts of its name
+	Level           level
+	Why             string // it stands as it does
+	NewGap          bool
+	Rate            string
+	Chart           chart
+}
+
+func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, s.look(time.Now())); err != nil {
+		http.Error(w, "render page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+}
+
+// look collects what there is to see.
+func (s *Site) look(now time.Time) page {
+	p := page{
+		About: s.about(), CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Edition: pageEdition, //nolint:gosec // our own files
+		Refresh: int(refresh / time.Second), Now: now,
+	}
+	var failed []string
+	p.Reload.Fault = printable(p.Reload.Fault)
+	p.Checks, _ = s.ask()
+	for i := range p.Checks {
+		c := &p.Checks[i]
+		c.Text = printable(c.Text)
+		if !c.OK {
+			failed = append(failed, c.Name)
+			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
+			p.Level = bad
+		}
+	}
+	if p.Reload.Fault != "" {
+		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
+		p.Level = bad
+	}
+	all, of := s.rates.read()
+	p.Rate, p.Chart = rateText(all), draw(all)
+	moving, why := 0, make(map[string]int)
+	for _, status := range s.streams() {
+		r := newRow(status, of[status.Name], now)
+		switch {
+		case r.Level >= note:
+			p.Attend++
+			why[r.trouble()]++
+		case r.Level == busy:
+			moving++
+		}
+		p.Level = max(p.Level, r.Level)
+		p.Rows = append(p.Rows, r)
+	}
+	slices.SortStableFunc(p.Rows, func(a, b row) int { return cmp.Compare(b.Level, a.Level) })
+	p.Headline = headline(len(p.Rows), p.Attend, moving)
+	var details []string
+	for _, trouble := range slices.Sorted(maps.Keys(why)) {
+		details = append(details, fmt.Sprintf("%d %s", why[trouble], trouble))
+	}
+	p.Detail = strings.Join(details, ", ")
+	if len(failed) > 0 {
+		p.Headline = "Not ready (" + strings.Join(failed, ", ") + "). " + p.Headline
+	}
+	p.Title = "kubejournal"
+	if p.Cluster != "" {
+		p.Title += " " + p.Cluster
+	}
+	if n := p.Attend + len(p.Alerts); n > 0 {
+		p.Title = fmt.Sprintf("(%d) %s", n, p.Title)
+	}
+	return p
+}
+
+// headline says in words how the streams stand.
+func headline(all, attend, moving int) string {
+	switch {
+	case all == 0:
+		return "No stream yet"
+	case attend > 0:
+		return fmt.Sprintf("%d of %s %s attention", attend, count(all, "stream"), verb(attend, "needs", "need"))
+	case moving > 0:
+		return fmt.Sprintf("%d of %s %s not watch yet", moving, count(all, "stream"), verb(moving, "does", "do"))
+	case all == 1:
+		return "The one stream watches"
+	}
+	return fmt.Sprintf("All %d streams watch", all)
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// meanings are those of the reasons for which a stream waits or tries again; the
+// others speak for themselves.
+var meanings = map[string]string{
+	"NotFound":         "the server does not have it",
+	"Forbidden":        "this identity may not list or watch it",
+	"NotWatchable":     "the server does not let anybody watch it",
+	"MethodNotAllowed": "the server does not let anybody watch it",
+	"Ambiguous":        "more than one resource has this name",
+	"ConfigFault":      "the entry in the config is at fault",
+	"Undiscovered":     "the server cannot tell now whether it has it",
+}
+
+func newRow(s watcher.StreamStatus, recent series, now time.Time) row {
+	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
+	r := row{StreamStatus: s, Rate: rateText(recent), Chart: draw(recent)}
+	r.Resource, r.Scope, _ = strings.Cut(s.Name, "?")
+	if r.Scope != "" {
+		r.Scope = "?" + r.Scope
+	}
+	r.NewGap = !s.LastGap.IsZero() && now.Sub(s.LastGap) < gapIsNews
+	failing := s.State != watcher.Watching && !s.Failing.IsZero()
+	r.Why = s.Reason
+	if means := meanings[s.Reason]; means != "" {
+		r.Why += ": " + means
+	}
+	switch {
+	case s.State == watcher.Pending, s.State == watcher.Retrying:
+		r.Level = bad
+	case failing:
+		r.Level = bad
+	case s.State == watcher.Watching && s.Stalled(now) != "":
+		r.Level, r.Why = bad, s.Stalled(now)
+	case r.NewGap:
+		r.Level, r.Why = note, "gap in the last hour"
+	case s.State != watcher.Watching:
+		r.Level = busy
+	}
+	if failing {
+		r.Why = strings.TrimPrefix(r.Why+", failing for "+Age(now, s.Failing), ", ")
+	}
+	return r
+}
+
+// trouble is in a few words why the stream needs attention.
+func (r row) trouble() string {
+	switch {
+	case r.Level == note:
+		return "with a gap in the last hour"
+	case r.State == watcher.Watching:
+		return "silent"
+	case r.State == watcher.Pending:
+		return "pending"
+	}
+	return "failing"
+}
+
+// Waits tells whether it is worth knowing since when the state is what it is.
+func (r row) Waits() bool { return r.State != watcher.Watching && !r.Since.IsZero() }
+
+// printable keeps what others have sent from hiding, or from turning the text
+// around it.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// IsStdout tells whether there is no journal file.
+func (a About) IsStdout() bool { return a.Output == config.Stdout }
+
+// Behind is how many lines are written and not committed.
+func (a About) Behind() uint64 { return a.Progress.Written - a.Progress.Committed }
+
+// Age is a duration as kubectl shows it: with two units at most.
+func Age(now, at time.Time) string {
+	d := max(now.Sub(at), 0).Round(time.Second)
+	switch {
+	case d < time.Minute:
+		return d.String()
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+func ago(now, at time.Time) string { return Age(now, at) + " ago" }
+
+func exact(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// rateText is lines per second, for people; "" where it is not known yet.
+func rateText(s series) string {
+	rate, ok := s.rate()
+	if !ok {
+		return ""
+	}
+	return perSecond(rate)
+}
+
+func perSecond(rate float64) string {
+	switch {
+	case rate == 0:
+		return "0"
+	case rate < 0.1:
+		return "<0.1"
+	case rate < 10:
+		return strconv.FormatFloat(rate, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(rate, 'f', 0, 64)
+}
+
+// chartHeight is that of a chart; a step is 1 wide.
+const chartHeight = 32
+
+// chart is a series as a picture of steps, as high as its peak.
+type chart struct {
+	Known bool
+	From  int    // where what is known begins, from the left
+	Path  string // of the area
+	Peak  string
+}
+
+func (chart) Width() int  { return steps }
+func (chart) Height() int { return chartHeight }
+
+func draw(s series) chart {
+	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(s.peak())}
+	var most uint32
+	for _, n := range s {
+		most = max(most, n)
+	}
+	var path []byte
+	open := false
+	for i, n := range s {
+		if n == 0 {
+			if open {
+				path = append(path, "V32z"...)
+			}
+			open = false
+			continue
+		}
+		if !open {
+			path = fmt.Appendf(path, "M%d 32", c.From+i)
+		}
+		open = true
+		// What is there at all is to be seen.
+		high := max(2, uint64(n)*(chartHeight-2)/uint64(most))
+		path = fmt.Appendf(path, "V%dh1", chartHeight-high)
+	}
+	if open {
+		path = append(path, "V32z"...)
+	}
+	c.Path = string(path)
+	return c
+}

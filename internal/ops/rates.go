@@ -1,0 +1,159 @@
+package ops
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"kubejournal/internal/watcher"
+)
+
+const (
+	// step is how finely the recent past is known, and steps how far back: ten
+	// minutes, in half a kilobyte for each stream.
+	step  = 5 * time.Second
+	steps = 120
+	// minute is what a rate is the mean of, in steps: less jumps about.
+	minute = int(time.Minute / step)
+)
+
+// rates knows how many lines each stream has written in each of the last steps.
+// The streams count by themselves; here their counters are read once a step.
+type rates struct {
+	streams func() []watcher.StreamStatus
+
+	mu    sync.Mutex
+	ended int              // steps; guarded by mu
+	of    map[string]*past // by stream; nil while nobody samples; guarded by mu
+	all   past             // of all streams together; guarded by mu
+}
+
+// past is one stream's.
+type past struct {
+	counter uint64        // as it was last
+	first   int           // the step in which the stream was seen first
+	counts  [steps]uint32 // a ring: step n is at n % steps
+}
+
+// begin takes the counters as they are: what was before is not known.
+func (r *rates) begin() {
+	now := r.counters()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended, r.all, r.of = 0, past{}, make(map[string]*past, len(now))
+	for name, n := range now {
+		r.of[name] = &past{counter: n}
+	}
+}
+
+// run samples until ctx ends.
+func (r *rates) run(ctx context.Context) {
+	tick := time.NewTicker(step)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.sample()
+		}
+	}
+}
+
+// forget ends what begin began.
+func (r *rates) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.of = nil
+}
+
+// sample ends a step. Streams that are gone are forgotten.
+func (r *rates) sample() {
+	now := r.counters()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name := range r.of {
+		if _, is := now[name]; !is {
+			delete(r.of, name)
+		}
+	}
+	var all uint64
+	for name, n := range now {
+		p := r.of[name]
+		if p == nil {
+			p = &past{first: r.ended}
+			r.of[name] = p
+		}
+		lines := n - p.counter
+		if n < p.counter {
+			lines = n // the stream was started again, and counts from the beginning
+		}
+		p.counter = n
+		p.counts[r.ended%steps] = clamp(lines)
+		all += lines
+	}
+	r.all.counts[r.ended%steps] = clamp(all)
+	r.ended++
+}
+
+// counters are the streams' own. An entry that waits may have the name of a
+// stream that runs.
+func (r *rates) counters() map[string]uint64 {
+	all := make(map[string]uint64)
+	for _, s := range r.streams() {
+		all[s.Name] += s.Lines
+	}
+	return all
+}
+
+func clamp(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) } //nolint:gosec // as it says
+
+// read returns the recent past of all streams together and of each.
+func (r *rates) read() (all series, of map[string]series) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.of == nil {
+		return nil, nil
+	}
+	of = make(map[string]series, len(r.of))
+	for name, p := range r.of {
+		of[name] = p.series(r.ended)
+	}
+	return r.all.series(r.ended), of
+}
+
+func (p *past) series(ended int) series {
+	s := make(series, 0, steps)
+	for n := max(p.first, ended-steps); n < ended; n++ {
+		s = append(s, p.counts[n%steps])
+	}
+	return s
+}
+
+// series is how many lines were written in each of the last steps, the newest
+// last. It is shorter than steps where more is not known.
+type series []uint32
+
+// rate is the mean of the last minute, in lines per second; ok is false before
+// the first step has ended.
+func (s series) rate() (perSecond float64, ok bool) {
+	last := s[max(0, len(s)-minute):]
+	if len(last) == 0 {
+		return 0, false
+	}
+	var sum float64
+	for _, n := range last {
+		sum += float64(n)
+	}
+	return sum / (float64(len(last)) * step.Seconds()), true
+}
+
+// peak is the busiest step, in lines per second.
+func (s series) peak() float64 {
+	var most uint32
+	for _, n := range s {
+		most = max(most, n)
+	}
+	return float64(most) / step.Seconds()
+}
