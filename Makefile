@@ -104,7 +104,7 @@ test-skew: cc ## conformance and main scenarios on older servers, and without st
 	@go run ./test/cluster/skew
 
 # -update there writes what is generated: the overlays' rights, the chart's copies.
-test-deploy: bin/golangci-lint bin/promtool controlplane ## manifests, chart, image, rules and pipelines with the tools and the server that read them
+test-deploy: bin/golangci-lint bin/promtool bin/kubectl bin/kube-controller-manager bin/helm controlplane ## manifests, chart, image, rules, pipelines and quickstart with the tools and the server that read them
 	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
 
 test-compare: bin/golangci-lint ## what make compare judges by; the peers are compiled (about 5 minutes the first time)
@@ -125,6 +125,16 @@ bin/promtool: tools/promtool/go.mod tools/promtool/go.sum
 # It names its own hash in the list, hence -trimpath; and it runs here, whatever the program was built for.
 bin/cyclonedx-gomod: tools/sbom/go.mod tools/sbom/go.sum
 	cd tools/sbom && GOOS= GOARCH= CGO_ENABLED=0 go build -trimpath -o ../../$@ github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+
+# Of the version of the test's API server, and from the packages that it was built from. Without a version they take
+# themselves for v0.0.0.
+bin/kubectl bin/kube-controller-manager: test/controlplane/go.mod test/controlplane/go.sum
+	cd test/controlplane && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && CGO_ENABLED=0 go build -trimpath -ldflags \
+		"-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
+		-o ../../$@ k8s.io/kubernetes/cmd/$(@F)
+
+bin/helm: test/deploy/go.mod test/deploy/go.sum
+	cd test/deploy && go build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@list=$$(go test -list '^Fuzz' $(UNIT)) || { printf '%s\n' "$$list"; exit 1; }; \
