@@ -128,15 +128,21 @@ func (m manifests) config(t *testing.T) string {
 // environment is what the daemon's container has beyond what every container has, with nodeName for its node.
 func (m manifests) environment(t *testing.T, nodeName string) []string {
 	t.Helper()
+	return environment(t, daemon(t, m.pod(t).Spec), m.namespace(t), nodeName)
+}
+
+// environment is that of a container in a pod.
+func environment(t *testing.T, c corev1.Container, namespace, nodeName string) []string {
+	t.Helper()
 	var all []string
-	for _, e := range daemon(t, m.pod(t).Spec).Env {
+	for _, e := range c.Env {
 		value := e.Value
 		if e.ValueFrom != nil {
 			switch path := e.ValueFrom.FieldRef.FieldPath; path {
 			case "spec.nodeName":
 				value = nodeName
 			case "metadata.namespace":
-				value = m.namespace(t)
+				value = namespace
 			default:
 				t.Fatalf("%s: fieldPath %s is not known here", e.Name, path)
 			}

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"errors"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -52,25 +51,11 @@ func TestEmptyRoot(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Join(image, statePath), 0o755), os.Chown(state, user, user)); err != nil {
 		t.Fatalf("%v; run this test as root", err)
 	}
-	mount(t, image, image, unix.MS_RDONLY)
+	mount(t, image, image, readOnly)
 	mount(t, state, filepath.Join(image, statePath), 0)
 
-	server, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, err := net.SplitHostPort(server.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inside := func(args ...string) *exec.Cmd {
-		cmd := exec.Command("/kubejournal", args...)
-		cmd.Dir = "/"
-		cmd.Env = append(m.environment(t, nodeName), "KUBERNETES_SERVICE_HOST="+host, "KUBERNETES_SERVICE_PORT="+port)
-		// Changing from root to another user gives the capabilities up.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: user, Gid: user}}
-		return cmd
-	}
+	env := append(m.environment(t, nodeName), serverEnvironment(t, s)...)
+	inside := func(args ...string) *exec.Cmd { return contained(image, user, user, env, args...) }
 	p := start(t, inside(append(daemon(t, m.pod(t).Spec).Args, "--listen", "127.0.0.1:0")...))
 	eventually(t, "every stream watches", p.watching)
 	// As kubectl exec does, which names no config.
@@ -87,6 +72,27 @@ func TestEmptyRoot(t *testing.T) {
 	if log := string(p.log()); strings.Contains(log, `"level":"error"`) || strings.Contains(log, `"level":"warn"`) {
 		t.Error("the daemon complains")
 	}
+}
+
+const readOnly = unix.MS_RDONLY
+
+// contained is the program in a root folder.
+func contained(image string, uid, gid uint32, env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command("/kubejournal", args...)
+	cmd.Dir, cmd.Env = "/", env
+	// Changing from root to another user gives the capabilities up.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: uid, Gid: gid}}
+	return cmd
+}
+
+// serverEnvironment is how a container finds the server.
+func serverEnvironment(t *testing.T, s *server) []string {
+	t.Helper()
+	address, err := url.Parse(s.RESTConfig().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{"KUBERNETES_SERVICE_HOST=" + address.Hostname(), "KUBERNETES_SERVICE_PORT=" + address.Port()}
 }
 
 // mount puts a folder on another one, for as long as the test runs.
