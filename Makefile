@@ -21,8 +21,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))
 
-# Packages that need no control plane run side by side; those under test/ one after the other, since each has two
-# servers and a daemon to feed.
+# Packages that need no control plane run side by side; of those under test/ two, since each has two servers and a daemon
+# to feed, and waits for them half of the time.
 UNIT        = $$(go list ./... | grep -v '^kubejournal/test/')
 INTEGRATION = $$(go list ./test/... | grep -v '/test/crash$$')
 # What tests write goes to memory where there is room for it, since most of a sync of a real disk is waiting and no test
@@ -85,7 +85,7 @@ model: bin/gotestsum ## HISTORIES (10000) random histories with a simulated cloc
 	$(FAST) bin/gotestsum --format standard-quiet -- -timeout 25m ./test/crash
 
 integration: cc bin/gotestsum ## tests on a real control plane, with the race detector
-	$(RACE) -timeout 25m -p 1 $(INTEGRATION)
+	$(RACE) -timeout 25m -p 2 $(INTEGRATION)
 
 crash: cc ## every fault at every file operation of the real process (about 10 minutes)
 	CGO_ENABLED=1 go test -race -count=1 -timeout 60m -v ./test/crash -run '^TestCrash$$' -complete
