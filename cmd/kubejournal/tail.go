@@ -37,7 +37,7 @@ func newTailCommand() *cobra.Command {
 		Long: `Show the last lines of a journal, one event a line, and go on with those that come, until Ctrl-C:
 
   TIME          TYPE      RESOURCE          OBJECT    WHO             WHAT
-  16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl-scale   spec.replicas 2→3
+  16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl-edit    spec.replicas 2→3
 
 TIME is local, with the date on a line of its own where it changes. WHO wrote last, or reported an Event. WHAT is the
 short form of the change where the config says changes: true, what an Event says, the generation, the reason of a GAP
