@@ -18,6 +18,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -246,5 +247,19 @@ func TestHelmFiles(t *testing.T) {
 		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is not %s: %v; run make test-deploy DEPLOY_FLAGS=-update", file, from, err)
 		}
+	}
+}
+
+// What the values say of the program's security counts, also where it is less than the daemon has.
+func TestHelmSidecarSecurity(t *testing.T) {
+	m, _, err := helmed(t, `{mode: sidecar, sidecar: {container: {name: app, image: "app:1", securityContext: {readOnlyRootFilesystem: false, capabilities: {add: [NET_BIND_SERVICE]}}}}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	no, want := false, corev1.SecurityContext{}
+	want.AllowPrivilegeEscalation, want.ReadOnlyRootFilesystem = &no, &no
+	want.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE"}}
+	if diff := cmp.Diff(&want, m.pod(t).Spec.Containers[0].SecurityContext); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -133,8 +133,12 @@ spec:
   {{- end }}
   containers:
     {{- if eq .Values.mode "sidecar" }}
-    {{- $own := dict "securityContext" (include "kubejournal.containerSecurity" . | fromYaml) }}
-    {{- $container := merge (deepCopy .Values.sidecar.container) $own }}
+    {{- $container := deepCopy .Values.sidecar.container }}
+    {{- $given := default dict $container.securityContext }}
+    {{- $security := merge (deepCopy $given) (include "kubejournal.containerSecurity" . | fromYaml) }}
+    {{- /* merge takes a false for nothing. */ -}}
+    {{- range $key, $value := $given }}{{- if kindIs "bool" $value }}{{- $_ := set $security $key $value }}{{- end }}{{- end }}
+    {{- $_ := set $container "securityContext" $security }}
     {{- $journal := dict "name" "state" "mountPath" "/var/lib/kubejournal" "readOnly" true }}
     {{- $_ := set $container "volumeMounts" (append (default list $container.volumeMounts) $journal) }}
     - {{- toYaml $container | nindent 6 }}
