@@ -29,6 +29,11 @@ var chart = filepath.Join(root, "deploy", "helm", "kubejournal")
 // helmed is what helm template prints for values, and the notes that helm install shows.
 func helmed(t *testing.T, values string) (m manifests, notes string, err error) {
 	t.Helper()
+	return helmedIn(t, releaseNamespace, values)
+}
+
+func helmedIn(t *testing.T, namespace, values string) (m manifests, notes string, err error) {
+	t.Helper()
 	c, err := loader.Load(chart)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +43,7 @@ func helmed(t *testing.T, values string) (m manifests, notes string, err error) 
 		t.Fatal(err)
 	}
 	capabilities := common.DefaultCapabilities.Copy()
-	options := common.ReleaseOptions{Name: release, Namespace: releaseNamespace, Revision: 1, IsInstall: true}
+	options := common.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := util.ToRenderValues(c, given, options, capabilities)
 	if err != nil {
 		return nil, "", err
@@ -261,5 +266,25 @@ func TestHelmSidecarSecurity(t *testing.T) {
 	want.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE"}}
 	if diff := cmp.Diff(&want, m.pod(t).Spec.Containers[0].SecurityContext); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Releases of one name in two namespaces have nothing in common, whatever namespaces both journal: Helm refuses to
+// install what another release owns.
+func TestHelmTwice(t *testing.T) {
+	const values = "config: {resources: [nodes, {resource: pods, namespaces: [web, $(POD_NAMESPACE)]}]}"
+	seen := map[string]string{}
+	for _, namespace := range []string{"one", "two"} {
+		m, _, err := helmedIn(t, namespace, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range m {
+			id := o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+			if other, is := seen[id]; is {
+				t.Errorf("%s is in the releases of %s and of %s", id, other, namespace)
+			}
+			seen[id] = namespace
+		}
 	}
 }

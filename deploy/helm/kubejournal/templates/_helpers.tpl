@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end }}
 
-{{- /* Roles belong to no namespace, so that two releases of one name must not share one. */ -}}
+{{- /* Of roles outside the release's namespace, where another release of this name may have some too. */ -}}
 {{- define "kubejournal.clusterName" -}}
 {{- printf "%s:%s" .Release.Namespace (include "kubejournal.fullname" .) -}}
 {{- end }}
