@@ -19,6 +19,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -286,5 +287,16 @@ func TestHelmTwice(t *testing.T) {
 			}
 			seen[id] = namespace
 		}
+	}
+}
+
+// A list of peers that is empty is everybody in a rule of a network policy, which nobody means who writes it.
+func TestHelmNobody(t *testing.T) {
+	m, _, err := helmed(t, "networkPolicy: {from: []}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := one[networkingv1.NetworkPolicy](t, m, "NetworkPolicy").Spec; len(got.Ingress) != 0 || !slices.Contains(got.PolicyTypes, networkingv1.PolicyTypeIngress) {
+		t.Errorf("lets in %v", got.Ingress)
 	}
 }
