@@ -300,3 +300,18 @@ func TestHelmNobody(t *testing.T) {
 		t.Errorf("lets in %v", got.Ingress)
 	}
 }
+
+// A claim that is named is used.
+func TestHelmExistingClaim(t *testing.T) {
+	for _, mode := range []string{"deployment", "sidecar"} {
+		m, _, err := helmed(t, "{mode: "+mode+", persistence: {existingClaim: mine}}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		volumes := m.pod(t).Spec.Volumes
+		i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == "state" })
+		if claim := volumes[i].PersistentVolumeClaim; claim == nil || claim.ClaimName != "mine" {
+			t.Errorf("%s: the state is in %+v", mode, volumes[i].VolumeSource)
+		}
+	}
+}

@@ -51,7 +51,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 true
 {{- else if hasKey .Values.persistence "enabled" -}}
 {{- if .Values.persistence.enabled -}}true{{- end -}}
-{{- else if eq .Values.mode "deployment" -}}
+{{- else if or (eq .Values.mode "deployment") .Values.persistence.existingClaim -}}
 true
 {{- end -}}
 {{- end }}
