@@ -315,3 +315,25 @@ func TestHelmExistingClaim(t *testing.T) {
 		}
 	}
 }
+
+// An edit of the config makes a new pod where the daemon that runs would refuse it, and only there: a new pod is a pause.
+func TestHelmRestarts(t *testing.T) {
+	pod := func(values string) corev1.PodTemplateSpec {
+		m, _, err := helmed(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.pod(t)
+	}
+	before := pod("")
+	for values, restarts := range map[string]bool{
+		"config: {output: {path: /var/lib/kubejournal/other.jsonl}}":                                                         true,
+		"config: {checkpoint: {path: /var/lib/kubejournal/other.db}}":                                                        true,
+		"config: {log: {format: console}}":                                                                                   true,
+		"config: {resources: [secrets], log: {level: debug}, output: {maxFiles: 3}, checkpoint: {interval: 2s}, cluster: a}": false,
+	} {
+		if differs := cmp.Diff(before, pod(values)) != ""; differs != restarts {
+			t.Errorf("%s: makes a new pod: %t", values, differs)
+		}
+	}
+}

@@ -81,6 +81,9 @@ metadata:
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
+    {{- $log := default dict .Values.config.log }}
+    # Of what a daemon that runs does not take over: an edit of that makes a new pod, one of the rest does not.
+    checksum/needs-restart: {{ list .Values.config.output.path .Values.config.checkpoint.path $log.format | toJson | sha256sum }}
     kubectl.kubernetes.io/default-container: {{ ternary .Values.sidecar.container.name "kubejournal" (eq .Values.mode "sidecar") }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
