@@ -53,6 +53,10 @@ func digest(s string) string {
 // refresh is how often the page asks for itself again.
 const refresh = 3 * time.Second
 
+// maxRows bounds the page, which is made and sent every few seconds for each who
+// looks: what is left out needs no attention as long as that fits. /streams has all.
+const maxRows = 500
+
 // gapIsNews is how long a gap is worth attention.
 const gapIsNews = time.Hour
 
@@ -85,6 +89,7 @@ type page struct {
 	Alerts   []string
 	Attend   int // rows that need attention: they come first
 	Rows     []row
+	Left     int // rows that are left out
 	Checks   []answer
 	Rate     string
 	Chart    chart
@@ -93,6 +98,7 @@ type page struct {
 // row is one stream.
 type row struct {
 	watcher.StreamStatus
+	key             string // its name as it is
 	Resource, Scope string // the two parts of its name
 	Level           level
 	Why             string // it stands as it does
@@ -142,7 +148,7 @@ func (s *Site) look(now time.Time) page {
 	p.Rate, p.Chart = rateText(all), draw(all)
 	moving, why := 0, make(map[string]int)
 	for _, status := range s.streams() {
-		r := newRow(status, of[status.Name], now)
+		r := newRow(status, now)
 		switch {
 		case r.Level >= note:
 			p.Attend++
@@ -155,6 +161,14 @@ func (s *Site) look(now time.Time) page {
 	}
 	slices.SortStableFunc(p.Rows, func(a, b row) int { return cmp.Compare(b.Level, a.Level) })
 	p.Headline = headline(len(p.Rows), p.Attend, moving)
+	if p.Left = max(0, len(p.Rows)-maxRows); p.Left > 0 {
+		p.Rows = p.Rows[:maxRows]
+	}
+	for i := range p.Rows {
+		r := &p.Rows[i]
+		recent := of[r.key]
+		r.Rate, r.Chart = rateText(recent), draw(recent)
+	}
 	var details []string
 	for _, trouble := range slices.Sorted(maps.Keys(why)) {
 		details = append(details, fmt.Sprintf("%d %s", why[trouble], trouble))
@@ -214,9 +228,10 @@ var meanings = map[string]string{
 	"Undiscovered":     "the server cannot tell now whether it has it",
 }
 
-func newRow(s watcher.StreamStatus, recent series, now time.Time) row {
+func newRow(s watcher.StreamStatus, now time.Time) row {
+	r := row{key: s.Name}
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
-	r := row{StreamStatus: s, Rate: rateText(recent), Chart: draw(recent)}
+	r.StreamStatus = s
 	r.Resource, r.Scope, _ = strings.Cut(s.Name, "?")
 	if r.Scope != "" {
 		r.Scope = "?" + r.Scope

@@ -339,3 +339,27 @@ func TestPageSize(t *testing.T) {
 		t.Logf("%d KiB", size>>10)
 	}
 }
+
+// However many streams there are, the page is bounded, says what it leaves out, and
+// leaves out what needs no attention.
+func TestPageBound(t *testing.T) {
+	var streams []watcher.StreamStatus
+	for i := range 3 * maxRows {
+		streams = append(streams, status(fmt.Sprintf("widgets%d.example.com", i), watcher.Watching))
+	}
+	streams = append(streams, status("z", watcher.Pending))
+	text, _ := shown(t, About{}, nil, streams...)
+	rows := regexp.MustCompile(`<tr role="row" class="\w+" data-key="([^"]+)">`).FindAllStringSubmatch(text, -1)
+	if len(rows) != maxRows || rows[0][1] != "z" {
+		t.Errorf("%d rows, first %v; want %d", len(rows), rows[:1], maxRows)
+	}
+	if want := fmt.Sprintf("and %d more", 2*maxRows+1); !strings.Contains(text, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	if got, want := headlined(t, text), fmt.Sprintf("1 of %d streams needs attention", 3*maxRows+1); got != want {
+		t.Errorf("the page says %q, want %q", got, want)
+	}
+	if text, _ = shown(t, About{}, nil, streams[:maxRows]...); strings.Contains(text, `id="left"`) {
+		t.Error("the page leaves out what it shows")
+	}
+}
