@@ -12,6 +12,7 @@ import (
 
 const (
 	readHeaderTimeout = 10 * time.Second
+	idleTimeout       = 5 * time.Minute // longer than between two scrapes
 	shutdownTimeout   = time.Second
 )
 
@@ -32,7 +33,7 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
 	s := &Server{
-		http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout},
+		http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout},
 		done: make(chan error, 1),
 		addr: l.Addr(),
 	}

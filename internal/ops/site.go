@@ -63,7 +63,14 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []wat
 	return s
 }
 
-func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+// writeTimeout is how long an answer may take: who does not take it does not hold
+// it for ever. A profile takes as long as it is asked to, hence not the server's.
+const writeTimeout = time.Minute
+
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // what has none needs none
+	s.mux.ServeHTTP(w, r)
+}
 
 // Sample has the site know how many lines the streams write in a time, until the
 // function that it returns is called. Not twice at once.

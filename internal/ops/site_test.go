@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +132,36 @@ func TestListenOnATakenAddress(t *testing.T) {
 	defer s.Close()
 	if _, err := Listen(s.Addr().String(), http.NotFoundHandler()); err == nil || !strings.Contains(err.Error(), s.Addr().String()) {
 		t.Errorf("Listen = %v, want an error that names the address", err)
+	}
+}
+
+// patient is a connection that has been told until when it may take an answer.
+type patient struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (p *patient) SetWriteDeadline(t time.Time) error {
+	p.until = t
+	return nil
+}
+
+// Who does not take what is answered, or keeps a connection for nothing, is let go.
+func TestServerLetsGo(t *testing.T) {
+	site := NewSite(metrics.New("", "").Registry, nil, counters{}.streams, func() About { return About{} })
+	for _, path := range []string{"/", "/streams", "/metrics", "/readyz", "/livez"} {
+		w := &patient{ResponseRecorder: httptest.NewRecorder()}
+		site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		if left := time.Until(w.until); left <= 0 || left > writeTimeout {
+			t.Errorf("%s is answered until %v", path, w.until)
+		}
+	}
+	s, err := Listen("127.0.0.1:0", site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if s.http.ReadHeaderTimeout <= 0 || s.http.IdleTimeout <= 0 {
+		t.Errorf("waits %v for a request, and %v for another", s.http.ReadHeaderTimeout, s.http.IdleTimeout)
 	}
 }
