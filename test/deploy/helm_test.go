@@ -183,6 +183,8 @@ func TestHelmRefuses(t *testing.T) {
 		"short grace":     {"terminationGracePeriodSeconds: 4", "terminationGracePeriodSeconds"},
 		"latest":          {"image: {tag: latest}", "tag"},
 		"loopback":        {`config: {listen: "127.0.0.1:8080"}`, "listen"},
+		"any port":        {`config: {listen: ":0"}`, "listen"},
+		"no port":         {`{config: {listen: ""}, monitoring: {podMonitor: {enabled: true}}}`, "monitoring.podMonitor.enabled: there is nothing to scrape"},
 		"read-only path":  {"config: {output: {path: /journal.jsonl}}", `config.output.path: "/journal.jsonl" is on the root file system`},
 		"unknown name":    {"config: {resources: [gizmo]}", "config.resources[0]: \"gizmo\" is none of Kubernetes' own resources"},
 		"unknown env":     {"config: {resources: [{resource: pods, namespaces: [$(WHERE)]}]}", "config.resources[0].namespaces: $(WHERE) is not known here"},

@@ -1,5 +1,8 @@
 {{- /* Faults that the schema cannot see. */ -}}
 {{- define "kubejournal.check" -}}
+{{- if and .Values.monitoring.podMonitor.enabled (not .Values.config.listen) -}}
+{{- fail "monitoring.podMonitor.enabled: there is nothing to scrape, as config.listen is empty; set it to \":8080\"" -}}
+{{- end -}}
 {{- range $key, $path := dict "output" .Values.config.output.path "checkpoint" .Values.config.checkpoint.path -}}
 {{- if not (or (hasPrefix "/var/lib/kubejournal/" $path) (and (eq $key "output") (eq $path "-")) (and (eq $key "checkpoint") (eq $path ""))) -}}
 {{- fail (printf "config.%s.path: %q is on the root file system, which is read-only; name a file in /var/lib/kubejournal" $key $path) -}}
