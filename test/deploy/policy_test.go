@@ -115,6 +115,9 @@ func checkContainer(t *testing.T, c corev1.Container) {
 				t.Errorf("%s: no probe of %s", c.Name, path)
 			}
 		}
+		if !slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == "http" && p.ContainerPort > 0 }) {
+			t.Errorf("%s: probes ask a port http, it has %v", c.Name, c.Ports)
+		}
 		// The start may wait 15 s for the API server before it listens.
 		if p := c.StartupProbe; p == nil || p.PeriodSeconds*p.FailureThreshold < 60 {
 			t.Errorf("%s: startupProbe is %+v", c.Name, p)
@@ -145,12 +148,19 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 			t.Error("the network policy lets everything out")
 		}
 	}
+	if len(network.Spec.Ingress) == 0 {
+		t.Error("the network policy lets nobody ask for metrics")
+	}
 	for _, rule := range network.Spec.Ingress {
 		if len(rule.Ports) != 1 || rule.Ports[0].Port.String() != "http" {
 			t.Errorf("the network policy lets in %v", rule.Ports)
 		}
 	}
-	selects("the service", &metav1.LabelSelector{MatchLabels: one[corev1.Service](t, m, "Service").Spec.Selector})
+	service := one[corev1.Service](t, m, "Service").Spec
+	selects("the service", &metav1.LabelSelector{MatchLabels: service.Selector})
+	if len(service.Ports) != 1 || service.Ports[0].TargetPort.String() != "http" {
+		t.Errorf("the service leads to %v", service.Ports)
+	}
 	if len(m.ofKind("DaemonSet")) > 0 {
 		selects("the daemon set", one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Selector)
 		return
