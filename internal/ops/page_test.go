@@ -106,7 +106,7 @@ func TestPageDaemon(t *testing.T) {
 	text, _ := shown(t, about, full, status("pods", watcher.Watching))
 	for _, want := range []string{
 		"<title>(2) kubejournal prod</title>", "v1", "https://server", "/etc/k.yaml", "/j.jsonl", "/k.db", "1234", "up to seq 1230, 4 behind", "1m30s ago",
-		"Not ready: output: no space left", "edited 1m30s ago is not in effect", "k.yaml:5: logg: unknown key", "no progress: pods",
+		"Not ready: output: no space left", "edited 1m30s ago is not in effect", "k.yaml:5: logg: unknown key", "no progress: pods", "the journal has older ones",
 		`datetime="` + at.UTC().Format(time.RFC3339) + `"`,
 	} {
 		if !strings.Contains(text, want) {
