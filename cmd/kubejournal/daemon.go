@@ -212,8 +212,11 @@ func (d *daemon) openCheckpoint() error {
 	path := d.cfg.Checkpoint.Path
 	if path == "" {
 		store, err := checkpoint.OpenTemp()
+		if err != nil {
+			return fmt.Errorf("checkpoint.path is empty, and none can be kept while it runs: %w; set TMPDIR to a folder that can be written, or name a file", err)
+		}
 		d.store = store
-		return err
+		return nil
 	}
 	store, err := checkpoint.Open(path)
 	if errors.Is(err, checkpoint.ErrDamaged) {

@@ -163,7 +163,7 @@ func (s *Site) list(w http.ResponseWriter, _ *http.Request) {
 	for _, s := range all {
 		one := stream{
 			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: when(s.Since), ResourceVersion: s.Position,
-			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: s.Idle(now).Round(time.Millisecond).Seconds(), LastGap: when(s.LastGap),
+			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: when(s.LastGap),
 			Events: s.Lines,
 		}
 		if s.State != watcher.Watching {
