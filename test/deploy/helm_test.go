@@ -76,6 +76,7 @@ func TestHelm(t *testing.T) {
 		"kept sidecar":     {values: "{mode: sidecar, persistence: {enabled: true}}", silent: []string{"WARNING"}},
 		"without a volume": {values: "persistence: {enabled: false}", notes: []string{"emptyDir"}},
 		"stdout":           {values: `config: {output: {path: "-"}}`, notes: []string{"16 KiB", "logs -c kubejournal"}},
+		"another port":     {values: `config: {listen: ":9090"}`, notes: []string{" 9090 "}},
 		"short stdout":     {values: `config: {output: {path: "-", maxLineBytes: 16KiB}}`, silent: []string{"WARNING"}},
 		"no checkpoint":    {values: `config: {checkpoint: {path: ""}}`, notes: []string{"Every start begins with a snapshot"}},
 	} {
@@ -97,6 +98,9 @@ func TestHelm(t *testing.T) {
 			checkPolicy(t, m)
 			checkRights(t, m)
 			checkRun(t, m)
+			if name == "no checkpoint" && !slices.Contains(m.environment(t, nodeName), "TMPDIR="+statePath) {
+				t.Error("nothing can be kept while it runs: the image has no folder for that")
+			}
 		})
 	}
 }
@@ -206,7 +210,8 @@ func TestHelmOptions(t *testing.T) {
 		"": "ConfigMap,Deployment,NetworkPolicy,PersistentVolumeClaim,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 		"{networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, rbac: {create: false}, serviceAccount: {create: false, name: other}}": "ConfigMap,Deployment,PersistentVolumeClaim,Service",
 		"{persistence: {existingClaim: mine}, config: {listen: \"\"}}":                                                                                  "ConfigMap,Deployment,NetworkPolicy,PodDisruptionBudget,ServiceAccount,ClusterRole,ClusterRoleBinding",
-		"{mode: daemonset, monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}}}":                                                 "ConfigMap,DaemonSet,NetworkPolicy,PodMonitor,PrometheusRule,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
+		"{mode: sidecar}": "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: daemonset, monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}}}": "ConfigMap,DaemonSet,NetworkPolicy,PodMonitor,PrometheusRule,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 	} {
 		m, _, err := helmed(t, values)
 		if err != nil {

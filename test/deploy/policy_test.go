@@ -63,8 +63,9 @@ func checkPolicy(t *testing.T, m manifests) {
 			t.Errorf("volume %s may fill the node", v.Name)
 		}
 	}
+	beside := sidecar(pod)
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
-		checkContainer(t, c)
+		checkContainer(t, c, beside)
 	}
 	d := daemon(t, pod)
 	mounted := func(path string) corev1.VolumeMount {
@@ -83,7 +84,12 @@ func checkPolicy(t *testing.T, m manifests) {
 	checkSelectors(t, m, template)
 }
 
-func checkContainer(t *testing.T, c corev1.Container) {
+// sidecar tells whether the daemon runs beside another program.
+func sidecar(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.InitContainers, func(c corev1.Container) bool { return c.Name == "kubejournal" })
+}
+
+func checkContainer(t *testing.T, c corev1.Container, beside bool) {
 	t.Helper()
 	s := c.SecurityContext
 	if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.Privileged != nil || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
@@ -110,7 +116,14 @@ func checkContainer(t *testing.T, c corev1.Container) {
 	switch c.Name {
 	case preparer: // it ends by itself
 	case "kubejournal":
-		for path, probe := range map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe} {
+		probes := map[string]*corev1.Probe{"/livez": c.LivenessProbe, "/readyz": c.ReadinessProbe}
+		if beside {
+			if c.ReadinessProbe != nil {
+				t.Errorf("%s: what it waits for takes the program beside it out of its service", c.Name)
+			}
+			delete(probes, "/readyz")
+		}
+		for path, probe := range probes {
 			if probe == nil || probe.HTTPGet == nil || probe.HTTPGet.Path != path || probe.HTTPGet.Port.String() != "http" {
 				t.Errorf("%s: no probe of %s", c.Name, path)
 			}
@@ -138,28 +151,22 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 			t.Errorf("%s selects %v, the pod has %v: %v", what, s, template.Labels, err)
 		}
 	}
-	network := one[networkingv1.NetworkPolicy](t, m, "NetworkPolicy")
-	selects("the network policy", &network.Spec.PodSelector)
-	if !slices.Equal(network.Spec.PolicyTypes, []networkingv1.PolicyType{"Ingress", "Egress"}) {
-		t.Errorf("the network policy is about %v", network.Spec.PolicyTypes)
-	}
-	for _, rule := range network.Spec.Egress {
-		if len(rule.Ports) == 0 {
-			t.Error("the network policy lets everything out")
+	if sidecar(template.Spec) {
+		if len(m.ofKind("NetworkPolicy")) > 0 {
+			t.Error("the network policy is about the program beside the daemon too")
 		}
-	}
-	if len(network.Spec.Ingress) == 0 {
-		t.Error("the network policy lets nobody ask for metrics")
-	}
-	for _, rule := range network.Spec.Ingress {
-		if len(rule.Ports) != 1 || rule.Ports[0].Port.String() != "http" {
-			t.Errorf("the network policy lets in %v", rule.Ports)
-		}
+	} else {
+		checkNetwork(t, m, selects)
 	}
 	service := one[corev1.Service](t, m, "Service").Spec
 	selects("the service", &metav1.LabelSelector{MatchLabels: service.Selector})
 	if len(service.Ports) != 1 || service.Ports[0].TargetPort.String() != "http" {
 		t.Errorf("the service leads to %v", service.Ports)
+	}
+	for _, p := range daemon(t, template.Spec).Ports {
+		if service.ClusterIP == corev1.ClusterIPNone && service.Ports[0].Port != p.ContainerPort {
+			t.Errorf("nothing translates port %d of a headless service to %d", service.Ports[0].Port, p.ContainerPort)
+		}
 	}
 	if len(m.ofKind("DaemonSet")) > 0 {
 		selects("the daemon set", one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Selector)
@@ -216,5 +223,28 @@ func checkAdmission(t *testing.T, s *server, m manifests) {
 	pod.Spec.SecurityContext.RunAsNonRoot = nil
 	if _, err := s.client.CoreV1().Pods(restricted).Create(t.Context(), pod, dry); err == nil || !strings.Contains(err.Error(), http.StatusText(http.StatusForbidden)) && !strings.Contains(err.Error(), "forbidden") {
 		t.Errorf("the server does not look at pods: %v", err)
+	}
+}
+
+// checkNetwork holds the network policy against what comes in and goes out.
+func checkNetwork(t *testing.T, m manifests, selects func(string, *metav1.LabelSelector)) {
+	t.Helper()
+	network := one[networkingv1.NetworkPolicy](t, m, "NetworkPolicy")
+	selects("the network policy", &network.Spec.PodSelector)
+	if !slices.Equal(network.Spec.PolicyTypes, []networkingv1.PolicyType{"Ingress", "Egress"}) {
+		t.Errorf("the network policy is about %v", network.Spec.PolicyTypes)
+	}
+	for _, rule := range network.Spec.Egress {
+		if len(rule.Ports) == 0 {
+			t.Error("the network policy lets everything out")
+		}
+	}
+	if len(network.Spec.Ingress) == 0 {
+		t.Error("the network policy lets nobody ask for metrics")
+	}
+	for _, rule := range network.Spec.Ingress {
+		if len(rule.Ports) != 1 || rule.Ports[0].Port.String() != "http" {
+			t.Errorf("the network policy lets in %v", rule.Ports)
+		}
 	}
 }

@@ -27,6 +27,11 @@ restartPolicy: Always
 {{- end }}
 args: [run, --config, /etc/kubejournal/kubejournal.yaml]
 env:
+  {{- if eq .Values.config.checkpoint.path "" }}
+  # The image has no /tmp; what is known must be somewhere while it runs.
+  - name: TMPDIR
+    value: /var/lib/kubejournal
+  {{- end }}
   {{- with .Values.goMemoryLimit }}
   - name: GOMEMLIMIT
     value: {{ . | quote }}
@@ -53,10 +58,14 @@ livenessProbe:
   httpGet: {path: /livez, port: http}
   periodSeconds: 20
   timeoutSeconds: 5
+{{- if ne $.Values.mode "sidecar" }}
 readinessProbe:
   httpGet: {path: /readyz, port: http}
   periodSeconds: 10
   timeoutSeconds: 5
+{{- else }}
+# No readinessProbe: a first sync must not take the program beside it out of its service.
+{{- end }}
 {{- end }}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
