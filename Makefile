@@ -1,6 +1,6 @@
-# kubejournal: needs Go, GNU make and a POSIX shell; `make test` also a C compiler, for the race detector.
-# Everything else is built from Go modules: the linter and its like from tools/, the control plane that the tests and
-# the demo run against from test/controlplane/.
+# kubejournal: needs Go, GNU make and a POSIX shell; `make test` also a C compiler, for the race detector, and
+# `make test-deploy` what stands there. Everything else is built from Go modules: the linter and its like from tools/,
+# the control plane that the tests and the demo run against from test/controlplane/.
 
 FUZZTIME        ?= 10s
 HISTORIES       ?= 10000
@@ -103,8 +103,9 @@ trouble: ## how often a server in trouble is asked, as a table
 test-skew: cc ## conformance and main scenarios on older servers, and without streamed lists (about 15 minutes)
 	@go run ./test/cluster/skew
 
-# -update there writes what is generated: the overlays' rights, the chart's copies.
-test-deploy: bin/golangci-lint bin/promtool bin/kubectl bin/kube-controller-manager bin/helm controlplane ## manifests, chart, image, rules, pipelines and quickstart with the tools and the server that read them
+# Needs root, and the programs of Debian's packages chromium, prometheus and rsyslog, whose services may stay off: what
+# is not there fails the test that runs it. -update writes what is generated: the overlays' rights, the chart's copies.
+test-deploy: bin/golangci-lint bin/kubectl bin/kube-controller-manager bin/helm controlplane ## deploy/ and quickstart with the programs that read them (root; chromium, prometheus, rsyslog)
 	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
 
 test-compare: bin/golangci-lint ## what make compare judges by; the peers are compiled (about 5 minutes the first time)
@@ -118,9 +119,6 @@ cc:
 # Each tool is built anew when a version changes.
 bin/golangci-lint bin/benchstat bin/gotestsum: tools/go.mod tools/go.sum
 	cd tools && go build -o ../$@ "$$(go list -f '{{.ImportPath}}' tool | grep '/$(@F)$$')"
-
-bin/promtool: tools/promtool/go.mod tools/promtool/go.sum
-	cd tools/promtool && CGO_ENABLED=0 go build -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
 
 # It names its own hash in the list, hence -trimpath; and it runs here, whatever the program was built for.
 bin/cyclonedx-gomod: tools/sbom/go.mod tools/sbom/go.sum

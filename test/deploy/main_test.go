@@ -100,6 +100,18 @@ func program(t *testing.T) string {
 	return path
 }
 
+// installed is the path of a program that a package of Debian holds.
+func installed(t *testing.T, name, debian string) string {
+	t.Helper()
+	for _, candidate := range []string{name, filepath.Join("/usr/sbin", name)} { // not on everybody's PATH
+		if path, err := exec.LookPath(candidate); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("%s is not on PATH; install it, on Debian: apt-get install --no-install-recommends %s", name, debian)
+	return ""
+}
+
 // server is a real API server and the administrator's ways to it.
 type server struct {
 	*cluster.Cluster

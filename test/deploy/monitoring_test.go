@@ -222,15 +222,12 @@ func TestRules(t *testing.T) {
 
 // promtool checks the rules, and runs their tests, of which each alert has one that fires and one that does not.
 func TestPromtool(t *testing.T) {
-	tool, err := filepath.Abs(filepath.Join(root, "bin", "promtool"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tool := installed(t, "promtool", "prometheus")
 	for _, args := range [][]string{{"check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
 		cmd := exec.Command(tool, args...)
 		cmd.Dir = monitoring
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("promtool %v: %v (make bin/promtool builds it)\n%s", args, err, out)
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
 		}
 	}
 	var file struct {
