@@ -180,7 +180,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 		_ = cmd.Process.Kill() // has ended, as a rule
 		<-p.done
 		if t.Failed() {
-			t.Logf("the daemon's log:\n%s", p.log())
+			t.Logf("the log of %s:\n%s", filepath.Base(cmd.Path), p.log())
 		}
 	})
 	return p
@@ -259,6 +259,15 @@ func (p *process) stop() {
 	}
 	<-p.done
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		p.t.Errorf("the daemon ended with %d", code)
+		p.t.Errorf("%s ended with %d", filepath.Base(p.cmd.Path), code)
 	}
+}
+
+// kill ends the daemon with no chance to do anything.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	<-p.done
 }
