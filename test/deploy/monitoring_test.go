@@ -3,7 +3,6 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,12 +26,6 @@ var monitoring = filepath.Join(root, "deploy", "monitoring")
 
 // Labels that a scrape adds, whoever is scraped.
 var targetLabels = []string{"namespace", "pod", "job", "instance"}
-
-// What others export and a rule may use, with its labels.
-var foreign = map[string][]string{
-	"kubelet_volume_stats_available_bytes": {"persistentvolumeclaim"},
-	"kubelet_volume_stats_capacity_bytes":  {"persistentvolumeclaim"},
-}
 
 var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
 
@@ -196,7 +189,6 @@ func read(t *testing.T, path string, into any) {
 // Each alert says what it is about, what to do, and of series that there are.
 func TestRules(t *testing.T) {
 	known := exported(t)
-	maps.Copy(known, foreign)
 	runbooks, err := os.ReadFile(filepath.Join(root, "docs", "runbooks.md"))
 	if err != nil {
 		t.Fatal(err)
