@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,7 +40,7 @@ func exported(t *testing.T) map[string][]string {
 		}
 		all[name+"_sum"], all[name+"_count"], all[name+"_bucket"] = names, names, append(slices.Clone(names), "le")
 	}
-	for kind, field := range reflect.ValueOf(*m).Fields() {
+	for kind, field := range reflect.ValueOf(m).Elem().Fields() {
 		if !kind.IsExported() {
 			continue
 		}
@@ -248,40 +247,70 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// Each panel has a place of its own and asks for series that there are.
+// dashboard is what Grafana is given.
+type dashboard struct {
+	Panels     []panel
+	Templating struct {
+		List []struct {
+			Name       string
+			Query      any
+			Datasource *datasource
+		}
+	}
+}
+
+// panel is one of its parts. A row has nothing but a title.
+type panel struct {
+	ID          int
+	Type        string
+	Title       string
+	Datasource  *datasource
+	GridPos     struct{ X, Y, W, H int }
+	FieldConfig struct {
+		Defaults struct {
+			Unit     string
+			Min, Max *float64
+		}
+	}
+	Targets []struct {
+		Expr         string
+		LegendFormat string
+		Instant      bool
+		Datasource   *datasource
+	}
+}
+
+type datasource struct{ Type, UID string }
+
+func theDashboard(t *testing.T) dashboard {
+	t.Helper()
+	var d dashboard
+	read(t, filepath.Join(monitoring, "grafana-dashboard.json"), &d)
+	return d
+}
+
+// grafana puts values in the place of Grafana's variables, and of ours as they are when nothing has been chosen.
+func grafana(rateInterval, dashboardRange string) *strings.Replacer {
+	return strings.NewReplacer("$__rate_interval", rateInterval, "$__range", dashboardRange, "$namespace", ".*", "$pod", ".*")
+}
+
+// Each panel has a place and an id of its own, asks the data source that was chosen for series that there are, and shows
+// them in a unit that Grafana knows.
 func TestDashboard(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(monitoring, "grafana-dashboard.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	type place struct{ X, Y, W, H int }
-	var dashboard struct {
-		Panels []struct {
-			ID      int
-			Type    string
-			Title   string
-			GridPos place
-			Targets []struct{ Expr string }
-		}
-		Templating struct {
-			List []struct {
-				Name  string
-				Query any
-			}
-		}
-	}
-	if err := json.Unmarshal(content, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	d := theDashboard(t)
 	known := exported(t)
 	used := map[string]bool{}
-	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$namespace", ".*", "$pod", ".*")
+	variables := grafana("5m", "1h")
 	ids, taken := map[int]string{}, map[[2]int]string{}
-	for _, p := range dashboard.Panels {
-		if other, is := ids[p.ID]; is {
+	source := datasource{Type: "prometheus", UID: "${datasource}"}
+	for _, p := range d.Panels {
+		if other, is := ids[p.ID]; is || p.ID == 0 {
 			t.Errorf("%s and %s have one id", p.Title, other)
 		}
 		ids[p.ID] = p.Title
+		if p.GridPos.W == 0 || p.GridPos.H == 0 {
+			t.Errorf("%s has no place", p.Title)
+		}
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other, is := taken[[2]int{x, y}]; is || x >= 24 {
@@ -290,25 +319,35 @@ func TestDashboard(t *testing.T) {
 				taken[[2]int{x, y}] = p.Title
 			}
 		}
-		if len(p.Targets) == 0 && p.Type != "row" {
+		if p.Type == "row" {
+			continue
+		}
+		if len(p.Targets) == 0 {
 			t.Errorf("%s asks for nothing", p.Title)
 		}
+		if !slices.Contains([]string{"stat", "timeseries", "table"}, p.Type) || p.Datasource == nil || *p.Datasource != source {
+			t.Errorf("%s is a %s and asks %v", p.Title, p.Type, p.Datasource)
+		}
+		if unit := p.FieldConfig.Defaults.Unit; !slices.Contains([]string{"short", "s", "cps", "bytes", "Bps", "percentunit", "bool_yes_no"}, unit) {
+			t.Errorf("%s: no unit %q, or one that is new here", p.Title, unit)
+		}
 		for _, target := range p.Targets {
+			if target.Datasource == nil || *target.Datasource != source {
+				t.Errorf("%s: a query asks %v", p.Title, target.Datasource)
+			}
 			query := variables.Replace(target.Expr)
 			if strings.Contains(query, "$") {
 				t.Errorf("%s: a variable is not known: %s", p.Title, query)
 			}
 			checkQuery(t, known, query)
-			for name := range known {
-				if strings.Contains(query, name) {
-					used[strings.TrimSuffix(name, "_bucket")] = true
-				}
+			for _, name := range selected(t, query) {
+				used[strings.TrimSuffix(name, "_bucket")] = true
 			}
 		}
 	}
-	for _, v := range dashboard.Templating.List {
-		if v.Name != "datasource" && !strings.Contains(fmt.Sprint(v.Query), "label_values(kubejournal_build_info") {
-			t.Errorf("variable %s asks %v", v.Name, v.Query)
+	for _, v := range d.Templating.List {
+		if v.Name != "datasource" && (!strings.Contains(fmt.Sprint(v.Query), "label_values(kubejournal_build_info") || v.Datasource == nil || *v.Datasource != source) {
+			t.Errorf("variable %s asks %v %v", v.Name, v.Datasource, v.Query)
 		}
 	}
 	// What the daemon counts for people is to be seen.
@@ -318,4 +357,21 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("no panel shows %s", name)
 		}
 	}
+}
+
+// selected are the metrics that a query names.
+func selected(t *testing.T, query string) []string {
+	t.Helper()
+	expression, err := parser.NewParser(parser.Options{}).ParseExpr(query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var names []string
+	parser.Inspect(expression, func(node parser.Node, _ []parser.Node) error {
+		if selector, ok := node.(*parser.VectorSelector); ok {
+			names = append(names, selector.Name)
+		}
+		return nil
+	})
+	return names
 }

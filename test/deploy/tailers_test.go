@@ -38,6 +38,7 @@ import (
 // tailer: with the Collector once, with rsyslog at least once. rsyslog does not read what is compressed, so its outage, and
 // its crash, are for compress: false.
 func TestTailers(t *testing.T) {
+	t.Parallel()
 	s := theServer(t)
 	for _, compress := range []bool{false, true} {
 		t.Run(fmt.Sprintf("compress=%t", compress), func(t *testing.T) {
