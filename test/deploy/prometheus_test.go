@@ -30,8 +30,7 @@ var rare = map[string]string{
 
 // Panels that have nothing to show of a healthy daemon.
 var quiet = map[string]string{
-	"Gaps, in this range": "no GAP",
-	"Not watching":        "all streams watch",
+	"Not watching": "all streams watch",
 }
 
 const every = "500ms" // Prometheus scrapes and evaluates
@@ -83,6 +82,9 @@ func TestPrometheus(t *testing.T) {
 	p.alerts(map[string]promv1.AlertState{"as it is/KubejournalReloadFailed": promv1.AlertStatePending, "at once/KubejournalReloadFailed": promv1.AlertStateFiring})
 	d.configure(healthy)
 	p.alerts(nil)
+	if *picture != "" {
+		p.draw(d)
+	}
 }
 
 // mayBeEmpty tells whether a panel's query has no answer as long as all is well.
@@ -275,6 +277,9 @@ func (s *scraper) alerts(want map[string]promv1.AlertState) {
 					return fmt.Errorf("%s has not been evaluated", r.Name)
 				}
 				evaluated++
+				if r.Name == "KubejournalDiskFilling" {
+					continue // the disk is this machine's, and whoever else works on it may fill it
+				}
 				if state := promv1.AlertState(r.State); state != promv1.AlertStateInactive {
 					got[name+"/"+r.Name] = state
 				}
