@@ -35,8 +35,8 @@ import (
 )
 
 // Every line of a journal arrives, through rotations, a restart, a crash and a torn line of the daemon, and an outage of the
-// tailer: with the Collector once, with rsyslog at least once. rsyslog does not read what is compressed, so its outage, and
-// its crash, are for compress: false.
+// tailer: with the Collector once, with rsyslog at least once. rsyslog does not read what is compressed, so its outage is for
+// compress: false. A crash of rsyslog is not here: it may lose a line, as docs/pipelines.md says.
 func TestTailers(t *testing.T) {
 	t.Parallel()
 	s := theServer(t)
@@ -80,10 +80,6 @@ func testTailers(t *testing.T, s *server, compress bool) {
 	j.rotate(3, keepUp)
 	filelog.start()
 	if !compress {
-		rsyslog.start()
-		j.rotate(1, keepUp)
-		rsyslog.process.kill()
-		j.rotate(1, keepUp)
 		rsyslog.start()
 	}
 	j.rotate(1, keepUp)
