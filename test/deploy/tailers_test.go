@@ -56,9 +56,10 @@ func testTailers(t *testing.T, s *server, compress bool) {
 	for _, each := range tailers {
 		each.start()
 	}
-	// A file that is compressed before rsyslog has opened it is none that rsyslog reads.
+	// rsyslog looks at a file and opens it later, by its name: one that is rotated or compressed in between it misreads or
+	// does not read. With files of a few lines that happens, so it is given the time; the Collector is not.
 	keepUp := func() {
-		if compress {
+		if rsyslog.running() {
 			last := uint64(1 + 3*j.written) // SYNCED, and what rotate does to each object
 			eventually(t, "rsyslog keeps up", func() error { return rsyslog.got().has(last) })
 		}
@@ -81,6 +82,7 @@ func testTailers(t *testing.T, s *server, compress bool) {
 	filelog.start()
 	if !compress {
 		rsyslog.start()
+		keepUp()
 	}
 	j.rotate(1, keepUp)
 	j.daemon.stop()
@@ -393,6 +395,10 @@ func newRsyslog(t *testing.T, j *rotating) *rsyslog {
 func (r *rsyslog) name() string   { return "rsyslog" }
 func (r *rsyslog) got() *received { return &r.all }
 func (r *rsyslog) stop()          { r.process.stop() }
+
+// running tells whether it has not been stopped.
+func (r *rsyslog) running() bool { return r.process.cmd.ProcessState == nil }
+
 func (r *rsyslog) start() {
 	if err := os.Remove(r.pid); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash leaves it
 		r.t.Fatal(err)
