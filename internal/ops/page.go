@@ -236,7 +236,9 @@ func newRow(s watcher.StreamStatus, now time.Time) row {
 	if r.Scope != "" {
 		r.Scope = "?" + r.Scope
 	}
-	r.NewGap = !s.LastGap.IsZero() && now.Sub(s.LastGap) < gapIsNews
+	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such gaps
+	// as long as it is quiet.
+	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
 	r.Why = s.Reason
 	if means := meanings[s.Reason]; means != "" {

@@ -43,7 +43,7 @@ func status(name string, state watcher.State, change ...func(*watcher.Status)) w
 }
 
 func lastGap(ago time.Duration) func(*watcher.Status) {
-	return func(s *watcher.Status) { s.LastGap = time.Now().Add(-ago) }
+	return func(s *watcher.Status) { s.LastGap, s.Missed = time.Now().Add(-ago), 1 }
 }
 
 func failing(ago time.Duration) func(*watcher.Status) {

@@ -453,6 +453,9 @@ func (l *listing) finish(ctx context.Context, rv string) error {
 	if err := s.close(ctx); err != nil {
 		return err
 	}
+	if l.gap != "" {
+		s.note(func(n *Status) { n.Missed = l.count.Added + l.count.Modified + l.count.Deleted })
+	}
 	l.report(time.Now())
 	return nil
 }

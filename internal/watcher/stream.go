@@ -69,6 +69,7 @@ type Status struct {
 	Synced       bool      // past its first sync
 	LastProgress time.Time // of the last event or bookmark; see Stream.caughtUp
 	LastGap      time.Time
+	Missed       int64  // objects that differed behind that; 0 until its list is complete
 	Lines        uint64 // in the journal since the stream was started
 }
 
@@ -402,7 +403,7 @@ func (s *Stream) progressed(now time.Time) {
 func (s *Stream) opened(rv string) checkpoint.Stream {
 	s.state.Open = &checkpoint.Gap{FromResourceVersion: s.from(), ResourceVersion: rv}
 	s.state.Owed = ""
-	s.note(func(n *Status) { n.LastGap = time.Now() })
+	s.note(func(n *Status) { n.LastGap, n.Missed = time.Now(), 0 })
 	return s.state
 }
 

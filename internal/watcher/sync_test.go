@@ -391,7 +391,7 @@ func TestStreamStatus(t *testing.T) {
 		w.srv.DropHistory()
 		w.start()
 		w.synced()
-		if s := w.state("configmaps"); s.LastGap.IsZero() {
+		if s := w.state("configmaps"); s.LastGap.IsZero() || s.Missed != 1 {
 			t.Errorf("after a gap: %+v", s)
 		}
 		w.await("its lines are counted from its start on", counted)
