@@ -33,7 +33,7 @@ var (
 const (
 	pictureWidth = 1200 // pixels
 	rowHeight    = 38   // of the dashboard's grid, with the gap
-	step         = 2 * time.Second
+	resolution   = 2 * time.Second
 )
 
 // shown is a panel with what Prometheus answered.
@@ -92,7 +92,7 @@ func (s *scraper) draw(d *monitored) {
 		height = max(height, (p.GridPos.Y+p.GridPos.H)*rowHeight+16)
 		var lines []line
 		for _, target := range p.Targets {
-			shown := promv1.Range{Start: began, End: end, Step: step}
+			shown := promv1.Range{Start: began, End: end, Step: resolution}
 			if target.Instant {
 				shown.Start = end
 			}
