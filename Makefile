@@ -3,7 +3,7 @@
 # the control plane that the tests and the demo run against from test/controlplane/.
 
 FUZZTIME        ?= 10s
-HISTORIES       ?= 10000
+HISTORIES       ?= 3000
 TORTURE_TIME    ?= 30m
 KILLS           ?= 1000
 ROUNDS          ?= 3
@@ -77,7 +77,7 @@ unit: cc bin/gotestsum ## tests that need no control plane, with the race detect
 
 # Without the race detector: unit has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched.
-model: bin/gotestsum ## HISTORIES (10000) random histories with a simulated clock, each damaged byte, a fault at file operations
+model: bin/gotestsum ## HISTORIES (3000) random histories with a simulated clock, each damaged byte, a fault at file operations
 	@mkdir -p bin && go test -c -o bin/watcher.test ./internal/watcher && go test -c -o bin/checkpoint.test ./internal/checkpoint
 	cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^Test(Model|KilledAnywhere|TroubleOfManyStreams)$$' \
 		-test.timeout 20m -model.histories=$(HISTORIES)
