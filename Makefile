@@ -22,9 +22,9 @@ COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))
 
 # Packages that need no control plane run side by side; of those under test/ two, since each has two servers and a daemon
-# to feed, and waits for them half of the time.
-UNIT        = $$(go list ./... | grep -v '^kubejournal/test/')
-INTEGRATION = $$(go list ./test/... | grep -v '/test/crash$$')
+# to feed, and waits for them half of the time. The longest of each goes first, so that it does not end alone.
+UNIT        = kubejournal/internal/watcher $$(go list ./... | grep -Ev '^kubejournal/(test/|internal/watcher$$)')
+INTEGRATION = kubejournal/test/scenario $$(go list ./test/... | grep -Ev '/test/(crash|scenario)$$')
 # What tests write goes to memory where there is room for it, since most of a sync of a real disk is waiting and no test
 # cuts the power of the machine; what the go tool builds does not. Collecting garbage took a quarter of a raced test's time.
 SCRATCH     = $$(test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$6 == "/dev/shm" { print $$4 }')" -gt 4000000 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
