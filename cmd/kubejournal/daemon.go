@@ -503,14 +503,10 @@ func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
 
 // streamOptions is what a config says of streams.
 func streamOptions(cfg *config.Config) watcher.Options {
-	spoolDir := ""
-	if cfg.Checkpoint.Path != "" {
-		spoolDir = filepath.Dir(cfg.Checkpoint.Path)
-	}
 	return watcher.Options{
 		Cluster: cfg.Cluster, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
-		MaxLineBytes: cfg.Output.MaxLineBytes, SpoolDir: spoolDir,
+		MaxLineBytes: cfg.Output.MaxLineBytes,
 	}
 }
 

@@ -201,10 +201,15 @@ func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Change
 		}
 		changes.Delete([]byte(h.Namespace), []byte(h.Name))
 	default:
-		if open := state.Open; open != nil && h.Type == event.Added {
-			open.Added++
-		} else if open != nil {
-			open.Modified++
+		if open := state.Open; open != nil {
+			if h.Type == event.Added {
+				open.Added++
+			} else {
+				open.Modified++
+			}
+			if event.Later(h.ResourceVersion, open.ResourceVersion) {
+				open.ResourceVersion = h.ResourceVersion
+			}
 		}
 		changes.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
 	}

@@ -25,7 +25,7 @@ import (
 func (w *world) apply(entries []config.Resource, change func(*watcher.Options)) (watcher.Difference, error) {
 	w.t.Helper()
 	o := w.options
-	o.Resources, o.SpoolDir = entries, w.dir
+	o.Resources = entries
 	if change != nil {
 		change(&o)
 	}

@@ -41,7 +41,8 @@ type outcome struct {
 const (
 	reasonExpired     = "Expired"
 	reasonAhead       = "PositionAheadOfServer"
-	reasonInterrupted = "RelistInterrupted"
+	reasonRefused     = "PositionRefused"
+	reasonInterrupted = "RelistInterrupted" // of a relist that goes on; earlier versions wrote a GAP
 )
 
 // reasonNotFound is of what the server does not have.
@@ -49,11 +50,12 @@ const reasonNotFound = "NotFound"
 
 // Errors by which a session says why it ended, where no server did.
 var (
-	errWatchEnded    = errors.New("the server ended the watch")
-	errAhead         = errors.New("the position is ahead of the server's version")
-	errSilent        = errors.New("the watch brings neither event nor bookmark")
-	errSilentList    = errors.New("the streamed list stays silent")
-	errNoListVersion = errors.New("the list has no resourceVersion")
+	errWatchEnded = errors.New("the server ended the watch")
+	errAhead      = errors.New("the position is ahead of the server's version")
+	errSilent     = errors.New("the watch brings neither event nor bookmark")
+	errRefused    = errors.New("the server does not watch from this position")
+	errNoListEnd  = errors.New("the list does not come to its end")
+	errNoVersion  = errors.New("no resourceVersion to go on from; the server of this resource does not support watching it")
 
 	// errStore says that the checkpoint cannot be read: no stream can go on.
 	errStore = errors.New("read checkpoint")
@@ -71,8 +73,14 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionRetry, reason: "Closed", clean: true}
 	case errors.Is(err, errAhead):
 		return outcome{action: actionRelist, reason: reasonAhead}
+	case errors.Is(err, errRefused):
+		return outcome{action: actionRelist, reason: reasonRefused}
 	case errors.Is(err, errSilent):
 		return outcome{action: actionRetry, reason: "Silent"}
+	case errors.Is(err, errNoListEnd):
+		return outcome{action: actionRetry, reason: "NoListEnd"}
+	case errors.Is(err, errNoVersion):
+		return outcome{action: actionRetry, reason: "NoResourceVersion"}
 	case isExpired(err):
 		return outcome{action: actionRelist, reason: reasonExpired}
 	case apierrors.IsNotFound(err):
@@ -89,7 +97,7 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionRetry, reason: "Timeout", after: after}
 	case isServerError(err):
 		return outcome{action: actionRetry, reason: "ServerError", after: after}
-	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
+	case isBadRequest(err):
 		return outcome{action: actionRetry, reason: "BadRequest", after: after}
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return outcome{action: actionRetry, reason: "UntrustedServer"}
@@ -100,7 +108,7 @@ func classify(ctx context.Context, err error) outcome {
 		return outcome{action: actionRetry, reason: "ConnectionLost"}
 	case errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
 		return outcome{action: actionRetry, reason: "Timeout"}
-	case errors.Is(err, errBadFrame), errors.Is(err, event.ErrTooLarge), errors.As(err, new(*event.SyntaxError)):
+	case isMalformed(err):
 		return outcome{action: actionRetry, reason: "BadFrame"}
 	}
 	return outcome{action: actionRetry, reason: "Error", after: after}
@@ -111,12 +119,44 @@ func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
 
-// refusesStreamedList tells whether a server's answer to sendInitialEvents
-// means that it does not know it (422 without the feature gate WatchList, 400
-// from servers that check their parameters).
+// refusesStreamedList reports whether the answer to sendInitialEvents means that
+// the server does not support it, or cannot now: 422 without the feature gate
+// WatchList, 400 from servers that check their parameters, 500 in front of an
+// etcd that reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a
+// watch without the bookmark that ends the list from those that ignore it.
 func refusesStreamedList(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || errors.Is(err, errSilentList)
+	return isBadRequest(err) || apierrors.IsInternalError(err) || errors.Is(err, errNoListEnd) || isMalformed(err)
 }
+
+// blamesForm reports whether a list may have failed because of the form that it
+// was asked for in. What never reached the server has not, nor what this
+// identity may not read, in whatever form.
+func blamesForm(err error) bool {
+	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !isWaiting(err) && !apierrors.IsUnauthorized(err)
+}
+
+// blamesPosition reports whether a watch may have failed because of the position
+// that it was to begin at. Servers answer a malformed one with 422, 400 or 500.
+func blamesPosition(err error) bool {
+	return isBadRequest(err) || apierrors.IsInternalError(err) || isMalformed(err) ||
+		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
+}
+
+// isWaiting reports whether a resource is not there, or not for us.
+func isWaiting(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
+}
+
+func isBadRequest(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
+
+// isMalformed reports whether what came is not what the API serves.
+func isMalformed(err error) bool {
+	return errors.Is(err, errBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
+}
+
+// isPosition reports whether a watch can begin at a resourceVersion: "0" and
+// none mean any version.
+func isPosition[S ~string | ~[]byte](rv S) bool { return len(rv) > 0 && string(rv) != "0" }
 
 func isServerError(err error) bool {
 	var status apierrors.APIStatus

@@ -180,14 +180,16 @@ func TestRefusesStreamedList(t *testing.T) {
 	}{
 		{apierrors.NewInvalid(schema.GroupKind{}, "", nil), true},
 		{apierrors.NewBadRequest("unknown parameter"), true},
-		{errSilentList, true},
-		{fmt.Errorf("wrapped: %w", errSilentList), true},
-		{apierrors.NewInternalError(errors.New("x")), false},
+		{errNoListEnd, true},
+		{fmt.Errorf("wrapped: %w", errNoListEnd), true},
+		{apierrors.NewInternalError(errors.New("x")), true},
+		{fmt.Errorf("%w: x", errBadFrame), true},
 		{apierrors.NewResourceExpired("x"), false},
 		{apierrors.NewForbidden(schema.GroupResource{}, "", nil), false},
 		{apierrors.NewTooManyRequests("x", 1), false},
 		{io.ErrUnexpectedEOF, false},
-		{errWatchEnded, false},
+		{apierrors.NewServiceUnavailable("x"), false},
+		{apierrors.NewTimeoutError("x", 0), false},
 	} {
 		if got := refusesStreamedList(c.err); got != c.want {
 			t.Errorf("%v: got %v", c.err, got)

@@ -257,6 +257,9 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 	for {
 		_, err := l.Next()
 		if errors.Is(err, io.EOF) || err == nil && l.MetaSeen() {
+			if !isPosition(l.Meta().ResourceVersion) {
+				return "", errNoVersion
+			}
 			return l.Meta().ResourceVersion, nil
 		}
 		if err != nil {

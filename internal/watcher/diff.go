@@ -3,8 +3,6 @@ package watcher
 import (
 	"hash/fnv"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 )
@@ -61,56 +59,79 @@ const (
 // diff compares one list with what is known. It decides; it writes nothing.
 type diff struct {
 	// seen holds the objects that the list has shown, at the version shown last.
-	seen sightings
-	// known looks an object up by name among those that the reader was told of;
-	// nil where there are none.
+	seen  sightings
+	shown int // how many those are
+	// known looks an object up by name among those that the reader was told of
+	// before this list; nil where there are none.
 	known func(namespace, name string) (checkpoint.Known, bool, error)
+}
+
+// decision is what an object of a list means.
+type decision struct {
+	verdict
+	typ event.Type // of the line, with isNews
+	// replaced says that the reader knows another object under the name, old,
+	// which must be gone.
+	replaced bool
+	old      checkpoint.Known
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list
 // shows ADDED, and before its end also what happens meanwhile.
-func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (verdict, event.Type, error) {
+func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision, error) {
 	id, v := identify(uid, namespace, name), parseVersion(rv)
-	switch last := d.seen.get(id); {
+	last := d.seen.get(id)
+	switch {
 	case last == 0:
+		return d.first(id, v, t, namespace, name, uid, rv)
 	case last == v, last == gone && t == event.Deleted, v.before(last):
-		return isRepeat, t, nil
+		return decision{verdict: isRepeat}, nil
 	case t == event.Deleted:
 		d.seen.put(id, gone)
-		return isNews, event.Deleted, nil
-	default:
-		d.seen.put(id, v)
-		if last == gone {
-			return isNews, event.Added, nil
-		}
-		return isNews, event.Modified, nil
+		return decision{typ: event.Deleted}, nil
 	}
+	d.seen.put(id, v)
+	if last == gone {
+		return decision{typ: event.Added}, nil
+	}
+	return decision{typ: event.Modified}, nil
+}
+
+// first takes an object that the list has not shown before.
+func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid, rv []byte) (decision, error) {
 	var (
-		k   checkpoint.Known
-		ok  bool
-		err error
+		k     checkpoint.Known
+		found bool
+		err   error
 	)
 	if d.known != nil {
-		if k, ok, err = d.known(string(namespace), string(name)); err != nil {
-			return 0, t, err
+		if k, found, err = d.known(string(namespace), string(name)); err != nil {
+			return decision{}, err
 		}
-		ok = ok && k.UID == string(uid)
 	}
+	same := found && k.UID == string(uid)
+	d.shown++
 	if t == event.Deleted {
 		d.seen.put(id, gone)
-		if !ok {
-			return isRepeat, t, nil // came and went: the reader was never told
+		if !same {
+			return decision{verdict: isRepeat}, nil // came and went: the reader was never told
 		}
-		return isNews, event.Deleted, nil
+		return decision{typ: event.Deleted}, nil
 	}
 	d.seen.put(id, v)
 	switch {
-	case !ok:
-		return isNews, event.Added, nil
-	case k.ResourceVersion == string(rv) && !k.Doubtful:
-		return isUnchanged, t, nil
+	case same && k.ResourceVersion == string(rv) && !k.Doubtful:
+		return decision{verdict: isUnchanged}, nil
+	case same:
+		return decision{typ: event.Modified}, nil
+	case found:
+		// A name is free again once its object is gone; the list may have said so.
+		if old := identify(k.UID, k.Namespace, k.Name); d.seen.get(old) != gone {
+			d.seen.put(old, gone)
+			return decision{typ: event.Added, replaced: true, old: k}, nil
+		}
 	}
-	return isNews, event.Modified, nil
+	return decision{typ: event.Added}, nil
 }
 
 // missing tells whether a known object was not in the list. To ask is right
@@ -119,9 +140,6 @@ func (d *diff) missing(k checkpoint.Known) bool {
 	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }
 
-// ahead tells whether position is a later version than current. Only versions
+// ahead reports whether position is a later version than current. Only versions
 // of the usual form can be compared (KEP-5504).
-func ahead(position, current string) bool {
-	c, err := resourceversion.CompareResourceVersion(position, current)
-	return err == nil && c > 0
-}
+func ahead(position, current string) bool { return event.Later(position, current) }

@@ -55,11 +55,11 @@ func BenchmarkRelist(b *testing.B) {
 			return store.Get("pods", namespace, name)
 		}}
 		for _, o := range objects {
-			verdict, _, err := d.observe(event.Added, o.namespace, o.name, o.uid, o.rv)
+			is, err := d.observe(event.Added, o.namespace, o.name, o.uid, o.rv)
 			if err != nil {
 				b.Fatal(err)
 			}
-			if verdict == isNews {
+			if is.verdict == isNews {
 				changed++
 			}
 		}

@@ -55,8 +55,10 @@ func TestDiff(t *testing.T) {
 		"modified":                 {old, []shown{add("a", "u1", "9"), add("b", "u2", "6")}, []string{"MODIFIED a/u1/9"}, nil},
 		"version goes back":        {old, []shown{add("a", "u1", "2"), add("b", "u2", "6")}, []string{"MODIFIED a/u1/2"}, nil},
 		"added":                    {old, []shown{add("a", "u1", "5"), add("b", "u2", "6"), add("c", "u3", "9")}, []string{"ADDED c/u3/9"}, nil},
-		"recreated":                {old, []shown{add("a", "u9", "9"), add("b", "u2", "6")}, []string{"ADDED a/u9/9"}, []string{"a"}},
-		"recreated, same version":  {old, []shown{add("a", "u9", "5"), add("b", "u2", "6")}, []string{"ADDED a/u9/5"}, []string{"a"}},
+		"recreated":                {old, []shown{add("a", "u9", "9"), add("b", "u2", "6")}, []string{"gone a/u1/5", "ADDED a/u9/9"}, nil},
+		"recreated, same version":  {old, []shown{add("a", "u9", "5"), add("b", "u2", "6")}, []string{"gone a/u1/5", "ADDED a/u9/5"}, nil},
+		"recreated twice":          {old, []shown{add("a", "u8", "7"), add("b", "u2", "6"), drop("a", "u8", "8"), add("a", "u9", "9")}, []string{"gone a/u1/5", "ADDED a/u8/7", "DELETED a/u8/8", "ADDED a/u9/9"}, nil},
+		"name taken, then deleted": {old, []shown{add("a", "u9", "9"), add("b", "u2", "6"), drop("a", "u1", "8")}, []string{"gone a/u1/5", "ADDED a/u9/9"}, nil},
 		"shown twice":              {old, []shown{add("a", "u1", "9"), add("a", "u1", "9"), add("b", "u2", "6"), add("b", "u2", "6")}, []string{"MODIFIED a/u1/9"}, nil},
 		"new shown twice":          {know(), []shown{add("a", "u1", "9"), add("a", "u1", "9")}, []string{"ADDED a/u1/9"}, nil},
 		"older copy later":         {know(), []shown{add("a", "u1", "9"), add("a", "u1", "7")}, []string{"ADDED a/u1/9"}, nil},
@@ -67,7 +69,7 @@ func TestDiff(t *testing.T) {
 		"came and went":            {old, []shown{add("a", "u1", "5"), add("b", "u2", "6"), drop("c", "u3", "9")}, nil, nil},
 		"shown, then went":         {know(), []shown{add("c", "u3", "8"), drop("c", "u3", "9")}, []string{"ADDED c/u3/8", "DELETED c/u3/9"}, nil},
 		"deleted and made again":   {old, []shown{add("a", "u1", "5"), add("b", "u2", "6"), drop("a", "u1", "8"), add("a", "u9", "9")}, []string{"DELETED a/u1/8", "ADDED a/u9/9"}, nil},
-		"recreated, then deleted":  {old, []shown{add("a", "u9", "8"), add("b", "u2", "6"), drop("a", "u9", "9")}, []string{"ADDED a/u9/8", "DELETED a/u9/9"}, []string{"a"}},
+		"recreated, then deleted":  {old, []shown{add("a", "u9", "8"), add("b", "u2", "6"), drop("a", "u9", "9")}, []string{"gone a/u1/5", "ADDED a/u9/8", "DELETED a/u9/9"}, nil},
 		"left and came (selector)": {old, []shown{add("a", "u1", "5"), add("b", "u2", "6"), drop("a", "u1", "8"), add("a", "u1", "9")}, []string{"DELETED a/u1/8", "ADDED a/u1/9"}, nil},
 		"versions are no numbers":  {know(add("a", "u1", "x")), []shown{add("a", "u1", "x"), modify("a", "u1", "y"), modify("a", "u1", "y")}, []string{"MODIFIED a/u1/y"}, nil},
 		"objects without uid":      {know(add("a", "", "1"), add("b", "", "2")), []shown{add("a", "", "3")}, []string{"MODIFIED a//3"}, []string{"b"}},
@@ -76,12 +78,15 @@ func TestDiff(t *testing.T) {
 			d := newDiff(c.known)
 			var got []string
 			for _, o := range c.list {
-				v, typ, err := d.observe(o.typ, []byte("ns"), []byte(o.name), []byte(o.uid), []byte(o.rv))
+				is, err := d.observe(o.typ, []byte("ns"), []byte(o.name), []byte(o.uid), []byte(o.rv))
 				if err != nil {
 					t.Fatal(err)
 				}
-				if v == isNews {
-					got = append(got, fmt.Sprintf("%s %s/%s/%s", typ, o.name, o.uid, o.rv))
+				if is.replaced {
+					got = append(got, fmt.Sprintf("gone %s/%s/%s", is.old.Name, is.old.UID, is.old.ResourceVersion))
+				}
+				if is.verdict == isNews {
+					got = append(got, fmt.Sprintf("%s %s/%s/%s", is.typ, o.name, o.uid, o.rv))
 				}
 			}
 			if !slices.Equal(got, c.want) {
@@ -105,8 +110,8 @@ func TestDiff(t *testing.T) {
 func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 	d := newDiff(know(add("a", "u1", "5")))
 	for i, want := range []verdict{isUnchanged, isRepeat} {
-		if got, _, _ := d.observe(event.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got != want {
-			t.Errorf("time %d: got %d, want %d", i+1, got, want)
+		if got, _ := d.observe(event.Added, nil, []byte("a"), []byte("u1"), []byte("5")); got.verdict != want {
+			t.Errorf("time %d: got %d, want %d", i+1, got.verdict, want)
 		}
 	}
 }
@@ -115,8 +120,8 @@ func TestDiffUnchangedIsNotARepeat(t *testing.T) {
 func TestDiffNamespaces(t *testing.T) {
 	d := newDiff(know())
 	for _, namespace := range []string{"x", "y"} {
-		if v, typ, _ := d.observe(event.Added, []byte(namespace), []byte("a"), nil, []byte("5")); v != isNews || typ != event.Added {
-			t.Errorf("in %s: %d %s", namespace, v, typ)
+		if got, _ := d.observe(event.Added, []byte(namespace), []byte("a"), nil, []byte("5")); got.verdict != isNews || got.typ != event.Added {
+			t.Errorf("in %s: %+v", namespace, got)
 		}
 	}
 	if identify("", "a", "b-c") == identify("", "a-b", "c") {
@@ -127,7 +132,7 @@ func TestDiffNamespaces(t *testing.T) {
 func TestDiffLookupFails(t *testing.T) {
 	fault := errors.New("disk")
 	d := diff{known: func(string, string) (checkpoint.Known, bool, error) { return checkpoint.Known{}, false, fault }}
-	if _, _, err := d.observe(event.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
+	if _, err := d.observe(event.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -193,49 +198,48 @@ func (h *history) step() []shown {
 	return []shown{modify(name, k.UID, rv)}
 }
 
-// applied checks the outcome of a list the way a listing writes it: deletions
-// that the list shows by leaving out come first.
+// applied checks the outcome of a list the way a relist writes it: in the list's
+// order, and then the deletions that the list shows by leaving out.
 func applied(known book, list []shown, live book) error {
 	d := newDiff(known)
-	type told struct {
-		verdict verdict
-		shown
-	}
-	var news []told
+	var news []shown
 	for _, o := range list {
-		v, typ, err := d.observe(o.typ, nil, []byte(o.name), []byte(o.uid), []byte(o.rv))
+		is, err := d.observe(o.typ, nil, []byte(o.name), []byte(o.uid), []byte(o.rv))
 		if err != nil {
 			return err
 		}
-		o.typ = typ
-		if v == isUnchanged && known[o.name].ResourceVersion != o.rv {
+		if is.verdict == isUnchanged && known[o.name].ResourceVersion != o.rv {
 			return fmt.Errorf("%v is called unchanged", o)
 		}
-		if v == isNews {
-			news = append(news, told{v, o})
+		if is.replaced {
+			news = append(news, drop(is.old.Name, is.old.UID, is.old.ResourceVersion+" and gone"))
+		}
+		if is.verdict == isNews {
+			o.typ = is.typ
+			news = append(news, o)
 		}
 	}
 	reader := maps.Clone(known)
-	for name, k := range known {
-		if d.missing(k) {
-			delete(reader, name)
-		}
-	}
 	for _, n := range news {
 		k, ok := reader[n.name]
 		switch {
 		case n.typ == event.Added && ok:
-			return fmt.Errorf("%v while %v is there", n.shown, k)
+			return fmt.Errorf("%v while %v is there", n, k)
 		case n.typ != event.Added && (!ok || k.UID != n.uid):
-			return fmt.Errorf("%v of what is not there (%v)", n.shown, k)
+			return fmt.Errorf("%v of what is not there (%v)", n, k)
 		case ok && k.UID == n.uid && k.ResourceVersion == n.rv:
-			return fmt.Errorf("%v is told again", n.shown)
+			return fmt.Errorf("%v is told again", n)
 		}
 		if n.typ == event.Deleted {
 			delete(reader, n.name)
 			continue
 		}
 		reader[n.name] = checkpoint.Known{Name: n.name, UID: n.uid, ResourceVersion: n.rv}
+	}
+	for name, k := range maps.Clone(reader) {
+		if d.missing(k) {
+			delete(reader, name)
+		}
 	}
 	if !maps.Equal(reader, live) {
 		return fmt.Errorf("the reader has %v, the server %v", reader, live)

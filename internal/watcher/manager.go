@@ -33,7 +33,6 @@ type Options struct {
 	Redact        []config.Redact
 	DropFields    []string
 	MaxLineBytes  int64         // as in event.Line
-	SpoolDir      string        // for what a relist holds back
 	Silence       time.Duration // as in Spec
 }
 
@@ -395,7 +394,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 	shape.Redact = sorted(shape.Redact)
 	spec := Spec{
 		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, Shape: shape,
-		SpoolDir: o.SpoolDir, Silence: o.Silence,
+		Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Target: Target{
 			Resource: d.GVR, Namespace: d.Namespace,

@@ -149,7 +149,7 @@ func TestForbiddenForAWhile(t *testing.T) {
 		w.tell(n)
 		w.srv.Allow(configMaps)
 		w.synced()
-		w.tell(n, "GAP Expired", "DELETED relist b", "ADDED relist c", "SYNCED +1 ~0 -1 =0")
+		w.tell(n, "GAP Expired", "ADDED relist c", "DELETED relist b", "SYNCED +1 ~0 -1 =0")
 		w.check()
 	})
 }

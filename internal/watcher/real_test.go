@@ -88,7 +88,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 	must(t, err)
 	m := metrics.New("", "")
 	rec := recorder.New(file, store, recorder.Config{Interval: 50 * time.Millisecond, NoSync: true, Metrics: m, Log: log})
-	o.Resources, o.SpoolDir = entries("configmaps"), d.dir
+	o.Resources = entries("configmaps")
 	d.manager = watcher.NewManager(client, resolver, store, rec, o, m, log)
 	ctx, stop := context.WithCancel(t.Context())
 	managed, written := make(chan error, 1), make(chan error, 1)

@@ -56,7 +56,7 @@ func TestSkip(t *testing.T) {
 				w.srv.DropHistory()
 				w.start()
 				w.checkSkipped()
-				w.tell(n, "GAP Expired", "DELETED relist a3", "DELETED relist a4", "MODIFIED relist a2", "ADDED relist a4", "SYNCED +1 ~1 -2 =2")
+				w.tell(n, "GAP Expired", "MODIFIED relist a2", "DELETED relist a4", "ADDED relist a4", "DELETED relist a3", "SYNCED +1 ~1 -2 =2")
 			})
 		})
 	}
@@ -106,7 +106,7 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 					w.checkSkipped()
 					if complete {
 						w.tell(0, "SYNCED +0 ~0 -0 =5",
-							"GAP Expired", "DELETED relist a1", "DELETED relist a2", "MODIFIED relist a0", "ADDED relist a2", "SYNCED +1 ~1 -2 =2")
+							"GAP Expired", "MODIFIED relist a0", "DELETED relist a2", "ADDED relist a2", "DELETED relist a1", "SYNCED +1 ~1 -2 =2")
 					} else {
 						lines := w.lines()
 						if last := brief(lines[len(lines)-1]); last[:6] != "SYNCED" {
@@ -127,7 +127,7 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 					w.srv.DropHistory()
 					w.start()
 					w.checkSkipped()
-					w.tell(n, "GAP Expired", "DELETED relist a2", "MODIFIED relist a0", "SYNCED +0 ~1 -1 =2")
+					w.tell(n, "GAP Expired", "MODIFIED relist a0", "DELETED relist a2", "SYNCED +0 ~1 -1 =2")
 				})
 			})
 		}

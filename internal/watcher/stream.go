@@ -53,7 +53,6 @@ type Spec struct {
 	// IgnoreFields are paths; a MODIFIED in which nothing else changed is not written.
 	IgnoreFields []string
 	MaxLineBytes int    // as in event.Line
-	SpoolDir     string // for what a relist holds back; "" is the system's temporary folder
 	// Silence is how long a watch may bring nothing where the server sends
 	// bookmarks; 0 is three times their usual interval.
 	Silence time.Duration
@@ -117,8 +116,10 @@ type Stream struct {
 	// to the checkpoint. It moves when a batch is made, before that is taken:
 	// Submit fails only when the stream ends.
 	state checkpoint.Stream
-	// paged is set once the server has refused to stream a list.
-	paged bool
+	form  listForm
+	// refused is how often in a row the server has refused to watch from the
+	// position, or sent nothing usable from there.
+	refused int
 	// bookmarks is set by one: the server sends them. A watch that was silent
 	// for too long takes it back.
 	bookmarks    bool
@@ -340,26 +341,51 @@ func (s *Stream) session(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.checkAhead(ctx); err != nil {
-		return err
-	}
-	return s.watch(ctx)
-}
-
-// checkAhead returns errAhead when the server has not yet reached the position.
-// Versions that are not numbers cannot be compared and pass.
-func (s *Stream) checkAhead(ctx context.Context) error {
-	current, err := s.client.version(ctx, s.spec.Target)
+	current, err := s.checkAhead(ctx)
 	if err != nil {
 		return err
 	}
-	if ahead(s.state.ResourceVersion, current) {
-		return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+	return s.checkRefused(ctx, current, s.watch(ctx))
+}
+
+// checkAhead returns the server's version, or errAhead when that has not yet
+// reached the position. Versions that are not numbers cannot be compared and pass.
+func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
+	current, err = s.client.version(ctx, s.spec.Target)
+	if err != nil {
+		return "", err
 	}
-	if current != "" && current == s.state.ResourceVersion {
+	if ahead(s.state.ResourceVersion, current) {
+		return "", fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+	}
+	if current == s.state.ResourceVersion {
 		s.caughtUp()
 	}
-	return nil
+	return current, nil
+}
+
+// maxRefused is how often in a row a watch from the position may be refused
+// before the position is looked into.
+const maxRefused = 2
+
+// checkRefused returns errRefused in the place of a watch's error, where the
+// server refuses to watch from the position again and again and would from its
+// current version: a position that it calls malformed (the resource has moved
+// to another server, say), or one with an event behind it that cannot be read.
+// Where it refuses any watch, the position is not at fault.
+func (s *Stream) checkRefused(ctx context.Context, current string, err error) error {
+	if s.progress || !blamesPosition(err) {
+		s.refused = 0
+		return err
+	}
+	if s.refused++; s.refused < maxRefused || current == s.state.ResourceVersion {
+		return err
+	}
+	if s.tryWatch(ctx, current) != nil {
+		return err
+	}
+	s.refused = 0
+	return fmt.Errorf("%w: %w", errRefused, err)
 }
 
 // from is the version after which the reader has not been told everything.
@@ -407,11 +433,14 @@ func (s *Stream) opened(rv string) checkpoint.Stream {
 	return s.state
 }
 
-// told takes note of how many lines stand behind the open GAP, for a relist that
-// begins again behind the same one.
-func (s *Stream) told(c event.Count) checkpoint.Stream {
+// told takes note of how many lines stand behind the open GAP, and of the
+// highest version in them, for an attempt that goes on behind the same one.
+func (s *Stream) told(c event.Count, reached string) checkpoint.Stream {
 	open := *s.state.Open // a batch may hold the other one
 	open.Added, open.Modified, open.Deleted = c.Added, c.Modified, c.Deleted
+	if ahead(reached, open.ResourceVersion) {
+		open.ResourceVersion = reached
+	}
 	s.state.Open = &open
 	return s.state
 }

@@ -70,7 +70,7 @@ func TestSelection(t *testing.T) {
 			set:      func(e *config.Resource) { e.Types = []string{"MODIFIED", "DELETED"} },
 			first:    []string{"SYNCED +0 ~0 -0 =4"},
 			watched:  []string{"MODIFIED watch a", "DELETED watch b"},
-			relisted: []string{"GAP Expired", "DELETED relist kube-x/c", "MODIFIED relist a", "SYNCED +0 ~1 -1 =3"},
+			relisted: []string{"GAP Expired", "MODIFIED relist a", "DELETED relist kube-x/c", "SYNCED +0 ~1 -1 =3"},
 			held:     5,
 		},
 		"excluded namespaces": {

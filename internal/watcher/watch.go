@@ -37,6 +37,34 @@ func (s *Stream) watch(ctx context.Context) error {
 	return s.open(ctx, options, watchTimeout, func(f *frames) error { return s.follow(ctx, f) })
 }
 
+// tryWatch watches from the version rv for a second, and drops what comes. It
+// returns nil where that ends in good order.
+func (s *Stream) tryWatch(ctx context.Context, rv string) error {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	second := int64(1)
+	options := v1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &second}
+	err := s.client.watch(ctx, cancel, s.spec.Target, options, func(r *event.FrameReader) error {
+		for f := (frames{r: r, cut: cancel}); ; {
+			frame, err := f.next(answerTimeout)
+			if err != nil {
+				return err
+			}
+			t, object, err := event.SplitWatch(frame)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%w: %w", errBadFrame, err)
+			case t == event.Error:
+				return statusError(object)
+			}
+		}
+	})
+	if errors.Is(err, errWatchEnded) {
+		return nil
+	}
+	return err
+}
+
 // open opens a watch, has it read, and closes it. The watch's deadline is that
 // of its connection only: what came in before it is written, however long that
 // takes, and so read waits with the stream's context.
@@ -177,7 +205,13 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 	switch t {
 	case event.Bookmark:
 		s.bookmarks = true
+		if ahead(s.state.ResourceVersion, string(o.ResourceVersion)) {
+			return nil // a position does not go back
+		}
 	case event.Added, event.Modified, event.Deleted:
+		if !isPosition(o.ResourceVersion) {
+			return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, errNoVersion)
+		}
 		before, err := s.tell.before(t, o.Namespace, o.Name)
 		if err != nil {
 			return err
@@ -193,7 +227,7 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 	default:
 		return fmt.Errorf("%w: type %q", errBadFrame, t)
 	}
-	if len(o.ResourceVersion) > 0 {
+	if isPosition(o.ResourceVersion) {
 		s.version = append(s.version[:0], o.ResourceVersion...)
 	}
 	return nil

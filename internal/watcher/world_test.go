@@ -56,7 +56,7 @@ type world struct {
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
-	options watcher.Options // Resources and SpoolDir are set at each start
+	options watcher.Options // Resources is set at each start
 	output  journal.Options
 	atStart *strike // what the disk does to the next start
 
@@ -180,7 +180,7 @@ func (w *world) tryStart() error {
 	}
 	rec := recorder.New(l.gate, l.gate, recorder.Config{Seq: l.found.Seq, Metrics: l.metrics, Log: log})
 	o := w.options
-	o.Resources, o.SpoolDir = w.entries, w.dir
+	o.Resources = w.entries
 	l.manager = watcher.NewManager(client, resolver, l.store, rec, o, l.metrics, log)
 	if errs := l.manager.Check(); len(errs) > 0 {
 		return errors.Join(append(errs, l.store.Close(), l.file.Close())...)

@@ -250,7 +250,7 @@ func TestStreams(t *testing.T) {
 		"relist without a gap":     {edit(7), false, "relist outside of a list"},
 		"snapshot in a gap":        {edit(9, event("ADDED", "snapshot", "b", "u5", "25")), false, "snapshot after the GAP"},
 		"synced twice":             {edit(11, good[11], good[11]), false, "SYNCED without a GAP"},
-		"another version":          {edit(11, synced("31", 1, 1, 1)), false, "at another version"},
+		"another version":          {edit(11, synced("29", 1, 1, 1)), false, "at an earlier version"},
 		"count":                    {edit(11, synced("30", 1, 1, 0)), false, "count says"},
 		"gap goes back":            {edit(7, gap("Expired", "14", "13")), false, "goes back"},
 		"gap begins too early":     {edit(7, gap("Expired", "13", "30")), false, "lines were told up to 14"},

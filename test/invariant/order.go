@@ -128,7 +128,7 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		if !interrupted || !slices.Contains([]string{Interrupted, Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
 			f.at(l, "a GAP within the one of %s", s.gap.Where)
 		}
-		if l.FromResourceVersion != s.gap.ResourceVersion && l.Reason != JournalTruncated {
+		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
 	} else if l.Reason == Interrupted {
@@ -142,8 +142,8 @@ func (s *stream) close(f *faults, l *Line, interrupted bool) {
 	switch {
 	case !ok:
 		f.at(l, "resourceVersion is not a number")
-	case s.gap != nil && l.ResourceVersion != s.gap.ResourceVersion:
-		f.at(l, "closes the GAP of %s at another version", s.gap.Where)
+	case s.gap != nil && versionOf(s.gap) > to:
+		f.at(l, "closes the GAP of %s at an earlier version", s.gap.Where)
 	case s.gap == nil && s.synced:
 		f.at(l, "SYNCED without a GAP")
 	}
@@ -157,6 +157,11 @@ func (s *stream) close(f *faults, l *Line, interrupted bool) {
 		}
 	}
 	*s = stream{synced: true, reached: to}
+}
+
+func versionOf(l *Line) uint64 {
+	n, _ := number(l.ResourceVersion)
+	return n
 }
 
 func (s *stream) take(f *faults, l *Line) {
@@ -195,25 +200,42 @@ type window struct {
 	from, to uint64
 }
 
-// windows returns each stream's: its GAPs, and all before its first SYNCED.
+// windows returns each stream's: from each GAP to where the next line about the stream says that it stands, and all
+// before its first SYNCED.
 func windows(lines []Line) map[string][]window {
-	all, synced, epochs := make(map[string][]window), make(map[string]bool), epochs{}
-	add := func(stream string, w window) { all[stream] = append(all[stream], w) }
+	all, open, synced, epochs := make(map[string][]window), make(map[string]*window), make(map[string]bool), epochs{}
+	end := func(stream string, to uint64) {
+		if w := open[stream]; w != nil {
+			w.to = to
+			all[stream] = append(all[stream], *w)
+			delete(open, stream)
+		}
+	}
 	for i := range lines {
 		l := &lines[i]
 		epoch := epochs.of(l)
 		from, _ := number(l.FromResourceVersion)
-		to, _ := number(l.ResourceVersion)
 		switch {
-		case l.Type == Synced && !synced[l.Stream]:
+		case l.Type == Synced:
+			if !synced[l.Stream] && open[l.Stream] == nil {
+				open[l.Stream] = &window{epoch: epoch}
+			}
 			synced[l.Stream] = true
-			add(l.Stream, window{epoch, 0, to})
+			end(l.Stream, versionOf(l))
 		case l.Type == Gap && l.Reason == Ahead:
-			add(l.Stream, window{epoch - 1, from, math.MaxUint64})
-			add(l.Stream, window{epoch, 0, to})
+			end(l.Stream, math.MaxUint64)
+			all[l.Stream] = append(all[l.Stream], window{epoch - 1, from, math.MaxUint64})
+			open[l.Stream] = &window{epoch: epoch}
 		case l.Type == Gap:
-			add(l.Stream, window{epoch, from, to})
+			end(l.Stream, from)
+			if !synced[l.Stream] {
+				from = 0
+			}
+			open[l.Stream] = &window{epoch: epoch, from: from}
 		}
+	}
+	for stream := range open {
+		end(stream, math.MaxUint64)
 	}
 	return all
 }

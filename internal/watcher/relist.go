@@ -1,0 +1,420 @@
+package watcher
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/recorder"
+)
+
+// relist is one attempt at a list, and what it makes of it: a GAP line where one
+// is due, a line for each object that differs from what the reader was told,
+// and once the list is complete a DELETED for what it has not shown, then
+// SYNCED. Lines are written as the list is read.
+type relist struct {
+	s      *Stream
+	diff   diff
+	began  time.Time
+	origin event.Origin
+	// gap is the reason of the GAP line, "" for none. It is due until it is
+	// written, at the latest in front of the first other line.
+	gap string
+	due bool
+	// version is the server's, from before the list, and what the GAP line says;
+	// "" where none is due.
+	version string
+	reached string // the highest version that the list has shown
+	before  int64  // objects that attempts before this one have told of
+	skip    bool // objects are taken as known, without lines
+	batch   *recorder.Batch
+	count   event.Count
+}
+
+// newRelist waits until the checkpoint has all that this stream has submitted,
+// so that the difference is taken against all of it. Where a GAP is due, it asks
+// for the server's version and writes the line, so that a reader hears of the
+// gap now and not when the list is complete; but not where the server stands
+// at the position still: then there may be none.
+func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
+	if err := s.rec.Flush(ctx); err != nil {
+		return nil, err
+	}
+	s.tell.committed()
+	empty, err := s.store.Empty(s.spec.Name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errStore, err)
+	}
+	r := &relist{s: s, began: time.Now(), origin: event.FromRelist, gap: s.owed(), batch: s.lane.Batch()}
+	if !empty {
+		r.diff.known = r.lookup
+	}
+	r.skip = s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil
+	if r.gap == "" {
+		r.origin = event.FromSnapshot
+		return r, nil
+	}
+	if err := r.begin(ctx); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// begin writes the GAP line, or leaves it due. Behind one that an earlier
+// attempt has written, a crash included, this attempt goes on: what was told
+// is known, and is not told again.
+func (r *relist) begin(ctx context.Context) error {
+	s := r.s
+	var err error
+	if r.version, err = s.client.version(ctx, s.spec.Target); err != nil {
+		return err
+	}
+	if ahead(s.from(), r.version) {
+		// Whatever the GAP was due for: the server's versions count from an
+		// earlier one again.
+		r.gap, s.state.Owed = reasonAhead, reasonAhead
+	}
+	if open := s.state.Open; open != nil && s.state.Owed == "" {
+		r.count.Added, r.count.Modified, r.count.Deleted = open.Added, open.Modified, open.Deleted
+		r.before = open.Added + open.Modified
+		return nil
+	}
+	r.due = true
+	if r.skip || r.version == s.from() && r.gap != reasonAhead {
+		return nil
+	}
+	return r.open(ctx)
+}
+
+// open writes the GAP line, unless none is due.
+func (r *relist) open(ctx context.Context) error {
+	if !r.due {
+		return nil
+	}
+	r.due = false
+	s, now, from := r.s, time.Now(), r.s.from()
+	if r.gap == recorder.JournalTruncated {
+		from = "" // up to where the reader was told is not known
+	}
+	r.batch.AddLine(s.render.AppendGap(r.batch.Lines(), now, r.gap, from, r.version), event.Gap, "", now)
+	s.log.Warn("history was lost, writing the difference", zap.String("reason", r.gap),
+		zap.String("from", from), zap.String("to", r.version))
+	state := s.opened(r.version)
+	r.batch.Changes.State = &state
+	return r.submit(ctx)
+}
+
+func (r *relist) lookup(namespace, name string) (checkpoint.Known, bool, error) {
+	k, ok, err := r.s.store.Get(r.s.spec.Name, namespace, name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return k, ok, err
+}
+
+func (r *relist) close() {
+	r.diff.seen.release()
+	if r.batch != nil {
+		r.batch.Release()
+	}
+}
+
+// takeFrames takes a frame and those at hand behind it, up to the bookmark that
+// ends the initial events: rv is its version, empty while the list goes on.
+func (r *relist) takeFrames(ctx context.Context, f *frames, frame []byte, received time.Time) (rv string, err error) {
+	for size := 0; ; {
+		if rv, err = r.takeFrame(ctx, frame, received); rv != "" || err != nil {
+			return rv, err
+		}
+		if size += len(frame); size >= chunkBytes {
+			break
+		}
+		var ok bool
+		if frame, ok, err = f.more(); err != nil {
+			return "", err
+		}
+		if !ok {
+			break
+		}
+	}
+	return "", r.submit(ctx)
+}
+
+func (r *relist) takeFrame(ctx context.Context, frame []byte, received time.Time) (rv string, err error) {
+	t, object, err := event.SplitWatch(frame)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	if t == event.Error {
+		return "", statusError(object)
+	}
+	o := &r.s.object
+	if err := r.s.render.Scan(object, o); err != nil {
+		return "", fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	switch t {
+	case event.Bookmark:
+		if !o.InitialEventsEnd {
+			// Bookmarks only begin behind the one that ends a streamed list.
+			return "", errNoListEnd
+		}
+		if !isPosition(o.ResourceVersion) {
+			return "", errNoVersion
+		}
+		return string(o.ResourceVersion), nil
+	case event.Added, event.Modified, event.Deleted:
+		return "", r.take(ctx, t, received, o)
+	default:
+		return "", fmt.Errorf("%w: type %q", errBadFrame, t)
+	}
+}
+
+// take takes one object of the list.
+func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
+	if !isPosition(o.ResourceVersion) {
+		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, errNoVersion)
+	}
+	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
+	if err != nil {
+		return err
+	}
+	switch d.verdict {
+	case isRepeat:
+		return nil
+	case isUnchanged:
+		r.count.Unchanged++
+		return r.keepMissing(ctx, o)
+	}
+	if err := r.openFor(ctx, string(o.ResourceVersion)); err != nil {
+		return err
+	}
+	if t != event.Deleted && ahead(string(o.ResourceVersion), r.reached) {
+		r.reached = string(o.ResourceVersion)
+	}
+	if d.replaced {
+		if err := r.gone(ctx, d.old); err != nil {
+			return err
+		}
+	}
+	if r.skip {
+		return r.takeSilently(ctx, d.typ, o)
+	}
+	tell := r.s.tell
+	before, err := tell.before(d.typ, o.Namespace, o.Name)
+	if err != nil {
+		return err
+	}
+	out, err := tell.tell(r.batch.Lines(), event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, before)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errBadFrame, err)
+	}
+	if out.told {
+		r.batch.AddLine(out.line, d.typ, r.origin, received)
+		count(&r.count, d.typ)
+	} else if d.typ != event.Deleted {
+		r.count.Unchanged++
+	}
+	tell.know(r.batch, d.typ, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
+	return r.submitFull(ctx)
+}
+
+// openFor writes the GAP line that is still due, in front of a line about what
+// the server shows at the version rv.
+func (r *relist) openFor(ctx context.Context, rv string) error {
+	if r.skip {
+		return nil // there is no line
+	}
+	if r.due && ahead(rv, r.version) {
+		r.version = rv // a GAP of the position's own version may stand in the journal
+	}
+	return r.open(ctx)
+}
+
+// takeSilently takes an object as known that no line tells of.
+func (r *relist) takeSilently(ctx context.Context, t event.Type, o *event.Object) error {
+	if t != event.Deleted {
+		r.count.Unchanged++
+	}
+	tell := r.s.tell
+	withheld := tell.withholds(o)
+	value, err := tell.silent(o, withheld)
+	if err != nil {
+		return err
+	}
+	tell.know(r.batch, t, o.Namespace, o.Name, o.UID, o.ResourceVersion, withheld, value)
+	return r.submitFull(ctx)
+}
+
+// keepMissing keeps an object that is known at this version, where what is kept of
+// it lacks something.
+func (r *relist) keepMissing(ctx context.Context, o *event.Object) error {
+	tell := r.s.tell
+	if tell.keep == nil {
+		return nil
+	}
+	k, _, err := r.lookup(string(o.Namespace), string(o.Name))
+	if err != nil {
+		return err
+	}
+	value, err := tell.missing(o, k.Withheld)
+	if err != nil || value == nil {
+		return err
+	}
+	tell.keep.put(r.batch, o.Namespace, o.Name, value)
+	return r.submitFull(ctx)
+}
+
+func count(c *event.Count, t event.Type) {
+	switch t {
+	case event.Added:
+		c.Added++
+	case event.Modified:
+		c.Modified++
+	case event.Deleted:
+		c.Deleted++
+	}
+}
+
+// finish closes the list, which is complete and shows the version rv.
+func (r *relist) finish(ctx context.Context, rv string) error {
+	s := r.s
+	if ahead(r.version, rv) {
+		// The server went back while the list was read.
+		return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
+	}
+	if err := r.conclude(ctx, rv); err != nil {
+		return err
+	}
+	if r.due && s.from() == rv && r.gap != reasonAhead {
+		// Nothing happened since, so there is no gap; and the lines would have
+		// the ids of those that stand at this version already.
+		r.batch.Changes.State = s.complete(rv, nil, r.began)
+		s.tell.complete(r.batch)
+		return r.submit(ctx)
+	}
+	if r.due && ahead(rv, r.version) {
+		r.version = rv
+	}
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	// What attempts before this one have told of shows as unchanged in this one.
+	r.count.Unchanged = max(0, r.count.Unchanged-r.before)
+	// What the reader was told, and from where it goes on, must be known for
+	// good before it is told that this is all: neither stdout, nor objects taken
+	// without lines, can be read back after a crash. One that comes now costs a
+	// second SYNCED line on stdout, and nothing else.
+	r.batch.Changes.State = s.complete(rv, &r.count, r.began)
+	s.tell.complete(r.batch)
+	if err := r.submit(ctx); err != nil {
+		return err
+	}
+	if err := s.rec.Flush(ctx); err != nil {
+		return err
+	}
+	if err := s.recount(); err != nil {
+		return err
+	}
+	if err := s.close(ctx); err != nil {
+		return err
+	}
+	if r.gap != "" {
+		s.note(func(n *Status) { n.Missed = r.count.Added + r.count.Modified + r.count.Deleted })
+	}
+	r.report(time.Now())
+	return nil
+}
+
+// conclude tells of what a complete list shows to be gone: known objects that
+// are not in it.
+func (r *relist) conclude(ctx context.Context, rv string) error {
+	if r.diff.known == nil {
+		return nil
+	}
+	// What stands under the name of an object now must be known first.
+	if err := r.submit(ctx); err != nil {
+		return err
+	}
+	if err := r.s.rec.Flush(ctx); err != nil {
+		return err
+	}
+	var failed error
+	err := r.s.store.Range(r.s.spec.Name, func(k checkpoint.Known) error {
+		if r.diff.missing(k) {
+			if failed = r.openFor(ctx, rv); failed == nil {
+				failed = r.gone(ctx, k)
+			}
+		}
+		return failed
+	})
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	return nil
+}
+
+// gone tells of a known object that the list shows to be gone.
+func (r *relist) gone(ctx context.Context, k checkpoint.Known) error {
+	now, namespace, name := time.Now(), []byte(k.Namespace), []byte(k.Name)
+	tell := r.s.tell
+	if !r.skip {
+		before, err := tell.before(event.Modified, namespace, name)
+		if err != nil {
+			return err
+		}
+		out, err := tell.tellGone(r.batch.Lines(), now, k, before)
+		if err != nil {
+			return err
+		}
+		if out.told {
+			r.batch.AddLine(out.line, event.Deleted, event.FromRelist, now)
+			count(&r.count, event.Deleted)
+		}
+	}
+	tell.know(r.batch, event.Deleted, namespace, name, nil, nil, false, nil)
+	return r.submitFull(ctx)
+}
+
+func (r *relist) report(now time.Time) {
+	s, reason := r.s, r.gap
+	if reason == "" {
+		reason = "FirstSync"
+	}
+	gvr := s.spec.Target.Resource
+	s.m.Relists.WithLabelValues(gvr.Group, gvr.Resource, reason).Inc()
+	s.m.RelistSeconds.Observe(now.Sub(r.began).Seconds())
+	s.log.Info("synced", zap.String("resourceVersion", s.state.ResourceVersion),
+		zap.Int64("added", r.count.Added), zap.Int64("modified", r.count.Modified),
+		zap.Int64("deleted", r.count.Deleted), zap.Int64("unchanged", r.count.Unchanged))
+}
+
+// submitFull submits the batch once it has grown enough.
+func (r *relist) submitFull(ctx context.Context) error {
+	if r.batch.Bytes() < batchBytes {
+		return nil
+	}
+	return r.submit(ctx)
+}
+
+// submit submits the batch, with how many lines stand behind the GAP line: an
+// attempt that goes on behind it counts on from there.
+func (r *relist) submit(ctx context.Context) error {
+	if r.batch.Empty() {
+		return nil
+	}
+	if r.s.state.Open != nil && r.batch.Changes.State == nil {
+		state := r.s.told(r.count, r.reached)
+		r.batch.Changes.State = &state
+	}
+	b := r.batch
+	r.batch = r.s.lane.Batch()
+	return r.s.rec.Submit(ctx, b)
+}
