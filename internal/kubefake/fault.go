@@ -34,6 +34,7 @@ type Fault struct {
 	// Status object; Body, when set, is sent as it stands in place of one.
 	Status     int
 	Reason     metav1.StatusReason
+	Cause      metav1.CauseType
 	Message    string
 	RetryAfter int // seconds; sent with 429 and 5xx
 	Body       string
@@ -140,6 +141,9 @@ func (f *Fault) status() metav1.Status {
 	}
 	if f.RetryAfter > 0 {
 		st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter)}
+	}
+	if f.Cause != "" {
+		st.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(f.RetryAfter), Causes: []metav1.StatusCause{{Type: f.Cause}}}
 	}
 	return st
 }

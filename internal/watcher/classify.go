@@ -125,7 +125,7 @@ func isExpired(err error) bool {
 // etcd that reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a
 // watch without the bookmark that ends the list from those that ignore it.
 func refusesStreamedList(err error) bool {
-	return isBadRequest(err) || apierrors.IsInternalError(err) || errors.Is(err, errNoListEnd) || isMalformed(err)
+	return isBadRequest(err) || isInternal(err) || errors.Is(err, errNoListEnd) || isMalformed(err)
 }
 
 // blamesForm reports whether a list may have failed because of the form that it
@@ -138,7 +138,7 @@ func blamesForm(err error) bool {
 // blamesPosition reports whether a watch may have failed because of the position
 // that it was to begin at. Servers answer a malformed one with 422, 400 or 500.
 func blamesPosition(err error) bool {
-	return isBadRequest(err) || apierrors.IsInternalError(err) || isMalformed(err) ||
+	return isBadRequest(err) || isInternal(err) || isMalformed(err) ||
 		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
 }
 
@@ -158,9 +158,19 @@ func isMalformed(err error) bool {
 // none mean any version.
 func isPosition[S ~string | ~[]byte](rv S) bool { return len(rv) > 0 && string(rv) != "0" }
 
-func isServerError(err error) bool {
+func isServerError(err error) bool { return codeOf(err) >= http.StatusInternalServerError }
+
+// isInternal goes by the code: what is not an API error of the server's own has
+// no reason.
+func isInternal(err error) bool { return codeOf(err) == http.StatusInternalServerError }
+
+// codeOf is the HTTP status that the server answered with, 0 where it did not.
+func codeOf(err error) int {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError
+	if !errors.As(err, &status) {
+		return 0
+	}
+	return int(status.Status().Code)
 }
 
 func isNetTimeout(err error) bool {

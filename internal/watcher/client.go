@@ -142,9 +142,9 @@ type Target struct {
 	LabelSelector, FieldSelector string
 }
 
-// errNoAnswer says that the server took a request and did not answer, or
+// errNoAnswer says that the server took a request and did not answer in time, or
 // stopped in the middle.
-var errNoAnswer = fmt.Errorf("no answer within %s: %w", answerTimeout, context.DeadlineExceeded)
+var errNoAnswer = fmt.Errorf("no complete answer in time: %w", context.DeadlineExceeded)
 
 // answered makes a request and gives up when no answer has begun within
 // answerTimeout. What do returns may use its context until the caller calls
@@ -225,21 +225,27 @@ func isNear(server *url.URL) bool {
 	return err == nil && (at.IsLoopback() || at.IsPrivate() || at.IsLinkLocalUnicast())
 }
 
-// idleReader cancels a request whose body stays silent for answerTimeout while
-// it is read.
-type idleReader struct {
-	r      io.Reader
-	cancel context.CancelFunc
+// patientReader cancels a request whose body stays silent for answerTimeout while
+// it is read, or is waited for longer than that altogether: one that comes in
+// drops would never end. Time between two reads does not count.
+type patientReader struct {
+	r        io.Reader
+	cancel   context.CancelFunc
+	patience time.Duration // for the rest of the body
 }
 
-func newIdleReader(r io.Reader, cancel context.CancelFunc) io.Reader { return &idleReader{r, cancel} }
+func newPatientReader(r io.Reader, cancel context.CancelFunc, patience time.Duration) io.Reader {
+	return &patientReader{r, cancel, patience}
+}
 
-func (i *idleReader) Read(p []byte) (int, error) {
-	late := time.AfterFunc(answerTimeout, i.cancel)
-	n, err := i.r.Read(p)
+func (r *patientReader) Read(p []byte) (int, error) {
+	began := time.Now()
+	late := time.AfterFunc(min(answerTimeout, r.patience), r.cancel)
+	n, err := r.r.Read(p)
 	if !late.Stop() && err != nil {
 		err = errNoAnswer
 	}
+	r.patience -= time.Since(began)
 	return n, err
 }
 
@@ -253,7 +259,7 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 		return "", err
 	}
 	defer body.Close()
-	l := event.NewListReader(newIdleReader(body, cancel), maxObject)
+	l := event.NewListReader(newPatientReader(body, cancel, listWait), maxObject)
 	for {
 		_, err := l.Next()
 		if errors.Is(err, io.EOF) || err == nil && l.MetaSeen() {

@@ -28,18 +28,35 @@ func (s *silent) Read(p []byte) (int, error) {
 		<-s.ctx.Done()
 		return 0, s.ctx.Err()
 	}
-	time.Sleep(answerTimeout - time.Second) //nolint:forbidigo // the time of a synctest bubble
+	select {
+	case <-time.After(answerTimeout - time.Second):
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
 	s.bytes--
 	return 1, nil
 }
 
-// A body that goes on, however slowly, is read; one that stops is given up.
-func TestIdleReader(t *testing.T) {
+// A body that comes in drops is read for a while.
+func TestPatientReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began := time.Now()
-		b, err := io.ReadAll(newIdleReader(&silent{ctx, 5}, cancel))
+		b, err := io.ReadAll(newPatientReader(&silent{ctx, 1 << 30}, cancel, 5*time.Minute))
+		if took := time.Since(began); !errors.Is(err, errNoAnswer) || took != 5*time.Minute || len(b) == 0 {
+			t.Errorf("read %d bytes in %v: %v", len(b), took, err)
+		}
+	})
+}
+
+// A body that goes on, if slowly, is read; one that stops is given up.
+func TestPatientReaderIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		began := time.Now()
+		b, err := io.ReadAll(newPatientReader(&silent{ctx, 5}, cancel, time.Hour))
 		if !errors.Is(err, errNoAnswer) || len(b) != 5 {
 			t.Errorf("read %d bytes, %v; want 5 and %v", len(b), err, errNoAnswer)
 		}

@@ -32,21 +32,23 @@
 //
 // # A list
 //
-// The difference is taken against the checkpoint's known objects. The GAP line
-// comes first in the journal but names the list's version, which the server
-// tells last; and a deletion that a list shows must come before an object
-// created again under the same name. So a list with known objects writes
-// nothing until it is complete: the lines wait in a spool, in memory up to a
-// bound and then in a file without a name. Hence a list that breaks off leaves
-// no trace, and nothing is concluded from half of one. A first sync has nothing
-// to compare with and writes as it reads.
+// The difference is taken against the checkpoint's known objects. Where a GAP is
+// due, its line is written first, with the version that the server has just told;
+// then each difference as it is read, the DELETED of an object in front of the
+// ADDED of another one that has its name now; and behind a complete list, and
+// only there, a DELETED for each object that it has not shown. SYNCED names the
+// list's version.
 //
-// A crash while the lines go from the spool to the journal leaves a GAP without
-// its SYNCED. The next start lists again, against what was written until then,
-// with a GAP of its own (RelistInterrupted) from where the first one ended. Once
-// all lines are written, the position is committed together with what the SYNCED
-// line is to say, and only then that line is written: a crash between the two
-// costs a SYNCED line that stdout sees twice, and no list.
+// A list that breaks off, or a crash, leaves a GAP without its SYNCED. The next
+// attempt, of this process or the next, lists again, against what was written
+// until then, and goes on behind the same GAP: so between the two an object may
+// have more than one line. Once all lines are written, the position is committed
+// together with what the SYNCED line is to say, and only then that line is
+// written: a crash between the two costs a SYNCED line that stdout sees twice, and
+// no list.
+//
+// Whether lists are streamed or read in pages is decided by what works: see
+// listForm.
 //
 // # What is told
 //
@@ -129,12 +131,12 @@
 //	stream.go    one stream's state machine; the only file that moves a position
 //	watch.go     one watch session
 //	list.go      one list: streamed initial events, or pages
+//	relist.go    what a list comes to: GAP, the difference, SYNCED
 //	diff.go      what an object of a list means, given what is known
 //	sighting.go  which objects a list has shown
 //	tell.go      what an event comes to: a line, and what of it is kept
 //	select.go    which events are written
 //	keep.go      the version that the next one is compared with
-//	spool.go     lines that wait for their list to be complete
 //	classify.go  an error -> retry, relist, pending or stop
 //	backoff.go   the pauses between sessions
 //	client.go    requests; raw.go: the decoder that does not decode

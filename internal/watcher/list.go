@@ -33,7 +33,8 @@ const (
 	listIdle     = 30 * time.Second
 	listPause    = time.Second
 	listPatience = 2 * time.Minute
-	listWait     = 5 * time.Minute
+	// A page is waited for no longer either.
+	listWait = 5 * time.Minute
 
 	// maxListFailures is how often in a row one form of a list may fail before
 	// the other one is tried.
@@ -239,7 +240,11 @@ func (s *Stream) readPage(ctx context.Context, limit int64, token string, take f
 		return event.ListMeta{}, err
 	}
 	defer body.Close()
-	items := event.NewListReader(newIdleReader(body, cancel), maxObject)
+	patience := listWait
+	if limit == 0 {
+		patience = listTimeout
+	}
+	items := event.NewListReader(newPatientReader(body, cancel, patience), maxObject)
 	for {
 		item, err := items.Next()
 		if errors.Is(err, io.EOF) {

@@ -394,7 +394,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 	shape.Redact = sorted(shape.Redact)
 	spec := Spec{
 		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, Shape: shape,
-		Silence: o.Silence,
+		Silence:     o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Target: Target{
 			Resource: d.GVR, Namespace: d.Namespace,

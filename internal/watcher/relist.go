@@ -30,7 +30,7 @@ type relist struct {
 	version string
 	reached string // the highest version that the list has shown
 	before  int64  // objects that attempts before this one have told of
-	skip    bool // objects are taken as known, without lines
+	skip    bool   // objects are taken as known, without lines
 	batch   *recorder.Batch
 	count   event.Count
 }

@@ -52,7 +52,7 @@ type Spec struct {
 	Changes     bool // MODIFIED lines say which fields changed
 	// IgnoreFields are paths; a MODIFIED in which nothing else changed is not written.
 	IgnoreFields []string
-	MaxLineBytes int    // as in event.Line
+	MaxLineBytes int // as in event.Line
 	// Silence is how long a watch may bring nothing where the server sends
 	// bookmarks; 0 is three times their usual interval.
 	Silence time.Duration

@@ -141,7 +141,7 @@ func checkValues(t *testing.T, query string, matcher *labels.Matcher) {
 	case "type":
 		known = []string{"ADDED", "MODIFIED", "DELETED", "GAP", "SYNCED"}
 	case "reason":
-		known = []string{"FirstSync", "Expired", "PositionAheadOfServer", "CheckpointLost", "JournalTruncated", "RelistInterrupted"}
+		known = []string{"FirstSync", "Expired", "PositionAheadOfServer", "CheckpointLost", "JournalTruncated", "PositionRefused", "RelistInterrupted"}
 	default:
 		return
 	}

@@ -10,8 +10,8 @@ import (
 // Options of All.
 type Options struct {
 	First uint64 // seq of the first line; default 1
-	// Interrupted says that the daemon was killed, or lost its server, while it listed: a relist may then begin again
-	// with a GAP of its own, and a first sync in the middle.
+	// Interrupted says that the daemon was killed, or lost its server, while it listed: a first sync may then begin again
+	// in the middle, and a relist find another reason for a GAP.
 	Interrupted bool
 }
 
