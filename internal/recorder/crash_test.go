@@ -203,6 +203,9 @@ func foldFile(t *testing.T, path string, seq uint64) content {
 			} else if st.Open != nil {
 				st.Open.Modified++
 			}
+			if st.Open != nil && event.Later(h.ResourceVersion, st.Open.ResourceVersion) {
+				st.Open.ResourceVersion = h.ResourceVersion
+			}
 			c.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
 		}
 		if h.Origin == event.FromWatch {

@@ -113,6 +113,9 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 		case event.Deleted:
 			gap.Deleted++
 		}
+		if typ != event.Deleted && event.Later(rv, gap.ResourceVersion) {
+			gap.ResourceVersion = rv
+		}
 		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &gap})
 	}
 	if typ == event.Deleted && origin == event.FromRelist {
