@@ -72,6 +72,9 @@ func (c *Cluster) apiServerFlags() []string {
 		"--shutdown-watch-termination-grace-period=2s", // else a watch holds a SIGTERM up for a minute
 		"--disable-admission-plugins=ServiceAccount",   // nobody here makes the accounts that pods would need
 	}
+	if c.options.Beside != nil {
+		flags = append(flags, "--etcd-prefix=/beside-"+strconv.Itoa(c.apiPort))
+	}
 	if c.options.AuditLog {
 		flags = append(flags, "--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.AuditLog())
 	}

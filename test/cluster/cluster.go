@@ -28,6 +28,9 @@ type Options struct {
 	AuditLog       bool            // write every request's metadata to AuditLog()
 	Fsync          bool            // let etcd wait for the disk: slower, and only a machine's crash needs it
 	TimeLimit      time.Duration   // both servers are killed then; default 30 minutes
+	// Beside is a cluster whose etcd this one uses too, under a prefix of its own: another cluster with the same
+	// administrator, whose versions come from the same sequence. It is closed before that one.
+	Beside *Cluster
 }
 
 // Cluster is one API server and its etcd. Its methods may be called from several goroutines, but two that start or
@@ -98,17 +101,21 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func (c *Cluster) bringUp(ctx context.Context) error {
 	var err error
-	if c.etcdPort, err = freePort(); err != nil {
+	if c.apiPort, err = freePort(); err != nil {
 		return err
 	}
-	if c.apiPort, err = freePort(); err != nil {
+	if beside := c.options.Beside; beside != nil {
+		c.etcdPort, c.token = beside.etcdPort, beside.token
+	} else if c.etcdPort, err = freePort(); err != nil {
 		return err
 	}
 	if err := c.writeCredentials(); err != nil {
 		return err
 	}
-	if err := c.StartEtcd(ctx); err != nil {
-		return err
+	if c.options.Beside == nil {
+		if err := c.StartEtcd(ctx); err != nil {
+			return err
+		}
 	}
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err

@@ -401,6 +401,29 @@ func peakMemory(pid int) string {
 }
 
 // etcd runs without fsync, which must cost nothing when only the process is killed.
+// A cluster beside another knows the same administrator and none of its objects.
+func TestBeside(t *testing.T) {
+	a := startCluster(t, Options{})
+	b := startCluster(t, Options{Beside: a})
+	uids := make(map[string]bool)
+	for _, c := range []*Cluster{a, b} {
+		var ns corev1.Namespace
+		if err := c.call(t.Context(), http.MethodGet, "/api/v1/namespaces/kube-system", nil, &ns); err != nil {
+			t.Fatal(err)
+		}
+		uids[string(ns.UID)] = true
+	}
+	if len(uids) != 2 || a.token != b.token || a.url() == b.url() {
+		t.Errorf("%d clusters by their uid, at %s and %s", len(uids), a.url(), b.url())
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := a.call(t.Context(), http.MethodGet, "/readyz", nil, nil); err != nil {
+		t.Errorf("after the end of the other: %v", err)
+	}
+}
+
 func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	c := startCluster(t, Options{})
 	ctx, stop := context.WithCancel(t.Context())

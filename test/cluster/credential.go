@@ -29,7 +29,9 @@ func (c *Cluster) certificate() string { return c.file("apiserver.crt") }
 // writeCredentials writes what the API server reads: the administrator's token and the key that signs the tokens of
 // service accounts. They outlive its restarts.
 func (c *Cluster) writeCredentials() error {
-	c.token = rand.Text()
+	if c.token == "" {
+		c.token = rand.Text()
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return fmt.Errorf("make service account key: %w", err)
