@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/test/cluster"
+	"kubejournal/test/proxy"
 )
 
 const (
@@ -33,17 +33,26 @@ const (
 // bench is all that a run needs.
 type bench struct {
 	author
-	options   options
-	progress  io.Writer
-	random    *rand.Rand // of the goroutine that runs the mode
-	dir       string     // everything but the control plane's own; kept when something was found
-	program   string
-	cluster   *cluster.Cluster
-	transport *http.Client
-	daemon    *daemon // the latest
-	marks     int     // objects made so far to catch up by
-	report    report
-	trouble   trouble
+	options    options
+	progress   io.Writer
+	random     *rand.Rand // of the goroutine that runs the mode
+	dir        string     // everything but the control plane's own; kept when something was found
+	program    string
+	cluster    *cluster.Cluster
+	kubeconfig string  // the daemon's
+	daemon     *daemon // the latest
+	marks      int     // objects made so far to catch up by
+	report     report
+	trouble    trouble
+	calm       sync.RWMutex // held for reading by whoever disturbs servers or daemon
+
+	// With faults of a proxy only.
+	proxy        *proxy.Proxy
+	deck         []proxyFault     // to come before one comes again
+	other        author           // in the cluster that the proxy is swapped to
+	otherCluster *cluster.Cluster // nil without swaps
+	swaps        int
+	meter        meter
 }
 
 // newBench builds the program, starts a control plane and fills it.
@@ -53,9 +62,8 @@ func newBench(ctx context.Context, o options, progress io.Writer) (*bench, error
 		return nil, fmt.Errorf("make folder: %w", err)
 	}
 	b := &bench{
-		author:  author{ledger: &ledger{sources: sources()}},
 		options: o, progress: progress, random: rand.New(rand.NewPCG(o.seed, 1)), dir: dir,
-		report: newReport(o),
+		report: newReport(o), meter: meter{streams: len(sources())},
 	}
 	fmt.Fprintf(progress, "seed %d, folder %s\n", o.seed, dir)
 	if err := b.setUp(ctx); err != nil {
@@ -71,38 +79,61 @@ func (b *bench) setUp(ctx context.Context) (err error) {
 		return err
 	}
 	b.cluster, err = cluster.Start(ctx, cluster.Options{
-		TimeLimit:      b.options.length + spareTime + time.Duration(b.options.kills)*5*time.Second,
-		APIServerFlags: []string{"--event-ttl=24h"}, // events go only when a writer deletes them
+		TimeLimit: b.timeLimit(), APIServerFlags: serverFlags,
 	})
 	if err != nil {
 		return err
 	}
-	config := b.cluster.RESTConfig()
-	config.Timeout = 30 * time.Second
-	if b.transport, err = rest.HTTPClientFor(config); err != nil {
-		return fmt.Errorf("make client: %w", err)
+	b.kubeconfig = b.cluster.Kubeconfig()
+	if b.author, err = newAuthor(b.cluster, &ledger{sources: sources()}); err != nil {
+		return err
 	}
-	if b.client, err = dynamic.NewForConfigAndClient(config, b.transport); err != nil {
-		return fmt.Errorf("make client: %w", err)
+	if err := b.fill(ctx, "ballast", b.options.ballast); err != nil {
+		return err
 	}
-	return b.fill(ctx)
+	if len(b.options.faults) > 0 {
+		b.kubeconfig, err = b.openProxy(ctx)
+	}
+	return err
 }
 
-// fill makes the definition, the namespaces and the ballast.
-func (b *bench) fill(ctx context.Context) error {
-	if err := b.make(ctx, definitionResource, definition()); err != nil {
+// serverFlags are the API server's: events go only when a writer deletes them.
+var serverFlags = []string{"--event-ttl=24h"}
+
+// timeLimit is when a control plane is killed at the latest.
+func (b *bench) timeLimit() time.Duration {
+	return b.options.length + spareTime + time.Duration(b.options.kills)*5*time.Second
+}
+
+func newAuthor(c *cluster.Cluster, g *ledger) (author, error) {
+	config := c.RESTConfig()
+	config.Timeout = 30 * time.Second
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return author{}, fmt.Errorf("make client: %w", err)
+	}
+	client, err := dynamic.NewForConfigAndClient(config, transport)
+	if err != nil {
+		return author{}, fmt.Errorf("make client: %w", err)
+	}
+	return author{client: client, ledger: g, transport: transport}, nil
+}
+
+// fill makes the definition, the namespaces, and so many objects that begin with name.
+func (a author) fill(ctx context.Context, name string, count int) error {
+	if err := a.make(ctx, definitionResource, definition()); err != nil {
 		return err
 	}
 	for _, ns := range namespaces {
 		o := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns},
 		}}
-		if err := b.make(ctx, namespaceResource, o); err != nil {
+		if err := a.make(ctx, namespaceResource, o); err != nil {
 			return err
 		}
 	}
 	err := eventually(ctx, "wait for custom resource", func() error {
-		_, err := b.client.Resource(widgets.gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := a.client.Resource(widgets.gvr).List(ctx, metav1.ListOptions{Limit: 1})
 		return err
 	})
 	if err != nil {
@@ -110,19 +141,19 @@ func (b *bench) fill(ctx context.Context) error {
 	}
 	var group errgroup.Group
 	group.SetLimit(8)
-	for i := range b.options.ballast {
-		o := live{kind: everyKind[i%len(everyKind)], namespace: namespaces[0], name: fmt.Sprintf("ballast-%d", i), app: "web"}
-		group.Go(func() error { return b.create(ctx, &o, i) })
+	for i := range count {
+		o := live{kind: everyKind[i%len(everyKind)], namespace: namespaces[0], name: fmt.Sprintf("%s-%d", name, i), app: "web"}
+		group.Go(func() error { return a.create(ctx, &o, i) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("make ballast: %w", err)
 	}
-	b.ledger.reset()
+	a.ledger.reset()
 	return nil
 }
 
-func (b *bench) make(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
-	if _, err := b.client.Resource(resource).Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+func (a author) make(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	if _, err := a.client.Resource(resource).Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make %s %s: %w", resource.Resource, o.GetName(), err)
 	}
 	return nil
@@ -133,15 +164,19 @@ func (b *bench) close(err error) error {
 	if b.daemon != nil {
 		b.daemon.end()
 	}
-	if b.transport != nil {
-		b.transport.CloseIdleConnections()
+	if b.proxy != nil {
+		b.proxy.Close()
 	}
+	b.author.close()
+	b.other.close()
 	keep := err != nil && !errors.Is(err, errInterrupted)
 	if keep {
 		err = fmt.Errorf("%w\nkept in %s", errors.Join(err, b.keep()), b.dir)
 	}
-	if b.cluster != nil {
-		err = errors.Join(err, b.cluster.Close())
+	for _, c := range []*cluster.Cluster{b.otherCluster, b.cluster} {
+		if c != nil {
+			err = errors.Join(err, c.Close())
+		}
 	}
 	if !keep {
 		err = errors.Join(err, os.RemoveAll(b.dir))

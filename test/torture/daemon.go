@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type daemon struct {
 	output  *pipe    // of the latest run, with pipe
 	told    []run    // what came out of the pipe until then
 	runs    int
+	meter   *meter
 
 	searched map[string]bool // rotated files that marks were looked for in, without .gz
 }
@@ -33,7 +35,7 @@ func newDaemon(b *bench, dir string) (*daemon, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make daemon's folder: %w", err)
 	}
-	d := &daemon{program: b.program, dir: dir, pipe: b.options.stdout, searched: make(map[string]bool)}
+	d := &daemon{program: b.program, dir: dir, pipe: b.options.stdout, meter: &b.meter, searched: make(map[string]bool)}
 	var resources []any
 	for _, e := range entries {
 		r := map[string]any{"resource": e.kind.gvr.Resource, "group": e.kind.gvr.Group}
@@ -57,7 +59,7 @@ func newDaemon(b *bench, dir string) (*daemon, error) {
 	}
 	content, err := yaml.Marshal(map[string]any{
 		"cluster":    "torture",
-		"kubernetes": map[string]any{"kubeconfig": b.cluster.Kubeconfig()},
+		"kubernetes": map[string]any{"kubeconfig": b.kubeconfig},
 		"resources":  resources,
 		"output":     output,
 		"checkpoint": map[string]any{"path": filepath.Join(dir, "journal.db"), "interval": b.options.interval.String()},
@@ -77,6 +79,7 @@ func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl")
 
 func (d *daemon) launch() (err error) {
 	d.runs++
+	d.meter.launch(time.Now())
 	stderr := fmt.Sprintf("stderr-%05d", d.runs)
 	if !d.pipe {
 		d.process, err = launch(d.program, d.dir, stderr, nil, "run", "--config", d.config())
@@ -120,6 +123,21 @@ func (d *daemon) end() {
 	}
 }
 
+// status is how the daemon says that its streams stand, for an error.
+func (d *daemon) status(ctx context.Context) string {
+	t, err := d.process.told()
+	if err != nil || t.address == "" {
+		return fmt.Sprintf("the daemon cannot be asked: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stopLimit)
+	defer cancel()
+	table, err := exec.CommandContext(ctx, d.program, "status", "--address", t.address).CombinedOutput()
+	if err != nil {
+		return fmt.Sprintf("%s%v", table, err)
+	}
+	return string(table)
+}
+
 // remains is what a kill left in the folder.
 type remains struct {
 	plain   bool // a rotated file that was not compressed yet
@@ -154,12 +172,20 @@ func (d *daemon) skipRotated() error {
 	return err
 }
 
-// strike takes the marks away that a watch has told of. Rotated files do not change and are searched once.
+// strike takes the marks away that a watch has told of.
 func (d *daemon) strike(marks map[string]source) error {
 	if d.pipe {
 		d.output.strike(marks)
 		return nil
 	}
+	return d.look(func(_ string, data []byte) error {
+		strike(data, marks)
+		return nil
+	})
+}
+
+// look has check look at the journal's files. Rotated ones do not change and are looked at once.
+func (d *daemon) look(check func(file string, data []byte) error) error {
 	files, err := invariant.JournalFiles(d.journal())
 	if err != nil {
 		return err
@@ -176,7 +202,9 @@ func (d *daemon) strike(marks map[string]source) error {
 		if err != nil {
 			return err
 		}
-		strike(data, marks)
+		if err := check(f, data); err != nil {
+			return err
+		}
 		d.searched[plain] = f != d.journal()
 	}
 	return nil

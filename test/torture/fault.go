@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -52,6 +53,10 @@ var faults = []fault{
 	}},
 }
 
+func faultNamed(name string) fault {
+	return faults[slices.IndexFunc(faults, func(f fault) bool { return f.name == name })]
+}
+
 // disturb makes one fault and counts it.
 func (b *bench) disturb(ctx context.Context, f fault, r *rand.Rand) error {
 	b.trouble.begin()
@@ -73,7 +78,10 @@ func (b *bench) disturbServers(life, ctx context.Context, r *rand.Rand) error {
 		}
 	}
 	for pass(ctx, 2*time.Second+upTo(r, 10*time.Second)) {
-		if err := b.disturb(life, hat[r.IntN(len(hat))], r); err != nil {
+		b.calm.RLock()
+		err := b.disturb(life, hat[r.IntN(len(hat))], r)
+		b.calm.RUnlock()
+		if err != nil {
 			return err
 		}
 	}
@@ -88,27 +96,36 @@ func (b *bench) disturbDaemon(ctx context.Context, d *daemon, r *rand.Rand) erro
 		if r.IntN(3) == 0 {
 			wait = upTo(r, time.Second)
 		}
-		if ended, ok := d.wait(ctx, wait); !ok {
+		if !pass(ctx, wait) {
 			return nil
-		} else if ended {
-			if err := b.excuse(d.process.fault(errEnded), d.process); err != nil {
-				return err
-			}
-		} else if r.IntN(5) == 0 {
-			b.report.count(daemonStopped)
-			if err := b.stop(d); err != nil {
-				return err
-			}
-		} else if err := b.kill(d); err != nil {
-			return err
 		}
-		if r.IntN(3) == 0 {
-			pass(ctx, upTo(r, 2*time.Second))
-		}
-		if err := d.launch(); err != nil {
+		if err := b.restart(ctx, d, r); err != nil {
 			return err
 		}
 	}
+}
+
+// restart ends the daemon, if it has not ended by itself, and starts it again.
+func (b *bench) restart(ctx context.Context, d *daemon, r *rand.Rand) error {
+	b.calm.RLock()
+	defer b.calm.RUnlock()
+	var err error
+	switch {
+	case !d.process.alive():
+		err = b.excuse(d.process.fault(errEnded), d.process)
+	case r.IntN(5) == 0:
+		b.report.count(daemonStopped)
+		err = b.stop(d)
+	default:
+		err = b.kill(d)
+	}
+	if err != nil {
+		return err
+	}
+	if r.IntN(3) == 0 {
+		pass(ctx, upTo(r, 2*time.Second))
+	}
+	return d.launch()
 }
 
 // stop asks the daemon to end.

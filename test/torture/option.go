@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -21,6 +22,7 @@ type options struct {
 	stdout bool          // the journal goes to a pipe
 	seed   uint64
 	noRace bool // the program is built without the race detector
+	faults []proxyFault
 
 	rate     float64       // writes per second, of all writers
 	ballast  int           // objects that only a first sync and a relist tell of
@@ -46,6 +48,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.folder, "folder", o.folder, "with -kills: begin in a new folder after so many")
 	output := flags.String("output", "file", "with -kills: file or stdout")
 	flags.Uint64Var(&o.seed, "seed", 0, "of what happens when; 0 chooses one")
+	proxied := flags.String("proxy", "all", "faults of a proxy between daemon and API server: all, none, or some of\n"+strings.Join(faultKeys(), ","))
 	flags.BoolVar(&o.noRace, "norace", false, "build the daemon without the race detector (with -kills it always is)")
 	flags.Float64Var(&o.rate, "rate", o.rate, "writes per second")
 	flags.StringVar(&o.maxSize, "max-size", o.maxSize, "the daemon's output.maxSize")
@@ -55,7 +58,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	o.stdout = *output == "stdout"
 	var fault error
+	o.faults, fault = choose(*proxied)
 	switch {
+	case fault != nil:
 	case flags.NArg() > 0:
 		fault = fmt.Errorf("unknown argument %q", flags.Arg(0))
 	case *output != "file" && *output != "stdout":
@@ -73,7 +78,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		o.seed = uint64(rand.Uint32())
 	}
 	if o.kills > 0 { // as many as can be had in the time
-		o.noRace = true
+		o.noRace, o.faults = true, nil
 	}
 	return o, nil
 }
@@ -98,7 +103,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else {
 		err = b.torment(ctx)
 	}
-	b.report.finish(b.ledger)
+	b.report.finish(b.ledger, &b.meter)
 	if ctx.Err() != nil {
 		err = errInterrupted
 	} else {

@@ -158,9 +158,20 @@ func (p *process) fault(what error) error {
 	return fmt.Errorf("%w (%s), %s:\n%s", what, state, filepath.Base(p.stderr), log[max(0, len(log)-stderrTail):])
 }
 
+// lastWords is the last line of its log.
+func (p *process) lastWords() string {
+	log, err := os.ReadFile(p.stderr)
+	if err != nil {
+		return err.Error()
+	}
+	log = bytes.TrimSpace(log)
+	return string(log[bytes.LastIndexByte(log, '\n')+1:])
+}
+
 // told is what a run says of itself in its log.
 type told struct {
 	listened bool // it came to the end of its start
+	address  string
 	readBack int  // lines of the journal that no commit knew of
 	torn     bool // the journal had a torn last line
 }
@@ -174,6 +185,7 @@ func (p *process) told() (told, error) {
 	for line := range bytes.Lines(log) {
 		var entry struct {
 			Msg      string `json:"msg"`
+			Address  string `json:"address"`
 			Lines    int    `json:"lines"`
 			CutBytes int    `json:"cutBytes"`
 		}
@@ -182,7 +194,7 @@ func (p *process) told() (told, error) {
 		}
 		switch entry.Msg {
 		case "listening":
-			t.listened = true
+			t.listened, t.address = true, entry.Address
 		case "read back the journal's tail":
 			t.readBack, t.torn = entry.Lines, entry.CutBytes > 0
 		}

@@ -29,8 +29,10 @@ type report struct {
 	length  time.Duration
 	proofs  int
 	proven  proof
+	stalls  int // guarded by mu
 
 	acknowledged, unknown int
+	requests, worst       int // through the proxy
 
 	mu    sync.Mutex
 	times map[string]int // by fault; guarded by mu, as the rest
@@ -62,6 +64,13 @@ func (r *report) killed(t told, left remains) {
 	r.readLines += t.readBack
 }
 
+// stalled counts a stream, or several at once, that did not catch up.
+func (r *report) stalled() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stalls++
+}
+
 // add takes in the proof of one of several journals.
 func (r *report) add(p proof) {
 	r.proofs++
@@ -69,6 +78,7 @@ func (r *report) add(p proof) {
 	all.lines, all.rotations, all.bytes = all.lines+p.lines, all.rotations+p.rotations, all.bytes+p.bytes
 	all.changes += p.changes
 	all.net, all.lost, all.repeated = all.net+p.net, all.lost+p.lost, all.repeated+p.repeated
+	all.synced, all.hidden = all.synced+p.synced, all.hidden+p.hidden
 	all.again, all.oldest = all.again+p.again, max(all.oldest, p.oldest)
 	if all.gaps == nil {
 		all.gaps = make(map[string]int)
@@ -89,7 +99,11 @@ func (r *report) plausible(gaps map[string]int, streams int) error {
 			drops += r.times[f.name]
 		}
 	}
-	bounds := map[string]int{expired: streams * drops, invariant.Interrupted: streams * r.times[daemonKilled]}
+	interruptions := drops + r.times[daemonKilled]
+	for _, f := range proxyFaults {
+		interruptions += r.times[f.name]
+	}
+	bounds := map[string]int{expired: streams * drops, invariant.Interrupted: streams * interruptions}
 	if drops == 0 {
 		bounds[invariant.Interrupted] = 0 // no relist, none interrupted
 	}
@@ -103,9 +117,10 @@ func (r *report) plausible(gaps map[string]int, streams int) error {
 }
 
 // finish notes the time that it took, and what was written in it.
-func (r *report) finish(g *ledger) {
+func (r *report) finish(g *ledger, m *meter) {
 	r.length = time.Since(r.began)
 	r.acknowledged, r.unknown = g.counts()
+	r.requests, r.worst, _ = m.result()
 }
 
 func (r *report) print(out io.Writer) {
@@ -129,6 +144,9 @@ func (r *report) print(out io.Writer) {
 		row("  kills that left a half compressed file", r.partial)
 	}
 	p := &r.proven
+	if len(r.options.faults) > 0 {
+		row("requests", r.requests, fmt.Sprintf("at most %d in %s", r.worst, meterWindow))
+	}
 	row("proofs", r.proofs)
 	row("acknowledged writes", r.acknowledged, fmt.Sprintf("%d of them told by their net result: in a GAP or before a first sync", p.net))
 	row("unknown writes", r.unknown, "no answer")
@@ -138,6 +156,7 @@ func (r *report) print(out io.Writer) {
 		reasons = append(reasons, fmt.Sprintf("%s %d", reason, p.gaps[reason]))
 	}
 	row("GAPs", sum(p.gaps), strings.Join(reasons, ", "))
+	row("SYNCED", p.synced)
 	if r.options.stdout {
 		row("told again after a kill, all by known ids", p.again)
 		row("oldest of these at the kill", p.oldest.Round(time.Millisecond),
@@ -149,6 +168,10 @@ func (r *report) print(out io.Writer) {
 		row("lists of changes", p.changes, "each gives the object, applied to the one before")
 		row("lost", p.lost)
 		row("repeated", p.repeated)
+	}
+	row("hidden", p.hidden, "differences outside of a GAP")
+	if len(r.options.faults) > 0 {
+		row("stalls", r.stalls, "streams that did not catch up after a fault, or while one left a way")
 	}
 }
 

@@ -56,8 +56,10 @@ func (b *bench) round(ctx context.Context, d *daemon, n uint64, length time.Dura
 	group, limited := errgroup.WithContext(limited)
 	group.Go(func() error { return b.disturbServers(ctx, limited, rand.New(rand.NewPCG(b.options.seed+n, 11))) })
 	group.Go(func() error { return b.disturbDaemon(limited, d, rand.New(rand.NewPCG(b.options.seed+n, 12))) })
+	group.Go(func() error { return b.disturbProxy(ctx, limited, d, rand.New(rand.NewPCG(b.options.seed+n, 13))) })
 	err := group.Wait()
-	return errors.Join(err, writers.stop(), ctx.Err())
+	_, _, tooMany := b.meter.result()
+	return errors.Join(err, tooMany, writers.stop(), ctx.Err())
 }
 
 // prove lets the daemon catch up, stops it, and verifies what it has written. The writers are at rest and the servers
@@ -72,13 +74,18 @@ func (b *bench) prove(ctx context.Context, d *daemon) (proof, error) {
 	return b.verify(ctx, d)
 }
 
-// catchUp makes an object for each stream and waits until the watch has told of all of them: a stream tells everything
-// in order, so it has told what came before. Where a list tells of one, SYNCED may be still to come; then another is
-// made.
+// catchUp has the daemon follow once it is known what was written.
 func (b *bench) catchUp(ctx context.Context, d *daemon) error {
 	if err := eventually(ctx, "settle", func() error { return b.settle(ctx) }); err != nil {
 		return err
 	}
+	return b.follow(ctx, d)
+}
+
+// follow makes an object for each stream and waits until the watch has told of all of them: a stream tells everything
+// in order, so it has told what came before. Where a list tells of one, SYNCED may be still to come; then another is
+// made. The error is context.DeadlineExceeded where the daemon runs and is behind.
+func (b *bench) follow(ctx context.Context, d *daemon) error {
 	if err := d.skipRotated(); err != nil {
 		return err
 	}

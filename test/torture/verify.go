@@ -29,6 +29,8 @@ type proof struct {
 	rotations int
 	bytes     int            // of all lines
 	gaps      map[string]int // by reason
+	synced    int            // SYNCED lines
+	hidden    int            // lines of a list outside of a GAP and of a first sync
 	net       int            // acknowledged writes that were overtaken in a GAP or a first sync
 	lost      int
 	changes   int // lists of what changed, which were applied to the object before
@@ -39,7 +41,7 @@ type proof struct {
 }
 
 func (p proof) String() string {
-	return fmt.Sprintf("%d lines, %d lists of changes applied, %d rotations, %d GAPs, %d lost, %d repeated", p.lines, p.changes, p.rotations, sum(p.gaps), p.lost, p.repeated)
+	return fmt.Sprintf("%d lines, %d lists of changes applied, %d rotations, %d GAPs, %d lost, %d repeated, %d hidden", p.lines, p.changes, p.rotations, sum(p.gaps), p.lost, p.repeated, p.hidden)
 }
 
 // verify reads all that the daemon has written. It must be down, and the writers at rest.
@@ -73,7 +75,7 @@ func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
 		invariant.Writes(lines, writes), invariant.Compare(told, live),
 		b.report.plausible(p.gaps, len(b.ledger.sources)),
 	)
-	if p.fault == nil && (p.lost > 0 || p.repeated > 0 || len(lines) < 2 || len(writes) == 0) {
+	if p.fault == nil && (p.lost > 0 || p.repeated > 0 || p.hidden > 0 || len(lines) < 2 || len(writes) == 0) {
 		p.fault = fmt.Errorf("%s, of %d acknowledged writes", p, len(writes))
 	}
 	return p, nil
@@ -98,7 +100,7 @@ func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
 			return nil, false
 		}
 		lines, err := invariant.Parse(filepath.Base(f), 1, data)
-		if err = errors.Join(err, invariant.Shape(lines), leak(f, data)); err != nil {
+		if err = errors.Join(err, invariant.Shape(lines), leak(f, data), foreign(f, data)); err != nil {
 			p.fault = err
 			return nil, false
 		}
@@ -229,13 +231,14 @@ func repeated(lines []invariant.Line) int {
 	return n
 }
 
-// tally counts what became of the acknowledged writes. invariant.Writes says of which, and is the judge.
+// tally counts what became of the acknowledged writes, and what lists say. invariant.Writes and Streams say where, and
+// are the judges. The versions up to that of a GAP's SYNCED are told by their net result: the GAP may name an earlier one.
 func (p *proof) tally(lines []invariant.Line, writes []invariant.Write) {
 	type version struct{ stream, uid, version string }
 	type object struct{ stream, uid string }
 	type window struct{ from, to uint64 }
 	told, alive := make(map[version]bool, len(lines)), make(map[object]int)
-	windows, synced := make(map[string][]window), make(map[string]bool)
+	windows, synced, open := make(map[string][]window), make(map[string]bool), make(map[string]bool)
 	number := func(s string) uint64 {
 		n, err := strconv.ParseUint(s, 10, 64)
 		if err != nil {
@@ -248,15 +251,23 @@ func (p *proof) tally(lines []invariant.Line, writes []invariant.Write) {
 		switch l.Type {
 		case invariant.Gap:
 			windows[l.Stream] = append(windows[l.Stream], window{number(l.FromResourceVersion), number(l.ResourceVersion)})
+			open[l.Stream] = true
 		case invariant.Synced:
+			p.synced++
 			if !synced[l.Stream] {
 				windows[l.Stream] = append(windows[l.Stream], window{0, number(l.ResourceVersion)})
 			}
-			synced[l.Stream] = true
+			if last := len(windows[l.Stream]) - 1; open[l.Stream] {
+				windows[l.Stream][last].to = max(windows[l.Stream][last].to, number(l.ResourceVersion))
+			}
+			synced[l.Stream], open[l.Stream] = true, false
 		case invariant.Added:
 			alive[object{l.Stream, l.UID}]++
 		case invariant.Deleted:
 			alive[object{l.Stream, l.UID}]--
+		}
+		if l.Origin != "" && l.Origin != invariant.FromWatch && synced[l.Stream] && !open[l.Stream] {
+			p.hidden++
 		}
 		if l.FinalStateKnown == nil {
 			told[version{l.Stream, l.UID, l.ResourceVersion}] = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -32,8 +33,15 @@ type live struct {
 
 // author makes writes and notes those that were acknowledged, and the objects of those that nobody answered.
 type author struct {
-	client dynamic.Interface
-	ledger *ledger
+	client    dynamic.Interface
+	ledger    *ledger
+	transport *http.Client // the client's
+}
+
+func (a author) close() {
+	if a.transport != nil {
+		a.transport.CloseIdleConnections()
+	}
 }
 
 // request bounds one write, which a stop of its writer does not break off: it would only make its fate unknown.
