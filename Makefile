@@ -5,6 +5,7 @@
 FUZZTIME        ?= 10s
 HISTORIES       ?= 3000
 TORTURE_TIME    ?= 30m
+PROXY           ?= all
 KILLS           ?= 1000
 ROUNDS          ?= 3
 # Which benchmarks, and how often those are run that are not run once only.
@@ -90,8 +91,9 @@ integration: cc bin/gotestsum ## tests on a real control plane, with the race de
 crash: cc ## every fault at every file operation of the real process (about 10 minutes)
 	CGO_ENABLED=1 go test -race -count=1 -timeout 60m -v ./test/crash -run '^TestCrash$$' -complete
 
-torture: cc ## kill daemon, API server and etcd at random under churn for TORTURE_TIME (30m)
-	go run ./test/torture -for $(TORTURE_TIME)
+# PROXY=none leaves the proxy's faults out; go run ./test/torture -h lists them.
+torture: cc ## kill daemon, API server and etcd at random under churn, behind a proxy with faults, for TORTURE_TIME (30m)
+	go run ./test/torture -for $(TORTURE_TIME) -proxy $(PROXY)
 
 kill: ## kill -9 the daemon KILLS (1000) times, with rotation on, and 200 times on stdout
 	go run ./test/torture -kills $(KILLS)

@@ -173,10 +173,12 @@ func (b *bench) openProxy(ctx context.Context) (kubeconfig string, err error) {
 	if err != nil {
 		return "", err
 	}
-	b.proxy, err = proxy.Start(here, proxy.Options{HTTP1: b.options.seed%2 == 1, Observe: func(*http.Request) { b.meter.request(time.Now()) }})
+	http1 := b.options.seed%2 == 1
+	b.proxy, err = proxy.Start(here, proxy.Options{HTTP1: http1, Observe: func(*http.Request) { b.meter.request(time.Now()) }})
 	if err != nil {
 		return "", fmt.Errorf("start proxy: %w", err)
 	}
+	fmt.Fprintf(b.progress, "proxy %s, HTTP/1.1 only: %t\n", b.proxy.URL(), http1)
 	config, err := clientcmd.LoadFromFile(b.cluster.Kubeconfig())
 	if err != nil {
 		return "", fmt.Errorf("read kubeconfig: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,11 +21,16 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestTorture is the short form that belongs to every run of the tests: a daemon built with the race detector is
-// killed 25 times under churn, while its journal rotates all the time, and the API server is restarted in the middle.
+// killed 25 times under churn, while its journal rotates all the time, the API server is restarted in the middle, and a
+// proxy answers 503 for a while at the end.
 func TestTorture(t *testing.T) {
 	noteSources(t, "../../cmd", "../../internal", "../../go.mod")
 	o := defaultOptions()
 	o.maxSize, o.ballast, o.seed = "16KiB", 100, uint64(time.Now().UnixNano())
+	var err error
+	if o.faults, err = choose("503"); err != nil {
+		t.Fatal(err)
+	}
 	b, err := newBench(t.Context(), o, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -56,6 +62,9 @@ func TestTorture(t *testing.T) {
 		group.Go(func() error { return b.disturb(t.Context(), faultNamed("API server restarted (SIGTERM)"), b.random) })
 		group.Go(func() error { return shots(15) })
 		err = group.Wait()
+	}
+	if err == nil {
+		err = b.misbehave(t.Context(), d, o.faults[0], b.random)
 	}
 	if err := errors.Join(err, writers.stop()); err != nil {
 		t.Fatal(err)
@@ -112,6 +121,9 @@ func TestOptions(t *testing.T) {
 		"30m":                               `unknown argument "30m"`,
 		"-hurry":                            "-hurry",
 		"-kills 3 -folder 0 -output stdout": "out of range",
+		"-proxy swap,503":                   "",
+		"-proxy none":                       "",
+		"-proxy 503,502":                    `-proxy: no fault "502", there are list-time, `,
 	} {
 		var stderr bytes.Buffer
 		o, err := parse(strings.Fields(args), &stderr)
@@ -162,6 +174,20 @@ func TestTally(t *testing.T) {
 			t.Errorf("%+v: %d net and %d lost, want %d and %d", tc.write, p.net, p.lost, tc.net, tc.lost)
 		}
 	}
+	snapshot, watched, relisted := line(7, invariant.Added, "d", "31"), line(8, invariant.Added, "e", "32"), line(9, invariant.Added, "f", "33")
+	snapshot.Origin, watched.Origin, relisted.Origin = invariant.FromSnapshot, invariant.FromWatch, invariant.FromRelist
+	var p proof
+	p.tally(append(lines, snapshot, watched, relisted), nil)
+	if p.hidden != 2 || p.synced != 2 {
+		t.Errorf("%d hidden and %d SYNCED, want 2 and 2", p.hidden, p.synced)
+	}
+	// A GAP that names a version from before its list.
+	lines[5].ResourceVersion = "35"
+	p = proof{}
+	p.tally(append(lines[:5:5], relisted, lines[5]), []invariant.Write{write(invariant.Modified, "a", "31"), write(invariant.Modified, "a", "36")})
+	if p.net != 1 || p.lost != 1 || p.hidden != 0 {
+		t.Errorf("behind an early GAP: %+v", p)
+	}
 	if got := repeated(append(lines, lines[1], lines[2])); got != 2 {
 		t.Errorf("%d repeated, want 2", got)
 	}
@@ -186,6 +212,68 @@ func TestPlausible(t *testing.T) {
 	for reason, n := range map[string]int{expired: 6, invariant.Interrupted: 11, invariant.Ahead: 1} {
 		if err := r.plausible(map[string]int{reason: n}, 5); err == nil {
 			t.Errorf("%d GAPs %s after one fault are let through", n, reason)
+		}
+	}
+}
+
+// A daemon that repeats a request without a pause is found, one that is started again and again is not.
+func TestMeter(t *testing.T) {
+	const streams = 3
+	now := time.Unix(0, 0)
+	m := meter{streams: streams}
+	ask := func(count int, each time.Duration) error {
+		for range count {
+			now = now.Add(each)
+			m.request(now)
+		}
+		_, _, err := m.result()
+		return err
+	}
+	if err := ask(1000, meterWindow/(perStream*streams-1)); err != nil {
+		t.Error(err)
+	}
+	for range 10 {
+		m.launch(now)
+		if err := ask(perStream*streams, time.Millisecond); err != nil {
+			t.Error(err)
+		}
+	}
+	now = now.Add(2 * meterWindow)
+	if err := ask(perStream*streams, time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if err := ask(1, time.Millisecond); err == nil || !strings.HasPrefix(err.Error(), "61 requests in 10s, more than 20 for each of 3 streams of 1 runs") {
+		t.Errorf("a request too many: %v", err)
+	}
+	if total, worst, _ := m.result(); total != 1000+11*60+1 || worst < 600 {
+		t.Errorf("%d requests, worst %d", total, worst)
+	}
+}
+
+// Lines of the other cluster are those of its objects, and no others.
+func TestForeign(t *testing.T) {
+	own := `{"seq":1,"name":"r1-0-1","object":{"metadata":{"name":"r1-0-1"},"data":{"text":"other-cluster-1"}}}` + "\n"
+	other := `{"seq":2,"name":"other-cluster-1-0-1"}` + "\n"
+	if err := foreign("journal.jsonl", []byte(own+own)); err != nil {
+		t.Error(err)
+	}
+	err := foreign("/x/journal.jsonl", []byte(own+other+other))
+	if err == nil || !strings.HasPrefix(err.Error(), `journal.jsonl: 2 lines of the other cluster, the first: {"seq":2,`) {
+		t.Error(err)
+	}
+}
+
+// Each fault of the proxy comes once before one comes again.
+func TestNextFault(t *testing.T) {
+	b := &bench{options: options{faults: proxyFaults}}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		seen := make(map[string]bool)
+		for range proxyFaults {
+			seen[b.nextFault(r).key] = true
+		}
+		if len(seen) != len(proxyFaults) {
+			t.Errorf("%d of %d faults", len(seen), len(proxyFaults))
 		}
 	}
 }
