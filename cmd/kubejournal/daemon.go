@@ -313,46 +313,6 @@ func (d *daemon) connect() error {
 	return err
 }
 
-// identify makes sure that the checkpoint belongs to this cluster.
-func (d *daemon) identify(ctx context.Context) error {
-	var id string
-	err := d.reach(ctx, func(ctx context.Context) (err error) {
-		id, err = d.client.ClusterID(ctx)
-		return err
-	})
-	return d.belongs(withoutPassword(d.rest.Host), id, err)
-}
-
-// sameCluster makes sure of the same about the server that new credentials lead
-// to, before a stream goes on there.
-func (d *daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
-	id, err := c.ClusterID(ctx)
-	return d.belongs(withoutPassword(c.Host()), id, err)
-}
-
-// belongs compares the checkpoint's cluster with that of a server, which has
-// told its id or why it does not.
-func (d *daemon) belongs(host, id string, err error) error {
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
-		d.log.Warn("the namespace kube-system cannot be read: cannot tell whether the checkpoint belongs to this cluster", zap.Error(err))
-		return nil
-	case err != nil:
-		return err
-	}
-	known, err := d.store.Cluster()
-	switch {
-	case err != nil:
-		return err
-	case known == "":
-		return d.store.SetCluster(id)
-	case known != id:
-		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
-			d.cfg.Checkpoint.Path, known, host, id)
-	}
-	return nil
-}
-
 // discover asks the server what it serves.
 func (d *daemon) discover(ctx context.Context) error {
 	c := rest.CopyConfig(d.rest)
@@ -444,7 +404,7 @@ func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) 
 	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", withoutPassword(d.rest.Host)),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
 	stopReloads := reload.start(ctx)
-	err = runParts(ctx, manager, rec)
+	err = d.asForeign(runParts(ctx, manager, rec))
 	stopReloads()
 	if ctx.Err() != nil && err == nil {
 		d.log.Info("stopped, everything is written and committed")

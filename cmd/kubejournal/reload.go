@@ -17,7 +17,6 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/journal"
@@ -259,32 +258,11 @@ func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*wat
 	if next.Kubernetes.Kubeconfig != r.cfg.Kubernetes.Kubeconfig {
 		key = "kubernetes.kubeconfig"
 	}
-	change, err := r.d.access.Prepare(ctx, r.d.find(next.Kubernetes), r.d.surelySameCluster)
+	change, err := r.d.access.Prepare(ctx, r.d.find(next.Kubernetes), r.d.sameCluster)
 	if err != nil {
 		return r.d.access.Keep(), next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err))
 	}
 	return change, nil
-}
-
-// surelySameCluster is sameCluster for a way that the user has named anew: where
-// nobody can tell the cluster, it must be the address of now.
-func (d *daemon) surelySameCluster(ctx context.Context, c *watcher.Client) error {
-	known, err := d.store.Cluster()
-	if err != nil {
-		return err
-	}
-	id, err := c.ClusterID(ctx)
-	unknown := known == "" || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
-	switch {
-	case unknown && strings.TrimSuffix(d.access.Host(), "/") == c.Host():
-		return nil
-	case unknown:
-		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system cannot be read or could not be read before", withoutPassword(c.Host()))
-	}
-	if err == nil && id != known {
-		err = fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", withoutPassword(c.Host()), id, known)
-	}
-	return err
 }
 
 // addFault adds an error that is one, if any.

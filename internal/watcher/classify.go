@@ -45,8 +45,11 @@ const (
 	reasonInterrupted = "RelistInterrupted" // of a relist that goes on; earlier versions wrote a GAP
 )
 
-// reasonNotFound is of what the server does not have.
-const reasonNotFound = "NotFound"
+// Reasons of what goes wrong besides.
+const (
+	reasonNotFound       = "NotFound"       // the server does not have it
+	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
+)
 
 // Errors by which a session says why it ended, where no server did.
 var (
@@ -66,9 +69,12 @@ var (
 // the connection has its case; what is unknown is tried again.
 func classify(ctx context.Context, err error) outcome {
 	after := retryAfter(err)
+	unconfirmed := new(unconfirmedError)
 	switch {
 	case ctx.Err() != nil:
 		return outcome{action: actionStop, reason: "Stopped"}
+	case errors.As(err, &unconfirmed):
+		return unconfirmed.outcome(ctx)
 	case errors.Is(err, errWatchEnded):
 		return outcome{action: actionRetry, reason: "Closed", clean: true}
 	case errors.Is(err, errAhead):

@@ -53,6 +53,9 @@ type Client struct {
 	// client-go would not limit watches, and would take the wait for a list's
 	// turn for the server's.
 	lists, watches *rate.Limiter
+
+	verifier *verifier // of the cluster that answers
+	moved    bool      // as in Moved
 }
 
 // noRetry keeps client-go from repeating requests on 429 and 5xx, which would
@@ -73,6 +76,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if config.UserAgent == "" {
 		config.UserAgent = "kubejournal"
 	}
+	withOwnConnections(config)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
@@ -82,6 +86,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 		lists:   rate.NewLimiter(requestRate, requestBurst),
 		watches: rate.NewLimiter(requestRate, requestBurst),
 	}
+	c.verifier = newVerifier(c.ClusterID)
 	if c.rest, err = c.with(rawSerializer{}); err != nil {
 		return nil, err
 	}
@@ -100,12 +105,13 @@ func (c *Client) with(s rawSerializer) (noRetry, error) {
 }
 
 // metadataOnly returns a client on the same connections and with the same limits
-// that asks for the metadata of objects alone, where the server can.
+// that asks for the metadata of objects alone, where the server can, and answers
+// whatever cluster it comes from.
 func (c *Client) metadataOnly() (*Client, error) {
 	config := *c.config
 	config.AcceptContentTypes = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 	narrow := *c
-	narrow.config = &config
+	narrow.config, narrow.verifier = &config, newVerifier(nil)
 	var err error
 	narrow.rest, err = narrow.with(rawSerializer{})
 	return &narrow, err
@@ -120,11 +126,7 @@ var bounding sync.Mutex
 func boundBuffers(t http.RoundTripper) http.RoundTripper {
 	bounding.Lock()
 	defer bounding.Unlock()
-	at := t
-	for wrapper, ok := at.(utilnet.RoundTripperWrapper); ok; wrapper, ok = at.(utilnet.RoundTripperWrapper) {
-		at = wrapper.WrappedRoundTripper()
-	}
-	if bottom, ok := at.(*http.Transport); ok && bottom.HTTP2 == nil && bottom != http.DefaultTransport {
+	if bottom, ok := innermost(t).(*http.Transport); ok && bottom.HTTP2 == nil && bottom != http.DefaultTransport {
 		bottom.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: answerBuffer}
 	}
 	return t
@@ -166,7 +168,12 @@ func (c *Client) watch(ctx context.Context, cancel context.CancelFunc, t Target,
 	if err := c.watches.Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a watch's turn: %w", err)
 	}
-	raw := &rawWatch{read: read, err: errNoWatch}
+	raw := &rawWatch{err: errNoWatch, read: func(f *event.FrameReader) error {
+		if err := c.verifier.confirm(ctx); err != nil {
+			return err
+		}
+		return read(f)
+	}}
 	client, err := c.with(rawSerializer{raw})
 	if err != nil {
 		return err
@@ -174,6 +181,9 @@ func (c *Client) watch(ctx context.Context, cancel context.CancelFunc, t Target,
 	w, err := answered(ctx, cancel, func(ctx context.Context) (watch.Interface, error) {
 		return dynamic.New(client).Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
 	})
+	if err != nil && o.ResourceVersion != "" {
+		return c.attest(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -280,30 +290,9 @@ func (c *Client) Host() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// ClusterID returns the uid of the namespace kube-system, by which a cluster
-// is known.
-func (c *Client) ClusterID(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	// Not DoRaw, whose errors lack the server's words.
-	answer, err := c.rest.Get().AbsPath("/api/v1/namespaces/kube-system").Stream(ctx)
-	if err != nil {
-		return "", err
-	}
-	body, err := io.ReadAll(answer)
-	if err := errors.Join(err, answer.Close()); err != nil {
-		return "", fmt.Errorf("read namespace kube-system: %w", err)
-	}
-	r, err := event.NewRenderer(event.Source{Stream: "namespaces", Version: "v1", Resource: "namespaces", Kind: "Namespace"}, event.Shape{})
-	if err != nil {
-		return "", err
-	}
-	var o event.Object
-	if err := r.Scan(body, &o); err != nil {
-		return "", fmt.Errorf("read namespace kube-system: %w", err)
-	}
-	return string(o.UID), nil
-}
+// Moved reports, of a client that Access asks accept about, whether its server is
+// at another address than that of now, or behind another proxy.
+func (c *Client) Moved() bool { return c.moved }
 
 func path(t Target) []string {
 	p := []string{"apis", t.Resource.Group, t.Resource.Version}

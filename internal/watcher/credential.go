@@ -95,6 +95,7 @@ func read(load func() (*rest.Config, error)) (*way, error) {
 		return nil, fmt.Errorf("read address %q: %w", config.Host, err)
 	}
 	config.Wrap(boundBuffers)
+	withOwnConnections(config)
 	return &way{config: config, base: base}, nil
 }
 
@@ -200,7 +201,7 @@ func (a *Access) look(ctx context.Context, same func(w, old *way) bool) {
 		return
 	}
 	if err == nil {
-		err = try(ctx, w, a.accept)
+		err = w.try(ctx, old, a.accept)
 	}
 	if err != nil {
 		if ctx.Err() == nil && err.Error() != a.told {
@@ -221,13 +222,14 @@ func (a *Access) take(w *way) {
 	a.log.Info("the credentials have changed, using the new ones", zap.String("server", w.base.Redacted()))
 }
 
-// try opens a way and asks accept about it.
-func try(ctx context.Context, w *way, accept func(context.Context, *Client) error) error {
+// try opens a way that is to take the place of another and asks accept about it.
+func (w *way) try(ctx context.Context, old *way, accept func(context.Context, *Client) error) error {
 	if err := w.open(); err != nil {
 		return err
 	}
 	client, err := NewClient(w.through(w.base, w.send))
 	if err == nil {
+		client.moved = w.base.String() != old.base.String() || w.proxy() != old.proxy()
 		err = accept(ctx, client)
 	}
 	if err != nil {
@@ -250,11 +252,11 @@ func (a *Access) Prepare(ctx context.Context, load func() (*rest.Config, error),
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{access: a, load: load}
-	if w.same(a.current.Load()) {
+	c, old := &Change{access: a, load: load}, a.current.Load()
+	if w.same(old) {
 		return c, nil
 	}
-	if err := try(ctx, w, accept); err != nil {
+	if err := w.try(ctx, old, accept); err != nil {
 		return nil, err
 	}
 	c.way = w

@@ -141,4 +141,5 @@
 //	backoff.go   the pauses between sessions
 //	client.go    requests; raw.go: the decoder that does not decode
 //	credential.go  the way to the server, and its changes
+//	cluster.go   makes sure that it leads to one cluster
 package watcher

@@ -208,6 +208,9 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 			rv = meta.ResourceVersion
 		}
 		if token = meta.Continue; token == "" {
+			if err := r.confirm(ctx); err != nil {
+				return err
+			}
 			return r.finish(ctx, rv)
 		}
 		if repeated++; r.diff.shown > shown {
@@ -222,7 +225,11 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 // readPage reads one page. What ends the request does not end the writing of
 // what it brought: that waits with the stream's context.
 func (r *relist) readPage(ctx context.Context, limit int64, token string) (event.ListMeta, error) {
+	r.confirmed = false
 	meta, err := r.s.readPage(ctx, limit, token, func(o *event.Object) error {
+		if err := r.confirm(ctx); err != nil {
+			return err
+		}
 		return r.take(ctx, event.Added, time.Now(), o)
 	})
 	if err != nil {

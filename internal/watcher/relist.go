@@ -31,8 +31,10 @@ type relist struct {
 	reached string // the highest version that the list has shown
 	before  int64  // objects that attempts before this one have told of
 	skip    bool   // objects are taken as known, without lines
-	batch   *recorder.Batch
-	count   event.Count
+	// confirmed says that the page being read comes from the journalled cluster.
+	confirmed bool
+	batch     *recorder.Batch
+	count     event.Count
 }
 
 // newRelist waits until the checkpoint has all that this stream has submitted,
@@ -72,6 +74,9 @@ func (r *relist) begin(ctx context.Context) error {
 	s := r.s
 	var err error
 	if r.version, err = s.client.version(ctx, s.spec.Target); err != nil {
+		return err
+	}
+	if err := s.client.verifier.confirm(ctx); err != nil {
 		return err
 	}
 	if ahead(s.from(), r.version) {

@@ -223,14 +223,14 @@ func (s *Stream) recount() error {
 
 // Run reads until ctx ends (nil) or the stream cannot run for now
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
-// could not be read.
+// could not be read, or another cluster answers (*ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
 	defer s.tell.tracked.set(0)
 	for {
 		began := time.Now()
 		s.progress = false
 		err := s.session(ctx)
-		if errors.Is(err, errStore) {
+		if errors.Is(err, errStore) || errors.As(err, new(*ClusterError)) {
 			return err
 		}
 		o := classify(ctx, err)
@@ -356,7 +356,8 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 		return "", err
 	}
 	if ahead(s.state.ResourceVersion, current) {
-		return "", fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+		return "", s.client.attest(ctx, err)
 	}
 	if current == s.state.ResourceVersion {
 		s.caughtUp()

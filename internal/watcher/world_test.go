@@ -49,6 +49,9 @@ const patience = 3 * time.Minute
 // shownLines is how much of its journal a failed test shows.
 const shownLines = 40
 
+// clusterUID is the uid of the namespace kube-system in every world.
+const clusterUID = "11111111-2222-3333-4444-555555555555"
+
 // world is an API server and a daemon's files, with or without the daemon
 // between them. All of it lives in one bubble of testing/synctest.
 type world struct {
@@ -56,6 +59,7 @@ type world struct {
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
+	cluster watcher.Cluster // that the daemon expects
 	options watcher.Options // Resources is set at each start
 	output  journal.Options
 	atStart *strike // what the disk does to the next start
@@ -107,8 +111,9 @@ func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *worl
 	if o.BookmarkInterval == 0 {
 		o.BookmarkInterval = time.Minute // as the real server
 	}
-	o.ClusterUID = "11111111-2222-3333-4444-555555555555"
+	o.ClusterUID = clusterUID
 	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
+	w.cluster = watcher.Cluster{ID: clusterUID, Readable: true}
 	w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
@@ -172,6 +177,7 @@ func (w *world) tryStart() error {
 	}
 	client, err := watcher.NewClient(server)
 	must(w.t, err)
+	client.Expect(w.cluster)
 	kinds, err := discovery.NewDiscoveryClientForConfig(server)
 	must(w.t, err)
 	resolver := resources.New(kinds)

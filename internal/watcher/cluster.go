@@ -1,0 +1,314 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
+
+	"kubejournal/internal/event"
+)
+
+// An address can come to lead to another cluster while the daemon runs: a VIP, a
+// DNS name, a proxy. So nothing of an answer is used before the cluster behind
+// the address has told its uid in answer to a request that was made after the
+// answer had begun, over a connection of its own: one that was open before may
+// lead to where the address led then. An address that has changed once is thereby
+// noticed; one that leads to two clusters by turns may not be.
+//
+//	a watch, streamed lists included    when it is open, before it is read
+//	a page of a list                    before its first object is looked at, and
+//	                                    in front of the list's end
+//	the version that a GAP names        before the line is written
+//	a refusal of the position           before it counts
+//
+// The request for the current version before a watch, and the watch of the
+// definitions of custom resources, write nothing and are not confirmed.
+
+// Requests per second for the cluster's uid that streams share, so that hundreds
+// of watches opened together cost a few.
+const (
+	confirmRate  = 5
+	confirmBurst = 10
+)
+
+// Cluster is the cluster that a Client's answers must come from.
+type Cluster struct {
+	// ID is the uid of its namespace kube-system, "" while it is not known: then
+	// the first one that can be read is taken for it, and told to Learn.
+	ID    string
+	Learn func(id string) error
+	// Readable reports whether this process has read it. From then on a server
+	// that does not let it be read may be another one.
+	Readable bool
+}
+
+// ClusterError is the answer of another cluster than the one that is journalled.
+// No stream can go on there.
+type ClusterError struct{ Want, Got string }
+
+func (e *ClusterError) Error() string {
+	return fmt.Sprintf("another cluster answers (the uid of its namespace kube-system is %s; that of the journalled one, %s)", e.Got, e.Want)
+}
+
+// unconfirmedError is why the cluster cannot be told. It hides the server's
+// error: a 403 or 410 to this request says nothing of the resource or position.
+type unconfirmedError struct{ err error }
+
+func (e *unconfirmedError) Error() string { return fmt.Sprintf("confirm cluster: %v", e.err) }
+
+// outcome is to retry, whatever the error: nothing of the answer was used.
+func (e *unconfirmedError) outcome(ctx context.Context) outcome {
+	o := outcome{reason: reasonClusterUnknown}
+	if !IsUnreadable(e.err) {
+		o = classify(ctx, e.err)
+	}
+	return outcome{action: actionRetry, reason: o.reason, after: o.after}
+}
+
+// IsUnreadable reports whether a server has refused to tell its cluster's uid.
+func IsUnreadable(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
+
+// verifier makes sure that a client's answers come from one cluster.
+type verifier struct {
+	read  func(context.Context) (id string, err error)
+	turns *rate.Limiter
+	busy  chan struct{} // holds one while a shared check runs
+
+	mu      sync.Mutex
+	cluster *Cluster // nil: any cluster may answer; guarded by mu
+	next    *check   // the shared check that has yet to begin, if any; guarded by mu
+}
+
+func newVerifier(read func(context.Context) (string, error)) *verifier {
+	return &verifier{read: read, turns: rate.NewLimiter(confirmRate, confirmBurst), busy: make(chan struct{}, 1)}
+}
+
+// check is one shared request for the cluster's uid.
+type check struct {
+	cancel  context.CancelFunc
+	waiting int           // guarded by verifier.mu; nobody: it is cancelled
+	done    chan struct{} // closed once err is set
+	err     error
+}
+
+// Expect has the client use no answer of another cluster from now on.
+func (c *Client) Expect(cluster Cluster) {
+	c.verifier.mu.Lock()
+	defer c.verifier.mu.Unlock()
+	c.verifier.cluster = &cluster
+}
+
+// Cluster returns what Expect was told, with what has been read since, and
+// whether it was called.
+func (c *Client) Cluster() (cluster Cluster, ok bool) {
+	c.verifier.mu.Lock()
+	defer c.verifier.mu.Unlock()
+	if c.verifier.cluster == nil {
+		return Cluster{}, false
+	}
+	return *c.verifier.cluster, true
+}
+
+// expects reports whether one cluster is expected to answer.
+func (v *verifier) expects() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.cluster != nil
+}
+
+// confirm returns nil once a request that was made after the call has shown that
+// the address leads to the expected cluster. The caller shares it with others.
+func (v *verifier) confirm(ctx context.Context) error {
+	if !v.expects() {
+		return nil
+	}
+	v.mu.Lock()
+	c := v.next
+	if c == nil {
+		shared, cancel := context.WithCancel(context.Background())
+		c = &check{cancel: cancel, done: make(chan struct{})}
+		v.next = c
+		go v.run(shared, c)
+	}
+	c.waiting++
+	v.mu.Unlock()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c.waiting--; c.waiting == 0 {
+		c.cancel()
+		v.begin(c)
+	}
+	return &unconfirmedError{ctx.Err()}
+}
+
+// run does a shared check once it is its turn.
+func (v *verifier) run(ctx context.Context, c *check) {
+	defer close(c.done)
+	defer c.cancel()
+	select {
+	case v.busy <- struct{}{}:
+		defer func() { <-v.busy }()
+	case <-ctx.Done():
+		return // nobody waits
+	}
+	if err := v.turns.Wait(ctx); err != nil {
+		return // the same
+	}
+	v.mu.Lock()
+	v.begin(c)
+	v.mu.Unlock()
+	c.err = v.ask(ctx)
+}
+
+// begin lets nobody else wait for a check. It is called with mu held.
+func (v *verifier) begin(c *check) {
+	if v.next == c {
+		v.next = nil
+	}
+}
+
+// ask asks for the cluster's uid now.
+func (v *verifier) ask(ctx context.Context) error {
+	if !v.expects() {
+		return nil
+	}
+	id, err := v.read(ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.cluster
+	switch {
+	case IsUnreadable(err) && !known.Readable:
+		return nil // as at the start, which has warned
+	case err != nil:
+		return &unconfirmedError{err}
+	case known.ID == "":
+		if known.Learn != nil {
+			if err := known.Learn(id); err != nil {
+				return &unconfirmedError{err}
+			}
+		}
+		known.ID = id
+	case known.ID != id:
+		return &ClusterError{Want: known.ID, Got: id}
+	}
+	known.Readable = true
+	return nil
+}
+
+// attest returns err, by which a server has refused a position, or in its place
+// why it must not cost the position: the server may be another cluster's.
+func (c *Client) attest(ctx context.Context, err error) error {
+	if !isExpired(err) && !errors.Is(err, errAhead) && !blamesPosition(err) {
+		return err
+	}
+	if doubt := c.verifier.confirm(ctx); doubt != nil {
+		return doubt
+	}
+	return err
+}
+
+// confirm makes sure of the page that is being read, once. It does not wait for
+// others, so that a list of many pages takes no turns.
+func (r *relist) confirm(ctx context.Context) error {
+	if r.confirmed {
+		return nil
+	}
+	err := r.s.client.verifier.ask(ctx)
+	r.confirmed = err == nil
+	return err
+}
+
+// ClusterID returns the uid of the namespace kube-system, by which a cluster
+// is known. It asks over a connection of its own.
+func (c *Client) ClusterID(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, apart{}, true), answerTimeout)
+	defer cancel()
+	// Not DoRaw, whose errors lack the server's words.
+	answer, err := c.rest.Get().AbsPath("/api/v1/namespaces/kube-system").Stream(ctx)
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(answer)
+	if err := errors.Join(err, answer.Close()); err != nil {
+		return "", fmt.Errorf("read namespace kube-system: %w", err)
+	}
+	r, err := event.NewRenderer(event.Source{Stream: "namespaces", Version: "v1", Resource: "namespaces", Kind: "Namespace"}, event.Shape{})
+	if err != nil {
+		return "", err
+	}
+	var o event.Object
+	if err := r.Scan(body, &o); err != nil {
+		return "", fmt.Errorf("read namespace kube-system: %w", err)
+	}
+	if len(o.UID) == 0 {
+		return "", errors.New("read namespace kube-system: the answer has no uid")
+	}
+	return string(o.UID), nil
+}
+
+// apart is the key by which a request's context asks for a connection of its own.
+type apart struct{}
+
+// connections sends requests over connections that are kept, and those that ask
+// for it over connections of their own.
+type connections struct {
+	http.RoundTripper
+	own *http.Transport
+}
+
+// withOwnConnections lets the requests of config's clients ask for a connection
+// of their own. Where config brings a transport that is no http.Transport, that
+// one decides.
+func withOwnConnections(config *rest.Config) {
+	if _, plain := config.Transport.(*http.Transport); config.Transport != nil && !plain {
+		return
+	}
+	wrap := func(t http.RoundTripper) http.RoundTripper {
+		at := innermost(t)
+		kept, ok := at.(*http.Transport)
+		if !ok {
+			return t
+		}
+		own := kept.Clone()
+		own.DisableKeepAlives = true
+		if kept.TLSNextProto["h2"] != nil {
+			own.TLSNextProto = nil // which would share kept's connections
+			own.ForceAttemptHTTP2 = true
+		}
+		return &connections{t, own}
+	}
+	config.WrapTransport = transport.Wrappers(wrap, config.WrapTransport)
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Context().Value(apart{}) != nil {
+		return c.own.RoundTrip(r)
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// WrappedRoundTripper is for client-go.
+func (c *connections) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }
+
+// innermost is the transport at the bottom of t.
+func innermost(t http.RoundTripper) http.RoundTripper {
+	for wrapper, ok := t.(utilnet.RoundTripperWrapper); ok; wrapper, ok = t.(utilnet.RoundTripperWrapper) {
+		t = wrapper.WrappedRoundTripper()
+	}
+	return t
+}
