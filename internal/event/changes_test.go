@@ -159,13 +159,13 @@ func TestChangesCoarse(t *testing.T) {
 
 func TestChangesDeep(t *testing.T) {
 	var d Differ
-	for _, depth := range []int{changesDepth - 2, changesDepth, changesDepth + 1, maxDepth - 1} {
+	for _, depth := range []int{changesDepth - 2, changesDepth, changesDepth + 1, objectDepth - 1} {
 		nested := func(v string) []byte {
 			return []byte(`{"a":` + strings.Repeat(`[{"b":`, depth/2) + v + strings.Repeat(`}]`, depth/2) + `}`)
 		}
 		checkChanges(t, &d, nested("1"), nested("2"))
 	}
-	deeper := []byte(strings.Repeat(`[`, maxDepth+1) + strings.Repeat(`]`, maxDepth+1))
+	deeper := []byte(strings.Repeat(`[`, objectDepth+1) + strings.Repeat(`]`, objectDepth+1))
 	if _, err := d.Append(nil, deeper, []byte(`[]`)); err == nil {
 		t.Error("nested too deep, but taken")
 	}

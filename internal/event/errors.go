@@ -19,6 +19,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.Msg, e.Offset)
 }
 
+// tooDeep is the fault of what exceeds maxDepth.
+const tooDeep = "nested too deep"
+
 func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: over %d bytes, limit %d", ErrTooLarge, size, limit)
 }

@@ -9,6 +9,9 @@
 //	Renderer     an object        -> Scan finds what a line needs and what is
 //	                                 to be cut, Append writes the line
 //
+// An object that Scan refuses, or that is too large to be held, is not lost:
+// Identify finds what names it, and its line says why it has no object.
+//
 // What a stream may ask for on top stands beside them, and costs nothing where
 // it is not asked for. All of it works on the bytes of two versions of an
 // object, so the previous one, or its digest, has to be kept by the caller:
@@ -21,8 +24,10 @@
 // Guarantees:
 //
 //   - A line is exactly one line of valid UTF-8 holding one valid JSON object.
-//     Scan checks the grammar of the whole object; what it refuses is never
-//     written.
+//     Scan checks the grammar of the whole object; of what it refuses nothing
+//     is written but its name.
+//   - Every line is within the limits that all readers of lines go by: MaxLine
+//     bytes, and the nesting that encoding/json takes.
 //   - The object in a line is the server's bytes less what a Shape cuts or
 //     redacts: no member is reordered and no number or string is rewritten.
 //     Only white space between tokens goes, and bytes that are not UTF-8
@@ -78,8 +83,3 @@ type Count struct {
 	Deleted   int64 `json:"deleted"`
 	Unchanged int64 `json:"unchanged"`
 }
-
-// maxDepth bounds the nesting of an object. With the line around it, it comes
-// to the 10,000 levels at which encoding/json gives up, so that whoever reads
-// the journal can read every line.
-const maxDepth = 9999

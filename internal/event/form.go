@@ -25,7 +25,7 @@ type Line struct {
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
 	// MaxBytes bounds the line, its seq and its newline included; 0 or less is
-	// no limit. A longer line gets truncated, true, and loses its changes and
+	// MaxLine. A longer line gets truncated, true, and loses its changes and
 	// all of the object but the metadata; if that is not enough the metadata,
 	// then the end of a Kubernetes Event's message, then the event. What is
 	// left tells where the object is to be found, and is never cut.
@@ -46,6 +46,9 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	dst, err := r.appendAbout(dst, l.Type, l.Origin, l.Received, o)
 	if err != nil {
 		return dst, err
+	}
+	if o.Unusable != nil {
+		return o.appendUnusable(dst), nil
 	}
 	return r.appendBody(dst, start, l, o), nil
 }
@@ -79,6 +82,9 @@ func (p Payload) valid() error {
 // appendBody writes what a line has behind the facts about its object, and ends
 // it. The line begins at start.
 func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
+	if l.MaxBytes <= 0 || l.MaxBytes > r.maxLine {
+		l.MaxBytes = r.maxLine
+	}
 	about := len(dst)
 	if r.events {
 		dst = o.appendReport(dst)
@@ -100,7 +106,7 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 
 	room := start + l.MaxBytes - longestSeq                                  // where the line has to end
 	short := l.Payload == NoObject && len(l.Changes) == 0 && report == about // nothing in it can be cut
-	if l.MaxBytes <= 0 || len(dst) <= room || short {
+	if len(dst) <= room || short {
 		return dst
 	}
 	if l.Payload != NoObject {

@@ -26,6 +26,7 @@ type FrameReader struct {
 	found    int     // length of the next frame where it is already known
 	searched int     // no newline before this position
 	bal      balance // how far the next frame has been counted out
+	remnant  []byte  // what is left of a frame that is too large
 }
 
 // NewFrameReader returns a reader of the values in r, each of at most maxBytes;
@@ -38,6 +39,9 @@ func NewFrameReader(r io.Reader, maxBytes int) *FrameReader {
 // around it. It is valid until the next call of Next. The error is io.EOF at
 // an end between values, io.ErrUnexpectedEOF within one, wraps ErrTooLarge, is
 // a *SyntaxError, or is the reader's own.
+//
+// Of a watch event that is too large, but whose object can be named, it returns
+// a short form, which Scan refuses and Identify names.
 func (f *FrameReader) Next() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -56,6 +60,12 @@ func (f *FrameReader) Next() ([]byte, error) {
 				err = fault
 			} else if n == 0 && len(f.buf.bytes()) > 0 {
 				err = unexpected(err)
+			}
+		}
+		if errors.Is(err, ErrTooLarge) {
+			f.found, f.searched, f.bal = 0, 0, balance{}
+			if f.remnant, err = f.buf.skim(f.remnant[:0], &frameSpot, err); err == nil {
+				return f.remnant, nil
 			}
 		}
 		if n > 0 {
@@ -139,10 +149,10 @@ func (f *FrameReader) line(b []byte) (n int, wait bool) {
 		return 0, false
 	}
 	// A newline is never inside a string, so the brace at the line's end closes
-	// something. If that is not the value, it goes on with one of these.
+	// something. The next value begins behind it, or this one goes on.
 	rest := trimLeft(b[i+1:])
 	if len(rest) > 0 {
-		if c := rest[0]; c == ',' || c == '}' || c == ']' {
+		if c := rest[0]; c != '{' && c != '[' {
 			return 0, false
 		}
 		return len(line), false

@@ -20,16 +20,32 @@ func AppendSeq(dst []byte, seq uint64) []byte {
 // AppendEvent writes a line, all that follows its seq, about an object that
 // this Renderer has scanned. With an error, dst is returned as it was.
 func (r *Renderer) AppendEvent(dst []byte, t Type, from Origin, received time.Time, o *Object) ([]byte, error) {
+	start := len(dst)
 	dst, err := r.appendAbout(dst, t, from, received, o)
 	if err != nil {
 		return dst, err
 	}
+	if o.Unusable != nil {
+		return o.appendUnusable(dst), nil
+	}
+	about := len(dst)
 	if r.events {
 		dst = o.appendReport(dst)
 	}
 	dst = append(dst, `,"object":`...)
 	dst = o.appendShaped(dst)
-	return append(dst, '}', '\n'), nil
+	dst = append(dst, '}', '\n')
+	if len(dst)-start > r.maxLine-longestSeq {
+		dst = r.appendBody(dst[:about], start, Line{}, o)
+	}
+	return dst, nil
+}
+
+// appendUnusable ends a line that has no object.
+func (o *Object) appendUnusable(dst []byte) []byte {
+	dst = append(dst, `,"truncated":true`...)
+	dst = appendMember(dst, "truncatedReason", o.Unusable.Reason)
+	return append(dst, '}', '\n')
 }
 
 // appendAbout writes what a line says about an object before all that is long.

@@ -28,6 +28,7 @@ type ListReader struct {
 	metaSeen  bool
 	kind      string
 	status    StatusError // filled as if the response were one
+	remnant   []byte      // what is left of an item that is too large
 }
 
 // NewListReader returns a reader of the list in r, whose items, like its other
@@ -47,6 +48,9 @@ func (l *ListReader) MetaSeen() bool { return l.metaSeen }
 // is io.EOF only behind the list's closing brace: a list that is cut gives
 // io.ErrUnexpectedEOF. It wraps ErrTooLarge, is a *SyntaxError, a *StatusError
 // if the server sent a Status instead, or the reader's own.
+//
+// Of an item that is too large, but can be named, it returns a short form, which
+// Scan refuses and Identify names.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
@@ -136,7 +140,13 @@ func (l *ListReader) item() ([]byte, error) {
 	if c != '{' {
 		return nil, l.buf.syntax("expected an item")
 	}
-	return l.buf.value()
+	item, err := l.buf.value()
+	if errors.Is(err, ErrTooLarge) {
+		if l.remnant, err = l.buf.skim(l.remnant[:0], &objectSpot, err); err == nil {
+			item = l.remnant
+		}
+	}
+	return item, err
 }
 
 // member passes one member of the list, or goes into its items.
@@ -198,6 +208,9 @@ func (l *ListReader) readMeta(value []byte) error {
 	}
 	if err := json.Unmarshal(value, &m); err != nil {
 		return fmt.Errorf("read list metadata: %w", err)
+	}
+	if len(m.ResourceVersion) > maxName {
+		return fmt.Errorf("read list metadata: %w", errLongName)
 	}
 	l.meta = ListMeta{m.ResourceVersion, m.Continue, m.RemainingItemCount}
 	l.metaSeen = true

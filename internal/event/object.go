@@ -12,6 +12,9 @@ type Object struct {
 	Generation                            int64
 	InitialEventsEnd                      bool // the bookmark that ends streamed initial events
 
+	// Unusable is set by Identify: nothing is known but the strings above, and Raw is made of them.
+	Unusable *Unusable
+
 	have    captures
 	spans   [captureCount]span
 	edits   []edit

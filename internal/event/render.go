@@ -18,6 +18,8 @@ type Renderer struct {
 	// inside of a string, and how the object of a relist's deletion begins.
 	source, stream, bare []byte
 
+	maxLine int // MaxLine
+
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
 
@@ -32,6 +34,7 @@ var (
 	errNoStream   = errors.New("source names no stream")
 	errNoMetadata = errors.New("no metadata object")
 	errControl    = errors.New("control character in a string")
+	errLongName   = errors.New("metadata too long")
 )
 
 // NewRenderer returns a Renderer for the lines of src, with shape applied to
@@ -45,7 +48,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 		return nil, err
 	}
 	captureMetadata(root)
-	r := &Renderer{root: root}
+	r := &Renderer{root: root, maxLine: MaxLine}
 	if src.Resource == "events" && (src.Group == "" || src.Group == "events.k8s.io") {
 		r.events = true
 		captureEvent(root, src.Group)
@@ -97,11 +100,13 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	if err == nil && o.have&metadata.bit() == 0 {
 		err = errNoMetadata
 	}
+	if err == nil && !o.finish() {
+		err = errLongName
+	}
 	if err != nil {
 		o.reset()
 		return fmt.Errorf("scan object: %w", err)
 	}
-	o.finish()
 	return nil
 }
 
@@ -115,7 +120,7 @@ func (r *Renderer) scan(o *Object) error {
 	r.o, r.cut = o, false
 	end := -1
 	if len(raw) > 0 && raw[0] == '{' {
-		end = r.members(0, r.root, false, 1)
+		end = r.members(0, r.root, false, aroundObject+1)
 	} else {
 		r.s.fail(0, "expected an object")
 	}
@@ -158,7 +163,7 @@ func (r *Renderer) siblings(i int) bool {
 	return true
 }
 
-// walk passes the value of node n, with depth containers around it, and notes
+// walk passes the value of node n, with depth containers around it in its line, and notes
 // what n asks for. n may be nil below a redaction, where redact is set.
 func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
@@ -213,7 +218,7 @@ func (r *Renderer) members(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
 	b := s.b
 	if depth > maxDepth {
-		return s.fail(i, "nested too deep")
+		return s.fail(i, tooDeep)
 	}
 	i++
 	if i < len(b) && b[i] == '}' {
@@ -263,7 +268,7 @@ func (r *Renderer) elements(i int, n *node, depth int) int {
 	s, o := &r.s, r.o
 	b := s.b
 	if depth > maxDepth {
-		return s.fail(i, "nested too deep")
+		return s.fail(i, tooDeep)
 	}
 	i++
 	if i < len(b) && b[i] == ']' {
@@ -360,13 +365,13 @@ func (c *cutter) comma(edits []edit, i int) {
 func (o *Object) reset() {
 	o.Raw = nil
 	o.Namespace, o.Name, o.UID, o.ResourceVersion = nil, nil, nil, nil
-	o.Generation, o.InitialEventsEnd = 0, false
+	o.Generation, o.InitialEventsEnd, o.Unusable = 0, false, nil
 	o.have = 0
 	o.edits, o.decoded = o.edits[:0], o.decoded[:0]
 }
 
-// finish decodes what was found.
-func (o *Object) finish() {
+// finish decodes what was found. It is false where that is too long to name an object.
+func (o *Object) finish() bool {
 	o.Namespace = o.decode(namespace)
 	o.Name = o.decode(name)
 	o.UID = o.decode(uid)
@@ -375,6 +380,10 @@ func (o *Object) finish() {
 		o.Generation, _ = strconv.ParseInt(string(g), 10, 64) // no whole number: as if there were none
 	}
 	o.InitialEventsEnd = string(o.decode(initialEventsEnd)) == "true"
+	if len(o.raw(manager)) > maxName || len(o.raw(subresource)) > maxName {
+		o.have &^= manager.bit() | subresource.bit()
+	}
+	return max(len(o.Namespace), len(o.Name), len(o.UID), len(o.ResourceVersion)) <= maxName
 }
 
 // raw returns a captured value as it is written, empty if there is none.

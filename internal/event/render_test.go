@@ -142,7 +142,7 @@ func TestScanFaults(t *testing.T) {
 		`{"metadata":{},"a":1e}`, `{"metadata":{},"a":+1}`, `{"metadata":{},"a":- 1}`, `{"metadata":{},"a":.5}`, `{"metadata":{},"a":"\x"}`, `{"metadata":{},"a":"\u12g4"}`,
 		`{"metadata":{},"a":"\u12"}`, `{"metadata":{},"a":"b`, `{"metadata":{},"a":"b\"}`, `{"metadata":{},"a":"b\`, `{"metadata":{},"a" 1}`, `{"metadata":{},1:1}`, `{"metadata":{},"a":}`,
 		"{\"metadata\":{},\"a\":\"b\nc\"}", "{\"metadata\":{},\"a\":\"\x00\"}", "{\"metadata\":{}, \"a\":\"\x1f\"}", "{\"metadata\":{},\"a\":\xff}", "{\"metadata\":{}}\x00",
-		deep(maxDepth + 1), deepObjects(maxDepth), wide(maxDepth + 1), deep(1000000),
+		deep(objectDepth + 1), deepObjects(objectDepth), wide(objectDepth + 1), deep(1000000),
 		`{"metadata":{},"x":[{"y":1},]}`, `{"metadata":{},"x":[{"y":1}}`, `{"metadata":{},"x":[`, `{"metadata":{},"a":{"b":1,}}`, `{"metadata":{},"a":{"b"}}`, `{"metadata":{},"a":{"b":`,
 	} {
 		var o Object
@@ -158,7 +158,7 @@ func TestScanFaults(t *testing.T) {
 			t.Errorf("a line of %.100q", in)
 		}
 	}
-	for _, in := range []string{deep(maxDepth), deepObjects(maxDepth - 1), wide(maxDepth), `{"metadata":{},"a":[1e400,-0,-0.5e+3,1E-9,"\u0000\ud800"]}`} {
+	for _, in := range []string{deep(objectDepth), deepObjects(objectDepth - 1), wide(objectDepth), `{"metadata":{},"a":[1e400,-0,-0.5e+3,1E-9,"\u0000\ud800"]}`} {
 		if l := line(t, r, Added, in); !json.Valid([]byte(l)) {
 			t.Errorf("line of %.100q is not valid", in)
 		}

@@ -99,7 +99,7 @@ func (s *scanner) pass(i, depth int) int {
 	return i
 }
 
-// skip passes any value. depth is the number of containers around it.
+// skip passes any value. depth is the number of containers around it in its line.
 func (s *scanner) skip(i, depth int) int {
 	var (
 		b      = s.b
@@ -120,7 +120,7 @@ value:
 		}
 	case '{':
 		if depth+len(open) >= maxDepth {
-			return s.fail(i, "nested too deep")
+			return s.fail(i, tooDeep)
 		}
 		i++
 		if i < len(b) && b[i] == '}' {
@@ -132,7 +132,7 @@ value:
 		goto key
 	case '[':
 		if depth+len(open) >= maxDepth {
-			return s.fail(i, "nested too deep")
+			return s.fail(i, tooDeep)
 		}
 		i++
 		if i < len(b) && b[i] == ']' {

@@ -69,8 +69,8 @@ value:
 	c.start = int32(i)
 	switch first := b[i]; first {
 	case '{', '[':
-		if len(t.open) >= maxDepth {
-			return s.fail(i, "nested too deep")
+		if len(t.open)+aroundObject >= maxDepth {
+			return s.fail(i, tooDeep)
 		}
 		t.open = append(t.open, parent)
 		parent = int32(len(t.cells))

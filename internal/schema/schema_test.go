@@ -114,6 +114,24 @@ func lines(t *testing.T) []string {
 		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", "")
 		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
 	}
+	unusable := func(raw string) {
+		r, err := event.NewRenderer(event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Identify([]byte(raw), &o, r.Scan([]byte(raw), &o)); err != nil {
+			t.Fatal(err)
+		}
+		for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
+			line := event.Line{Type: typ, Origin: event.FromWatch, Received: at, Payload: event.NoObject, MaxBytes: 1}
+			if all, err = r.AppendLine(event.AppendSeq(all, 1), line, &o); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	unusable(`{"metadata":{"name":"a","generation":3,"resourceVersion":"5","managedFields":[{"manager":"m"}]},"message":"\x"}`)
+	unusable(`{"metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"5"},"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`)
+	unusable(`{"metadata":{"name":"a","resourceVersion":"5"},too large}`)
 	pods := []string{`{"metadata":{}}`, `{"metadata":{"name":"a\u001b\"\ud83d","generation":-1}}`}
 	for i := range 20 {
 		pods = append(pods, string(eventtest.Pod(2000+i*300, i)))
@@ -239,6 +257,10 @@ func TestFaultyLines(t *testing.T) {
 		{modifiedLine, `"name":"a"`, `"truncated":false`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","value":1}],"truncated":true,"object"`},
 		{modifiedLine, `"object"`, `"changes":[],"object"`},
+		{modifiedLine, `"object":{}`, `"truncatedReason":"ObjectTooDeep"`},
+		{modifiedLine, `"object":{}`, `"truncated":true,"truncatedReason":"TooDeep","resourceVersion":"4"`},
+		{modifiedLine, `"object"`, `"truncated":true,"truncatedReason":"ObjectTooDeep","resourceVersion":"4","object"`},
+		{modifiedLine, `"object":{}`, `"truncated":true,"truncatedReason":"ObjectTooDeep","resourceVersion":"4","manager":"m"`},
 		{gapLine, `"reason"`, `"truncated":true,"reason"`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"replace","path":"/a","value":1}],"object"`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","old":1,"value":1}],"object"`},

@@ -1,0 +1,286 @@
+package event
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Unusable is why an object is not in its line.
+type Unusable struct {
+	Reason string // one of the three below, for the line
+	Err    error  // says where; it quotes nothing of the object
+}
+
+// The reasons of Unusable.
+const (
+	ObjectTooLarge  = "ObjectTooLarge"
+	ObjectTooDeep   = "ObjectTooDeep"
+	ObjectMalformed = "ObjectMalformed"
+)
+
+var errUnnamed = errors.New("object is not named")
+
+// Identify is for an object that Scan has refused with an error: it finds what names the object and its version, going by
+// brackets and quotes alone. o then holds nothing but that, and Unusable; a line of it has no object. What cannot be named
+// either is refused, with the error of Scan.
+func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
+	raw = trimRight(trimLeft(raw))
+	s := newSkimmer(&objectSpot)
+	n := s.skim(raw)
+	if !s.ended || n < len(raw) && !r.trailing(raw[n:]) {
+		return refused
+	}
+	object, err := s.appendObject(nil)
+	if err != nil {
+		return refused
+	}
+	if err := r.Scan(append(object, '}'), o); err != nil { // its strings may be malformed, too
+		return refused
+	}
+	o.Unusable = &Unusable{reasonOf(raw, refused), refused}
+	return nil
+}
+
+// trailing reports whether what stands behind an object are members of its watch event that change nothing.
+func (r *Renderer) trailing(rest []byte) bool {
+	r.s.reset(rest)
+	defer r.s.done()
+	return !r.s.x.control && r.siblings(0)
+}
+
+func reasonOf(raw []byte, refused error) string {
+	var syntax *SyntaxError
+	switch {
+	case bytes.HasSuffix(raw, []byte(oversized+"}")):
+		return ObjectTooLarge
+	case errors.As(refused, &syntax) && syntax.Msg == tooDeep:
+		return ObjectTooDeep
+	}
+	return ObjectMalformed
+}
+
+// oversized stands behind the members that name an object in what FrameReader and ListReader hand out in the place of one
+// that is too large to be held. It is no JSON, so Scan refuses it.
+const oversized = ",too large"
+
+// skimLimits is how many times its limit a value may have that is skimmed: a stream without an end is no object.
+const skimLimits = 16
+
+// skimmer finds what names an object in JSON that cannot be held, or cannot be scanned. It takes the text piece by piece,
+// and keeps no more of it than the strings that it looks for. Where a key is repeated the last counts, as in Scan.
+//
+// It goes by brackets and quotes alone, like balance, and takes a string for a value only where `"key":"value"` stands whole
+// in the object that it belongs to: text that has lost a quote does not give away what it hides.
+type skimmer struct {
+	at    []*spot // the objects that the position is in, as long as something is looked for in them
+	depth int     // containers that the position is in
+	ended bool    // the value is complete
+
+	quoted, escaped bool
+	step            progress
+	text            []byte // the inside of the last string that may be looked for; longer than maxName: none
+	member          *spot  // the member whose value comes next; nil: nobody looks for it
+
+	found [fieldCount][]byte // insides of strings
+}
+
+// spot is a place in a JSON value.
+type spot struct {
+	key   string
+	field field
+	below []spot
+}
+
+// field is a string that is looked for.
+type field int
+
+const (
+	noField field = iota
+	frameType
+	objectNamespace
+	objectName
+	objectUID
+	objectVersion
+	fieldCount
+)
+
+var (
+	objectSpot = spot{below: []spot{{key: "metadata", below: []spot{
+		{key: "namespace", field: objectNamespace}, {key: "name", field: objectName},
+		{key: "uid", field: objectUID}, {key: "resourceVersion", field: objectVersion},
+	}}}}
+	frameSpot = spot{below: []spot{{key: "type", field: frameType}, {key: "object", below: objectSpot.below}}}
+)
+
+// progress is how far a member has been read of an object in which something is looked for.
+type progress int
+
+const (
+	beforeKey progress = iota
+	behindKey
+	beforeValue
+	behindText // behind a value that is a string
+	behindAll  // behind any other, or behind what is no member
+)
+
+// newSkimmer returns a skimmer of one value, which root is.
+func newSkimmer(root *spot) skimmer { return skimmer{member: root, step: beforeValue} }
+
+// skim takes what comes next, and returns how much of it belongs to the value: all of it, unless the value has ended.
+func (s *skimmer) skim(b []byte) int {
+	for i, c := range b {
+		if s.quoted {
+			s.inside(c)
+			continue
+		}
+		known := s.depth == len(s.at) // the innermost container is one that something is looked for in
+		switch c {
+		case ' ', '\n', '\r', '\t':
+		case '"':
+			s.quoted, s.text = true, s.text[:0]
+		case '{', '[':
+			if known && c == '{' && s.step == beforeValue && s.member != nil && s.member.below != nil {
+				s.at = append(s.at, s.member)
+				s.step = beforeKey
+			} else if known {
+				s.step = behindAll
+			}
+			s.depth++
+		case '}', ']':
+			if known {
+				s.take()
+				s.at = s.at[:max(len(s.at)-1, 0)]
+				s.step = behindAll
+			}
+			if s.depth--; s.depth <= 0 {
+				s.ended = true
+				return i + 1
+			}
+		default:
+			if known {
+				s.pass(c)
+			}
+		}
+	}
+	return len(b)
+}
+
+// inside takes a byte of a string.
+func (s *skimmer) inside(c byte) {
+	switch {
+	case s.escaped:
+		s.escaped = false
+	case c == '\\':
+		s.escaped = true
+	case c == '"':
+		s.quoted = false
+		if s.depth == len(s.at) {
+			s.string()
+		}
+		return
+	}
+	if s.depth == len(s.at) && len(s.text) <= maxName {
+		s.text = append(s.text, c)
+	}
+}
+
+// string takes a string that has ended.
+func (s *skimmer) string() {
+	switch s.step {
+	case beforeKey:
+		s.step, s.member = behindKey, s.at[len(s.at)-1].find(s.text)
+	case beforeValue:
+		s.step = behindText
+	default:
+		s.step = behindAll
+	}
+}
+
+// pass takes a byte that stands between strings and brackets.
+func (s *skimmer) pass(c byte) {
+	switch {
+	case c == ',' && len(s.at) > 0:
+		s.take()
+		s.step = beforeKey
+	case c == ':' && s.step == behindKey:
+		s.step = beforeValue
+		s.clear(s.member)
+	default:
+		s.step = behindAll
+	}
+}
+
+// take takes the member that has ended.
+func (s *skimmer) take() {
+	if s.step == behindText && s.member != nil && s.member.field != noField && len(s.text) <= maxName {
+		s.found[s.member.field] = bytes.Clone(s.text)
+	}
+}
+
+// clear forgets what was found in an earlier member of the same key.
+func (s *skimmer) clear(p *spot) {
+	if p == nil {
+		return
+	}
+	s.found[p.field] = nil
+	for i := range p.below {
+		s.clear(&p.below[i])
+	}
+}
+
+// find returns the member of a key, given as the inside of a string; nil where nobody looks for it.
+func (p *spot) find(key []byte) *spot {
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = unquote(nil, key)
+	}
+	for i := range p.below {
+		if string(key) == p.below[i].key {
+			return &p.below[i]
+		}
+	}
+	return nil
+}
+
+// appendObject appends an object with nothing but what was found, up to its last brace. It is an error where that does not
+// name it.
+func (s *skimmer) appendObject(dst []byte) ([]byte, error) {
+	if len(s.found[objectName]) == 0 || len(s.found[objectVersion]) == 0 {
+		return nil, errUnnamed
+	}
+	dst = append(dst, `{"metadata":{"name":"`...)
+	dst = append(dst, s.found[objectName]...)
+	dst = append(dst, '"')
+	dst = appendText(dst, `,"namespace":"`, s.found[objectNamespace])
+	dst = appendText(dst, `,"uid":"`, s.found[objectUID])
+	dst = appendText(dst, `,"resourceVersion":"`, s.found[objectVersion])
+	return append(dst, '}'), nil
+}
+
+// skim passes the value at the window's start, which is too large to be held, and appends what is left of it to dst:
+// what names its object, and oversized. refused is the error where it cannot be named, or has no end.
+func (f *buffer) skim(dst []byte, root *spot, refused error) ([]byte, error) {
+	s := newSkimmer(root)
+	for size := 0; ; {
+		n := s.skim(f.bytes())
+		f.discard(n)
+		size += n
+		if s.ended {
+			break
+		}
+		if size/skimLimits > f.max {
+			return nil, refused
+		}
+		if err := f.fill(); err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	object, err := s.appendObject(nil)
+	if err != nil {
+		return nil, refused
+	}
+	if root == &frameSpot {
+		return fmt.Appendf(dst, `{"type":"%s","object":%s%s}}`, s.found[frameType], object, oversized), nil
+	}
+	return append(append(append(dst, object...), oversized...), '}'), nil
+}
