@@ -15,13 +15,10 @@ import (
 	"strings"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/event"
 )
 
 const (
-	// maxLine bounds a line, in bytes: the largest object (64 MiB), and what
-	// stands around it. More is zeros, or no journal.
-	maxLine = 80 << 20
-
 	// readBuffer is the size of the reads of ReadBack, in bytes. A line may be
 	// longer.
 	readBuffer = 1 << 20
@@ -30,6 +27,9 @@ const (
 	// looked for at first, in bytes.
 	firstStep = 64 << 10
 )
+
+// maxLine is a variable for tests only.
+var maxLine = event.MaxLine
 
 // Tail is what ReadBack found besides the lines.
 type Tail struct {
@@ -332,7 +332,7 @@ func (r *reader) read(in io.Reader, inside bool) (good int64, err error) {
 	for {
 		line, err := r.r.ReadSlice('\n')
 		for errors.Is(err, bufio.ErrBufferFull) {
-			if r.long = append(r.long, line...); len(r.long) > maxLine {
+			if r.long = append(r.long, line...); len(r.long) > maxLine { // zeros, or no journal
 				r.long = nil
 				return good, ErrBadLine
 			}

@@ -302,3 +302,26 @@ func TestReadBackBegun(t *testing.T) {
 		t.Errorf("read back %v, cut %d, %v", got, tail.Cut, err)
 	}
 }
+
+// TestReadBackLongest has a line of the greatest length, and one that is longer.
+func TestReadBackLongest(t *testing.T) {
+	defer func(was int) { maxLine = was }(maxLine)
+	maxLine = 3*readBuffer + 17
+	longest := func(n int) string {
+		l := line(2)
+		return strings.Replace(l, `{"seq":2`, `{"seq":2,"pad":"`+strings.Repeat("x", n-len(l)-len(`,"pad":""`))+`"`, 1)
+	}
+	committed := line(1)
+	mark := Mark{FirstSeq: 1, Offset: int64(len(committed))}
+	for n, kept := range map[int]bool{maxLine: true, maxLine + 2*readBuffer: false} {
+		j, err := OpenFile(fileWith(t, committed+longest(n)+line(3)), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, cut, err := readBack(t, j, mark, 1)
+		if err != nil || (len(got) == n+len(line(3))) != kept || (cut == 0) != kept {
+			t.Errorf("%d bytes: read back %d, cut %d, %v", n, len(got), cut, err)
+		}
+		j.Close()
+	}
+}

@@ -617,3 +617,27 @@ func TestTornLineWaits(t *testing.T) {
 		t.Error("waits for nobody")
 	}
 }
+
+// A line may be as long and as deep as the writer makes any, read forwards and backwards.
+func TestLongestLine(t *testing.T) {
+	defer func(was int) { maxLine = was }(maxLine)
+	maxLine = 3*chunk + 17
+	with := func(n int, members string) string { return strings.TrimSuffix(numbered(n), "}") + members + "}\n" }
+	long := func(n int) string {
+		return with(n, `,"a":"`+strings.Repeat("x", maxLine-len(with(n, `,"a":""`)))+`"`)
+	}
+	levels := 9_997
+	deep := strings.Repeat("[", levels) + strings.Repeat("]", levels)
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	write(t, path, numbered(1)+"\n"+long(2)+numbered(3)+"\n"+with(4, `,"changes":[{"op":"replace","path":"","old":`+deep+`,"value":`+deep+`}]`)+long(5))
+	for _, lines := range []int{All, 5, 4, 1} {
+		got, notices := shownOf(t, path, Options{Lines: lines})
+		want := count(1, 5)
+		if lines != All {
+			want = want[5-lines:]
+		}
+		if !slices.Equal(got, want) || notices != nil {
+			t.Errorf("%d lines: %v %v", lines, got, notices)
+		}
+	}
+}

@@ -19,6 +19,7 @@ type Line struct {
 	Namespace, Name, ResourceVersion       []byte
 	Manager, Subresource                   []byte
 	Reason, FromResourceVersion            []byte
+	TruncatedReason                        []byte
 	Generation, FinalStateKnown, Truncated []byte // JSON values
 	Event, Changes, Count                  []byte // JSON values
 }
@@ -118,6 +119,8 @@ func (l *Line) set(key, v []byte) bool {
 		l.FinalStateKnown = v
 	case "truncated":
 		l.Truncated = v
+	case "truncatedReason":
+		l.TruncatedReason = text(v)
 	case "event":
 		l.Event = v
 	case "changes":

@@ -43,6 +43,7 @@ func TestText(t *testing.T) {
 		gapLine, syncedLine,
 		`{"seq":11,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop","name":"web-0.17","manager":"kubelet","event":{"reason":"BackOff","message":"Back-off restarting\nfailed container \u001b[31m","type":"Warning","count":12,"reporter":"kubelet","regarding":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}},"object":{}}`,
 		`{"seq":12,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"default","name":"n.17","event":{"reason":"Starting","type":"Normal","regarding":{"kind":"Node","name":"node-1"}},"truncated":true}`,
+		objectLine("MODIFIED", `,"truncated":true,"truncatedReason":"ObjectTooDeep"`),
 		`{"level":"info","msg":"running"}`, ``,
 	)
 	want := `2026-11-20 CET
@@ -57,6 +58,8 @@ func TestText(t *testing.T) {
 2026-11-21 CET
 00:30:00.000  ADDED     events            shop/web-0.17                        kubelet        Warning BackOff Pod/web-0: Back-off restarting\nfailed container \x1b[31m (x12)
 00:30:00.000  ADDED     events            default/n.17                         -              Starting Node/node-1, truncated
+2026-11-20 CET
+16:10:22.500  MODIFIED  pods              shop/web-0                           -              truncated ObjectTooDeep
 -             BAD       {"level":"info","msg":"running"}
 -             BAD       (empty)
 `

@@ -6,14 +6,15 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"kubejournal/internal/event"
 )
 
-const (
-	// maxLine bounds a line, in bytes, as package journal does. What is longer is no line.
-	maxLine = 80 << 20
-	// chunk is how much is read at once, in bytes.
-	chunk = 256 << 10
-)
+// chunk is how much is read at once, in bytes.
+const chunk = 256 << 10
+
+// maxLine bounds a line, in bytes. What is longer is no line. It is a variable for tests only.
+var maxLine = event.MaxLine
 
 // reader takes a file apart into lines. Its zero value reads nothing until reset.
 type reader struct {

@@ -128,6 +128,9 @@ func appendWhat(dst []byte, l *Line, limit int) []byte {
 	if string(l.Truncated) == "true" {
 		part()
 		dst = append(dst, "truncated"...)
+		if len(l.TruncatedReason) > 0 {
+			dst = appendText(append(dst, ' '), l.TruncatedReason)
+		}
 	}
 	return dst
 }
