@@ -16,6 +16,7 @@ type Metrics struct {
 	Events          *prometheus.CounterVec // group, resource, type, origin
 	Filtered        *prometheus.CounterVec // group, resource: events held back
 	FilterErrors    *prometheus.CounterVec // group, resource: filters that could not be evaluated
+	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
 	OutputErrors    prometheus.Counter     // failed writes, syncs, rotations and compressions
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
@@ -49,6 +50,8 @@ func New(version, commit string) *Metrics {
 			Help: "Events that are not written, by filter, types, excludeNamespaces or ignoreFields."}, []string{"group", "resource"}),
 		FilterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
 			Help: "Events on which the filter could not be evaluated. Each is written."}, []string{"group", "resource"}),
+		Unusable: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_unusable_objects_total",
+			Help: "Objects received that are too large, too deep or no JSON. A line without object names each."}, []string{"group", "resource"}),
 		OutputBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
 		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
@@ -93,7 +96,7 @@ func New(version, commit string) *Metrics {
 	m.filesystems.free, m.filesystems.size = m.FilesystemFree, m.FilesystemSize
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
 	m.Registry.MustRegister(
-		m.Events, m.Filtered, m.FilterErrors, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
+		m.Events, m.Filtered, m.FilterErrors, m.Unusable, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
 		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
 		m.CheckpointBytes, m.Tracked, &m.filesystems, m.ReloadOK, m.ReloadTime, m.buildInfo,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -56,6 +56,8 @@ type Client struct {
 
 	verifier *verifier // of the cluster that answers
 	moved    bool      // as in Moved
+
+	maxObject int // event.MaxObject, but in tests
 }
 
 // noRetry keeps client-go from repeating requests on 429 and 5xx, which would
@@ -85,6 +87,8 @@ func NewClient(config *rest.Config) (*Client, error) {
 		config: config, http: client,
 		lists:   rate.NewLimiter(requestRate, requestBurst),
 		watches: rate.NewLimiter(requestRate, requestBurst),
+
+		maxObject: event.MaxObject,
 	}
 	c.verifier = newVerifier(c.ClusterID)
 	if c.rest, err = c.with(rawSerializer{}); err != nil {
@@ -168,7 +172,7 @@ func (c *Client) watch(ctx context.Context, cancel context.CancelFunc, t Target,
 	if err := c.watches.Wait(ctx); err != nil {
 		return fmt.Errorf("wait for a watch's turn: %w", err)
 	}
-	raw := &rawWatch{err: errNoWatch, read: func(f *event.FrameReader) error {
+	raw := &rawWatch{maxObject: c.maxObject, err: errNoWatch, read: func(f *event.FrameReader) error {
 		if err := c.verifier.confirm(ctx); err != nil {
 			return err
 		}
@@ -269,7 +273,7 @@ func (c *Client) version(ctx context.Context, t Target) (string, error) {
 		return "", err
 	}
 	defer body.Close()
-	l := event.NewListReader(newPatientReader(body, cancel, listWait), maxObject)
+	l := event.NewListReader(newPatientReader(body, cancel, listWait), c.maxObject)
 	for {
 		_, err := l.Next()
 		if errors.Is(err, io.EOF) || err == nil && l.MetaSeen() {

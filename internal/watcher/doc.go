@@ -135,6 +135,7 @@
 //	diff.go      what an object of a list means, given what is known
 //	sighting.go  which objects a list has shown
 //	tell.go      what an event comes to: a line, and what of it is kept
+//	unusable.go  objects that no line can hold
 //	select.go    which events are written
 //	keep.go      the version that the next one is compared with
 //	classify.go  an error -> retry, relist, pending or stop

@@ -216,7 +216,7 @@ func (k *keeper) decode(value []byte) (v kept, err error) {
 		return v, nil
 	}
 	v.packed = rest
-	if k.object, err = k.packer.Unpack(k.object[:0], rest, maxObject); err != nil {
+	if k.object, err = k.packer.Unpack(k.object[:0], rest, event.MaxObject); err != nil {
 		return kept{}, err
 	}
 	v.object = k.object
@@ -269,6 +269,14 @@ func (k *keeper) collect(shaped []byte) {
 	if k.collected++; k.collected >= baseObjects || len(k.base) >= baseBytes {
 		k.packer, k.fixed, k.due = event.NewPacker(bytes.Clone(k.base)), true, true
 	}
+}
+
+// nothing appends what is to be kept of an object that is not known: the next version has none to be compared with.
+func (k *keeper) nothing(dst []byte, withheld bool) []byte {
+	if withheld {
+		return append(dst, keptWithheld)
+	}
+	return append(dst, 0)
 }
 
 // put keeps a value from the batch's commit on.

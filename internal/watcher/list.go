@@ -3,7 +3,6 @@ package watcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -251,7 +250,7 @@ func (s *Stream) readPage(ctx context.Context, limit int64, token string, take f
 	if limit == 0 {
 		patience = listTimeout
 	}
-	items := event.NewListReader(newPatientReader(body, cancel, patience), maxObject)
+	items := event.NewListReader(newPatientReader(body, cancel, patience), s.client.maxObject)
 	for {
 		item, err := items.Next()
 		if errors.Is(err, io.EOF) {
@@ -260,8 +259,8 @@ func (s *Stream) readPage(ctx context.Context, limit int64, token string, take f
 		if err != nil {
 			return event.ListMeta{}, listError(err)
 		}
-		if err := s.render.Scan(item, &s.object); err != nil {
-			return event.ListMeta{}, fmt.Errorf("%w: %w", errBadFrame, err)
+		if err := s.scan(item); err != nil {
+			return event.ListMeta{}, err
 		}
 		if err := take(&s.object); err != nil {
 			return event.ListMeta{}, err

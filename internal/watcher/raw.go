@@ -12,10 +12,6 @@ import (
 	"kubejournal/internal/event"
 )
 
-// maxObject bounds one object of a watch or list, in bytes. etcd takes 1.5
-// MiB by default, aggregated servers may have more.
-const maxObject = 64 << 20
-
 // rawSerializer is the runtime.NegotiatedSerializer of the dynamic client. It
 // decodes nothing but the Status of a refusal.
 //
@@ -31,8 +27,9 @@ type rawSerializer struct {
 // rawWatch is one watch. read is called on client-go's goroutine, err is what
 // it returned, to be looked at when the watch's channel is closed.
 type rawWatch struct {
-	read func(*event.FrameReader) error
-	err  error
+	read      func(*event.FrameReader) error
+	maxObject int
+	err       error
 
 	body   io.ReadCloser
 	frames *event.FrameReader // nil until there is an answer, and once it has been read
@@ -76,7 +73,7 @@ func (rawSerializer) DecoderToVersion(d runtime.Decoder, _ runtime.GroupVersione
 
 // NewFrameReader implements runtime.Framer for the one body of this watch.
 func (w *rawWatch) NewFrameReader(body io.ReadCloser) io.ReadCloser {
-	w.body, w.frames = body, event.NewFrameReader(body, maxObject)
+	w.body, w.frames = body, event.NewFrameReader(body, w.maxObject)
 	return w
 }
 

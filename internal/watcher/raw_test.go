@@ -153,7 +153,7 @@ func TestRawEnds(t *testing.T) {
 		"dropped within a frame":  {frame(3, 10)[:30], true, "ConnectionLost", io.ErrUnexpectedEOF},
 		"text":                    {"<html>upstream connect error</html>\n", false, "BadFrame", nil},
 		"text after a connection": {"upstream connect error", true, "BadFrame", nil},
-		"too large":               {`{"type":"ADDED","object":{"pad":"` + strings.Repeat("y", maxObject) + `"}}` + "\n", false, "BadFrame", event.ErrTooLarge},
+		"too large":               {`{"type":"ADDED","object":{"pad":"` + strings.Repeat("y", event.MaxObject) + `"}}` + "\n", false, "BadFrame", event.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := serveWatch(t, func(w http.ResponseWriter, flush func()) {

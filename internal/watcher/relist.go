@@ -158,10 +158,10 @@ func (r *relist) takeFrame(ctx context.Context, frame []byte, received time.Time
 	if t == event.Error {
 		return "", statusError(object)
 	}
-	o := &r.s.object
-	if err := r.s.render.Scan(object, o); err != nil {
-		return "", fmt.Errorf("%w: %w", errBadFrame, err)
+	if err := r.s.scan(object); err != nil {
+		return "", err
 	}
+	o := &r.s.object
 	switch t {
 	case event.Bookmark:
 		if !o.InitialEventsEnd {

@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"errors"
 	"fmt"
 	pathpkg "path"
 	"slices"
@@ -87,12 +88,32 @@ func (s *selector) matches(t event.Type, object []byte) bool {
 	if err == nil {
 		return yes
 	}
+	s.fail(err)
+	return true
+}
+
+// matchesUnusable asks the filter about an object of which nothing is known but its name. What it cannot tell without the
+// rest is counted, and written.
+func (s *selector) matchesUnusable(t event.Type) bool {
+	if s.filter == nil {
+		return true
+	}
+	yes, decided := s.filter.MatchUnknown(string(t))
+	if decided {
+		return yes
+	}
+	s.fail(errUnusable)
+	return true
+}
+
+var errUnusable = errors.New("evaluate filter: the object is unusable")
+
+func (s *selector) fail(err error) {
 	s.failed.Inc()
 	if !s.failing {
 		s.failing = true
 		s.log.Warn("filter cannot be evaluated on an object, which is written; further ones are only counted", zap.Error(err))
 	}
-	return true
 }
 
 // matchesGone asks the filter about a deletion that a list has shown. What the

@@ -26,6 +26,8 @@ type teller struct {
 
 	shaped, changes, value []byte       // scratch
 	last                   event.Object // scratch: the last state that is known
+
+	unusable map[string]bool // objects that were logged
 }
 
 // telling is what an event comes to.
@@ -51,6 +53,9 @@ func (t *teller) tell(dst []byte, l event.Line, o *event.Object, before kept) (t
 		return telling{line: dst}, nil
 	}
 	keeps := t.keep != nil && l.Type != event.Deleted
+	if o.Unusable != nil {
+		return t.tellUnusable(dst, l, o, keeps)
+	}
 	var sum event.Digest
 	if keeps {
 		var err error
@@ -83,6 +88,25 @@ func (t *teller) tell(dst []byte, l event.Line, o *event.Object, before kept) (t
 	return out, nil
 }
 
+// tellUnusable is tell for an object of which nothing is known but its name.
+func (t *teller) tellUnusable(dst []byte, l event.Line, o *event.Object, keeps bool) (out telling, err error) {
+	out = telling{line: dst, told: true}
+	if t.sel != nil {
+		matches := t.sel.matchesUnusable(l.Type)
+		out.withheld, out.told = !matches, matches && t.sel.wants(l.Type)
+	}
+	if !out.told {
+		t.filtered.Inc()
+	} else if out.line, err = t.render.AppendLine(dst, l, o); err != nil {
+		return telling{}, err
+	}
+	if keeps {
+		t.value = t.keep.nothing(t.value[:0], out.withheld)
+		out.kept = t.value
+	}
+	return out, nil
+}
+
 // write appends the line.
 func (t *teller) write(out *telling, l event.Line, o *event.Object, before kept) (err error) {
 	if t.plain {
@@ -91,10 +115,10 @@ func (t *teller) write(out *telling, l event.Line, o *event.Object, before kept)
 	}
 	l.Payload, l.MaxBytes = t.form.Payload, t.form.MaxBytes
 	if l.Type == event.Modified && t.keep != nil && t.keep.changes && before.object != nil {
-		if t.changes, err = event.AppendChanges(t.changes[:0], before.object, t.shaped); err != nil {
-			return err
+		// What is kept may be from a version that kept deeper objects, and cannot be compared with.
+		if t.changes, err = event.AppendChanges(t.changes[:0], before.object, t.shaped); err == nil {
+			l.Changes = t.changes
 		}
-		l.Changes = t.changes
 	}
 	out.line, err = t.render.AppendLine(out.line, l, o)
 	return err
@@ -111,10 +135,7 @@ func (t *teller) tellGone(dst []byte, received time.Time, k checkpoint.Known, be
 		return telling{line: dst}, nil
 	}
 	var o *event.Object
-	if before.object != nil {
-		if err := t.render.Scan(before.object, &t.last); err != nil {
-			return telling{}, fmt.Errorf("kept object: %w", err)
-		}
+	if before.object != nil && t.render.Scan(before.object, &t.last) == nil {
 		o = &t.last
 	}
 	known := event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion}
@@ -173,7 +194,7 @@ func (t *teller) before(typ event.Type, namespace, name []byte) (kept, error) {
 
 // silent is what is kept of an object that no line tells of.
 func (t *teller) silent(o *event.Object, withheld bool) ([]byte, error) {
-	if t.keep == nil || t.sel != nil && t.sel.excludes(o.Namespace) {
+	if t.keep == nil || o.Unusable != nil || t.sel != nil && t.sel.excludes(o.Namespace) {
 		return nil, nil
 	}
 	sum, err := t.digest(o)
@@ -187,7 +208,7 @@ func (t *teller) silent(o *event.Object, withheld bool) ([]byte, error) {
 // nil where nothing is missing in what is kept of it. An object that is kept stays:
 // it is the one that the reader was told of last.
 func (t *teller) missing(o *event.Object, withheld bool) ([]byte, error) {
-	if t.keep == nil || t.sel != nil && t.sel.excludes(o.Namespace) {
+	if t.keep == nil || o.Unusable != nil || t.sel != nil && t.sel.excludes(o.Namespace) {
 		return nil, nil
 	}
 	is, err := t.keep.get(o.Namespace, o.Name)
@@ -232,7 +253,13 @@ func (t *teller) keepAs(o *event.Object, packed []byte, sum event.Digest, withhe
 // withholds tells whether the filter keeps an object from the reader that no line
 // tells of.
 func (t *teller) withholds(o *event.Object) bool {
-	return t.sel != nil && !t.sel.excludes(o.Namespace) && !t.sel.matches(event.Added, o.Raw)
+	if t.sel == nil || t.sel.excludes(o.Namespace) {
+		return false
+	}
+	if o.Unusable != nil {
+		return !t.sel.matchesUnusable(event.Added)
+	}
+	return !t.sel.matches(event.Added, o.Raw)
 }
 
 // committed tells that the checkpoint has all that was submitted, and that what

@@ -199,8 +199,8 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 		return statusError(object)
 	}
 	o := &s.object
-	if err := s.render.Scan(object, o); err != nil {
-		return fmt.Errorf("%w: %w", errBadFrame, err)
+	if err := s.scan(object); err != nil {
+		return err
 	}
 	switch t {
 	case event.Bookmark:

@@ -72,6 +72,8 @@ type world struct {
 	log  syncBuffer
 	wrap func(http.RoundTripper) http.RoundTripper // of the daemon's requests; nil does nothing
 
+	maxObject int // bytes; 0 is the daemon's own limit
+
 	// writes is what the server has acknowledged to streams of whole resources.
 	writes []invariant.Write
 	epoch  int // how often the server was put back
@@ -178,6 +180,9 @@ func (w *world) tryStart() error {
 	client, err := watcher.NewClient(server)
 	must(w.t, err)
 	client.Expect(w.cluster)
+	if w.maxObject > 0 {
+		client.LimitObjects(w.maxObject)
+	}
 	kinds, err := discovery.NewDiscoveryClientForConfig(server)
 	must(w.t, err)
 	resolver := resources.New(kinds)

@@ -24,8 +24,9 @@ import (
 
 // What a daemon exports only after something that does not happen to a healthy one within seconds.
 var rare = map[string]string{
-	"kubejournal_watch_restarts_total": "a watch stands for minutes",
-	"kubejournal_filter_errors_total":  "a filter has to fail",
+	"kubejournal_watch_restarts_total":   "a watch stands for minutes",
+	"kubejournal_filter_errors_total":    "a filter has to fail",
+	"kubejournal_unusable_objects_total": "an object has to be unusable",
 }
 
 // Panels that have nothing to show of a healthy daemon.

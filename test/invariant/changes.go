@@ -20,8 +20,8 @@ func Changes(lines []Line) error {
 
 // ChangesCheck checks what lines say of what changed, of any number of streams: applied to the object of the line before,
 // it gives the line's own. It takes a MODIFIED line without changes for a fault, unless the object is the same, or the
-// version before cannot be known: behind a gap that came from lost files, and of what a list shows twice. It keeps the
-// last version of each object and nothing else. The zero value has seen nothing.
+// version before cannot be known: behind a line without an object, behind a gap that came from lost files, and of what a
+// list shows twice. It keeps the last version of each object and nothing else. The zero value has seen nothing.
 type ChangesCheck struct {
 	streams map[string]*changing
 	faults  faults
@@ -70,12 +70,20 @@ func (c *ChangesCheck) Look(lines []Line) {
 
 // look checks the line of an object that is there.
 func (c *ChangesCheck) look(s *changing, l *Line) {
+	key := l.Namespace + "/" + l.Name
+	if l.Object == nil && l.Truncated { // what the next line is compared with is not known
+		if l.fields["changes"] != nil {
+			c.faults.at(l, "changes of what the line does not have")
+		}
+		s.objects[key] = &lastSeen{uid: l.UID, lost: true, relists: s.relists}
+		return
+	}
 	now, err := untyped(l.Object)
 	if err != nil {
 		c.faults.at(l, "object: %v", err)
 		return
 	}
-	key, list := l.Namespace+"/"+l.Name, l.fields["changes"]
+	list := l.fields["changes"]
 	k := s.objects[key]
 	defer func() {
 		if now, err = untyped(l.Object); err == nil { // Patch may have taken parts of the other
@@ -93,6 +101,8 @@ func (c *ChangesCheck) look(s *changing, l *Line) {
 		if !k.lost && !again && !reflect.DeepEqual(k.object, now) {
 			c.faults.at(l, "no changes")
 		}
+	case k.object == nil:
+		c.faults.at(l, "changes from what the reader does not know")
 	default:
 		c.lists++
 		got, err := Patch(k.object, list)
