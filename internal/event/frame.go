@@ -62,15 +62,15 @@ func (f *FrameReader) Next() ([]byte, error) {
 				err = unexpected(err)
 			}
 		}
+		if n > 0 {
+			f.used, f.found, f.searched, f.bal = n, 0, 0, balance{}
+			return f.buf.bytes()[:n], nil
+		}
 		if errors.Is(err, ErrTooLarge) {
 			f.found, f.searched, f.bal = 0, 0, balance{}
 			if f.remnant, err = f.buf.skim(f.remnant[:0], &frameSpot, err); err == nil {
 				return f.remnant, nil
 			}
-		}
-		if n > 0 {
-			f.used, f.found, f.searched, f.bal = n, 0, 0, balance{}
-			return f.buf.bytes()[:n], nil
 		}
 		f.err = err
 		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
