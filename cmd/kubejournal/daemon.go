@@ -82,10 +82,10 @@ type manner struct {
 	profile string
 	// show is put in front of stdout; nil writes lines as they are.
 	show func(io.Writer) io.Writer
-	// path is the config file's; "" is none. load reads it again, with all that
-	// is put over it.
-	path string
-	load func() (*config.Config, error)
+	// path is the config file's; "" is none. parse makes a config of what it
+	// holds and of all that is put over it.
+	path  string
+	parse func(data []byte) (*config.Config, error)
 	// level is the log's.
 	level zap.AtomicLevel
 }
@@ -104,6 +104,7 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 	d := &daemon{cfg: cfg, log: log, build: info, metrics: metrics.New(info.version, info.commit)}
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
+	d.metrics.SetConfig(cfg.Hash())
 	defer func() { err = errors.Join(err, d.close()) }()
 	if told.profile != "" {
 		server, err := d.serve("serving profiles", told.profile, ops.ProfileHandler())

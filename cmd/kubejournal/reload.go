@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -26,14 +25,9 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-const (
-	// emptyPause is how much longer a config file is waited for that is empty or
-	// not there: some tools write one in two steps.
-	emptyPause = time.Second
-	// maxConfigBytes is how much of a config file is compared: more than one
-	// may have.
-	maxConfigBytes = 2 << 20
-)
+// emptyPause is how much longer a config file is waited for that is empty or
+// not there: some tools write one in two steps.
+const emptyPause = time.Second
 
 // reloader brings an edit of the config file into effect: all of it, or none.
 // What can be wrong is looked for before anything is touched. Its goroutine owns
@@ -51,7 +45,7 @@ type reloader struct {
 	stopSampling func()
 
 	cfg  *config.Config // in effect
-	seen []byte         // what the file held when it was tried last; nil before the first look
+	seen []byte         // what the file held when it was tried last, or why it could not be read; nil before the first look
 	// refused says that it is right by itself, and could not be brought into effect.
 	refused bool
 	fault   string // what was wrong at the last try, as it was told; "" for nothing
@@ -134,15 +128,23 @@ func (r *reloader) run(ctx context.Context) {
 // reload reads the file and applies it. Unless it was asked for, a file that
 // holds the same as when it was tried last is left alone.
 func (r *reloader) reload(ctx context.Context, asked bool) {
-	content := r.read(ctx)
-	first, same := r.seen == nil, bytes.Equal(content, r.seen)
+	content, err := r.read(ctx)
+	seen := append([]byte{}, content...)
+	if err != nil {
+		seen = []byte(err.Error())
+	}
+	first, same := r.seen == nil, bytes.Equal(seen, r.seen)
 	if ctx.Err() != nil || !asked && !first && same && !r.refused {
 		return
 	}
-	r.seen, r.refused = content, false
-	next, err := r.load()
+	r.seen, r.refused = seen, false
+	var next *config.Config
+	if err == nil {
+		next, err = r.parse(content)
+	}
 	if err == nil && first && !asked && next.Same(r.cfg) {
-		return // it is as it was at the start
+		r.d.metrics.SetConfig(next.Hash()) // of other bytes, perhaps, that say the same
+		return                             // it is as it was at the start
 	}
 	var d watcher.Difference
 	if err == nil {
@@ -160,28 +162,15 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	r.tell(next, d, err)
 }
 
-// read returns what the file holds, or in its place why that cannot be known. It
-// is never nil.
-func (r *reloader) read(ctx context.Context) []byte {
+// read returns what the file holds. Where that is nothing, or cannot be read, it waits and reads once more.
+func (r *reloader) read(ctx context.Context) ([]byte, error) {
 	for waited := false; ; waited = true {
-		content, err := readAll(r.path)
+		content, err := config.Read(r.path)
 		empty := len(bytes.TrimSpace(content)) == 0
-		if err != nil {
-			content = []byte(err.Error())
-		}
 		if !empty || waited || !pause(ctx, emptyPause) {
-			return append([]byte{}, content...)
+			return content, err
 		}
 	}
-}
-
-func readAll(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // the path is the user's own
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // only read from
-	return io.ReadAll(io.LimitReader(f, maxConfigBytes))
 }
 
 // apply brings next into effect. On an error, which is config.Faults, nothing has
@@ -312,6 +301,7 @@ func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
 	r.fault = ""
 	r.d.metrics.ReloadOK.Set(1)
 	r.d.metrics.ReloadTime.SetToCurrentTime()
+	r.d.metrics.SetConfig(next.Hash())
 	// At the more talkative of both levels: who asks for silence sees that it came.
 	level, levelErr := zapcore.ParseLevel(next.Log.Level)
 	if levelErr == nil && level < r.level.Level() {

@@ -323,12 +323,15 @@ func TestConfigIsEmptyForAMoment(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before()
 				r := &reloader{manner: manner{path: path}}
-				got := make(chan []byte)
-				go func() { got <- r.read(t.Context()) }()
-				synctest.Wait()
-				writeFile(t, path, "whole")
-				if content := <-got; string(content) != "whole" {
-					t.Errorf("read %q", content)
+				written := make(chan struct{})
+				go func() {
+					synctest.Wait() // it has found nothing
+					writeFile(t, path, "whole")
+					close(written)
+				}()
+				content, err := r.read(t.Context())
+				if <-written; err != nil || string(content) != "whole" {
+					t.Errorf("read %q, %v", content, err)
 				}
 			})
 		})
@@ -496,6 +499,24 @@ func TestTheLastFileWins(t *testing.T) {
 	}
 	writeFile(t, l.config(), l.text("secrets"))
 	l.watched("secrets")
+}
+
+// A file that is written in place while it is read, again and again, is never taken for a config with faults: what is
+// looked at and what is loaded are the same bytes.
+func TestReloadBesideWrites(t *testing.T) {
+	l := newLive(t)
+	writeFile(t, l.config(), l.text("configmaps"))
+	l.start("--config", l.config())
+	l.watched("configmaps")
+	for i := range 300 {
+		writeFile(t, l.config(), l.text("configmaps", fmt.Sprintf("cluster: c%d", i)))
+		l.hangUp()
+	}
+	writeFile(t, l.config(), l.text("secrets"))
+	l.watched("secrets")
+	if n := l.logged("config not reloaded"); n > 0 {
+		t.Errorf("%d faults of files that have none", n)
+	}
 }
 
 func TestStatus(t *testing.T) {

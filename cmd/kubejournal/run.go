@@ -67,10 +67,8 @@ anything else.`,
 			if err != nil {
 				return err
 			}
-			load := func() (*config.Config, error) {
-				return config.Load(path, config.Overrides{Flags: givenFlags(cmd), Namespace: namespace, Resources: args}, os.LookupEnv)
-			}
-			cfg, err := load()
+			over := config.Overrides{Flags: givenFlags(cmd), Namespace: namespace, Resources: args}
+			cfg, err := config.Load(path, over, os.LookupEnv)
 			if err != nil {
 				return err
 			}
@@ -87,7 +85,8 @@ anything else.`,
 			}
 			defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
 			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout(), manner{
-				profile: profile, show: show, path: path, load: load, level: level,
+				profile: profile, show: show, path: path, level: level,
+				parse: func(data []byte) (*config.Config, error) { return config.Parse(data, path, over, os.LookupEnv) },
 			})
 		},
 	}

@@ -35,7 +35,7 @@ func envOf(pairs ...string) Env {
 // mustLoad loads a document as the file test.yaml.
 func mustLoad(t *testing.T, yaml string, o Overrides, env Env) *Config {
 	t.Helper()
-	c, err := load([]byte(yaml), "test.yaml", o, env)
+	c, err := Parse([]byte(yaml), "test.yaml", o, env)
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}
@@ -175,7 +175,7 @@ func TestOptions(t *testing.T) {
 
 // A fault in a value that a flag or a variable set names that, not the file.
 func TestFaultOfOverride(t *testing.T) {
-	_, err := load([]byte("resources: [pods]\nlog: {level: info}\n"), "test.yaml",
+	_, err := Parse([]byte("resources: [pods]\nlog: {level: info}\n"), "test.yaml",
 		Overrides{Flags: map[string]string{"log-level": "loud"}, Namespace: "No"}, envOf("KUBEJOURNAL_LISTEN", "80"))
 	want := `--log-level: log.level: "loud" is not known; write debug, info, warn or error
 --namespace: "No" is not the name of a namespace; it takes lower-case letters, digits and -, at most 63
@@ -317,7 +317,7 @@ func TestAliases(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("resources:\n  - &e\n    resource: pods\n    namespaces: [" + strings.Repeat("a,", 5000) + "a]\n")
 	bomb.WriteString(strings.Repeat("  - *e\n", 5000))
-	_, err := load([]byte(bomb.String()), "test.yaml", Overrides{}, noEnv)
+	_, err := Parse([]byte(bomb.String()), "test.yaml", Overrides{}, noEnv)
 	var faults Faults
 	if !errors.As(err, &faults) || len(faults) != 1 || !strings.Contains(err.Error(), "aliases counted") {
 		t.Errorf("want one fault about the aliases, got %d", len(faults))
@@ -470,7 +470,7 @@ func TestBadGlob(t *testing.T) {
 // -n does not silently come to nothing.
 func TestNamespaceFlagExcluded(t *testing.T) {
 	const yaml = "resources:\n  - {resource: pods, excludeNamespaces: [dev, kube-*]}\n"
-	_, err := load([]byte(yaml), "test.yaml", Overrides{Namespace: "kube-system"}, noEnv)
+	_, err := Parse([]byte(yaml), "test.yaml", Overrides{Namespace: "kube-system"}, noEnv)
 	const want = `test.yaml:2: resources[0].excludeNamespaces[1]: "kube-*" excludes the namespace kube-system, which -n names; nothing would be written`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -500,7 +500,7 @@ func FuzzLoad(f *testing.F) {
 	env := envOf("A", "1", "B", "\n")
 	f.Fuzz(func(t *testing.T, data []byte) {
 		began := time.Now()
-		c, err := load(data, "f.yaml", Overrides{}, env)
+		c, err := Parse(data, "f.yaml", Overrides{}, env)
 		if took := time.Since(began); took > 2*time.Second {
 			t.Fatalf("took %s for %d bytes", took, len(data))
 		}

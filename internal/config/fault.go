@@ -80,6 +80,7 @@ func oneLine(s string) string {
 // that a value that could not even be read is not complained about twice.
 type source struct {
 	file    string              // "" when the resources came from the command line
+	hash    string              // of the file
 	lines   map[string]int      // path, e.g. resources[2].labelSelector -> line in file
 	from    map[string]string   // key -> flag or variable that set it in place of the file
 	short   map[string]bool     // entries that are a name alone, without keys

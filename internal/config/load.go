@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -20,13 +21,22 @@ const maxFileBytes = 1 << 20
 // path there is no file: the resources come from the overrides. The error is Faults, complete.
 func Load(path string, o Overrides, env Env) (*Config, error) {
 	if path == "" {
-		return load(nil, path, o, env)
+		return Parse(nil, path, o, env)
 	}
+	data, err := Read(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(data, path, o, env)
+}
+
+// Read returns what the config file at path holds. The error is Faults.
+func Read(path string) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, Faults{{File: path, Msg: err.Error()}}
 	}
-	return load(data, path, o, env)
+	return data, nil
 }
 
 // readFile says what is wrong in words that need no path: the caller's fault names it.
@@ -65,9 +75,9 @@ func cause(err error) error {
 	return err
 }
 
-// load is Load after the file was read. Values meet in viper, where a later source wins: defaults, then the file, then
+// Parse is Load of a file that was read before. Values meet in viper, where a later source wins: defaults, then the file, then
 // the environment, then the flags. Everything that can be wrong was found before, in the document's own terms.
-func load(data []byte, file string, o Overrides, env Env) (*Config, error) {
+func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 	doc := document{src: newSource(file)}
 	defaults := withoutFile()
 	if file != "" {
@@ -101,6 +111,9 @@ func load(data []byte, file string, o Overrides, env Env) (*Config, error) {
 		return nil, Faults{{File: file, Msg: err.Error()}}
 	}
 	cfg.src = doc.src
+	if file != "" {
+		cfg.src.hash = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
+	}
 
 	cfg.place()
 	if len(o.Resources) > 0 {

@@ -8,6 +8,9 @@ import (
 // At is a fault of the value of a key, at the place where it was written.
 func (c *Config) At(key, msg string) Fault { return c.src.fault("", key, msg) }
 
+// Hash is that of the config file, e.g. sha256:9f86d0...; "" when there is none.
+func (c *Config) Hash() string { return c.src.hash }
+
 // Same tells whether two configs say the same, wherever they say it.
 func (c *Config) Same(other *Config) bool { return reflect.DeepEqual(c.said(), other.said()) }
 

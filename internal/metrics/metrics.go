@@ -36,6 +36,7 @@ type Metrics struct {
 	FilesystemSize  *prometheus.GaugeVec   // path: bytes
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
+	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems
 }
@@ -90,6 +91,8 @@ func New(version, commit string) *Metrics {
 			Help: "1 when the last load of the config succeeded."}),
 		ReloadTime: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
 			Help: "Time of the last successful load of the config."}),
+		configInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
+			Help: "1, labelled with the hash of the config file in effect."}, []string{"hash"}),
 		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
 			Help: "1, labelled with what was built."}, []string{"version", "commit", "goversion"}),
 	}
@@ -98,10 +101,18 @@ func New(version, commit string) *Metrics {
 	m.Registry.MustRegister(
 		m.Events, m.Filtered, m.FilterErrors, m.Unusable, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
 		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
-		m.CheckpointBytes, m.Tracked, &m.filesystems, m.ReloadOK, m.ReloadTime, m.buildInfo,
+		m.CheckpointBytes, m.Tracked, &m.filesystems, m.ReloadOK, m.ReloadTime, m.configInfo, m.buildInfo,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
+}
+
+// SetConfig says which config file is in effect, by its hash; "" is none.
+func (m *Metrics) SetConfig(hash string) {
+	m.configInfo.Reset()
+	if hash != "" {
+		m.configInfo.WithLabelValues(hash).Set(1)
+	}
 }
 
 // ForgetStream removes the series of a stream that is not journalled any more.

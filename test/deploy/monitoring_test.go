@@ -350,10 +350,12 @@ func TestDashboard(t *testing.T) {
 			t.Errorf("variable %s asks %v %v", v.Name, v.Datasource, v.Query)
 		}
 	}
-	// What the daemon counts for people is to be seen.
+	// What the daemon counts for people is to be seen; these are to be asked for.
+	used["kubejournal_config_last_reload_success_timestamp_seconds"] = true
+	used["kubejournal_config_info"] = true
 	for name := range known {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
-		if strings.HasPrefix(name, "kubejournal_") && !used[base] && name != "kubejournal_config_last_reload_success_timestamp_seconds" {
+		if strings.HasPrefix(name, "kubejournal_") && !used[base] {
 			t.Errorf("no panel shows %s", name)
 		}
 	}
