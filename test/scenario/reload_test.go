@@ -1,11 +1,11 @@
 package scenario
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,29 +44,19 @@ func (m *mounted) swap(content []byte) {
 	check(os.Symlink(filepath.Join("..data", "config.yaml"), m.config()))
 }
 
-// reloaded returns whether the last reload was successful, and when the last successful one was.
-func (d *daemon) reloaded() (ok bool, at float64) {
+// loaded returns whether the last load of the config was successful, and the hash of the config in effect.
+func (d *daemon) loaded() (ok bool, hash string) {
 	d.t.Helper()
-	const prefix = "kubejournal_config_last_reload_success"
-	found := 0
 	for line := range strings.Lines(d.metrics()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch name {
-		case prefix + "ful":
+		if name == "kubejournal_config_last_reload_successful" {
 			ok = value == "1"
-			found++
-		case prefix + "_timestamp_seconds":
-			var err error
-			if at, err = strconv.ParseFloat(value, 64); err != nil {
-				d.t.Fatal(err)
-			}
-			found++
+		}
+		if label, found := strings.CutPrefix(name, `kubejournal_config_info{hash="`); found {
+			hash = strings.TrimSuffix(label, `"}`)
 		}
 	}
-	if found != 2 {
-		d.t.Fatalf("%d metrics of reloads", found)
-	}
-	return ok, at
+	return ok, hash
 }
 
 // Reloads under churn, valid and not, by SIGHUP and by what is seen of the file: streams that an edit does not touch ask
@@ -101,27 +91,34 @@ func TestReload(t *testing.T) {
 	m.start()
 	writers := sc.churn(t, ns[:2]...)
 	writers.more(20)
-	unchanged := func() map[string]bool {
+	unchanged := func() (asked map[string]bool, watches int) {
 		t.Helper()
 		requests, err := s.Requests()
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := make(map[string]bool)
+		asked = make(map[string]bool)
 		for _, r := range requests {
 			if r.Agent == "kubejournal" && r.Namespace == ns[0] {
 				asked[r.ID+" "+r.Verb+" "+r.Resource] = true
+				if r.Verb == "watch" {
+					watches++
+				}
 			}
 		}
-		return asked
+		return asked, watches
 	}
-	before := unchanged()
-	if len(before) < len(steady) {
-		t.Fatalf("the audit log tells of %v", before)
-	}
+	var before map[string]bool
+	eventually(t, soon, "the audit log has the steady streams' watches", func() (err error) {
+		var watches int
+		if before, watches = unchanged(); watches < len(steady) {
+			err = fmt.Errorf("it tells of %v", before)
+		}
+		return err
+	})
 
+	var inEffect string // hash of the config that is to be in effect
 	for i := range reloads {
-		ok, at := m.reloaded()
 		content, valid := edit([]any{comes, changing(i)}, nil), true
 		switch i % 4 {
 		case 0:
@@ -137,10 +134,13 @@ func TestReload(t *testing.T) {
 		if i%5 < 4 { // else it is seen
 			m.process.signal(t, syscall.SIGHUP)
 		}
+		if valid {
+			inEffect = fmt.Sprintf("sha256:%x", sha256.Sum256(content))
+		}
+		// States, not moments: one edit may be noticed twice, the second time while the next is being written.
 		eventually(t, soon, fmt.Sprintf("reload %d", i), func() error {
-			okNow, atNow := m.reloaded()
-			if okNow != valid || valid && atNow == at || !valid && atNow != at {
-				return fmt.Errorf("successful %v at %f, before %v at %f", okNow, atNow, ok, at)
+			if ok, hash := m.loaded(); ok != valid || hash != inEffect {
+				return fmt.Errorf("successful %t with %s in effect, want %t and %s", ok, hash, valid, inEffect)
 			}
 			return nil
 		})
@@ -150,7 +150,7 @@ func TestReload(t *testing.T) {
 	writers.more(20)
 	writers.stop()
 	sc.caughtUp()
-	after := unchanged()
+	after, _ := unchanged()
 	maps.DeleteFunc(after, func(request string, _ bool) bool { return before[request] })
 	if len(after) > 0 {
 		t.Errorf("streams that no edit touched asked the server: %v", after)
