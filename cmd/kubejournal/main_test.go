@@ -89,7 +89,7 @@ func wait[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(10 * time.Second):
+	case <-time.After(soon):
 		t.Fatal("nothing happened")
 		panic("unreachable")
 	}

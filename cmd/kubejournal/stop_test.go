@@ -38,7 +38,7 @@ users:
 	go func() {
 		exited <- run(ctx, []string{"run", "pods", "--kubeconfig", kubeconfig}, nil, io.Discard, io.Discard)
 	}()
-	limit := time.After(10 * time.Second)
+	limit := time.After(soon)
 	for {
 		if _, err := os.Stat(began); err == nil {
 			break

@@ -77,7 +77,7 @@ func (s *terminal) add(b []byte) {
 // until waits until the screen matches.
 func (s *terminal) until(t *testing.T, pattern string) string {
 	t.Helper()
-	want, late := regexp.MustCompile(pattern), time.After(20*time.Second)
+	want, late := regexp.MustCompile(pattern), time.After(soon)
 	for {
 		s.mu.Lock()
 		text, more := string(s.screen), s.more

@@ -501,7 +501,7 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		began := time.Now()
 		c, err := Parse(data, "f.yaml", Overrides{}, env)
-		if took := time.Since(began); took > 2*time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Fatalf("took %s for %d bytes", took, len(data))
 		}
 		if (c == nil) == (err == nil) {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kubejournal/internal/metrics"
@@ -93,7 +94,9 @@ func TestPageOrder(t *testing.T) {
 }
 
 // The page says what is wrong beside the streams, and where what is written.
-func TestPageDaemon(t *testing.T) {
+func TestPageDaemon(t *testing.T) { synctest.Test(t, pageDaemon) } // where time stands still: the page says how long ago
+
+func pageDaemon(t *testing.T) {
 	at := time.Now().Add(-90 * time.Second)
 	about := About{
 		Version: "v1", Commit: "abc", Started: at, Cluster: "prod", Server: "https://server", Config: "/etc/k.yaml", Output: "/j.jsonl", Checkpoint: "/k.db",

@@ -99,10 +99,13 @@ func (s *sink) seqs(t testing.TB) []int {
 	return all
 }
 
+// soon is how long a condition may take to come true on a machine under load.
+const soon = time.Minute
+
 // until waits for the line seq to be shown.
 func (s *sink) until(t testing.TB, seq int) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(soon)
 	for {
 		text, more := s.state()
 		if strings.Contains(text, fmt.Sprintf(`{"seq":%d,`, seq)) {
@@ -564,7 +567,7 @@ func TestMissing(t *testing.T) {
 
 func (s *sink) untilText(t testing.TB, want string) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(soon)
 	for {
 		text, more := s.state()
 		if strings.HasSuffix(text, want) {
@@ -613,7 +616,7 @@ func TestTornLineWaits(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(soon):
 		t.Error("waits for nobody")
 	}
 }

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	patience     = 20 * time.Second // for what should come at once
+	patience     = time.Minute // for what should come at once
 	pollInterval = 4 * time.Millisecond
-	// stopLimit is how long a daemon may take to end after SIGTERM.
-	stopLimit = 8 * time.Second
+	// stopLimit is how long a daemon may take to end after SIGTERM: a pod's grace period.
+	stopLimit = 30 * time.Second
 	// noticed is how long a failure that readiness does not tell of goes on.
 	noticed = 100 * time.Millisecond
 	// failuresEnough are enough of them.

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -107,9 +108,12 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc.daemon.await("sprockets", "Pending")
-	if got := told(); got != 2 {
-		t.Fatalf("%d deletions are told of two objects whose definition has gone", got)
-	}
+	eventually(t, soon, "the two objects are told as deleted", func() error {
+		if got := told(); got != 2 {
+			return fmt.Errorf("%d deletions are told", got)
+		}
+		return nil
+	})
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}

@@ -74,9 +74,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 		}
 	}
 	for _, src := range sc.ledger.sources {
-		if state, err := sc.daemon.state(src.stream()); err != nil || state != "Watching" {
-			t.Errorf("%s is %s, %v", src.stream(), state, err)
-		}
+		sc.daemon.await(src.stream(), "Watching")
 	}
 
 	o := object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns}}
