@@ -14,9 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+
+	"kubejournal/internal/logging/loggingtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 
 // server answers discovery as an API server does, legacy or aggregated, and can lose groups.
 type server struct {

@@ -29,9 +29,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/logging/loggingtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 
 var (
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}

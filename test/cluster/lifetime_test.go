@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kubejournal/internal/logging/loggingtest"
 )
 
 // ownerMode in the environment makes the test binary the process that TestServersEndWithTheirOwner kills.
@@ -21,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(ownerMode) != "" {
 		ownCluster()
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(loggingtest.Hold(m))
 }
 
 // ownCluster starts a cluster, says who its servers are, and waits to be killed.

@@ -12,9 +12,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"kubejournal/internal/logging/loggingtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 
 // What a newcomer must see, each line once; written down here apart from the steps, which check themselves.
 var mustShow = []string{

@@ -19,12 +19,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 
+	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/cluster"
 )
 
 const (
 	root     = "../.." // of the repository
-	patience = time.Minute
+	patience = 3 * time.Minute
 
 	pollInterval = 25 * time.Millisecond
 )
@@ -51,7 +52,7 @@ func run(m *testing.M) int {
 	shared.dir = dir
 	shared.server = sync.OnceValues(startServer)
 	shared.program = sync.OnceValues(func() (string, error) { return build(filepath.Join(dir, "tree")) })
-	code := m.Run()
+	code := loggingtest.Hold(m).Run()
 	if s := shared.running; s != nil {
 		if err := s.Close(); err != nil && code == 0 {
 			fmt.Fprintln(os.Stderr, err)

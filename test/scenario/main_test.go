@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/cluster"
 )
 
@@ -31,7 +32,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	code := m.Run()
+	code := loggingtest.Hold(m).Run()
 	shared.close()
 	if binary.dir != "" {
 		_ = os.RemoveAll(binary.dir) // in the temporary folder anyway

@@ -15,10 +15,11 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
+	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/invariant"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 
 // TestTorture is the short form that belongs to every run of the tests: a daemon built with the race detector is
 // killed 25 times under churn, while its journal rotates all the time, the API server is restarted in the middle, and a

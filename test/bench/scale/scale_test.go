@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"kubejournal/internal/logging/loggingtest"
 )
 
 // The test binary is the server and the informer too.
@@ -20,7 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(roleVariable) != "" {
 		os.Exit(command(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(loggingtest.Hold(m))
 }
 
 // TestScale does all runs in small. Each checks its own outcome.
