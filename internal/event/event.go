@@ -66,9 +66,11 @@ const (
 	FromRelist   Origin = "relist"
 )
 
-// Source is what all lines of one stream share.
+// Source is what all lines of one stream share; ClusterUID is on those about the
+// stream itself only.
 type Source struct {
 	Stream, Cluster, Group, Version, Resource, Kind string
+	ClusterUID                                      string // of the namespace kube-system; "" leaves it out
 }
 
 // Known is what is left of an object that a relist no longer found.

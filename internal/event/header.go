@@ -20,6 +20,7 @@ type Header struct {
 
 	Namespace, Name, UID, ResourceVersion string
 
+	ClusterUID                  string // of a GAP or SYNCED
 	Reason, FromResourceVersion string // of a GAP
 	Count                       *Count // of a SYNCED
 
@@ -135,6 +136,8 @@ func (h *Header) set(key, value []byte) error {
 		return text(&h.UID, key, value)
 	case "resourceVersion":
 		return text(&h.ResourceVersion, key, value)
+	case "clusterUID":
+		return text(&h.ClusterUID, key, value)
 	case "reason":
 		return text(&h.Reason, key, value)
 	case "fromResourceVersion":

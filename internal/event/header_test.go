@@ -9,7 +9,9 @@ import (
 )
 
 func TestParseHeader(t *testing.T) {
-	r := mustRenderer(t, podSource, podShape)
+	src := podSource
+	src.ClusterUID = "c-1"
+	r := mustRenderer(t, src, podShape)
 	at := received.UTC()
 	for _, c := range []struct {
 		line []byte
@@ -21,11 +23,11 @@ func TestParseHeader(t *testing.T) {
 		},
 		{
 			r.AppendGap(AppendSeq(nil, 1<<64-1), received, "Expired", "5", "9"),
-			Header{Seq: 1<<64 - 1, Time: at, Type: Gap, ID: "pods/9/GAP", Stream: "pods", ResourceVersion: "9", Reason: "Expired", FromResourceVersion: "5"},
+			Header{Seq: 1<<64 - 1, Time: at, Type: Gap, ID: "pods/9/GAP", Stream: "pods", ClusterUID: "c-1", ResourceVersion: "9", Reason: "Expired", FromResourceVersion: "5"},
 		},
 		{
 			r.AppendSynced(AppendSeq(nil, 2), received, "9", Count{1, 2, 3, 4}),
-			Header{Seq: 2, Time: at, Type: Synced, ID: "pods/9/SYNCED", Stream: "pods", ResourceVersion: "9", Count: &Count{1, 2, 3, 4}},
+			Header{Seq: 2, Time: at, Type: Synced, ID: "pods/9/SYNCED", Stream: "pods", ClusterUID: "c-1", ResourceVersion: "9", Count: &Count{1, 2, 3, 4}},
 		},
 		{
 			r.AppendDeleted(AppendSeq(nil, 3), received, Known{"n", "a\x01\xff", "u", "5"}),

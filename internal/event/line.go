@@ -163,7 +163,8 @@ func (r *Renderer) appendStreamHead(dst []byte, received time.Time, t Type, rv s
 	dst = append(dst, '/')
 	dst = append(dst, t...)
 	dst = append(dst, '"')
-	return append(dst, r.source...)
+	dst = append(dst, r.source...)
+	return append(dst, r.cluster...)
 }
 
 // appendTime writes RFC 3339 in UTC with nine digits of a second. Lines come

@@ -1,11 +1,13 @@
 package event
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"unicode/utf8"
 )
 
 // ListMeta is what a list says about itself.
@@ -257,5 +259,8 @@ func stringValue(v []byte) string {
 	if v[0] != '"' {
 		return ""
 	}
-	return string(unquote(nil, v[1:len(v)-1]))
+	if v = v[1 : len(v)-1]; bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
+		return string(v)
+	}
+	return string(unquote(nil, v))
 }

@@ -15,8 +15,10 @@ type Renderer struct {
 	events bool // the objects are Kubernetes Events
 
 	// Rendered once: what stands in every line behind the id, the stream as the
-	// inside of a string, and how the object of a relist's deletion begins.
+	// inside of a string, how the object of a relist's deletion begins, and what
+	// stands behind source in a line about the stream.
 	source, stream, bare []byte
+	cluster              []byte // the member clusterUID
 
 	maxLine int // MaxLine
 
@@ -62,6 +64,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	} {
 		r.source = appendMember(r.source, m.key, m.value)
 	}
+	r.cluster = appendMember(nil, "clusterUID", src.ClusterUID)
 	apiVersion := src.Version
 	if src.Group != "" {
 		apiVersion = src.Group + "/" + src.Version

@@ -38,7 +38,7 @@ func objectOf(t *testing.T, line string) string {
 }
 
 func TestLines(t *testing.T) {
-	full := mustRenderer(t, Source{"deployments.apps?labelSelector=a\"b", "prod-eu1", "apps", "v1", "deployments", "Deployment"}, podShape)
+	full := mustRenderer(t, Source{"deployments.apps?labelSelector=a\"b", "prod-eu1", "apps", "v1", "deployments", "Deployment", "c-1"}, podShape)
 	least := mustRenderer(t, Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, Shape{})
 	const fullSource = `"stream":"deployments.apps?labelSelector=a\"b","cluster":"prod-eu1","group":"apps","version":"v1","resource":"deployments","kind":"Deployment"`
 	for name, c := range map[string]struct{ got, want string }{
@@ -60,13 +60,17 @@ func TestLines(t *testing.T) {
 		},
 		"gap": {
 			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", "40")),
-			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"reason":"Expired","fromResourceVersion":"12","resourceVersion":"40"}`,
+			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"clusterUID":"c-1","reason":"Expired","fromResourceVersion":"12","resourceVersion":"40"}`,
 		},
 		"gap, least": {
 			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", "")),
 			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"pods//GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"CheckpointLost"}`,
 		},
 		"synced": {
+			string(full.AppendSynced(AppendSeq(nil, 10), received, "40", Count{1, 2, 3, 0})),
+			`{"seq":10,"time":"` + receivedText + `","type":"SYNCED","id":"deployments.apps?labelSelector=a\"b/40/SYNCED",` + fullSource + `,"clusterUID":"c-1","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":3,"unchanged":0}}`,
+		},
+		"synced, least": {
 			string(least.AppendSynced(AppendSeq(nil, 10), received, "40", Count{1, 2, 3, 0})),
 			`{"seq":10,"time":"` + receivedText + `","type":"SYNCED","id":"pods/40/SYNCED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":3,"unchanged":0}}`,
 		},

@@ -137,7 +137,7 @@ func lines(t *testing.T) []string {
 		pods = append(pods, string(eventtest.Pod(2000+i*300, i)))
 	}
 	add(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{Drop: []string{"metadata.managedFields"}}, pods...)
-	add(event.Source{Stream: `deployments.apps?labelSelector=a"b`, Cluster: "prod-eu1", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}, event.Shape{Secret: true}, pods...)
+	add(event.Source{Stream: `deployments.apps?labelSelector=a"b`, Cluster: "prod-eu1", ClusterUID: "16b2cc15-62ff-42a7-a3f9-69ac56d63392", Group: "apps", Version: "v1", Resource: "deployments", Kind: "Deployment"}, event.Shape{Secret: true}, pods...)
 	add(event.Source{Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}, event.Shape{},
 		`{"metadata":{"name":"e"}}`,
 		`{"metadata":{"name":"e","namespace":"shop"},"reason":"BackOff","message":"m","type":"Warning","count":3,"firstTimestamp":"2026-11-20T16:10:22Z","lastTimestamp":"2026-11-20T16:10:23Z","source":{"component":"kubelet"},"involvedObject":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}}`,

@@ -28,6 +28,7 @@ const (
 // Options is what a Manager needs beside its parts.
 type Options struct {
 	Cluster       string // stamped on every line
+	ClusterUID    string // stamped on GAP and SYNCED lines
 	Resources     []config.Resource
 	RedactSecrets bool
 	Redact        []config.Redact
@@ -393,7 +394,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 	}
 	shape.Redact = sorted(shape.Redact)
 	spec := Spec{
-		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, Shape: shape,
+		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Shape: shape,
 		Silence:     o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Target: Target{

@@ -46,6 +46,7 @@ type Spec struct {
 	// SkipInitial takes what exists at first sight as known, without lines.
 	SkipInitial bool
 	Cluster     string // stamped on every line
+	ClusterUID  string // stamped on GAP and SYNCED lines
 	Shape       event.Shape
 	Selection   Selection
 	Payload     event.Payload
@@ -139,7 +140,7 @@ type Stream struct {
 func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
 	gvr := spec.Target.Resource
 	render, err := event.NewRenderer(event.Source{
-		Stream: spec.Name, Cluster: spec.Cluster,
+		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
 		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: spec.Kind,
 	}, spec.Shape)
 	if err != nil {

@@ -48,6 +48,7 @@ type Line struct {
 	UID                 string          `json:"uid"`
 	ResourceVersion     string          `json:"resourceVersion"`
 	FinalStateKnown     *bool           `json:"finalStateKnown"`
+	ClusterUID          string          `json:"clusterUID"`
 	Reason              string          `json:"reason"`
 	FromResourceVersion string          `json:"fromResourceVersion"`
 	Count               *Count          `json:"count"`
