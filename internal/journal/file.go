@@ -89,6 +89,9 @@ type File struct {
 	reading    bool      // ReadBack runs: the files stay as they are
 	lastSeq    uint64    // of the last line, as ReadBack found it
 
+	at            *Position    // ReadBack's own
+	passed, total atomic.Int64 // bytes, of what ReadBack reads
+
 	tidy tidier
 }
 

@@ -23,6 +23,9 @@ const (
 	// longer.
 	readBuffer = 1 << 20
 
+	// gzipBuffer is the size of the reads of a compressed file.
+	gzipBuffer = 64 << 10
+
 	// firstStep is how far back the beginning of the last committed line is
 	// looked for at first, in bytes.
 	firstStep = 64 << 10
@@ -37,10 +40,13 @@ type Tail struct {
 	// garbage that a power cut left where blocks were never written.
 	Cut int64
 	// Hole says that lines are missing where they should stand: the committed
-	// file ends before the committed line, or two files do not follow each
-	// other. Lines that are gone with all of their file are no hole: they were
-	// moved away.
+	// file does not have the committed line at its place, or two files do not
+	// follow each other. Lines that are gone with all of their file are no hole:
+	// they were moved away.
 	Hole bool
+	// Misplaced says that the committed line stands in another file than it was
+	// written to.
+	Misplaced bool
 }
 
 // segment is one file of the journal.
@@ -69,32 +75,44 @@ type segment struct {
 // rotated files: they were complete when they got their name. begun says that
 // there was no line when the checkpoint was begun, so that seq 0 is a commit too.
 func (j *File) ReadBack(from Mark, seq uint64, begun bool, fn func(line []byte, seq uint64) error) (Tail, error) {
+	r := newReader(from, seq, fn)
+	r.anchored = from.FirstSeq == 0 && (seq > 0 || begun)
+	return j.readBack(&r)
+}
+
+func (j *File) readBack(r *reader) (Tail, error) {
 	j.setReading(true)
 	defer j.setReading(false)
 	all, err := j.segments()
 	if err != nil {
 		return Tail{}, err
 	}
-	r := reader{seq: seq, last: seq, from: from.FirstSeq, fn: fn, r: bufio.NewReaderSize(nil, readBuffer)}
-	r.anchored = from.FirstSeq == 0 && (seq > 0 || begun)
-	for i, s := range all[firstOfInterest(all, from, seq):] {
+	j.at = &r.at
+	before := firstOfInterest(all, r.from, r.seq)
+	if err := j.beginReading(all, before); err != nil {
+		return Tail{}, err
+	}
+	for i, s := range all[before:] {
 		start := int64(0)
-		if i == 0 && seq > 0 && s.first == from.FirstSeq && !s.gzip {
-			if start, err = j.startIn(s, from.Offset, seq); err != nil {
+		if i == 0 && r.seq > 0 && s.first == r.from.FirstSeq && !s.gzip {
+			if start, err = j.startIn(s, r.from.Offset, r.seq); err != nil {
 				return Tail{}, err
 			}
 			if start > 0 {
-				r.found, r.anchored = seq, true
+				r.found, r.anchored = r.seq, r.anchored || !r.resumed
+				j.passed.Add(start)
+			} else {
+				r.tail.Hole = true
 			}
 		}
 		if !s.active {
-			if err := j.readRotated(&r, s, start); err != nil {
+			if err := j.readRotated(r, s, start); err != nil {
 				return Tail{}, err
 			}
-		} else if err := j.readActive(&r, start); err != nil {
+		} else if err := j.readActive(r, s.first, start); err != nil {
 			return Tail{}, err
 		}
-		if s.first == from.FirstSeq && r.found < seq {
+		if s.first == r.from.FirstSeq && r.found < r.seq {
 			r.tail.Hole = true
 		}
 	}
@@ -137,11 +155,18 @@ type reader struct {
 	anchored bool
 	// committed says that the file being read is the committed one, compressed.
 	committed bool
-	from      uint64 // first seq of the committed file
-	fn        func(line []byte, seq uint64) error
-	r         *bufio.Reader
-	long      []byte // scratch: a line longer than the buffer
-	tail      Tail
+	// resumed says that seq is no commit, but where a reading was broken off.
+	resumed bool
+	from    Mark     // of the last commit
+	at      Position // behind the line being given
+	fn      func(line []byte, seq uint64) error
+	r       *bufio.Reader
+	long    []byte // scratch: a line longer than the buffer
+	tail    Tail
+}
+
+func newReader(from Mark, seq uint64, fn func(line []byte, seq uint64) error) reader {
+	return reader{seq: seq, last: seq, from: from, fn: fn, r: bufio.NewReaderSize(nil, readBuffer)}
 }
 
 // segments returns the journal's files in the order of seq, the active one
@@ -216,7 +241,7 @@ func linesOf(f disk.File, s segment, start int64) io.Reader {
 	if !s.gzip {
 		return plain
 	}
-	z, err := gzip.NewReader(plain)
+	z, err := gzip.NewReader(bufio.NewReaderSize(plain, gzipBuffer))
 	if err != nil {
 		return failed{err}
 	}
@@ -259,8 +284,8 @@ func (j *File) readRotated(r *reader, s segment, start int64) error {
 		return fmt.Errorf("read journal: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it is only read
-	r.committed = s.first == r.from && s.gzip
-	good, err := r.read(linesOf(f, s, start), start > 0)
+	r.committed = s.first == r.from.FirstSeq && s.gzip
+	good, err := r.read(linesOf(counted{f, &j.passed}, s, start), s.first, start)
 	if !s.ours && !s.gzip && r.anchored && (err == nil || errors.Is(err, ErrBadLine)) {
 		return j.cutRenamed(r, s, start+good)
 	}
@@ -295,8 +320,9 @@ func (j *File) cutRenamed(r *reader, s segment, good int64) error {
 
 // readActive reads the active file and cuts off what is behind its last good
 // line. A crash before the truncation leaves it to the next start.
-func (j *File) readActive(r *reader, start int64) error {
-	good, err := r.read(io.NewSectionReader(j.f, start, j.size-start), start > 0)
+func (j *File) readActive(r *reader, first uint64, start int64) error {
+	r.committed = false
+	good, err := r.read(io.NewSectionReader(counted{j.f, &j.passed}, start, j.size-start), first, start)
 	good += start
 	if errors.Is(err, ErrBadLine) && !r.anchored {
 		return fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to begin a new one", j.path, ErrDamaged, good, r.found)
@@ -320,13 +346,13 @@ func (j *File) readActive(r *reader, start int64) error {
 	return nil
 }
 
-// read reads one file's lines, and returns how many bytes of whole, good lines
-// it has: up to a line without its end, or with ErrBadLine up to a bad one.
-// inside says that the reading does not begin at the file's first line.
-func (r *reader) read(in io.Reader, inside bool) (good int64, err error) {
+// read reads the lines from start on of the file that begins with the line first,
+// and returns how many bytes of whole, good lines it has: up to a line without its
+// end, or with ErrBadLine up to a bad one.
+func (r *reader) read(in io.Reader, first uint64, start int64) (good int64, err error) {
 	r.r.Reset(in)
 	before := uint64(0) // seq of the line before, 0 in front of the file
-	if inside {
+	if start > 0 {
 		before = r.last
 	}
 	for {
@@ -352,17 +378,30 @@ func (r *reader) read(in io.Reader, inside bool) (good int64, err error) {
 		if !ok || before > 0 && n != before+1 {
 			return good, ErrBadLine
 		}
-		if before == 0 && n == r.seq+1 && r.seq > 0 {
+		r.at.Mark = Mark{FirstSeq: first, Offset: start + good + int64(len(line))}
+		if !r.resumed && before == 0 && n == r.seq+1 && r.seq > 0 {
 			r.anchored = true // a file begun after the commit
 		}
-		if r.committed && n == r.seq {
-			r.anchored = true
+		if n == r.seq && n > 0 {
+			r.meet()
 		}
 		if err := r.take(line[:len(line)-1], n); err != nil {
 			return good, err
 		}
 		before = n
 		good += int64(len(line))
+	}
+}
+
+// meet compares where the line seq stands with where it was committed.
+func (r *reader) meet() {
+	switch {
+	case r.from.FirstSeq != r.at.FirstSeq:
+		r.tail.Misplaced = r.tail.Misplaced || r.from.FirstSeq > 0 && r.found < r.seq
+	case r.from.Offset != r.at.Offset:
+		r.tail.Hole = true
+	case r.committed && !r.resumed:
+		r.anchored = true
 	}
 }
 
@@ -375,6 +414,7 @@ func (r *reader) take(line []byte, n uint64) error {
 	if n != r.last+1 && r.last > 0 {
 		r.tail.Hole = true
 	}
+	r.at.Seq, r.at.Anchored, r.at.Hole = n, r.anchored, r.tail.Hole
 	if err := r.fn(line, n); err != nil {
 		return err
 	}
