@@ -119,9 +119,10 @@ func (l *changeLog) add(later *changeLog) {
 // Batch is what happened in all streams since the last commit. Not for
 // concurrent use.
 type Batch struct {
-	mark    *Mark
-	streams map[string]*Changes
-	bytes   int
+	mark     *Mark
+	recovery *Recovery
+	streams  map[string]*Changes
+	bytes    int
 }
 
 // NewBatch returns an empty batch.
@@ -144,8 +145,12 @@ func (b *Batch) Add(stream string, c *Changes) {
 // SetMark says how far the journal stands once all of the batch is true.
 func (b *Batch) SetMark(m Mark) { b.mark = &m }
 
+// SetRecovery says how far a recovery has come once all of the batch is true. A
+// mark ends it.
+func (b *Batch) SetRecovery(r Recovery) { b.recovery = &r }
+
 // Empty tells whether there is nothing to commit.
-func (b *Batch) Empty() bool { return b.mark == nil && len(b.streams) == 0 }
+func (b *Batch) Empty() bool { return b.mark == nil && b.recovery == nil && len(b.streams) == 0 }
 
 // Bytes is what the batch holds of objects, in bytes.
 func (b *Batch) Bytes() int { return b.bytes }
@@ -212,6 +217,15 @@ func (s *Store) Commit(b *Batch) error {
 				return fmt.Errorf("stream %s: %w", name, err)
 			}
 		}
+		if b.recovery != nil {
+			v, err := json.Marshal(b.recovery)
+			if err != nil {
+				return err
+			}
+			if err := w.set(bucketMeta, keyRecovery, v); err != nil {
+				return err
+			}
+		}
 		if b.mark == nil {
 			return nil
 		}
@@ -229,6 +243,9 @@ func setMark(w *writer, m *Mark) error {
 		return err
 	}
 	if err := w.set(bucketMeta, keyJournal, v); err != nil {
+		return err
+	}
+	if err := w.unset(bucketMeta, keyRecovery); err != nil {
 		return err
 	}
 	// No line that a forgotten stream wrote before stands behind this mark.

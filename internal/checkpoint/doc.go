@@ -16,6 +16,7 @@
 //	  sum                                 checksum of all the rest, 8 bytes (see sum.go)
 //	  cluster                             uid of the namespace kube-system, absent while unknown
 //	  journal                             JSON of Mark: last seq, file identity, offset
+//	  recovery                            JSON of Recovery: how far an interrupted one came; absent when none is under way
 //	  lost                                there from a predecessor's loss until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, gap owed, open gap, SYNCED line owed

@@ -28,6 +28,7 @@ var (
 	keyCluster      = []byte("cluster")
 	keyJournal      = []byte("journal")
 	keyLost         = []byte("lost")
+	keyRecovery     = []byte("recovery")
 )
 
 // ErrLocked says that another process holds the file.
@@ -50,6 +51,18 @@ type Mark struct {
 	FirstSeq uint64 `json:"firstSeq,omitempty"`
 	// Offset is the size of the active file in bytes just after the line Seq.
 	Offset int64 `json:"offset,omitempty"`
+}
+
+// Recovery is how far a recovery has come that is not complete: what the lines
+// behind From say of objects is committed up to the mark, and what they say of
+// streams is in Streams.
+type Recovery struct {
+	From     *Mark             `json:"from,omitempty"` // the last commit's; nil where there was none
+	Mark     Mark              `json:"mark"`
+	Anchored bool              `json:"anchored,omitempty"` // as in journal.Position
+	Hole     bool              `json:"hole,omitempty"`     // the same
+	Lines    int               `json:"lines"`
+	Streams  map[string]Stream `json:"streams,omitempty"`
 }
 
 // Stream is the durable state of one stream.
@@ -269,6 +282,23 @@ func (s *Store) Mark() (m Mark, err error) {
 		return nil
 	})
 	return m, err
+}
+
+// Recovery is the recovery that was interrupted since the last mark was committed;
+// ok is false where none was.
+func (s *Store) Recovery() (r Recovery, ok bool, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(bucketMeta).Get(keyRecovery)
+		if v == nil {
+			return nil
+		}
+		ok = true
+		if err := json.Unmarshal(v, &r); err != nil {
+			return fmt.Errorf("read recovery: %w: %w", ErrDamaged, err)
+		}
+		return nil
+	})
+	return r, ok, err
 }
 
 // Marked tells whether a mark was ever committed: the first is, before there is a

@@ -1,16 +1,24 @@
 package recorder
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 )
 
-// recoverBytes bounds what Recover holds in memory between two commits.
-const recoverBytes = 4 << 20
+// What bounds the work of Recover that a kill undoes.
+const (
+	recoverBytes = 4 << 20 // held in memory between two commits
+	recoverTime  = 2 * time.Second
+)
 
 // Reasons of GAPs that follow from what a start finds on disk.
 const (
@@ -20,166 +28,332 @@ const (
 
 // Recovered is what Recover found.
 type Recovered struct {
-	Seq   uint64 // of the journal's last line
-	Lines int    // that no commit knew of
-	Cut   int64  // bytes of a torn last line
-	Gone  uint64 // committed lines at the end that the files no longer have
-	Lost  bool   // there are lines, and no checkpoint to them
-	Hole  bool   // lines are missing in the middle, see journal.Tail
+	Seq       uint64 // of the journal's last line
+	Lines     int    // that no commit knew of
+	Cut       int64  // bytes of a torn last line
+	Gone      uint64 // committed lines at the end that the files no longer have
+	Lost      bool   // there are lines, and no checkpoint to them
+	Hole      bool   // lines are missing in the middle, see journal.Tail
+	Misplaced bool   // see journal.Tail
+	Resumed   uint64 // seq up to which an interrupted start had come, 0 for none
+}
+
+// ClusterError says that lines of the journal are about another cluster than the
+// checkpoint's.
+type ClusterError struct {
+	Journal, Checkpoint string // uids of the clusters
+	Seq                 uint64 // of the line that says so
+}
+
+func (e *ClusterError) Error() string {
+	return fmt.Sprintf("line %d is about another cluster (%s) than the checkpoint (%s)", e.Seq, e.Journal, e.Checkpoint)
 }
 
 // Recover brings the checkpoint up to the journal before any watch starts: each
 // line after the last commit is read back and does to the checkpoint what it
-// would have done had the commit come in time. Then it commits. A crash on the
-// way does no harm: the next start finds the same lines, or fewer. In the place of
-// a checkpoint that was lost, or of one that is new where there are lines, each stream in the journal owes a GAP; and where
-// lines are missing that must be there, each stream owes one behind which it tells
-// of every object again. It ends early, with its error, when ctx does.
+// would have done had the commit come in time. Then it commits. On the way it
+// commits how far it has come, without moving the mark: after a crash, or when ctx
+// ends, which is an error, the next call resumes there. In the place of a
+// checkpoint that was lost, or of one that is new where there are lines, each
+// stream in the journal owes a GAP; and where lines are missing that must be
+// there, each stream owes one behind which it tells of every object again. A
+// journal of another cluster than the checkpoint's is a ClusterError, and nothing
+// of it is taken.
 func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Recovered, error) {
-	mark, err := store.Mark()
-	if err != nil {
-		return Recovered{}, err
-	}
-	states, err := store.Streams()
-	if err != nil {
-		return Recovered{}, err
-	}
-	marked, err := store.Marked()
-	if err != nil {
-		return Recovered{}, err
-	}
-	// A journal without its checkpoint: that was lost, and each stream owes a GAP.
-	fresh, err := j.Fresh()
-	if err != nil {
-		return Recovered{}, err
-	}
-	if !marked && !fresh {
-		if err := store.SetLost(); err != nil {
+	return recoverWithin(ctx, j, store, recoverBytes, recoverTime)
+}
+
+// recoverWithin is Recover with other bounds.
+func recoverWithin(ctx context.Context, j *journal.File, store *checkpoint.Store, most int, interval time.Duration) (Recovered, error) {
+	r := recovery{ctx: ctx, journal: j, store: store, most: most, interval: interval, batch: checkpoint.NewBatch()}
+	for _, step := range []func() error{r.load, r.resume, r.begin} {
+		if err := step(); err != nil {
 			return Recovered{}, err
 		}
 	}
-	lost, err := store.Lost()
+	tail, err := r.read()
 	if err != nil {
 		return Recovered{}, err
 	}
-	forgotten, err := store.Forgotten()
-	if err != nil {
-		return Recovered{}, err
+	return r.finish(tail)
+}
+
+// recovery is one call of Recover.
+type recovery struct {
+	ctx      context.Context
+	journal  *journal.File
+	store    *checkpoint.Store
+	most     int
+	interval time.Duration
+
+	// As the checkpoint had it:
+	mark      checkpoint.Mark
+	marked    bool // or mark is no commit's
+	lost      bool
+	cluster   string // "" is unknown
+	states    map[string]checkpoint.Stream
+	forgotten map[string]bool
+	headers   map[string][]byte // of what streams keep
+
+	found   bool                // there is a line in the journal
+	resumed uint64              // seq that the interrupted call came to
+	done    checkpoint.Recovery // up to the last line taken; Streams are those that it had lines of
+	batch   *checkpoint.Batch   // of the lines since the last commit
+	saved   time.Time           // when that was
+	header  event.Header        // scratch
+	changes checkpoint.Changes  // scratch
+}
+
+// load reads the checkpoint.
+func (r *recovery) load() (err error) {
+	if r.mark, err = r.store.Mark(); err != nil {
+		return err
 	}
-	headers, err := store.KeptHeaders()
-	if err != nil {
-		return Recovered{}, err
+	if r.marked, err = r.store.Marked(); err != nil {
+		return err
 	}
-	rec := Recovered{Seq: mark.Seq, Lost: !marked && !fresh}
-	batch := checkpoint.NewBatch()
-	touched := make(map[string]bool)
-	var (
-		header  event.Header
-		changes checkpoint.Changes
-	)
-	tail, err := j.ReadBack(journal.Mark{FirstSeq: mark.FirstSeq, Offset: mark.Offset}, mark.Seq, marked && !lost,
-		func(line []byte, seq uint64) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			header = event.Header{}
-			if err := event.ParseHeader(line, &header); err != nil {
-				return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
-			}
-			rec.Seq = seq
-			rec.Lines++
-			if forgotten[header.Stream] {
-				return nil // written before the stream was reset
-			}
-			state := states[header.Stream]
-			changes.Reset()
-			apply(&header, &state, &changes)
-			if kept, ok := headers[header.Stream]; ok {
-				keep(&header, kept, &changes)
-			}
-			states[header.Stream] = state
-			touched[header.Stream] = true
-			batch.Add(header.Stream, &changes)
-			if batch.Bytes() < recoverBytes {
-				return nil
-			}
-			// Known objects only: to put or delete one twice changes nothing, and
-			// after a crash the states are made again from the same lines.
-			if err := j.Sync(); err != nil {
-				return err
-			}
-			err := store.Commit(batch)
-			batch = checkpoint.NewBatch()
+	if r.lost, err = r.store.Lost(); err != nil {
+		return err
+	}
+	if r.cluster, err = r.store.Cluster(); err != nil {
+		return err
+	}
+	if r.states, err = r.store.Streams(); err != nil {
+		return err
+	}
+	if r.forgotten, err = r.store.Forgotten(); err != nil {
+		return err
+	}
+	r.headers, err = r.store.KeptHeaders()
+	return err
+}
+
+// resume takes over what an interrupted call has done since the mark, where the
+// journal is still the one that it read. Otherwise all of it is read again, which
+// does the same to the known objects.
+func (r *recovery) resume() error {
+	before, ok, err := r.store.Recovery()
+	if err != nil {
+		return err
+	}
+	r.done = checkpoint.Recovery{Streams: make(map[string]checkpoint.Stream)}
+	if r.marked {
+		r.done.From = &r.mark
+	}
+	if !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
+		return nil // an earlier version that knows nothing of it has committed a mark since
+	}
+	if ok, err = r.journal.Holds(markOf(before.Mark), before.Mark.Seq); err != nil || !ok {
+		return err
+	}
+	for name := range r.forgotten {
+		delete(before.Streams, name) // reset meanwhile
+	}
+	if before.Streams == nil {
+		before.Streams = r.done.Streams
+	}
+	r.done, r.resumed = before, before.Mark.Seq
+	return nil
+}
+
+func markOf(m checkpoint.Mark) journal.Mark {
+	return journal.Mark{FirstSeq: m.FirstSeq, Offset: m.Offset}
+}
+
+// begin refuses another cluster's journal, and notes that the checkpoint to this
+// one was lost.
+func (r *recovery) begin() error {
+	fresh, err := r.journal.Fresh()
+	r.found = !fresh
+	if err != nil || fresh || r.resumed > 0 {
+		return err
+	}
+	holds, err := r.journal.Holds(markOf(r.mark), r.mark.Seq)
+	if err != nil {
+		return err
+	}
+	if !holds && r.cluster != "" {
+		if err := r.identify(); err != nil {
 			return err
-		})
-	if err != nil {
-		return Recovered{}, err
+		}
 	}
-	rec.Cut, rec.Hole = tail.Cut, tail.Hole && mark.Seq > 0
+	if r.marked {
+		return nil
+	}
+	r.lost = true
+	return r.store.SetLost()
+}
+
+// errIdentified ends identify.
+var errIdentified = errors.New("the journal is this cluster's")
+
+// identify looks for the first line that names a cluster, before any is taken.
+func (r *recovery) identify() error {
+	err := r.journal.Scan(func(line []byte, _ uint64) error {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
+		if !namesCluster(line) || event.ParseHeader(line, &r.header) != nil || r.header.ClusterUID == "" {
+			return nil
+		}
+		return cmp.Or(r.sameCluster(), errIdentified)
+	})
+	if errors.Is(err, errIdentified) {
+		return nil
+	}
+	return err
+}
+
+// namesCluster reports whether a line may be one about a stream: those about
+// objects are many and long.
+func namesCluster(line []byte) bool {
+	head := line[:min(len(line), 128)]
+	return bytes.Contains(head, []byte(`"type":"SYNCED"`)) || bytes.Contains(head, []byte(`"type":"GAP"`))
+}
+
+// sameCluster compares the line just read with the checkpoint.
+func (r *recovery) sameCluster() error {
+	if h := &r.header; h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
+		return &ClusterError{Journal: h.ClusterUID, Checkpoint: r.cluster, Seq: h.Seq}
+	}
+	return nil
+}
+
+// read reads back what follows. When it is to stop, it commits how far it came.
+func (r *recovery) read() (tail journal.Tail, err error) {
+	r.saved = time.Now()
+	if r.resumed > 0 {
+		at := r.done
+		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark), Anchored: at.Anchored, Hole: at.Hole}, r.line)
+	} else {
+		tail, err = r.journal.ReadBack(markOf(r.mark), r.mark.Seq, r.marked && !r.lost, r.line)
+	}
+	if err != nil && r.ctx.Err() != nil && r.done.Mark.Seq > r.resumed {
+		err = errors.Join(err, r.save())
+	}
+	return tail, err
+}
+
+// line takes one line.
+func (r *recovery) line(line []byte, seq uint64) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	h := &r.header
+	if err := event.ParseHeader(line, h); err != nil {
+		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
+	}
+	if err := r.sameCluster(); err != nil {
+		return err
+	}
+	at := r.journal.Position()
+	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset}
+	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
+	r.done.Lines++
+	if !r.forgotten[h.Stream] { // else written before the stream was reset
+		state, ok := r.done.Streams[h.Stream]
+		if !ok {
+			state = r.states[h.Stream]
+		}
+		r.changes.Reset()
+		apply(h, &state, &r.changes)
+		if kept, ok := r.headers[h.Stream]; ok {
+			keep(h, kept, &r.changes)
+		}
+		r.done.Streams[h.Stream] = state
+		r.batch.Add(h.Stream, &r.changes)
+	}
+	if r.batch.Bytes() < r.most && time.Since(r.saved) < r.interval {
+		return nil
+	}
+	return r.save()
+}
+
+// save commits the known objects and how far the reading has come. The states stay
+// with that until finish, since they depend on where the reading began.
+func (r *recovery) save() error {
 	// The process that wrote these lines may have been killed before its sync.
-	if err := j.Sync(); err != nil {
+	if err := r.journal.Sync(); err != nil {
+		return err
+	}
+	r.batch.SetRecovery(r.done)
+	err := r.store.Commit(r.batch)
+	r.batch, r.saved = checkpoint.NewBatch(), time.Now()
+	return err
+}
+
+// finish commits the states and the mark.
+func (r *recovery) finish(tail journal.Tail) (Recovered, error) {
+	rec := Recovered{
+		Seq: max(r.mark.Seq, r.done.Mark.Seq), Lines: r.done.Lines, Cut: tail.Cut, Resumed: r.resumed,
+		Lost: r.found && !r.marked, Hole: tail.Hole && r.mark.Seq > 0, Misplaced: tail.Misplaced && !tail.Hole,
+	}
+	if err := r.journal.Sync(); err != nil {
 		return Recovered{}, err
 	}
-	for stream := range touched {
-		state := states[stream]
-		if lost && mark.Seq == 0 {
+	states := r.done.Streams
+	if rec.Hole {
+		maps.Copy(r.states, states)
+		states = r.states
+		if err := r.tellAgain(); err != nil {
+			return Recovered{}, err
+		}
+	}
+	for stream, state := range states {
+		switch {
+		case rec.Hole && state.ResourceVersion == "" && state.Open == nil:
+			// It lists anyway.
+		case rec.Hole:
+			state.Owed = JournalTruncated
+		case r.lost && r.mark.Seq == 0:
 			// Made again from what is left of the journal: a beginning may be
 			// missing.
 			state.Owed = CheckpointLost
 		}
-		batch.Add(stream, &checkpoint.Changes{State: &state})
+		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
-	if rec.Hole {
-		if err := tellAgain(store, states, &batch); err != nil {
-			return Recovered{}, err
-		}
+	if r.mark.FirstSeq > 0 { // else the file was empty at the commit
+		rec.Gone = rec.Seq - min(rec.Seq, max(r.journal.LastSeq(), r.mark.FirstSeq-1))
 	}
-	if mark.FirstSeq > 0 { // else the file was empty at the commit
-		rec.Gone = rec.Seq - min(rec.Seq, max(j.LastSeq(), mark.FirstSeq-1))
-	}
-	end := j.Mark()
-	batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
-	if err := store.Commit(batch); err != nil {
+	end := r.journal.Mark()
+	r.batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
+	if err := r.store.Commit(r.batch); err != nil {
 		return Recovered{}, err
 	}
-	j.Committed(rec.Seq)
+	r.journal.Committed(rec.Seq)
 	return rec, nil
 }
 
-// tellAgain has every stream relist, and tell of each object that it finds:
-// whether the reader has a line of its last version is not known.
-func tellAgain(store *checkpoint.Store, states map[string]checkpoint.Stream, batch **checkpoint.Batch) error {
+// tellAgain notes of each known object that it is to be told of again: whether the
+// reader has a line of its last version is not known.
+func (r *recovery) tellAgain() error {
 	// What was read back comes first.
-	if err := store.Commit(*batch); err != nil {
+	r.done.Hole = true
+	if err := r.save(); err != nil {
 		return err
 	}
-	*batch = checkpoint.NewBatch()
 	var changes checkpoint.Changes
-	for stream, state := range states {
+	for stream := range r.states {
 		// Compared with what is kept, an object that is to be told of again would
 		// be no news.
-		if err := store.DropKept(stream); err != nil {
+		if err := r.store.DropKept(stream); err != nil {
 			return err
 		}
-		err := store.Range(stream, func(k checkpoint.Known) error {
+		err := r.store.Range(stream, func(k checkpoint.Known) error {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
 			changes.Reset()
 			changes.Doubt(k)
-			(*batch).Add(stream, &changes)
-			if (*batch).Bytes() < recoverBytes {
+			r.batch.Add(stream, &changes)
+			if r.batch.Bytes() < r.most {
 				return nil
 			}
-			err := store.Commit(*batch)
-			*batch = checkpoint.NewBatch()
-			return err
+			return r.save()
 		})
 		if err != nil {
 			return err
 		}
-		if state.ResourceVersion == "" && state.Open == nil {
-			continue // it lists anyway
-		}
-		state.Owed = JournalTruncated
-		(*batch).Add(stream, &checkpoint.Changes{State: &state})
 	}
 	return nil
 }
