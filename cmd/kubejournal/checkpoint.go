@@ -139,7 +139,10 @@ type shownCheckpoint struct {
 	Schema  uint64          `json:"schema"`
 	Lost    bool            `json:"lost,omitempty"` // an earlier one was
 	Journal checkpoint.Mark `json:"journal"`
-	Streams []shownStream   `json:"streams"`
+	// Recovered is the seq up to which a start had read the journal back when it was
+	// interrupted.
+	Recovered uint64        `json:"recovered,omitempty"`
+	Streams   []shownStream `json:"streams"`
 }
 
 type shownStream struct {
@@ -185,6 +188,11 @@ func readCheckpoint(path string) (*shownCheckpoint, error) {
 	if c.Journal, err = store.Mark(); err != nil {
 		return nil, err
 	}
+	interrupted, _, err := store.Recovery()
+	if err != nil {
+		return nil, err
+	}
+	c.Recovered = interrupted.Mark.Seq
 	c.Streams, err = readStreams(store)
 	return c, err
 }
@@ -246,6 +254,9 @@ func writeTable(w io.Writer, c *shownCheckpoint) error {
 		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
 	}
 	fmt.Fprintf(t, "journal\t%s\n", journal)
+	if c.Recovered > 0 {
+		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start goes on there\n", c.Recovered)
+	}
 	if c.Lost {
 		fmt.Fprintln(t, "lost\tan earlier checkpoint was; a stream that is new in this one begins with a GAP line")
 	}

@@ -13,6 +13,7 @@ import (
 // identify makes sure that the checkpoint belongs to this cluster, and that the
 // streams use no answer of another one.
 func (d *daemon) identify(ctx context.Context) error {
+	d.startup.says("asking the API server")
 	var id string
 	err := d.reach(ctx, func(ctx context.Context) (err error) {
 		id, err = d.client.ClusterID(ctx)

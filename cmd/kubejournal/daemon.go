@@ -64,6 +64,11 @@ type daemon struct {
 	output  output
 	store   *checkpoint.Store
 	seq     uint64 // of the last line in the journal
+	// clusterUID is that of the checkpoint's cluster; "" is unknown.
+	clusterUID string
+	startup    startup
+	site       *ops.Site
+	server     *ops.Server // until run has it; nil listens nowhere
 	// find returns what finds the API server anew each time.
 	find func(config.Kubernetes) func() (*rest.Config, error)
 
@@ -113,13 +118,17 @@ func runDaemon(ctx context.Context, cfg *config.Config, log *zap.Logger, stdout 
 		}
 		defer server.Close() //nolint:errcheck // a profile under way does not matter any more
 	}
-	// What is on this machine first: it is the cheapest to be wrong.
+	d.site = d.newSite(told.path)
+	// What is on this machine first: it is the cheapest to be wrong. What may take
+	// long comes once the daemon answers how far it is, and the journal once it is
+	// known of which cluster it must be.
 	for _, step := range []func(context.Context) error{
 		func(context.Context) error { return d.openOutput(stdout, told.show) },
 		d.withRoom(func(context.Context) error { return d.openCheckpoint() }),
-		d.withRoom(d.recover),
+		func(context.Context) error { return d.listen() },
 		func(context.Context) error { return d.connect() },
 		d.identify,
+		d.withRoom(d.recover),
 		d.discover,
 	} {
 		if err := step(ctx); err != nil {
@@ -144,7 +153,11 @@ func (d *daemon) withRoom(step func(context.Context) error) func(context.Context
 			}
 			if !told {
 				d.log.Error("the disk is full, waiting for space to start", zap.Error(err))
+				if err := d.listen(); err != nil {
+					return err
+				}
 			}
+			d.startup.says("the disk is full, waiting for space: " + err.Error())
 			if !pause(ctx, fullPause) {
 				return err
 			}
@@ -267,7 +280,12 @@ func (d *daemon) recover(ctx context.Context) error {
 		d.seq = mark.Seq
 		return err
 	}
+	d.startup.is(func() string { return recovering(file) })
 	found, err := recorder.Recover(ctx, file, d.store)
+	if other := new(recorder.ClusterError); errors.As(err, &other) {
+		return fmt.Errorf("output.path: %s is the journal of another cluster (line %d: %s; this cluster is %s); name another output for this cluster, or its own",
+			file.Path(), other.Seq, other.Journal, other.Checkpoint)
+	}
 	if err != nil {
 		return err
 	}
@@ -277,7 +295,10 @@ func (d *daemon) recover(ctx context.Context) error {
 	case found.Lost:
 		d.log.Warn("there is a journal but no checkpoint: each stream lists again, and tells of the gap where it finds one", zap.String("path", file.Path()))
 	case found.Hole:
-		d.log.Error("lines that were written are missing from the journal: each stream writes a gap and tells of every object again",
+		d.log.Error("lines that were written are missing from the journal, or it is another daemon's: each stream writes a gap and tells of every object again",
+			zap.String("path", file.Path()), zap.Uint64("seq", found.Seq))
+	case found.Misplaced:
+		d.log.Warn("the last committed line stands in another file than it was written to; is output.path the journal of another daemon? then stop, and name each its own",
 			zap.String("path", file.Path()), zap.Uint64("seq", found.Seq))
 	case found.Gone > 0:
 		d.log.Warn("lines that were written are not among the journal's files any more: they were moved away, removed or emptied",
@@ -285,7 +306,7 @@ func (d *daemon) recover(ctx context.Context) error {
 	}
 	if found.Cut > 0 || found.Lines > 0 {
 		d.log.Info("read back the journal's tail", zap.String("path", file.Path()),
-			zap.Int("lines", found.Lines), zap.Int64("cutBytes", found.Cut), zap.Uint64("seq", found.Seq))
+			zap.Int("lines", found.Lines), zap.Int64("cutBytes", found.Cut), zap.Uint64("seq", found.Seq), zap.Uint64("resumedAtSeq", found.Resumed))
 	}
 	return nil
 }
@@ -316,6 +337,7 @@ func (d *daemon) connect() error {
 
 // discover asks the server what it serves.
 func (d *daemon) discover(ctx context.Context) error {
+	d.startup.says("asking the API server what it serves")
 	c := rest.CopyConfig(d.rest)
 	c.QPS, c.Burst = discoveryRate, 2*discoveryRate
 	client, err := discovery.NewDiscoveryClientForConfig(c)
@@ -348,6 +370,7 @@ func (d *daemon) reach(ctx context.Context, ask func(context.Context) error) err
 				told = true
 				d.log.Info("waiting for the API server", zap.String("server", withoutPassword(d.rest.Host)), zap.Duration("atMost", reachTimeout), zap.Error(err))
 			}
+			d.startup.says(fmt.Sprintf("waiting for the API server %s: %v", withoutPassword(d.rest.Host), err))
 			if pause(limited, reachPause) {
 				continue
 			}
@@ -377,7 +400,10 @@ func mayPass(err error) bool {
 }
 
 // run runs the streams and the recorder until ctx ends.
-func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) error {
+func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) (err error) {
+	if d.clusterUID, err = d.store.Cluster(); err != nil {
+		return err
+	}
 	rec := recorder.New(d.output, d.store, recorder.Config{
 		Interval: d.cfg.Checkpoint.Interval, NoSync: d.cfg.Output.Sync == config.SyncNever,
 		Seq: d.seq, Metrics: d.metrics, Log: d.log,
@@ -393,14 +419,10 @@ func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) 
 		{Name: "checkpoint", Err: rec.CheckpointError},
 		{Name: "streams", Err: manager.Synced, Note: manager.Stalled},
 	}
-	reload.site = ops.NewSite(d.metrics.Registry, ready, manager.Streams, d.about(reload, rec, time.Now()))
-	if d.cfg.Listen != "" {
-		server, err := d.serve("listening", d.cfg.Listen, reload.site)
-		if err != nil {
-			return fmt.Errorf("%w; name another address, or \"\" for none", err)
-		}
-		reload.use(server)
-	}
+	d.site.Show(ready, manager.Streams, d.about(reload, rec, time.Now()))
+	reload.site = d.site
+	reload.use(d.server)
+	d.server = nil // reload's
 	defer reload.use(nil)
 	d.log.Info("running", zap.String("version", d.build.version), zap.String("server", withoutPassword(d.rest.Host)),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.seq))
@@ -455,7 +477,7 @@ func (d *daemon) outputError(rec *recorder.Recorder) func() error {
 }
 
 func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
-	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, streamOptions(d.cfg), d.metrics, d.log)
+	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, d.streamOptions(d.cfg), d.metrics, d.log)
 	if errs := manager.Check(); len(errs) > 0 {
 		return nil, asFaults(errs)
 	}
@@ -463,9 +485,9 @@ func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
 }
 
 // streamOptions is what a config says of streams.
-func streamOptions(cfg *config.Config) watcher.Options {
+func (d *daemon) streamOptions(cfg *config.Config) watcher.Options {
 	return watcher.Options{
-		Cluster: cfg.Cluster, Resources: cfg.Resources,
+		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
 		MaxLineBytes: cfg.Output.MaxLineBytes,
 	}
@@ -521,6 +543,9 @@ func runParts(ctx context.Context, manager *watcher.Manager, rec *recorder.Recor
 // close takes the parts down.
 func (d *daemon) close() error {
 	var errs []error
+	if d.server != nil {
+		_ = d.server.Close() // what it was answering does not matter any more
+	}
 	if d.store != nil {
 		errs = append(errs, d.store.Close())
 	}

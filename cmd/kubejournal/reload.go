@@ -187,7 +187,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 			faults = append(faults, next.At("output.maxSize", err.Error()))
 		}
 	}
-	options := streamOptions(next)
+	options := r.d.streamOptions(next)
 	faults = append(faults, asFaults(r.manager.CheckOptions(options))...)
 	var d watcher.Difference
 	if len(faults) == 0 {

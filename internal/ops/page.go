@@ -125,7 +125,7 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 // look collects what there is to see.
 func (s *Site) look(now time.Time) page {
 	p := page{
-		About: s.about(), CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Edition: pageEdition, //nolint:gosec // our own files
+		About: s.view.Load().about(), CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Edition: pageEdition, //nolint:gosec // our own files
 		Refresh: int(refresh / time.Second), Now: now,
 	}
 	var failed []string

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,16 +46,23 @@ type Reload struct {
 
 // Site answers /, /livez, /readyz, /metrics and /streams.
 type Site struct {
-	mux     http.ServeMux
+	mux   http.ServeMux
+	view  atomic.Pointer[view]
+	rates rates
+}
+
+// view is what a site answers from.
+type view struct {
 	checks  []Check
 	streams func() []watcher.StreamStatus
 	about   func() About
-	rates   rates
 }
 
 // NewSite returns the site of a daemon. It knows no rates before Sample.
 func NewSite(registry *prometheus.Registry, checks []Check, streams func() []watcher.StreamStatus, about func() About) *Site {
-	s := &Site{checks: checks, streams: streams, about: about, rates: rates{streams: streams}}
+	s := &Site{}
+	s.rates.streams = s.streams
+	s.Show(checks, streams, about)
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
@@ -62,6 +70,13 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []wat
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
 	return s
 }
+
+// Show has the site answer from something else: from what runs, once a start is over.
+func (s *Site) Show(checks []Check, streams func() []watcher.StreamStatus, about func() About) {
+	s.view.Store(&view{checks, streams, about})
+}
+
+func (s *Site) streams() []watcher.StreamStatus { return s.view.Load().streams() }
 
 // writeTimeout is how long an answer may take: who does not take it does not hold
 // it for ever. A profile takes as long as it is asked to, hence not the server's.
@@ -96,7 +111,7 @@ type answer struct {
 // ask asks all checks.
 func (s *Site) ask() (answers []answer, ready bool) {
 	ready = true
-	for _, c := range s.checks {
+	for _, c := range s.view.Load().checks {
 		a := answer{Name: c.Name, OK: true}
 		if err := c.Err(); err != nil {
 			a.OK, a.Text = false, strings.ReplaceAll(err.Error(), "\n", "; ")

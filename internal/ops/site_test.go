@@ -165,3 +165,41 @@ func TestServerLetsGo(t *testing.T) {
 		t.Errorf("waits %v for a request, and %v for another", s.http.ReadHeaderTimeout, s.http.IdleTimeout)
 	}
 }
+
+// A site that comes to show something else, while it is asked, shows all of it.
+func TestShow(t *testing.T) {
+	starting := errors.New("recovering: read 3.1 GB of 10.0 GB")
+	site := NewSite(metrics.New("", "").Registry, []Check{{Name: "startup", Err: func() error { return starting }}},
+		func() []watcher.StreamStatus { return nil }, func() About { return About{} })
+	ask := func(path string) string {
+		w := httptest.NewRecorder()
+		site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		return w.Body.String()
+	}
+	if got, want := ask("/readyz"), "[-]startup failed: recovering: read 3.1 GB of 10.0 GB\nreadyz check failed\n"; got != want {
+		t.Errorf("/readyz: %q, want %q", got, want)
+	}
+	if got := ask("/streams"); got != "[]\n" {
+		t.Errorf("/streams: %q", got)
+	}
+	defer site.Sample()()
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		for range 20 {
+			ask("/")
+			ask("/readyz")
+		}
+	}()
+	site.Show(nil, func() []watcher.StreamStatus { return []watcher.StreamStatus{{Name: "pods"}} }, func() About { return About{Server: "https://there"} })
+	<-asked
+	if got := ask("/readyz"); got != "ok\n" {
+		t.Errorf("/readyz: %q", got)
+	}
+	if got := ask("/streams"); !strings.Contains(got, `"pods"`) {
+		t.Errorf("/streams: %q", got)
+	}
+	if got := ask("/"); !strings.Contains(got, "https://there") {
+		t.Errorf("the page: %s", got)
+	}
+}

@@ -124,6 +124,9 @@ func listening(log []byte) string {
 	return ""
 }
 
+// running reports whether a log says that the start is over.
+func running(log []byte) bool { return bytes.Contains(log, []byte(`"msg":"running"`)) }
+
 func (r *run) ready(ctx context.Context) error {
 	return r.await(ctx, "ready", func() error {
 		status, body, err := r.get(ctx, "/readyz")

@@ -121,7 +121,7 @@ func (p *plan) Begin(op *Operation) Verdict {
 	if err != nil {
 		p.err = err
 	}
-	p.running = listening(log) != ""
+	p.running = running(log)
 	switch p.fault.mode {
 	case killBefore:
 		return Verdict{Kill: true}

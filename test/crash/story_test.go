@@ -121,7 +121,7 @@ func (s *teller) disturbed(ctx context.Context, r *run, f *fault) error {
 	case f != nil && st.fired != nil && f.mode.kills() && status == -1:
 	case stopped && status == 0:
 	case stopped && status == 1 && st.fired != nil && !early: // a stop that could not be finished
-	case !stopped && status == 1 && st.fired != nil && listening(log) == "": // a start that could not be made
+	case !stopped && status == 1 && st.fired != nil && !running(log): // a start that could not be made
 	default:
 		return fmt.Errorf("the daemon ended with status %d (told to: %t)", status, stopped)
 	}

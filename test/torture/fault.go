@@ -168,7 +168,7 @@ func (b *bench) excuse(err error, p *process) error {
 		return err
 	}
 	t, readErr := p.told()
-	if readErr != nil || t.listened { // one that has come to the end of its start goes on without a server
+	if readErr != nil || t.running { // one that has come to the end of its start goes on without a server
 		return errors.Join(err, readErr)
 	}
 	b.report.count(daemonGaveUp)

@@ -170,7 +170,7 @@ func (p *process) lastWords() string {
 
 // told is what a run says of itself in its log.
 type told struct {
-	listened bool // it came to the end of its start
+	running  bool // it came to the end of its start
 	address  string
 	readBack int  // lines of the journal that no commit knew of
 	torn     bool // the journal had a torn last line
@@ -194,7 +194,9 @@ func (p *process) told() (told, error) {
 		}
 		switch entry.Msg {
 		case "listening":
-			t.listened, t.address = true, entry.Address
+			t.address = entry.Address
+		case "running":
+			t.running = true
 		case "read back the journal's tail":
 			t.readBack, t.torn = entry.Lines, entry.CutBytes > 0
 		}

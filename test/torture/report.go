@@ -55,7 +55,7 @@ func (r *report) killed(t told, left remains) {
 	defer r.mu.Unlock()
 	r.times[daemonKilled]++
 	for counter, is := range map[*int]bool{
-		&r.starting: !t.listened, &r.readBack: t.readBack > 0, &r.torn: t.torn, &r.plain: left.plain, &r.partial: left.partial,
+		&r.starting: !t.running, &r.readBack: t.readBack > 0, &r.torn: t.torn, &r.plain: left.plain, &r.partial: left.partial,
 	} {
 		if is {
 			*counter++

@@ -1,0 +1,315 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/disk"
+	"kubejournal/internal/event"
+)
+
+// journalled runs a daemon on a server until it has written a SYNCED line, and
+// ends it.
+func journalled(t *testing.T, names ...string) *live {
+	t.Helper()
+	l := newLive(t)
+	writeFile(t, l.config(), l.text("configmaps"))
+	for _, name := range names {
+		l.put(configMaps, name)
+	}
+	l.start("--config", l.config())
+	l.until("it is synced", func() bool { return bytes.Contains(read(t, l.journal()), []byte(`"type":"SYNCED"`)) })
+	if status := l.stop(); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	return l
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Lines about a stream name the cluster.
+func TestClusterUID(t *testing.T) {
+	l := journalled(t, "a")
+	uid := clusterOf(t, l)
+	if !strings.Contains(string(read(t, l.journal())), fmt.Sprintf(`"clusterUID":%q,"resourceVersion"`, uid)) {
+		t.Errorf("no cluster %s in\n%s", uid, read(t, l.journal()))
+	}
+}
+
+func clusterOf(t *testing.T, l *live) string {
+	t.Helper()
+	status, stdout, stderr := execute(t, "checkpoint", "show", "--checkpoint", filepath.Join(l.dir, "c.db"))
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	for line := range strings.Lines(stdout) {
+		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "cluster" {
+			return fields[1]
+		}
+	}
+	t.Fatalf("no cluster in\n%s", stdout)
+	return ""
+}
+
+// A journal of another cluster is refused before anything of it is taken.
+func TestJournalOfAnotherCluster(t *testing.T) {
+	own, other := journalled(t, "a"), journalled(t, "x", "y", "z")
+	if kubeconfig, err := own.srv.Kubeconfig(own.dir); err != nil {
+		t.Fatal(err)
+	} else {
+		t.Setenv("KUBECONFIG", kubeconfig)
+	}
+	foreign := read(t, other.journal())
+	ownLines, checkpoint := read(t, own.journal()), filepath.Join(own.dir, "c.db")
+	for name, c := range map[string]struct {
+		journal []byte
+		keep    bool // the checkpoint
+	}{
+		"and a checkpoint of this one": {foreign, true},
+		"and a new checkpoint":         {foreign, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if c.keep {
+				writeFile(t, filepath.Join(dir, "c.db"), string(read(t, checkpoint)))
+			}
+			l := &live{t: t, srv: own.srv, dir: dir}
+			writeFile(t, l.journal(), string(c.journal))
+			writeFile(t, l.config(), l.text("configmaps"))
+			for round := range 2 { // nothing of the first start makes the second one go through
+				l.start("--config", l.config())
+				l.until("it is refused", func() bool {
+					return l.logged("kubejournal: output.path: ") > round || bytes.Contains(read(t, l.journal()), []byte("CheckpointLost"))
+				})
+				if status := l.stop(); status != 1 {
+					t.Errorf("status %d\n%s", status, l.log.String())
+				}
+			}
+			for _, want := range []string{l.journal() + " is the journal of another cluster (line 4: " + clusterOf(t, other), "this cluster is " + clusterOf(t, own), "name another output"} {
+				if l.logged(want) != 2 {
+					t.Errorf("not twice %q in\n%s", want, l.log.String())
+				}
+			}
+			if !bytes.Equal(read(t, l.journal()), c.journal) {
+				t.Error("the journal was touched")
+			}
+			// The right journal is all that it takes.
+			writeFile(t, l.journal(), string(ownLines))
+			l.start("--config", l.config())
+			l.until("it runs", func() bool { return l.logged(`"running"`) > 0 })
+			l.put(configMaps, "b-"+strings.ReplaceAll(name, " ", "-"))
+			l.until("it goes on", func() bool {
+				return bytes.Contains(read(t, l.journal()), []byte(`"name":"b-`+strings.ReplaceAll(name, " ", "-")))
+			})
+			l.stop()
+			if after := read(t, l.journal()); bytes.Contains(after, []byte("DELETED")) || !bytes.HasPrefix(after, ownLines) {
+				t.Errorf("the other cluster's objects are in it:\n%s", after)
+			}
+		})
+	}
+}
+
+// Two daemons of one cluster whose journals got exchanged: each says that lines
+// are missing, writes a GAP and tells of every object again.
+func TestExchangedJournals(t *testing.T) {
+	one := journalled(t, "a", "b")
+	other := &live{t: t, srv: one.srv, dir: t.TempDir()}
+	writeFile(t, other.config(), other.text("secrets, configmaps", "cluster: other"))
+	other.put(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "s")
+	other.start("--config", other.config())
+	other.until("both are synced", func() bool { return bytes.Count(read(t, other.journal()), []byte(`"type":"SYNCED"`)) == 2 })
+	other.stop()
+	mine, others := read(t, one.journal()), read(t, other.journal())
+	writeFile(t, one.journal(), string(others))
+	writeFile(t, other.journal(), string(mine))
+	for l, before := range map[*live][]byte{one: others, other: mine} {
+		l.start("--config", l.config())
+		l.until("it tells again", func() bool {
+			after := read(t, l.journal())[len(before):]
+			return bytes.Contains(after, []byte(`"reason":"JournalTruncated"`)) && bytes.Contains(after, []byte(`"SYNCED"`))
+		})
+		l.stop()
+		if l.logged("lines that were written are missing from the journal") != 1 {
+			t.Errorf("it does not say so:\n%s", l.log.String())
+		}
+	}
+}
+
+// writeJournal writes a journal of that many lines about a cluster, in a stream that
+// the config does not name.
+func writeJournal(t *testing.T, path, cluster string, lines int) {
+	t.Helper()
+	render, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod", ClusterUID: cluster}, event.Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object event.Object
+	b := render.AppendSynced(event.AppendSeq(nil, 1), time.Now(), "1", event.Count{})
+	for n := 1; n < lines; n++ {
+		if err := render.Scan(fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":"p-%d","uid":"u-%d","resourceVersion":"%d"}}`, n, n, n+1), &object); err != nil {
+			t.Fatal(err)
+		}
+		if b, err = render.AppendEvent(event.AppendSeq(b, uint64(n+1)), event.Added, event.FromWatch, time.Now(), &object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slowDisk blocks reads of a file from an offset on.
+type slowDisk struct {
+	disk.FS
+	from int64
+	wait chan struct{} // until it is closed
+}
+
+// blockReads has the daemons that are started from now on read a journal up to an
+// offset only, until they are let go on.
+func blockReads(t *testing.T, from int64) (goOn func()) {
+	t.Helper()
+	before := disk.OS
+	slow := slowDisk{before, from, make(chan struct{})}
+	goOn = sync.OnceFunc(func() { close(slow.wait) })
+	disk.OS = slow
+	t.Cleanup(func() { disk.OS = before })
+	t.Cleanup(goOn)
+	return goOn
+}
+
+func (d slowDisk) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := d.FS.OpenFile(path, flag, mode)
+	if err != nil {
+		return nil, err
+	}
+	return slowFile{f, d}, nil
+}
+
+type slowFile struct {
+	disk.File
+	d slowDisk
+}
+
+func (f slowFile) ReadAt(p []byte, at int64) (int, error) {
+	if at >= f.d.from {
+		<-f.d.wait
+	}
+	return f.File.ReadAt(p, at)
+}
+
+// newSlowStart is a daemon to be started that has lost the checkpoint to a journal
+// of some megabytes.
+func newSlowStart(t *testing.T) *live {
+	t.Helper()
+	l := newLive(t)
+	writeFile(t, l.config(), l.text("configmaps"))
+	system, err := l.srv.Get(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", "kube-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeJournal(t, l.journal(), system["metadata"].(map[string]any)["uid"].(string), 20000)
+	return l
+}
+
+// While the journal is read back the daemon answers over HTTP: it is alive, not
+// ready, and says how far it is.
+func TestAnswersWhileItRecovers(t *testing.T) {
+	l := newSlowStart(t)
+	goOn := blockReads(t, 2<<20)
+	l.start("--config", l.config())
+	l.until("it listens", func() bool { return l.address() != "" })
+	l.until("it reads", func() bool { return strings.Contains(l.get("/readyz"), "recovering: read 3.15 MB of ") })
+	if got := l.get("/readyz"); !strings.HasPrefix(got, "[-]startup failed: recovering: read 3.15 MB of ") {
+		t.Errorf("/readyz says %q", got)
+	}
+	if got := l.get("/livez"); got != "ok\n" {
+		t.Errorf("/livez says %q", got)
+	}
+	if got := l.get("/streams"); got != "[]\n" {
+		t.Errorf("/streams says %q", got)
+	}
+	if got := l.get("/metrics"); !strings.Contains(got, "kubejournal_build_info") {
+		t.Errorf("/metrics says %.200q", got)
+	}
+	if got := l.get("/"); !strings.Contains(got, "Not ready (startup). No stream yet") {
+		t.Errorf("the page says %q", got)
+	}
+	status, stdout, stderr := execute(t, "status", "--address", l.address())
+	if status != 0 || stderr != "" || !strings.Contains(stdout, "ready    no\n") || !strings.Contains(stdout, "startup failed: recovering: read 3.15 MB of ") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	goOn()
+	l.until("it is ready", func() bool { return l.get("/readyz") == "ok\n" })
+	if got := l.get("/readyz?verbose"); strings.Contains(got, "startup") || !strings.Contains(got, "[+]streams ok") {
+		t.Errorf("/readyz says %q", got)
+	}
+	if !strings.Contains(l.get("/"), "The one stream watches") {
+		t.Error("the page does not show the stream")
+	}
+}
+
+// A stop while the journal is read back is one as any, and the next start goes on
+// where it was.
+func TestStopWhileItRecovers(t *testing.T) {
+	l := newSlowStart(t)
+	goOn := blockReads(t, 2<<20)
+	ctx, cancel := context.WithCancel(t.Context())
+	exited := make(chan int, 1)
+	go func() { exited <- run(ctx, []string{"run", "--config", l.config()}, nil, io.Discard, &l.log) }()
+	l.until("it reads", func() bool {
+		return l.address() != "" && strings.Contains(l.get("/readyz"), "recovering: read 3.15 MB of ")
+	})
+	cancel()
+	goOn()
+	if status := wait(t, exited); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	status, stdout, stderr := execute(t, "checkpoint", "show", "--checkpoint", filepath.Join(l.dir, "c.db"))
+	if status != 0 || !strings.Contains(stdout, "\nrecovery  interrupted at seq ") {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+	l.start("--config", l.config())
+	l.until("it runs", func() bool { return l.logged(`"running"`) > 0 })
+	if l.logged(`"lines":20000,`) != 1 || l.logged(`"resumedAtSeq":0`) != 0 {
+		t.Error("it began anew")
+	}
+}
+
+// A daemon that waits for the API server says so.
+func TestAnswersWhileItWaitsForTheServer(t *testing.T) {
+	l := newLive(t)
+	writeFile(t, l.config(), l.text("configmaps"))
+	l.srv.StopAPIServer()
+	l.start("--config", l.config())
+	l.until("it listens", func() bool { return l.address() != "" })
+	l.until("it says what it waits for", func() bool {
+		return strings.Contains(l.get("/readyz"), "[-]startup failed: waiting for the API server http")
+	})
+	if got := l.get("/livez"); got != "ok\n" {
+		t.Errorf("/livez says %q", got)
+	}
+	if err := l.srv.StartAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	l.until("it is ready", func() bool { return l.get("/readyz") == "ok\n" })
+}
