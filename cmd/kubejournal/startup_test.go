@@ -263,7 +263,7 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 	if got := l.get("/readyz?verbose"); strings.Contains(got, "startup") || !strings.Contains(got, "[+]streams ok") {
 		t.Errorf("/readyz says %q", got)
 	}
-	if !strings.Contains(l.get("/"), "The one stream watches") {
+	if !strings.Contains(l.get("/"), `data-key="configmaps"`) {
 		t.Error("the page does not show the stream")
 	}
 }

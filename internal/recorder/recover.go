@@ -193,7 +193,13 @@ func (r *recovery) identify() error {
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		if !namesCluster(line) || event.ParseHeader(line, &r.header) != nil || r.header.ClusterUID == "" {
+		if !namesCluster(line) {
+			return nil
+		}
+		if err := event.ParseHeader(line, &r.header); err != nil {
+			return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
+		}
+		if r.header.ClusterUID == "" {
 			return nil
 		}
 		return cmp.Or(r.sameCluster(), errIdentified)
