@@ -32,9 +32,11 @@ func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
 	c.put(namespace, name, uid, resourceVersion, flagWithheld)
 }
 
-// Doubt notes that the reader may not have been told of a known object.
+// Doubt notes that the reader may not have been told of a known object. What else
+// is known of it stays.
 func (c *Changes) Doubt(k Known) {
-	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flagDoubtful)
+	k.Doubtful = true
+	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), k.flags())
 }
 
 func (c *Changes) put(namespace, name, uid, resourceVersion []byte, flags byte) {

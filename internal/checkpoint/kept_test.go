@@ -112,15 +112,50 @@ func TestKept(t *testing.T) {
 	}
 }
 
+// An object that the filter has kept from the reader, and one that it may not have
+// been told of, are both known as such, wherever they stand: in the tree, in the log
+// or in both, and after the file is opened again.
 func TestWithheld(t *testing.T) {
-	s := newStore(t)
-	commitKept(t, s, "pods", func(c *Changes) {
-		c.PutWithheld([]byte("default"), []byte("a"), []byte("u"), []byte("1"))
-		c.Put([]byte("default"), []byte("b"), []byte("u"), []byte("1"))
-	})
-	for name, want := range map[string]bool{"a": true, "b": false} {
-		if k, ok, err := s.Get("pods", "default", name); !ok || err != nil || k.Withheld != want || k.Doubtful || k.UID != "u" || k.ResourceVersion != "1" {
-			t.Errorf("%s: %+v, %v, %v", name, k, ok, err)
-		}
+	path := filepath.Join(t.TempDir(), "c.db")
+	for name, p := range map[string]policy{"tree": usualPolicy, "log": {entries: 1 << 10, batch: 1 << 12, total: 1 << 20}, "sweep": {batch: 1 << 12, total: 1 << 20}} {
+		t.Run(name, func(t *testing.T) {
+			path := path + name
+			s := mustOpen(t, path)
+			s.policy = p
+			commitKept(t, s, "pods", func(c *Changes) {
+				for i := range 20 {
+					c.Put([]byte("default"), fmt.Appendf(nil, "x%d", i), []byte("u"), []byte("1"))
+				}
+				for _, name := range []string{"withheld", "withheld in doubt"} {
+					c.PutWithheld([]byte("default"), []byte(name), []byte("u"), []byte("1"))
+				}
+				for _, name := range []string{"told", "in doubt"} {
+					c.Put([]byte("default"), []byte(name), []byte("u"), []byte("1"))
+				}
+			})
+			commitKept(t, s, "pods", func(c *Changes) {
+				for _, name := range []string{"withheld in doubt", "in doubt"} {
+					k, ok, err := s.Get("pods", "default", name)
+					if err != nil || !ok {
+						t.Fatal(k, ok, err)
+					}
+					c.Doubt(k)
+				}
+			})
+			for range 2 {
+				for name, want := range map[string]Known{
+					"told": {}, "withheld": {Withheld: true}, "in doubt": {Doubtful: true}, "withheld in doubt": {Withheld: true, Doubtful: true},
+				} {
+					want.Namespace, want.Name, want.UID, want.ResourceVersion = "default", name, "u", "1"
+					if k, ok, err := s.Get("pods", "default", name); !ok || err != nil || k != want {
+						t.Errorf("%+v, %v, %v, want %+v", k, ok, err, want)
+					}
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s = mustOpen(t, path)
+			}
+		})
 	}
 }

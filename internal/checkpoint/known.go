@@ -27,6 +27,17 @@ const (
 	flagWithheld                // Known.Withheld
 )
 
+// flags are those of a Known that do not follow from its values.
+func (k *Known) flags() (flags byte) {
+	if k.Doubtful {
+		flags |= flagDoubtful
+	}
+	if k.Withheld {
+		flags |= flagWithheld
+	}
+	return flags
+}
+
 // appendKey appends the key of namespace/name. Neither can hold a zero byte
 // (both end in a URL path on the server).
 func appendKey[S ~string | ~[]byte](dst []byte, namespace, name S) []byte {

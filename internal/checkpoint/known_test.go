@@ -13,6 +13,11 @@ func FuzzDecodeKnown(f *testing.F) {
 	f.Add([]byte("ns\x00name"), appendKnown(nil, "x", "007"))
 	f.Add([]byte("\x00"), []byte{flagVersionText | flagUIDText, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1})
 	f.Add([]byte("no"), []byte{})
+	for _, flags := range []byte{flagDoubtful, flagWithheld, flagDoubtful | flagWithheld} {
+		value := appendKnown(nil, uuid(1), "123")
+		value[0] |= flags
+		f.Add([]byte("ns\x00name"), value)
+	}
 	f.Fuzz(func(t *testing.T, key, value []byte) {
 		var k, again Known
 		if err := decodeKnown(key, value, &k); err != nil {
@@ -25,9 +30,7 @@ func FuzzDecodeKnown(f *testing.F) {
 			t.Fatalf("key %q came back as %q", key, got)
 		}
 		encoded := appendKnown(nil, k.UID, k.ResourceVersion)
-		if k.Doubtful {
-			encoded[0] |= flagDoubtful
-		}
+		encoded[0] |= k.flags()
 		if err := decodeKnown(key, encoded, &again); err != nil || again != k {
 			t.Fatalf("%+v came back as %+v, %v", k, again, err)
 		}

@@ -1,7 +1,9 @@
 package watcher_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +160,50 @@ func TestFilterOfGone(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// An object that the filter has kept from the reader gets no line when it is gone,
+// also behind a GAP that puts every object in doubt.
+func TestFilterOfGoneInDoubt(t *testing.T) {
+	// Without the check of seq, whose hole shows the line that is cut off.
+	await := func(w *world) {
+		w.await("every stream watches", w.watching)
+		w.pass(2 * time.Second)
+	}
+	for _, changes := range []bool{false, true} {
+		t.Run(fmt.Sprint(changes), func(t *testing.T) {
+			entry := demanding("configmaps", func(e *config.Resource) {
+				e.Filter, e.Changes = `object.data.phase == "Failed"`, changes
+			})
+			bubble(t, kubefake.Options{}, entry, func(w *world) {
+				for _, name := range []string{"gone", "told"} {
+					w.set("default", name, "Failed", "1")
+				}
+				for _, name := range []string{"withheld", "withheld-gone"} {
+					w.set("default", name, "Running", "1")
+				}
+				w.start()
+				w.settled()
+				w.stop()
+				content, err := os.ReadFile(w.journal())
+				must(t, err)
+				end := bytes.LastIndexByte(content[:len(content)-1], '\n') + 1
+				must(t, os.Truncate(w.journal(), int64(end)))
+				w.read, w.readBytes = nil, 0
+				n := len(w.lines())
+				for _, name := range []string{"gone", "withheld-gone"} {
+					_, err := w.srv.Delete(configMaps, "default", name)
+					must(t, err)
+				}
+				w.start()
+				await(w)
+				n = w.tell(n, "GAP JournalTruncated", "DELETED relist gone", "MODIFIED relist told", "SYNCED +0 ~1 -1 =1")
+				w.set("default", "withheld", "Failed", "1")
+				await(w)
+				w.tell(n, "MODIFIED watch withheld")
+			})
+		})
 	}
 }
 
