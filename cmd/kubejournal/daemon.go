@@ -63,7 +63,8 @@ type daemon struct {
 	client  *watcher.Client
 	output  output
 	store   *checkpoint.Store
-	seq     uint64 // of the last line in the journal
+	seq     uint64              // of the last line in the journal
+	file    checkpoint.FileMark // of the journal file that came before stdout
 	// clusterUID is that of the checkpoint's cluster; "" is unknown.
 	clusterUID string
 	startup    startup
@@ -277,7 +278,7 @@ func (d *daemon) recover(ctx context.Context) error {
 	file, ok := d.output.(*journal.File)
 	if !ok {
 		mark, err := d.store.Mark()
-		d.seq = mark.Seq
+		d.seq, d.file = mark.Seq, mark.LastFile()
 		return err
 	}
 	d.startup.is(func() string { return recovering(file) })
@@ -290,13 +291,17 @@ func (d *daemon) recover(ctx context.Context) error {
 		return err
 	}
 	d.seq = found.Seq
+	if found.Stdout > 0 {
+		d.log.Warn("lines went to stdout since the file was written to last, and are not in it: seq goes on from its own last line",
+			zap.String("path", file.Path()), zap.Uint64("fileSeq", found.Seq), zap.Uint64("checkpointSeq", found.Stdout))
+	}
 	d.metrics.LastCommit.SetToCurrentTime()
 	switch {
 	case found.Lost:
 		d.log.Warn("there is a journal but no checkpoint: each stream lists again, and tells of the gap where it finds one", zap.String("path", file.Path()))
 	case found.Hole:
 		d.log.Error("lines that were written are missing from the journal, or it is another daemon's: each stream writes a gap and tells of every object again",
-			zap.String("path", file.Path()), zap.Uint64("seq", found.Seq))
+			zap.String("path", file.Path()), zap.Uint64("fileSeq", file.LastSeq()), zap.Uint64("checkpointSeq", found.Seq))
 	case found.Misplaced:
 		d.log.Warn("the last committed line stands in another file than it was written to; is output.path the journal of another daemon? then stop, and name each its own",
 			zap.String("path", file.Path()), zap.Uint64("seq", found.Seq))
@@ -406,7 +411,7 @@ func (d *daemon) run(ctx context.Context, told manner, hangup <-chan os.Signal) 
 	}
 	rec := recorder.New(d.output, d.store, recorder.Config{
 		Interval: d.cfg.Checkpoint.Interval, NoSync: d.cfg.Output.Sync == config.SyncNever,
-		Seq: d.seq, Metrics: d.metrics, Log: d.log,
+		Seq: d.seq, File: d.file, Metrics: d.metrics, Log: d.log,
 	})
 	manager, err := d.newManager(rec)
 	if err != nil {

@@ -15,7 +15,7 @@
 //	  schema                              uvarint, SchemaVersion; CRC-32C of it, 4 bytes
 //	  sum                                 checksum of all the rest, 8 bytes (see sum.go)
 //	  cluster                             uid of the namespace kube-system, absent while unknown
-//	  journal                             JSON of Mark: last seq, file identity, offset
+//	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent when none is under way
 //	  lost                                there from a predecessor's loss until all streams are known again
 //	streams                               bucket

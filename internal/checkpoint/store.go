@@ -51,6 +51,25 @@ type Mark struct {
 	FirstSeq uint64 `json:"firstSeq,omitempty"`
 	// Offset is the size of the active file in bytes just after the line Seq.
 	Offset int64 `json:"offset,omitempty"`
+	// File is how far the journal file stood when lines began to go to stdout.
+	// Zero while they go to a file, and where none came before.
+	File FileMark `json:"file,omitzero"`
+}
+
+// FileMark is the part of a Mark that is about a file.
+type FileMark struct {
+	Seq      uint64 `json:"seq"`
+	FirstSeq uint64 `json:"firstSeq"`
+	Offset   int64  `json:"offset"`
+}
+
+// LastFile is how far the journal file stood at the last commit of its lines, which
+// may be an earlier one than that of m; zero where none is known.
+func (m Mark) LastFile() FileMark {
+	if m.FirstSeq > 0 {
+		return FileMark{Seq: m.Seq, FirstSeq: m.FirstSeq, Offset: m.Offset}
+	}
+	return m.File
 }
 
 // Recovery is how far a recovery has come that is not complete: what the lines

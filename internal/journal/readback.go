@@ -89,6 +89,7 @@ func (j *File) readBack(r *reader) (Tail, error) {
 	}
 	j.at = &r.at
 	before := firstOfInterest(all, r.from, r.seq)
+	r.anchored = r.anchored && (r.resumed || all[before].first > r.seq)
 	if err := j.beginReading(all, before); err != nil {
 		return Tail{}, err
 	}
@@ -127,7 +128,9 @@ func (j *File) setReading(is bool) {
 }
 
 // firstOfInterest is the index of the first file that may hold lines after the
-// line seq: the committed one, or else the last that begins before them.
+// line seq: the committed one, or else the last that begins before them. It is never
+// behind the active one, whose last line may be torn whatever the mark says: lines
+// may have gone to stdout since.
 func firstOfInterest(all []segment, from Mark, seq uint64) int {
 	behind := 0
 	for i, s := range all {
@@ -143,7 +146,7 @@ func firstOfInterest(all []segment, from Mark, seq uint64) int {
 	if from.FirstSeq > 0 && behind > 0 && (behind == len(all) || all[behind].first != seq+1) {
 		behind--
 	}
-	return behind
+	return min(behind, len(all)-1)
 }
 
 // reader reads back one file after the other.

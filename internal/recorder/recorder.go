@@ -48,8 +48,11 @@ type Config struct {
 	Interval time.Duration // between commits; default 1s. SetCommits changes it
 	NoSync   bool          // leave syncing the journal to the kernel. SetCommits changes it
 	Seq      uint64        // of the last line in the journal
-	Metrics  *metrics.Metrics
-	Log      *zap.Logger
+	// File is committed with every mark, for an output that is no file (see
+	// checkpoint.Mark).
+	File    checkpoint.FileMark
+	Metrics *metrics.Metrics
+	Log     *zap.Logger
 }
 
 // Recorder writes the lines of all streams. Submit and Flush are safe for
@@ -385,7 +388,7 @@ func (r *Recorder) startCommit(ctx context.Context) {
 	numbers := r.numbers
 	r.numbers = nil
 	mark, seq := r.out.Mark(), r.seq
-	batch.SetMark(checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset})
+	batch.SetMark(checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset, File: r.cfg.File})
 	r.inflight = true
 	go func() {
 		err := r.commit(ctx, batch)

@@ -36,6 +36,7 @@ type Recovered struct {
 	Hole      bool   // lines are missing in the middle, see journal.Tail
 	Misplaced bool   // see journal.Tail
 	Resumed   uint64 // seq up to which an interrupted start had come, 0 for none
+	Stdout    uint64 // of the last commit where its lines went to stdout, else 0
 }
 
 // ClusterError says that lines of the journal are about another cluster than the
@@ -88,7 +89,8 @@ type recovery struct {
 
 	// As the checkpoint had it:
 	mark      checkpoint.Mark
-	marked    bool // or mark is no commit's
+	from      checkpoint.FileMark // how far the file stood: see startOf
+	marked    bool                // or mark is no commit's
 	lost      bool
 	cluster   string // "" is unknown
 	states    map[string]checkpoint.Stream
@@ -109,6 +111,7 @@ func (r *recovery) load() (err error) {
 	if r.mark, err = r.store.Mark(); err != nil {
 		return err
 	}
+	r.from = startOf(r.mark)
 	if r.marked, err = r.store.Marked(); err != nil {
 		return err
 	}
@@ -143,7 +146,7 @@ func (r *recovery) resume() error {
 	if !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
 		return nil // an earlier version that knows nothing of it has committed a mark since
 	}
-	if ok, err = r.journal.Holds(markOf(before.Mark), before.Mark.Seq); err != nil || !ok {
+	if ok, err = r.journal.Holds(markOf(before.Mark.LastFile()), before.Mark.Seq); err != nil || !ok {
 		return err
 	}
 	for name := range r.forgotten {
@@ -156,7 +159,7 @@ func (r *recovery) resume() error {
 	return nil
 }
 
-func markOf(m checkpoint.Mark) journal.Mark {
+func markOf(m checkpoint.FileMark) journal.Mark {
 	return journal.Mark{FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
@@ -168,7 +171,7 @@ func (r *recovery) begin() error {
 	if err != nil || fresh || r.resumed > 0 {
 		return err
 	}
-	holds, err := r.journal.Holds(markOf(r.mark), r.mark.Seq)
+	holds, err := r.journal.Holds(markOf(r.from), r.from.Seq)
 	if err != nil {
 		return err
 	}
@@ -230,9 +233,9 @@ func (r *recovery) read() (tail journal.Tail, err error) {
 	r.saved = time.Now()
 	if r.resumed > 0 {
 		at := r.done
-		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark), Anchored: at.Anchored, Hole: at.Hole}, r.line)
+		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark.LastFile()), Anchored: at.Anchored, Hole: at.Hole}, r.line)
 	} else {
-		tail, err = r.journal.ReadBack(markOf(r.mark), r.mark.Seq, r.marked && !r.lost, r.line)
+		tail, err = r.journal.ReadBack(markOf(r.from), r.from.Seq, r.marked && !r.lost, r.line)
 	}
 	if err != nil && r.ctx.Err() != nil && r.done.Mark.Seq > r.resumed {
 		err = errors.Join(err, r.save())
@@ -256,11 +259,14 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset}
 	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
 	r.done.Lines++
-	if !r.forgotten[h.Stream] { // else written before the stream was reset
-		state, ok := r.done.Streams[h.Stream]
-		if !ok {
-			state = r.states[h.Stream]
-		}
+	state, ok := r.done.Streams[h.Stream]
+	if !ok {
+		state = r.states[h.Stream]
+	}
+	switch {
+	case r.forgotten[h.Stream]: // written before the stream was reset
+	case r.mark.FirstSeq == 0 && r.from.FirstSeq > 0 && !isNews(h, &state): // told on stdout too
+	default:
 		r.changes.Reset()
 		apply(h, &state, &r.changes)
 		if kept, ok := r.headers[h.Stream]; ok {
@@ -291,9 +297,10 @@ func (r *recovery) save() error {
 // finish commits the states and the mark.
 func (r *recovery) finish(tail journal.Tail) (Recovered, error) {
 	rec := Recovered{
-		Seq: max(r.mark.Seq, r.done.Mark.Seq), Lines: r.done.Lines, Cut: tail.Cut, Resumed: r.resumed,
-		Lost: r.found && !r.marked, Hole: tail.Hole && r.mark.Seq > 0, Misplaced: tail.Misplaced && !tail.Hole,
+		Seq: max(r.from.Seq, r.done.Mark.Seq), Lines: r.done.Lines, Cut: tail.Cut, Resumed: r.resumed,
+		Lost: r.found && !r.marked, Hole: tail.Hole && r.from.Seq > 0, Misplaced: tail.Misplaced && !tail.Hole,
 	}
+	rec.goOn(r.mark, r.journal.LastSeq())
 	if err := r.journal.Sync(); err != nil {
 		return Recovered{}, err
 	}
@@ -318,8 +325,8 @@ func (r *recovery) finish(tail journal.Tail) (Recovered, error) {
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
-	if r.mark.FirstSeq > 0 { // else the file was empty at the commit
-		rec.Gone = rec.Seq - min(rec.Seq, max(r.journal.LastSeq(), r.mark.FirstSeq-1))
+	if r.from.FirstSeq > 0 { // else the file was empty at the commit
+		rec.Gone = rec.Seq - min(rec.Seq, max(r.journal.LastSeq(), r.from.FirstSeq-1))
 	}
 	end := r.journal.Mark()
 	r.batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
