@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -74,19 +75,36 @@ func createMissing(path string) (created bool, err error) {
 // OpenExisting is Open where a file that is missing is an error.
 func OpenExisting(path string) (*Store, error) {
 	path = follow(path)
+	const attempts = 5
+	for range attempts {
+		s, err := openVerified(path)
+		if s != nil || err != nil {
+			return s, err
+		}
+	}
+	return nil, fmt.Errorf("open checkpoint %s: %w", path, ErrLocked)
+}
+
+// openVerified opens a checkpoint; it returns nothing where another process has
+// committed to it meanwhile.
+func openVerified(path string) (*Store, error) {
 	// All of it is read before it is opened for writing: see verify.
 	read, err := OpenReadOnly(path)
 	if err != nil {
 		return nil, err
 	}
-	if err := read.Close(); err != nil {
+	before, err := read.readRoots()
+	if err := errors.Join(err, read.Close()); err != nil {
 		return nil, err
 	}
 	s, err := open(path, false)
 	if err != nil {
 		return nil, err
 	}
-	// Another process may have had it in between.
+	s.owner = disk.Claim(disk.OS, path)
+	if s.roots, err = s.readRoots(); err != nil || !bytes.Equal(s.roots, before) {
+		return nil, errors.Join(err, s.db.Close())
+	}
 	s.placed = read.placed
 	if err := errors.Join(s.checkSchema(), s.loadRecent()); err != nil {
 		_ = s.db.Close() // nothing was written

@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"go.etcd.io/bbolt"
+
+	"kubejournal/internal/disk"
 )
 
 // rangeChunk is how many known objects Range reads per transaction. A long
@@ -33,6 +35,10 @@ var (
 
 // ErrLocked says that another process holds the file.
 var ErrLocked = errors.New("held by another process")
+
+// ErrTakenOver says that another process has opened the file to write to it, on a
+// volume where locks do nothing.
+var ErrTakenOver = disk.ErrTakenOver
 
 // ErrDamaged says that the file is not a readable checkpoint of ours. The file
 // has not been touched.
@@ -121,15 +127,18 @@ type Count struct {
 // Store is an open checkpoint. It is safe for concurrent use; one process holds
 // the file at a time.
 type Store struct {
-	db      *bbolt.DB
-	file    *os.File // the database's own
-	path    string
-	created bool
+	db       *bbolt.DB
+	file     *os.File // the database's own
+	pageSize int      // its pages', in bytes
+	path     string
+	created  bool
 	// temporary is set where the file has no name.
 	temporary bool
+	owner     *disk.Owner // nil where nothing is written, and where the file has no name
 
 	mu      sync.Mutex // held by the one writer
 	suspect bool       // the last commit failed, see settle; guarded by mu
+	roots   []byte     // the meta pages as the last commit left them, nil where that is not known; guarded by mu
 	// placed is about how many objects stand in the tree, by stream; guarded by mu.
 	placed map[string]int
 	policy policy
@@ -142,7 +151,7 @@ type Store struct {
 }
 
 func newStoreOf(db *bbolt.DB, file *os.File, path string) *Store {
-	return &Store{db: db, file: file, path: path, placed: make(map[string]int), policy: usualPolicy, recent: make(map[string]*recent)}
+	return &Store{db: db, file: file, pageSize: db.Info().PageSize, path: path, placed: make(map[string]int), policy: usualPolicy, recent: make(map[string]*recent)}
 }
 
 // recentOf is the log of a stream as it was committed last, nil for none.

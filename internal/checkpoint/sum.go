@@ -45,6 +45,12 @@ func (s *Store) update(fn func(*writer) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.suspect {
+		s.roots = nil // whether they have changed is not known
+	}
+	if err := s.owned(); err != nil {
+		return err
+	}
+	if s.suspect {
 		if err := errors.Join(s.settle(), s.loadRecent()); err != nil {
 			return err
 		}
@@ -56,6 +62,7 @@ func (s *Store) update(fn func(*writer) error) error {
 		return err
 	}
 	s.publish(&w)
+	s.roots, _ = s.readRoots() // what was committed is committed
 	return nil
 }
 
@@ -80,7 +87,7 @@ const metaPages = 2
 // that the root on disk still leads to. So both roots are written once more. All
 // other pages were synced before. A crash in between leaves the same bytes.
 func (s *Store) settle() error {
-	b := make([]byte, metaPages*s.db.Info().PageSize)
+	b := make([]byte, metaPages*s.pageSize)
 	if _, err := s.file.ReadAt(b, 0); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/disk"
 	"kubejournal/internal/disk/faultdisk"
 )
 
@@ -81,7 +82,7 @@ func (k *keeper) run(d *faultdisk.Disk, last uint64) error {
 
 func (k *keeper) commit(j *File, seq uint64) error {
 	mark := j.Mark()
-	if _, err := again(func() (int, error) { return 0, j.Sync() }); err != nil {
+	if _, err := again(func() (int, error) { return 0, cmp.Or(j.Sync(), j.Verify()) }); err != nil {
 		return err
 	}
 	k.mark, k.seq = mark, seq
@@ -121,6 +122,9 @@ func (k *keeper) files() string {
 	var parts []string
 	for _, e := range entries {
 		name := e.Name()
+		if name == filepath.Base(disk.NotePath(k.path)) {
+			continue
+		}
 		if strings.HasSuffix(name, gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+gzipped == name }) {
 			continue
 		}
@@ -144,7 +148,7 @@ func (k *keeper) files() string {
 	return strings.Join(parts, "")
 }
 
-// names are the folder's files, the time of a rotation left out.
+// names are the folder's files, the time of a rotation and the owner's note left out.
 func (k *keeper) names() string {
 	k.t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(k.path))
@@ -154,6 +158,9 @@ func (k *keeper) names() string {
 	count := make(map[string]int)
 	for _, e := range entries {
 		name := e.Name()
+		if name == filepath.Base(disk.NotePath(k.path)) {
+			continue
+		}
 		if at, compressed, ok := namingOf(k.path).parse(name); ok {
 			name = "rotated"
 			if compressed {

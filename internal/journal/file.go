@@ -23,6 +23,9 @@ const fileMode = 0o640
 var (
 	// ErrLocked says that another process appends to the file.
 	ErrLocked = disk.ErrLocked
+	// ErrTakenOver says that another process has begun to append to the file, on a
+	// volume where locks do nothing.
+	ErrTakenOver = disk.ErrTakenOver
 	// ErrNotJournal says that the file holds something else.
 	ErrNotJournal = errors.New("not a journal of kubejournal")
 	// ErrDamaged says that the journal cannot be read where it was not being
@@ -87,12 +90,16 @@ type File struct {
 	safe       int64     // its size then
 	again      []byte    // what a truncated file is to begin with; nil when there is nothing to mend
 	reading    bool      // ReadBack runs: the files stay as they are
+	end        end       // what Verify expects
+	ownedAt    time.Time // when no other process had begun to append to it
 	lastSeq    uint64    // of the last line, as ReadBack found it
 
 	at            *Position    // ReadBack's own
 	passed, total atomic.Int64 // bytes, of what ReadBack reads
 
-	tidy tidier
+	owner  *disk.Owner
+	opened time.Time // and owned from then on
+	tidy   tidier
 }
 
 // OpenFile opens the journal file at path for appending, and creates it when
@@ -138,6 +145,13 @@ func (j *File) open() error {
 	if err := j.lock(j.f); err != nil {
 		return err
 	}
+	// From here on a process that the lock has not kept away appends nothing that it
+	// could commit, and what it has appended until now is read back.
+	j.owner = disk.Claim(j.disk, j.path)
+	j.opened, j.ownedAt = time.Now(), time.Now()
+	if info, err = j.f.Stat(); err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
 	if err := j.CheckLimits(*j.options.Load()); err != nil {
 		return fmt.Errorf("open journal %s: %w", j.path, err)
 	}
@@ -148,6 +162,8 @@ func (j *File) open() error {
 		return err
 	}
 	j.size, j.lineEnd, j.safe, j.checked = info.Size(), info.Size(), info.Size(), time.Now()
+	j.end.young = true
+	j.end.restart(j.size)
 	if j.size == 0 {
 		return nil
 	}
@@ -267,9 +283,12 @@ func (j *File) Mark() Mark {
 // file takes before it must be rotated. After an error the first n bytes of p
 // stand in the file. In both cases the caller goes on with the rest.
 func (j *File) Write(p []byte) (int, error) {
+	if j.rotates(p) {
+		j.settle()
+	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if time.Since(j.checked) >= checkEvery {
+	if time.Since(j.checked) >= checkEvery || time.Since(j.ownedAt) >= checkEvery {
 		if err := j.check(); err != nil {
 			return 0, err
 		}
@@ -293,12 +312,20 @@ func (j *File) append(p []byte) (int, error) {
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
 		j.lineEnd = j.size + int64(i) + 1
 	}
+	j.end.append(p, n, j.size)
 	j.size += int64(n)
 	if err != nil {
 		j.tidy.wakeUp() // a file that is due to be removed may be what fills the disk
 		return n, fmt.Errorf("write journal: %w", err)
 	}
 	return n, nil
+}
+
+// rotates reports whether the active file is rotated before p.
+func (j *File) rotates(p []byte) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.full(p)
 }
 
 // full tells whether the active file has to be rotated before p.

@@ -314,6 +314,9 @@ func (j *File) cutRenamed(r *reader, s segment, good int64) error {
 	if info.Size() == good {
 		return nil
 	}
+	if err := j.owned(); err != nil {
+		return err
+	}
 	if err := f.Truncate(good); err != nil {
 		return fmt.Errorf("cut torn line: %w", err)
 	}
@@ -337,12 +340,16 @@ func (j *File) readActive(r *reader, first uint64, start int64) error {
 	if j.size == good {
 		return nil
 	}
+	if err := j.owned(); err != nil {
+		return err
+	}
 	r.tail.Cut += j.size - good
 	if err := j.f.Truncate(good); err != nil {
 		return fmt.Errorf("cut torn line: %w", err)
 	}
 	j.unsynced = true
 	j.size, j.safe = good, good
+	j.end.restart(good)
 	if good == 0 {
 		j.firstSeq = 0
 	}

@@ -30,6 +30,9 @@ func (j *File) rotate() error {
 	if j.size == 0 {
 		return nil // check has begun a new file
 	}
+	if err := j.verifyEnd(); err != nil {
+		return err
+	}
 	// First, so that only the last file of a journal can have a torn end. A
 	// crash behind it leaves the file active.
 	if err := j.syncNow(); err != nil {
@@ -143,6 +146,7 @@ func (j *File) beginIn(f disk.File, carry []byte) error {
 
 // began takes note of a file's first bytes.
 func (j *File) began(carry []byte) {
+	j.end.restart(int64(len(carry)))
 	j.firstSeq, _ = lineSeq(carry)
 	j.size = int64(len(carry))
 	j.lineEnd = int64(bytes.LastIndexByte(carry, '\n') + 1)
@@ -164,6 +168,11 @@ func (j *File) check() error {
 	if j.reading {
 		return nil
 	}
+	now := time.Now()
+	if err := j.owned(); err != nil {
+		return err
+	}
+	j.ownedAt = now
 	if j.again != nil {
 		return j.beginAgain()
 	}

@@ -192,6 +192,7 @@ func TestNamesRise(t *testing.T) {
 			names = append(names, e.Name())
 		}
 		want := []string{
+			".journal.jsonl.owner",
 			"journal-2000-01-01T01-00-00.000.jsonl", "journal-2000-01-01T01-00-00.001.jsonl", "journal-2000-01-01T01-00-00.002.jsonl",
 			"journal-2000-01-01T01-00-00.003.jsonl", "journal-2000-01-01T01-00-00.004.jsonl", "journal-2000-01-01T01-00-00.005.jsonl", "journal.jsonl",
 		}
@@ -488,6 +489,7 @@ func TestTruncatedAndFailing(t *testing.T) {
 		return faultdisk.None
 	})
 	inBubble(t, Options{Disk: d}, func(r *rig) {
+		r.wait(checkEvery) // so that Verify does not
 		r.write(20)
 		r.commitAll()
 		if err := os.Truncate(r.path, 0); err != nil {
@@ -561,6 +563,9 @@ type heldDisk struct {
 
 func (d *heldDisk) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
 	f, err := d.FS.OpenFile(path, flag, mode)
+	if strings.HasSuffix(path, ".owner") {
+		return f, err
+	}
 	return heldFile{f, d}, err
 }
 

@@ -129,7 +129,10 @@ func (t *tidier) run(j *File) {
 		if !ready {
 			continue
 		}
-		err := j.tidyUp(time.Now())
+		err := j.owned()
+		if err == nil {
+			err = j.tidyUp(time.Now())
+		}
 		if errors.Is(err, errStopped) {
 			return
 		}

@@ -28,6 +28,8 @@ func pass(d time.Duration) { <-time.After(d) }
 type fakeOutput struct {
 	onWrite func(call, size int) (take int, err error) // nil error takes all
 	onSync  func(call int) error
+	// onVerify is why what was written does not stand there.
+	onVerify func() error
 
 	mu            sync.Mutex
 	written       []byte
@@ -68,6 +70,13 @@ func (o *fakeOutput) Sync() error {
 	return nil
 }
 
+func (o *fakeOutput) Verify() error {
+	if o.onVerify != nil {
+		return o.onVerify()
+	}
+	return nil
+}
+
 func (o *fakeOutput) Mark() journal.Mark {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -94,6 +103,7 @@ const (
 	succeeds outcome = iota
 	fails
 	failsPersisted // the caller is told that it failed
+	takenOver      // by another process
 )
 
 // fakeStore is a checkpoint whose commits end as told. After each that was
@@ -122,8 +132,11 @@ func (s *fakeStore) Commit(b *checkpoint.Batch) error {
 	if s.onCommit != nil {
 		end = s.onCommit(call)
 	}
-	if end == fails {
+	switch end {
+	case fails:
 		return errDisk
+	case takenOver:
+		return fmt.Errorf("commit: %w", checkpoint.ErrTakenOver)
 	}
 	if err := s.Store.Commit(b); err != nil {
 		return err

@@ -32,6 +32,7 @@ const (
 type Output interface {
 	Write(p []byte) (int, error) // may write a part; the caller goes on with the rest
 	Sync() error                 // may run beside Write
+	Verify() error               // that what was written stands there; may run beside Write
 	Mark() journal.Mark          // after all that was written
 	Committed(seq uint64)        // no line up to seq will be read back any more
 }
@@ -353,7 +354,7 @@ func (r *Recorder) writeAll(ctx context.Context, p []byte) error {
 			continue
 		}
 		r.cfg.Metrics.OutputErrors.Inc()
-		if errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) {
+		if isFinal(err) {
 			return err
 		}
 		failed := err // so that a write that succeeds allocates nothing
@@ -437,8 +438,8 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 			r.cfg.Metrics.OutputErrors.Inc()
 			failed, what = &r.syncErr, "output cannot be synced, trying again"
 		}
-		if errors.Is(err, journal.ErrUnsynced) {
-			return err // nothing that could be tried again
+		if isFinal(err) {
+			return err
 		}
 		if failed.Swap(&err) == nil {
 			r.cfg.Log.Error(what, zap.Error(err))
@@ -456,11 +457,21 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) error {
 			return &syncError{err}
 		}
 	}
+	// Last, so that as little as can be comes between this and the commit.
+	if err := r.out.Verify(); err != nil {
+		return &syncError{err}
+	}
 	return r.store.Commit(batch)
 }
 
+// isFinal reports whether there is no use in trying again after an error.
+func isFinal(err error) bool {
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) ||
+		errors.Is(err, journal.ErrTakenOver) || errors.Is(err, checkpoint.ErrTakenOver)
+}
+
 // syncError says that a commit has failed before it began: the journal could
-// not be synced.
+// not be synced, or does not hold what was written.
 type syncError struct{ error }
 
 func (e *syncError) Unwrap() error { return e.error }

@@ -512,6 +512,43 @@ func TestClosedOutput(t *testing.T) {
 	})
 }
 
+// TestTakenOver: another process writes to the files too, which ends the recorder at
+// once, whoever finds out; nothing counts any more.
+func TestTakenOver(t *testing.T) {
+	found := fmt.Errorf("journal: %w", journal.ErrTakenOver)
+	for what, on := range map[string]func(g *rig){
+		"write":  func(g *rig) { g.out.onWrite = func(int, int) (int, error) { return 0, found } },
+		"sync":   func(g *rig) { g.out.onSync = func(int) error { return found } },
+		"verify": func(g *rig) { g.out.onVerify = func() error { return found } },
+		"commit": func(g *rig) { g.store.onCommit = func(int) outcome { return takenOver } },
+	} {
+		for _, noSync := range []bool{false, true} {
+			if noSync && what == "sync" {
+				continue
+			}
+			synctest.Test(t, func(t *testing.T) {
+				g := newRig(t, Config{NoSync: noSync})
+				on(g)
+				g.run(t.Context())
+				g.submit(g.batch("a", 2, 100))
+				start := time.Now()
+				if err := <-g.done; !errors.Is(err, journal.ErrTakenOver) {
+					t.Errorf("%s: Run = %v", what, err)
+				}
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("%s: it took %s", what, took)
+				}
+				if mark, err := g.store.Mark(); err != nil || mark.Seq != 0 {
+					t.Errorf("%s: mark %+v, %v", what, mark, err)
+				}
+				if n := len(g.store.calls()); n > 1 || n == 1 && what != "commit" {
+					t.Errorf("%s: %d commits", what, n)
+				}
+			})
+		}
+	}
+}
+
 func TestContextEnds(t *testing.T) {
 	t.Run("in a write", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

@@ -232,6 +232,14 @@ func (g *gate) Sync() error {
 	return g.file.Sync()
 }
 
+// Verify implements recorder.Output.
+func (g *gate) Verify() error {
+	if g.dead() {
+		return errKilled
+	}
+	return g.file.Verify()
+}
+
 // Mark implements recorder.Output.
 func (g *gate) Mark() journal.Mark {
 	g.mu.Lock()

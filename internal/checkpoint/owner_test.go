@@ -1,0 +1,115 @@
+package checkpoint
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"kubejournal/internal/disk"
+)
+
+// unlock makes the lock of a checkpoint one that does nothing.
+func unlock(t *testing.T, s *Store) {
+	t.Helper()
+	if err := syscall.Flock(int(s.file.Fd()), syscall.LOCK_UN); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func commitOne(s *Store, name string) error {
+	var c Changes
+	c.Put([]byte("default"), []byte(name), []byte("u"), []byte("1"))
+	b := NewBatch()
+	b.Add("pods", &c)
+	return s.Commit(b)
+}
+
+// Of two processes that no lock keeps from one checkpoint the first one commits nothing
+// more, and the file stays whole.
+func TestTwoProcesses(t *testing.T) {
+	for _, commits := range []int{0, 1, 3} { // of the second, before the first one's
+		path := filepath.Join(t.TempDir(), "c.db")
+		first := mustOpen(t, path)
+		if err := commitOne(first, "a"); err != nil {
+			t.Fatal(err)
+		}
+		unlock(t, first)
+		second := mustOpen(t, path)
+		unlock(t, second)
+		for range commits {
+			if err := commitOne(second, "b"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := commitOne(first, "c"); !errors.Is(err, ErrTakenOver) {
+			t.Errorf("the first one's commit: %v", err)
+		}
+		if err := first.SetCluster("x"); !errors.Is(err, ErrTakenOver) {
+			t.Errorf("SetCluster: %v", err)
+		}
+		if err := commitOne(second, "d"); err != nil {
+			t.Errorf("the second one's commit: %v", err)
+		}
+		if err := errors.Join(first.Close(), second.Close()); err != nil {
+			t.Fatal(err)
+		}
+		s := mustOpen(t, path)
+		for name, want := range map[string]bool{"a": true, "b": commits > 0, "c": false, "d": true} {
+			if _, ok, err := s.Get("pods", "default", name); err != nil || ok != want {
+				t.Errorf("%s: %t, %v", name, ok, err)
+			}
+		}
+	}
+}
+
+// A commit that was under way when another process opened the file shows there.
+func TestCommittedMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	first := mustOpen(t, path)
+	unlock(t, first)
+	second := mustOpen(t, path)
+	unlock(t, second)
+	// The look at the note comes before the other's opening, the commit after it.
+	note, err := os.ReadFile(disk.NotePath(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(disk.NotePath(path), nil, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := commitOne(first, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(disk.NotePath(path), note, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := commitOne(second, "b"); !errors.Is(err, ErrTakenOver) {
+		t.Errorf("Commit = %v", err)
+	}
+	if err := errors.Join(first.Close(), second.Close()); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, path)
+}
+
+// The note of a process that was killed is in nobody's way, and readers leave it alone.
+func TestNote(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	if err := mustOpen(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path) // the note of the one before is there
+	unlock(t, s)
+	read, err := OpenReadOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := commitOne(s, "a"); err != nil {
+		t.Error(err)
+	}
+}
