@@ -19,6 +19,10 @@ func (s *Store) readRoots() ([]byte, error) {
 	return roots, nil
 }
 
+// NoteError is why Open could not note that this process writes to the file, nil where
+// it could.
+func (s *Store) NoteError() error { return s.noteErr }
+
 // owned returns ErrTakenOver once another process has opened the file to write to it,
 // or has committed to it. That is for volumes on which bbolt's lock does nothing: two
 // that commit to one file would write over each other's pages. A commit that is under way

@@ -47,26 +47,31 @@ func NotePath(path string) string {
 }
 
 // Claim makes this process the owner of the file at path. Whoever can lock it has
-// done so before: the last to claim it goes on.
-func Claim(f FS, path string) *Owner {
+// done so before: the last to claim it goes on. An error is why the note could not be
+// written; the Owner is of use all the same.
+func Claim(f FS, path string) (*Owner, error) {
 	o := &Owner{fs: f, path: NotePath(path), id: []byte(rand.Text() + "\n")}
-	o.claim()
-	return o
+	if err := o.claim(); err != nil {
+		return o, fmt.Errorf("the note of who writes to the file cannot be written, so that a second process may go unnoticed where locks do nothing: %w", err)
+	}
+	return o, nil
 }
 
 // claim writes the note. A crash leaves any part of it, which says as little as all of it.
 // What cannot be written, on a full disk or in a folder that is read-only, is tried
 // again with the next Check.
-func (o *Owner) claim() {
+func (o *Owner) claim() error {
 	f, err := o.fs.OpenFile(o.path, os.O_RDWR|os.O_CREATE, ownerMode)
 	if err == nil {
 		_, err = f.WriteAt(o.id, 0)
 		err = errors.Join(err, f.Close())
 	}
 	if o.before, o.unknown = nil, false; err != nil {
-		o.before, err = o.read()
-		o.unknown = err != nil
+		var readErr error
+		o.before, readErr = o.read()
+		o.unknown = readErr != nil
 	}
+	return err
 }
 
 // read returns what stands in the note, nothing where there is none.
@@ -103,6 +108,6 @@ func (o *Owner) Check() error {
 	case len(is) > 0 && !bytes.Equal(is, o.before) && !o.unknown:
 		return ErrTakenOver
 	}
-	o.claim()
+	_ = o.claim() // Claim has told, and the next Check tries again
 	return nil
 }

@@ -78,3 +78,46 @@ func write(b *testing.B, line []byte, begin func() error, appendLine func() (int
 		size += n
 	}
 }
+
+// BenchmarkCommit appends as much as comes between two commits and does what comes
+// before one. check=none leaves the look for another process out, check=young reads all
+// lines once more, as in a File's first seconds.
+func BenchmarkCommit(b *testing.B) {
+	l := append(bytes.Repeat([]byte("x"), 5999), '\n')
+	copy(l, `{"seq":1,"object":"`)
+	for _, n := range []int{1, 100, 1000} {
+		for _, check := range []string{"none", "young", "usual"} {
+			b.Run(fmt.Sprintf("lines=%d/check=%s", n, check), func(b *testing.B) {
+				f, err := OpenFile(filepath.Join(b.TempDir(), "journal.jsonl"), Options{MaxSize: benchFile, MaxFiles: 1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer f.Close()
+				f.settle()
+				p := bytes.Repeat(l, n)
+				b.SetBytes(int64(len(p)))
+				for b.Loop() {
+					f.mu.Lock()
+					f.end.young = check == "young"
+					f.mu.Unlock()
+					for rest := p; len(rest) > 0; {
+						n, err := f.Write(rest)
+						if err != nil {
+							b.Fatal(err)
+						}
+						rest = rest[n:]
+					}
+					if err := f.Sync(); err != nil {
+						b.Fatal(err)
+					}
+					if check == "none" {
+						continue
+					}
+					if err := f.Verify(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

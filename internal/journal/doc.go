@@ -6,7 +6,9 @@
 //   - a line is written once, at the end; what has been written never changes
 //     or vanishes, but for a last line without its end (torn by a crash), which
 //     ReadBack cuts off before anything is appended;
-//   - one process appends to it at a time (flock; readers are not hindered);
+//   - one process appends to it at a time (flock; readers are not hindered); where
+//     flock does nothing, a second one is found out before a commit counts on lines
+//     that are not there (see Verify);
 //   - after a failed or partial write the next Write begins behind what is known
 //     to stand, over what may stand beyond it with the same bytes, so that no
 //     line ever begins in the middle of another;
@@ -18,6 +20,7 @@
 //	journal-2026-11-20T16-10-22.123.jsonl       rotated, named by the time of its rotation (UTC)
 //	journal-2026-11-20T16-10-22.123.jsonl.gz    the same, compressed
 //	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
+//	.journal.jsonl.owner                        the id of the process that appends (see disk.Owner)
 //
 // Names rise with seq even where the clock goes back. Where a plain and a
 // compressed file of one name exist, the compressed one is complete and the

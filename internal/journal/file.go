@@ -147,7 +147,9 @@ func (j *File) open() error {
 	}
 	// From here on a process that the lock has not kept away appends nothing that it
 	// could commit, and what it has appended until now is read back.
-	j.owner = disk.Claim(j.disk, j.path)
+	if j.owner, err = disk.Claim(j.disk, j.path); err != nil {
+		j.log.Warn(err.Error(), zap.String("path", j.path))
+	}
 	j.opened, j.ownedAt = time.Now(), time.Now()
 	if info, err = j.f.Stat(); err != nil {
 		return fmt.Errorf("open journal: %w", err)

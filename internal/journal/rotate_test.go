@@ -117,6 +117,32 @@ func TestTidy(t *testing.T) {
 	})
 }
 
+// While a file cannot be removed, none behind it is: what is left has no hole.
+func TestRemoveInOrder(t *testing.T) {
+	failing := true
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if failing && op.Kind == faultdisk.Remove {
+			failing = false
+			return faultdisk.Fail
+		}
+		return faultdisk.None
+	})
+	inBubble(t, Options{MaxSize: 90, MaxFiles: 1, Disk: d}, func(r *rig) {
+		r.write(5)
+		if err := errors.Join(r.j.Sync(), r.j.Verify()); err != nil {
+			t.Fatal(err)
+		}
+		r.j.Committed(5)
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:4]")
+		if r.j.TidyError() == nil {
+			t.Error("nobody is told")
+		}
+		r.wait(tidyRetry)
+		r.holds(4, "map[journal.jsonl:1 rotated:1]")
+	})
+}
+
 // Limits change while the file is open: the size for the next write, the rest for
 // the files that are there, and still not before they are committed.
 func TestSetLimits(t *testing.T) {

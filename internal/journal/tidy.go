@@ -207,6 +207,7 @@ func (j *File) tidyUp(now time.Time) error {
 		surplus = len(names) - o.MaxFiles
 	}
 	var errs []error
+	stuck := false // a file could not be removed: without those behind it seq would have a hole
 	for i, name := range names {
 		a := found[name]
 		if _, is := held[name]; is {
@@ -214,8 +215,10 @@ func (j *File) tidyUp(now time.Time) error {
 		}
 		old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge
 		switch {
-		case i < surplus || old:
-			if err = j.drop(a); err == nil {
+		case (i < surplus || old) && !stuck:
+			if err = j.drop(a); err != nil {
+				stuck = true
+			} else {
 				j.log.Info("removed a rotated journal file", zap.String("name", name), zap.Bool("byAge", i >= surplus))
 			}
 		case a.plain && a.zip:
@@ -227,7 +230,7 @@ func (j *File) tidyUp(now time.Time) error {
 		if errors.Is(err, errStopped) {
 			return err
 		}
-		// What is wrong with one file is no reason to keep the others.
+		// What is wrong with one file is no reason to leave the others as they are.
 		errs, err = append(errs, err), nil
 	}
 	return errors.Join(errs...)

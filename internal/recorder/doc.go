@@ -10,8 +10,8 @@
 //  1. A batch's lines are written, completely, before its changes count as
 //     pending. A failed write is tried again from the byte where it stopped.
 //  2. Pending changes are frozen between two writes, together with the
-//     journal's mark; the journal is synced; then they are committed in one
-//     transaction. While that runs the writer goes on with a new pending batch.
+//     journal's mark; the journal is synced, and looked at for lines of another
+//     process; then they are committed in one transaction. While that runs the writer goes on with a new pending batch.
 //     The journal learns of each commit: what it holds up to there is not read back
 //     any more, and may be compressed and removed.
 //  3. A commit that fails is tried again with the same batch, since it may or may

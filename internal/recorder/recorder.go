@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -467,7 +468,7 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) error {
 // isFinal reports whether there is no use in trying again after an error.
 func isFinal(err error) bool {
 	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) ||
-		errors.Is(err, journal.ErrTakenOver) || errors.Is(err, checkpoint.ErrTakenOver)
+		errors.Is(err, disk.ErrTakenOver)
 }
 
 // syncError says that a commit has failed before it began: the journal could

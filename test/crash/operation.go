@@ -32,6 +32,7 @@ const (
 	Rotated    Role = "rotated"    // plain
 	Compressed Role = "gz"         // whole or under way
 	Checkpoint Role = "checkpoint" // under its own name or a temporary one
+	Note       Role = "note"       // of who writes to journal or checkpoint
 	Folder     Role = "folder"
 	Other      Role = "other"
 )
@@ -47,6 +48,8 @@ func roleOf(name string) Role {
 	switch {
 	case name == ".":
 		return Folder
+	case strings.HasSuffix(name, ".owner"):
+		return Note
 	case name == JournalName:
 		return Journal
 	case strings.Contains(name, ".gz"):

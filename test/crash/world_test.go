@@ -384,6 +384,7 @@ func (w *world) settled(mayLeave bool) error {
 		switch role := roleOf(e.Name()); {
 		case role == Compressed && strings.HasSuffix(e.Name(), ".gz") && !strings.HasPrefix(e.Name(), "."):
 			rotated++
+		case role == Note:
 		case mayLeave && strings.HasPrefix(e.Name(), "."+CheckpointName):
 		case e.Name() != JournalName && e.Name() != CheckpointName:
 			return fmt.Errorf("%s is still there", e.Name())
