@@ -169,7 +169,7 @@ func TestFaultsOfFiles(t *testing.T) {
 	})
 }
 
-// A checkpoint never resumes against another cluster.
+// A checkpoint never resumes against another cluster, and a journal is not read into the checkpoint of one.
 func TestCheckpointOfAnotherCluster(t *testing.T) {
 	t.Parallel()
 	s := shared.get(t)
@@ -188,7 +188,21 @@ func TestCheckpointOfAnotherCluster(t *testing.T) {
 	d.stop()
 	journal, lines := d.files()[d.journal()], len(d.tell())
 	d.configure(other.Kubeconfig(), entries)
-	fails(t, []string{"run", "--config", d.config()}, d.checkpoint(), "belongs to another cluster")
+	refused := func(words ...string) {
+		t.Helper()
+		if log := failsLogging(t, []string{"run", "--config", d.config()}, words...); !strings.Contains(log, `"listening"`) {
+			t.Errorf("stderr has a log: %q", log)
+		}
+	}
+	refused(d.checkpoint(), "belongs to another cluster")
+	kept := d.checkpoint() + ".kept"
+	if err := os.Rename(d.checkpoint(), kept); err != nil {
+		t.Fatal(err)
+	}
+	refused(d.journal(), "is the journal of another cluster")
+	if err := os.Rename(kept, d.checkpoint()); err != nil {
+		t.Fatal(err)
+	}
 	if now := d.files()[d.journal()]; string(now) != string(journal) {
 		t.Error("the journal was written to")
 	}
