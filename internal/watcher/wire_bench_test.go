@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
@@ -243,7 +244,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if !served {
-		os.Exit(m.Run())
+		os.Exit(loggingtest.Hold(m).Run())
 	}
 }
 
