@@ -116,6 +116,9 @@ func (l *ListReader) end() error {
 	if l.kind == "Status" {
 		return &l.status
 	}
+	if !l.itemsSeen {
+		return l.buf.syntax("no items: this is not a list")
+	}
 	return io.EOF
 }
 

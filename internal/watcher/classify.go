@@ -47,6 +47,7 @@ const (
 
 // Reasons of what goes wrong besides.
 const (
+	reasonSilent         = "Silent"         // a watch has brought nothing for too long
 	reasonNotFound       = "NotFound"       // the server does not have it
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
 )
@@ -82,7 +83,7 @@ func classify(ctx context.Context, err error) outcome {
 	case errors.Is(err, errRefused):
 		return outcome{action: actionRelist, reason: reasonRefused}
 	case errors.Is(err, errSilent):
-		return outcome{action: actionRetry, reason: "Silent"}
+		return outcome{action: actionRetry, reason: reasonSilent}
 	case errors.Is(err, errNoListEnd):
 		return outcome{action: actionRetry, reason: "NoListEnd"}
 	case errors.Is(err, errNoVersion):
@@ -158,6 +159,18 @@ func isBadRequest(err error) bool { return apierrors.IsBadRequest(err) || apierr
 // isMalformed reports whether what came is not what the API serves.
 func isMalformed(err error) bool {
 	return errors.Is(err, errBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
+}
+
+// identifies returns why an object cannot be told from others, or from its next
+// version.
+func identifies(o *event.Object) error {
+	if len(o.Name) == 0 {
+		return fmt.Errorf("%w: an object without a name", errBadFrame)
+	}
+	if !isPosition(o.ResourceVersion) {
+		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, errNoVersion)
+	}
+	return nil
 }
 
 // isPosition reports whether a watch can begin at a resourceVersion: "0" and

@@ -79,6 +79,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 		config.UserAgent = "kubejournal"
 	}
 	withOwnConnections(config)
+	config.Wrap(refuseUpgrade)
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
@@ -123,6 +124,26 @@ func (c *Client) metadataOnly() (*Client, error) {
 
 // bounding is held while a transport is changed.
 var bounding sync.Mutex
+
+// refuseUpgrade makes an error of an answer that switches the protocol: nobody
+// asks for that, and reading its body would end with the connection only.
+func refuseUpgrade(t http.RoundTripper) http.RoundTripper { return upgradeRefuser{t} }
+
+type upgradeRefuser struct{ http.RoundTripper }
+
+var errUpgrade = errors.New("the server answered 101 Switching Protocols")
+
+// RoundTrip implements http.RoundTripper.
+func (u upgradeRefuser) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := u.RoundTripper.RoundTrip(r)
+	if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+		return response, err
+	}
+	return nil, errors.Join(errUpgrade, response.Body.Close())
+}
+
+// WrappedRoundTripper is for client-go.
+func (u upgradeRefuser) WrappedRoundTripper() http.RoundTripper { return u.RoundTripper }
 
 // boundBuffers bounds what the transport at the bottom of t keeps of answers that
 // nobody reads. client-go has no option for it. It shares transports: one that was

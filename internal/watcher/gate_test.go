@@ -24,9 +24,9 @@ type gate struct {
 	diskMu sync.Mutex // mu may be held when it is taken
 	strike *strike    // guarded by diskMu; nil is none
 
-	mu   sync.Mutex // guards all below
-	full bool       // the disk takes nothing
-	room int        // bytes that the disk takes before it is full; -1 is no bound
+	mu   bubbleMutex // guards all below
+	full bool        // the disk takes nothing
+	room int         // bytes that the disk takes before it is full; -1 is no bound
 	// Bytes and commits that are still let through before the daemon dies; -1
 	// is no bound. Of the last write a part reaches the journal; the last commit
 	// reaches the checkpoint if persisted.
@@ -41,6 +41,13 @@ type gate struct {
 	failPersisted bool
 }
 
+// bubbleMutex is a mutex of a bubble, in which time passes while a goroutine waits for it: a journal that was
+// just opened makes its first write wait.
+type bubbleMutex chan struct{}
+
+func (m bubbleMutex) Lock()   { m <- struct{}{} }
+func (m bubbleMutex) Unlock() { <-m }
+
 var (
 	errKilled   = errors.New("killed")
 	errDiskFull = errors.New("no space left on device")
@@ -48,7 +55,7 @@ var (
 
 // newGate returns a gate whose file and store are still to be set.
 func newGate() *gate {
-	g := &gate{room: -1, bytes: -1, commits: -1, died: make(chan struct{})}
+	g := &gate{room: -1, bytes: -1, commits: -1, died: make(chan struct{}), mu: make(bubbleMutex, 1)}
 	g.disk = faultdisk.New(g.decide)
 	return g
 }
@@ -151,8 +158,7 @@ func (g *gate) heal() {
 	g.strikeAt(nil)
 }
 
-// dawdle waits as long as *d says, once, or until the daemon dies. Not under
-// mu: in a bubble no time passes while a goroutine waits for a mutex.
+// dawdle waits as long as *d says, once, or until the daemon dies.
 func (g *gate) dawdle(d *time.Duration) {
 	g.mu.Lock()
 	wait := *d

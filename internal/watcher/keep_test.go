@@ -198,7 +198,7 @@ func TestFilterOfGoneInDoubt(t *testing.T) {
 				}
 				w.start()
 				await(w)
-				n = w.tell(n, "GAP JournalTruncated", "DELETED relist gone", "MODIFIED relist told", "SYNCED +0 ~1 -1 =1")
+				n = w.tell(n, "GAP JournalTruncated", "MODIFIED relist told", "DELETED relist gone", "SYNCED +0 ~1 -1 =1")
 				w.set("default", "withheld", "Failed", "1")
 				await(w)
 				w.tell(n, "MODIFIED watch withheld")

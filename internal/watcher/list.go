@@ -87,7 +87,7 @@ func (f *listForm) String() string {
 // there. It always returns an error: why that ended. Where the server refuses to
 // stream the list, it is read in pages at once.
 func (s *Stream) list(ctx context.Context) error {
-	s.setState(Listing, "")
+	s.setState(Listing, s.reason)
 	s.form.next(time.Now())
 	for {
 		err := s.listOnce(ctx)

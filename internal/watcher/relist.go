@@ -69,7 +69,8 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 
 // begin writes the GAP line, or leaves it due. Behind one that an earlier
 // attempt has written, a crash included, this attempt goes on: what was told
-// is known, and is not told again.
+// is known, and is not told again. Another line is only written where there is
+// another reason since then, and the server has moved.
 func (r *relist) begin(ctx context.Context) error {
 	s := r.s
 	var err error
@@ -84,7 +85,8 @@ func (r *relist) begin(ctx context.Context) error {
 		// earlier one again.
 		r.gap, s.state.Owed = reasonAhead, reasonAhead
 	}
-	if open := s.state.Open; open != nil && s.state.Owed == "" {
+	if open := s.state.Open; open != nil && r.gap != reasonAhead && (s.state.Owed == "" || r.version == s.from()) {
+		s.state.Owed = ""
 		r.count.Added, r.count.Modified, r.count.Deleted = open.Added, open.Modified, open.Deleted
 		r.before = open.Added + open.Modified
 		return nil
@@ -181,8 +183,8 @@ func (r *relist) takeFrame(ctx context.Context, frame []byte, received time.Time
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
-	if !isPosition(o.ResourceVersion) {
-		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, errNoVersion)
+	if err := identifies(o); err != nil {
+		return err
 	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {

@@ -62,7 +62,7 @@ type Spec struct {
 // Status is what a stream tells about itself.
 type Status struct {
 	State        State
-	Reason       string    // why it is pending or retrying
+	Reason       string    // why it is pending or retrying, or what the session before this one failed of
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
 	Position     string
@@ -118,6 +118,8 @@ type Stream struct {
 	// Submit fails only when the stream ends.
 	state checkpoint.Stream
 	form  listForm
+	// reason is why the last session failed, "" once one has made progress.
+	reason string
 	// refused is how often in a row the server has refused to watch from the
 	// position, or sent nothing usable from there.
 	refused int
@@ -127,6 +129,7 @@ type Stream struct {
 	backoff      backoff
 	progress     bool             // the session has brought an event or a bookmark
 	listed       time.Time        // when the last list was complete
+	listedAt     string           // the version that it gave
 	listTook     time.Duration    // from its request to its last line being written
 	lastProgress prometheus.Gauge // nil until there was some
 	object       event.Object     // scratch: the object being looked at
@@ -272,6 +275,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			}
 			s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
 		}
+		s.reason = o.reason
 		s.setState(Retrying, o.reason)
 		if !sleep(ctx, s.backoff.pause(o.after)) {
 			return nil
@@ -387,6 +391,10 @@ func (s *Stream) checkRefused(ctx context.Context, current string, err error) er
 		return err
 	}
 	s.refused = 0
+	if s.state.ResourceVersion == s.listedAt {
+		// It is what the last list has given.
+		s.form.failed(time.Now(), true)
+	}
 	return fmt.Errorf("%w: %w", errRefused, err)
 }
 
@@ -401,10 +409,10 @@ func (s *Stream) from() string {
 // moved takes note of a watch's progress up to the version rv.
 func (s *Stream) moved(rv string) checkpoint.Stream {
 	s.state = checkpoint.Stream{ResourceVersion: rv}
-	s.progress = true
+	s.progress, s.reason = true, ""
 	now := time.Now()
 	s.progressed(now)
-	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing = rv, now, time.Time{} })
+	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing, n.Reason = rv, now, time.Time{}, "" })
 	return s.state
 }
 
@@ -457,8 +465,9 @@ func (s *Stream) complete(rv string, count *event.Count, began time.Time) *check
 		*s.state.Closing = checkpoint.Count(*count)
 	}
 	s.behind = false // a list keeps what is missing
+	s.reason = ""
 	now := time.Now()
-	s.listed, s.listTook = now, now.Sub(began)
+	s.listed, s.listedAt, s.listTook = now, rv, now.Sub(began)
 	s.progressed(now)
 	s.note(func(n *Status) {
 		n.Position, n.LastProgress, n.Synced, n.Failing = rv, now, n.Synced || count == nil, time.Time{}

@@ -126,7 +126,11 @@ func ended(err error) error {
 // follow reads a watch that stands at the stream's position, until it ends or
 // is silent for too long.
 func (s *Stream) follow(ctx context.Context, f *frames) error {
-	s.setState(Watching, "")
+	reason := ""
+	if s.reason == reasonSilent {
+		reason = s.reason // it may go on like this
+	}
+	s.setState(Watching, reason)
 	for {
 		// How long the writing takes is not the server's silence.
 		frame, err := f.next(s.silence())
@@ -209,8 +213,8 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 			return nil // a position does not go back
 		}
 	case event.Added, event.Modified, event.Deleted:
-		if !isPosition(o.ResourceVersion) {
-			return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, errNoVersion)
+		if err := identifies(o); err != nil {
+			return err
 		}
 		before, err := s.tell.before(t, o.Namespace, o.Name)
 		if err != nil {
