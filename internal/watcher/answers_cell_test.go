@@ -78,13 +78,17 @@ func (c *cell) run(times int) {
 		}
 	}
 	began := time.Now()
-	c.proxy.tamper(c.answer, times, c.row.requests...)
+	requests := c.row.requests
+	if c.answer.class == foreign {
+		requests = append(slices.Clone(requests), askIdentity)
+	}
+	c.proxy.tamper(c.answer, times, requests...)
 	c.provoke(true)
 	c.suffer(lasts, times < 0)
 	if times < 0 {
 		c.judge(time.Since(began))
 	}
-	if n := c.proxy.answers(); n == 0 && !c.row.rare {
+	if n := c.proxy.answers(); n == 0 {
 		c.fail("the request was not made")
 	}
 	c.proxy.repair()
@@ -110,7 +114,7 @@ func (c *cell) setUp() {
 	for _, name := range struck {
 		c.streams = append(c.streams, &observed{name: name, reasons: make(map[string]int)})
 	}
-	if !slices.Contains(c.row.requests, askServed) || len(c.row.requests) == 1 {
+	if !c.row.everyStream && c.answer.class != foreign {
 		c.untouched = append(c.untouched, &observed{name: "deployments.apps"})
 		if c.row.name == "discovery" {
 			c.untouched = append(c.untouched, &observed{name: "configmaps"})
@@ -150,7 +154,7 @@ func (c *cell) setUp() {
 
 // foreign sets another cluster up.
 func (c *cell) foreign() {
-	c.other = kubefake.New(kubefake.Options{InMemory: true, BookmarkInterval: time.Minute, NoWatchList: c.row.server.NoWatchList, ClusterUID: "99999999-8888-7777-6666-555555555555"})
+	c.other = kubefake.New(kubefake.Options{InMemory: true, BookmarkInterval: time.Minute, NoWatchList: c.row.server.NoWatchList, ClusterUID: foreignUID})
 	n := 3
 	if strings.HasSuffix(c.answer.name, "ahead") {
 		n = 300
@@ -221,7 +225,7 @@ func (c *cell) suffer(lasts time.Duration, always bool) {
 		if always && passed > busyTime && (!c.row.relist || n%4 == 0) {
 			c.provoke(false)
 		}
-		if n := c.proxy.count(isFor("configmaps")); always && float64(n) > troubleMean*max(lasts, time.Minute).Seconds() {
+		if n := c.proxy.count(isFor("configmaps")); always && float64(n) > answersMean*max(lasts, time.Minute).Seconds() {
 			c.fail("%d requests in %v", n, time.Since(began))
 		}
 	}
@@ -255,7 +259,9 @@ func (c *cell) look(settled bool) {
 		c.readLines()
 	}
 	if len(c.life.managed) > 0 {
-		c.fail("the daemon has ended")
+		if c.answer.class != foreign {
+			c.fail("the daemon has ended")
+		}
 		return
 	}
 	states := make(map[string]watcher.Status)
@@ -267,7 +273,7 @@ func (c *cell) look(settled bool) {
 		if n := int(st.Lines); n != s.lines {
 			s.lines, s.well = n, now
 		}
-		if st.Reason != "" && st.State != watcher.Watching && st.State != watcher.Listing {
+		if st.Reason != "" {
 			s.reasons[st.Reason]++
 			s.well, s.shownAt, s.last = now, now, st.Reason
 		}
@@ -335,6 +341,12 @@ func (c *cell) judge(lasted time.Duration) {
 	}
 	want := c.row.expects(c.answer)
 	var outcomes []string
+	if len(c.life.managed) > 0 {
+		if c.outcome = ends.String(); want&ends == 0 {
+			c.fail("the daemon has ended, but must %s", want)
+		}
+		return
+	}
 	for _, s := range c.streams {
 		is, what := c.became(s)
 		if is&want == 0 {
@@ -348,7 +360,7 @@ func (c *cell) judge(lasted time.Duration) {
 		}
 	}
 	if c.answer.lasts == 0 {
-		if n := c.proxy.count(isFor("configmaps")); float64(n) > troubleMean*lasted.Seconds() {
+		if n := c.proxy.count(isFor("configmaps")); float64(n) > answersMean*lasted.Seconds() {
 			c.fail("%d requests in %v", n, lasted)
 		}
 	}
@@ -365,6 +377,9 @@ func (c *cell) became(s *observed) (want, string) {
 	case !c.current(s.name) && time.Since(s.shownAt) > silenceLimit && c.answer.lasts == 0:
 		return proceeds, "is behind"
 	case !c.current(s.name):
+		if s.last == "" && c.answer.lasts > 0 {
+			return explains, "waits"
+		}
 		if s.last == "" {
 			return 0, "shows nothing"
 		}
@@ -372,7 +387,7 @@ func (c *cell) became(s *observed) (want, string) {
 		if c.row.why != "" {
 			why = c.row.why
 		}
-		if why != "" && !slices.Contains(strings.Split(why, "|"), s.last) {
+		if why != "" && !c.row.anyReason && !slices.Contains(strings.Split(why, "|"), s.last) {
 			return 0, fmt.Sprintf("explains %s in place of %s", s.last, why)
 		}
 		return explains, "explains " + s.last
@@ -391,6 +406,9 @@ func (c *cell) elsewhere() bool {
 
 // recover waits until all streams are well, and looks at the journal.
 func (c *cell) recover() {
+	if c.answer.class == foreign && len(c.life.managed) > 0 {
+		c.startAgain()
+	}
 	if !c.eventually(c.recovered) {
 		return
 	}
@@ -406,6 +424,16 @@ func (c *cell) recover() {
 	if err != nil {
 		c.fail("journal: %v", err)
 	}
+}
+
+// startAgain starts a daemon that another cluster has ended.
+func (c *cell) startAgain() {
+	err := errors.Join(<-c.life.managed, <-c.life.written)
+	if other := new(watcher.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
+		c.fail("the daemon has ended: %v", err)
+	}
+	c.bury()
+	c.start()
 }
 
 // eventually reports whether check has no fault to find within recoveryLimit.

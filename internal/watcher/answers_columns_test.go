@@ -240,7 +240,6 @@ func objects() []*answer {
 		none, zero, malformed, noBookmarkVersion, backwards,
 		object("objects without a version", without("resourceVersion")),
 		object("objects at version 0", func(o map[string]any) { version("0")(o["metadata"].(map[string]any)) }),
-		object("objects without a uid", without("uid")),
 		object("objects without a name", without("name")),
 		object("objects without metadata", func(o map[string]any) { delete(o, "metadata") }),
 		{name: "list without items", class: broken, on: forBodies, write: func(x *exchange) {

@@ -23,11 +23,12 @@ const (
 	switches                  // it follows the server: another form of list is taken
 	relists                   // it follows the server: a GAP, and a list
 	explains                  // it shows a reason, one of the answer's
+	ends                      // the daemon ends, with an error that names both clusters
 )
 
 func (w want) String() string {
 	var all []string
-	for bit, name := range map[want]string{proceeds: "proceeds", switches: "switches", relists: "relists", explains: "explains"} {
+	for bit, name := range map[want]string{proceeds: "proceeds", switches: "switches", relists: "relists", explains: "explains", ends: "ends"} {
 		if w&bit != 0 {
 			all = append(all, name)
 		}
@@ -36,20 +37,21 @@ func (w want) String() string {
 	return strings.Join(all, "|")
 }
 
-// whatMust says what must happen, by row and class of answer: P proceeds, S switches, R relists, E explains.
+// whatMust says what must happen, by row and class of answer: P proceeds, S switches, R relists, E explains, X ends. Where
+// another cluster answers, it is asked for its uid as well: an address that leads to both by turns is not found out.
 const whatMust = `
               harmless  odd  denied  refusal  perhaps  gone  broken  foreign
-version       P         PE   E       E        E        RE    E       E
-watch         P         PE   E       R        RE       R     E       E
-streamed      P         PS   SE      S        S        S     S       E
-page          P         PE   E       E        E        SE    E       E
-later-page    P         PE   E       E        E        S     E       E
-whole         P         PE   E       E        E        E     E       E
-page-again    P         PS   SE      S        S        S     S       E
-every-list    P         PE   E       E        E        E     E       E
-identity      P         PE   PE      PE       PE       PE    PE      E
-discovery     P         PE   E       E        E        E     E       E
-everything    P         PRE  E       E        E        RE    E       E
+version       P         PE   E       E        E        RE    E       X
+watch         P         PE   E       RE       RE       R     E       X
+streamed      P         PS   SE      S        S        S     S       X
+page          P         PE   E       E        E        SE    E       X
+later-page    P         PE   E       E        E        S     E       X
+whole         P         PE   E       E        E        E     E       X
+page-again    P         PS   SE      S        S        S     S       X
+every-list    P         PE   E       E        E        E     E       X
+identity      P         PE   E       E        E        E     E       X
+discovery     P         PE   E       E        E        E     E       EX
+everything    P         PRE  E       E        E        RE    E       X
 `
 
 // exceptions are cells in which something else may happen than in others of their row and class.
@@ -61,6 +63,14 @@ var exceptions = []struct {
 	{[]string{"version"}, []string{"cut after the first object", "silent after the first object", "list without items"}, proceeds | explains},
 	{[]string{"watch", "everything"}, []string{"cut after the first object", "silent after the first object"}, proceeds | explains},
 	{[]string{"later-page"}, []string{"list at version 0", "list at version abc"}, proceeds | explains}, // the first page's counts
+	// A watch from there is refused, and the next list gives it once more.
+	{[]string{"streamed", "page", "whole", "page-again", "every-list"}, []string{"list at version abc"}, relists | proceeds},
+	// What comes is passed by a list; the next one of the kind is too.
+	{[]string{"watch"}, []string{"objects without a name", "objects without metadata", "unknown type of event", "event without a type", "null as an object"}, relists | explains},
+	// It never came to the server.
+	{[]string{"streamed", "page-again"}, []string{"connection refused"}, switches | explains},
+	// It is given for some seconds only.
+	{[]string{"streamed", "page-again"}, []string{"an object of 65 MiB"}, switches | explains},
 }
 
 // row is a kind of request, and how a stream comes to make it.
@@ -77,9 +87,9 @@ type row struct {
 	streamsAgain bool
 	// why are the reasons that may be shown in place of the answer's.
 	why string
-	// rare says that the daemon need not make the request at all.
-	rare bool
-	want [classes]want
+	// everyStream says that the request is made for all streams, anyReason that the reason shown is the request's own.
+	everyStream, anyReason bool
+	want                   [classes]want
 }
 
 var paged = kubefake.Options{NoWatchList: true}
@@ -93,14 +103,14 @@ var rows = withMust([]row{
 	{name: "whole", requests: []request{askWhole}, server: paged, relist: true},
 	{name: "page-again", requests: []request{askFirst, askWhole}, server: paged, relist: true, streamsAgain: true, other: []request{askStreamed}},
 	{name: "every-list", requests: listRequests, relist: true},
-	{name: "identity", requests: []request{askIdentity}, rare: true},
+	{name: "identity", requests: []request{askIdentity}, everyStream: true, anyReason: true},
 	{name: "discovery", requests: []request{askServed}, why: "NotFound|Undiscovered"},
-	{name: "everything", requests: []request{askVersion, askFirst, askLater, askWhole, askStreamed, askWatch, askIdentity, askServed}},
+	{name: "everything", requests: []request{askVersion, askFirst, askLater, askWhole, askStreamed, askWatch, askIdentity, askServed}, everyStream: true},
 })
 
 // withMust adds what whatMust says.
 func withMust(rows []row) []row {
-	letters := map[rune]want{'P': proceeds, 'S': switches, 'R': relists, 'E': explains}
+	letters := map[rune]want{'P': proceeds, 'S': switches, 'R': relists, 'E': explains, 'X': ends}
 	for _, line := range strings.Split(strings.TrimSpace(whatMust), "\n")[1:] {
 		fields := strings.Fields(line)
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == fields[0] })
@@ -135,6 +145,10 @@ var (
 	answersShare = flag.Int("answers.share", 3, "TestAnswers runs one cell of so many: of each row, and of each answer")
 	answersCell  = flag.String("answers.cell", "", "the only cells of TestAnswers, as ROW/ANSWER; either may be empty")
 )
+
+// answersMean is how many requests per second a stream may make on average: those of TestTrouble, and to confirm the
+// cluster behind each page.
+const answersMean = 1.2 * troubleMean
 
 // racedShare is the share of the cells that the race detector sees.
 const racedShare = 24

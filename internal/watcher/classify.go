@@ -47,6 +47,7 @@ const (
 
 // Reasons of what goes wrong besides.
 const (
+	reasonTimeout        = "Timeout"        // no answer in time
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
 	reasonNotFound       = "NotFound"       // the server does not have it
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
@@ -101,7 +102,7 @@ func classify(ctx context.Context, err error) outcome {
 	case apierrors.IsTooManyRequests(err):
 		return outcome{action: actionRetry, reason: "TooManyRequests", after: after}
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
-		return outcome{action: actionRetry, reason: "Timeout", after: after}
+		return outcome{action: actionRetry, reason: reasonTimeout, after: after}
 	case isServerError(err):
 		return outcome{action: actionRetry, reason: "ServerError", after: after}
 	case isBadRequest(err):
@@ -114,7 +115,7 @@ func classify(ctx context.Context, err error) outcome {
 		utilnet.IsHTTP2ConnectionLost(err), utilnet.IsProbableEOF(err):
 		return outcome{action: actionRetry, reason: "ConnectionLost"}
 	case errors.Is(err, context.DeadlineExceeded), isNetTimeout(err):
-		return outcome{action: actionRetry, reason: "Timeout"}
+		return outcome{action: actionRetry, reason: reasonTimeout}
 	case isMalformed(err):
 		return outcome{action: actionRetry, reason: "BadFrame"}
 	}

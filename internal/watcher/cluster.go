@@ -254,8 +254,8 @@ func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	if err := r.Scan(body, &o); err != nil {
 		return "", fmt.Errorf("read namespace kube-system: %w", err)
 	}
-	if len(o.UID) == 0 {
-		return "", errors.New("read namespace kube-system: the answer has no uid")
+	if string(o.Name) != "kube-system" || len(o.UID) == 0 {
+		return "", errors.New("read namespace kube-system: the answer is something else")
 	}
 	return string(o.UID), nil
 }

@@ -95,6 +95,7 @@ func read(load func() (*rest.Config, error)) (*way, error) {
 		return nil, fmt.Errorf("read address %q: %w", config.Host, err)
 	}
 	config.Wrap(boundBuffers)
+	config.Wrap(refuseUpgrade)
 	withOwnConnections(config)
 	return &way{config: config, base: base}, nil
 }

@@ -22,7 +22,7 @@ const (
 	maxExpired = 2
 	// maxRepeatedPages is how many pages in a row may show nothing new before
 	// the list counts as one without an end.
-	maxRepeatedPages = 100
+	maxRepeatedPages = 3
 
 	// A streamed list counts as not supported when it is silent for listIdle,
 	// when its pauses of more than listPause add up to listPatience, or when

@@ -122,7 +122,8 @@ type Stream struct {
 	reason string
 	// refused is how often in a row the server has refused to watch from the
 	// position, or sent nothing usable from there.
-	refused int
+	refused      int
+	refusedSince time.Time // the first of these
 	// bookmarks is set by one: the server sends them. A watch that was silent
 	// for too long takes it back.
 	bookmarks    bool
@@ -370,24 +371,33 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	return current, nil
 }
 
-// maxRefused is how often in a row a watch from the position may be refused
-// before the position is looked into.
-const maxRefused = 2
+const (
+	// maxRefused is how often in a row a watch from the position may be refused
+	// before the position is looked into.
+	maxRefused = 2
+	// refusedFor is how long it may be refused though it is not at fault: by then
+	// the server has forgotten what came behind it.
+	refusedFor = 15 * time.Minute
+)
 
 // checkRefused returns errRefused in the place of a watch's error, where the
 // server refuses to watch from the position again and again and would from its
 // current version: a position that it calls malformed (the resource has moved
 // to another server, say), or one with an event behind it that cannot be read.
-// Where it refuses any watch, the position is not at fault.
+// Where it refuses any watch, the position is not at fault, and the history behind
+// it may be there for a while; a list may then bring what watches do not.
 func (s *Stream) checkRefused(ctx context.Context, current string, err error) error {
 	if s.progress || !blamesPosition(err) {
 		s.refused = 0
 		return err
 	}
-	if s.refused++; s.refused < maxRefused || current == s.state.ResourceVersion {
+	if s.refused++; s.refused == 1 {
+		s.refusedSince = time.Now()
+	}
+	if s.refused < maxRefused || current == s.state.ResourceVersion {
 		return err
 	}
-	if s.tryWatch(ctx, current) != nil {
+	if time.Since(s.refusedSince) < refusedFor && s.tryWatch(ctx, current) != nil {
 		return err
 	}
 	s.refused = 0

@@ -127,7 +127,7 @@ func ended(err error) error {
 // is silent for too long.
 func (s *Stream) follow(ctx context.Context, f *frames) error {
 	reason := ""
-	if s.reason == reasonSilent {
+	if s.reason == reasonSilent || s.reason == reasonTimeout {
 		reason = s.reason // it may go on like this
 	}
 	s.setState(Watching, reason)

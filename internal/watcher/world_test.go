@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
@@ -183,7 +184,9 @@ func (w *world) tryStart() error {
 	if w.maxObject > 0 {
 		client.LimitObjects(w.maxObject)
 	}
-	kinds, err := discovery.NewDiscoveryClientForConfig(server)
+	discovered := rest.CopyConfig(server)
+	discovered.Wrap(watcher.RefuseUpgrade)
+	kinds, err := discovery.NewDiscoveryClientForConfig(discovered)
 	must(w.t, err)
 	resolver := resources.New(kinds)
 	if err := resolver.Refresh(w.t.Context()); err != nil {
