@@ -399,12 +399,15 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// mayPass tells whether an error is that of a server that is just starting.
+// mayPass reports whether an error is that of a server, or of a proxy before it,
+// that is just starting.
 func mayPass(err error) bool {
 	var n net.Error
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError {
+		return true
+	}
 	return errors.Is(err, syscall.ECONNREFUSED) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
-		errors.As(err, &n) && n.Timeout() ||
-		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err)
+		errors.As(err, &n) && n.Timeout() || apierrors.IsTooManyRequests(err)
 }
 
 // run runs the streams and the recorder until ctx ends.
