@@ -295,7 +295,7 @@ func (d *daemon) recover(ctx context.Context) error {
 	}
 	d.seq = found.Seq
 	if found.Stdout > 0 {
-		d.log.Warn("lines went to stdout since the file was written to last, and are not in it: seq goes on from its own last line",
+		d.log.Warn("lines were written to stdout since the last write to this file; the file continues with its own seq",
 			zap.String("path", file.Path()), zap.Uint64("fileSeq", found.Seq), zap.Uint64("checkpointSeq", found.Stdout))
 	}
 	d.metrics.LastCommit.SetToCurrentTime()
@@ -303,10 +303,10 @@ func (d *daemon) recover(ctx context.Context) error {
 	case found.Lost:
 		d.log.Warn("there is a journal but no checkpoint: each stream lists again, and tells of the gap where it finds one", zap.String("path", file.Path()))
 	case found.Hole:
-		d.log.Error("lines that were written are missing from the journal, or it is another daemon's: each stream writes a gap and tells of every object again",
+		d.log.Error("committed lines are missing, or this is another daemon's journal: each stream writes a GAP and reports every object again",
 			zap.String("path", file.Path()), zap.Uint64("fileSeq", file.LastSeq()), zap.Uint64("checkpointSeq", found.Seq))
 	case found.Misplaced:
-		d.log.Warn("the last committed line stands in another file than it was written to; is output.path the journal of another daemon? then stop, and name each its own",
+		d.log.Warn("the last committed line is in a different file than when it was committed; if output.path belongs to another daemon, stop and give each its own",
 			zap.String("path", file.Path()), zap.Uint64("seq", found.Seq))
 	case found.Gone > 0:
 		d.log.Warn("lines that were written are not among the journal's files any more: they were moved away, removed or emptied",

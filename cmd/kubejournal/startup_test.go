@@ -148,7 +148,7 @@ func TestExchangedJournals(t *testing.T) {
 			return bytes.Contains(after, []byte(`"reason":"JournalTruncated"`)) && bytes.Contains(after, []byte(`"SYNCED"`))
 		})
 		l.stop()
-		if l.logged("lines that were written are missing from the journal") != 1 {
+		if l.logged("committed lines are missing") != 1 {
 			t.Errorf("it does not say so:\n%s", l.log.String())
 		}
 	}

@@ -44,7 +44,8 @@ A stream's state is one of
   Starting  it has not asked the server yet
   Listing   it compares what exists with what it has told
   Watching  events come in
-  Retrying  the server is in trouble; the reason stands beside it
+  Retrying  the last session failed; the reason is shown beside it. Beside another state, it is why the session
+            before this one failed
   Pending   the server does not have the resource, or not for this identity; tried again
 
 Exit status: 0, 2 for a usage or config fault, 1 where nobody answers.`,

@@ -41,7 +41,7 @@ func newTailCommand() *cobra.Command {
 
 TIME is local, with the date on a line of its own where it changes. WHO wrote last, or reported an Event. WHAT is the
 short form of the change where the config says changes: true, what an Event says, the generation, the reason of a GAP
-and the versions between which only the net result is known, or the counts of a SYNCED. "snapshot" is what existed at
+with the position that it starts from and the server's version then, or the counts of a SYNCED. "snapshot" is what existed at
 first sight, "relist" was found by comparing after a gap.
 
 FILE is the journal's file; - is stdin. Without it, output.path of the config is taken that run would read. The journal

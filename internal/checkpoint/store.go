@@ -105,8 +105,8 @@ type Stream struct {
 	Closing *Count `json:"closing,omitempty"`
 }
 
-// Gap is a hole in a stream's history: of what happened after
-// FromResourceVersion up to ResourceVersion only the net result is known.
+// Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
+// line, raised to the highest version in the lines behind it.
 type Gap struct {
 	FromResourceVersion string `json:"fromResourceVersion,omitempty"`
 	ResourceVersion     string `json:"resourceVersion"`

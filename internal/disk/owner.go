@@ -52,7 +52,7 @@ func NotePath(path string) string {
 func Claim(f FS, path string) (*Owner, error) {
 	o := &Owner{fs: f, path: NotePath(path), id: []byte(rand.Text() + "\n")}
 	if err := o.claim(); err != nil {
-		return o, fmt.Errorf("the note of who writes to the file cannot be written, so that a second process may go unnoticed where locks do nothing: %w", err)
+		return o, fmt.Errorf("cannot write the owner file; a second process may go unnoticed where locks do not work: %w", err)
 	}
 	return o, nil
 }

@@ -117,7 +117,8 @@ func (r *Renderer) appendBare(dst []byte, k Known) []byte {
 	return append(dst, '}', '}')
 }
 
-// AppendGap writes that between two versions only the net result is known.
+// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only
+// the net result is known; rv is the server's version now.
 func (r *Renderer) AppendGap(dst []byte, received time.Time, reason, fromRV, rv string) []byte {
 	dst = r.appendStreamHead(dst, received, Gap, rv)
 	dst = appendMember(dst, "reason", reason)

@@ -70,7 +70,7 @@ func (j *File) owned() error {
 	return nil
 }
 
-// settle waits until no process begins a write any more that had the file before.
+// settle waits until every earlier owner must have seen the owner file.
 func (j *File) settle() {
 	if rest := checkEvery - time.Since(j.opened); rest > 0 {
 		<-time.After(rest)

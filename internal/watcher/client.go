@@ -315,8 +315,8 @@ func (c *Client) Host() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Moved reports, of a client that Access asks accept about, whether its server is
-// at another address than that of now, or behind another proxy.
+// Moved reports whether the client, offered to Access's accept, uses another
+// address or proxy than the current one.
 func (c *Client) Moved() bool { return c.moved }
 
 func path(t Target) []string {

@@ -15,7 +15,7 @@
 //	Starting ----------------------------------------> Listing
 //	   |                                                |   ^
 //	   | position                        list complete  |   | 410, or position
-//	   v                                                v   | ahead of the server
+//	   v                                                v   | ahead or refused
 //	Watching <----------------------------------------------+
 //	   |  ^
 //	   |  | pause
@@ -33,7 +33,9 @@
 // # A list
 //
 // The difference is taken against the checkpoint's known objects. Where a GAP is
-// due, its line is written first, with the version that the server has just told;
+// due, its line is written first, with the version that the server has just told
+// (unless the server is still at the position: then in front of the first
+// difference, or not at all);
 // then each difference as it is read, the DELETED of an object in front of the
 // ADDED of another one that has its name now; and behind a complete list, and
 // only there, a DELETED for each object that it has not shown. SYNCED names the

@@ -25,8 +25,8 @@ type relist struct {
 	// written, at the latest in front of the first other line.
 	gap string
 	due bool
-	// version is the server's, from before the list, and what the GAP line says;
-	// "" where none is due.
+	// version is the server's, from before the list, and what the GAP line says.
+	// "" in a first sync.
 	version string
 	reached string // the highest version that the list has shown
 	before  int64  // objects that attempts before this one have told of
@@ -110,7 +110,7 @@ func (r *relist) open(ctx context.Context) error {
 	}
 	r.batch.AddLine(s.render.AppendGap(r.batch.Lines(), now, r.gap, from, r.version), event.Gap, "", now)
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", r.gap),
-		zap.String("from", from), zap.String("to", r.version))
+		zap.String("from", from), zap.String("serverVersion", r.version))
 	state := s.opened(r.version)
 	r.batch.Changes.State = &state
 	return r.submit(ctx)

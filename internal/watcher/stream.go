@@ -316,8 +316,8 @@ func (s *Stream) valid() bool {
 	return s.state.ResourceVersion != "" && s.state.Owed == "" && s.state.Open == nil
 }
 
-// owed is the reason of the GAP line that the next list begins with; empty when
-// there is none to write.
+// owed is why the next list is a relist: the reason of a GAP line that is still
+// to be written, or RelistInterrupted behind one that is; empty for a first sync.
 func (s *Stream) owed() string {
 	if s.state.Owed == "" && s.state.Open != nil {
 		return reasonInterrupted

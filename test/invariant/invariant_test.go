@@ -226,8 +226,8 @@ func TestObjects(t *testing.T) {
 }
 
 func TestStreams(t *testing.T) {
-	// A relist that was interrupted after its first line, and the one that finished it.
-	resumed := append(append([]string{}, good[:9]...), gap(Interrupted, "30", "40"), good[9], good[10], synced("40", 1, 1, 0))
+	// A relist that was interrupted after its first line, and one for another reason that finished it.
+	resumed := append(append([]string{}, good[:9]...), gap(CheckpointLost, "30", "40"), good[9], good[10], synced("40", 1, 1, 0))
 	started := []string{good[0], good[1], event("ADDED", "snapshot", "d", "u9", "9"), synced("10", 1, 0, 0)}
 	for name, tc := range map[string]struct {
 		lines       []string
@@ -237,8 +237,8 @@ func TestStreams(t *testing.T) {
 		"interrupted":              {resumed, true, ""},
 		"interrupted by itself":    {resumed, false, "a GAP within the one of j:8"},
 		"another gap in between":   {append(append([]string{}, good[:9]...), gap("Expired", "30", "40"), synced("40", 0, 0, 0)), true, "a GAP within"},
-		"does not go on":           {append(append([]string{}, good[:9]...), gap(Interrupted, "14", "40"), synced("40", 0, 0, 0)), true, "does not go on where"},
-		"nothing was interrupted":  {edit(7, gap(Interrupted, "14", "30")), true, "no GAP was interrupted"},
+		"does not go on":           {append(append([]string{}, good[:9]...), gap(CheckpointLost, "14", "40"), synced("40", 0, 0, 0)), true, "does not go on where"},
+		"another GAP for the rest": {append(append([]string{}, good[:9]...), gap(Interrupted, "30", "40"), synced("40", 0, 0, 0)), true, "goes on behind its GAP"},
 		"first sync began again":   {started, true, ""},
 		"first sync counts":        {started, false, "count says"},
 		"no SYNCED":                {good[:11], false, "no SYNCED follows"},

@@ -125,14 +125,15 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		f.at(l, "the GAP begins at %d, but lines were told up to %d", from, s.reached)
 	}
 	if s.gap != nil {
-		if !interrupted || !slices.Contains([]string{Interrupted, Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
+		if !interrupted || !slices.Contains([]string{Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
 			f.at(l, "a GAP within the one of %s", s.gap.Where)
 		}
 		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
-	} else if l.Reason == Interrupted {
-		f.at(l, "no GAP was interrupted")
+	}
+	if l.Reason == Interrupted {
+		f.at(l, "a relist goes on behind its GAP; only earlier versions wrote another")
 	}
 	s.gap, s.count, s.reached = l, Count{}, 0
 }

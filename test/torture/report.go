@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/test/invariant"
 )
 
 // What happens to the daemon; faults of the servers are in fault.go.
@@ -99,14 +98,7 @@ func (r *report) plausible(gaps map[string]int, streams int) error {
 			drops += r.times[f.name]
 		}
 	}
-	interruptions := drops + r.times[daemonKilled]
-	for _, f := range proxyFaults {
-		interruptions += r.times[f.name]
-	}
-	bounds := map[string]int{expired: streams * drops, invariant.Interrupted: streams * interruptions}
-	if drops == 0 {
-		bounds[invariant.Interrupted] = 0 // no relist, none interrupted
-	}
+	bounds := map[string]int{expired: streams * drops}
 	var errs []error
 	for reason, n := range gaps {
 		if n > bounds[reason] {
