@@ -246,7 +246,7 @@ func (d *daemon) openCheckpoint() error {
 		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
 	}
 	d.store = store
-	if err := store.NoteError(); err != nil {
+	if err := store.OwnerError(); err != nil {
 		d.log.Warn(err.Error(), zap.String("path", store.Path()))
 	}
 	d.metrics.WatchFilesystem("checkpoint", filepath.Dir(store.Path()))

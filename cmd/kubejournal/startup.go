@@ -55,7 +55,7 @@ func (d *daemon) listen() error {
 
 // recovering says how far the reading of a journal has come.
 func recovering(file *journal.File) string {
-	passed, total := file.Read()
+	passed, total := file.Progress()
 	return fmt.Sprintf("recovering: read %s of %s", bytesOf(passed), bytesOf(total))
 }
 

@@ -101,7 +101,7 @@ func openVerified(path string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.owner, s.noteErr = disk.Claim(disk.OS, path)
+	s.owner, s.ownerErr = disk.Claim(disk.OS, path)
 	if s.roots, err = s.readRoots(); err != nil || !bytes.Equal(s.roots, before) {
 		return nil, errors.Join(err, s.db.Close())
 	}

@@ -19,9 +19,9 @@ func (s *Store) readRoots() ([]byte, error) {
 	return roots, nil
 }
 
-// NoteError is why Open could not note that this process writes to the file, nil where
+// OwnerError is why Open could not note that this process writes to the file, nil where
 // it could.
-func (s *Store) NoteError() error { return s.noteErr }
+func (s *Store) OwnerError() error { return s.ownerErr }
 
 // owned returns ErrTakenOver once another process has opened the file to write to it,
 // or has committed to it. That is for volumes on which bbolt's lock does nothing: two

@@ -72,17 +72,17 @@ func TestCommittedMeanwhile(t *testing.T) {
 	second := mustOpen(t, path)
 	unlock(t, second)
 	// The look at the note comes before the other's opening, the commit after it.
-	note, err := os.ReadFile(disk.NotePath(path))
+	note, err := os.ReadFile(disk.OwnerPath(path))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(disk.NotePath(path), nil, 0o640); err != nil {
+	if err := os.WriteFile(disk.OwnerPath(path), nil, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	if err := commitOne(first, "a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(disk.NotePath(path), note, 0o640); err != nil {
+	if err := os.WriteFile(disk.OwnerPath(path), note, 0o640); err != nil {
 		t.Fatal(err)
 	}
 	if err := commitOne(second, "b"); !errors.Is(err, ErrTakenOver) {

@@ -135,7 +135,7 @@ type Store struct {
 	// temporary is set where the file has no name.
 	temporary bool
 	owner     *disk.Owner // nil where nothing is written, and where the file has no name
-	noteErr   error       // see NoteError
+	ownerErr  error       // see OwnerError
 
 	mu      sync.Mutex // held by the one writer
 	suspect bool       // the last commit failed, see settle; guarded by mu

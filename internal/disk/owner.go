@@ -41,8 +41,8 @@ type Owner struct {
 	unknown bool
 }
 
-// NotePath is where the Owner of a file has its note.
-func NotePath(path string) string {
+// OwnerPath is where the Owner of a file has its note.
+func OwnerPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".owner")
 }
 
@@ -50,7 +50,7 @@ func NotePath(path string) string {
 // done so before: the last to claim it goes on. An error is why the note could not be
 // written; the Owner is of use all the same.
 func Claim(f FS, path string) (*Owner, error) {
-	o := &Owner{fs: f, path: NotePath(path), id: []byte(rand.Text() + "\n")}
+	o := &Owner{fs: f, path: OwnerPath(path), id: []byte(rand.Text() + "\n")}
 	if err := o.claim(); err != nil {
 		return o, fmt.Errorf("cannot write the owner file; a second process may go unnoticed where locks do not work: %w", err)
 	}

@@ -122,7 +122,7 @@ func (k *keeper) files() string {
 	var parts []string
 	for _, e := range entries {
 		name := e.Name()
-		if name == filepath.Base(disk.NotePath(k.path)) {
+		if name == filepath.Base(disk.OwnerPath(k.path)) {
 			continue
 		}
 		if strings.HasSuffix(name, gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+gzipped == name }) {
@@ -158,7 +158,7 @@ func (k *keeper) names() string {
 	count := make(map[string]int)
 	for _, e := range entries {
 		name := e.Name()
-		if name == filepath.Base(disk.NotePath(k.path)) {
+		if name == filepath.Base(disk.OwnerPath(k.path)) {
 			continue
 		}
 		if at, compressed, ok := namingOf(k.path).parse(name); ok {

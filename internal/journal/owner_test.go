@@ -152,7 +152,7 @@ func TestTwoProcesses(t *testing.T) {
 				}
 				first.mark, first.seq = Mark{FirstSeq: 1, Offset: int64(len(before))}, 2
 				defer func() { // a folder that grows would make each look at it slower
-					if err := errors.Join(os.Remove(first.path), os.Remove(disk.NotePath(first.path))); err != nil {
+					if err := errors.Join(os.Remove(first.path), os.Remove(disk.OwnerPath(first.path))); err != nil {
 						t.Error(err)
 					}
 				}()
@@ -229,7 +229,7 @@ func TestOwnersNote(t *testing.T) {
 	}
 	t.Run("of a process that was killed", func(t *testing.T) {
 		path := fileWith(t, "")
-		if err := os.WriteFile(disk.NotePath(path), []byte("SOMEBODY-ELSE-OF-LONG-AGO-AND-MORE\n"), 0o640); err != nil {
+		if err := os.WriteFile(disk.OwnerPath(path), []byte("SOMEBODY-ELSE-OF-LONG-AGO-AND-MORE\n"), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		whole(t, mustOpen(t, path))
@@ -237,11 +237,11 @@ func TestOwnersNote(t *testing.T) {
 	t.Run("removed", func(t *testing.T) {
 		path := fileWith(t, "")
 		j := mustOpen(t, path)
-		if err := os.Remove(disk.NotePath(path)); err != nil {
+		if err := os.Remove(disk.OwnerPath(path)); err != nil {
 			t.Fatal(err)
 		}
 		whole(t, j)
-		if err := os.WriteFile(disk.NotePath(path), []byte("ANOTHER\n"), 0o640); err != nil {
+		if err := os.WriteFile(disk.OwnerPath(path), []byte("ANOTHER\n"), 0o640); err != nil {
 			t.Fatal(err)
 		}
 		if err := j.Verify(); !errors.Is(err, ErrTakenOver) {
@@ -253,13 +253,13 @@ func TestOwnersNote(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, stale %t", fault, stale != ""), func(t *testing.T) {
 				path := fileWith(t, "")
 				if stale != "" {
-					if err := os.WriteFile(disk.NotePath(path), []byte(stale), 0o640); err != nil {
+					if err := os.WriteFile(disk.OwnerPath(path), []byte(stale), 0o640); err != nil {
 						t.Fatal(err)
 					}
 				}
 				full := true
 				d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
-					if full && op.Path == disk.NotePath(path) {
+					if full && op.Path == disk.OwnerPath(path) {
 						return fault
 					}
 					return faultdisk.None
@@ -343,7 +343,7 @@ func TestVerify(t *testing.T) {
 // Neither a reader of the journal nor its rotation takes the note for a file of it.
 func TestNoteIsNoSegment(t *testing.T) {
 	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {
-		n, note := namingOf(path), filepath.Base(disk.NotePath(path))
+		n, note := namingOf(path), filepath.Base(disk.OwnerPath(path))
 		if _, _, rotated := n.parse(note); rotated || n.related(note) || n.leftOver(note) || IsRotated(note) {
 			t.Errorf("%s is taken for a file of %s", note, path)
 		}

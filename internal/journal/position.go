@@ -25,10 +25,10 @@ type Position struct {
 // which alone may ask.
 func (j *File) Position() Position { return *j.at }
 
-// Read returns how many bytes of the journal's files, as they are on disk, the last
+// Progress returns how many bytes of the journal's files, as they are on disk, the last
 // ReadBack, ReadOn or Scan has passed, and how many there are; 0 of 0 before the
 // first.
-func (j *File) Read() (passed, total int64) { return j.passed.Load(), j.total.Load() }
+func (j *File) Progress() (passed, total int64) { return j.passed.Load(), j.total.Load() }
 
 // ReadOn resumes a ReadBack that was broken off at p, where Holds reports that
 // the journal still holds p.

@@ -43,7 +43,7 @@ func TestPosition(t *testing.T) {
 		if err != nil || tail != (Tail{}) || rest.String() != lines(last+1, 12) {
 			t.Errorf("from %+v: %+v, %v, %q", at, tail, err, rest.String())
 		}
-		if passed, total := j.Read(); passed != total || total == 0 {
+		if passed, total := j.Progress(); passed != total || total == 0 {
 			t.Errorf("from %d: read %d of %d bytes", last, passed, total)
 		}
 	}

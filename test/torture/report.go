@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
 )
 
 // What happens to the daemon; faults of the servers are in fault.go.
