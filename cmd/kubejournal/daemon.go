@@ -63,8 +63,8 @@ type daemon struct {
 	client  *watcher.Client
 	output  output
 	store   *checkpoint.Store
-	seq     uint64              // of the last line in the journal
-	file    checkpoint.FileMark // of the journal file that came before stdout
+	seq     uint64               // of the last line in the journal
+	file    *checkpoint.FileMark // of the journal file that came before stdout; nil where the output is a file
 	// clusterUID is that of the checkpoint's cluster; "" is unknown.
 	clusterUID string
 	startup    startup
@@ -281,7 +281,8 @@ func (d *daemon) recover(ctx context.Context) error {
 	file, ok := d.output.(*journal.File)
 	if !ok {
 		mark, err := d.store.Mark()
-		d.seq, d.file = mark.Seq, mark.LastFile()
+		last := mark.LastFile()
+		d.seq, d.file = mark.Seq, &last
 		return err
 	}
 	d.startup.is(func() string { return recovering(file) })

@@ -57,9 +57,10 @@ type Mark struct {
 	FirstSeq uint64 `json:"firstSeq,omitempty"`
 	// Offset is the size of the active file in bytes just after the line Seq.
 	Offset int64 `json:"offset,omitempty"`
-	// File is how far the journal file stood when lines began to go to stdout.
-	// Zero while they go to a file, and where none came before.
-	File FileMark `json:"file,omitzero"`
+	// Stdout says that lines go to stdout, and File how far the journal file stood
+	// when that began; zero where none came before.
+	Stdout bool     `json:"stdout,omitempty"`
+	File   FileMark `json:"file,omitzero"`
 }
 
 // FileMark is the part of a Mark that is about a file.
@@ -72,10 +73,10 @@ type FileMark struct {
 // LastFile is how far the journal file stood at the last commit of its lines, which
 // may be an earlier one than that of m; zero where none is known.
 func (m Mark) LastFile() FileMark {
-	if m.FirstSeq > 0 {
-		return FileMark{Seq: m.Seq, FirstSeq: m.FirstSeq, Offset: m.Offset}
+	if m.Stdout {
+		return m.File
 	}
-	return m.File
+	return FileMark{Seq: m.Seq, FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
 // Recovery is how far a recovery has come that is not complete: what the lines

@@ -101,6 +101,8 @@ func (o *Owner) Check() error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil // not meant for us
+	case err != nil && o.unknown:
+		return nil // it never could be read here
 	case err != nil:
 		return fmt.Errorf("look for another owner: %w", err)
 	case bytes.Equal(is, o.id):

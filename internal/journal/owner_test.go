@@ -361,3 +361,21 @@ func TestNoteIsNoSegment(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 }
+
+// A name that is fine for the file is too long for its owner file: nothing is found out, and nothing is held up.
+func TestOwnerOfALongName(t *testing.T) {
+	f, err := OpenFile(filepath.Join(t.TempDir(), strings.Repeat("j", 252)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write([]byte(`{"seq":1,"a":1}` + "\n")); err != nil {
+		t.Error(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Error(err)
+	}
+	if err := f.Verify(); err != nil {
+		t.Error(err)
+	}
+}

@@ -50,9 +50,9 @@ type Config struct {
 	Interval time.Duration // between commits; default 1s. SetCommits changes it
 	NoSync   bool          // leave syncing the journal to the kernel. SetCommits changes it
 	Seq      uint64        // of the last line in the journal
-	// File is committed with every mark, for an output that is no file (see
-	// checkpoint.Mark).
-	File    checkpoint.FileMark
+	// File is committed with every mark where the output is not a file (see
+	// checkpoint.Mark); else nil.
+	File    *checkpoint.FileMark
 	Metrics *metrics.Metrics
 	Log     *zap.Logger
 }
@@ -390,7 +390,11 @@ func (r *Recorder) startCommit(ctx context.Context) {
 	numbers := r.numbers
 	r.numbers = nil
 	mark, seq := r.out.Mark(), r.seq
-	batch.SetMark(checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset, File: r.cfg.File})
+	at := checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset}
+	if r.cfg.File != nil {
+		at.Stdout, at.File = true, *r.cfg.File
+	}
+	batch.SetMark(at)
 	r.inflight = true
 	go func() {
 		err := r.commit(ctx, batch)

@@ -265,7 +265,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	}
 	switch {
 	case r.forgotten[h.Stream]: // written before the stream was reset
-	case r.mark.FirstSeq == 0 && r.from.FirstSeq > 0 && !isNews(h, &state): // told on stdout too
+	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // told on stdout too
 	default:
 		r.changes.Reset()
 		apply(h, &state, &r.changes)

@@ -14,7 +14,7 @@ import (
 
 // startOf is from where the file is read back: the last commit of its own lines.
 func startOf(m checkpoint.Mark) checkpoint.FileMark {
-	if file := m.LastFile(); file.FirstSeq > 0 {
+	if file := m.LastFile(); file != (checkpoint.FileMark{}) {
 		return file
 	}
 	return checkpoint.FileMark{Seq: m.Seq}
@@ -25,8 +25,11 @@ func startOf(m checkpoint.Mark) checkpoint.FileMark {
 func (r *Recovered) goOn(m checkpoint.Mark, last uint64) {
 	switch {
 	case m.FirstSeq > 0:
-	case m.File.FirstSeq > 0:
+	case m.File != (checkpoint.FileMark{}):
 		r.Stdout = m.Seq
+		if m.File.FirstSeq == 0 && 0 < last && last < r.Seq { // noted by a version that took stdout for an empty file
+			r.Seq = last
+		}
 	case 0 < last && last < m.Seq: // a version that did not note how far the file was
 		r.Seq, r.Stdout = last, m.Seq
 	}

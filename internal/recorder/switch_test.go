@@ -70,6 +70,31 @@ func commitMark(t *testing.T, store *checkpoint.Store) checkpoint.Mark {
 	return m
 }
 
+// A file that was renamed is followed by an empty one, then by stdout, then by the file again: its seq goes on.
+func TestStdoutBehindAnEmptyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	store := tempStore(t)
+	file := openJournal(t, path, nil)
+	runOnce(t, file, store, Config{}, 0, 5, "pods")
+	file.Close()
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	file = openJournal(t, path, nil)
+	if _, err := Recover(t.Context(), file, store); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	m := commitMark(t, store)
+	last := m.LastFile()
+	runOnce(t, journal.NewStream(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: &last}, 5, 9, "pods")
+	file = openJournal(t, path, nil)
+	defer file.Close()
+	if found, err := Recover(t.Context(), file, store); err != nil || found.Seq != 5 || found.Stdout != 9 {
+		t.Errorf("Recover = %+v, %v; want seq 5, and 9 on stdout", found, err)
+	}
+}
+
 // TestStdoutInBetween: a run to the file is killed within a write, one or two to
 // stdout follow with the same checkpoint, and then one to the file again. Its torn line
 // is cut off, seq goes on from its last one, what stdout was told meanwhile leaves no
@@ -101,7 +126,8 @@ func TestStdoutInBetween(t *testing.T) {
 					var stdout bytes.Buffer
 					for from := committed; from < told; from += events {
 						m := commitMark(t, store)
-						runOnce(t, journal.NewStream(&stdout), store, Config{Seq: m.Seq, File: m.LastFile()}, from, min(told, from+events), "pods")
+						last := m.LastFile()
+						runOnce(t, journal.NewStream(&stdout), store, Config{Seq: m.Seq, File: &last}, from, min(told, from+events), "pods")
 					}
 					last := commitMark(t, store)
 					if old && last.FirstSeq == 0 {
@@ -158,7 +184,8 @@ func TestStdoutInBetweenAndHole(t *testing.T) {
 	runOnce(t, file, store, Config{}, 0, 6, "pods")
 	file.Close()
 	m := commitMark(t, store)
-	runOnce(t, journal.NewStream(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: m.LastFile()}, 6, 9, "pods")
+	last := m.LastFile()
+	runOnce(t, journal.NewStream(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: &last}, 6, 9, "pods")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -175,23 +175,49 @@ func TestPositionRefused(t *testing.T) {
 	}
 }
 
-// One refusal is an accident: the history is there, and nothing of it is given up.
-func TestPositionRefusedOnce(t *testing.T) {
+// Some refusals are an accident: the history is there, and nothing of it is given up.
+func TestPositionRefusedByAccident(t *testing.T) {
 	for _, code := range []int{400, 422, 500} {
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
-			w.put(configMaps, "a")
-			w.start()
-			w.synced()
-			w.stop()
-			n := len(w.lines())
-			w.put(configMaps, "a")
-			w.srv.SetFault(first(1, on("configmaps", "watch", status(code))))
-			w.start()
-			w.synced()
-			w.tell(n, "MODIFIED watch a")
-			w.check()
-		})
+		for _, times := range []int{1, 2, 4} {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+				w.put(configMaps, "a")
+				w.start()
+				w.synced()
+				w.stop()
+				n := len(w.lines())
+				position := fmt.Sprint(w.srv.Version())
+				w.put(configMaps, "a")
+				w.put(configMaps, "a")
+				w.srv.SetFault(first(times, refuses(position, status(code))))
+				w.start()
+				w.synced()
+				w.tell(n, "MODIFIED watch a", "MODIFIED watch a")
+				w.check()
+			})
+		}
 	}
+}
+
+// A watch that was accepted, and ends with an error later, was not refused: an etcd that loses its leader ends those
+// of Events so, which have no bookmarks.
+func TestWatchThatFailsLater(t *testing.T) {
+	bubble(t, kubefake.Options{BookmarkInterval: 100 * time.Hour}, entries("configmaps"), func(w *world) {
+		w.put(configMaps, "a")
+		w.start()
+		w.synced()
+		n := len(w.lines())
+		for range 10 {
+			w.put(secrets, "noise")
+			w.pass(30 * time.Second)
+			w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Failed, Status: 500})))
+			w.srv.EndWatches()
+		}
+		w.put(configMaps, "a")
+		w.put(configMaps, "a")
+		w.synced()
+		w.tell(n, "MODIFIED watch a", "MODIFIED watch a")
+		w.check()
+	})
 }
 
 // A list that names no version to watch from is no list, and an object without

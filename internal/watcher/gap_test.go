@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -404,6 +405,39 @@ func TestHungServer(t *testing.T) {
 		w.put(configMaps, "b")
 		w.pass(15 * time.Minute)
 		w.check()
+	})
+}
+
+// Lines are lost with an open GAP among them, while the server stands still: that GAP holds for nothing.
+func TestTruncatedInARelist(t *testing.T) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			w.put(configMaps, name)
+		}
+		w.start()
+		w.synced()
+		w.stop()
+		n := len(w.lines())
+		info, err := os.Stat(w.journal())
+		must(t, err)
+		w.put(configMaps, "a")
+		w.put(configMaps, "d")
+		w.srv.DropHistory()
+		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
+				return status(500)
+			}
+			return nil
+		})
+		w.start()
+		w.pass(10 * time.Second)
+		w.stop()
+		must(t, os.Truncate(w.journal(), info.Size()))
+		w.read, w.readBytes = w.read[:n], info.Size()
+		w.srv.SetFault(nil)
+		w.start()
+		w.synced()
+		w.tell(n, "GAP JournalTruncated", "MODIFIED relist a", "MODIFIED relist b", "MODIFIED relist c", "MODIFIED relist d", "SYNCED +0 ~4 -0 =0")
 	})
 }
 

@@ -85,17 +85,30 @@ func (r *relist) begin(ctx context.Context) error {
 		// earlier one again.
 		r.gap, s.state.Owed = reasonAhead, reasonAhead
 	}
-	if open := s.state.Open; open != nil && r.gap != reasonAhead && (s.state.Owed == "" || r.version == s.from()) {
+	if open := s.state.Open; open != nil && r.goesOn() {
 		s.state.Owed = ""
 		r.count.Added, r.count.Modified, r.count.Deleted = open.Added, open.Modified, open.Deleted
 		r.before = open.Added + open.Modified
 		return nil
 	}
 	r.due = true
-	if r.skip || r.version == s.from() && r.gap != reasonAhead {
+	if r.skip || r.mayBeNone(r.version) {
 		return nil
 	}
 	return r.open(ctx)
+}
+
+// goesOn reports whether the open GAP line holds for this attempt. With a lost
+// checkpoint that line is known from the journal, which therefore has it.
+func (r *relist) goesOn() bool {
+	owed := r.s.state.Owed
+	return owed == "" || owed == recorder.CheckpointLost && r.version == r.s.from()
+}
+
+// mayBeNone reports whether there is no gap where nothing differs: the server, or
+// the list, is at the position.
+func (r *relist) mayBeNone(rv string) bool {
+	return r.s.from() == rv && r.s.state.Open == nil && r.gap != reasonAhead && r.gap != recorder.JournalTruncated
 }
 
 // open writes the GAP line, unless none is due.
@@ -297,7 +310,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := r.conclude(ctx, rv); err != nil {
 		return err
 	}
-	if r.due && s.from() == rv && r.gap != reasonAhead {
+	if r.due && r.mayBeNone(rv) {
 		// Nothing happened since, so there is no gap; and the lines would have
 		// the ids of those that stand at this version already.
 		r.batch.Changes.State = s.complete(rv, nil, r.began)

@@ -122,8 +122,7 @@ type Stream struct {
 	reason string
 	// refused is how often in a row the server has refused to watch from the
 	// position, or sent nothing usable from there.
-	refused      int
-	refusedSince time.Time // the first of these
+	refused int
 	// bookmarks is set by one: the server sends them. A watch that was silent
 	// for too long takes it back.
 	bookmarks    bool
@@ -349,9 +348,11 @@ func (s *Stream) session(ctx context.Context) error {
 	}
 	current, err := s.checkAhead(ctx)
 	if err != nil {
+		s.refused = 0
 		return err
 	}
-	return s.checkRefused(ctx, current, s.watch(ctx))
+	began := time.Now()
+	return s.checkRefused(ctx, current, began, s.watch(ctx))
 }
 
 // checkAhead returns the server's version, or errAhead when that has not yet
@@ -372,12 +373,13 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 }
 
 const (
-	// maxRefused is how often in a row a watch from the position may be refused
-	// before the position is looked into.
-	maxRefused = 2
-	// refusedFor is how long it may be refused though it is not at fault: by then
-	// the server has forgotten what came behind it.
-	refusedFor = 15 * time.Minute
+	// maxRefused is how often in a row the position must be refused, each time
+	// but the first with the current version accepted right after it, before it
+	// is given up: an accident, or one bad server behind a balancer, refuses
+	// either.
+	maxRefused = 6
+	// refusalTime is how soon after its request a watch ends that is refused.
+	refusalTime = 10 * time.Second
 )
 
 // checkRefused returns errRefused in the place of a watch's error, where the
@@ -385,19 +387,20 @@ const (
 // current version: a position that it calls malformed (the resource has moved
 // to another server, say), or one with an event behind it that cannot be read.
 // Where it refuses any watch, the position is not at fault, and the history behind
-// it may be there for a while; a list may then bring what watches do not.
-func (s *Stream) checkRefused(ctx context.Context, current string, err error) error {
-	if s.progress || !blamesPosition(err) {
+// it may be there.
+func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
+	if s.progress || !blamesPosition(err) || time.Since(began) > refusalTime || current == s.state.ResourceVersion {
 		s.refused = 0
 		return err
 	}
 	if s.refused++; s.refused == 1 {
-		s.refusedSince = time.Now()
-	}
-	if s.refused < maxRefused || current == s.state.ResourceVersion {
 		return err
 	}
-	if time.Since(s.refusedSince) < refusedFor && s.tryWatch(ctx, current) != nil {
+	if s.tryWatch(ctx, current) != nil {
+		s.refused = 0
+		return err
+	}
+	if s.refused < maxRefused {
 		return err
 	}
 	s.refused = 0

@@ -250,7 +250,9 @@ func (w *world) suffer(e config.Resource, c serverTrouble, lasts time.Duration) 
 func (w *world) asked(n int) []time.Time {
 	times := w.srv.Refused()
 	for _, r := range w.srv.Requests()[n:] {
-		times = append(times, r.Time)
+		if r.Name != "kube-system" { // one small object, to confirm the cluster behind an answer that counts
+			times = append(times, r.Time)
+		}
 	}
 	slices.SortFunc(times, time.Time.Compare)
 	return times

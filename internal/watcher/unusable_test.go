@@ -176,9 +176,9 @@ func testUnusable(w *world, bad, reason string) {
 	w.srv.DropHistory()
 	w.start()
 	w.settled()
-	n = w.tell(n, "GAP Expired", "DELETED relist b", "MODIFIED relist a", "MODIFIED relist d", "SYNCED +0 ~2 -1 =1")
+	n = w.tell(n, "GAP Expired", "MODIFIED relist a", "MODIFIED relist d", "DELETED relist b", "SYNCED +0 ~2 -1 =1")
+	named(w.lines()[n-4])
 	named(w.lines()[n-3])
-	named(w.lines()[n-2])
 
 	w.set("default", "a", "good", "4")
 	_, err = w.srv.Delete(configMaps, "default", "d")
