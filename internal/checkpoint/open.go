@@ -103,11 +103,11 @@ func openVerified(path string) (*Store, error) {
 	}
 	s.owner, s.ownerErr = disk.Claim(disk.OS, path)
 	if s.roots, err = s.readRoots(); err != nil || !bytes.Equal(s.roots, before) {
-		return nil, errors.Join(err, s.db.Close())
+		return nil, errors.Join(err, s.Close())
 	}
 	s.placed = read.placed
 	if err := errors.Join(s.checkSchema(), s.loadRecent()); err != nil {
-		_ = s.db.Close() // nothing was written
+		_ = s.Close() // nothing was written
 		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 	}
 	return s, nil

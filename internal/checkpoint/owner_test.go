@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -100,7 +101,13 @@ func TestNote(t *testing.T) {
 	if err := mustOpen(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
-	s := mustOpen(t, path) // the note of the one before is there
+	if _, err := os.Stat(disk.OwnerPath(path)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a process that has ended leaves its note: %v", err)
+	}
+	if err := os.WriteFile(disk.OwnerPath(path), []byte("KILLED\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, path)
 	unlock(t, s)
 	read, err := OpenReadOnly(path)
 	if err != nil {

@@ -206,6 +206,9 @@ func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close checkpoint: %w", err)
 	}
+	if s.owner != nil {
+		s.owner.Release()
+	}
 	return nil
 }
 

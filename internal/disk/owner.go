@@ -32,6 +32,8 @@ type Owner struct {
 	fs   FS
 	path string // of the note
 	id   []byte
+	// inherited says that the note was another's.
+	inherited bool
 
 	mu sync.Mutex
 	// before is what stood in the note when it could not be written, nil once it
@@ -51,10 +53,24 @@ func OwnerPath(path string) string {
 // written; the Owner is of use all the same.
 func Claim(f FS, path string) (*Owner, error) {
 	o := &Owner{fs: f, path: OwnerPath(path), id: []byte(rand.Text() + "\n")}
+	before, _ := o.read() // what cannot be read can hardly be written, which is an error
+	o.inherited = len(before) > 0
 	if err := o.claim(); err != nil {
 		return o, fmt.Errorf("cannot write the owner file; a second process may go unnoticed where locks do not work: %w", err)
 	}
 	return o, nil
+}
+
+// Inherited reports whether the note of another process stood there: of one that was
+// killed, or of one that has yet to find out.
+func (o *Owner) Inherited() bool { return o.inherited }
+
+// Release removes the note, for a process that will not write to the file any more.
+// A crash, or a failure, leaves it.
+func (o *Owner) Release() {
+	if is, err := o.read(); err == nil && bytes.Equal(is, o.id) {
+		_ = o.fs.Remove(o.path)
+	}
 }
 
 // claim writes the note. A crash leaves any part of it, which says as little as all of it.

@@ -94,7 +94,6 @@ func BenchmarkCommit(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer f.Close()
-				f.settle()
 				p := bytes.Repeat(line, n)
 				b.SetBytes(int64(len(p)))
 				verifying := time.Duration(0)

@@ -99,6 +99,7 @@ type File struct {
 
 	owner  *disk.Owner
 	opened time.Time // and owned from then on
+	alone  bool      // no process writes any more that had the file before
 	tidy   tidier
 }
 
@@ -128,6 +129,9 @@ func OpenFile(path string, o Options) (*File, error) {
 	j.idle.L = &j.mu
 	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written
+		if j.owner != nil {
+			j.owner.Release()
+		}
 		return nil, err
 	}
 	j.tidy.start(j)
@@ -151,6 +155,7 @@ func (j *File) open() error {
 		j.log.Warn(err.Error(), zap.String("path", j.path))
 	}
 	j.opened, j.ownedAt = time.Now(), time.Now()
+	j.alone = !j.owner.Inherited()
 	if info, err = j.f.Stat(); err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
@@ -285,9 +290,6 @@ func (j *File) Mark() Mark {
 // file takes before it must be rotated. After an error the first n bytes of p
 // stand in the file. In both cases the caller goes on with the rest.
 func (j *File) Write(p []byte) (int, error) {
-	if j.rotates(p) {
-		j.settle()
-	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if time.Since(j.checked) >= checkEvery || time.Since(j.ownedAt) >= checkEvery {
@@ -321,13 +323,6 @@ func (j *File) append(p []byte) (int, error) {
 		return n, fmt.Errorf("write journal: %w", err)
 	}
 	return n, nil
-}
-
-// rotates reports whether the active file is rotated before p.
-func (j *File) rotates(p []byte) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.full(p)
 }
 
 // full tells whether the active file has to be rotated before p.
@@ -378,5 +373,6 @@ func (j *File) Close() error {
 	if err := j.f.Close(); err != nil {
 		return fmt.Errorf("close journal: %w", err)
 	}
+	j.owner.Release()
 	return nil
 }

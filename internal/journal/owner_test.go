@@ -3,6 +3,7 @@ package journal
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,7 +153,7 @@ func TestTwoProcesses(t *testing.T) {
 				}
 				first.mark, first.seq = Mark{FirstSeq: 1, Offset: int64(len(before))}, 2
 				defer func() { // a folder that grows would make each look at it slower
-					if err := errors.Join(os.Remove(first.path), os.Remove(disk.OwnerPath(first.path))); err != nil {
+					if err := os.Remove(first.path); err != nil {
 						t.Error(err)
 					}
 				}()
@@ -233,6 +234,26 @@ func TestOwnersNote(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole(t, mustOpen(t, path))
+	})
+	t.Run("of a process that has ended", func(t *testing.T) {
+		path := fileWith(t, "")
+		j := mustOpen(t, path)
+		whole(t, j)
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(disk.OwnerPath(path)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the note is still there: %v", err)
+		}
+	})
+	t.Run("of a file that is refused", func(t *testing.T) {
+		path := fileWith(t, "no journal")
+		if _, err := OpenFile(path, Options{}); !errors.Is(err, ErrNotJournal) {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(disk.OwnerPath(path)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the note is still there: %v", err)
+		}
 	})
 	t.Run("removed", func(t *testing.T) {
 		path := fileWith(t, "")

@@ -81,6 +81,9 @@ func (j *File) ReadBack(from Mark, seq uint64, begun bool, fn func(line []byte, 
 }
 
 func (j *File) readBack(r *reader) (Tail, error) {
+	if err := j.settle(); err != nil {
+		return Tail{}, err
+	}
 	j.setReading(true)
 	defer j.setReading(false)
 	all, err := j.segments()

@@ -13,8 +13,9 @@ import (
 // without a lock daemon, some FUSE file systems): then each would write over the
 // other's lines. The note of disk.Owner tells of the other one, before something is
 // cut off or renamed, before a commit, and before a write that comes after a pause.
-// What the other may have written until it found out is seen by Verify, which waits for
-// that long.
+// What the other may have written until it found out is read back, since ReadBack waits for
+// that long where the last process has left its note; and what comes later still, in a write
+// that took its time, is seen by Verify.
 //
 // A process that is stopped between its look at the note and its write, for as long as
 // the other one takes to open the files and to commit, can still write over lines.
@@ -70,18 +71,36 @@ func (j *File) owned() error {
 	return nil
 }
 
-// settle waits until every earlier owner must have seen the owner file.
-func (j *File) settle() {
+// settle waits until every earlier owner must have seen the owner file, and takes
+// what it has written for a part of the file. It is for the time before the first
+// write.
+func (j *File) settle() error {
+	if j.alone {
+		return nil
+	}
 	if rest := checkEvery - time.Since(j.opened); rest > 0 {
 		<-time.After(rest)
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	info, err := j.f.Stat()
+	if err != nil {
+		return fmt.Errorf("look at journal: %w", err)
+	}
+	j.size, j.lineEnd, j.safe = info.Size(), info.Size(), info.Size()
+	j.end.restart(j.size)
+	if j.firstSeq, _, err = headOf(j.f); err != nil {
+		return err
+	}
+	j.unsynced = j.unsynced || j.size > 0
+	j.alone = true
+	return nil
 }
 
 // Verify makes sure that what was written stands in the file and that no other process
 // has begun to append to it; else it returns ErrTakenOver, and what was written
 // since the last commit must not be committed. It is to be called behind Sync.
 func (j *File) Verify() error {
-	j.settle()
 	j.mu.Lock()
 	err := j.verifyEnd()
 	j.mu.Unlock()

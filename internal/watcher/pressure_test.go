@@ -117,7 +117,7 @@ func TestSecretsReachNoFile(t *testing.T) {
 		w.stop()
 		files, err := os.ReadDir(w.dir)
 		must(t, err)
-		if len(files) != 4 { // each with its owner file
+		if len(files) != 2 {
 			t.Errorf("the folder holds %v", files)
 		}
 		for _, f := range files {
