@@ -74,7 +74,7 @@ lint: bin/golangci-lint ## golangci-lint, built from tools/
 	bin/golangci-lint run ./...
 
 unit: cc bin/gotestsum ## tests that need no control plane, with the race detector
-	$(RACE) -timeout 10m $(UNIT)
+	$(RACE) -timeout 20m $(UNIT)
 
 # Without the race detector: unit has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched.
