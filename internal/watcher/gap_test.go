@@ -441,6 +441,38 @@ func TestTruncatedInARelist(t *testing.T) {
 	})
 }
 
+// The checkpoint is lost with a GAP open, while the server stands still: that is a reason of its own.
+func TestCheckpointLostInARelist(t *testing.T) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			w.put(configMaps, name)
+		}
+		w.start()
+		w.synced()
+		w.stop()
+		n := len(w.lines())
+		w.put(configMaps, "a")
+		w.put(configMaps, "d")
+		w.srv.DropHistory()
+		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
+				return status(500)
+			}
+			return nil
+		})
+		w.start()
+		w.pass(10 * time.Second)
+		w.stop()
+		w.forget()
+		w.srv.SetFault(nil)
+		w.start()
+		w.synced()
+		w.tell(n, "GAP Expired", "MODIFIED relist a", "GAP CheckpointLost", "MODIFIED relist d", "SYNCED +0 ~1 -0 =3")
+		w.interrupted = true
+		w.check()
+	})
+}
+
 // A lost checkpoint costs the streams that it may have had a GAP, and not those
 // that are added when all of them are known again.
 func TestLostIsOver(t *testing.T) {

@@ -69,8 +69,8 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 
 // begin writes the GAP line, or leaves it due. Behind one that an earlier
 // attempt has written, a crash included, this attempt goes on: what was told
-// is known, and is not told again. Another line is only written where there is
-// another reason since then, and the server has moved.
+// is known, and is not told again. Where there is another reason since then,
+// such as a lost checkpoint, it has a line of its own.
 func (r *relist) begin(ctx context.Context) error {
 	s := r.s
 	var err error
@@ -85,8 +85,7 @@ func (r *relist) begin(ctx context.Context) error {
 		// earlier one again.
 		r.gap, s.state.Owed = reasonAhead, reasonAhead
 	}
-	if open := s.state.Open; open != nil && r.goesOn() {
-		s.state.Owed = ""
+	if open := s.state.Open; open != nil && s.state.Owed == "" {
 		r.count.Added, r.count.Modified, r.count.Deleted = open.Added, open.Modified, open.Deleted
 		r.before = open.Added + open.Modified
 		return nil
@@ -96,13 +95,6 @@ func (r *relist) begin(ctx context.Context) error {
 		return nil
 	}
 	return r.open(ctx)
-}
-
-// goesOn reports whether the open GAP line holds for this attempt. With a lost
-// checkpoint that line is known from the journal, which therefore has it.
-func (r *relist) goesOn() bool {
-	owed := r.s.state.Owed
-	return owed == "" || owed == recorder.CheckpointLost && r.version == r.s.from()
 }
 
 // mayBeNone reports whether there is no gap where nothing differs: the server, or

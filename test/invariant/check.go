@@ -85,7 +85,8 @@ func shape(f *faults, l *Line) {
 	}
 }
 
-// Unique checks that no id stands twice in one epoch.
+// Unique checks that no id stands twice in one epoch, but that of a GAP for what was lost on this side, at a version
+// that the server had at the GAP before.
 func Unique(lines []Line) error {
 	type key struct {
 		epoch int
@@ -97,7 +98,7 @@ func Unique(lines []Line) error {
 	for i := range lines {
 		l := &lines[i]
 		k := key{epochs.of(l), l.ID}
-		if before := seen[k]; before != nil {
+		if before := seen[k]; before != nil && (l.Type != Gap || l.Reason != CheckpointLost && l.Reason != JournalTruncated) {
 			f.at(l, "the id stands at %s already", before.Where)
 		}
 		seen[k] = l
