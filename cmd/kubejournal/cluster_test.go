@@ -133,7 +133,7 @@ func (l *live) onlyOurs() {
 	}
 }
 
-// Another cluster comes to answer at the server's address: the daemon ends with status 1 and one line that names both,
+// Another cluster answers at the server's address: the daemon ends with status 1 and one line that names both,
 // without a line of that cluster, and resumes with the old one as if nothing had been.
 func TestAnotherClusterAtTheAddress(t *testing.T) {
 	l := newLive(t)

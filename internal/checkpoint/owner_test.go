@@ -95,7 +95,7 @@ func TestCommittedMeanwhile(t *testing.T) {
 	mustOpen(t, path)
 }
 
-// The note of a process that was killed is in nobody's way, and readers leave it alone.
+// The owner file of a process that was killed does not block the next one, and readers leave it alone.
 func TestNote(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	if err := mustOpen(t, path).Close(); err != nil {

@@ -241,7 +241,7 @@ func large(size int, first bool) string {
 	return `{` + pad + `,` + named + `}`
 }
 
-// A frame that is too large is named, and what stands behind it is read.
+// A frame that is too large is named, and what follows it is read.
 func TestFrameTooLarge(t *testing.T) {
 	const limit = 20_000
 	r := mustRenderer(t, podSource, podShape)

@@ -408,32 +408,40 @@ func TestHungServer(t *testing.T) {
 	})
 }
 
+// breakRelist stops the daemon behind an open GAP and the first page of its relist, in which a has changed. It returns
+// how many lines the journal had before, and its size then. The server stands still from there on.
+func (w *world) breakRelist() (lines int, size int64) {
+	w.t.Helper()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.put(configMaps, name)
+	}
+	w.start()
+	w.synced()
+	w.stop()
+	info, err := os.Stat(w.journal())
+	must(w.t, err)
+	lines = len(w.lines())
+	w.put(configMaps, "a")
+	w.put(configMaps, "d")
+	w.srv.DropHistory()
+	w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
+			return status(500)
+		}
+		return nil
+	})
+	w.start()
+	w.pass(10 * time.Second)
+	w.stop()
+	return lines, info.Size()
+}
+
 // Lines are lost with an open GAP among them, while the server stands still: that GAP holds for nothing.
 func TestTruncatedInARelist(t *testing.T) {
 	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
-		for _, name := range []string{"a", "b", "c", "d"} {
-			w.put(configMaps, name)
-		}
-		w.start()
-		w.synced()
-		w.stop()
-		n := len(w.lines())
-		info, err := os.Stat(w.journal())
-		must(t, err)
-		w.put(configMaps, "a")
-		w.put(configMaps, "d")
-		w.srv.DropHistory()
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
-			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
-				return status(500)
-			}
-			return nil
-		})
-		w.start()
-		w.pass(10 * time.Second)
-		w.stop()
-		must(t, os.Truncate(w.journal(), info.Size()))
-		w.read, w.readBytes = w.read[:n], info.Size()
+		n, size := w.breakRelist()
+		must(t, os.Truncate(w.journal(), size))
+		w.read, w.readBytes = w.read[:n], size
 		w.srv.SetFault(nil)
 		w.start()
 		w.synced()
@@ -441,28 +449,30 @@ func TestTruncatedInARelist(t *testing.T) {
 	})
 }
 
+// Lines are lost of a resource that has no objects, while the server stands still: there is nothing to tell but the GAP.
+func TestTruncatedWithoutObjects(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.start()
+		w.synced()
+		n := w.tell(0, "SYNCED +0 ~0 -0 =0")
+		info, err := os.Stat(w.journal())
+		must(t, err)
+		w.put(configMaps, "a")
+		w.remove(configMaps, "a")
+		w.synced()
+		w.stop()
+		must(t, os.Truncate(w.journal(), info.Size()))
+		w.read, w.readBytes = w.read[:n], info.Size()
+		w.start()
+		w.synced()
+		w.tell(n, "GAP JournalTruncated", "SYNCED +0 ~0 -0 =0")
+	})
+}
+
 // The checkpoint is lost with a GAP open, while the server stands still: that is a reason of its own.
 func TestCheckpointLostInARelist(t *testing.T) {
 	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
-		for _, name := range []string{"a", "b", "c", "d"} {
-			w.put(configMaps, name)
-		}
-		w.start()
-		w.synced()
-		w.stop()
-		n := len(w.lines())
-		w.put(configMaps, "a")
-		w.put(configMaps, "d")
-		w.srv.DropHistory()
-		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
-			if r.Resource == "configmaps" && r.Query.Get("continue") != "" {
-				return status(500)
-			}
-			return nil
-		})
-		w.start()
-		w.pass(10 * time.Second)
-		w.stop()
+		n, _ := w.breakRelist()
 		w.forget()
 		w.srv.SetFault(nil)
 		w.start()
