@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"testing"
@@ -355,6 +356,59 @@ func TestAheadOfServer(t *testing.T) {
 				}
 				w.put(configMaps, "f")
 				w.put(secrets, "t")
+				w.check()
+			})
+		})
+	}
+}
+
+// One of several API servers has yet to go back to a backup and names its version, then a list comes from one that has
+// gone back: that list does not end the gap, and there is a second GAP that says so.
+func TestBackInARelist(t *testing.T) {
+	for listing, c := range map[string]struct {
+		server kubefake.Options
+		stale  int // answers
+		want   []string
+	}{
+		// Its version, the end of the position, and its version again, which in pages comes behind the refusal of a stream.
+		"streamed": {stale: 3, want: []string{"GAP Expired",
+			"GAP PositionAheadOfServer", "MODIFIED relist a", "ADDED relist b", "DELETED relist e", "SYNCED +1 ~1 -1 =0"}},
+		"pages": {stale: 4, server: kubefake.Options{NoWatchList: true, MaxPage: 2}, want: []string{"GAP Expired", "MODIFIED relist a", "ADDED relist b",
+			"GAP PositionAheadOfServer", "DELETED relist e", "SYNCED +0 ~0 -1 =2"}},
+	} {
+		t.Run(listing, func(t *testing.T) {
+			bubble(t, c.server, entries("configmaps"), func(w *world) {
+				w.put(configMaps, "a")
+				w.put(configMaps, "b")
+				backup := w.srv.Version()
+				w.start()
+				w.synced()
+				w.put(configMaps, "a")
+				w.remove(configMaps, "b")
+				w.put(configMaps, "e")
+				w.synced()
+				w.stop()
+				n := len(w.lines())
+				w.srv.RestoreTo(backup)
+				w.epoch++
+				w.srv.SetFault(first(c.stale, func(r kubefake.Request) *kubefake.Fault {
+					switch {
+					case r.Resource != "configmaps" || lists(r):
+						return nil
+					case r.Verb == "watch":
+						return status(http.StatusGone)
+					}
+					return &kubefake.Fault{Status: http.StatusOK,
+						Body: `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"999"},"items":[]}`}
+				}))
+				w.start()
+				w.synced()
+				w.tell(n, c.want...)
+				if listing == "pages" {
+					return // a page is written before it is known where the list stands, so ids are in the journal twice
+				}
+				w.put(configMaps, "f")
+				w.interrupted = true
 				w.check()
 			})
 		})
