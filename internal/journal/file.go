@@ -169,7 +169,7 @@ func (j *File) open() error {
 		return err
 	}
 	j.size, j.lineEnd, j.safe, j.checked = info.Size(), info.Size(), info.Size(), time.Now()
-	j.end.young = true
+	j.end.young = !j.alone
 	j.end.restart(j.size)
 	if j.size == 0 {
 		return nil

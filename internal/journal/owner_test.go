@@ -311,7 +311,7 @@ func TestOwnersNote(t *testing.T) {
 // What another process does to the file's end shows, also where it leaves no note.
 func TestVerify(t *testing.T) {
 	for what, c := range map[string]struct {
-		late bool // so that only the end is read
+		late bool // so that only the end is read, though another process had the file
 		do   func(f *os.File, size int64) error
 		want error
 	}{
@@ -333,6 +333,11 @@ func TestVerify(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, Options{}, func(r *rig) {
+				r.j.Close()
+				if err := os.WriteFile(disk.OwnerPath(r.path), []byte("another\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				r.open()
 				r.write(3)
 				if c.late {
 					r.wait(youth)

@@ -22,9 +22,9 @@ import (
 // Only a lock that works keeps it from that.
 
 const (
-	// youth is for how long after the file was opened all that was written to it is
-	// read once more before it counts. A process that had it before begins no write later
-	// than checkEvery after it was opened, but one may take its time.
+	// youth is how long after the file was opened all that was written to it is read once
+	// more before it counts, where another process had the file before. That one begins no
+	// write later than checkEvery after it was opened, but one may take its time.
 	youth = 20 * checkEvery
 
 	// lastBytes is how much of the file's end is read afterwards.
@@ -34,7 +34,7 @@ const (
 // end is what is known of the bytes at a file's end. All of it is guarded by the
 // File's mu.
 type end struct {
-	young bool   // no Verify came later than youth
+	young bool   // another process had the file, and no Verify came later than youth
 	from  int64  // the offset behind which nothing was verified yet
 	sum   uint32 // CRC-32C of what follows it, while young
 	last  []byte // of the last write, at most lastBytes; empty when nothing was written
