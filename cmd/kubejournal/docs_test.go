@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/daemon"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/schema"
 )
@@ -298,7 +299,7 @@ func TestDocsConfigKeys(t *testing.T) {
 // The keys that need a restart are marked so, and no others.
 func TestDocsRestart(t *testing.T) {
 	var want, marked []string
-	for _, f := range fixed(config.Default(), new(config.Config)) {
+	for _, f := range daemon.FixedKeys(config.Default(), new(config.Config)) {
 		want = append(want, f.Field)
 	}
 	for key, row := range rows(t, "docs/config.md") {

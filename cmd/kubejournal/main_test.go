@@ -15,6 +15,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
+// soon is how long a condition may take to come true on a machine under load.
+const soon = time.Minute
+
 // TestMain lets the scripts run this very program as kubejournal.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"kubejournal": main})

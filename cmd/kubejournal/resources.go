@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	resources "kubejournal/internal/discovery"
+	"kubejournal/internal/access"
+	"kubejournal/internal/rbac"
 )
 
 func newResourcesCommand() *cobra.Command {
@@ -52,11 +52,11 @@ Exit status: 0, 2 for a usage fault, 1 where the server cannot be asked.`,
 			default:
 				return &usageError{cmd, fmt.Errorf("--output: %q is not known; write yaml or name", output)}
 			}
-			s, err := askServer(cmd.Context(), serverOptions(cmd, os.LookupEnv), cmd.ErrOrStderr())
+			s, err := access.Ask(cmd.Context(), serverOptions(cmd, os.LookupEnv), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			offers, err := s.offers(cmd.Context(), namespace)
+			offers, err := s.Watchable(cmd.Context(), namespace)
 			if err != nil {
 				return err
 			}
@@ -75,45 +75,17 @@ Exit status: 0, 2 for a usage fault, 1 where the server cannot be asked.`,
 	return cmd
 }
 
-// offer is a resource that can be watched, and why this identity may not; "" where it may.
-type offer struct {
-	resources.Offer
-	refusal string
-}
-
-// offers returns all that can be watched; namespace is where, "" everywhere.
-func (s *server) offers(ctx context.Context, namespace string) ([]offer, error) {
-	found := s.Offers()
-	asked := make([][]resources.Right, len(found))
-	for i, o := range found {
-		stream := resources.Stream{GVR: o.GVR}
-		if o.Namespaced {
-			stream.Namespace = namespace
-		}
-		asked[i] = stream.Rights()
-	}
-	refusals, err := s.refusals(ctx, asked)
-	if err != nil {
-		return nil, err
-	}
-	all := make([]offer, len(found))
-	for i, o := range found {
-		all[i] = offer{o, refusals[i]}
-	}
-	return all, nil
-}
-
-// entry is what a config says for it.
-func (o offer) entry(namespace string) string {
+// entryOf is what a config says for a resource.
+func entryOf(o access.Offer, namespace string) string {
 	name := o.GVR.GroupResource().String()
 	if namespace != "" && o.Namespaced {
-		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, plainYAML(namespace))
+		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, rbac.QuoteName(namespace))
 	}
 	return name
 }
 
-// about is the comment behind it.
-func (o offer) about() string {
+// aboutOffer is the comment behind it.
+func aboutOffer(o access.Offer) string {
 	scope := "cluster-scoped"
 	if o.Namespaced {
 		scope = "namespaced"
@@ -126,16 +98,16 @@ func (o offer) about() string {
 	for _, same := range o.Same {
 		about += "; the same objects as " + same.String()
 	}
-	if o.refusal != "" {
-		about += "; " + o.refusal
+	if o.Refusal != "" {
+		about += "; " + o.Refusal
 	}
 	return about
 }
 
-func writeNames(w io.Writer, offers []offer, _ string, all bool) error {
+func writeNames(w io.Writer, offers []access.Offer, _ string, all bool) error {
 	var b bytes.Buffer
 	for _, o := range offers {
-		if all || o.refusal == "" {
+		if all || o.Refusal == "" {
 			fmt.Fprintln(&b, o.GVR.GroupResource())
 		}
 	}
@@ -143,14 +115,14 @@ func writeNames(w io.Writer, offers []offer, _ string, all bool) error {
 	return err
 }
 
-func writeEntries(w io.Writer, offers []offer, namespace string, all bool) error {
+func writeEntries(w io.Writer, offers []access.Offer, namespace string, all bool) error {
 	width, denied := 0, 0
 	for _, o := range offers {
-		if o.refusal != "" {
+		if o.Refusal != "" {
 			denied++
 		}
-		if all || o.refusal == "" {
-			width = max(width, len(o.entry(namespace)))
+		if all || o.Refusal == "" {
+			width = max(width, len(entryOf(o, namespace)))
 		}
 	}
 	if all && denied > 0 {
@@ -164,10 +136,10 @@ func writeEntries(w io.Writer, offers []offer, namespace string, all bool) error
 	}
 	for _, o := range offers {
 		switch {
-		case o.refusal == "":
-			fmt.Fprintf(&b, "  - %-*s  # %s\n", width, o.entry(namespace), o.about())
+		case o.Refusal == "":
+			fmt.Fprintf(&b, "  - %-*s  # %s\n", width, entryOf(o, namespace), aboutOffer(o))
 		case all:
-			fmt.Fprintf(&b, "  # - %-*s  # %s\n", width-len("# "), o.entry(namespace), o.about())
+			fmt.Fprintf(&b, "  # - %-*s  # %s\n", width-len("# "), entryOf(o, namespace), aboutOffer(o))
 		}
 	}
 	if denied > 0 && !all {

@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/daemon"
 	"kubejournal/internal/logging"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/tail"
@@ -17,18 +21,11 @@ import (
 // formatEnv is the variable behind --format.
 const formatEnv = "KUBEJOURNAL_FORMAT"
 
-// flagUsage is the help of the flags that stand for keys of the config.
-var flagUsage = map[string]string{
-	"kubeconfig": "kubeconfig `FILE` (default: as kubectl: $KUBECONFIG, ~/.kube/config, in-cluster)",
-	"context":    "`NAME` of the kubeconfig context to use",
-	"output":     "journal file `PATH`, or - for stdout",
-	"checkpoint": "checkpoint file `PATH`, where positions are kept over a restart",
-	"listen":     "`ADDR`ess for metrics and health, e.g. :8080; \"\" for none",
-	"log-level":  "`LEVEL` of the log on stderr: debug, info, warn or error",
-}
+// runFlags are the flags of run that stand for no key of the config.
+type runFlags struct{ config, namespace, format, profile string }
 
 func newRunCommand() *cobra.Command {
-	var configFlag, namespace, format, profile string
+	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [RESOURCE...]",
 		Short: "Run the daemon: watch resources and write the journal",
@@ -57,53 +54,64 @@ anything else.`,
 
   # what a config file names
   kubejournal run --config kubejournal.yaml`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if profile != "" {
-				if err := ops.CheckProfile(profile); err != nil {
-					return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
-				}
-			}
-			path, err := configPath(configFlag, args, os.LookupEnv)
-			if err != nil {
-				return err
-			}
-			over := config.Overrides{Flags: givenFlags(cmd), Namespace: namespace, Resources: args}
-			cfg, err := config.Load(path, over, os.LookupEnv)
-			if err != nil {
-				return err
-			}
-			show, err := shownAs(cmd, format, cfg.Output.Path)
-			if err != nil {
-				return &usageError{cmd, err}
-			}
-			if path == "" && terminalWidth(cmd.ErrOrStderr()) != nil {
-				cfg.Log.Format = "console" // nobody could say otherwise, and people read it
-			}
-			log, level, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
-			if err != nil {
-				return err
-			}
-			defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
-			return runDaemon(cmd.Context(), cfg, log, cmd.OutOrStdout(), manner{
-				profile: profile, show: show, path: path, level: level,
-				parse: func(data []byte) (*config.Config, error) { return config.Parse(data, path, over, os.LookupEnv) },
-			})
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&configFlag, "config", "", "config `FILE`")
+	flags.StringVar(&f.config, "config", "", "config `FILE`")
 	for _, o := range config.Options {
 		flags.String(o.Flag, "", flagUsage[o.Flag])
 	}
-	flags.StringVar(&format, "format", "", "of lines on stdout: `FORMAT` auto (text on a terminal), json or text (default auto)")
-	flags.StringVarP(&namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
-	flags.StringVar(&profile, "pprof", "", "serve Go profiles on this loopback `ADDR`ess, e.g. 127.0.0.1:6060")
+	flags.StringVar(&f.format, "format", "", "of lines on stdout: `FORMAT` auto (text on a terminal), json or text (default auto)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
+	flags.StringVar(&f.profile, "pprof", "", "serve Go profiles on this loopback `ADDR`ess, e.g. 127.0.0.1:6060")
 	return cmd
 }
 
-// shownAs returns what is put in front of stdout: nil where lines go out as they are.
-func shownAs(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer, error) {
+func (f *runFlags) run(cmd *cobra.Command, args []string) error {
+	if f.profile != "" {
+		if err := ops.CheckProfile(f.profile); err != nil {
+			return &usageError{cmd, fmt.Errorf("--pprof: %w", err)}
+		}
+	}
+	path, err := configPath(f.config, args, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	over := config.Overrides{Flags: givenFlags(cmd), Namespace: f.namespace, Resources: args}
+	cfg, err := config.Load(path, over, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	display, err := displayOf(cmd, f.format, cfg.Output.Path)
+	if err != nil {
+		return &usageError{cmd, err}
+	}
+	if path == "" && terminalWidth(cmd.ErrOrStderr()) != nil {
+		cfg.Log.Format = "console" // nobody could choose it, and people read it
+	}
+	log, level, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
+	if err != nil {
+		return err
+	}
+	defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
+	logging.RouteKubernetes(log)
+	signal.Ignore(syscall.SIGPIPE) // a reader of stdout that goes away is an error to report, not a signal to die of
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP) // from here on, so that one during the start is neither lost nor the end
+	defer signal.Stop(hangup)
+	info, _ := debug.ReadBuildInfo()
+	build := readBuild(info)
+	return daemon.New(cfg, daemon.Options{
+		Version: build.version, Commit: build.commit, Log: log, Level: level,
+		Stdout: cmd.OutOrStdout(), Display: display, ProfileAddress: f.profile,
+		ConfigPath: path, Hangup: hangup,
+		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
+	}).Run(cmd.Context())
+}
+
+// displayOf returns what wraps stdout to show lines to people; nil where they go out as they are.
+func displayOf(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer, error) {
 	from := "--format"
 	if format == "" {
 		if format = os.Getenv(formatEnv); format != "" {
@@ -129,15 +137,4 @@ func shownAs(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer
 	}
 	style := tail.Style{JSON: format == "json", Width: width, Colour: width != nil && wantsColour(os.Getenv)}
 	return func(w io.Writer) io.Writer { return tail.NewPrinter(w, style) }, nil
-}
-
-// givenFlags returns the flags that the user gave, an empty value included: --listen "" turns listening off.
-func givenFlags(cmd *cobra.Command) map[string]string {
-	given := map[string]string{}
-	for _, o := range config.Options {
-		if f := cmd.Flags().Lookup(o.Flag); f != nil && f.Changed {
-			given[o.Flag] = f.Value.String()
-		}
-	}
-	return given
 }

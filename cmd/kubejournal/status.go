@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,13 +14,6 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/ops"
-)
-
-const (
-	// statusTimeout is how long a daemon may take to answer.
-	statusTimeout = 5 * time.Second
-	// maxAnswer bounds what is read of one answer, in bytes.
-	maxAnswer = 64 << 20
 )
 
 func newStatusCommand() *cobra.Command {
@@ -66,21 +54,19 @@ Exit status: 0, 2 for a usage or config fault, 1 where nobody answers.`,
 			if err != nil {
 				return err
 			}
-			a := asker{at: at, client: &http.Client{Transport: &http.Transport{}, Timeout: statusTimeout}}
-			defer a.client.CloseIdleConnections()
-			streams, err := a.get(cmd.Context(), "/streams", http.StatusOK)
-			if err != nil {
-				return err
-			}
 			if output == "json" {
+				streams, err := ops.Fetch(cmd.Context(), at, "/streams")
+				if err != nil {
+					return err
+				}
 				_, err = cmd.OutOrStdout().Write(streams)
 				return err
 			}
-			s, err := a.status(cmd.Context(), streams)
+			status, err := ops.FetchStatus(cmd.Context(), at)
 			if err != nil {
 				return err
 			}
-			return s.write(cmd.OutOrStdout(), time.Now())
+			return writeStatus(cmd.OutOrStdout(), at, status, time.Now())
 		},
 	}
 	flags := cmd.Flags()
@@ -127,115 +113,8 @@ func statusAddress(cmd *cobra.Command, address, configFlag string) (string, erro
 	return net.JoinHostPort(host, port), nil
 }
 
-// asker asks a daemon.
-type asker struct {
-	at     string
-	client *http.Client
-}
-
-func (a asker) get(ctx context.Context, path string, wanted ...int) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+a.at+path, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", a.at, err)
-	}
-	response, err := a.client.Do(request)
-	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
-			err = op.Err // the rest is the address again
-		}
-		return nil, fmt.Errorf("no kubejournal answers at %s: %w; is it running, and does it listen there? name another place with --address HOST:PORT", a.at, err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", a.at, err)
-	}
-	for _, status := range wanted {
-		if response.StatusCode == status {
-			return body, nil
-		}
-	}
-	return nil, fmt.Errorf("what answers at %s is no kubejournal: %s to %s; name another place with --address HOST:PORT", a.at, response.Status, path)
-}
-
-// daemonStatus is how a daemon stands.
-type daemonStatus struct {
-	at      string
-	version string
-	started time.Time // zero where it does not say
-	ready   bool
-	checks  []readyCheck
-	streams []streamStatus
-}
-
-// readyCheck is one line of /readyz?verbose.
-type readyCheck struct {
-	name, text string // text is what is wrong, or worth knowing
-	ok         bool
-}
-
-// streamStatus is what is shown of one entry of /streams.
-type streamStatus struct {
-	Stream, State, Reason, ResourceVersion string
-	LastProgress, LastGap                  time.Time
-}
-
-// status asks for the rest.
-func (a asker) status(ctx context.Context, streams []byte) (*daemonStatus, error) {
-	s := &daemonStatus{at: a.at}
-	if err := json.Unmarshal(streams, &s.streams); err != nil {
-		return nil, fmt.Errorf("what answers at %s is no kubejournal: its /streams is no list of streams; name another place with --address HOST:PORT", a.at)
-	}
-	ready, err := a.get(ctx, "/readyz?verbose", http.StatusOK, http.StatusServiceUnavailable)
-	if err != nil {
-		return nil, err
-	}
-	s.readReady(string(ready))
-	metrics, err := a.get(ctx, "/metrics", http.StatusOK)
-	if err != nil {
-		return nil, err
-	}
-	s.readMetrics(string(metrics))
-	return s, nil
-}
-
-// readReady takes what /readyz?verbose says, in the form of Kubernetes' own endpoints.
-func (s *daemonStatus) readReady(text string) {
-	s.ready = true
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
-		if rest, ok := strings.CutPrefix(line, "[+]"); ok {
-			name, note, _ := strings.Cut(rest, " ok")
-			s.checks = append(s.checks, readyCheck{name, strings.TrimPrefix(note, ": "), true})
-		} else if rest, ok := strings.CutPrefix(line, "[-]"); ok {
-			name, why, _ := strings.Cut(rest, " failed: ")
-			s.checks = append(s.checks, readyCheck{name, why, false})
-			s.ready = false
-		}
-	}
-}
-
-// readMetrics takes the version and the start from /metrics.
-func (s *daemonStatus) readMetrics(text string) {
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		switch {
-		case strings.HasPrefix(name, "kubejournal_build_info{"):
-			_, rest, _ := strings.Cut(line, `version="`)
-			if i := strings.Index(line, `,version="`); i >= 0 { // goversion ends so too
-				rest = line[i+len(`,version="`):]
-			}
-			s.version, _, _ = strings.Cut(rest, `"`)
-		case name == "process_start_time_seconds":
-			if seconds, err := strconv.ParseFloat(value, 64); err == nil {
-				s.started = time.Unix(0, int64(seconds*1e9))
-			}
-		}
-	}
-}
-
-func (s *daemonStatus) write(w io.Writer, now time.Time) error {
+// writeStatus shows the daemon, then its streams as a table.
+func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(cells ...string) {
 		for i, c := range cells {
@@ -243,49 +122,45 @@ func (s *daemonStatus) write(w io.Writer, now time.Time) error {
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}
-	row("address", s.at)
-	row("version", s.version)
-	if !s.started.IsZero() {
-		row("up", ops.Age(now, s.started))
+	row("address", address)
+	row("version", s.Version)
+	if !s.Started.IsZero() {
+		row("up", ops.Age(now, s.Started))
 	}
 	ready := "yes"
-	if !s.ready {
+	if !s.Ready {
 		ready = "no"
 	}
 	row("ready", ready)
-	for _, c := range s.checks {
+	for _, c := range s.Checks {
 		switch {
-		case !c.ok:
-			row("", c.name+" failed: "+c.text)
-		case c.text != "":
-			row("", c.name+": "+c.text)
+		case !c.OK:
+			row("", c.Name+" failed: "+c.Text)
+		case c.Text != "":
+			row("", c.Name+": "+c.Text)
 		}
 	}
 	fmt.Fprintln(t)
 	row("STREAM", "STATE", "POSITION", "PROGRESS", "GAP")
-	for _, one := range s.streams {
+	for _, one := range s.Streams {
 		state := one.State
 		if one.Reason != "" {
 			state += " (" + one.Reason + ")"
 		}
-		position := one.ResourceVersion
-		if position == "" {
-			position = "-"
-		}
-		row(one.Stream, state, position, ago(now, one.LastProgress), ago(now, one.LastGap))
+		row(one.Stream, state, orDash(one.ResourceVersion), ago(now, one.LastProgress), ago(now, one.LastGap))
 	}
 	return t.Flush()
 }
 
 // ago is how long ago something was, or - where it never was.
-func ago(now, at time.Time) string {
-	if at.IsZero() {
+func ago(now time.Time, at *time.Time) string {
+	if at == nil {
 		return "-"
 	}
-	return ops.Age(now, at) + " ago"
+	return ops.Age(now, *at) + " ago"
 }
 
-// printable keeps what somebody else has sent from acting on the terminal, or on the table.
+// printable keeps what others have sent from acting on the terminal, or on the table.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -90,7 +90,7 @@ type page struct {
 	Attend   int // rows that need attention: they come first
 	Rows     []row
 	Left     int // rows that are left out
-	Checks   []answer
+	Checks   []CheckResult
 	Rate     string
 	Chart    chart
 }
@@ -130,7 +130,7 @@ func (s *Site) look(now time.Time) page {
 	}
 	var failed []string
 	p.Reload.Fault = printable(p.Reload.Fault)
-	p.Checks, _ = s.ask()
+	p.Checks, _ = s.runChecks()
 	for i := range p.Checks {
 		c := &p.Checks[i]
 		c.Text = printable(c.Text)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"go.uber.org/zap"
 )
 
 func TestCheckProfile(t *testing.T) {
@@ -24,6 +26,7 @@ func TestProfileHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	server.Serve(zap.NewNop(), "serving profiles")
 	defer server.Close()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for path, want := range map[string]string{

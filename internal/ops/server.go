@@ -1,4 +1,4 @@
-// Package ops answers over HTTP how the daemon stands: health, metrics, streams.
+// Package ops answers over HTTP how the daemon is doing: health, metrics, streams, a page for people.
 package ops
 
 import (
@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -18,12 +20,12 @@ const (
 
 // Server listens until it is closed.
 type Server struct {
-	http *http.Server
-	done chan error
-	addr net.Addr
+	http     *http.Server
+	listener net.Listener
+	served   chan struct{} // closed when Serve's goroutine has ended; nil before Serve
 }
 
-// Listen starts a server on addr, as in the config's listen.
+// Listen opens addr, as in the config's listen. Requests wait until Serve.
 func Listen(addr string, h http.Handler) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if op := new(net.OpError); errors.As(err, &op) {
@@ -32,28 +34,35 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	s := &Server{
-		http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout},
-		done: make(chan error, 1),
-		addr: l.Addr(),
-	}
-	go func() { s.done <- s.http.Serve(l) }()
-	return s, nil
+	return &Server{http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}, listener: l}, nil
+}
+
+// Serve answers until Close, and logs what in front of the address now, and "no longer" what should it break.
+func (s *Server) Serve(log *zap.Logger, what string) {
+	log.Info(what, zap.String("address", s.Addr().String()))
+	s.served = make(chan struct{})
+	go func() {
+		defer close(s.served)
+		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("no longer "+what, zap.Error(err))
+		}
+	}()
 }
 
 // Addr is the address that the server listens on.
-func (s *Server) Addr() net.Addr { return s.addr }
-
-// Done receives why the server ended.
-func (s *Server) Done() <-chan error { return s.done }
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close stops the server; answers under way get a moment to end.
 func (s *Server) Close() error {
+	if s.served == nil {
+		return s.listener.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
+	<-s.served
 	return err
 }

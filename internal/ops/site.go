@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,15 +16,15 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-// Check is one condition of readiness: nil when it holds. Note may be nil; what
-// it returns is worth knowing where the condition holds, and changes nothing.
+// Check is one condition of readiness: nil when it holds. Note may be nil; what it returns is worth knowing where the
+// condition holds, and does not affect readiness.
 type Check struct {
 	Name string
 	Err  func() error
 	Note func() string
 }
 
-// About is what the daemon says of itself, to people.
+// About describes the daemon to people.
 type About struct {
 	Version, Commit string
 	Started         time.Time
@@ -44,7 +43,7 @@ type Reload struct {
 	Fault string // why the config from before still runs; "" where the new one does
 }
 
-// Site answers /, /livez, /readyz, /metrics and /streams.
+// Site answers /, /livez, /readyz, /metrics, /status and /streams.
 type Site struct {
 	mux   http.ServeMux
 	view  atomic.Pointer[view]
@@ -66,29 +65,29 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []wat
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.HandleFunc("GET /streams", s.list)
+	s.mux.HandleFunc("GET /streams", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.streamsNow()) })
+	s.mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.statusNow()) })
 	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
 	return s
 }
 
-// Show has the site answer from something else: from what runs, once a start is over.
+// Show makes the site answer from something else: from what runs, once a start is over.
 func (s *Site) Show(checks []Check, streams func() []watcher.StreamStatus, about func() About) {
 	s.view.Store(&view{checks, streams, about})
 }
 
 func (s *Site) streams() []watcher.StreamStatus { return s.view.Load().streams() }
 
-// writeTimeout is how long an answer may take: who does not take it does not hold
-// it for ever. A profile takes as long as it is asked to, hence not the server's.
+// writeTimeout bounds the time to write a response, so that a client that does not read cannot hold it for ever. It is not
+// the server's, as a profile takes as long as the client asks for.
 const writeTimeout = time.Minute
 
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // what has none needs none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a test's writer may have none
 	s.mux.ServeHTTP(w, r)
 }
 
-// Sample has the site know how many lines the streams write in a time, until the
-// function that it returns is called. Not twice at once.
+// Sample measures how many lines the streams write, until the function that it returns is called. Not twice at once.
 func (s *Site) Sample() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.rates.begin()
@@ -101,42 +100,42 @@ func (s *Site) Sample() (stop func()) {
 	}
 }
 
-// answer is what came of one check.
-type answer struct {
-	Name string
-	OK   bool
-	Text string // what is wrong, or worth knowing
+// CheckResult is what came of one check.
+type CheckResult struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text,omitempty"` // what is wrong, or worth knowing
 }
 
-// ask asks all checks.
-func (s *Site) ask() (answers []answer, ready bool) {
+// runChecks runs all checks.
+func (s *Site) runChecks() (results []CheckResult, ready bool) {
 	ready = true
 	for _, c := range s.view.Load().checks {
-		a := answer{Name: c.Name, OK: true}
+		r := CheckResult{Name: c.Name, OK: true}
 		if err := c.Err(); err != nil {
-			a.OK, a.Text = false, strings.ReplaceAll(err.Error(), "\n", "; ")
+			r.OK, r.Text = false, strings.ReplaceAll(err.Error(), "\n", "; ")
 			ready = false
 		} else if c.Note != nil {
-			a.Text = c.Note()
+			r.Text = c.Note()
 		}
-		answers = append(answers, a)
+		results = append(results, r)
 	}
-	return answers, ready
+	return results, ready
 }
 
 // ready answers 200 or 503; with ?verbose, and whenever not ready, each check
 // in the form that Kubernetes' own endpoints have.
-func (s *Site) ready(w http.ResponseWriter, r *http.Request) {
-	answers, ready := s.ask()
+func (s *Site) ready(w http.ResponseWriter, request *http.Request) {
+	results, ready := s.runChecks()
 	var text strings.Builder
-	for _, a := range answers {
+	for _, r := range results {
 		switch {
-		case !a.OK:
-			fmt.Fprintf(&text, "[-]%s failed: %s\n", a.Name, a.Text)
-		case a.Text != "":
-			fmt.Fprintf(&text, "[+]%s ok: %s\n", a.Name, a.Text)
+		case !r.OK:
+			fmt.Fprintf(&text, "[-]%s failed: %s\n", r.Name, r.Text)
+		case r.Text != "":
+			fmt.Fprintf(&text, "[+]%s ok: %s\n", r.Name, r.Text)
 		default:
-			fmt.Fprintf(&text, "[+]%s ok\n", a.Name)
+			fmt.Fprintf(&text, "[+]%s ok\n", r.Name)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -144,61 +143,9 @@ func (s *Site) ready(w http.ResponseWriter, r *http.Request) {
 	case !ready:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, text.String(), "readyz check failed\n")
-	case r.URL.Query().Has("verbose"):
+	case request.URL.Query().Has("verbose"):
 		fmt.Fprint(w, text.String(), "readyz check passed\n")
 	default:
 		fmt.Fprintln(w, "ok")
 	}
-}
-
-// stream is one entry of /streams.
-type stream struct {
-	Stream          string     `json:"stream"`
-	State           string     `json:"state"`
-	Reason          string     `json:"reason,omitempty"`
-	Since           *time.Time `json:"since,omitempty"`        // in this state
-	FailingSince    *time.Time `json:"failingSince,omitempty"` // no session has worked
-	ResourceVersion string     `json:"resourceVersion,omitempty"`
-	Synced          bool       `json:"synced"`
-	LastProgress    *time.Time `json:"lastProgress,omitempty"`
-	// Idle is the age of the last progress, or of the state where there was none.
-	Idle    float64    `json:"idleSeconds"`
-	LastGap *time.Time `json:"lastGap,omitempty"`
-	// Events is how many lines the stream has written since it was started.
-	Events uint64 `json:"events"`
-	// Rate is the mean of the last minute; nil in the first seconds.
-	Rate *float64 `json:"eventsPerSecond,omitempty"`
-}
-
-func (s *Site) list(w http.ResponseWriter, _ *http.Request) {
-	all := s.streams()
-	out := make([]stream, 0, len(all))
-	_, recent := s.rates.read()
-	now := time.Now()
-	for _, s := range all {
-		one := stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: when(s.Since), ResourceVersion: s.Position,
-			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: when(s.LastGap),
-			Events: s.Lines,
-		}
-		if s.State != watcher.Watching {
-			one.FailingSince = when(s.Failing)
-		}
-		if rate, ok := recent[s.Name].rate(); ok {
-			one.Rate = &rate
-		}
-		out = append(out, one)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	_ = e.Encode(out) // the client went away: nobody to tell
-}
-
-func when(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }

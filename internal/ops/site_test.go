@@ -6,11 +6,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/watcher"
@@ -33,19 +36,21 @@ func served(t *testing.T, failing func() error) (get func(path string) (int, str
 			{Name: "widgets.example.com", Status: watcher.Status{State: watcher.Pending, Reason: "NotFound"}},
 		}
 	}
-	site := NewSite(metrics.New("v1", "abc").Registry, checks, streams, func() About { return About{Version: "v1"} })
+	site := NewSite(metrics.New("v1", "abc").Registry, checks, streams, func() About { return About{Version: "v1", Started: time.Unix(5, 0)} })
 	s, err := Listen("127.0.0.1:0", site)
 	if err != nil {
 		t.Fatal(err)
 	}
+	core, logged := observer.New(zap.InfoLevel)
+	s.Serve(zap.New(core), "listening")
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(func() {
 		client.CloseIdleConnections()
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-s.Done(); !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("served until %v", err)
+		if all := logged.All(); len(all) != 1 || all[0].Message != "listening" || all[0].ContextMap()["address"] != s.Addr().String() {
+			t.Errorf("logged %v", all)
 		}
 	})
 	return func(path string) (int, string) {
@@ -115,6 +120,45 @@ func TestStreams(t *testing.T) {
 	}
 }
 
+// What status shows is in one document, whose streams are those of /streams.
+func TestStatus(t *testing.T) {
+	get := served(t, func() error { return errors.New("not synced yet:\npods") })
+	code, body := get("/status")
+	var got Status
+	if err := json.Unmarshal([]byte(body), &got); err != nil || code != http.StatusOK {
+		t.Fatalf("/status: %d, %v", code, err)
+	}
+	if got.Version != "v1" || got.Ready || !got.Started.Equal(time.Unix(5, 0)) || len(got.Streams) != 3 || got.Streams[1].Reason != "ServerError" {
+		t.Errorf("/status: %s", body)
+	}
+	if want := []CheckResult{{"output", true, ""}, {"streams", false, "not synced yet:; pods"}}; !slices.Equal(got.Checks, want) {
+		t.Errorf("/status: %v, want %v", got.Checks, want)
+	}
+}
+
+// A daemon that knows no /status, or says less there, gets a line of its own.
+func TestFetchStatusOfAnotherVersion(t *testing.T) {
+	for body, want := range map[string]string{
+		"":                      "is not a kubejournal daemon, or one older than this command: 404 Not Found to /status",
+		`{"version":"v0"}`:      "its /status lacks version, checks or streams",
+		`[]`:                    "its /status lacks version, checks or streams",
+		"<html>it works</html>": "its /status lacks version, checks or streams",
+	} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if body == "" {
+				http.NotFound(w, r)
+			} else {
+				io.WriteString(w, body)
+			}
+		}))
+		_, err := FetchStatus(t.Context(), web.Listener.Addr().String())
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), web.Listener.Addr().String()+" ") {
+			t.Errorf("%q: %v, want %q", body, err, want)
+		}
+		web.Close()
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	_, body := served(t, func() error { return nil })("/metrics")
 	for _, want := range []string{`kubejournal_build_info{commit="abc",goversion=`, "kubejournal_output_bytes_total 0", "go_goroutines "} {
@@ -149,7 +193,7 @@ func (p *patient) SetWriteDeadline(t time.Time) error {
 // Who does not take what is answered, or keeps a connection for nothing, is let go.
 func TestServerLetsGo(t *testing.T) {
 	site := NewSite(metrics.New("", "").Registry, nil, counters{}.streams, func() About { return About{} })
-	for _, path := range []string{"/", "/streams", "/metrics", "/readyz", "/livez"} {
+	for _, path := range []string{"/", "/streams", "/status", "/metrics", "/readyz", "/livez"} {
 		w := &patient{ResponseRecorder: httptest.NewRecorder()}
 		site.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
 		if left := time.Until(w.until); left <= 0 || left > writeTimeout {

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"bytes"
@@ -17,61 +17,56 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/lookout"
 	"kubejournal/internal/ops"
-	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
 )
 
-// emptyPause is how much longer a config file is waited for that is empty or
-// not there: some tools write one in two steps.
+// emptyPause is how long a reload waits for a config file that is empty or missing: some tools write one in two steps.
 const emptyPause = time.Second
 
-// reloader brings an edit of the config file into effect: all of it, or none.
-// What can be wrong is looked for before anything is touched. Its goroutine owns
-// all fields down to mu once it has started.
+// reloader brings an edit of the config file into effect: all of it, or none. What can be wrong is looked for before
+// anything is touched. Its goroutine owns all fields down to inEffect once it has started.
 type reloader struct {
-	d       *daemon
-	manager *watcher.Manager
-	rec     *recorder.Recorder
-	manner
-	hangup <-chan os.Signal
-	out    *lookout.Lookout
-	site   *ops.Site
-	server *ops.Server // nil: listens nowhere
-	// stopSampling ends what makes the site know rates; nil while it listens nowhere.
-	stopSampling func()
+	d       *Daemon
+	path    string // of the config file; "" is none
+	changed <-chan struct{}
+	files   *lookout.Lookout // signals changed; nil where a test does
 
 	cfg  *config.Config // in effect
-	seen []byte         // what the file held when it was tried last, or why it could not be read; nil before the first look
-	// refused says that it is right by itself, and could not be brought into effect.
+	seen []byte         // what the file held at the last attempt, or why it could not be read; nil before the first
+	// refused reports that the last config is right by itself and could not be brought into effect.
 	refused bool
-	fault   string // what was wrong at the last try, as it was told; "" for nothing
+	fault   string // what was wrong at the last attempt, as it was logged; "" for nothing
 
 	inEffect atomic.Pointer[config.Config] // cfg, for others
-
-	mu   sync.Mutex
-	last ops.Reload // guarded by mu
+	last     atomic.Pointer[ops.Reload]    // what came of the last reload, for others
 }
 
-func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
-	r := &reloader{d: d, manager: manager, rec: rec, manner: told, hangup: hangup, cfg: d.cfg}
-	r.out = lookout.New(r.files, d.log)
+func newReloader(d *Daemon) *reloader {
+	r := &reloader{d: d, path: d.ConfigPath, changed: d.Changed, cfg: d.cfg}
 	r.inEffect.Store(d.cfg)
+	r.last.Store(new(ops.Reload))
 	if info, err := os.Stat(r.path); r.path != "" && err == nil && !info.Mode().IsRegular() {
-		r.path = "" // a pipe: what was in it is read
+		r.path = "" // a pipe, whose content is read
+	}
+	if r.changed == nil {
+		r.files = lookout.New(r.paths, d.Log)
+		r.changed = r.files.C
 	}
 	return r
 }
 
-// start looks out for edits until the function that it returns is called, which
-// waits for the end of what is under way.
+// start applies edits until the function that it returns is called, which waits for the end of what is under way.
 func (r *reloader) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var parts sync.WaitGroup
-	parts.Go(func() { r.out.Run(ctx) })
+	if r.files != nil {
+		parts.Go(func() { r.files.Run(ctx) })
+	}
 	parts.Go(func() { r.run(ctx) })
 	return func() {
 		cancel()
@@ -79,26 +74,9 @@ func (r *reloader) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// use answers on server from now on, and no longer on the one before; nil is none.
-// Rates are known from when it listens on: another address is no reason to forget
-// them.
-func (r *reloader) use(server *ops.Server) {
-	if r.server != nil {
-		_ = r.server.Close() // what it was answering does not matter any more
-	}
-	r.server = server
-	switch {
-	case server != nil && r.stopSampling == nil:
-		r.stopSampling = r.site.Sample()
-	case server == nil && r.stopSampling != nil:
-		r.stopSampling()
-		r.stopSampling = nil
-	}
-}
-
-// files are those that are worth a look when they change.
-func (r *reloader) files() []string {
-	files := kubeconfigRules(r.inEffect.Load().Kubernetes).GetLoadingPrecedence()
+// paths are the files that are read again when they change.
+func (r *reloader) paths() []string {
+	files := access.Files(r.inEffect.Load().Kubernetes)
 	if r.path != "" {
 		files = append(files, r.path)
 	}
@@ -110,13 +88,13 @@ func (r *reloader) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.hangup:
+		case <-r.d.Hangup:
 			if r.path == "" {
-				r.d.log.Info("SIGHUP: there is no config file to read again, nothing changes")
+				r.d.Log.Info("SIGHUP: there is no config file to read again, nothing changes")
 			} else {
 				r.reload(ctx, true)
 			}
-		case <-r.out.C:
+		case <-r.changed:
 			if r.path != "" {
 				r.reload(ctx, false)
 			}
@@ -125,8 +103,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the file and applies it. Unless it was asked for, a file that
-// holds the same as when it was tried last is left alone.
+// reload reads the file and applies it. Unless it was asked for, a file that holds the same as at the last attempt is left
+// alone.
 func (r *reloader) reload(ctx context.Context, asked bool) {
 	content, err := r.read(ctx)
 	seen := append([]byte{}, content...)
@@ -140,7 +118,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	r.seen, r.refused = seen, false
 	var next *config.Config
 	if err == nil {
-		next, err = r.parse(content)
+		next, err = r.d.Parse(content)
 	}
 	if err == nil && first && !asked && next.Same(r.cfg) {
 		r.d.metrics.SetConfig(next.Hash()) // of other bytes, perhaps, that say the same
@@ -149,17 +127,17 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	var d watcher.Difference
 	if err == nil {
 		d, err = r.apply(ctx, next)
-		// What is wrong is not in the file, or not there alone: a port that is
-		// taken, a server that does not answer. It may pass.
+		// What is wrong is not in the file, or not there alone: a port that is taken, a server that does not answer.
+		// It may pass.
 		r.refused = err != nil
 	}
-	if ctx.Err() != nil {
-		return
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		r.succeeded(next, d)
+	case !same || asked || strings.Join(faultLines(err), "; ") != r.fault: // else it was logged
+		r.failed(faultLines(err))
 	}
-	if err != nil && same && !asked && strings.Join(faultLines(err), "; ") == r.fault {
-		return // it was told
-	}
-	r.tell(next, d, err)
 }
 
 // read returns what the file holds. Where that is nothing, or cannot be read, it waits and reads once more.
@@ -173,10 +151,9 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// apply brings next into effect. On an error, which is config.Faults, nothing has
-// changed.
+// apply brings next into effect. On an error, which is config.Faults, nothing has changed.
 func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Difference, error) {
-	faults := fixed(r.cfg, next)
+	faults := FixedKeys(r.cfg, next)
 	change, err := r.prepareAccess(ctx, next)
 	faults = addFault(faults, err)
 	server, err := r.prepareServer(next)
@@ -188,10 +165,10 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 		}
 	}
 	options := r.d.streamOptions(next)
-	faults = append(faults, asFaults(r.manager.CheckOptions(options))...)
+	faults = append(faults, asFaults(r.d.manager.CheckOptions(options))...)
 	var d watcher.Difference
 	if len(faults) == 0 {
-		if d, err = r.manager.Apply(ctx, options); err != nil {
+		if d, err = r.d.manager.Apply(ctx, options); err != nil {
 			faults = asFaults([]error{err})
 		}
 	}
@@ -205,25 +182,22 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	// From here on nothing can fail.
 	change.Use()
 	r.inEffect.Store(next)
-	if r.cfg.Kubernetes != next.Kubernetes {
-		r.out.Again()
+	if r.cfg.Kubernetes != next.Kubernetes && r.files != nil {
+		r.files.Again()
 	}
 	if file != nil {
 		file.SetLimits(journalOptions(next.Output))
 	}
-	r.rec.SetCommits(next.Checkpoint.Interval, next.Output.Sync == config.SyncNever)
+	r.d.rec.SetCommits(next.Checkpoint.Interval, next.Output.Sync == config.SyncNever)
 	if r.cfg.Listen != next.Listen {
-		r.use(server)
-		if server != nil {
-			r.d.announce("listening", server)
-		}
+		r.d.listener.use(server, r.d.Log)
 	}
 	r.cfg = next
 	return d, nil
 }
 
-// fixed names what differs and cannot while the daemon runs.
-func fixed(now, next *config.Config) config.Faults {
+// FixedKeys names the keys that differ and cannot change while the daemon runs.
+func FixedKeys(now, next *config.Config) config.Faults {
 	var faults config.Faults
 	for _, k := range []struct{ key, now, next string }{
 		{"output.path", now.Output.Path, next.Output.Path},
@@ -237,8 +211,7 @@ func fixed(now, next *config.Config) config.Faults {
 	return faults
 }
 
-// prepareAccess opens the way to the API server that next names, where that is
-// another one.
+// prepareAccess opens the connection to the API server that next names, where that is another one.
 func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*watcher.Change, error) {
 	if next.Kubernetes == r.cfg.Kubernetes {
 		return r.d.access.Keep(), nil
@@ -247,14 +220,14 @@ func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*wat
 	if next.Kubernetes.Kubeconfig != r.cfg.Kubernetes.Kubeconfig {
 		key = "kubernetes.kubeconfig"
 	}
-	change, err := r.d.access.Prepare(ctx, r.d.find(next.Kubernetes), r.d.sameCluster)
+	change, err := r.d.access.Prepare(ctx, r.d.finder(next.Kubernetes), r.d.sameCluster)
 	if err != nil {
 		return r.d.access.Keep(), next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err))
 	}
 	return change, nil
 }
 
-// addFault adds an error that is one, if any.
+// addFault adds err where it is a fault.
 func addFault(faults config.Faults, err error) config.Faults {
 	var f config.Fault
 	if errors.As(err, &f) {
@@ -263,12 +236,12 @@ func addFault(faults config.Faults, err error) config.Faults {
 	return faults
 }
 
-// prepareServer listens where next says, where that is another address.
+// prepareServer listens where next says, if that is another address.
 func (r *reloader) prepareServer(next *config.Config) (*ops.Server, error) {
 	if next.Listen == r.cfg.Listen || next.Listen == "" {
 		return nil, nil
 	}
-	server, err := ops.Listen(next.Listen, r.site)
+	server, err := ops.Listen(next.Listen, r.d.listener.site)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && samePort(next.Listen, r.cfg.Listen):
 		return nil, next.At("listen", fmt.Sprintf("%v: kubejournal itself holds this port on %s; name another port, or restart it", err, r.cfg.Listen))
@@ -284,35 +257,33 @@ func samePort(a, b string) bool {
 	return err == nil && other == nil && p == q
 }
 
-// tell says what came of a reload: in the log, in metrics, and in what note
-// returns.
-func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
-	log := r.d.log
-	if err != nil {
-		r.d.metrics.ReloadOK.Set(0)
-		faults := faultLines(err)
-		for _, f := range faults {
-			log.Error("config not reloaded, the running one stays", zap.String("fault", f))
-		}
-		r.fault = strings.Join(faults, "; ")
-		r.setLast(ops.Reload{At: time.Now(), Fault: r.fault})
-		return
+// failed logs and shows why a config is not in effect.
+func (r *reloader) failed(faults []string) {
+	r.d.metrics.ReloadOK.Set(0)
+	for _, f := range faults {
+		r.d.Log.Error("config not reloaded, the running one stays", zap.String("fault", f))
 	}
+	r.fault = strings.Join(faults, "; ")
+	r.last.Store(&ops.Reload{At: time.Now(), Fault: r.fault})
+}
+
+// succeeded logs and shows that next is in effect.
+func (r *reloader) succeeded(next *config.Config, d watcher.Difference) {
 	r.fault = ""
 	r.d.metrics.ReloadOK.Set(1)
 	r.d.metrics.ReloadTime.SetToCurrentTime()
 	r.d.metrics.SetConfig(next.Hash())
-	// At the more talkative of both levels: who asks for silence sees that it came.
+	// Logged at the more verbose of both levels: whoever asks for silence sees that the request was heard.
 	level, levelErr := zapcore.ParseLevel(next.Log.Level)
-	if levelErr == nil && level < r.level.Level() {
-		r.level.SetLevel(level)
+	if levelErr == nil && level < r.d.Level.Level() {
+		r.d.Level.SetLevel(level)
 	}
-	log.Info("config reloaded", zap.Int("streamsAdded", d.Added), zap.Int("streamsRemoved", d.Removed),
+	r.d.Log.Info("config reloaded", zap.Int("streamsAdded", d.Added), zap.Int("streamsRemoved", d.Removed),
 		zap.Int("streamsChanged", d.Changed), zap.Int("streamsUnchanged", d.Unchanged))
 	if levelErr == nil {
-		r.level.SetLevel(level)
+		r.d.Level.SetLevel(level)
 	}
-	r.setLast(ops.Reload{At: time.Now()})
+	r.last.Store(&ops.Reload{At: time.Now()})
 }
 
 // faultLines are the faults of a config, one line each.
@@ -328,22 +299,9 @@ func faultLines(err error) []string {
 	return slices.Compact(lines)
 }
 
-func (r *reloader) setLast(result ops.Reload) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last = result
-}
-
-// result is what came of the last reload. Safe for concurrent use.
-func (r *reloader) result() ops.Reload {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
-}
-
-// note is result in words; empty before the first reload. Safe for concurrent use.
+// note is the last reload in words; empty before the first. Safe for concurrent use.
 func (r *reloader) note() string {
-	last := r.result()
+	last := r.last.Load()
 	at := last.At.UTC().Format(time.RFC3339)
 	switch {
 	case last.At.IsZero():

@@ -1,9 +1,10 @@
-package main
+package rbac
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -21,6 +22,8 @@ import (
 	"kubejournal/internal/config"
 	resources "kubejournal/internal/discovery"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 func inGroup(name string) *string { return &name }
 
@@ -70,12 +73,12 @@ func TestRBACText(t *testing.T) {
 		)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			needs, warnings, err := rightsOf(tc.cfg, resources.Offline(), true, tc.enumerate)
+			needs, warnings, err := rightsOf(tc.cfg, resources.Offline(), Options{Offline: true, Enumerate: tc.enumerate})
 			if err != nil || len(warnings) > 0 {
 				t.Fatalf("got %v, %v", err, warnings)
 			}
-			got := manifest("kubejournal.yaml", needs, grantee{name: "kubejournal", namespace: "audit", account: "journal"})
-			golden := filepath.Join("testdata", "rbac", name+".yaml")
+			got := manifest("kubejournal.yaml", needs, Subject{Name: "kubejournal", Namespace: "audit", Account: "journal"})
+			golden := filepath.Join("testdata", name+".yaml")
 			if *update {
 				if err := os.WriteFile(golden, got, 0o644); err != nil { //nolint:gosec // a file of the repository
 					t.Fatal(err)
@@ -178,11 +181,11 @@ func TestRBACIsLeast(t *testing.T) {
 		}
 		cfg := configOf(entries...)
 		enumerate := rng.IntN(2) == 0
-		needs, warnings, err := rightsOf(cfg, resolver, false, enumerate)
+		needs, warnings, err := rightsOf(cfg, resolver, Options{Enumerate: enumerate})
 		if err != nil {
 			continue // the same stream twice
 		}
-		text := manifest("k.yaml", needs, grantee{name: "kubejournal", namespace: "audit", account: "kubejournal"})
+		text := manifest("k.yaml", needs, Subject{Name: "kubejournal", Namespace: "audit", Account: "kubejournal"})
 		roles := parseRBAC(t, text)
 		var wanted []resources.Right
 		for i, resolved := range resolver.ResolveAll(cfg.Resources) {
@@ -240,12 +243,12 @@ func TestRBACIsDeterministic(t *testing.T) {
 		for _, n := range names {
 			entries = append(entries, config.Resource{Name: n})
 		}
-		needs, _, err := rightsOf(configOf(entries...), resources.Offline(), true, false)
+		needs, _, err := rightsOf(configOf(entries...), resources.Offline(), Options{Offline: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var rules strings.Builder
-		for line := range strings.Lines(string(manifest("k", needs, grantee{"a", "b", "c"}))) {
+		for line := range strings.Lines(string(manifest("k", needs, Subject{"a", "b", "c"}))) {
 			if !strings.HasPrefix(line, "#") {
 				rules.WriteString(line)
 			}

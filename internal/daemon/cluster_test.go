@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"fmt"
@@ -141,7 +141,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	at := newVirtualIP(t, l.srv)
 	l.reach(l.srv, at.listener.Addr().String())
 	writeFile(t, l.config(), l.text("configmaps, secrets"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps", "secrets")
 	l.on(l.srv, "a")
 	l.told("a")
@@ -150,8 +150,8 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	l.srv.EndWatches()
 	l.on(other, "theirs-too")
 	l.until("it has ended", func() bool { return l.logged("\nkubejournal: ") == 1 })
-	if status := l.stop(); status != 1 {
-		t.Errorf("status %d", status)
+	if err := l.stop(); err == nil {
+		t.Error("it ended without an error")
 	}
 	_, last, _ := strings.Cut(l.log.String(), "\nkubejournal: ")
 	if ours := uidOf(t, l.srv); strings.Count(last, "\n") != 1 || !strings.Contains(last, ours) || !strings.Contains(last, uidOf(t, other)) ||
@@ -163,7 +163,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 
 	l.on(l.srv, "b")
 	at.target.Store(l.srv)
-	l.start("--config", l.config())
+	l.start()
 	l.told("b")
 	l.onlyOurs()
 }
@@ -190,7 +190,7 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 				l.srv.Forbid(namespaces, "get")
 			}
 			writeFile(t, l.config(), l.text("configmaps"))
-			l.start("--config", l.config())
+			l.start()
 			l.watched("configmaps")
 			l.on(l.srv, "a")
 			l.told("a")
@@ -218,8 +218,8 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 			l.on(l.srv, "c")
 			l.told("c")
 			l.onlyOurs()
-			if status := l.stop(); status != 0 {
-				t.Errorf("status %d", status)
+			if err := l.stop(); err != nil {
+				t.Error(err)
 			}
 			for _, r := range l.srv.Requests() {
 				if r.Status == http.StatusUnauthorized {

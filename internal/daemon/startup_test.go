@@ -1,11 +1,9 @@
-package main
+package daemon
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,8 +14,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
+	"kubejournal/internal/ops"
 )
 
 // journalled runs a daemon on a server until it has written a SYNCED line, and
@@ -29,10 +29,10 @@ func journalled(t *testing.T, names ...string) *live {
 	for _, name := range names {
 		l.put(configMaps, name)
 	}
-	l.start("--config", l.config())
+	l.start()
 	l.until("it is synced", func() bool { return bytes.Contains(read(t, l.journal()), []byte(`"type":"SYNCED"`)) })
-	if status := l.stop(); status != 0 {
-		t.Fatalf("status %d", status)
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
 	}
 	return l
 }
@@ -55,19 +55,24 @@ func TestClusterUID(t *testing.T) {
 	}
 }
 
-func clusterOf(t *testing.T, l *live) string {
+func clusterOf(t *testing.T, l *live) (uid string) {
 	t.Helper()
-	status, stdout, stderr := execute(t, "checkpoint", "show", "--checkpoint", filepath.Join(l.dir, "c.db"))
-	if status != 0 {
-		t.Fatal(stderr)
+	store := checkpointOf(t, l)
+	defer store.Close()
+	uid, err := store.Cluster()
+	if err != nil || uid == "" {
+		t.Fatalf("cluster %q, %v", uid, err)
 	}
-	for line := range strings.Lines(stdout) {
-		if fields := strings.Fields(line); len(fields) == 2 && fields[0] == "cluster" {
-			return fields[1]
-		}
+	return uid
+}
+
+func checkpointOf(t *testing.T, l *live) *checkpoint.Store {
+	t.Helper()
+	store, err := checkpoint.OpenReadOnly(filepath.Join(l.dir, "c.db"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no cluster in\n%s", stdout)
-	return ""
+	return store
 }
 
 // A journal of another cluster is refused before anything of it is taken.
@@ -96,12 +101,12 @@ func TestJournalOfAnotherCluster(t *testing.T) {
 			writeFile(t, l.journal(), string(c.journal))
 			writeFile(t, l.config(), l.text("configmaps"))
 			for round := range 2 { // nothing of the first start makes the second one go through
-				l.start("--config", l.config())
+				l.start()
 				l.until("it is refused", func() bool {
 					return l.logged("kubejournal: output.path: ") > round || bytes.Contains(read(t, l.journal()), []byte("CheckpointLost"))
 				})
-				if status := l.stop(); status != 1 {
-					t.Errorf("status %d\n%s", status, l.log.String())
+				if err := l.stop(); err == nil {
+					t.Errorf("it ended without an error\n%s", l.log.String())
 				}
 			}
 			for _, want := range []string{l.journal() + " is the journal of another cluster (line 4: " + clusterOf(t, other), "this cluster is " + clusterOf(t, own), "name another output"} {
@@ -114,7 +119,7 @@ func TestJournalOfAnotherCluster(t *testing.T) {
 			}
 			// The right journal is all that it takes.
 			writeFile(t, l.journal(), string(ownLines))
-			l.start("--config", l.config())
+			l.start()
 			l.until("it runs", func() bool { return l.logged(`"running"`) > 0 })
 			l.put(configMaps, "b-"+strings.ReplaceAll(name, " ", "-"))
 			l.until("it goes on", func() bool {
@@ -135,14 +140,14 @@ func TestExchangedJournals(t *testing.T) {
 	other := &live{t: t, srv: one.srv, dir: t.TempDir()}
 	writeFile(t, other.config(), other.text("secrets, configmaps", "cluster: other"))
 	other.put(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "s")
-	other.start("--config", other.config())
+	other.start()
 	other.until("both are synced", func() bool { return bytes.Count(read(t, other.journal()), []byte(`"type":"SYNCED"`)) == 2 })
 	other.stop()
 	mine, others := read(t, one.journal()), read(t, other.journal())
 	writeFile(t, one.journal(), string(others))
 	writeFile(t, other.journal(), string(mine))
 	for l, before := range map[*live][]byte{one: others, other: mine} {
-		l.start("--config", l.config())
+		l.start()
 		l.until("it tells again", func() bool {
 			after := read(t, l.journal())[len(before):]
 			return bytes.Contains(after, []byte(`"reason":"JournalTruncated"`)) && bytes.Contains(after, []byte(`"SYNCED"`))
@@ -184,16 +189,12 @@ type slowDisk struct {
 	wait chan struct{} // until it is closed
 }
 
-// blockReads has the daemons that are started from now on read a journal up to an
-// offset only, until they are let go on.
-func blockReads(t *testing.T, from int64) (goOn func()) {
-	t.Helper()
-	before := disk.OS
-	slow := slowDisk{before, from, make(chan struct{})}
+// blockReads makes the daemons that are started from now on read a journal up to an offset only, until they may go on.
+func (l *live) blockReads(from int64) (goOn func()) {
+	slow := slowDisk{disk.OS, from, make(chan struct{})}
 	goOn = sync.OnceFunc(func() { close(slow.wait) })
-	disk.OS = slow
-	t.Cleanup(func() { disk.OS = before })
-	t.Cleanup(goOn)
+	l.disk = slow
+	l.t.Cleanup(goOn)
 	return goOn
 }
 
@@ -235,8 +236,8 @@ func newSlowStart(t *testing.T) *live {
 // ready, and says how far it is.
 func TestAnswersWhileItRecovers(t *testing.T) {
 	l := newSlowStart(t)
-	goOn := blockReads(t, 2<<20)
-	l.start("--config", l.config())
+	goOn := l.blockReads(2 << 20)
+	l.start()
 	l.until("it listens", func() bool { return l.address() != "" })
 	l.until("it reads", func() bool { return strings.Contains(l.get("/readyz"), "recovering: read 3.15 MB of ") })
 	if got := l.get("/readyz"); !strings.HasPrefix(got, "[-]startup failed: recovering: read 3.15 MB of ") {
@@ -254,9 +255,9 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 	if got := l.get("/"); !strings.Contains(got, "Not ready (startup). No stream yet") {
 		t.Errorf("the page says %q", got)
 	}
-	status, stdout, stderr := execute(t, "status", "--address", l.address())
-	if status != 0 || stderr != "" || !strings.Contains(stdout, "ready    no\n") || !strings.Contains(stdout, "startup failed: recovering: read 3.15 MB of ") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	if status, err := ops.FetchStatus(t.Context(), l.address()); err != nil || status.Ready || status.Version != "v1.2.3" || len(status.Checks) != 1 ||
+		!strings.HasPrefix(status.Checks[0].Text, "recovering: read 3.15 MB of ") || len(status.Streams) != 0 {
+		t.Errorf("/status says %+v, %v", status, err)
 	}
 	goOn()
 	l.until("it is ready", func() bool { return l.get("/readyz") == "ok\n" })
@@ -272,23 +273,24 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 // where it was.
 func TestStopWhileItRecovers(t *testing.T) {
 	l := newSlowStart(t)
-	goOn := blockReads(t, 2<<20)
-	ctx, cancel := context.WithCancel(t.Context())
-	exited := make(chan int, 1)
-	go func() { exited <- run(ctx, []string{"run", "--config", l.config()}, nil, io.Discard, &l.log) }()
+	goOn := l.blockReads(2 << 20)
+	l.start()
 	l.until("it reads", func() bool {
 		return l.address() != "" && strings.Contains(l.get("/readyz"), "recovering: read 3.15 MB of ")
 	})
-	cancel()
+	l.cancel()
 	goOn()
-	if status := wait(t, exited); status != 0 {
-		t.Fatalf("status %d", status)
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
 	}
-	status, stdout, stderr := execute(t, "checkpoint", "show", "--checkpoint", filepath.Join(l.dir, "c.db"))
-	if status != 0 || !strings.Contains(stdout, "\nrecovery  interrupted at seq ") {
-		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	store := checkpointOf(t, l)
+	if at, _, err := store.Recovery(); err != nil || at.Mark.Seq == 0 {
+		t.Errorf("the checkpoint does not say how far it came: %+v, %v", at, err)
 	}
-	l.start("--config", l.config())
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l.start()
 	l.until("it runs", func() bool { return l.logged(`"running"`) > 0 })
 	if l.logged(`"lines":20000,`) != 1 || l.logged(`"resumedAtSeq":0`) != 0 {
 		t.Error("it began anew")
@@ -300,7 +302,7 @@ func TestAnswersWhileItWaitsForTheServer(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
 	l.srv.StopAPIServer()
-	l.start("--config", l.config())
+	l.start()
 	l.until("it listens", func() bool { return l.address() != "" })
 	l.until("it says what it waits for", func() bool {
 		return strings.Contains(l.get("/readyz"), "[-]startup failed: waiting for the API server http")

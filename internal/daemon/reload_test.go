@@ -1,20 +1,12 @@
-package main
+package daemon
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,207 +17,12 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// soon is how long a condition may take to come true on a machine under load.
-const soon = time.Minute
-
-// syncBuffer is a buffer that many goroutines write into.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// live is a daemon that runs in the test's process, against a server in it.
-type live struct {
-	t    *testing.T
-	srv  *kubefake.Server
-	dir  string
-	log  syncBuffer
-	stop func() int
-}
-
-// newLive makes a server and a folder; the daemon is still to be started.
-func newLive(t *testing.T) *live {
-	t.Helper()
-	clearEnv(t)
-	l := &live{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
-	t.Cleanup(l.srv.Close)
-	kubeconfig, err := l.srv.Kubeconfig(l.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("KUBECONFIG", kubeconfig)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("daemon's log:\n%s", l.log.String())
-		}
-	})
-	return l
-}
-
-// start runs the daemon with these arguments. It ends with the test.
-func (l *live) start(args ...string) {
-	l.t.Helper()
-	ctx, cancel := context.WithCancel(l.t.Context())
-	exited := make(chan int, 1)
-	go func() { exited <- run(ctx, append([]string{"run"}, args...), nil, io.Discard, &l.log) }()
-	ended := sync.OnceValue(func() int {
-		cancel()
-		return wait(l.t, exited)
-	})
-	l.stop = ended
-	l.t.Cleanup(func() { ended() })
-}
-
-func (l *live) config() string  { return filepath.Join(l.dir, "kubejournal.yaml") }
-func (l *live) journal() string { return filepath.Join(l.dir, "journal.jsonl") }
-
-// text is a config with these resources and more lines.
-func (l *live) text(resources string, more ...string) string {
-	all := []string{
-		"resources: [" + resources + "]",
-		fmt.Sprintf("checkpoint: {path: %q, interval: 50ms}", filepath.Join(l.dir, "c.db")),
-	}
-	if !strings.Contains(strings.Join(more, "\n"), "output:") {
-		all = append(all, fmt.Sprintf("output: {path: %q}", l.journal()))
-	}
-	if !strings.Contains(strings.Join(more, "\n"), "listen:") {
-		all = append(all, "listen: 127.0.0.1:0")
-	}
-	return strings.Join(append(all, more...), "\n") + "\n"
-}
-
-func (l *live) until(what string, condition func() bool) {
-	l.t.Helper()
-	deadline, tick := time.NewTimer(soon), time.NewTicker(10*time.Millisecond)
-	defer deadline.Stop()
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			l.t.Fatalf("not so after %v: %s", soon, what)
-		}
-	}
-}
-
-func (l *live) logged(text string) int { return strings.Count(l.log.String(), text) }
-
-// address is where the daemon listens now.
-func (l *live) address() string {
-	address := ""
-	for line := range strings.Lines(l.log.String()) {
-		var entry struct{ Msg, Address string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
-			address = entry.Address
-		}
-	}
-	return address
-}
-
-func (l *live) get(path string) string {
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Get("http://" + l.address() + path)
-	if err != nil {
-		return err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return string(body)
-}
-
-// watched waits until these streams, and no others, watch.
-func (l *live) watched(want ...string) {
-	l.t.Helper()
-	l.until(fmt.Sprintf("%q watch", want), func() bool {
-		var streams []struct{ Stream, State string }
-		if l.address() == "" || json.Unmarshal([]byte(l.get("/streams")), &streams) != nil {
-			return false
-		}
-		var got []string
-		for _, s := range streams {
-			if s.State == "Watching" {
-				got = append(got, s.Stream)
-			}
-		}
-		return slices.Equal(got, want) && len(streams) == len(got)
-	})
-}
-
-// reloaded waits until a config has been applied n times.
-func (l *live) reloaded(n int) {
-	l.t.Helper()
-	l.until(fmt.Sprintf("%d reloads", n), func() bool { return l.logged(`"msg":"config reloaded"`) >= n })
-}
-
-// refused waits until the last reload has failed with this fault among others: readiness says so after the log and the metric.
-func (l *live) refused(fault string) {
-	l.t.Helper()
-	l.until("it is refused: "+fault, func() bool {
-		_, faults, found := strings.Cut(l.get("/readyz?verbose"), " failed, the config from before runs: ")
-		return found && strings.Contains(faults, fault)
-	})
-	if !strings.Contains(l.get("/metrics"), "kubejournal_config_last_reload_successful 0") {
-		l.t.Errorf("refused for %s, and the metric does not say so", fault)
-	}
-}
-
-// inEffect waits until the config file as it is now is the one in effect.
-func (l *live) inEffect() {
-	l.t.Helper()
-	content, err := os.ReadFile(l.config())
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	want := fmt.Sprintf("kubejournal_config_info{hash=\"sha256:%x\"} 1\n", sha256.Sum256(content))
-	l.until("it has "+want, func() bool { return strings.Contains(l.get("/metrics"), want) })
-}
-
-func (l *live) put(gvr schema.GroupVersionResource, name string) {
-	l.t.Helper()
-	if _, err := l.srv.Create(gvr, map[string]any{"metadata": map[string]any{"name": name, "namespace": "default"}}); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-// asked counts the requests for a resource.
-func (l *live) asked(resource string) int {
-	n := 0
-	for _, r := range l.srv.Requests() {
-		if r.Resource == resource {
-			n++
-		}
-	}
-	return n
-}
-
-func (l *live) hangUp() {
-	l.t.Helper()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
 // An edit of the file takes effect, and leaves alone what it does not change. One
 // with a fault changes nothing, is told of, and is forgotten with the next.
 func TestReload(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps, secrets"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps", "secrets")
 	l.inEffect()
 	asked := l.asked("configmaps")
@@ -276,8 +73,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("%d requests for what has stayed the same", got-asked)
 	}
 	l.put(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "a")
-	if status := l.stop(); status != 0 {
-		t.Errorf("status %d", status)
+	if err := l.stop(); err != nil {
+		t.Error(err)
 	}
 	lines, err := invariant.Read(l.journal())
 	if err != nil {
@@ -294,7 +91,7 @@ func TestHangUp(t *testing.T) {
 	t.Run("with a config", func(t *testing.T) {
 		l := newLive(t)
 		writeFile(t, l.config(), l.text("configmaps"))
-		l.start("--config", l.config())
+		l.start()
 		l.watched("configmaps")
 		asked := l.asked("configmaps")
 		l.hangUp()
@@ -307,20 +104,20 @@ func TestHangUp(t *testing.T) {
 	})
 	t.Run("without", func(t *testing.T) {
 		l := newLive(t)
-		l.start("configmaps", "--listen", "127.0.0.1:0")
+		l.start("configmaps")
 		l.watched("configmaps")
 		l.hangUp()
 		l.until("it says so", func() bool { return l.logged("SIGHUP: there is no config file") == 1 })
 		l.watched("configmaps")
-		if status := l.stop(); status != 0 {
-			t.Errorf("status %d", status)
+		if err := l.stop(); err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("during the start", func(t *testing.T) {
 		l := newLive(t)
 		l.srv.StopAPIServer()
 		writeFile(t, l.config(), l.text("configmaps"))
-		l.start("--config", l.config())
+		l.start()
 		l.until("it waits for the server", func() bool { return l.logged("waiting for the API server") == 1 })
 		l.hangUp()
 		writeFile(t, l.config(), l.text("secrets"))
@@ -342,7 +139,7 @@ func TestConfigIsEmptyForAMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before()
-				r := &reloader{manner: manner{path: path}}
+				r := &reloader{path: path}
 				written := make(chan struct{})
 				go func() {
 					synctest.Wait() // it has found nothing
@@ -362,7 +159,7 @@ func TestConfigIsEmptyForAMoment(t *testing.T) {
 func TestConfigGoesAndComesBack(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	if err := os.Remove(l.config()); err != nil {
 		t.Fatal(err)
@@ -380,7 +177,7 @@ func TestConfigGoesAndComesBack(t *testing.T) {
 func TestReloadOfFixedKeys(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	text := strings.ReplaceAll(l.text("secrets", "log: {format: console}", "output: {path: elsewhere.jsonl}"), "c.db", "d.db")
 	writeFile(t, l.config(), text)
@@ -399,7 +196,7 @@ func TestReloadOfTheRest(t *testing.T) {
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	out := func(more string) string { return fmt.Sprintf("output: {path: %q%s}", l.journal(), more) }
 	writeFile(t, l.config(), l.text("configmaps", out("")))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	first := l.address()
 
@@ -457,7 +254,7 @@ func TestReloadOfTheKubeconfig(t *testing.T) {
 	}
 	named := func(path string) string { return fmt.Sprintf("kubernetes: {kubeconfig: %q}", path) }
 	writeFile(t, l.config(), l.text("configmaps"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	writeFile(t, l.config(), l.text("secrets", named(elsewhere)))
 	l.refused("kubernetes.kubeconfig: cannot be used while kubejournal runs: ")
@@ -486,7 +283,7 @@ func TestReloadOfTheKubeconfig(t *testing.T) {
 func TestKubeconfigIsReplaced(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	l.srv.SetToken("another")
 	if _, err := l.srv.Kubeconfig(l.dir); err != nil {
@@ -511,7 +308,7 @@ func TestKubeconfigIsReplaced(t *testing.T) {
 func TestTheLastFileWins(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	for i := range 40 {
 		writeFile(t, l.config(), l.text([]string{"pods", "secrets, pods", "pods, configmaps", "pods, ["}[i%4]))
@@ -526,7 +323,7 @@ func TestTheLastFileWins(t *testing.T) {
 func TestReloadBesideWrites(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps"))
-	l.start("--config", l.config())
+	l.start()
 	l.watched("configmaps")
 	for i := range 300 {
 		writeFile(t, l.config(), l.text("configmaps", fmt.Sprintf("cluster: c%d", i)))
@@ -536,81 +333,5 @@ func TestReloadBesideWrites(t *testing.T) {
 	l.watched("secrets")
 	if n := l.logged("config not reloaded"); n > 0 {
 		t.Errorf("%d faults of files that have none", n)
-	}
-}
-
-func TestStatus(t *testing.T) {
-	l := newLive(t)
-	l.srv.Forbid(schema.GroupVersionResource{Version: "v1", Resource: "secrets"})
-	writeFile(t, l.config(), l.text("configmaps, secrets"))
-	l.start("--config", l.config())
-	l.until("it listens", func() bool { return l.address() != "" })
-	l.until("secrets are pending", func() bool { return strings.Contains(l.get("/streams"), "Forbidden") })
-	l.until("configmaps are watched", func() bool { return strings.Contains(l.get("/streams"), `"Watching"`) })
-	status, stdout, stderr := execute(t, "status", "--address", l.address())
-	if status != 0 || stderr != "" {
-		t.Fatalf("status %d, stderr %q", status, stderr)
-	}
-	for _, want := range []string{"address  " + l.address(), "ready    yes", "up       ", "version  ", "no progress: secrets", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  "} {
-		if !strings.Contains(stdout, want) {
-			t.Errorf("no %q in\n%s", want, stdout)
-		}
-	}
-	if strings.Contains(stdout, "version  go1") {
-		t.Errorf("Go's version in place of ours:\n%s", stdout)
-	}
-	status, stdout, _ = execute(t, "status", "--address", l.address(), "-o", "json")
-	var streams []map[string]any
-	if err := json.Unmarshal([]byte(stdout), &streams); status != 0 || err != nil || len(streams) != 2 {
-		t.Errorf("status %d, %v: %s", status, err, stdout)
-	}
-}
-
-func TestStatusFaults(t *testing.T) {
-	clearEnv(t)
-	dir := t.TempDir()
-	t.Chdir(dir)
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := silent.Addr().String()
-	silent.Close()
-	web := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Second}
-	at, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go web.Serve(at)
-	defer web.Close()
-	_, port, err := net.SplitHostPort(nobody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, "every.yaml", "resources: [pods]\nlisten: \":"+port+"\"\n")
-	writeFile(t, "bad.yaml", "resorces: [pods]\nlisten: \":"+port+"\"\n")
-	writeFile(t, "off.yaml", "resources: [pods]\nlisten: \"\"\n")
-	writeFile(t, "any.yaml", "resources: [pods]\nlisten: \"127.0.0.1:0\"\n")
-	writeFile(t, "broken.yaml", "resources: [\n")
-	for _, c := range []struct {
-		args   []string
-		status int
-		want   string
-	}{
-		{[]string{"--address", nobody}, 1, "no kubejournal answers at " + nobody + ": connect: connection refused; is it running"},
-		{[]string{"--config", "every.yaml"}, 1, "no kubejournal answers at 127.0.0.1:" + port},
-		{[]string{"--config", "bad.yaml"}, 1, "no kubejournal answers at 127.0.0.1:" + port},
-		{[]string{"--address", at.Addr().String()}, 1, "is no kubejournal: 404 Not Found"},
-		{[]string{"--config", "off.yaml"}, 2, "listens nowhere"},
-		{[]string{"--config", "any.yaml"}, 2, "any free port"},
-		{[]string{"--config", "broken.yaml"}, 2, "broken.yaml:"},
-		{[]string{"--address", "8080"}, 2, "--address: \"8080\" is no address and port"},
-		{[]string{"-o", "xml"}, 2, "--output: \"xml\" is not known"},
-		{[]string{"pods"}, 2, "unexpected argument"},
-	} {
-		status, stdout, stderr := execute(t, append([]string{"status"}, c.args...)...)
-		if status != c.status || stdout != "" || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%q: status %d, stdout %q, stderr %q, want %d and %q", c.args, status, stdout, stderr, c.status, c.want)
-		}
 	}
 }

@@ -1,7 +1,9 @@
-package main
+package daemon
 
 import (
 	"testing"
+
+	"go.uber.org/zap"
 
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
@@ -19,27 +21,27 @@ func TestSamplesWhileItListens(t *testing.T) {
 		}
 		return server
 	}
-	r := &reloader{site: site}
-	r.use(nil)
-	if r.stopSampling != nil {
+	l := &listener{site: site}
+	l.use(nil, zap.NewNop())
+	if l.stopSampling != nil {
 		t.Error("it samples and listens nowhere")
 	}
 	for range 2 {
-		r.use(listen())
-		if r.stopSampling == nil {
+		l.use(listen(), zap.NewNop())
+		if l.stopSampling == nil {
 			t.Fatal("it listens and does not sample")
 		}
-		stop, stopped := r.stopSampling, 0
-		r.stopSampling = func() {
+		stop, stopped := l.stopSampling, 0
+		l.stopSampling = func() {
 			stop()
 			stopped++
 		}
-		r.use(listen())
+		l.use(listen(), zap.NewNop())
 		if stopped != 0 {
 			t.Error("it forgets with each other address")
 		}
-		r.use(nil)
-		if stopped != 1 || r.stopSampling != nil || r.server != nil {
+		l.use(nil, zap.NewNop())
+		if stopped != 1 || l.stopSampling != nil || l.server != nil {
 			t.Errorf("it stops sampling %d times when it listens no longer", stopped)
 		}
 	}

@@ -1,0 +1,136 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"kubejournal/internal/watcher"
+)
+
+// Status is what /status answers: how the daemon is doing, in one document. Fields are only ever added.
+type Status struct {
+	Version string        `json:"version"`
+	Commit  string        `json:"commit"`
+	Started time.Time     `json:"started"`
+	Ready   bool          `json:"ready"`
+	Checks  []CheckResult `json:"checks"`
+	Streams []Stream      `json:"streams"`
+}
+
+// Stream is one entry of /streams, and of streams in /status.
+type Stream struct {
+	Stream          string     `json:"stream"`
+	State           string     `json:"state"`
+	Reason          string     `json:"reason,omitempty"`
+	Since           *time.Time `json:"since,omitempty"`        // in this state
+	FailingSince    *time.Time `json:"failingSince,omitempty"` // no session has worked
+	ResourceVersion string     `json:"resourceVersion,omitempty"`
+	Synced          bool       `json:"synced"`
+	LastProgress    *time.Time `json:"lastProgress,omitempty"`
+	// Idle is the age of the last progress, or of the state where there was none.
+	Idle    float64    `json:"idleSeconds"`
+	LastGap *time.Time `json:"lastGap,omitempty"`
+	// Events is how many lines the stream has written since it was started.
+	Events uint64 `json:"events"`
+	// Rate is the mean of the last minute; nil in the first seconds.
+	Rate *float64 `json:"eventsPerSecond,omitempty"`
+}
+
+func (s *Site) statusNow() Status {
+	about := s.view.Load().about()
+	status := Status{Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Streams: s.streamsNow()}
+	status.Checks, status.Ready = s.runChecks()
+	return status
+}
+
+func (s *Site) streamsNow() []Stream {
+	all := s.streams()
+	out := make([]Stream, 0, len(all))
+	_, recent := s.rates.read()
+	now := time.Now()
+	for _, s := range all {
+		one := Stream{
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: when(s.Since), ResourceVersion: s.Position,
+			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: when(s.LastGap),
+			Events: s.Lines,
+		}
+		if s.State != watcher.Watching {
+			one.FailingSince = when(s.Failing)
+		}
+		if rate, ok := recent[s.Name].rate(); ok {
+			one.Rate = &rate
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+func when(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(v) // the client went away: nobody to report to
+}
+
+const (
+	// clientTimeout is how long a daemon may take to answer.
+	clientTimeout = 5 * time.Second
+	// maxResponse bounds what is read of one response, in bytes.
+	maxResponse = 64 << 20
+)
+
+// FetchStatus asks the daemon at address, host:port, for its /status.
+func FetchStatus(ctx context.Context, address string) (*Status, error) {
+	body, err := Fetch(ctx, address, "/status")
+	if err != nil {
+		return nil, err
+	}
+	s := new(Status)
+	if err := json.Unmarshal(body, s); err != nil || s.Version == "" || s.Checks == nil || s.Streams == nil {
+		return nil, fmt.Errorf("%s is not a kubejournal daemon, or one of another version: its /status lacks version, checks or streams; name another address with --address HOST:PORT", address)
+	}
+	return s, nil
+}
+
+// Fetch returns the body of what the daemon at address answers for path. The error names the address and the remedy.
+func Fetch(ctx context.Context, address, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", address, err)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clientTimeout}
+	response, err := client.Do(request)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // the rest is the address again
+		}
+		return nil, fmt.Errorf("no kubejournal answers at %s: %w; is it running, and does it listen there? name another address with --address HOST:PORT", address, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxResponse))
+	if err != nil {
+		return nil, fmt.Errorf("read the response of %s: %w", address, err)
+	}
+	switch {
+	case response.StatusCode == http.StatusNotFound:
+		return nil, fmt.Errorf("%s is not a kubejournal daemon, or one older than this command: %s to %s; name another address with --address HOST:PORT", address, response.Status, path)
+	case response.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s is not a kubejournal daemon: %s to %s; name another address with --address HOST:PORT", address, response.Status, path)
+	}
+	return body, nil
+}
