@@ -53,6 +53,8 @@ type Options struct {
 	Changed <-chan struct{}
 	// WrapRecording wraps what the recorder writes to.
 	WrapRecording func(recorder.Output, recorder.Checkpoint) (recorder.Output, recorder.Checkpoint)
+	// Assembled is called with what runs, before it does.
+	Assembled func(*watcher.Client, *watcher.Manager, *metrics.Metrics)
 }
 
 // Daemon is one run of kubejournal. Its fields are in the order in which they are made; close takes them down in the
@@ -172,6 +174,9 @@ func (d *Daemon) assemble(context.Context) error {
 			about.Server, about.Progress, about.Reload = d.host(), d.rec.Progress(), *d.reload.last.Load()
 			return about
 		})
+	if d.Assembled != nil {
+		d.Assembled(d.client, d.manager, d.metrics)
+	}
 	return nil
 }
 

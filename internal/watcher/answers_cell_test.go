@@ -258,7 +258,7 @@ func (c *cell) look(settled bool) {
 	if settled {
 		c.readLines()
 	}
-	if len(c.life.managed) > 0 {
+	if len(c.life.ended) > 0 {
 		if c.answer.class != foreign {
 			c.fail("the daemon has ended")
 		}
@@ -341,7 +341,7 @@ func (c *cell) judge(lasted time.Duration) {
 	}
 	want := c.row.expects(c.answer)
 	var outcomes []string
-	if len(c.life.managed) > 0 {
+	if len(c.life.ended) > 0 {
 		if c.outcome = ends.String(); want&ends == 0 {
 			c.fail("the daemon has ended, but must %s", want)
 		}
@@ -406,7 +406,7 @@ func (c *cell) elsewhere() bool {
 
 // recover waits until all streams are well, and looks at the journal.
 func (c *cell) recover() {
-	if c.answer.class == foreign && len(c.life.managed) > 0 {
+	if c.answer.class == foreign && len(c.life.ended) > 0 {
 		c.startAgain()
 	}
 	if !c.eventually(c.recovered) {
@@ -428,11 +428,10 @@ func (c *cell) recover() {
 
 // startAgain starts a daemon that another cluster has ended.
 func (c *cell) startAgain() {
-	err := errors.Join(<-c.life.managed, <-c.life.written)
+	err := c.ended()
 	if other := new(watcher.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
 		c.fail("the daemon has ended: %v", err)
 	}
-	c.bury()
 	c.start()
 }
 
@@ -453,7 +452,7 @@ func (c *cell) eventually(check func() error) bool {
 }
 
 func (c *cell) recovered() error {
-	if len(c.life.managed) > 0 {
+	if len(c.life.ended) > 0 {
 		return errors.New("the daemon has ended")
 	}
 	for _, s := range c.life.manager.Streams() {

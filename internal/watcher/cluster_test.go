@@ -3,7 +3,6 @@ package watcher_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -51,6 +50,9 @@ func (g gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.transport().RoundTrip(r)
 }
 
+// CloseIdleConnections is for client-go: there are none.
+func (gateway) CloseIdleConnections() {}
+
 // The ways in which an address can lead to a server.
 var addresses = map[string]func(*address) http.RoundTripper{
 	"a connection for each request": func(a *address) http.RoundTripper {
@@ -68,6 +70,7 @@ type twoClusters struct {
 	other   *kubefake.Server
 	address address
 	forget  func() // what a process that ends takes with it: its connections
+	refusal error  // of a start
 }
 
 // lead makes the address lead to a server.
@@ -116,16 +119,17 @@ func (c *twoClusters) write() {
 // refused waits for the daemon's end, which must name both clusters, and looks at the journal.
 func (c *twoClusters) refused() {
 	c.t.Helper()
-	w := c.world
-	for end := time.Now().Add(patience); len(w.life.managed) == 0 && time.Now().Before(end); w.pass(time.Second) {
-		c.write()
+	w, err := c.world, c.refusal
+	if w.life != nil {
+		for end := time.Now().Add(patience); len(w.life.ended) == 0 && time.Now().Before(end); w.pass(time.Second) {
+			c.write()
+		}
+		if len(w.life.ended) == 0 {
+			c.t.Fatal("the daemon goes on")
+		}
+		err = w.ended()
 	}
 	c.onlyOurs()
-	if len(w.life.managed) == 0 {
-		c.t.Fatal("the daemon goes on")
-	}
-	err := errors.Join(<-w.life.managed, <-w.life.written)
-	w.bury()
 	if err == nil || !strings.Contains(err.Error(), clusterUID) || !strings.Contains(err.Error(), foreignUID) {
 		c.t.Errorf("ended with %v, which does not name both clusters", err)
 	}
@@ -139,6 +143,16 @@ func (c *twoClusters) onlyOurs() {
 			c.t.Fatalf("written: %s", brief(l))
 		}
 	}
+}
+
+// startThenLead starts the daemon, and leads the address to the other cluster before a stream starts.
+func (c *twoClusters) startThenLead() {
+	c.assembled = func() {
+		c.lead(c.other)
+		c.forget()
+	}
+	c.start()
+	c.assembled = nil
 }
 
 // back leads the address to the journalled cluster, where the daemon resumes as if nothing had been.
@@ -217,16 +231,11 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 			c.synced()
 			c.stop()
 			c.lead(c.other)
-			c.start()
+			c.forget()
+			c.refusal = c.tryStart()
 		}},
-		{name: "before the first sync", happens: func(c *twoClusters) {
-			c.lead(c.other)
-			c.start()
-		}},
-		{name: "before the first sync, in pages", options: paged, happens: func(c *twoClusters) {
-			c.lead(c.other)
-			c.start()
-		}},
+		{name: "before the first sync", happens: (*twoClusters).startThenLead},
+		{name: "before the first sync, in pages", options: paged, happens: (*twoClusters).startThenLead},
 		{name: "between pages of a first sync", options: paged, happens: func(c *twoClusters) {
 			c.swap(asksFirstPage)
 			c.start()
@@ -290,26 +299,26 @@ func TestClusterThatDoesNotTell(t *testing.T) {
 // Where the uid could never be read, everything goes on without; and the first one that can be read is kept.
 func TestClusterThatWasNeverKnown(t *testing.T) {
 	between(t, kubefake.Options{}, "a connection for each request", 0, func(c *twoClusters) {
-		var learnt []string
-		c.cluster = watcher.Cluster{Learn: func(id string) error {
-			learnt = append(learnt, id)
-			return nil
-		}}
+		learnt := func() string {
+			id, err := c.life.gate.store.Cluster()
+			must(t, err)
+			return id
+		}
 		c.srv.Forbid(namespaces, "get")
 		c.start()
 		c.synced()
 		c.srv.EndWatches()
 		c.put(configMaps, "a")
 		c.synced()
-		if learnt != nil {
-			t.Errorf("learnt %q", learnt)
+		if id := learnt(); id != "" {
+			t.Errorf("learnt %q", id)
 		}
 		c.srv.Allow(namespaces, "get")
 		c.srv.EndWatches()
 		c.put(configMaps, "b")
 		c.check()
-		if !slices.Equal(learnt, []string{clusterUID}) {
-			t.Errorf("learnt %q", learnt)
+		if id := learnt(); id != clusterUID {
+			t.Errorf("learnt %q", id)
 		}
 		c.lead(c.other)
 		c.srv.EndWatches()
@@ -403,8 +412,8 @@ func TestClusterChecksOfPages(t *testing.T) {
 		}
 		w.start()
 		w.synced()
-		if got := w.checks(0); got != 5+1 {
-			t.Errorf("%d checks for 5 pages and a watch", got)
+		if got := w.checks(0); got != 1+5+1 {
+			t.Errorf("%d checks for a start, 5 pages and a watch", got)
 		}
 		n := len(w.srv.Requests())
 		w.put(secrets, "noise")

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"testing/synctest"
 	"time"
 
 	"kubejournal/internal/checkpoint"
@@ -36,26 +37,16 @@ func (m *model) stopped(*rand.Rand) string {
 // stopTimeout is how long after SIGTERM the daemon ends, whatever is undone.
 const stopTimeout = 5 * time.Second
 
-// terminate ends the daemon as SIGTERM does. The error is what it could not do
-// in its time.
+// terminate ends the daemon as SIGTERM does. The error is what it could not do in its time.
 func (m *model) terminate() error {
-	l := m.life
-	l.stopStreams()
-	deadline := time.AfterFunc(stopTimeout, l.stopWriting)
-	defer deadline.Stop()
-	began := time.Now()
-	err := errors.Join(<-l.managed, <-l.written)
-	if d := time.Since(began); d > stopTimeout+time.Second {
+	g, began := m.life.gate, time.Now()
+	err := m.ended()
+	if d := time.Since(began); d > stopTimeout {
 		m.t.Errorf("the daemon took %v to stop", d)
 	}
-	dead := false
-	select {
-	case <-l.gate.died:
-		dead = true
-	default:
-	}
-	l.gate.die() // a write that still blocks is left behind
-	m.bury()
+	dead := g.dead()
+	g.die() // a write that still blocks is left behind
+	synctest.Wait()
 	if err != nil || dead {
 		return errors.Join(errors.New("killed"), err)
 	}

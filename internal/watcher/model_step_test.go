@@ -83,7 +83,7 @@ func (m *model) up() {
 		return
 	}
 	m.begun()
-	m.remark("the daemon starts, %d lines were read back, %d bytes cut", m.life.found.Lines, m.life.found.Cut)
+	m.remark("the daemon starts")
 }
 
 // begun notes the streams that the daemon is told to journal.

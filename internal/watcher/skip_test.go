@@ -101,8 +101,8 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 					must(t, err)
 					committed, _, err := store.Stream("configmaps")
 					must(t, errors.Join(err, store.Close()))
+					complete := len(w.lines()) > 0 || committed.ResourceVersion != ""
 					w.start()
-					complete := w.life.found.Seq > 0 || committed.ResourceVersion != ""
 					w.checkSkipped()
 					if complete {
 						w.tell(0, "SYNCED +0 ~0 -0 =5",

@@ -22,13 +22,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	resources "kubejournal/internal/discovery"
-	"kubejournal/internal/disk/faultdisk"
+	process "kubejournal/internal/daemon"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/metrics"
@@ -60,7 +58,6 @@ type world struct {
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
-	cluster watcher.Cluster // that the daemon expects
 	options watcher.Options // Resources is set at each start
 	output  journal.Options
 	atStart *strike // what the disk does to the next start
@@ -73,7 +70,8 @@ type world struct {
 	log  syncBuffer
 	wrap func(http.RoundTripper) http.RoundTripper // of the daemon's requests; nil does nothing
 
-	maxObject int // bytes; 0 is the daemon's own limit
+	maxObject int    // bytes; 0 is the daemon's own limit
+	assembled func() // called before the streams start; nil does nothing
 
 	// writes is what the server has acknowledged to streams of whole resources.
 	writes []invariant.Write
@@ -84,17 +82,14 @@ type world struct {
 	interrupted bool
 }
 
-// life is one run of the daemon's parts.
+// life is one run of the daemon.
 type life struct {
 	gate    *gate
-	file    *journal.File
-	store   *checkpoint.Store
 	manager *watcher.Manager
 	metrics *metrics.Metrics
-	found   recorder.Recovered
 
-	stopStreams, stopWriting context.CancelFunc
-	managed, written         chan error
+	cancel context.CancelFunc // as SIGTERM
+	ended  chan error         // holds why it has ended
 }
 
 // bubble runs test on a new world; entries are resources as a user names them.
@@ -116,8 +111,7 @@ func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *worl
 	}
 	o.ClusterUID = clusterUID
 	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
-	w.cluster = watcher.Cluster{ID: clusterUID, Readable: true}
-	w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
+	w.options = watcher.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
 
@@ -148,7 +142,7 @@ func entries(names ...string) []config.Resource {
 func (w *world) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
 func (w *world) db() string      { return filepath.Join(w.dir, "checkpoint.db") }
 
-// start does what the daemon does between its flags and its signal handlers.
+// start starts the daemon itself, with the world's disk, server and config.
 func (w *world) start() {
 	w.t.Helper()
 	if err := w.tryStart(); err != nil {
@@ -156,98 +150,72 @@ func (w *world) start() {
 	}
 }
 
-// tryStart returns what the server or the config is at fault for; the daemon
-// has then ended.
+// tryStart returns what the disk, the server or the config is at fault for; the daemon has then ended.
 func (w *world) tryStart() error {
 	w.t.Helper()
-	l := &life{metrics: metrics.New("", ""), managed: make(chan error, 1), written: make(chan error, 1)}
-	log := zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel))
-	l.gate = newGate()
+	l := &life{gate: newGate(), ended: make(chan error, 1)}
 	l.gate.strike, w.atStart = w.atStart, nil
-	if err := w.open(l); err != nil {
-		l.gate.die() // as far as the files are concerned
-		if l.store != nil {
-			must(w.t, l.store.Close())
-		}
-		if l.file != nil {
-			must(w.t, l.file.Close())
-		}
-		return err
-	}
 	server := w.srv.Config()
 	if w.wrap != nil {
 		server.Transport = w.wrap(server.Transport)
 	}
-	client, err := watcher.NewClient(server)
-	must(w.t, err)
-	client.Expect(w.cluster)
-	if w.maxObject > 0 {
-		client.LimitObjects(w.maxObject)
+	assembled := make(chan struct{})
+	d := process.New(w.config(), process.Options{
+		Log:     zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel)),
+		Disk:    l.gate.disk,
+		Server:  func(config.Kubernetes) (*rest.Config, error) { return server, nil },
+		Changed: make(chan struct{}), // never
+		WrapRecording: func(out recorder.Output, store recorder.Checkpoint) (recorder.Output, recorder.Checkpoint) {
+			l.gate.file, l.gate.store = out.(*journal.File), store.(*checkpoint.Store)
+			return l.gate, l.gate
+		},
+		Assembled: func(c *watcher.Client, manager *watcher.Manager, m *metrics.Metrics) {
+			l.manager, l.metrics = manager, m
+			if w.maxObject > 0 {
+				c.LimitObjects(w.maxObject)
+			}
+			if w.assembled != nil {
+				w.assembled()
+			}
+			close(assembled)
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	go func() { l.ended <- d.Run(ctx) }()
+	select {
+	case <-assembled:
+		w.life = l
+		return nil
+	case err := <-l.ended:
+		cancel()
+		l.gate.die()
+		if strings.Contains(err.Error(), "checkpoint.path: ") && !strings.Contains(err.Error(), "another cluster") {
+			w.t.Fatal(err)
+		}
+		return err
 	}
-	discovered := rest.CopyConfig(server)
-	discovered.Wrap(watcher.RefuseUpgrade)
-	kinds, err := discovery.NewDiscoveryClientForConfig(discovered)
+}
+
+// config is what the daemon is started with.
+func (w *world) config() *config.Config {
+	cfg, err := config.Parse([]byte("resources: [pods]"), "kubejournal.yaml", config.Overrides{}, func(string) (string, bool) { return "", false })
 	must(w.t, err)
-	resolver := resources.New(kinds)
-	if err := resolver.Refresh(w.t.Context()); err != nil {
-		return errors.Join(err, l.store.Close(), l.file.Close())
-	}
-	rec := recorder.New(l.gate, l.gate, recorder.Config{Seq: l.found.Seq, Metrics: l.metrics, Log: log})
 	o := w.options
-	o.Resources = w.entries
-	l.manager = watcher.NewManager(client, resolver, l.store, rec, o, l.metrics, log)
-	if errs := l.manager.Check(); len(errs) > 0 {
-		return errors.Join(append(errs, l.store.Close(), l.file.Close())...)
-	}
-	streams, stopStreams := context.WithCancel(context.Background())
-	writing, stopWriting := context.WithCancel(context.Background())
-	l.stopStreams, l.stopWriting = stopStreams, stopWriting
-	go func() {
-		err := rec.Run(writing)
-		stopStreams()
-		l.written <- err
-	}()
-	go func() {
-		err := l.manager.Run(streams)
-		rec.Close()
-		l.managed <- err
-	}()
-	w.life = l
-	return nil
-}
-
-// open opens the files and brings them together. An error is the disk's.
-func (w *world) open(l *life) (err error) {
-	o := w.output
-	o.Disk = l.gate.disk
-	if l.file, err = journal.OpenFile(w.journal(), o); err != nil {
-		return w.diskFault(err)
-	}
-	l.store, err = checkpoint.Open(w.db())
-	must(w.t, err)
-	l.gate.file, l.gate.store = l.file, l.store
-	l.found, err = recorder.Recover(w.t.Context(), l.file, l.store)
-	return w.diskFault(err)
-}
-
-// diskFault passes on what a test has done to the disk; anything else fails it.
-func (w *world) diskFault(err error) error {
-	w.t.Helper()
-	if !errors.Is(err, faultdisk.ErrKilled) && !errors.Is(err, faultdisk.ErrInjected) {
-		must(w.t, err)
-	}
-	return err
+	cfg.Resources, cfg.Cluster, cfg.RedactSecrets, cfg.Redact, cfg.DropFields = w.entries, o.Cluster, o.RedactSecrets, o.Redact, o.DropFields
+	cfg.Output = config.Output{Path: w.journal(), MaxSize: w.output.MaxSize, Compress: w.output.Compress, MaxLineBytes: o.MaxLineBytes}
+	cfg.Checkpoint.Path, cfg.Listen = w.db(), ""
+	return cfg
 }
 
 // stop ends the daemon as SIGTERM does: everything is written and committed.
 func (w *world) stop() {
 	w.t.Helper()
-	l := w.life
-	l.stopStreams()
-	if err := errors.Join(<-l.managed, <-l.written); err != nil {
+	w.life.cancel()
+	if err := <-w.life.ended; err != nil {
 		w.t.Errorf("stop: %v", err)
 	}
-	w.bury()
+	w.life = nil
 	store, err := checkpoint.Open(w.db())
 	must(w.t, err)
 	defer store.Close()
@@ -262,21 +230,17 @@ func (w *world) stop() {
 func (w *world) kill() {
 	w.t.Helper()
 	w.interrupted = true
-	l := w.life
-	l.gate.die()
-	l.stopWriting()
-	l.stopStreams()
-	<-l.managed
-	<-l.written
-	w.bury()
+	w.life.gate.die()
+	w.ended() //nolint:errcheck // what it could not write any more
 }
 
-// bury closes the files. A commit that was under way has ended by then.
-func (w *world) bury() {
-	synctest.Wait()
-	w.life.stopWriting()
-	must(w.t, errors.Join(w.life.store.Close(), w.life.file.Close()))
+// ended waits for the daemon's end, and returns why it ended.
+func (w *world) ended() error {
+	w.t.Helper()
+	w.life.cancel()
+	err := <-w.life.ended
 	w.life = nil
+	return err
 }
 
 // pass lets time go by, and all that it brings happen.
