@@ -162,8 +162,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // sameCluster makes sure that new credentials, or a server that the config names anew, lead to the cluster that is
-// journalled. An identity that may not read kube-system, and could not since the start, can have its credentials replaced
-// at the same address only: that is no more of a risk than the start was.
+// journalled. An identity that may not read kube-system, and could not since the start, can have its credentials
+// replaced at the same address only: that is no more of a risk than the start was.
 func (d *Daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
 	cluster, identified := d.client.Cluster()
 	if !identified {

@@ -206,8 +206,8 @@ func asFaults(errs []error) config.Faults {
 	return faults
 }
 
-// runParts runs the streams and the recorder and stops them in order: streams first, then the recorder, which writes and
-// commits what the streams have left. From ctx's end on it takes at most stopTimeout, whatever a part waits for.
+// runParts runs the streams and the recorder and stops them in order: streams first, then the recorder, which writes
+// and commits what the streams have left. From ctx's end on it takes at most stopTimeout, whatever a part waits for.
 func (d *Daemon) runParts(ctx context.Context) error {
 	streams, stopStreams := context.WithCancel(ctx)
 	defer stopStreams()

@@ -103,8 +103,8 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload reads the file and applies it. Unless it was asked for, a file that holds the same as at the last attempt is left
-// alone.
+// reload reads the file and applies it. Unless it was asked for, a file that holds the same as at the last attempt is
+// left alone.
 func (r *reloader) reload(ctx context.Context, asked bool) {
 	content, err := r.read(ctx)
 	seen := append([]byte{}, content...)
@@ -127,8 +127,8 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	var d watcher.Difference
 	if err == nil {
 		d, err = r.apply(ctx, next)
-		// What is wrong is not in the file, or not there alone: a port that is taken, a server that does not answer.
-		// It may pass.
+		// What is wrong is not in the file, or not there alone: a port that is taken, a server that does not answer. It
+		// may pass.
 		r.refused = err != nil
 	}
 	switch {
@@ -152,12 +152,10 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 }
 
 // apply brings next into effect. On an error, which is config.Faults, nothing has changed.
-func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Difference, error) {
+func (r *reloader) apply(ctx context.Context, next *config.Config) (d watcher.Difference, err error) {
 	faults := FixedKeys(r.cfg, next)
-	change, err := r.prepareAccess(ctx, next)
-	faults = addFault(faults, err)
-	server, err := r.prepareServer(next)
-	faults = addFault(faults, err)
+	change := r.prepareAccess(ctx, next, &faults)
+	server := r.prepareServer(next, &faults)
 	file, _ := r.d.output.(*journal.File)
 	if file != nil {
 		if err := file.CheckLimits(journalOptions(next.Output)); err != nil {
@@ -166,7 +164,6 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	}
 	options := r.d.streamOptions(next)
 	faults = append(faults, asFaults(r.d.manager.CheckOptions(options))...)
-	var d watcher.Difference
 	if len(faults) == 0 {
 		if d, err = r.d.manager.Apply(ctx, options); err != nil {
 			faults = asFaults([]error{err})
@@ -175,7 +172,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	if len(faults) > 0 {
 		change.Discard()
 		if server != nil {
-			_ = server.Close() // nobody knows of it
+			_ = server.Close() // it has not answered yet
 		}
 		return watcher.Difference{}, faults
 	}
@@ -212,43 +209,35 @@ func FixedKeys(now, next *config.Config) config.Faults {
 }
 
 // prepareAccess opens the connection to the API server that next names, where that is another one.
-func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*watcher.Change, error) {
+func (r *reloader) prepareAccess(ctx context.Context, next *config.Config, faults *config.Faults) *watcher.Change {
 	if next.Kubernetes == r.cfg.Kubernetes {
-		return r.d.access.Keep(), nil
+		return r.d.access.Keep()
+	}
+	change, err := r.d.access.Prepare(ctx, r.d.finder(next.Kubernetes), r.d.sameCluster)
+	if err == nil {
+		return change
 	}
 	key := "kubernetes.context"
 	if next.Kubernetes.Kubeconfig != r.cfg.Kubernetes.Kubeconfig {
 		key = "kubernetes.kubeconfig"
 	}
-	change, err := r.d.access.Prepare(ctx, r.d.finder(next.Kubernetes), r.d.sameCluster)
-	if err != nil {
-		return r.d.access.Keep(), next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err))
-	}
-	return change, nil
+	*faults = append(*faults, next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
+	return r.d.access.Keep()
 }
 
-// addFault adds err where it is a fault.
-func addFault(faults config.Faults, err error) config.Faults {
-	var f config.Fault
-	if errors.As(err, &f) {
-		return append(faults, f)
-	}
-	return faults
-}
-
-// prepareServer listens where next says, if that is another address.
-func (r *reloader) prepareServer(next *config.Config) (*ops.Server, error) {
+// prepareServer listens where next says, if that is another address; nil listens nowhere.
+func (r *reloader) prepareServer(next *config.Config, faults *config.Faults) *ops.Server {
 	if next.Listen == r.cfg.Listen || next.Listen == "" {
-		return nil, nil
+		return nil
 	}
 	server, err := ops.Listen(next.Listen, r.d.listener.site)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE) && samePort(next.Listen, r.cfg.Listen):
-		return nil, next.At("listen", fmt.Sprintf("%v: kubejournal itself holds this port on %s; name another port, or restart it", err, r.cfg.Listen))
+		*faults = append(*faults, next.At("listen", fmt.Sprintf("%v: kubejournal itself holds this port on %s; name another port, or restart it", err, r.cfg.Listen)))
 	case err != nil:
-		return nil, next.At("listen", fmt.Sprintf("%v; name another address, or \"\" for none", err))
+		*faults = append(*faults, next.At("listen", fmt.Sprintf("%v; name another address, or \"\" for none", err)))
 	}
-	return server, nil
+	return server
 }
 
 func samePort(a, b string) bool {

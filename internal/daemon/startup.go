@@ -94,8 +94,8 @@ func journalOptions(o config.Output) journal.Options {
 	return journal.Options{MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress}
 }
 
-// display is a stdout that people look at. It reports that it was closed as a pipe does: SIGHUP, by which other programs
-// learn of it, does not end this one.
+// display is a stdout that people look at. It reports that it was closed as a pipe does: SIGHUP, by which other
+// programs learn of it, does not end this one.
 type display struct{ io.Writer }
 
 func (d display) Write(p []byte) (int, error) {
@@ -106,8 +106,8 @@ func (d display) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wasClosed reports whether a standard stream was closed when the process began: Go's runtime then opens /dev/null in its
-// place, for reading and writing, and every line would seem to be written.
+// wasClosed reports whether a standard stream was closed when the process began: Go's runtime then opens /dev/null in
+// its place, for reading and writing, and every line would seem to be written.
 func wasClosed(f *os.File) bool {
 	is, err := f.Stat()
 	if err != nil {

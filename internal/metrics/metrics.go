@@ -1,5 +1,5 @@
-// Package metrics names what kubejournal counts. The names and labels are the
-// contract's; no label ever carries an object's name.
+// Package metrics names what kubejournal counts. The names and labels are the contract's; no label ever carries an
+// object's name.
 package metrics
 
 import (

@@ -33,8 +33,8 @@ var (
 	// pageEdition tells an open page that the daemon has come to send another one.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
 
-	// pagePolicy lets the page be what is sent with it and ask for itself again,
-	// and nothing else, whatever a name or a reason holds.
+	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else, whatever a name or a
+	// reason holds.
 	pagePolicy = strings.Join([]string{
 		"default-src 'none'",
 		"style-src 'sha256-" + digest(pageCSS) + "'",
@@ -53,8 +53,8 @@ func digest(s string) string {
 // refresh is how often the page asks for itself again.
 const refresh = 3 * time.Second
 
-// maxRows bounds the page, which is made and sent every few seconds for each who
-// looks: what is left out needs no attention as long as that fits. /streams has all.
+// maxRows bounds the page, which is made and sent every few seconds for each who looks: what is left out needs no
+// attention as long as that fits. /streams has all.
 const maxRows = 500
 
 // gapIsNews is how long a gap is worth attention.
@@ -216,8 +216,7 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-// meanings are those of the reasons for which a stream waits or tries again; the
-// others speak for themselves.
+// meanings are those of the reasons for which a stream waits or tries again; the others speak for themselves.
 var meanings = map[string]string{
 	"NotFound":         "the server does not have it",
 	"Forbidden":        "this identity may not list or watch it",
@@ -236,8 +235,8 @@ func newRow(s watcher.StreamStatus, now time.Time) row {
 	if r.Scope != "" {
 		r.Scope = "?" + r.Scope
 	}
-	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such gaps
-	// as long as it is quiet.
+	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such
+	// gaps as long as it is quiet.
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
 	r.Why = s.Reason
@@ -278,8 +277,7 @@ func (r row) trouble() string {
 // Waits tells whether it is worth knowing since when the state is what it is.
 func (r row) Waits() bool { return r.State != watcher.Watching && !r.Since.IsZero() }
 
-// printable keeps what others have sent from hiding, or from turning the text
-// around it.
+// printable keeps what others have sent from hiding, or from turning the text around it.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

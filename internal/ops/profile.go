@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// CheckProfile refuses an address for profiles that others than this machine
-// could reach: a heap profile shows what is in memory, and a CPU profile costs.
+// CheckProfile refuses an address for profiles that others than this machine could reach: a heap profile shows what is
+// in memory, and a CPU profile costs.
 func CheckProfile(addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

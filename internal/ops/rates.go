@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// step is how finely the recent past is known, and steps how far back: ten
-	// minutes, in half a kilobyte for each stream.
+	// step is how finely the recent past is known, and steps how far back: ten minutes, in half a kilobyte for each
+	// stream.
 	step  = 5 * time.Second
 	steps = 120
 	// minute is what a rate is the mean of, in steps: less jumps about.
 	minute = int(time.Minute / step)
 )
 
-// rates knows how many lines each stream has written in each of the last steps.
-// The streams count by themselves; here their counters are read once a step.
+// rates knows how many lines each stream has written in each of the last steps. The streams count by themselves; here
+// their counters are read once a step.
 type rates struct {
 	streams func() []watcher.StreamStatus
 
@@ -97,8 +97,7 @@ func (r *rates) sample() {
 	r.ended++
 }
 
-// counters are the streams' own. An entry that waits may have the name of a
-// stream that runs.
+// counters are the streams' own. An entry that waits may have the name of a stream that runs.
 func (r *rates) counters() map[string]uint64 {
 	all := make(map[string]uint64)
 	for _, s := range r.streams() {
@@ -131,12 +130,11 @@ func (p *past) series(ended int) series {
 	return s
 }
 
-// series is how many lines were written in each of the last steps, the newest
-// last. It is shorter than steps where more is not known.
+// series is how many lines were written in each of the last steps, the newest last. It is shorter than steps where more
+// is not known.
 type series []uint32
 
-// rate is the mean of the last minute, in lines per second; ok is false before
-// the first step has ended.
+// rate is the mean of the last minute, in lines per second; ok is false before the first step has ended.
 func (s series) rate() (perSecond float64, ok bool) {
 	last := s[max(0, len(s)-minute):]
 	if len(last) == 0 {

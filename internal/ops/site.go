@@ -78,8 +78,8 @@ func (s *Site) Show(checks []Check, streams func() []watcher.StreamStatus, about
 
 func (s *Site) streams() []watcher.StreamStatus { return s.view.Load().streams() }
 
-// writeTimeout bounds the time to write a response, so that a client that does not read cannot hold it for ever. It is not
-// the server's, as a profile takes as long as the client asks for.
+// writeTimeout bounds the time to write a response, so that a client that does not read cannot hold it for ever. It is
+// not the server's, as a profile takes as long as the client asks for.
 const writeTimeout = time.Minute
 
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -123,8 +123,8 @@ func (s *Site) runChecks() (results []CheckResult, ready bool) {
 	return results, ready
 }
 
-// ready answers 200 or 503; with ?verbose, and whenever not ready, each check
-// in the form that Kubernetes' own endpoints have.
+// ready answers 200 or 503; with ?verbose, and whenever not ready, each check in the form that Kubernetes' own
+// endpoints have.
 func (s *Site) ready(w http.ResponseWriter, request *http.Request) {
 	results, ready := s.runChecks()
 	var text strings.Builder
