@@ -25,8 +25,8 @@ func newCheckpointCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoint",
 		Short: "Look at the positions that are kept over a restart, or forget one",
-		Long: `Look into the checkpoint, or change it, while no daemon runs with it. While one does, it holds the file: its streams
-are shown by 'kubejournal status', and at /streams on its listen address.`,
+		Long: `Show or change the checkpoint while no daemon runs with it. A running daemon locks the file: use 'kubejournal status', or
+/streams on its listen address.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
@@ -89,31 +89,26 @@ func newCheckpointShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the position of each stream and how many objects it knows",
-		Long: `Show what a checkpoint holds: the cluster that it belongs to, how far the journal was written at the last commit, and
-for each stream the resourceVersion up to which everything stands in the journal and the number of objects that were
-told of and not deleted since. The file is not changed, and not created.
+		Long: `Show what a checkpoint holds: its cluster, how far the journal was written at the last commit, and for each stream the
+resourceVersion up to which everything is in the journal and the number of objects that exist as far as it was written.
+The file is neither changed nor created.
 
-A stream's state is one of
-  synced      everything up to its position stands in the journal
+A stream is in one of these states:
+  synced      everything up to its position is in the journal
   first sync  the snapshot of what exists is not complete
   gap owed    its position is not valid any more; the next run begins with a GAP line
-  gap open    the GAP line stands in the journal, the SYNCED line that ends the gap does not
-  reset       forgotten by 'checkpoint reset' since the last run
+  gap open    the GAP line is in the journal, the SYNCED line that ends the gap is not
+  reset       'checkpoint reset' has forgotten it since the last run
 
-Exit status: 0, 2 for a usage or config fault, 1 where the file cannot be read or a daemon holds it.`,
+Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a daemon holds it.`,
 		Example: `  kubejournal checkpoint show --checkpoint /var/lib/kubejournal/kubejournal.db
 
   # the one that a config names, for a program
   kubejournal checkpoint show --config kubejournal.yaml -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write := writeTable
-			switch output {
-			case "table":
-			case "json":
-				write = writeJSON
-			default:
-				return &usageError{cmd, fmt.Errorf("--output: %q is not known; write table or json", output)}
+			if err := oneOf(cmd, "--output", output, "table", "json"); err != nil {
+				return err
 			}
 			path, err := where.find(cmd)
 			if err != nil {
@@ -123,7 +118,10 @@ Exit status: 0, 2 for a usage or config fault, 1 where the file cannot be read o
 			if err != nil {
 				return explainCheckpoint(path, err)
 			}
-			return write(cmd.OutOrStdout(), shown)
+			if output == "json" {
+				return writeJSON(cmd.OutOrStdout(), shown)
+			}
+			return writeTable(cmd.OutOrStdout(), shown)
 		},
 	}
 	where.add(cmd)
@@ -293,19 +291,17 @@ func newCheckpointResetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reset STREAM",
 		Short: "Forget one stream, so that the next run begins it anew",
-		Long: `Forget one stream: its position and the objects that it knows. The next run begins it as if it were new, with a
-snapshot of what exists, or with nothing where its entry says initial: skip. What happened between its last line and
-that start is then not in the journal, and objects deleted in between get no DELETED line. The journal is not touched;
-the other streams go on where they are.
+		Long: `Forget the position of one stream and the objects that it knows. The next run begins it as new, with a snapshot of what
+exists, or with nothing where its entry says initial: skip. What happens between its last line and that start is not in
+the journal, and objects deleted in between get no DELETED line. The journal and the other streams are not touched.
 
-The daemon must be stopped. Also after a crash nothing of the stream comes back: lines of it that the last commit did
-not cover stay in the journal and do not count at the next start. The reset is one transaction: interrupted at any
-point, all of the stream is there or nothing.
+The daemon must be stopped. After a crash, too, nothing of the stream comes back: lines that the last commit did not
+cover stay in the journal and are ignored by the next start. The reset is one transaction: all or nothing.
 
-STREAM is the name as 'checkpoint show' has it.
+STREAM is the name as in 'checkpoint show'.
 
-Exit status: 0, 2 for a usage or config fault, 1 where there is no such stream, the file cannot be changed or a daemon
-holds it.`,
+Exit status: 0, 2 for a usage or config fault, 1 if there is no such stream, the file cannot be changed or a daemon holds
+it.`,
 		Example: `  kubejournal checkpoint reset pods --checkpoint kubejournal.db
 
   # one namespace of a resource, with the quotes that a shell wants

@@ -24,23 +24,23 @@ func newRBACCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rbac --config FILE",
 		Short: "Print the least rights that a config needs, as YAML",
-		Long: `Print the least RBAC rules that the daemon needs for a config, with the bindings to its service account: a Role in
-each namespace that entries name, and a ClusterRole for the rest. They are
-  list and watch   of what is journalled; where a fieldSelector lets one metadata.name through, of this object alone
-  get              of the namespace kube-system, by whose uid clusters are told apart
-  list and watch   of CustomResourceDefinitions, where the config has a wildcard or a custom resource, so that one that is
-                   defined later is noticed at once
-Discovery needs no rule: everyone whom the server knows may ask for it.
+		Long: `Print the minimal RBAC rules that the daemon needs for a config, with the bindings to its service account: a Role in
+each namespace that entries name, and a ClusterRole for the rest. They allow
+  list and watch   of what is journalled; where a fieldSelector selects one metadata.name, of this object only
+  get              of the namespace kube-system, whose uid identifies the cluster
+  list and watch   of CustomResourceDefinitions, if the config has a wildcard or a custom resource, to notice at once
+                   one that is defined later
+Discovery needs no rule: every authenticated identity may use it.
 
-Names are resolved by the server, as run does it. With --offline no server is asked: Kubernetes' own resources are known
-by all their names, and others must be written in full, e.g. widgets.example.com.
+The server resolves names, as for run. With --offline no server is asked: Kubernetes' own resources are known by all
+their names, others must be written in full, e.g. widgets.example.com.
 
-A wildcard covers what comes later too, so its rule has a wildcard. RBAC cannot say "all but": such a rule allows what
-'exclude' leaves out as well, Secrets among it. --enumerate names instead what the server has now.
+A wildcard also covers resources that come later, so its rule has a wildcard. RBAC cannot say "all but": such a rule also
+allows what 'exclude' leaves out, Secrets included. --enumerate names what the server has now instead.
 
-Service account, namespace and roles are not created: apply the output to a cluster that has the first two.
+Namespaces and the service account are not created: apply the output to a cluster that has them.
 
-Exit status: 0, 2 for a usage or config fault, 1 where the server cannot be asked.`,
+Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`,
 		Example: `  kubejournal rbac --config kubejournal.yaml | kubectl apply -f -
 
   # for another service account, without a cluster

@@ -22,18 +22,17 @@ func newResourcesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resources",
 		Short: "List what the server lets one watch, as entries for a config",
-		Long: `List every resource of the API server that can be watched and that this identity may list and watch, as the list of
-resources of a config: paste it, and keep what is to be journalled. Behind each entry stand its kind, whether it has
-namespaces, the versions in which it is served, the preferred one first, and its short names. Objects that the server
-has through two groups stand there once.
+		Long: `List every resource of the API server that can be watched and that this identity may list and watch, as the resources of
+a config: paste it and keep what is to be journalled. A comment behind each entry has its kind, scope, versions
+(preferred first) and short names. Objects that the server has in two groups are listed once.
 
-With -n, the question is what may be watched in that one namespace, and entries name it. What this identity may not list
-and watch is left out, or with --all shown as a comment with the server's reason.
+With -n, the question is what may be watched in that namespace, and entries name it. What this identity may not list and
+watch is left out; with --all it is shown as a comment with the server's reason.
 
-The API server is found by --kubeconfig and --context, else by KUBEJOURNAL_KUBECONFIG and KUBEJOURNAL_CONTEXT, else as
-kubectl finds it; no config is read. A group that does not answer is told of on stderr and is no failure.
+The API server is found by --kubeconfig and --context, or KUBEJOURNAL_KUBECONFIG and KUBEJOURNAL_CONTEXT, or as kubectl
+does; no config is read. A group that does not answer is named on stderr and is no failure.
 
-Exit status: 0, 2 for a usage fault, 1 where the server cannot be asked.`,
+Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
 		Example: `  # a config to begin with
   kubejournal resources > kubejournal.yaml
 
@@ -44,13 +43,8 @@ Exit status: 0, 2 for a usage fault, 1 where the server cannot be asked.`,
   kubejournal resources -o name`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			write := writeEntries
-			switch output {
-			case "yaml":
-			case "name":
-				write = writeNames
-			default:
-				return &usageError{cmd, fmt.Errorf("--output: %q is not known; write yaml or name", output)}
+			if err := oneOf(cmd, "--output", output, "yaml", "name"); err != nil {
+				return err
 			}
 			s, err := access.Ask(cmd.Context(), serverOptions(cmd, os.LookupEnv), cmd.ErrOrStderr())
 			if err != nil {
@@ -63,7 +57,10 @@ Exit status: 0, 2 for a usage fault, 1 where the server cannot be asked.`,
 			if len(offers) == 0 {
 				return errors.New("the server has nothing that can be watched")
 			}
-			return write(cmd.OutOrStdout(), offers, namespace, all)
+			if output == "name" {
+				return writeNames(cmd.OutOrStdout(), offers, all)
+			}
+			return writeEntries(cmd.OutOrStdout(), offers, namespace, all)
 		},
 	}
 	addServerFlags(cmd)
@@ -104,7 +101,7 @@ func aboutOffer(o access.Offer) string {
 	return about
 }
 
-func writeNames(w io.Writer, offers []access.Offer, _ string, all bool) error {
+func writeNames(w io.Writer, offers []access.Offer, all bool) error {
 	var b bytes.Buffer
 	for _, o := range offers {
 		if all || o.Refusal == "" {

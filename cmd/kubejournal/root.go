@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,9 +66,9 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kubejournal",
 		Short: "Keep a journal of what happens to the objects of a Kubernetes cluster",
-		Long: `kubejournal watches Kubernetes resources and writes one JSON line for each change: what was created, changed
-and deleted, when, and what the object looked like. It goes on where it was after a restart, and says so in a line of
-its own where the server has forgotten what happened in between.`,
+		Long: `kubejournal watches Kubernetes resources and writes one JSON line per change: what was created, changed or deleted, when,
+and what the object looked like. After a restart it resumes where it stopped. If the server has dropped the history in
+between, a line of its own says so.`,
 		Example: `  # look at what happens to pods and deployments, now and in this terminal
   kubejournal run pods deployments
 
@@ -112,4 +113,13 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return &usageError{cmd, fmt.Errorf("unexpected argument %q", args[0])}
 	}
 	return nil
+}
+
+// oneOf refuses a flag's value that is none of a few words with a usage error.
+func oneOf(cmd *cobra.Command, flag, value string, words ...string) error {
+	if slices.Contains(words, value) {
+		return nil
+	}
+	last := len(words) - 1
+	return &usageError{cmd, fmt.Errorf("%s: %q is not known; write %s or %s", flag, value, strings.Join(words[:last], ", "), words[last])}
 }

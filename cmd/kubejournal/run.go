@@ -35,14 +35,13 @@ RESOURCE is what kubectl get takes: pods, deploy, deployments.apps, deployments.
 unless -n names one.
 
 With RESOURCEs and no config, the journal goes to stdout, no checkpoint is kept unless --checkpoint names one, and no
-port is opened unless --listen names one. On a terminal the lines are shown as 'kubejournal tail' shows them; into a
-pipe, or with --format json, they are JSON. With a config, RESOURCEs take the place of its list of resources and
-everything else stays as the config has it.
+port is opened unless --listen names one. On a terminal the lines are shown as by 'kubejournal tail'; into a pipe, or with
+--format json, they are JSON. With a config, RESOURCEs replace its list of resources.
 
-Without either, ./kubejournal.yaml and then /etc/kubejournal/kubejournal.yaml is read. A flag wins over its environment
-variable, that over the config file, and that over the default. The variables are KUBEJOURNAL_CONFIG,
-KUBEJOURNAL_KUBECONFIG, KUBEJOURNAL_CONTEXT, KUBEJOURNAL_NAMESPACE, KUBEJOURNAL_OUTPUT, KUBEJOURNAL_CHECKPOINT,
-KUBEJOURNAL_LISTEN, KUBEJOURNAL_LOG_LEVEL and KUBEJOURNAL_FORMAT; an empty one counts as unset.
+Without either, ./kubejournal.yaml and then /etc/kubejournal/kubejournal.yaml is read. A flag overrides its environment
+variable, which overrides the config file. The variables are KUBEJOURNAL_CONFIG, KUBEJOURNAL_KUBECONFIG,
+KUBEJOURNAL_CONTEXT, KUBEJOURNAL_NAMESPACE, KUBEJOURNAL_OUTPUT, KUBEJOURNAL_CHECKPOINT, KUBEJOURNAL_LISTEN,
+KUBEJOURNAL_LOG_LEVEL and KUBEJOURNAL_FORMAT; an empty one counts as unset.
 
 Exit status: 0 after SIGTERM or SIGINT with everything flushed and committed, 2 for a usage or config fault, 1 for
 anything else.`,

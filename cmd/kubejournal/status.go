@@ -21,22 +21,22 @@ func newStatusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the streams of a running daemon",
-		Long: `Ask a running daemon how it stands, and show each stream: its state, the resourceVersion up to which everything stands in
-the journal, how long ago the last event or bookmark came, and how long ago the last gap was. Above them stand the
-version, whether the daemon is ready and why not, and what came of the last edit of its config.
+		Long: `Show a running daemon and each of its streams: the state, the resourceVersion up to which everything is in the journal,
+and the age of the last event or bookmark and of the last gap. Above them: the version, whether the daemon is ready and
+why not, and the result of the last config reload.
 
-The daemon is asked at --address, else where the config says that it listens (at 127.0.0.1 where that is every address),
-else at 127.0.0.1:8080.
+The daemon is asked at --address, or where the config says that it listens (127.0.0.1 for all addresses), or at
+127.0.0.1:8080.
 
-A stream's state is one of
+A stream is in one of these states:
   Starting  it has not asked the server yet
-  Listing   it compares what exists with what it has told
+  Listing   it compares what exists with what it has written
   Watching  events come in
-  Retrying  the last session failed; the reason is shown beside it. Beside another state, it is why the session
+  Retrying  the last session failed, for the reason shown. Beside another state, the reason is why the session
             before this one failed
-  Pending   the server does not have the resource, or not for this identity; tried again
+  Pending   the server does not have the resource, or this identity may not watch it; it is retried
 
-Exit status: 0, 2 for a usage or config fault, 1 where nobody answers.`,
+Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 		Example: `  kubejournal status --config kubejournal.yaml
 
   # of a daemon in a cluster
@@ -47,8 +47,8 @@ Exit status: 0, 2 for a usage or config fault, 1 where nobody answers.`,
   kubejournal status -o json | jq '.[] | select(.state != "Watching")'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "table" && output != "json" {
-				return &usageError{cmd, fmt.Errorf("--output: %q is not known; write table or json", output)}
+			if err := oneOf(cmd, "--output", output, "table", "json"); err != nil {
+				return err
 			}
 			at, err := statusAddress(cmd, address, configFlag)
 			if err != nil {

@@ -34,30 +34,29 @@ func newTailCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail [FILE]",
 		Short: "Show journal lines to people, and follow the journal",
-		Long: `Show the last lines of a journal, one event a line, and go on with those that come, until Ctrl-C:
+		Long: `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
 
   TIME          TYPE      RESOURCE          OBJECT    WHO             WHAT
   16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl-edit    spec.replicas 2→3
 
-TIME is local, with the date on a line of its own where it changes. WHO wrote last, or reported an Event. WHAT is the
-short form of the change where the config says changes: true, what an Event says, the generation, the reason of a GAP
-with the position that it starts from and the server's version then, or the counts of a SYNCED. "snapshot" is what existed at
-first sight, "relist" was found by comparing after a gap.
+TIME is local; a new date gets a line of its own. WHO wrote last, or reported an Event. WHAT is, in short, the change
+(with changes: true in the config), an Event's message, the generation, a GAP's reason with its position and the server's
+version then, or the counts of a SYNCED. "snapshot" existed at first sight, "relist" was found by comparing after a gap.
 
-FILE is the journal's file; - is stdin. Without it, output.path of the config is taken that run would read. The journal
-is followed when it is rotated, also by logrotate: every line is shown once, and a line that went with a removed file is
-named on stderr. Rotated files, compressed ones too, are read where --lines or --since reaches back into them. A rotated
-file that is named itself is shown alone, to its end.
+FILE is the journal; - is stdin. The default is output.path of the config that run would read. The journal is followed
+across rotation, by logrotate too: every line is shown once, and stderr names what went with a removed file. Rotated
+files, also compressed ones, are read where --lines or --since reaches back into them. A rotated file that is named itself
+is shown alone, to its end.
 
-With filters, --lines counts the lines that pass. With --since, all lines since then are shown unless --lines says how
-many. GAP and SYNCED tell of a whole stream and pass -n where the stream has objects of the namespace. A line that
-cannot be read is shown as BAD.
+With filters, --lines counts the lines that pass. With --since, all lines since then are shown unless --lines is given.
+GAP and SYNCED concern a whole stream and pass -n if the stream has objects of the namespace. A line that cannot be read
+is shown as BAD.
 
-On a terminal lines are cut to its width and coloured (not with NO_COLOR in the environment). What would not print, such
-as control characters in a name or message, is shown as an escape. Into a pipe nothing is cut.
+On a terminal lines are cut to its width and coloured (unless NO_COLOR is set). Unprintable characters are shown as
+escapes. Into a pipe nothing is cut.
 
-Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 where the
-journal cannot be read.`,
+Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
+cannot be read.`,
 		Example: `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
   kubejournal tail
 

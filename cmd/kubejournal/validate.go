@@ -21,15 +21,15 @@ func newValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate --config FILE",
 		Short: "Check a config without a cluster, or with --server against one",
-		Long: `Read a config as run would read it, with the same environment, and report everything that is wrong with it,
-one line per fault. No cluster is asked.
+		Long: `Read a config as run would, with the same environment, and report everything that is wrong with it, one line per fault.
+No cluster is asked.
 
-With --server, the API server is asked too: what each entry comes to, and whether this identity may list and watch it. To
-ask as the daemon will, use its credentials, or impersonate it in the kubeconfig. A table of all streams goes to stdout,
-and to stderr one line for each finding: what would be pending, with the remedy.
+With --server, the API server is asked too: which streams each entry results in, and whether this identity may list and
+watch them. To ask as the daemon, use its credentials, or impersonate it in the kubeconfig. A table of all streams goes to
+stdout; stderr has one line, with the remedy, for each that would be pending.
 
-Exit status: 0 when the config can be run, 2 when it has a fault; with --server also 1 when some of it would be pending,
-as it is not there or not allowed, or when the server cannot be asked.`,
+Exit status: 0 when the config can be run, 2 when it has a fault; with --server also 1 when some of it would be pending
+because it is missing or not allowed, or when the server cannot be asked.`,
 		Example: `  kubejournal validate --config kubejournal.yaml
 
   # a config that takes the name of its node from the environment

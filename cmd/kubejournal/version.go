@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -33,26 +34,18 @@ type build struct{ version, commit, goVersion, clientGo string }
 
 // readBuild takes the link-time values first. info is nil in a binary without build information.
 func readBuild(info *debug.BuildInfo) build {
-	b := build{version: version, commit: commit, goVersion: runtime.Version(), clientGo: "unknown"}
+	b := build{version: version, commit: commit, goVersion: runtime.Version()}
 	if info != nil {
-		if b.version == "" {
-			b.version = strings.Trim(info.Main.Version, "()") // (devel) in a build from a working tree
-		}
+		b.version = cmp.Or(b.version, strings.Trim(info.Main.Version, "()")) // (devel) in a build from a working tree
+		b.commit = cmp.Or(b.commit, recordedCommit(info.Settings))
 		for _, m := range info.Deps {
 			if m.Path == "k8s.io/client-go" {
 				b.clientGo = m.Version
 			}
 		}
-		if b.commit == "" {
-			b.commit = recordedCommit(info.Settings)
-		}
 	}
-	if b.version == "" {
-		b.version = "unknown"
-	}
-	if b.commit == "" {
-		b.commit = "unknown"
-	}
+	const unknown = "unknown"
+	b.version, b.commit, b.clientGo = cmp.Or(b.version, unknown), cmp.Or(b.commit, unknown), cmp.Or(b.clientGo, unknown)
 	return b
 }
 
