@@ -28,7 +28,13 @@ var (
 	//go:embed page.js
 	pageJS string
 
-	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"ago": ago, "age": Age, "exact": exact}).Parse(pageHTML))
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+		"ago": ago, "age": Age, "exact": exact,
+		"css":     func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // our own file
+		"js":      func() template.JS { return template.JS(pageJS) },    //nolint:gosec // our own file
+		"edition": func() string { return pageEdition },
+		"refresh": func() int { return int(refresh / time.Second) },
+	}).Parse(pageHTML))
 
 	// pageEdition tells an open page that the daemon has come to send another one.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
@@ -76,11 +82,6 @@ func (l level) String() string { return [...]string{"fine", "busy", "note", "bad
 // page is what the template shows.
 type page struct {
 	About
-	CSS     template.CSS
-	JS      template.JS
-	Edition string
-	Refresh int // seconds
-
 	Now      time.Time
 	Level    level
 	Headline string
@@ -124,10 +125,7 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 
 // look collects what there is to see.
 func (s *Site) look(now time.Time) page {
-	p := page{
-		About: s.view.Load().about(), CSS: template.CSS(pageCSS), JS: template.JS(pageJS), Edition: pageEdition, //nolint:gosec // our own files
-		Refresh: int(refresh / time.Second), Now: now,
-	}
+	p := page{About: s.view.Load().about(), Now: now}
 	var failed []string
 	p.Reload.Fault = printable(p.Reload.Fault)
 	p.Checks, _ = s.runChecks()

@@ -47,8 +47,13 @@ func (r *rates) begin() {
 	}
 }
 
-// run samples until ctx ends.
+// run samples until ctx ends, and then forgets what it knows.
 func (r *rates) run(ctx context.Context) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.of = nil
+	}()
 	tick := time.NewTicker(step)
 	defer tick.Stop()
 	for {
@@ -59,13 +64,6 @@ func (r *rates) run(ctx context.Context) {
 			r.sample()
 		}
 	}
-}
-
-// forget ends what begin began.
-func (r *rates) forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.of = nil
 }
 
 // sample ends a step. Streams that are gone are forgotten.

@@ -96,7 +96,6 @@ func (s *Site) Sample() (stop func()) {
 	return func() {
 		cancel()
 		sampler.Wait()
-		s.rates.forget()
 	}
 }
 
