@@ -66,7 +66,7 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	return cfg.Checkpoint.Path, nil
 }
 
-// explainCheckpoint says in one line why a checkpoint could not be opened, and what to do about it.
+// explainCheckpoint adds to the error of opening a checkpoint what can be done about it.
 func explainCheckpoint(path string, err error) error {
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
@@ -129,7 +129,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a
 	return cmd
 }
 
-// shownCheckpoint is what checkpoint show tells, as -o json writes it.
+// shownCheckpoint is what checkpoint show shows, as -o json writes it.
 type shownCheckpoint struct {
 	Path    string          `json:"path"`
 	Size    int64           `json:"size"` // bytes
@@ -161,7 +161,7 @@ const (
 	stateReset     = "reset"
 )
 
-// readCheckpoint reads everything before it returns: nobody waits for the file while it is printed.
+// readCheckpoint reads everything before it returns, so that the file is not locked while it is printed.
 func readCheckpoint(path string) (*shownCheckpoint, error) {
 	store, err := checkpoint.OpenReadOnly(path)
 	if err != nil {
@@ -213,7 +213,7 @@ func readStreams(store *checkpoint.Store) ([]shownStream, error) {
 	slices.Sort(names)
 	streams := []shownStream{}
 	for _, name := range slices.Compact(names) {
-		st, told := states[name]
+		st, written := states[name]
 		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: st.Owed, Gap: st.Open}
 		if s.Known, err = store.Count(name); err != nil {
 			return nil, err
@@ -225,7 +225,7 @@ func readStreams(store *checkpoint.Store) ([]shownStream, error) {
 			s.State = stateGapOpen
 		case st.ResourceVersion != "":
 			s.State = stateSynced
-		case forgotten[name] && !told && s.Known == 0:
+		case forgotten[name] && !written && s.Known == 0:
 			s.State = stateReset
 		default:
 			s.State = stateFirstSync

@@ -29,7 +29,7 @@ const configEnv = "KUBEJOURNAL_CONFIG"
 var searched = []string{"./kubejournal.yaml", "/etc/kubejournal/kubejournal.yaml"}
 
 // configPath returns the config file to read: the flag's, else the variable's, else the first of the searched ones.
-// It returns "" where arguments name the resources and nobody names a file.
+// It returns "" where arguments name the resources and no file is named.
 func configPath(flag string, args []string, env config.Env) (string, error) {
 	if flag != "" {
 		return flag, nil

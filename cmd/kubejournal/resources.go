@@ -72,7 +72,7 @@ Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
 	return cmd
 }
 
-// entryOf is what a config says for a resource.
+// entryOf is the entry of a config for a resource.
 func entryOf(o access.Offer, namespace string) string {
 	name := o.GVR.GroupResource().String()
 	if namespace != "" && o.Namespaced {

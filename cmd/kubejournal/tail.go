@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/tail"
 )
 
-// shownLines is how many lines tail shows at first where nobody says.
+// shownLines is how many lines tail shows first by default.
 const shownLines = 10
 
 // tailFlags are the flags of tail, as the user wrote them.
@@ -214,7 +214,7 @@ func (f *tailFlags) style(stdout io.Writer) (tail.Style, error) {
 	return s, nil
 }
 
-// wantsColour tells whether a terminal is to be coloured: https://no-color.org, and terminals that say they cannot.
+// wantsColour reports whether a terminal is to be coloured: see https://no-color.org; dumb terminals cannot.
 func wantsColour(env func(string) string) bool {
 	return env("NO_COLOR") == "" && env("TERM") != "dumb"
 }
@@ -236,7 +236,7 @@ func terminalWidth(w io.Writer) func() int {
 	}
 }
 
-// readerGone tells whether w is a pipe that nobody reads any more, or a terminal that was hung up.
+// readerGone reports whether w is a pipe whose reader has gone, or a terminal that was hung up.
 func readerGone(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -35,7 +35,7 @@ because it is missing or not allowed, or when the server cannot be asked.`,
   # a config that takes the name of its node from the environment
   NODE_NAME=node-1 kubejournal validate --config kubejournal.yaml
 
-  # what it comes to on a cluster
+  # which streams it results in on a cluster
   kubejournal validate --config kubejournal.yaml --server --context prod`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +65,7 @@ because it is missing or not allowed, or when the server cannot be asked.`,
 	return cmd
 }
 
-// count says how many, in words.
+// count is a number with its noun.
 func count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -29,7 +29,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// build says what a binary was made of; "unknown" where nobody recorded it.
+// build is what a binary was made of; "unknown" where it was not recorded.
 type build struct{ version, commit, goVersion, clientGo string }
 
 // readBuild takes the link-time values first. info is nil in a binary without build information.

@@ -14,7 +14,7 @@ import (
 	"kubejournal/internal/rbac"
 )
 
-// Examination is what a config comes to on a server.
+// Examination is what a config results in on a server.
 type Examination struct {
 	Rows     []Row
 	Streams  int
@@ -23,7 +23,7 @@ type Examination struct {
 	Warnings config.Faults
 }
 
-// Row is one stream, or an entry that comes to none.
+// Row is one stream, or an entry without any.
 type Row struct{ Entry, Resource, Stream, Version, State string }
 
 // Examine resolves every entry and asks for the rights that its streams need.
@@ -120,7 +120,7 @@ func (s *Server) selects(ctx context.Context, st discovery.Stream) (answer strin
 	return "", nil
 }
 
-// addUnresolved notes why an entry comes to no stream; nil: it comes to some.
+// addUnresolved notes why an entry results in no stream; nil: it results in some.
 func (e *Examination) addUnresolved(cfg *config.Config, entry config.Resource, err error) {
 	if err == nil {
 		return
@@ -135,7 +135,7 @@ func (e *Examination) addUnresolved(cfg *config.Config, entry config.Resource, e
 	e.Rows = append(e.Rows, Row{entry.Entry, rbac.EntryName(entry), "-", "-", state})
 }
 
-// remedyFor is what a user can do about an entry that comes to no stream, where the error itself does not say it.
+// remedyFor is what a user can do about an entry without a stream, where the error itself does not say it.
 func remedyFor(err error) string {
 	switch {
 	case errors.As(err, new(*discovery.NotFoundError)):

@@ -26,7 +26,7 @@ func rules(k config.Kubernetes) *clientcmd.ClientConfigLoadingRules {
 	return rules
 }
 
-// NotFound says that Find failed, and what to do about it.
+// NotFound adds to an error of Find what can be done about it.
 func NotFound(err error) error {
 	return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
 }

@@ -188,7 +188,7 @@ func (d *Daemon) outputError() error {
 	return d.rec.OutputError()
 }
 
-// streamOptions is what a config says of streams.
+// streamOptions is the part of a config that concerns streams.
 func (d *Daemon) streamOptions(cfg *config.Config) watcher.Options {
 	return watcher.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,

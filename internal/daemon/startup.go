@@ -30,7 +30,7 @@ type startup struct {
 	doing atomic.Pointer[func() string]
 }
 
-// set names what the start does from now on, as doing says whenever it is asked.
+// set sets what the start is doing from now on; doing is called for each request.
 func (s *startup) set(doing func() string) { s.doing.Store(&doing) }
 
 // setText is set with a fixed text.
@@ -89,7 +89,7 @@ func (d *Daemon) openOutput(context.Context) error {
 	return nil
 }
 
-// journalOptions is what a config says of the journal's files.
+// journalOptions is the part of a config that concerns the journal's files.
 func journalOptions(o config.Output) journal.Options {
 	return journal.Options{MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress}
 }

@@ -15,8 +15,8 @@ type filesystems struct {
 	folders map[string]string // label to folder; guarded by mu
 }
 
-// WatchFilesystem has the file system of a folder among the metrics, labelled with what is there: output or checkpoint.
-// One that does not answer to the question has no value then; that it cannot be written is told elsewhere.
+// WatchFilesystem adds the file system of a folder to the metrics, labelled with what is there: output or checkpoint.
+// While statfs fails it has no value.
 func (m *Metrics) WatchFilesystem(path, folder string) {
 	f := &m.filesystems
 	f.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Metrics is every metric of one daemon. All fields are safe for concurrent use.
+// Metrics has a field for every metric of one daemon. All are safe for concurrent use.
 type Metrics struct {
 	Registry *prometheus.Registry
 
@@ -107,7 +107,7 @@ func New(version, commit string) *Metrics {
 	return m
 }
 
-// SetConfig says which config file is in effect, by its hash; "" is none.
+// SetConfig sets which config file is in effect, by its hash; "" is none.
 func (m *Metrics) SetConfig(hash string) {
 	m.configInfo.Reset()
 	if hash != "" {

@@ -36,7 +36,7 @@ var (
 		"refresh": func() int { return int(refresh / time.Second) },
 	}).Parse(pageHTML))
 
-	// pageEdition tells an open page that the daemon has come to send another one.
+	// pageEdition changes when the daemon serves another page, so that an open one reloads itself.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
 
 	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else, whatever a name or a
@@ -59,8 +59,8 @@ func digest(s string) string {
 // refresh is how often the page asks for itself again.
 const refresh = 3 * time.Second
 
-// maxRows bounds the page, which is made and sent every few seconds for each who looks: what is left out needs no
-// attention as long as that fits. /streams has all.
+// maxRows bounds the page, which is sent every few seconds to each viewer. Streams that need attention come first;
+// /streams has all.
 const maxRows = 500
 
 // gapIsNews is how long a gap is worth attention.
@@ -102,7 +102,7 @@ type row struct {
 	key             string // its name as it is
 	Resource, Scope string // the two parts of its name
 	Level           level
-	Why             string // it stands as it does
+	Why             string // it is at that level
 	NewGap          bool
 	Rate            string
 	Chart           chart
@@ -120,7 +120,7 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(b.Bytes()) // the client went away: nobody to tell
+	_, _ = w.Write(b.Bytes()) // the client went away: nobody to report to
 }
 
 // look collects what there is to see.
@@ -185,7 +185,7 @@ func (s *Site) look(now time.Time) page {
 	return p
 }
 
-// headline says in words how the streams stand.
+// headline sums the streams up in words.
 func headline(all, attend, moving int) string {
 	switch {
 	case all == 0:
@@ -272,7 +272,7 @@ func (r row) trouble() string {
 	return "failing"
 }
 
-// Waits tells whether it is worth knowing since when the state is what it is.
+// Waits reports whether it is worth showing since when the state lasts.
 func (r row) Waits() bool { return r.State != watcher.Watching && !r.Since.IsZero() }
 
 // printable keeps what others have sent from hiding, or from turning the text around it.
@@ -285,7 +285,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// IsStdout tells whether there is no journal file.
+// IsStdout reports whether there is no journal file.
 func (a About) IsStdout() bool { return a.Output == config.Stdout }
 
 // Behind is how many lines are written and not committed.

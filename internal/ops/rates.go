@@ -25,7 +25,7 @@ type rates struct {
 
 	mu    sync.Mutex
 	ended int              // steps; guarded by mu
-	of    map[string]*past // by stream; nil while nobody samples; guarded by mu
+	of    map[string]*past // by stream; nil while it does not sample; guarded by mu
 	all   past             // of all streams together; guarded by mu
 }
 
@@ -104,7 +104,7 @@ func (r *rates) counters() map[string]uint64 {
 	return all
 }
 
-func clamp(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) } //nolint:gosec // as it says
+func clamp(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) } //nolint:gosec // bounded
 
 // read returns the recent past of all streams together and of each.
 func (r *rates) read() (all series, of map[string]series) {

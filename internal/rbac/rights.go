@@ -139,7 +139,7 @@ func toWildcard(entry config.Resource, streams []discovery.Stream) []right {
 }
 
 // byName are the rights for an entry whose resource is not there now, by the name that it gives in full. If there are none,
-// why says the reason.
+// why is the reason.
 func byName(resolver *discovery.Resolver, entry config.Resource, err error, offline bool) (all []right, why string) {
 	missing := new(discovery.NotFoundError)
 	if !errors.As(err, &missing) || missing.Wildcard {
