@@ -53,7 +53,7 @@ anything else.`,
 
   # what a config file names
   kubejournal run --config kubejournal.yaml`,
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		RunE: f.run,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false

@@ -119,7 +119,7 @@ func (l *live) start(resources ...string) {
 		}
 	})
 	l.stop = ended
-	l.t.Cleanup(func() { ended() }) //nolint:errcheck // the test has looked at it, if it cares
+	l.t.Cleanup(func() { ended() })
 }
 
 func (l *live) config() string  { return filepath.Join(l.dir, "kubejournal.yaml") }

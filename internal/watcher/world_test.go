@@ -231,7 +231,7 @@ func (w *world) kill() {
 	w.t.Helper()
 	w.interrupted = true
 	w.life.gate.die()
-	w.ended() //nolint:errcheck // what it could not write any more
+	_ = w.ended() // what it could not write any more
 }
 
 // ended waits for the daemon's end, and returns why it ended.
