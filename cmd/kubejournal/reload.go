@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/lookout"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
@@ -38,7 +38,7 @@ type reloader struct {
 	rec     *recorder.Recorder
 	manner
 	hangup <-chan os.Signal
-	out    *lookout.Lookout
+	out    *filewatch.Watcher
 	site   *ops.Site
 	server *ops.Server // nil: listens nowhere
 	// stopSampling ends what makes the site know rates; nil while it listens nowhere.
@@ -58,7 +58,7 @@ type reloader struct {
 
 func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
 	r := &reloader{d: d, manager: manager, rec: rec, manner: told, hangup: hangup, cfg: d.cfg}
-	r.out = lookout.New(r.files, d.log)
+	r.out = filewatch.New(r.files, d.log)
 	r.inEffect.Store(d.cfg)
 	if info, err := os.Stat(r.path); r.path != "" && err == nil && !info.Mode().IsRegular() {
 		r.path = "" // a pipe: what was in it is read
