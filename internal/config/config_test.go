@@ -345,9 +345,9 @@ func TestExampleFile(t *testing.T) {
 	}
 	var requireKeys func(typ reflect.Type)
 	requireKeys = func(typ reflect.Type) {
-		for f := range fieldsOf(typ) {
-			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + f.key + `:|[{ ]` + f.key + `:`).Match(data) {
-				t.Errorf("example lacks %s", f.key)
+		for _, f := range keysOf(typ) {
+			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + f.name + `:|[{ ]` + f.name + `:`).Match(data) {
+				t.Errorf("example lacks %s", f.name)
 			}
 			for f.typ.Kind() == reflect.Slice {
 				f.typ = f.typ.Elem()
