@@ -167,7 +167,7 @@ func BenchmarkCommit(b *testing.B) {
 				busy += cpuTime(b) - computed
 			}
 			commit()
-			for n > changed && s.recentOf("pods").until == 0 {
+			for n > changed && s.logOf("pods").until == 0 {
 				commit()
 			}
 			took, busy = 0, 0

@@ -159,7 +159,7 @@ func small(t *testing.T, path string) (before, now content) {
 		b.Add("pods", &c)
 		mustCommit(t, s, b)
 	}
-	if r := s.recentOf("pods"); r.len() < 3 || r.until == 0 || len(r.from) == 0 {
+	if r := s.logOf("pods"); r.len() < 3 || r.until == 0 || len(r.from) == 0 {
 		t.Fatalf("the log is %+v", r)
 	}
 	for _, err := range []error{s.Forget("secrets"), s.SetLost(), s.SetCluster("c-1")} {

@@ -37,7 +37,7 @@ func withTree(t testing.TB, path string, n int) *Store {
 	b := NewBatch()
 	b.Add("pods", &c)
 	mustCommit(t, s, b)
-	if s.recentOf("pods") != nil {
+	if s.logOf("pods") != nil {
 		t.Fatal("a list went to the log")
 	}
 	return s
@@ -78,8 +78,7 @@ func TestLogFailedCommit(t *testing.T) {
 				b := NewBatch()
 				b.Add("pods", &c)
 				injected := errors.New("no more disk")
-				w := writer{recent: make(map[string]*recent), placed: make(map[string]int)}
-				err := s.transact(&w, func(w *writer) error {
+				_, err := s.transact(func(w *writer) error {
 					if err := s.commitStream(w, "pods", b.streams["pods"]); err != nil || persisted {
 						return err
 					}
@@ -106,7 +105,7 @@ func TestLogFailedCommit(t *testing.T) {
 					b.Add("pods", &c)
 				}
 				mustCommit(t, s, b)
-				if s.recentOf("pods").until != 0 {
+				if s.logOf("pods").until != 0 {
 					swept++
 				}
 				if version%5 == 0 {
@@ -202,7 +201,7 @@ func TestLogBounded(t *testing.T) {
 		b := NewBatch()
 		b.Add("pods", &c)
 		mustCommit(t, s, b)
-		log := s.recentOf("pods")
+		log := s.logOf("pods")
 		if within && log.until == 0 {
 			sweeps++
 		}
@@ -219,8 +218,8 @@ func TestLogBounded(t *testing.T) {
 	if sweeps < 5 {
 		t.Errorf("%d sweeps", sweeps)
 	}
-	if err := s.Forget("pods"); err != nil || s.recentOf("pods") != nil {
-		t.Errorf("after Forget: %v, %v", s.recentOf("pods"), err)
+	if err := s.Forget("pods"); err != nil || s.logOf("pods") != nil {
+		t.Errorf("after Forget: %v, %v", s.logOf("pods"), err)
 	}
 }
 
@@ -251,7 +250,7 @@ func TestListGoesToTree(t *testing.T) {
 		}
 		mustCommit(t, s, podChanges(objects, 300_000_000))
 	}
-	if r := s.recentOf("pods"); r != nil {
+	if r := s.logOf("pods"); r != nil {
 		t.Errorf("%d entries in the log", r.len())
 	}
 	if per := float64(usedBytes(t, s)) / 20_000; per > maxBytesPerObject {
