@@ -60,11 +60,11 @@ func (s *Store) verify(file *os.File) error {
 	p := pages{file: file, size: s.db.Info().PageSize, objects: make(map[string]*int)}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
-			return fmt.Errorf("%w: %d bytes where there should be %d", ErrDamaged, info.Size(), tx.Size())
+			return fmt.Errorf("%w: has %d bytes instead of %d", ErrDamaged, info.Size(), tx.Size())
 		}
 		readAhead(file, tx.Size())
 		p.seen = make([]bool, tx.Size()/int64(p.size))
-		return p.walk(uint64(tx.Cursor().Bucket().Root()), place{}, nil, nil)
+		return p.walk(uint64(tx.Cursor().Bucket().Root()), scope{}, nil, nil)
 	})
 	if err != nil {
 		return err
