@@ -49,17 +49,18 @@ func Open(path string) (*Store, error) {
 		return nil, err
 	}
 	s, err := OpenExisting(path)
-	if err != nil {
-		return nil, err
+	if s != nil {
+		s.created = created
 	}
-	s.created = created
-	return s, nil
+	return s, err
 }
+
+// attempts is how often Open tries while another process does something to the file.
+const attempts = 5
 
 // createMissing creates the checkpoint at path when there is none. Another process
 // that starts at once may take the temporary file for one that a crash has left.
 func createMissing(path string) (created bool, err error) {
-	const attempts = 5
 	for range attempts {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			return false, nil
@@ -74,7 +75,6 @@ func createMissing(path string) (created bool, err error) {
 // OpenExisting is Open where a file that is missing is an error.
 func OpenExisting(path string) (*Store, error) {
 	path = follow(path)
-	const attempts = 5
 	for range attempts {
 		s, err := openVerified(path)
 		if s != nil || err != nil {
@@ -104,11 +104,7 @@ func openVerified(path string) (*Store, error) {
 	if s.roots, err = s.readRoots(); err != nil || !bytes.Equal(s.roots, before) {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.merged = read.merged
-	if err := errors.Join(s.checkSchema(), s.loadLogs()); err != nil {
-		_ = s.Close() // nothing was written
-		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
-	}
+	s.merged, s.deltaLogs = read.merged, read.deltaLogs
 	return s, nil
 }
 

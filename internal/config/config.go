@@ -5,13 +5,14 @@
 package config
 
 import (
-	"reflect"
-	"slices"
+	"bytes"
+	"encoding/json"
 	"time"
 )
 
 // Config is a complete, checked configuration. Struct tags describe the keys of the file: mapstructure is the key's name, eg
-// an example for messages (of a list or a duration), off the value that turns the key off, takes what text it takes.
+// an example for messages (of a list or a duration), off the value that turns the key off, takes what text it takes. Fields
+// with json:"-" are the place of a part, which Same ignores.
 type Config struct {
 	Cluster       string     `mapstructure:"cluster"` // stamped on every line; "" leaves it out
 	Kubernetes    Kubernetes `mapstructure:"kubernetes"`
@@ -58,9 +59,9 @@ type Resource struct {
 	Namespace string `mapstructure:"-"`
 
 	// File, Line and Entry are where this was written, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a file.
-	File  string `mapstructure:"-"`
-	Line  int    `mapstructure:"-"`
-	Entry string `mapstructure:"-"`
+	File  string `mapstructure:"-" json:"-"`
+	Line  int    `mapstructure:"-" json:"-"`
+	Entry string `mapstructure:"-" json:"-"`
 }
 
 // IsWildcard reports whether the entry stands for all resources of a group, or for a resource of every group.
@@ -117,9 +118,9 @@ type Redact struct {
 	Resource string   `mapstructure:"resource"`                    // what kubectl takes
 	Fields   []string `mapstructure:"fields" eg:"[data.password]"` // dotted paths, e.g. data.password
 
-	File  string `mapstructure:"-"`
-	Line  int    `mapstructure:"-"`
-	Entry string `mapstructure:"-"`
+	File  string `mapstructure:"-" json:"-"`
+	Line  int    `mapstructure:"-" json:"-"`
+	Entry string `mapstructure:"-" json:"-"`
 }
 
 // Log is the level and format of the daemon's own log on stderr.
@@ -165,20 +166,8 @@ func (c *Config) Fault(entry, field, msg string) Fault {
 func (c *Config) Hash() string { return c.src.hash }
 
 // Same reports whether two configs mean the same, wherever their values were written.
-func (c *Config) Same(other *Config) bool { return reflect.DeepEqual(c.unplaced(), other.unplaced()) }
-
-// unplaced returns a copy of c without the places that its parts were written at.
-func (c *Config) unplaced() Config {
-	out := *c
-	out.src = nil
-	out.Resources, out.Redact = slices.Clone(c.Resources), slices.Clone(c.Redact)
-	for i := range out.Resources {
-		r := &out.Resources[i]
-		r.File, r.Line, r.Entry = "", 0, ""
-	}
-	for i := range out.Redact {
-		r := &out.Redact[i]
-		r.File, r.Line, r.Entry = "", 0, ""
-	}
-	return out
+func (c *Config) Same(other *Config) bool {
+	a, errA := json.Marshal(c)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }

@@ -428,6 +428,20 @@ func TestCanonicalEntry(t *testing.T) {
 	if diff := cmp.Diff(a, b, ignorePlace); diff != "" {
 		t.Errorf("config (-a +b):\n%s", diff)
 	}
+	if !a.Same(b) || !b.Same(a) {
+		t.Error("not the same")
+	}
+	b.Resources[0].Line++ // elsewhere in the file
+	b.Redact = []Redact{}
+	if a.Same(b) {
+		t.Error("an empty list is the same as none")
+	}
+	if b.Redact = nil; !a.Same(b) {
+		t.Error("not the same at another place")
+	}
+	if b.Resources[0].Namespace = "web"; a.Same(b) {
+		t.Error("the same in another namespace")
+	}
 }
 
 // A pattern is refused exactly if no name of a namespace fits it, as far as short names can tell.
