@@ -59,7 +59,8 @@ func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error
 		if len(v) == 0 {
 			return k, false, nil
 		}
-		return k, true, decodeKnown(key, v, &k)
+		err = decodeKnown(key, v, &k)
+		return k, true, err
 	}
 	err = s.viewTree(stream, func(tree *bbolt.Bucket) error {
 		v := tree.Get(key)

@@ -29,17 +29,17 @@ var (
 	keyRecovery     = []byte("recovery")
 )
 
-// ErrLocked: another process holds the file.
+// ErrLocked means that another process holds the file.
 var ErrLocked = errors.New("held by another process")
 
-// ErrTakenOver: another process has opened the file to write to it, on a volume
+// ErrTakenOver means that another process has opened the file to write to it, on a volume
 // without working locks.
 var ErrTakenOver = disk.ErrTakenOver
 
-// ErrDamaged: the file is not a readable checkpoint. It is left as it is.
+// ErrDamaged means that the file is not a readable checkpoint. It is left as it is.
 var ErrDamaged = errors.New("damaged")
 
-// ErrNewerSchema: a later kubejournal wrote the file. It is left as it is.
+// ErrNewerSchema means that a later kubejournal wrote the file. It is left as it is.
 var ErrNewerSchema = errors.New("written by a newer version of kubejournal")
 
 // Mark is how far the journal was at a commit.

@@ -16,7 +16,7 @@ import (
 // ErrNothingKnown is returned before the first Refresh that worked.
 var ErrNothingKnown = errors.New("the server's resources are not known yet")
 
-// NotFoundError: the server does not have a resource, or not yet. The entry is pending.
+// NotFoundError means that the server does not have a resource, or not yet. The entry is pending.
 type NotFoundError struct {
 	Name     string // as the user wrote it, with group and version
 	Wildcard bool   // the entry stands for whatever there is, and nothing of it is left
@@ -40,7 +40,7 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// UnwatchableError: a resource does not support list and watch. The entry is pending, as a later version of its server
+// UnwatchableError means that a resource does not support list and watch. The entry is pending, as a later version of its server
 // may support them.
 type UnwatchableError struct {
 	GVR   schema.GroupVersionResource
@@ -52,7 +52,7 @@ func (e *UnwatchableError) Error() string {
 	return fmt.Sprintf("%s cannot be journalled: it needs list and watch, the server offers %s", e.GVR.GroupResource(), verbs)
 }
 
-// AmbiguousError: a name fits several resources between which the server gives no order.
+// AmbiguousError means that a name fits several resources between which the server gives no order.
 type AmbiguousError struct {
 	Name    string
 	Matches []schema.GroupVersionResource
@@ -103,7 +103,7 @@ func at(entry config.Resource) string {
 	return where + ": "
 }
 
-// PartialError: the server answered for some of its groups only. What was known of the others stays in use.
+// PartialError means that the server answered for some of its groups only. What was known of the others stays in use.
 type PartialError struct {
 	Failed map[schema.GroupVersion]error
 }
