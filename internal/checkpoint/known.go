@@ -125,14 +125,32 @@ func parseUUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 	if len(s) != 36 {
 		return id, false
 	}
-	var digits [32]byte
 	n := 0
 	for _, p := range uuidParts {
-		n += copy(digits[n:], s[p[0]:p[1]])
+		if p[0] > 0 && s[p[0]-1] != '-' {
+			return id, false
+		}
+		for i := p[0]; i < p[1]; i += 2 {
+			hi, lo := unhex(s[i]), unhex(s[i+1])
+			if hi|lo > 15 {
+				return id, false
+			}
+			id[n] = hi<<4 | lo
+			n++
+		}
 	}
-	_, err := hex.Decode(id[:], digits[:])
-	text := formatUUID(id)
-	return id, err == nil && string(text[:]) == string(s) // the dashes are there, and no capitals
+	return id, true
+}
+
+// unhex returns 255 for what is not a lower-case hexadecimal digit.
+func unhex(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	}
+	return 255
 }
 
 func formatUUID(id [16]byte) (text [36]byte) {
