@@ -148,7 +148,7 @@ func small(t *testing.T, path string) (before, now content) {
 	}
 	b.SetMark(Mark{Seq: 123, FirstSeq: 1, Offset: 45678})
 	mustCommit(t, s, b)
-	// A log, with a sweep that is under way.
+	// A log, with a compaction under way.
 	s.policy = policy{entries: 8, batch: 1 << 12, total: 1 << 20}
 	for version, n := range []int{8, 4} {
 		var c Changes

@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// logAlways sends all changes to the log, which sweeps from so many entries on.
+// logAlways sends all changes to the log, which is compacted from so many entries on.
 func logAlways(entries int) policy {
 	return policy{entries: entries, batch: 1 << 20, total: 1 << 30}
 }
@@ -57,7 +57,7 @@ func TestLogFailedCommit(t *testing.T) {
 			for i := range n {
 				want[numbered(i, 1).Name] = numbered(i, 1)
 			}
-			swept := 0
+			compacting := 0
 			for version := 2; version < 60; version++ {
 				s.policy = logAlways(10 + r.IntN(30))
 				var c Changes
@@ -106,7 +106,7 @@ func TestLogFailedCommit(t *testing.T) {
 				}
 				mustCommit(t, s, b)
 				if s.logOf("pods").until != 0 {
-					swept++
+					compacting++
 				}
 				if version%5 == 0 {
 					s.Close()
@@ -120,14 +120,14 @@ func TestLogFailedCommit(t *testing.T) {
 					t.Fatalf("version %d (-want +got):\n%s", version, diff)
 				}
 			}
-			if swept == 0 {
-				t.Error("never within a sweep")
+			if compacting == 0 {
+				t.Error("never within a compaction")
 			}
 		})
 	}
 }
 
-// TestLogReaders reads while commits log and sweep: no object is ever missing,
+// TestLogReaders reads while commits log and compact: no object is ever missing,
 // none goes back to an earlier version.
 func TestLogReaders(t *testing.T) {
 	const n, versions = 150, 150
@@ -192,7 +192,7 @@ func TestLogBounded(t *testing.T) {
 	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
 	s.policy = policy{entries: 1 << 20, share: n / limit, batch: 1 << 12, total: 1 << 20}
 	r := rand.New(rand.NewPCG(7, 8))
-	sweeps, within := 0, false
+	compactions, within := 0, false
 	for version := range 200 {
 		var c Changes
 		for range 50 {
@@ -203,7 +203,7 @@ func TestLogBounded(t *testing.T) {
 		mustCommit(t, s, b)
 		log := s.logOf("pods")
 		if within && log.until == 0 {
-			sweeps++
+			compactions++
 		}
 		within = log.until != 0
 		inFile := 0
@@ -215,8 +215,8 @@ func TestLogBounded(t *testing.T) {
 			t.Fatalf("commit %d: %d entries, %d bytes in memory, %d in the file, %v", version, log.len(), len(log.arena), inFile, err)
 		}
 	}
-	if sweeps < 5 {
-		t.Errorf("%d sweeps", sweeps)
+	if compactions < 5 {
+		t.Errorf("%d compactions", compactions)
 	}
 	if err := s.Forget("pods"); err != nil || s.logOf("pods") != nil {
 		t.Errorf("after Forget: %v, %v", s.logOf("pods"), err)
