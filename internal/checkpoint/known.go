@@ -116,11 +116,8 @@ func parseDecimal[S ~string | ~[]byte](s S) (uint64, bool) {
 	return n, true
 }
 
-// uuidParts are the digits between the dashes of a uid.
-var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}}
-
-// parseUUID parses the form that Kubernetes gives to uids: lower-case hexadecimal
-// with dashes at 8, 13, 18 and 23.
+// parseUUID parses the form that Kubernetes gives to uids: lower-case
+// hexadecimal with dashes at 8, 13, 18 and 23.
 func parseUUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 	if len(s) != 36 {
 		return id, false
@@ -152,6 +149,9 @@ func unhex(c byte) byte {
 	}
 	return 255
 }
+
+// uuidParts are the digits between the dashes of a uid.
+var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}}
 
 func formatUUID(id [16]byte) (text [36]byte) {
 	digits := hex.AppendEncode(make([]byte, 0, 32), id[:])
