@@ -10,27 +10,26 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// WasSetAside tells whether a damaged predecessor of the file at path is kept
-// beside it.
+// WasSetAside reports whether a damaged predecessor of the file at path is beside it.
 func WasSetAside(path string) (bool, error) {
 	path = follow(path)
 	kept, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), escapeGlob(filepath.Base(path))+asideInfix+"*"))
 	if err != nil {
-		return false, fmt.Errorf("look for damaged checkpoints: %w", err)
+		return false, fmt.Errorf("find damaged checkpoints: %w", err)
 	}
 	return len(kept) > 0, nil
 }
 
-// escapeGlob takes a pattern's special characters for what they are.
+// escapeGlob escapes the special characters of a pattern.
 func escapeGlob(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(s)
 }
 
-// asideInfix stands between the name of a damaged file and the time.
+// asideInfix is between the name of a damaged file and the time.
 const asideInfix = ".damaged-"
 
-// SetAside renames a file that cannot be used, and says under which name it is
-// kept. A crash leaves it under one name or the other.
+// SetAside renames a file that cannot be used and returns its new name. A crash
+// leaves it under one name or the other.
 func SetAside(path string, now time.Time) (kept string, err error) {
 	path = follow(path)
 	kept = path + asideInfix + now.UTC().Format("2006-01-02T15-04-05.000")
@@ -40,6 +39,5 @@ func SetAside(path string, now time.Time) (kept string, err error) {
 	return kept, disk.OS.SyncDir(filepath.Dir(path))
 }
 
-// removeTemp removes a file that nobody reads any more; one that stays is only
-// untidy.
+// removeTemp removes a file that nobody reads; one that stays does no harm.
 func removeTemp(path string) { _ = os.Remove(path) }

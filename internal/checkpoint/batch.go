@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"hash/maphash"
 	"slices"
 )
 
-// Changes is what one stream's reader has been told since it was last reset: a
-// log of known objects, one of what is kept of them, and the stream's state
-// after it. Not for concurrent use; the zero value is ready.
+// Changes is what one stream wrote since Reset: a log of known objects, one of what
+// is kept of them, and the stream's state after it. Not for concurrent use; the
+// zero value is ready.
 type Changes struct {
 	// State, when set, replaces the stream's state.
 	State *Stream
@@ -21,12 +18,12 @@ type Changes struct {
 	kept  changeLog
 }
 
-// Put notes that the reader has been told of an object.
+// Put records that the reader knows an object.
 func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
 	c.put(namespace, name, uid, resourceVersion, 0)
 }
 
-// PutWithheld notes an object at a version that the stream's filter has kept from
+// PutWithheld records an object at a version that the stream's filter withheld from
 // the reader.
 func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
 	c.put(namespace, name, uid, resourceVersion, flagWithheld)
@@ -47,30 +44,29 @@ func (c *Changes) put(namespace, name, uid, resourceVersion []byte, flags byte) 
 	c.known.end()
 }
 
-// Delete notes that the reader has been told that an object is gone.
+// Delete records that the reader knows that an object is gone.
 func (c *Changes) Delete(namespace, name []byte) {
 	c.known.key(namespace, name)
 	c.known.end()
 }
 
-// Keep notes what is kept of a known object, which is not empty.
+// Keep records what is kept of a known object, which is not empty.
 func (c *Changes) Keep(namespace, name, value []byte) {
 	c.kept.key(namespace, name)
 	c.kept.bytes = append(c.kept.bytes, value...)
 	c.kept.end()
 }
 
-// Unkeep notes that nothing is kept of an object.
+// Unkeep records that nothing is kept of an object.
 func (c *Changes) Unkeep(namespace, name []byte) {
 	c.kept.key(namespace, name)
 	c.kept.end()
 }
 
-// KeepHeader notes what all that the stream keeps has in common, which is not
-// empty.
+// KeepHeader records the header of all that the stream keeps, which is not empty.
 func (c *Changes) KeepHeader(value []byte) { c.Keep(nil, nil, value) }
 
-// Empty tells whether there is nothing in it.
+// Empty reports whether there is nothing in it.
 func (c *Changes) Empty() bool { return c.State == nil && c.Bytes() == 0 }
 
 // Bytes is the size of the logs.
@@ -92,12 +88,11 @@ func (c *Changes) Add(later *Changes) {
 	c.kept.add(&later.kept)
 }
 
-// changeLog holds entries one after the other; ends are the offsets at which they
-// end. An entry is: length of the key, key, value (empty: gone). The last entry
-// of a key wins.
+// changeLog holds entries one after the other: length of the key, key, value
+// (empty: gone). The last entry of a key wins.
 type changeLog struct {
 	bytes []byte
-	ends  []int
+	ends  []int // offsets at which the entries end
 }
 
 // key begins an entry.
@@ -144,17 +139,17 @@ func (b *Batch) Add(stream string, c *Changes) {
 	b.bytes += c.Bytes()
 }
 
-// SetMark says how far the journal stands once all of the batch is true.
+// SetMark sets how far the journal is once all of the batch is committed.
 func (b *Batch) SetMark(m Mark) { b.mark = &m }
 
-// SetRecovery says how far a recovery has come once all of the batch is true. A
+// SetRecovery sets how far a recovery has come once all of the batch is committed. A
 // mark ends it.
 func (b *Batch) SetRecovery(r Recovery) { b.recovery = &r }
 
-// Empty tells whether there is nothing to commit.
+// Empty reports whether there is nothing to commit.
 func (b *Batch) Empty() bool { return b.mark == nil && b.recovery == nil && len(b.streams) == 0 }
 
-// Bytes is what the batch holds of objects, in bytes.
+// Bytes is the size of the logs of all streams.
 func (b *Batch) Bytes() int { return b.bytes }
 
 // entry is one decoded entry of a log: the last one of its key wins.
@@ -185,188 +180,6 @@ func (l *changeLog) net() []entry {
 		known[hash] = len(entries)
 		entries = append(entries, next)
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), a.at-b.at) })
-	last := 0
-	for i := range entries {
-		if i+1 < len(entries) && bytes.Equal(entries[i].key, entries[i+1].key) {
-			continue
-		}
-		entries[last] = entries[i]
-		last++
-	}
-	return entries[:last]
-}
-
-// How full a page is left when it is split, from 0 to 1: of a list, which comes in
-// order, and of objects that come in between others.
-const (
-	fillList    = 1.0
-	fillBetween = 0.75
-)
-
-// Commit writes a batch in one transaction and syncs the file. After an error
-// the batch may have been written or not; committing the same batch again is
-// right in both cases.
-func (s *Store) Commit(b *Batch) error {
-	names := make([]string, 0, len(b.streams))
-	for name := range b.streams {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, cmp.Compare[string])
-	err := s.update(func(w *writer) error {
-		for _, name := range names {
-			if err := s.commitStream(w, name, b.streams[name]); err != nil {
-				return fmt.Errorf("stream %s: %w", name, err)
-			}
-		}
-		if b.recovery != nil {
-			v, err := json.Marshal(b.recovery)
-			if err != nil {
-				return err
-			}
-			if err := w.set(bucketMeta, keyRecovery, v); err != nil {
-				return err
-			}
-		}
-		if b.mark == nil {
-			return nil
-		}
-		return setMark(w, b.mark)
-	})
-	if err != nil {
-		return fmt.Errorf("commit checkpoint: %w", err)
-	}
-	return nil
-}
-
-func setMark(w *writer, m *Mark) error {
-	v, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := w.set(bucketMeta, keyJournal, v); err != nil {
-		return err
-	}
-	if err := w.unset(bucketMeta, keyRecovery); err != nil {
-		return err
-	}
-	// No line that a forgotten stream wrote before stands behind this mark.
-	var names [][]byte
-	err = w.tx.Bucket(bucketForgotten).ForEach(func(k, _ []byte) error {
-		names = append(names, bytes.Clone(k))
-		return nil
-	})
-	for _, name := range names {
-		err = errors.Join(err, w.unset(bucketForgotten, name))
-	}
-	return err
-}
-
-func (s *Store) commitStream(w *writer, name string, c *Changes) error {
-	if c.State != nil {
-		v, err := json.Marshal(c.State)
-		if err != nil {
-			return err
-		}
-		if err := w.set(bucketStreams, []byte(name), v); err != nil {
-			return err
-		}
-	}
-	if err := w.keep(name, &c.kept); err != nil {
-		return err
-	}
-	entries := c.known.net()
-	if len(entries) == 0 {
-		return nil
-	}
-	tree := w.tx.Bucket(bucketKnown)
-	known, err := tree.CreateBucketIfNotExists([]byte(name))
-	if err != nil {
-		return err
-	}
-	lw := logWriter{writer: w, stream: name, known: known, tree: bucketCRC(bucketKnown, []byte(name)), placed: s.placed[name]}
-	last, _ := known.Cursor().Last()
-	last = bytes.Clone(last) // not for longer than the page stays as it is
-	r, list := s.recentOf(name), isList(last, entries, &s.policy)
-	if known.FillPercent = fillBetween; list {
-		known.FillPercent = fillList
-	}
-	logAll := !list && s.logs(len(entries), s.placed[name])
-	var logged []entry
-	for _, e := range entries {
-		if logAll {
-			logged = append(logged, e)
-		} else if _, recent := r.search(e.key); recent {
-			logged = append(logged, e)
-		} else if err := lw.place(e, bytes.Compare(e.key, last) > 0); err != nil {
-			return fmt.Errorf("known object %q: %w", e.key, err)
-		}
-	}
-	if len(logged) == 0 {
-		return nil
-	}
-	return lw.commit(r, logged, &s.policy)
-}
-
-// isList tells whether entries come from a list, which fills the pages of the tree
-// from left to right: many, or all behind the last that is there.
-func isList(last []byte, entries []entry, p *policy) bool {
-	return len(entries) > p.batch || bytes.Compare(last, entries[0].key) < 0
-}
-
-// logs tells whether n changes go to the log of a stream of which that many
-// objects stand in the tree.
-func (s *Store) logs(n, placed int) bool {
-	if n*s.policy.share > placed {
-		return false
-	}
-	s.recentMu.RLock()
-	defer s.recentMu.RUnlock()
-	total := 0
-	for _, r := range s.recent {
-		total += cap(r.arena)
-	}
-	return total < s.policy.total
-}
-
-// Forget removes a stream's position and known objects, and notes that lines of
-// it that may stand in the journal behind the mark do not count any more (see
-// Forgotten). It is one transaction: a crash leaves all of the stream or nothing.
-func (s *Store) Forget(stream string) error {
-	name := []byte(stream)
-	err := s.update(func(w *writer) error {
-		if err := w.unset(bucketStreams, name); err != nil {
-			return err
-		}
-		if err := w.set(bucketForgotten, name, []byte{1}); err != nil {
-			return err
-		}
-		w.recent[stream], w.placed[stream] = nil, -s.placed[stream]
-		return errors.Join(w.drop(bucketKnown, name), w.drop(bucketRecent, name), w.drop(bucketKept, name))
-	})
-	if err != nil {
-		return fmt.Errorf("forget stream %s: %w", stream, err)
-	}
-	return nil
-}
-
-// drop removes the bucket of a stream from one that holds one for each stream.
-func (w *writer) drop(bucket, stream []byte) error {
-	all := w.tx.Bucket(bucket)
-	if all == nil {
-		return nil
-	}
-	of := all.Bucket(stream)
-	if of == nil {
-		return nil
-	}
-	crc := bucketCRC(bucket, stream)
-	err := of.ForEach(func(k, v []byte) error {
-		w.sum -= entrySum(crc, k, v)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return all.DeleteBucket(stream)
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), b.at-a.at) })
+	return slices.CompactFunc(entries, func(a, b entry) bool { return bytes.Equal(a.key, b.key) })
 }

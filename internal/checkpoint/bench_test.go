@@ -98,7 +98,9 @@ func podChanges(objects []int, version int) *Batch {
 }
 
 // BenchmarkOpen is what a start waits for: all of the file is read and checked.
-// Beside it, the same bytes read once from beginning to end, with a CRC over them.
+// way=verify is that without bbolt's own scan for free pages, way=cursor the same sum
+// over bbolt's cursors, which would not survive every damage; way=read reads the bytes
+// from beginning to end, with a CRC over them.
 func BenchmarkOpen(b *testing.B) {
 	for _, n := range []int{100_000, 1_000_000} {
 		open := func(path string) {
@@ -121,10 +123,35 @@ func BenchmarkOpen(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+		verify := func(path string) {
+			s, err := OpenReadOnly(path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			s.Close()
+		}
+		cursor := func(path string) {
+			db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer db.Close()
+			var sum uint64
+			err = db.View(func(tx *bbolt.Tx) error {
+				known := tx.Bucket(bucketKnown)
+				return known.ForEachBucket(func(stream []byte) error {
+					crc := bucketCRC(bucketKnown, stream)
+					return known.Bucket(stream).ForEach(func(k, v []byte) error { sum += entrySum(crc, k, v); return nil })
+				})
+			})
+			if err != nil || sum == 0 {
+				b.Fatal(sum, err)
+			}
+		}
 		for _, way := range []struct {
 			name string
 			run  func(string)
-		}{{"kubejournal", open}, {"read", read}} {
+		}{{"kubejournal", open}, {"verify", verify}, {"cursor", cursor}, {"read", read}} {
 			b.Run(fmt.Sprintf("objects=%d/way=%s", n, way.name), func(b *testing.B) {
 				path := many(b, n)
 				b.ReportAllocs()
@@ -139,13 +166,14 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkCommit changes 1,000 random objects of those that are known. Of a
-// million, while a sweep is on, which is most of the time and the dearer part of
-// it. Beside it, the same with bbolt as it comes and JSON values.
+// BenchmarkCommit changes 1,000 random objects of those that are known; of many,
+// during a compaction, which is most of the time and the more expensive part of it.
+// way=tree is the same without the delta log, way=plain with bbolt's defaults and
+// JSON values.
 func BenchmarkCommit(b *testing.B) {
 	const changed = 1000
 	var few, fewBusy time.Duration // per commit among 1,000
-	for _, n := range []int{1000, 1_000_000} {
+	for _, n := range []int{1000, 100_000, 1_000_000} {
 		r := rand.New(rand.NewPCG(1, 2))
 		objects := make([]int, changed)
 		draw := func() {
@@ -153,8 +181,9 @@ func BenchmarkCommit(b *testing.B) {
 				objects[i] = r.IntN(n)
 			}
 		}
-		b.Run(fmt.Sprintf("known=%d/way=kubejournal", n), func(b *testing.B) {
+		ours := func(b *testing.B, p policy) {
 			s := mustOpen(b, many(b, n))
+			s.policy = p
 			version := 400_000_000
 			var took, busy time.Duration // the batches not
 			commit := func() {
@@ -167,7 +196,7 @@ func BenchmarkCommit(b *testing.B) {
 				busy += cpuTime(b) - computed
 			}
 			commit()
-			for n > changed && s.recentOf("pods").until == 0 {
+			for p.total > 0 && n > changed && s.logOf("pods").until == 0 {
 				commit()
 			}
 			took, busy = 0, 0
@@ -185,7 +214,11 @@ func BenchmarkCommit(b *testing.B) {
 				b.ReportMetric(float64(took)/float64(few), "x-few")
 				b.ReportMetric(float64(busy)/float64(fewBusy), "x-few-cpu")
 			}
-		})
+		}
+		b.Run(fmt.Sprintf("known=%d/way=kubejournal", n), func(b *testing.B) { ours(b, usualPolicy) })
+		if n > changed {
+			b.Run(fmt.Sprintf("known=%d/way=tree", n), func(b *testing.B) { ours(b, policy{batch: usualPolicy.batch}) })
+		}
 		b.Run(fmt.Sprintf("known=%d/way=plain", n), func(b *testing.B) {
 			plain := layout{fill: bbolt.DefaultFillPercent, batch: 20_000, entry: jsonEntry}
 			fill := func(path string) {

@@ -2,14 +2,19 @@ package checkpoint
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
@@ -143,7 +148,7 @@ func small(t *testing.T, path string) (before, now content) {
 	}
 	b.SetMark(Mark{Seq: 123, FirstSeq: 1, Offset: 45678})
 	mustCommit(t, s, b)
-	// A log, with a sweep that is under way.
+	// A log, with a compaction under way.
 	s.policy = policy{entries: 8, batch: 1 << 12, total: 1 << 20}
 	for version, n := range []int{8, 4} {
 		var c Changes
@@ -159,7 +164,7 @@ func small(t *testing.T, path string) (before, now content) {
 		b.Add("pods", &c)
 		mustCommit(t, s, b)
 	}
-	if r := s.recentOf("pods"); r.len() < 3 || r.until == 0 || len(r.from) == 0 {
+	if r := s.logOf("pods"); r.len() < 3 || r.until == 0 || len(r.from) == 0 {
 		t.Fatalf("the log is %+v", r)
 	}
 	for _, err := range []error{s.Forget("secrets"), s.SetLost(), s.SetCluster("c-1")} {
@@ -358,4 +363,74 @@ func TestOpenDamagedValues(t *testing.T) {
 			t.Errorf("%s: Open = %v", name, err)
 		}
 	}
+}
+
+const (
+	bboltEnv   = "KUBEJOURNAL_TEST_BBOLT"
+	bboltPanic = 3
+)
+
+var bboltAlone = flag.Bool("bbolt-alone", false, "count what bbolt does with damaged files that pages refuses")
+
+// TestBboltAlone counts, with -bbolt-alone, how a process ends that opens a damaged
+// file without the walk over its pages: the figure in pages.go.
+func TestBboltAlone(t *testing.T) {
+	if path := os.Getenv(bboltEnv); path != "" {
+		defer func() {
+			if recover() != nil {
+				os.Exit(bboltPanic)
+			}
+		}()
+		debug.SetPanicOnFault(true)
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoFreelistSync: true})
+		if err != nil {
+			os.Exit(bboltPanic)
+		}
+		err = db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyCluster, []byte("c")) })
+		if err != nil {
+			os.Exit(bboltPanic)
+		}
+		os.Exit(0)
+	}
+	if !*bboltAlone {
+		t.Skip("only with -bbolt-alone")
+	}
+	path := filepath.Join(t.TempDir(), "c.db")
+	small(t, path)
+	whole := read(t, path)
+	r, ends := rand.New(rand.NewPCG(3, 4)), make(map[string]int)
+	for tried := 0; tried < 1000; {
+		b := bytes.Clone(whole)
+		at := 2*os.Getpagesize() + r.IntN(len(b)-2*os.Getpagesize())
+		if b[at] == 0 {
+			continue
+		}
+		tried++
+		b[at] ^= byte(1 + r.IntN(255))
+		write(t, path, b)
+		s, err := OpenReadOnly(path)
+		if err == nil {
+			s.Close()
+			continue
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=TestBboltAlone")
+		cmd.Env = append(os.Environ(), bboltEnv+"="+path)
+		out, err := cmd.CombinedOutput()
+		switch exit := new(exec.ExitError); {
+		case err == nil:
+			ends["opened and committed to"]++
+		case ctx.Err() != nil:
+			ends["hung"]++
+		case errors.As(err, &exit) && exit.ExitCode() == bboltPanic:
+			ends["refused"]++
+		default:
+			ends["killed the process"]++
+			if ends["killed the process"] < 3 {
+				t.Logf("%.300s", out)
+			}
+		}
+		cancel()
+	}
+	t.Log(ends)
 }

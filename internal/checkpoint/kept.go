@@ -20,26 +20,19 @@ func (w *writer) keep(stream string, log *changeLog) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	all, err := w.tx.CreateBucketIfNotExists(bucketKept)
-	if err != nil {
+	if _, err := w.tx.CreateBucketIfNotExists(bucketKept); err != nil {
 		return err
 	}
 	if err := w.schema(schemaKept); err != nil {
 		return err
 	}
-	b, err := all.CreateBucketIfNotExists([]byte(stream))
+	b, err := w.table(bucketKept, stream)
 	if err != nil {
 		return err
 	}
 	b.FillPercent = fillBetween
-	crc := bucketCRC(bucketKept, []byte(stream))
 	for _, e := range entries {
-		if len(e.value) == 0 {
-			err = w.remove(b, crc, e.key)
-		} else {
-			err = w.put(b, crc, e.key, e.value)
-		}
-		if err != nil {
+		if err := b.merge(e, false); err != nil {
 			return fmt.Errorf("kept object %q: %w", e.key, err)
 		}
 	}

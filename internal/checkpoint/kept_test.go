@@ -117,7 +117,7 @@ func TestKept(t *testing.T) {
 // or in both, and after the file is opened again.
 func TestWithheld(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
-	for name, p := range map[string]policy{"tree": usualPolicy, "log": {entries: 1 << 10, batch: 1 << 12, total: 1 << 20}, "sweep": {batch: 1 << 12, total: 1 << 20}} {
+	for name, p := range map[string]policy{"tree": usualPolicy, "log": {entries: 1 << 10, batch: 1 << 12, total: 1 << 20}, "compaction": {batch: 1 << 12, total: 1 << 20}} {
 		t.Run(name, func(t *testing.T) {
 			path := path + name
 			s := mustOpen(t, path)

@@ -47,8 +47,8 @@ func appendKey[S ~string | ~[]byte](dst []byte, namespace, name S) []byte {
 }
 
 // appendKnown appends the value of an object: one byte of flags, the
-// resourceVersion, the uid. Both are opaque to us by the API's rules: what has
-// not the usual form is kept as it is.
+// resourceVersion, the uid. Both are opaque by the API's rules: what does not have
+// the usual form is stored as it is.
 func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
@@ -67,33 +67,35 @@ func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte
 }
 
 func decodeKnown(key, value []byte, k *Known) error {
+	damaged := func() error { return fmt.Errorf("read known object %q: %w", key, ErrDamaged) }
 	sep := bytes.IndexByte(key, 0)
 	if sep < 0 || len(value) < 1 {
-		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+		return damaged()
 	}
 	k.Namespace, k.Name = string(key[:sep]), string(key[sep+1:])
 	flags, rest := value[0], value[1:]
 	k.Doubtful, k.Withheld = flags&flagDoubtful != 0, flags&flagWithheld != 0
 	v, n := binary.Uvarint(rest)
 	if n <= 0 {
-		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+		return damaged()
 	}
 	rest = rest[n:]
-	if flags&flagVersionText == 0 {
+	switch {
+	case flags&flagVersionText == 0:
 		k.ResourceVersion = strconv.FormatUint(v, 10)
-	} else {
-		if v > uint64(len(rest)) {
-			return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
-		}
+	case v > uint64(len(rest)):
+		return damaged()
+	default:
 		k.ResourceVersion, rest = string(rest[:v]), rest[v:]
 	}
 	switch {
 	case flags&flagUIDText != 0:
 		k.UID = string(rest)
 	case len(rest) == 16:
-		k.UID = formatUUID([16]byte(rest))
+		text := formatUUID([16]byte(rest))
+		k.UID = string(text[:])
 	default:
-		return fmt.Errorf("read known object %q: %w", key, ErrDamaged)
+		return damaged()
 	}
 	return nil
 }
@@ -121,40 +123,23 @@ func parseUUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 		return id, false
 	}
 	n := 0
-	for i := 0; i < 36; {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if s[i] != '-' {
-				return id, false
-			}
-			i++
-			continue
-		}
-		hi, lo := unhex(s[i]), unhex(s[i+1])
-		if hi > 15 || lo > 15 {
+	for _, p := range uuidParts {
+		if p[0] > 0 && s[p[0]-1] != '-' {
 			return id, false
 		}
-		id[n] = hi<<4 | lo
-		n++
-		i += 2
+		for i := p[0]; i < p[1]; i += 2 {
+			hi, lo := unhex(s[i]), unhex(s[i+1])
+			if hi|lo > 15 {
+				return id, false
+			}
+			id[n] = hi<<4 | lo
+			n++
+		}
 	}
 	return id, true
 }
 
-func formatUUID(id [16]byte) string {
-	var b [36]byte
-	hex.Encode(b[0:8], id[0:4])
-	b[8] = '-'
-	hex.Encode(b[9:13], id[4:6])
-	b[13] = '-'
-	hex.Encode(b[14:18], id[6:8])
-	b[18] = '-'
-	hex.Encode(b[19:23], id[8:10])
-	b[23] = '-'
-	hex.Encode(b[24:36], id[10:16])
-	return string(b[:])
-}
-
-// unhex returns more than 15 for what is not a lower-case hexadecimal digit.
+// unhex returns 255 for what is not a lower-case hexadecimal digit.
 func unhex(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':
@@ -163,4 +148,18 @@ func unhex(c byte) byte {
 		return c - 'a' + 10
 	}
 	return 255
+}
+
+// uuidParts are the digits between the dashes of a uid.
+var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}}
+
+func formatUUID(id [16]byte) (text [36]byte) {
+	digits := hex.AppendEncode(make([]byte, 0, 32), id[:])
+	for i, p := range uuidParts {
+		if i > 0 {
+			text[p[0]-1] = '-'
+		}
+		digits = digits[copy(text[p[0]:p[1]], digits):]
+	}
+	return text
 }

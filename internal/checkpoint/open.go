@@ -20,16 +20,15 @@ import (
 const SchemaVersion = 3
 
 const (
-	// schemaPlain is that of a file that has no log of recent changes yet,
-	// schemaRecent that of one that has, and schemaKept that of one in which
-	// something is kept of objects.
-	schemaPlain  = 1
-	schemaRecent = 2
-	schemaKept   = 3
+	// schemaPlain is that of a file without a delta log, schemaLog that of one that
+	// has one, and schemaKept that of one in which something is kept of objects.
+	schemaPlain = 1
+	schemaLog   = 2
+	schemaKept  = 3
 
-	// lockTimeout is how long Open waits for another process to let go of the
-	// file: long enough for a predecessor that is shutting down to be told
-	// apart from one that runs (bbolt without it waits for ever).
+	// lockTimeout is how long Open waits for another process to release the file:
+	// long enough for a predecessor that is shutting down (bbolt without it waits
+	// for ever).
 	lockTimeout = time.Second
 
 	// initialMap is how many bytes of address space the file is given at first,
@@ -50,17 +49,18 @@ func Open(path string) (*Store, error) {
 		return nil, err
 	}
 	s, err := OpenExisting(path)
-	if err != nil {
-		return nil, err
+	if s != nil {
+		s.created = created
 	}
-	s.created = created
-	return s, nil
+	return s, err
 }
+
+// attempts is how often Open tries while another process does something to the file.
+const attempts = 5
 
 // createMissing creates the checkpoint at path when there is none. Another process
 // that starts at once may take the temporary file for one that a crash has left.
 func createMissing(path string) (created bool, err error) {
-	const attempts = 5
 	for range attempts {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			return false, nil
@@ -75,7 +75,6 @@ func createMissing(path string) (created bool, err error) {
 // OpenExisting is Open where a file that is missing is an error.
 func OpenExisting(path string) (*Store, error) {
 	path = follow(path)
-	const attempts = 5
 	for range attempts {
 		s, err := openVerified(path)
 		if s != nil || err != nil {
@@ -105,16 +104,12 @@ func openVerified(path string) (*Store, error) {
 	if s.roots, err = s.readRoots(); err != nil || !bytes.Equal(s.roots, before) {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.placed = read.placed
-	if err := errors.Join(s.checkSchema(), s.loadRecent()); err != nil {
-		_ = s.Close() // nothing was written
-		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
-	}
+	s.merged, s.deltaLogs = read.merged, read.deltaLogs
 	return s, nil
 }
 
-// checkFile refuses what is no file to open. Only what once was a checkpoint can
-// be damaged: nobody wants a folder or a device set aside.
+// checkFile refuses what is not a file to open. Only a regular file can be a damaged
+// checkpoint: a folder or a device must not be set aside.
 func checkFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -131,9 +126,9 @@ func checkFile(path string) error {
 	return nil
 }
 
-// follow returns what path names at last: to create a file, to rename it and to
-// sync its folder is meant for the file, not for a symbolic link to it. The end
-// need not be there.
+// follow returns path with symbolic links to the file followed: create, rename and
+// sync of the folder are meant for the file, not for a link to it. The file need not
+// exist.
 func follow(path string) string {
 	const most = 40 // as in Linux; what goes round in circles fails when it is opened
 	for range most {
@@ -150,47 +145,40 @@ func follow(path string) string {
 	return path
 }
 
-// OpenTemp opens a checkpoint that lives as long as the process does, for a run
-// that keeps none: its file has no name any more when OpenTemp returns.
+// OpenTemp opens a checkpoint that exists as long as the process does, for a run
+// that stores none: its file has no name any more when OpenTemp returns.
 func OpenTemp() (*Store, error) {
-	f, err := os.CreateTemp("", "kubejournal-*.db")
+	s, path, err := createTemp("", "kubejournal-*.db", true)
+	if path != "" {
+		defer removeTemp(path)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
-	}
-	path := f.Name()
-	defer removeTemp(path)
-	if err := f.Close(); err != nil {
-		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
-	}
-	s, err := open(path, true)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.format(); err != nil {
-		_ = s.db.Close() // the file goes
 		return nil, fmt.Errorf("create temporary checkpoint: %w", err)
 	}
 	s.created = true
 	return s, nil
 }
 
-// create makes an empty checkpoint under a temporary name and renames it. A
-// crash before the rename leaves a file that nobody reads; a crash after it, a
-// complete checkpoint.
+// create makes an empty checkpoint under a temporary name and links it to its own. A
+// crash before the link leaves a file that nobody reads; a crash after it, a complete
+// checkpoint.
 func create(path string) error {
-	tmp, err := createTemp(path)
-	if p := new(os.PathError); errors.As(err, &p) {
-		err = p.Err // the temporary name says nothing to a user
-	}
+	s, tmp, err := createTemp(filepath.Dir(path), temporaryOf(path)+"*", false)
 	if tmp != "" {
 		defer removeTemp(tmp)
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	if p := new(os.PathError); errors.As(err, &p) {
+		err = p.Err // the temporary name means nothing to a user
 	}
 	if err != nil {
 		return fmt.Errorf("create checkpoint %s: %w", path, err)
 	}
-	// Link instead of rename: of two processes that start at once the second
-	// must not replace the file that the first already holds. Some network file
-	// systems have no links.
+	// Link instead of rename: of two processes that start at once the second must
+	// not replace the file that the first already holds. Some network file systems
+	// have no links.
 	err = os.Link(tmp, path)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
 		err = os.Rename(tmp, path)
@@ -201,11 +189,30 @@ func create(path string) error {
 	return disk.OS.SyncDir(filepath.Dir(path))
 }
 
-// temporaryOf is how the name begins under which a checkpoint is created.
+// createTemp makes an empty checkpoint, complete and on disk. The path is set where
+// there is something to remove.
+func createTemp(dir, pattern string, temporary bool) (s *Store, path string, err error) {
+	f, err := os.CreateTemp(dir, pattern)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := f.Close(); err != nil {
+		return nil, f.Name(), err
+	}
+	if s, err = open(f.Name(), temporary); err != nil {
+		return nil, f.Name(), err
+	}
+	if err := s.format(); err != nil {
+		return nil, f.Name(), errors.Join(err, s.db.Close())
+	}
+	return s, f.Name(), nil
+}
+
+// temporaryOf is the beginning of the name under which a checkpoint is created.
 func temporaryOf(path string) string { return "." + filepath.Base(path) + ".new-" }
 
-// removeLeftOver removes what create has left behind where a crash came between
-// its steps. One that is locked is being made by another process.
+// removeLeftOver removes the temporary file that a crash within create leaves. One
+// that is locked is being made by another process.
 func removeLeftOver(path string) error {
 	names, err := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(path)), escapeGlob(temporaryOf(path))+"*"))
 	if err != nil {
@@ -224,41 +231,16 @@ func removeLeftOver(path string) error {
 	return nil
 }
 
-// createTemp makes an empty checkpoint beside path, complete and on disk, and
-// returns its name, which is set where there is something to remove.
-func createTemp(path string) (tmp string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), temporaryOf(path)+"*")
-	if err != nil {
-		return "", err
-	}
-	if err := f.Close(); err != nil {
-		return f.Name(), err
-	}
-	s, err := open(f.Name(), false)
-	if err != nil {
-		return f.Name(), err
-	}
-	return f.Name(), errors.Join(s.format(), s.Close())
-}
-
 func open(path string, temporary bool) (s *Store, err error) {
 	var file *os.File
-	defer func() {
-		// bbolt panics on some damaged files instead of returning an error.
-		if p := recover(); p != nil {
-			if file != nil {
-				_ = file.Close() // lets go of the lock
-			}
-			s, err = nil, fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
-		}
-	}()
+	defer failDamaged(path, &file, &err)
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:        lockTimeout,
 		FreelistType:   bbolt.FreelistMapType,
 		NoFreelistSync: true, // rebuilt at open; keeps a commit's cost to what changed
 		NoSync:         temporary,
 		NoGrowSync:     temporary,
-		OpenFile:       keep(&file),
+		OpenFile:       openInto(&file),
 		// Address space, not memory: a file that outgrows its map makes bbolt
 		// copy every page that the commit under way has touched, and wait for
 		// all readers.
@@ -289,8 +271,8 @@ func (s *Store) format() error {
 	return s.update(func(w *writer) error { return w.schema(schemaPlain) })
 }
 
-// encodeSchema returns what stands for a schema: a uvarint and its own CRC, so
-// that damage is not taken for a version to come. Later versions keep to it.
+// encodeSchema encodes a schema: a uvarint and its own CRC, so that damage is not
+// taken for a later version. Later versions must use the same form.
 func encodeSchema(v uint64) []byte {
 	b := binary.AppendUvarint(nil, v)
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crcTable))

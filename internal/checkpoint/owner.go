@@ -19,14 +19,14 @@ func (s *Store) readRoots() ([]byte, error) {
 	return roots, nil
 }
 
-// OwnerError is why Open could not note that this process writes to the file, nil where
-// it could.
+// OwnerError is why Open could not record that this process writes to the file; nil
+// where it could.
 func (s *Store) OwnerError() error { return s.ownerErr }
 
 // owned returns ErrTakenOver once another process has opened the file to write to it,
-// or has committed to it. That is for volumes on which bbolt's lock does nothing: two
-// that commit to one file would write over each other's pages. A commit that is under way
-// when the other process opens the file can do so; the sum shows it.
+// or has committed to it. That is for volumes without working locks: two processes that
+// commit to one file would overwrite each other's pages. A commit that is under way when
+// the other process opens the file can do so; the sum detects it.
 func (s *Store) owned() error {
 	if s.owner == nil {
 		return nil

@@ -9,24 +9,30 @@ import (
 	"os"
 )
 
-// pages walks the tree of pages of a bbolt file, once, reading from the file
-// itself: it accepts no page that bbolt would choke on, and adds up what stands
-// in them (see sum.go). Its memory is a page for each level of the tree and a
-// byte for each page of the file, one in 4,096.
+// pages walks the tree of pages of a bbolt file, once, reading from the file itself:
+// it accepts no page that bbolt would panic on, and adds up what is in them (see
+// sum.go). Its memory is a page for each level of the tree and a byte for each page of
+// the file, one in 4,096.
 //
-// A page begins with its number (8 bytes), what it is (2), how many elements it
-// has (2) and how many pages of the file it takes beside the first (4). Then
-// come the elements, of 16 bytes each, and their keys and values, at an offset
-// from the element. Numbers are in the machine's byte order.
+// It is here for what bbolt does with a damaged file by itself. Of 1,000 files with one
+// wrong byte in use, pages and sum refuse 508; bbolt opens 324 of these and commits to
+// them, and 6 end the process, which no caller can prevent (go test -run BboltAlone
+// -bbolt-alone -v ./internal/checkpoint). For 100,000 objects the walk costs 9 ms of
+// CPU, a walk by bbolt's cursors 5 ms (BenchmarkOpen).
+//
+// A page begins with its number (8 bytes), its kind (2), how many elements it has (2)
+// and how many more pages of the file it takes (4). Then come the elements, of 16
+// bytes each, and their keys and values, at an offset from the element. Numbers are in
+// the machine's byte order.
 type pages struct {
 	file *os.File
 	size int    // of a page, in bytes
 	seen []bool // by page; as long as the file is
 
 	sum     uint64          // of all entries but the stored sum
-	stored  []byte          // what stands for the sum in the file
-	strange error           // what no file of this schema has; nil where it is one
-	objects map[string]*int // how many known objects stand in the tree, by stream
+	stored  []byte          // the sum in the file
+	strange error           // a structure that no file of this schema has; nil for none
+	objects map[string]*int // how many known objects are in the tree, by stream
 	levels  [][]byte        // the pages between the root and the one being checked
 	depth   int             // how many of them are in use
 }
@@ -40,8 +46,8 @@ const (
 	bucketSize  = 16 // root page and sequence, before an inline page
 )
 
-// place is the bucket that a page belongs to.
-type place struct {
+// scope is the bucket that a page belongs to.
+type scope struct {
 	level   int    // 0 for the root, which holds buckets only
 	meta    bool   // it is that of the sum
 	streams string // the bucket at level 1, where that holds one for each stream
@@ -49,9 +55,9 @@ type place struct {
 	objects *int   // counts its entries; nil where nobody asks
 }
 
-// below is the place of the bucket name in the bucket at.
-func (p *pages) below(at place, name []byte) place {
-	b := place{level: at.level + 1}
+// below is the bucket name in the bucket at.
+func (p *pages) below(at scope, name []byte) scope {
+	b := scope{level: at.level + 1}
 	if at.level == 0 {
 		b.meta, b.crc = string(name) == string(bucketMeta), bucketCRC(name, nil)
 		switch string(name) {
@@ -68,12 +74,12 @@ func (p *pages) below(at place, name []byte) place {
 	return b
 }
 
-// holdsBuckets tells whether buckets stand there, and values elsewhere.
-func (at place) holdsBuckets() bool { return at.level == 0 || at.streams != "" }
+// holdsBuckets reports whether the bucket holds buckets; the others hold values.
+func (at scope) holdsBuckets() bool { return at.level == 0 || at.streams != "" }
 
 // walk checks the pages below and including id, whose keys are from least on
 // and before limit; nil is no bound.
-func (p *pages) walk(id uint64, at place, least, limit []byte) error {
+func (p *pages) walk(id uint64, at scope, least, limit []byte) error {
 	page, err := p.read(id)
 	if err != nil {
 		return err
@@ -98,7 +104,7 @@ func (p *pages) read(id uint64) ([]byte, error) {
 	}
 	more := uint64(binary.NativeEndian.Uint32(page[12:]))
 	if binary.NativeEndian.Uint64(page) != id || id+more >= uint64(len(p.seen)) {
-		return nil, fmt.Errorf("%w: page %d is not one", ErrDamaged, id)
+		return nil, fmt.Errorf("%w: page %d has another number or size", ErrDamaged, id)
 	}
 	for i := id; i <= id+more; i++ {
 		if p.seen[i] {
@@ -126,7 +132,7 @@ func (p *pages) readAt(b []byte, id uint64) error {
 }
 
 // check checks one page that has been read, and those below it.
-func (p *pages) check(page []byte, id uint64, at place, least, limit []byte) error {
+func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
 	if kind != pageBranch && kind != pageLeaf || kind == pageBranch && count == 0 || pageHeader+count*pageElement > len(page) {
 		return unreadable(id)
@@ -166,7 +172,7 @@ func (p *pages) check(page []byte, id uint64, at place, least, limit []byte) err
 }
 
 // add takes a value into the sum.
-func (p *pages) add(key, value []byte, at place) {
+func (p *pages) add(key, value []byte, at scope) {
 	switch {
 	case at.holdsBuckets():
 		p.strange = fmt.Errorf("%w: a value where a bucket should be", ErrDamaged)
@@ -181,7 +187,7 @@ func (p *pages) add(key, value []byte, at place) {
 }
 
 // bucket checks a bucket, given as an element of a leaf.
-func (p *pages) bucket(key, value []byte, id uint64, at place) error {
+func (p *pages) bucket(key, value []byte, id uint64, at scope) error {
 	if len(value) < bucketSize {
 		return unreadable(id)
 	}
@@ -205,7 +211,7 @@ func (p *pages) checkSum() error {
 		return p.strange
 	}
 	if len(p.stored) != 8 || binary.BigEndian.Uint64(p.stored) != p.sum {
-		return fmt.Errorf("%w: its content does not add up to its checksum", ErrDamaged)
+		return fmt.Errorf("%w: the content does not match the checksum", ErrDamaged)
 	}
 	return nil
 }

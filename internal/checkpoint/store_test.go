@@ -157,7 +157,7 @@ func TestAgainstModel(t *testing.T) {
 				return k
 			}
 			for round := range 25 {
-				if seed > 3 { // with logs, from those that never sweep to those that always do
+				if seed > 3 { // with logs, from those that never compact to those that always do
 					s.policy = policy{entries: r.IntN(120), batch: r.IntN(600), share: r.IntN(2), total: r.IntN(20_000)}
 				}
 				b := NewBatch()

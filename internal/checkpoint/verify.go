@@ -11,12 +11,12 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// OpenReadOnly opens the checkpoint at path to look at it: other readers may do
-// so at the same time, and the file is not written to. All of the file is read,
-// and ErrDamaged returned where something is not as it was written. bbolt looks
-// at every page too when it opens a file for writing, but in a goroutine of its
-// own: what it trips over there, a page that is not one or the end of a
-// truncated file, would end the process at every start.
+// OpenReadOnly opens the checkpoint at path for reading: other readers may do so at
+// the same time, and the file is not written to. All of the file is read, and
+// ErrDamaged returned where something is not as it was written. bbolt reads every
+// page too when it opens a file for writing, but in a goroutine of its own: a page
+// that is not one or the end of a truncated file makes it panic there, which would
+// end the process at every start.
 func OpenReadOnly(path string) (s *Store, err error) {
 	path = follow(path)
 	if err := checkFile(path); err != nil {
@@ -26,15 +26,8 @@ func OpenReadOnly(path string) (s *Store, err error) {
 	// does, would be a fault, not an error.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	var file *os.File
-	defer func() {
-		if p := recover(); p != nil {
-			if file != nil {
-				_ = file.Close() // lets go of the lock; a second close does no harm
-			}
-			s, err = nil, fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
-		}
-	}()
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, OpenFile: keep(&file)})
+	defer failDamaged(path, &file, &err)
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, OpenFile: openInto(&file)})
 	if err != nil {
 		return nil, openError(path, err)
 	}
@@ -44,6 +37,17 @@ func OpenReadOnly(path string) (s *Store, err error) {
 		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// failDamaged, deferred, turns a panic of bbolt into ErrDamaged: it panics on some
+// damaged files instead of returning an error. It releases the file's lock.
+func failDamaged(path string, file **os.File, err *error) {
+	if p := recover(); p != nil {
+		if *file != nil {
+			_ = (*file).Close() // a second close does no harm
+		}
+		*err = fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
+	}
 }
 
 // verify reads all of the file once: the pages, which bbolt would walk blindly,
@@ -56,11 +60,11 @@ func (s *Store) verify(file *os.File) error {
 	p := pages{file: file, size: s.db.Info().PageSize, objects: make(map[string]*int)}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
-			return fmt.Errorf("%w: %d bytes where there should be %d", ErrDamaged, info.Size(), tx.Size())
+			return fmt.Errorf("%w: has %d bytes instead of %d", ErrDamaged, info.Size(), tx.Size())
 		}
 		readAhead(file, tx.Size())
 		p.seen = make([]bool, tx.Size()/int64(p.size))
-		return p.walk(uint64(tx.Cursor().Bucket().Root()), place{}, nil, nil)
+		return p.walk(uint64(tx.Cursor().Bucket().Root()), scope{}, nil, nil)
 	})
 	if err != nil {
 		return err
@@ -69,14 +73,14 @@ func (s *Store) verify(file *os.File) error {
 	if err := s.checkSchema(); err != nil {
 		return err
 	}
-	// What adds up is what was written: the known objects need no second look.
+	// What adds up is what was written: the known objects need no check of their own.
 	if err := p.checkSum(); err != nil {
 		return err
 	}
 	for name, n := range p.objects {
-		s.placed[name] = *n
+		s.merged[name] = *n
 	}
-	if err := s.loadRecent(); err != nil {
+	if err := s.loadLogs(); err != nil {
 		return err
 	}
 	if _, err := s.Mark(); err != nil {
@@ -86,9 +90,9 @@ func (s *Store) verify(file *os.File) error {
 	return err
 }
 
-// keep opens files for bbolt and keeps the handle, which a panic would leak and
+// openInto opens files for bbolt and stores the handle, which a panic would leak and
 // the lock with it.
-func keep(file **os.File) func(string, int, os.FileMode) (*os.File, error) {
+func openInto(file **os.File) func(string, int, os.FileMode) (*os.File, error) {
 	return func(path string, flag int, mode os.FileMode) (*os.File, error) {
 		f, err := os.OpenFile(path, flag, mode)
 		*file = f
@@ -96,8 +100,8 @@ func keep(file **os.File) func(string, int, os.FileMode) (*os.File, error) {
 	}
 }
 
-// openError says what an error of bbolt.Open means. What the operating system
-// refuses says nothing about the file.
+// openError classifies an error of bbolt.Open. An error of the operating system says
+// nothing about the content of the file.
 func openError(path string, err error) error {
 	var (
 		pathErr *os.PathError

@@ -1,63 +1,75 @@
-// Package config reads what a user asks for: flags over environment over file over defaults, checked as a whole.
+// Package config reads and checks the configuration: flags over environment over file over defaults.
 //
-// Load returns either a Config that can be run or Faults, one for each thing that is wrong. Nothing here talks to a
-// cluster or to the disk beyond the config file itself, so that a config can be checked anywhere.
+// Load returns either a Config that can be run or Faults, one for each thing that is wrong. Nothing here uses a cluster, or
+// the disk beyond the config file itself, so that a config can be checked anywhere.
 package config
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+)
 
-// Config is a whole, checked configuration. The mapstructure tags are the keys of the file, spelled as a user writes them.
+// Config is a complete, checked configuration. Struct tags describe the keys of the file: mapstructure is the key's name, eg
+// an example for messages (of a list or a duration), off the value that turns the key off, takes what text it takes. Fields
+// with json:"-" are the place of a part, which Same ignores.
 type Config struct {
 	Cluster       string     `mapstructure:"cluster"` // stamped on every line; "" leaves it out
 	Kubernetes    Kubernetes `mapstructure:"kubernetes"`
-	Resources     []Resource `mapstructure:"resources"`
+	Resources     []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
 	Output        Output     `mapstructure:"output"`
 	Checkpoint    Checkpoint `mapstructure:"checkpoint"`
 	RedactSecrets bool       `mapstructure:"redactSecrets"`
-	Redact        []Redact   `mapstructure:"redact"`
-	DropFields    []string   `mapstructure:"dropFields"` // dotted paths, e.g. metadata.managedFields
-	Listen        string     `mapstructure:"listen"`     // host:port; "" listens nowhere
+	Redact        []Redact   `mapstructure:"redact" eg:"[{resource: configmaps, fields: [data.password]}]"`
+	DropFields    []string   `mapstructure:"dropFields" eg:"[metadata.managedFields]" off:"[]"`                // dotted paths
+	Listen        string     `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""` // "" listens nowhere
 	Log           Log        `mapstructure:"log"`
 
 	// src says where each value was written, for the messages; nil in a Config that was not loaded.
 	src *source
 }
 
-// Kubernetes says how to reach the API server; both empty means what kubectl would take, in-cluster at last.
+// Kubernetes says how to reach the API server; with both fields empty as kubectl does, in-cluster as the last resort.
 type Kubernetes struct {
 	Kubeconfig string `mapstructure:"kubeconfig"`
 	Context    string `mapstructure:"context"`
 }
 
-// Resource is one entry of the resources list, as the user wrote it: which streams it comes to is decided by discovery.
+// Resource is one entry of the resources list as the user wrote it; package discovery resolves it to streams. It has one
+// field for each key, and the place of the entry.
 type Resource struct {
-	Name       string   `mapstructure:"resource"`   // what kubectl takes: pods, deploy, deployments.v1.apps
-	Group      *string  `mapstructure:"group"`      // nil: not said; "" is core
-	Version    string   `mapstructure:"version"`    // "": the server's preferred version
-	Exclude    []string `mapstructure:"exclude"`    // of a wildcard: resources that it does not cover, as kubectl takes them
-	Namespaces []string `mapstructure:"namespaces"` // nil: one watch for all
+	Name       string   `mapstructure:"resource"`                                          // what kubectl takes: pods, deploy, deployments.v1.apps
+	Group      *string  `mapstructure:"group"`                                             // nil: not set; "" is core
+	Version    string   `mapstructure:"version"`                                           // "": the server's preferred version
+	Exclude    []string `mapstructure:"exclude" eg:"[events, leases.coordination.k8s.io]"` // of a wildcard: resources that it does not cover, as kubectl takes them
+	Namespaces []string `mapstructure:"namespaces" eg:"[web, db]"`                         // nil: one watch for all
 	// ExcludeNamespaces are globs; an object in a namespace that one matches is not written.
-	ExcludeNamespaces []string `mapstructure:"excludeNamespaces"`
-	LabelSelector     string   `mapstructure:"labelSelector"` // canonical after Load
-	FieldSelector     string   `mapstructure:"fieldSelector"` // canonical after Load
-	Types             []string `mapstructure:"types"`         // of lines about objects; nil: all three
-	Filter            string   `mapstructure:"filter"`        // CEL over object and type; "": everything
-	Initial           string   `mapstructure:"initial"`       // Snapshot or Skip
-	Payload           string   `mapstructure:"payload"`       // PayloadObject, PayloadMetadata or PayloadNone
-	Changes           bool     `mapstructure:"changes"`       // MODIFIED lines say which fields changed
-	IgnoreFields      []string `mapstructure:"ignoreFields"`  // dotted paths; a MODIFIED in which nothing else changed is not written
+	ExcludeNamespaces []string `mapstructure:"excludeNamespaces" eg:"[kube-*]"`
+	LabelSelector     string   `mapstructure:"labelSelector"`               // canonical after Load
+	FieldSelector     string   `mapstructure:"fieldSelector"`               // canonical after Load
+	Types             []string `mapstructure:"types" eg:"[ADDED, DELETED]"` // of lines about objects; nil: all three
+	Filter            string   `mapstructure:"filter"`                      // CEL over object and type; "": everything
+	Initial           string   `mapstructure:"initial"`                     // Snapshot or Skip
+	Payload           string   `mapstructure:"payload"`                     // PayloadObject, PayloadMetadata or PayloadNone
+	Changes           bool     `mapstructure:"changes"`                     // MODIFIED lines list the fields that changed
+	IgnoreFields      []string `mapstructure:"ignoreFields" eg:"[status]"`  // dotted paths; a MODIFIED in which nothing else changed is not written
 
 	// Namespace comes from -n: the one namespace of a resource that has namespaces, ignored where it has none (as
 	// kubectl does). Only set where Namespaces is nil.
 	Namespace string `mapstructure:"-"`
 
-	// File, Line and Entry say where this stands, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a file.
-	File  string `mapstructure:"-"`
-	Line  int    `mapstructure:"-"`
-	Entry string `mapstructure:"-"`
+	// File, Line and Entry are where this was written, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a file.
+	File  string `mapstructure:"-" json:"-"`
+	Line  int    `mapstructure:"-" json:"-"`
+	Entry string `mapstructure:"-" json:"-"`
 }
 
-// What to do with the objects that exist at the first sight of a stream.
+// IsWildcard reports whether the entry stands for all resources of a group, or for a resource of every group.
+func (r Resource) IsWildcard() bool {
+	return r.Name == Wildcard || r.Group != nil && *r.Group == Wildcard
+}
+
+// What to do with the objects that exist when a stream starts for the first time.
 const (
 	Snapshot = "snapshot" // write them
 	Skip     = "skip"     // start from now
@@ -76,12 +88,12 @@ const Wildcard = "*"
 // Output is where the lines go.
 type Output struct {
 	Path string `mapstructure:"path"` // Stdout or a file
-	// What becomes of a file that has grown; without effect on Stdout.
-	MaxSize  int64         `mapstructure:"maxSize"`  // bytes, then it is rotated; 0: never
-	MaxAge   time.Duration `mapstructure:"maxAge"`   // older rotated files go; 0: no limit
-	MaxFiles int           `mapstructure:"maxFiles"` // more rotated files go, the oldest first; 0: no limit
-	Compress bool          `mapstructure:"compress"` // rotated files, gzip
-	Sync     string        `mapstructure:"sync"`     // SyncCommit or SyncNever
+	// Rotation; without effect on Stdout.
+	MaxSize  int64         `mapstructure:"maxSize"`                     // bytes at which the file is rotated; 0: never
+	MaxAge   time.Duration `mapstructure:"maxAge" eg:"168h for a week"` // older rotated files are removed; 0: no limit
+	MaxFiles int           `mapstructure:"maxFiles"`                    // more rotated files are removed, the oldest first; 0: no limit
+	Compress bool          `mapstructure:"compress"`                    // rotated files, gzip
+	Sync     string        `mapstructure:"sync"`                        // SyncCommit or SyncNever
 	// MaxLineBytes bounds a line: a longer one keeps its metadata only; 0: no limit.
 	MaxLineBytes int64 `mapstructure:"maxLineBytes"`
 }
@@ -95,29 +107,29 @@ const (
 	SyncNever  = "never"  // when the kernel likes
 )
 
-// Checkpoint is where positions are kept. An empty Path keeps none: every start begins with a snapshot.
+// Checkpoint is where positions are stored. An empty Path stores none: every start begins with a snapshot.
 type Checkpoint struct {
-	Path     string        `mapstructure:"path"`
-	Interval time.Duration `mapstructure:"interval"`
+	Path     string        `mapstructure:"path" off:"\"\""`
+	Interval time.Duration `mapstructure:"interval" eg:"30s, 1m or 500ms"`
 }
 
 // Redact names fields of one resource whose values never leave the process.
 type Redact struct {
-	Resource string   `mapstructure:"resource"` // what kubectl takes
-	Fields   []string `mapstructure:"fields"`   // dotted paths, e.g. data.password
+	Resource string   `mapstructure:"resource"`                    // what kubectl takes
+	Fields   []string `mapstructure:"fields" eg:"[data.password]"` // dotted paths, e.g. data.password
 
-	File  string `mapstructure:"-"`
-	Line  int    `mapstructure:"-"`
-	Entry string `mapstructure:"-"`
+	File  string `mapstructure:"-" json:"-"`
+	Line  int    `mapstructure:"-" json:"-"`
+	Entry string `mapstructure:"-" json:"-"`
 }
 
-// Log is how the daemon's own log, on stderr, looks.
+// Log is the level and format of the daemon's own log on stderr.
 type Log struct {
 	Level  string `mapstructure:"level"`  // debug, info, warn or error
 	Format string `mapstructure:"format"` // json or console
 }
 
-// Default returns the configuration of an empty file. All defaults stand here and nowhere else.
+// Default returns the configuration of an empty file. All defaults are set here and nowhere else.
 func Default() *Config {
 	return &Config{
 		Output: Output{
@@ -131,11 +143,31 @@ func Default() *Config {
 	}
 }
 
-// withoutFile returns the defaults of a run that names its resources as arguments and no config: a look at the
-// cluster on stdout that leaves nothing behind and opens no port unless it is told to.
+// withoutFile returns the defaults of a run with resources as arguments and no config file: it writes to stdout, stores
+// nothing and opens no port.
 func withoutFile() *Config {
 	c := Default()
-	c.Checkpoint.Path = ""
-	c.Listen = ""
+	c.Checkpoint.Path, c.Listen = "", ""
 	return c
+}
+
+// At returns a fault of the value of a key, placed where the value was written.
+func (c *Config) At(key, msg string) Fault { return c.src.fault("", key, msg) }
+
+// Fault places a message at a key of an entry. A resource that is written as its name alone has no keys.
+func (c *Config) Fault(entry, field, msg string) Fault {
+	if c.src != nil && c.src.short[entry] {
+		field = ""
+	}
+	return c.src.fault(entry, field, msg)
+}
+
+// Hash is that of the config file, e.g. sha256:9f86d0...; "" when there is none.
+func (c *Config) Hash() string { return c.src.hash }
+
+// Same reports whether two configs mean the same, wherever their values were written.
+func (c *Config) Same(other *Config) bool {
+	a, errA := json.Marshal(c)
+	b, errB := json.Marshal(other)
+	return errA == nil && errB == nil && bytes.Equal(a, b)
 }

@@ -345,9 +345,9 @@ func TestExampleFile(t *testing.T) {
 	}
 	var requireKeys func(typ reflect.Type)
 	requireKeys = func(typ reflect.Type) {
-		for f := range fieldsOf(typ) {
-			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + f.key + `:|[{ ]` + f.key + `:`).Match(data) {
-				t.Errorf("example lacks %s", f.key)
+		for _, f := range keysOf(typ) {
+			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + f.name + `:|[{ ]` + f.name + `:`).Match(data) {
+				t.Errorf("example lacks %s", f.name)
 			}
 			for f.typ.Kind() == reflect.Slice {
 				f.typ = f.typ.Elem()
@@ -427,6 +427,20 @@ func TestCanonicalEntry(t *testing.T) {
 `, Overrides{}, noEnv)
 	if diff := cmp.Diff(a, b, ignorePlace); diff != "" {
 		t.Errorf("config (-a +b):\n%s", diff)
+	}
+	if !a.Same(b) || !b.Same(a) {
+		t.Error("not the same")
+	}
+	b.Resources[0].Line++ // elsewhere in the file
+	b.Redact = []Redact{}
+	if a.Same(b) {
+		t.Error("an empty list is the same as none")
+	}
+	if b.Redact = nil; !a.Same(b) {
+		t.Error("not the same at another place")
+	}
+	if b.Resources[0].Namespace = "web"; a.Same(b) {
+		t.Error("the same in another namespace")
 	}
 }
 

@@ -15,109 +15,86 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is the config file as it is read: the YAML tree is walked beside the Config type, and what fits goes into
-// values. viper would lower-case the keys and forget the lines, so everything a user should hear about is found here.
+// document is the config file as it is read: the YAML tree is walked along the Config type, and what fits goes into
+// values. viper would lower-case the keys and lose the lines, so every fault of the text is found here.
 type document struct {
 	src    *source
-	values map[string]any // what viper gets; holds only what has the right shape
+	values map[string]any // for viper; holds only values of the right type
 	faults Faults
-	broken bool // not readable as one YAML mapping: nothing else can be said
+	broken bool // not readable as one YAML mapping: nothing else is reported
 	nodes  int  // visited so far; aliases can make a small file large
 }
 
 // maxNodes bounds the walk: far more keys and items than anyone writes, far fewer than aliases can make.
 const maxNodes = 1 << 16
 
-// read walks a whole file. It never fails as a whole unless broken is set.
+// read walks a whole file. It sets broken where the file cannot be walked.
 func (d *document) read(data []byte) {
-	root, err := parse(data)
+	root, line, err := parse(data)
+	if err == nil && root.Kind != yaml.MappingNode {
+		line, err = root.Line, errors.New("is "+kindOf(root)+"; a config is keys and values, e.g. resources: [pods]")
+	}
 	if err != nil {
 		d.broken = true
-		line, msg := yamlError(err)
-		d.faults = append(d.faults, Fault{File: d.src.file, Line: line, Msg: msg})
-		return
-	}
-	if root.Kind != yaml.MappingNode {
-		d.broken = true
-		d.faults = append(d.faults, Fault{File: d.src.file, Line: root.Line,
-			Msg: "is " + kindOf(root) + "; a config is keys and values, e.g. resources: [pods]"})
+		d.faults = Faults{{File: d.src.file, Line: line, Msg: err.Error()}}
 		return
 	}
 	d.values = d.mapping("", root, reflect.TypeFor[Config]())
 }
 
-// parse returns the root of the one document in data.
-func parse(data []byte) (*yaml.Node, error) {
+// parse returns the root of the one document in data. An error comes with its line, 0 where there is none.
+func parse(data []byte) (root *yaml.Node, line int, err error) {
 	if !utf8.Valid(data) {
-		return nil, errors.New("is not UTF-8 text; save the file as UTF-8")
+		return nil, 0, errors.New("is not UTF-8 text; save the file as UTF-8")
 	}
+	var doc, second yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc yaml.Node
-	if err := dec.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("is empty; it needs at least resources, e.g. resources: [pods]")
-		}
-		return nil, err
+	if err := dec.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return yamlFault(err)
 	}
-	var next yaml.Node
-	if err := dec.Decode(&next); err == nil {
-		return nil, &secondDocument{line: next.Line}
-	} else if !errors.Is(err, io.EOF) {
-		return nil, err
+	switch err := dec.Decode(&second); {
+	case err == nil:
+		return nil, second.Line, errors.New("a second YAML document begins; one file holds one config, drop the --- line")
+	case !errors.Is(err, io.EOF):
+		return yamlFault(err)
+	case len(doc.Content) == 0 || isNull(doc.Content[0]):
+		return nil, 0, errors.New("is empty; it needs at least resources, e.g. resources: [pods]")
 	}
-	if len(doc.Content) == 0 || isNull(doc.Content[0]) {
-		return nil, errors.New("is empty; it needs at least resources, e.g. resources: [pods]")
-	}
-	return resolve(doc.Content[0]), nil
-}
-
-type secondDocument struct{ line int }
-
-func (*secondDocument) Error() string {
-	return "a second YAML document begins; one file holds one config, drop the --- line"
+	return resolve(doc.Content[0]), 0, nil
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// yamlError takes the parser's message apart, so that its line stands where all lines stand.
-func yamlError(err error) (line int, msg string) {
-	var second *secondDocument
-	if errors.As(err, &second) {
-		return second.line, err.Error()
-	}
-	msg, isYAML := strings.CutPrefix(err.Error(), "yaml: ")
+// yamlFault separates the parser's message from its line, and adds what is most often behind it: the parser knows
+// nothing of globs and expressions.
+func yamlFault(err error) (*yaml.Node, int, error) {
+	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
 		if n, err := strconv.Atoi(msg[m[2]:m[3]]); err == nil {
 			line, msg = n, msg[:m[0]]+msg[m[1]:]
 		}
 	}
-	if isYAML {
-		msg = "not valid YAML: " + msg
-		msg += yamlRemedy(msg)
+	for _, r := range []struct{ about, remedy string }{
+		{"cannot start any token", "; indent with spaces, not tabs, and quote values that begin with a special character"},
+		{"expected alphabetic or numeric character", "; put what begins with * into quotes"},
+		{"unknown anchor", "; put what begins with * into quotes"},
+		{"mapping values are not allowed", "; put a value that has a colon and a space in it into quotes"},
+	} {
+		if strings.Contains(msg, r.about) {
+			msg += r.remedy
+			break
+		}
 	}
-	return line, msg
-}
-
-// yamlRemedy names what is most often behind a message of the parser, which knows nothing of globs and expressions.
-func yamlRemedy(msg string) string {
-	switch {
-	case strings.Contains(msg, "cannot start any token"):
-		return "; indent with spaces, not tabs, and quote values that begin with a special character"
-	case strings.Contains(msg, "expected alphabetic or numeric character"), strings.Contains(msg, "unknown anchor"):
-		return "; put what begins with * into quotes"
-	case strings.Contains(msg, "mapping values are not allowed"):
-		return "; put a value that has a colon and a space in it into quotes"
-	}
-	return ""
+	return nil, line, errors.New("not valid YAML: " + msg)
 }
 
 func (d *document) fault(node *yaml.Node, path, format string, args ...any) {
-	d.src.faulted[path] = struct{}{}
+	d.src.faulted[path] = true
 	entry, field := splitPath(path)
 	d.faults = append(d.faults, Fault{File: d.src.file, Line: node.Line, Entry: entry, Field: field, Msg: fmt.Sprintf(format, args...)})
 }
 
-// tooMany counts one key or item, and gives the whole document up at the limit, with this as its only fault.
+// tooMany counts one key or item. At the limit it gives up on the document, with this as its only fault.
 func (d *document) tooMany(node *yaml.Node, path string) bool {
 	if d.nodes++; d.nodes == maxNodes {
 		d.broken, d.faults = true, nil
@@ -126,7 +103,7 @@ func (d *document) tooMany(node *yaml.Node, path string) bool {
 	return d.broken
 }
 
-// splitPath takes resources[2].namespaces[0] apart into resources[2] and namespaces[0].
+// splitPath splits resources[2].namespaces[0] into resources[2] and namespaces[0].
 func splitPath(path string) (entry, field string) {
 	i := strings.IndexByte(path, ']')
 	if i < 0 {
@@ -139,149 +116,130 @@ func splitPath(path string) (entry, field string) {
 func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[string]any {
 	values := map[string]any{}
 	seen := map[string]int{}
-	keys := keysOf(t)
+	known := keysOf(t)
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], resolve(node.Content[i+1])
-		at := join(path, oneLine(key.Value))
-		if d.tooMany(key, at) {
+		name, value := node.Content[i], resolve(node.Content[i+1])
+		at := strings.TrimPrefix(path+"."+oneLine(name.Value), ".")
+		if d.tooMany(name, at) {
 			return values
 		}
-		if key.Kind != yaml.ScalarNode {
-			d.fault(key, path, "has a key that is no plain word; known here: %s", strings.Join(names(keys), ", "))
-			continue
-		}
-		field, known := keys[key.Value]
-		if !known {
-			d.fault(key, at, "%s", unknownKey(key.Value, names(keys)))
-			continue
-		}
-		if line, twice := seen[key.Value]; twice {
-			d.fault(key, at, "stands here a second time, first on line %d; keep one", line)
-			continue
-		}
-		seen[key.Value] = key.Line
-		d.src.lines[at] = key.Line
-		if v, ok := d.value(at, key, value, field); ok {
-			values[key.Value] = v
+		k, ok := known.find(name.Value)
+		line, twice := seen[name.Value]
+		switch {
+		case name.Kind != yaml.ScalarNode:
+			d.fault(name, path, "has a key that is not plain text; known here: %s", known)
+		case !ok:
+			d.fault(name, at, "%s", known.unknown(name.Value))
+		case twice:
+			d.fault(name, at, "is set twice, first on line %d; keep one", line)
+		default:
+			seen[name.Value] = name.Line
+			d.src.lines[at] = name.Line
+			if v, ok := d.value(at, name, value, k); ok {
+				values[name.Value] = v
+			}
 		}
 	}
 	return values
 }
 
-// noneForm is how the keys are written that may be turned off.
-var noneForm = map[string]string{"listen": `""`, "checkpoint.path": `""`, "dropFields": "[]"}
+var durationType = reflect.TypeFor[time.Duration]()
 
-// value reads one value of the given type. It reports false where there is nothing to take: after a fault, and for a
-// section with nothing in it, which is what remains when a user comments its keys out.
-func (d *document) value(path string, key, node *yaml.Node, t reflect.Type) (any, bool) {
+// value reads the value of a key. It reports false where there is nothing to take: after a fault, and for a section
+// with nothing in it, which is what remains when a user comments its keys out.
+func (d *document) value(path string, name, node *yaml.Node, k key) (any, bool) {
+	t := k.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if isNull(node) {
-		if t.Kind() == reflect.Struct {
-			return nil, false
-		}
-		switch {
-		case path == "resources":
-			d.fault(key, path, "%s", noResources)
-		case noneForm[path] != "":
-			d.fault(key, path, "has no value; write %s for none, or leave the key out", noneForm[path])
-		default:
-			d.fault(key, path, "has no value; give it one or leave the key out")
-		}
+	switch off := k.tag.Get("off"); {
+	case !isNull(node):
+	case t.Kind() == reflect.Struct:
+		return nil, false
+	case path == "resources":
+		d.fault(name, path, "%s", noResources)
+		return nil, false
+	case off != "":
+		d.fault(name, path, "has no value; write %s for none, or leave the key out", off)
+		return nil, false
+	default:
+		d.fault(name, path, "has no value; give it one or leave the key out")
 		return nil, false
 	}
 	switch {
-	case t == durationType:
-		return d.duration(path, node)
 	case t.Kind() == reflect.Struct:
 		if node.Kind != yaml.MappingNode {
-			d.fault(key, path, "is %s; it takes the keys %s", kindOf(node), strings.Join(names(keysOf(t)), ", "))
+			d.fault(name, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
 			return nil, false
 		}
 		return d.mapping(path, node, t), true
 	case t.Kind() == reflect.Slice:
-		return d.list(path, key, node, t.Elem())
-	case t.Kind() == reflect.Bool:
-		var b bool
-		if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!bool" || node.Decode(&b) != nil {
-			d.fault(node, path, "is %s; write true or false", kindOf(node))
+		if node.Kind != yaml.SequenceNode {
+			d.fault(name, path, "is %s; it takes a list, e.g. %s", kindOf(node), k.tag.Get("eg"))
 			return nil, false
 		}
-		return b, true
-	case t.Kind() == reflect.Int64: // every one is a number of bytes
-		return d.size(path, node)
-	case t.Kind() == reflect.Int:
-		return d.count(path, node)
-	default:
-		return d.text(path, node)
+		return d.list(path, node, t.Elem()), true
 	}
-}
-
-func (d *document) text(path string, node *yaml.Node) (any, bool) {
-	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" {
-		return node.Value, true
-	}
-	if strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!") {
-		d.fault(node, path, "begins with !, which is a tag in YAML; put the text into quotes")
-	} else if path == "listen" && node.Kind == yaml.ScalarNode {
-		d.fault(node, path, `is %s; it takes host:port in quotes, such as ":8080"`, kindOf(node))
-	} else if node.Kind == yaml.ScalarNode {
-		d.fault(node, path, "is %s; it takes text, put it in quotes: %q", kindOf(node), node.Value)
-	} else {
-		d.fault(node, path, "is %s; it takes text", kindOf(node))
-	}
-	return nil, false
-}
-
-var durationType = reflect.TypeFor[time.Duration]()
-
-func (d *document) duration(path string, node *yaml.Node) (any, bool) {
-	example := "30s, 1m or 500ms"
-	if path == "output.maxAge" {
-		example = "168h for a week"
-	}
-	if node.Kind != yaml.ScalarNode {
-		d.fault(node, path, "is %s; it takes a duration such as %s", kindOf(node), example)
-		return nil, false
-	}
-	v, err := time.ParseDuration(node.Value)
-	// ParseDuration takes a bare 0, which is as good as any other zero: the range is for Validate to judge.
-	if err != nil {
-		d.fault(node, path, "%q is not a duration; write a number with its unit, such as %s", node.Value, example)
+	v, msg := scalar(node, t, k.tag)
+	if msg != "" {
+		d.fault(node, path, "%s", msg)
 		return nil, false
 	}
 	return v, true
 }
 
-func (d *document) size(path string, node *yaml.Node) (any, bool) {
-	if node.Kind != yaml.ScalarNode {
-		d.fault(node, path, "is %s; it takes a size such as 100MiB", kindOf(node))
-		return nil, false
+// scalar returns a value that is neither list nor section, or what is wrong with it. Whether it is within its range is
+// for Validate to check.
+func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
+	isScalar := node.Kind == yaml.ScalarNode
+	switch {
+	case t == durationType:
+		if !isScalar {
+			return nil, fmt.Sprintf("is %s; it takes a duration such as %s", kindOf(node), tag.Get("eg"))
+		}
+		v, err := time.ParseDuration(node.Value)
+		if err != nil {
+			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, tag.Get("eg"))
+		}
+		return v, ""
+	case t.Kind() == reflect.Int64: // every one is a number of bytes
+		if !isScalar {
+			return nil, "is " + kindOf(node) + "; it takes a size such as 100MiB"
+		}
+		v, ok := parseSize(node.Value)
+		if !ok {
+			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
+		}
+		return v, ""
+	case t.Kind() == reflect.Bool:
+		var b bool
+		if !isScalar || node.ShortTag() != "!!bool" || node.Decode(&b) != nil {
+			return nil, "is " + kindOf(node) + "; write true or false"
+		}
+		return b, ""
+	case t.Kind() == reflect.Int:
+		var n int
+		if !isScalar || node.ShortTag() != "!!int" || node.Decode(&n) != nil {
+			return nil, "is " + kindOf(node) + "; write a whole number such as 10"
+		}
+		return n, ""
 	}
-	v, ok := parseSize(node.Value)
-	if !ok {
-		d.fault(node, path, "%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
+	switch takes := tag.Get("takes"); {
+	case isScalar && node.ShortTag() == "!!str":
+		return node.Value, ""
+	case strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!"):
+		return nil, "begins with !, which is a tag in YAML; put the text into quotes"
+	case isScalar && takes != "":
+		return nil, fmt.Sprintf("is %s; it takes %s", kindOf(node), takes)
+	case isScalar:
+		return nil, fmt.Sprintf("is %s; it takes text, put it in quotes: %q", kindOf(node), node.Value)
 	}
-	return v, ok
+	return nil, "is " + kindOf(node) + "; it takes text"
 }
 
-func (d *document) count(path string, node *yaml.Node) (any, bool) {
-	var n int
-	if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!int" || node.Decode(&n) != nil {
-		d.fault(node, path, "is %s; write a whole number such as 10", kindOf(node))
-		return nil, false
-	}
-	return n, true
-}
-
-// list reads a list. An element that cannot be read leaves an empty one behind, so that the numbers of the others
-// stay as the user counts them.
-func (d *document) list(path string, key, node *yaml.Node, elem reflect.Type) (any, bool) {
-	if node.Kind != yaml.SequenceNode {
-		d.fault(key, path, "is %s; it takes a list, e.g. %s", kindOf(node), listExample(key.Value))
-		return nil, false
-	}
+// list reads a list of texts or of sections. An element that cannot be read leaves an empty one behind, so that the
+// numbers of the others stay as the user counts them.
+func (d *document) list(path string, node *yaml.Node, elem reflect.Type) []any {
 	values := make([]any, 0, len(node.Content))
 	for i, item := range node.Content {
 		line := item.Line
@@ -289,19 +247,20 @@ func (d *document) list(path string, key, node *yaml.Node, elem reflect.Type) (a
 		at := fmt.Sprintf("%s[%d]", path, i)
 		d.src.lines[at] = line
 		if d.tooMany(item, at) {
-			return values, true
+			return values
 		}
-		if elem.Kind() != reflect.Struct {
-			if v, ok := d.text(at, item); ok {
-				values = append(values, v)
-			} else {
-				values = append(values, "")
-			}
+		if elem.Kind() == reflect.Struct {
+			values = append(values, d.entry(at, item, elem))
 			continue
 		}
-		values = append(values, d.entry(at, item, elem))
+		v, msg := scalar(item, elem, "")
+		if msg != "" {
+			d.fault(item, at, "%s", msg)
+			v = ""
+		}
+		values = append(values, v)
 	}
-	return values, true
+	return values
 }
 
 // entry reads one element of a list of sections. A resource may be written as its name alone.
@@ -316,18 +275,9 @@ func (d *document) entry(path string, node *yaml.Node, t reflect.Type) map[strin
 	case short:
 		d.fault(node, path, "is %s; write a name such as pods, or resource: pods with keys below", kindOf(node))
 	default:
-		d.fault(node, path, "is %s; it takes the keys %s", kindOf(node), strings.Join(names(keysOf(t)), ", "))
+		d.fault(node, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
 	}
 	return map[string]any{}
-}
-
-// keysOf maps the keys that a section takes to the types of their values.
-func keysOf(t reflect.Type) map[string]reflect.Type {
-	keys := map[string]reflect.Type{}
-	for f := range fieldsOf(t) {
-		keys[f.key] = f.typ
-	}
-	return keys
 }
 
 func resolve(node *yaml.Node) *yaml.Node {
@@ -341,7 +291,7 @@ func isNull(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
 }
 
-// kindOf names what a value is, in the middle of a sentence.
+// kindOf names what a value is, for use within a sentence.
 func kindOf(node *yaml.Node) string {
 	switch node.Kind {
 	case yaml.MappingNode:
@@ -360,38 +310,10 @@ func kindOf(node *yaml.Node) string {
 	case "!!int", "!!float":
 		return "the number " + node.Value
 	case "!!bool":
-		return "the truth value " + node.Value
+		return "the boolean " + node.Value
 	case "!!timestamp":
 		return "the date " + node.Value
 	default:
 		return "a value tagged " + node.Tag
 	}
-}
-
-func listExample(key string) string {
-	switch key {
-	case "resources":
-		return "[pods, deployments.apps]"
-	case "redact":
-		return "[{resource: configmaps, fields: [data.password]}]"
-	case "namespaces":
-		return "[web, db]"
-	case "excludeNamespaces":
-		return "[kube-*]"
-	case "exclude":
-		return "[events, leases.coordination.k8s.io]"
-	case "types":
-		return "[ADDED, DELETED]"
-	case "ignoreFields":
-		return "[status]"
-	default:
-		return "[metadata.managedFields]"
-	}
-}
-
-func join(path, key string) string {
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

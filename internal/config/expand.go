@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// expand puts the environment's values in place of $(NAME) in selectors and namespaces, named or excluded. The
+// expand puts the environment's values in place of $(NAME) in selectors and namespaces, included or excluded. The
 // form and its escape, $$(NAME) for a literal $(NAME), are those of a container's env in a pod.
 func (c *Config) expand(env Env) Faults {
 	var faults Faults
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		put := func(field string, value *string) {
-			expanded, missing := expandOne(*value, env)
-			if missing == "" {
+			expanded, fault := expandOne(*value, env)
+			if fault == "" {
 				*value = expanded
 				return
 			}
-			faults = append(faults, c.src.fault(r.Entry, field, missing))
-			c.src.faulted[r.Entry+"."+field] = struct{}{}
+			faults = append(faults, c.src.fault(r.Entry, field, fault))
+			c.src.faulted[r.Entry+"."+field] = true
 		}
 		put("labelSelector", &r.LabelSelector)
 		put("fieldSelector", &r.FieldSelector)
@@ -36,31 +36,24 @@ func (c *Config) expand(env Env) Faults {
 func expandOne(text string, env Env) (expanded, fault string) {
 	var b strings.Builder
 	for {
-		i := strings.Index(text, "$(")
-		if i < 0 {
+		before, rest, found := strings.Cut(text, "$(")
+		name, after, closed := strings.Cut(rest, ")")
+		literal, escaped := strings.CutSuffix(before, "$")
+		switch value, set := env(name); {
+		case !found:
 			b.WriteString(text)
 			return b.String(), ""
-		}
-		end := strings.IndexByte(text[i:], ')')
-		if end < 0 {
-			return "", fmt.Sprintf("%q has no closing bracket; write $(NAME)", text[i:])
-		}
-		name := text[i+2 : i+end]
-		escaped := i > 0 && text[i-1] == '$'
-		switch {
+		case !closed:
+			return "", fmt.Sprintf("%q has no closing bracket; write $(NAME)", "$("+rest)
 		case escaped:
-			b.WriteString(text[:i-1])
-			b.WriteString(text[i : i+end+1])
+			b.WriteString(literal + "$(" + name + ")")
 		case name == "":
 			return "", "$() names no variable; write $(NAME)"
+		case !set:
+			return "", fmt.Sprintf("$(%s) is not set in the environment; set it, or write $$(%s) for the text itself", name, name)
 		default:
-			value, ok := env(name)
-			if !ok {
-				return "", fmt.Sprintf("$(%s) is not set in the environment; set it, or write $$(%s) for the text itself", name, name)
-			}
-			b.WriteString(text[:i])
-			b.WriteString(value)
+			b.WriteString(before + value)
 		}
-		text = text[i+end+1:]
+		text = after
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,23 +18,11 @@ type Fault struct {
 
 // Error returns the fault as one line: file:line: entry.field: message.
 func (f Fault) Error() string {
-	var b strings.Builder
-	b.WriteString(f.File)
+	parts := []string{f.File, f.path(), oneLine(f.Msg)}
 	if f.Line > 0 {
-		b.WriteByte(':')
-		b.WriteString(strconv.Itoa(f.Line))
+		parts[0] += ":" + strconv.Itoa(f.Line)
 	}
-	if p := f.path(); p != "" {
-		if b.Len() > 0 {
-			b.WriteString(": ")
-		}
-		b.WriteString(p)
-	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
-	}
-	b.WriteString(oneLine(f.Msg))
-	return b.String()
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
 // path is the fault's place inside the file, e.g. resources[2].labelSelector.
@@ -56,8 +45,8 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// err sorts the faults by line and returns them as an error, nil when there is none: a nil slice in an error
-// interface would not be nil.
+// err sorts the faults by line and returns them as an error; nil when there is none, since a nil slice in an error
+// interface is not nil.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil
@@ -66,7 +55,7 @@ func (fs Faults) err() error {
 	return fs
 }
 
-// oneLine keeps a message that quotes user input or another library's error on one printable line.
+// oneLine keeps a message that quotes the user or another library on one printable line.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '\u2028' || r == '\u2029' {
@@ -76,19 +65,27 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// source remembers where the values of a Config were written and which of them are already known to be wrong, so
-// that a value that could not even be read is not complained about twice.
+// source records where the values of a Config were written and which of them could not be read, so that a fault is
+// reported once.
 type source struct {
-	file    string              // "" when the resources came from the command line
-	hash    string              // of the file
-	lines   map[string]int      // path, e.g. resources[2].labelSelector -> line in file
-	from    map[string]string   // key -> flag or variable that set it in place of the file
-	short   map[string]bool     // entries that are a name alone, without keys
-	faulted map[string]struct{} // paths with a fault from reading
+	file    string            // "" when the resources came from the command line
+	hash    string            // of the file
+	lines   map[string]int    // path, e.g. resources[2].labelSelector -> line in file
+	from    map[string]string // key -> flag or variable that set it in place of the file
+	short   map[string]bool   // entries that are a name alone, without keys
+	faulted map[string]bool   // paths with a fault from reading
 }
 
 func newSource(file string) *source {
-	return &source{file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]struct{}{}}
+	return &source{file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]bool{}}
+}
+
+// outward yields a path and everything around it, e.g. resources[2].types[0], resources[2].types, resources[2], resources.
+func outward(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for p := path; p != "" && yield(p); p = p[:max(strings.LastIndexAny(p, ".["), 0)] {
+		}
+	}
 }
 
 // fault places a message: at the path's own line, else at the line of the nearest thing around it.
@@ -103,7 +100,7 @@ func (s *source) fault(entry, field, msg string) Fault {
 		return f
 	}
 	f.File = s.file
-	for p := path; p != ""; p = p[:max(strings.LastIndexAny(p, ".["), 0)] {
+	for p := range outward(path) {
 		if line, ok := s.lines[p]; ok {
 			f.Line = line
 			break
@@ -117,8 +114,8 @@ func (s *source) isFaulted(path string) bool {
 	if s == nil {
 		return false
 	}
-	for p := path; p != ""; p = p[:max(strings.LastIndexAny(p, ".["), 0)] {
-		if _, ok := s.faulted[p]; ok {
+	for p := range outward(path) {
+		if s.faulted[p] {
 			return true
 		}
 	}

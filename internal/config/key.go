@@ -2,58 +2,70 @@ package config
 
 import (
 	"fmt"
-	"iter"
 	"reflect"
 	"slices"
 	"strings"
 )
 
-type keyType struct {
-	key string
-	typ reflect.Type
+// key is one key of a section of the file: its name, the type of its value and its struct tags.
+type key struct {
+	name string
+	typ  reflect.Type
+	tag  reflect.StructTag
 }
 
-// fieldsOf goes through the keys that a section takes, in the order of the struct.
-func fieldsOf(t reflect.Type) iter.Seq[keyType] {
-	return func(yield func(keyType) bool) {
-		for i := range t.NumField() {
-			f := t.Field(i)
-			key := f.Tag.Get("mapstructure")
-			if key == "" || key == "-" {
-				continue
-			}
-			if !yield(keyType{key, f.Type}) {
-				return
-			}
+// keys are the keys that a section takes.
+type keys []key
+
+// keysOf returns the keys of a section in the order of the struct.
+func keysOf(t reflect.Type) keys {
+	var all keys
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if name := f.Tag.Get("mapstructure"); name != "" && name != "-" {
+			all = append(all, key{name, f.Type, f.Tag})
 		}
 	}
+	return all
 }
 
-// names returns the keys in alphabetical order, for messages.
-func names(keys map[string]reflect.Type) []string {
-	out := make([]string, 0, len(keys))
-	for k := range keys {
-		out = append(out, k)
+func (ks keys) find(name string) (k key, ok bool) {
+	i := slices.IndexFunc(ks, func(k key) bool { return k.name == name })
+	if i < 0 {
+		return key{}, false
 	}
-	slices.Sort(out)
-	return out
+	return ks[i], true
 }
 
-// unknownKey says what might have been meant.
-func unknownKey(key string, known []string) string {
-	if key == "<<" {
+// names returns the names in alphabetical order, for messages.
+func (ks keys) names() []string {
+	names := make([]string, len(ks))
+	for i, k := range ks {
+		names[i] = k.name
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (ks keys) String() string { return strings.Join(ks.names(), ", ") }
+
+// unknown returns the message for a key that the section does not take, with what might have been meant.
+func (ks keys) unknown(name string) string {
+	if name == "<<" {
 		return "merge keys are not supported; write the keys out"
 	}
-	if first, rest, ok := strings.Cut(key, "."); ok && slices.Contains(known, first) {
-		return fmt.Sprintf("unknown key; write %s: {%s: ...}", first, rest)
+	if first, rest, dotted := strings.Cut(name, "."); dotted {
+		if _, ok := ks.find(first); ok {
+			return fmt.Sprintf("unknown key; write %s: {%s: ...}", first, rest)
+		}
 	}
-	if near := nearest(key, known); near != "" {
+	if near := nearest(name, ks.names()); near != "" {
 		return fmt.Sprintf("unknown key; did you mean %s?", near)
 	}
-	return "unknown key; known here: " + strings.Join(known, ", ")
+	return "unknown key; known here: " + ks.String()
 }
 
-// nearest returns the known word that a typing error away from word, or "".
+// nearest returns the known word that is a typing error away from word, or "".
 func nearest(word string, known []string) string {
 	if len(word) > 64 {
 		return ""
@@ -67,7 +79,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to add, drop, change or swap with their neighbour to come from a to b.
+// distance is how many letters to add, drop, change or swap with their neighbour to get from a to b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -1,15 +1,16 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/viper"
 )
@@ -17,8 +18,8 @@ import (
 // maxFileBytes bounds what is read: a config is written by hand or by a template, and a wrong path may be a device.
 const maxFileBytes = 1 << 20
 
-// Load reads the config file at path, puts environment and command line over it and checks the result. With an empty
-// path there is no file: the resources come from the overrides. The error is Faults, complete.
+// Load reads the config file at path, applies environment and command line and checks the result. With an empty path
+// there is no file: the resources come from the overrides. The error is Faults, complete.
 func Load(path string, o Overrides, env Env) (*Config, error) {
 	if path == "" {
 		return Parse(nil, path, o, env)
@@ -30,7 +31,7 @@ func Load(path string, o Overrides, env Env) (*Config, error) {
 	return Parse(data, path, o, env)
 }
 
-// Read returns what the config file at path holds. The error is Faults.
+// Read returns the content of the config file at path. The error is Faults.
 func Read(path string) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil {
@@ -39,61 +40,61 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// readFile says what is wrong in words that need no path: the caller's fault names it.
+// readFile returns errors that do not name the path: the caller's fault does.
 func readFile(path string) ([]byte, error) {
+	var data []byte
 	f, err := os.Open(path) //nolint:gosec // the path is the user's own
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errors.New("no such file; name the config with --config")
-		}
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
+	if err == nil {
+		defer f.Close() //nolint:errcheck // only read from
+		data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	}
-	defer f.Close() //nolint:errcheck // only read from
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
-	}
-	if info.IsDir() {
+	var pathErr *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("no such file; name the config with --config")
+	case errors.Is(err, syscall.EISDIR):
 		return nil, errors.New("is a directory; name the file in it")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", cause(err))
-	}
-	if len(data) > maxFileBytes {
+	case errors.As(err, &pathErr):
+		return nil, fmt.Errorf("cannot be read: %w", pathErr.Err)
+	case err != nil:
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	case len(data) > maxFileBytes:
 		return nil, fmt.Errorf("is larger than %d bytes; is this the config?", maxFileBytes)
 	}
 	return data, nil
 }
 
-// cause strips operation and path from an error of the file system.
-func cause(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
+// Parse is Load of a file that was read before.
+func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
+	cfg, faults, err := decode(data, file, o, env)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	cfg.place(o.Resources)
+	faults = slices.Concat(faults, cfg.expand(env), cfg.setNamespace(o.Namespace, env), cfg.check())
+	if err := faults.err(); err != nil {
+		return nil, err
+	}
+	cfg.canonicalise()
+	return cfg, nil
 }
 
-// Parse is Load of a file that was read before. Values meet in viper, where a later source wins: defaults, then the file, then
-// the environment, then the flags. Everything that can be wrong was found before, in the document's own terms.
-func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
+// decode reads the values. viper merges them, a later source over an earlier one: defaults, the file, the environment, the
+// flags. Faults are those of the file's text, which leave the default; an error says that it cannot be read at all.
+func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
 	doc := document{src: newSource(file)}
-	defaults := withoutFile()
+	cfg := withoutFile()
 	if file != "" {
-		defaults = Default()
+		cfg = Default()
+		doc.src.hash = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 		doc.read(data)
 		if doc.broken {
-			return nil, doc.faults.err()
+			return nil, nil, doc.faults.err()
 		}
 	}
-
 	v := viper.New()
-	for _, s := range settings("", reflect.ValueOf(*defaults)) {
-		v.SetDefault(s.key, s.value)
-	}
 	if err := v.MergeConfigMap(doc.values); err != nil {
-		return nil, fmt.Errorf("merge config: %w", err)
+		return nil, nil, fmt.Errorf("merge config: %w", err)
 	}
 	for _, opt := range Options {
 		// An empty variable counts as unset, as everywhere in viper: deployments pass empty ones along.
@@ -106,89 +107,44 @@ func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 			doc.src.from[opt.Key] = "--" + opt.Flag
 		}
 	}
-	cfg := &Config{}
-	if err := v.UnmarshalExact(cfg); err != nil {
-		return nil, Faults{{File: file, Msg: err.Error()}}
+	if err := v.UnmarshalExact(cfg); err != nil { // leaves the default of a key that is not set
+		return nil, nil, Faults{{File: file, Msg: err.Error()}}
 	}
 	cfg.src = doc.src
-	if file != "" {
-		cfg.src.hash = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
-	}
-
-	cfg.place()
-	if len(o.Resources) > 0 {
-		cfg.takeArguments(o.Resources)
-	}
-	faults := slices.Concat(doc.faults, cfg.expand(env))
-	faults = append(faults, cfg.takeNamespace(o.Namespace, env)...)
-	faults = append(faults, cfg.check()...)
-	if err := faults.err(); err != nil {
-		return nil, err
-	}
-	cfg.canonicalise()
-	return cfg, nil
+	return cfg, doc.faults, nil
 }
 
-// setting is one leaf of a Config: its dotted key and its value.
-type setting struct {
-	key   string
-	value any
-}
-
-// settings lists the leaves of a Config that have a value to offer.
-func settings(prefix string, v reflect.Value) []setting {
-	var out []setting
-	for i := range v.NumField() {
-		key := v.Type().Field(i).Tag.Get("mapstructure")
-		if key == "" || key == "-" {
-			continue
-		}
-		field := v.Field(i)
-		switch {
-		case field.Kind() == reflect.Struct:
-			out = append(out, settings(prefix+key+".", field)...)
-		case field.Kind() == reflect.Slice && field.IsNil():
-		default:
-			out = append(out, setting{prefix + key, field.Interface()})
-		}
-	}
-	return out
-}
-
-// place tells each entry where it stands and fills in what an entry leaves out.
-func (c *Config) place() {
-	for i := range c.Resources {
-		r := &c.Resources[i]
-		r.Entry = fmt.Sprintf("resources[%d]", i)
-		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
-		if r.Initial == "" && !c.src.isFaulted(r.Entry+".initial") {
-			r.Initial = Snapshot
-		}
-		if r.Payload == "" && !c.src.isFaulted(r.Entry+".payload") {
-			r.Payload = PayloadObject
-		}
-	}
+// place sets where each entry was written and what an entry leaves out. Resources from the command line replace those
+// of the file; kubectl takes a list with commas too.
+func (c *Config) place(args []string) {
 	for i := range c.Redact {
 		r := &c.Redact[i]
 		r.Entry = fmt.Sprintf("redact[%d]", i)
 		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
 	}
-}
-
-// takeArguments puts the command line's resources in place of the file's. kubectl takes a list with commas too.
-func (c *Config) takeArguments(args []string) {
-	c.Resources = nil
+	for i := range c.Resources {
+		r := &c.Resources[i]
+		r.Entry = fmt.Sprintf("resources[%d]", i)
+		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
+	}
+	if len(args) > 0 {
+		c.Resources = nil
+	}
 	for i, arg := range args {
 		for name := range strings.SplitSeq(arg, ",") {
-			r := Resource{Name: name, Initial: Snapshot, Payload: PayloadObject, File: "command line", Entry: fmt.Sprintf("argument %d", i+1)}
+			r := Resource{Name: name, File: "command line", Entry: fmt.Sprintf("argument %d", i+1)}
 			c.src.from[r.Entry], c.src.short[r.Entry] = r.File, true
 			c.Resources = append(c.Resources, r)
 		}
 	}
+	for i := range c.Resources {
+		r := &c.Resources[i]
+		r.Initial, r.Payload = cmp.Or(r.Initial, Snapshot), cmp.Or(r.Payload, PayloadObject)
+	}
 }
 
-// takeNamespace puts the one namespace of -n on every entry that names none of its own.
-func (c *Config) takeNamespace(namespace string, env Env) Faults {
+// setNamespace sets the one namespace of -n on every entry that names none of its own.
+func (c *Config) setNamespace(namespace string, env Env) Faults {
 	from := "--namespace"
 	if namespace == "" {
 		namespace, _ = env(NamespaceEnv)
@@ -206,4 +162,24 @@ func (c *Config) takeNamespace(namespace string, env Env) Faults {
 		}
 	}
 	return nil
+}
+
+// ListenAddress returns where a daemon with the config at path listens. It does so also where the file has faults now,
+// while the daemon runs with an earlier version of it.
+func ListenAddress(path string, env Env) (string, error) {
+	if address, ok := env(listenEnv); ok && address != "" {
+		return address, nil
+	}
+	data, err := Read(path)
+	if err != nil {
+		return "", err
+	}
+	cfg, _, err := decode(data, path, Overrides{}, env)
+	if err == nil && cfg.src.isFaulted("listen") {
+		_, err = Parse(data, path, Overrides{}, env)
+	}
+	if err != nil {
+		return "", err
+	}
+	return cfg.Listen, nil
 }

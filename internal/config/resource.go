@@ -7,9 +7,15 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/filter"
 )
 
-// typed is a resource's name taken apart as far as that goes without a server.
+// Types are those of lines about objects, in the order of a canonical entry.
+var Types = []string{"ADDED", "MODIFIED", "DELETED"}
+
+// typed is a resource's name split as far as that is possible without a server.
 type typed struct {
 	resource string
 	version  string
@@ -20,7 +26,7 @@ type typed struct {
 var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
 // parseName reads resource, resource.group or resource.version.group. Only a server can tell an odd version from the
-// first word of a group; one that looks like a version is taken for one.
+// first word of a group; what looks like a version is taken for one.
 func parseName(name string) typed {
 	resource, rest, dotted := strings.Cut(name, ".")
 	t := typed{resource: strings.ToLower(resource), group: rest, hasGroup: dotted}
@@ -30,32 +36,27 @@ func parseName(name string) typed {
 	return t
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
-
-// IsWildcard tells whether the entry stands for all resources of a group, or for a resource of every group.
-func (r Resource) IsWildcard() bool {
-	return r.Name == Wildcard || r.Group != nil && *r.Group == Wildcard
+// anyVersion is parseName without the version: a resource is the same in all of them.
+func anyVersion(name string) typed {
+	t := parseName(name)
+	t.version = ""
+	return t
 }
 
-// badWildcard returns what is wrong with a name that has a star in it; "*" alone is right in the long form only.
-func badWildcard(name string) string {
+var nameForm = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
+
+// badName returns what is wrong with a resource's name, or "". "*" alone is right in the long form only.
+func badName(name string) string {
 	resource, group, _ := strings.Cut(name, ".")
 	switch {
 	case name == Wildcard:
-		return `"*" does not say of which group; in a config write resource: "*" with group: "*" for everything that can be watched`
+		return `"*" does not name a group; in a config write resource: "*" with group: "*" for everything that can be watched`
 	case resource == Wildcard && !strings.Contains(group, Wildcard):
 		return fmt.Sprintf("%q: write resource: \"*\" with group: %q", name, group)
 	case group == Wildcard && !strings.Contains(resource, Wildcard):
 		return fmt.Sprintf("%q: write resource: %s with group: \"*\"", name, resource)
-	}
-	return fmt.Sprintf("%q: a wildcard is \"*\" alone, for every name; write that, or one entry for each resource", name)
-}
-
-// badName returns what is wrong with a resource's name, or "".
-func badName(name string) string {
-	switch {
 	case strings.Contains(name, Wildcard):
-		return badWildcard(name)
+		return fmt.Sprintf("%q: a wildcard is \"*\" alone, for every name; write that, or one entry for each resource", name)
 	case strings.EqualFold(name, "all"):
 		return `"all" is a category of kubectl, not a resource; write one entry for each resource`
 	case strings.Contains(name, ","):
@@ -79,55 +80,63 @@ func badNamespace(name string) string {
 	return ""
 }
 
-// nameField is the key that holds an entry's name; the short form and an argument have none.
-func (k *checker) nameField(entry string) string {
-	if k.src != nil && k.src.short[entry] {
-		return ""
-	}
-	return "resource"
-}
-
+// resource checks one entry.
 func (k *checker) resource(r Resource) {
 	entry := r.Entry
-	switch {
-	case r.Name == "":
-		k.add(entry, k.nameField(entry), "names no resource; write a name as kubectl takes it, e.g. pods")
-	default:
-		if r.Name == Wildcard && k.nameField(entry) != "" {
-			break
-		}
-		if msg := badName(r.Name); msg != "" {
-			k.add(entry, k.nameField(entry), "%s", msg)
-			break
-		}
-		name := parseName(r.Name)
-		if r.Group != nil && name.hasGroup {
-			k.add(entry, "group", "is said twice, here and in resource: %s; write resource: %s", r.Name, name.resource)
-		}
-		if r.Version != "" && name.version != "" {
-			k.add(entry, "version", "is said twice, here and in resource: %s; keep one", r.Name)
-		}
+	k.names(r)
+	k.each(entry, "exclude", r.Exclude, once(anyVersion, badExclude))
+	if r.Namespaces != nil && len(r.Namespaces) == 0 {
+		k.add(entry, "namespaces", "is empty; name some, or leave it out for all")
 	}
-	k.groupVersion(r)
-	k.exclude(r)
-	k.namespaces(r)
+	k.each(entry, "namespaces", r.Namespaces, once(itself, badNamespace))
+	k.each(entry, "excludeNamespaces", r.ExcludeNamespaces, once(itself, func(glob string) string { return badExclusion(glob, r) }))
 	if _, err := CanonicalLabels(r.LabelSelector); err != nil {
 		k.add(entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
 	}
 	if _, err := CanonicalFields(r.FieldSelector); err != nil {
 		k.add(entry, "fieldSelector", "%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)
 	}
-	if r.Initial != Snapshot && r.Initial != Skip {
-		k.add(entry, "initial", "%s", notOneOf(r.Initial, []string{Snapshot, Skip}))
+	if r.Types != nil && len(r.Types) == 0 {
+		k.add(entry, "types", "is empty; name some of ADDED, MODIFIED and DELETED, or leave it out for all")
 	}
-	k.written(r)
+	k.each(entry, "types", r.Types, once(itself, badType))
+	if r.Filter != "" {
+		if _, err := filter.Compile(r.Filter); err != nil {
+			k.add(entry, "filter", "%v", err)
+		}
+	}
+	k.oneOf(entry, "initial", r.Initial, Snapshot, Skip)
+	k.oneOf(entry, "payload", r.Payload, PayloadObject, PayloadMetadata, PayloadNone)
+	k.each(entry, "ignoreFields", r.IgnoreFields, func(p string) string {
+		return strings.TrimPrefix(badPath(event.Shape{Drop: []string{p}}), "drop ")
+	})
 }
 
-func (k *checker) groupVersion(r Resource) {
+// names checks what an entry says of its resource: name, group and version.
+func (k *checker) names(r Resource) {
+	field := "resource"
+	if k.src != nil && k.src.short[r.Entry] {
+		field = "" // the short form and an argument have no keys
+	}
+	star := r.Name == Wildcard && field != ""
+	name := parseName(r.Name)
+	switch msg := badName(r.Name); {
+	case star:
+	case r.Name == "":
+		k.add(r.Entry, field, "names no resource; write a name as kubectl takes it, e.g. pods")
+	case msg != "":
+		k.add(r.Entry, field, "%s", msg)
+	default:
+		if r.Group != nil && name.hasGroup {
+			k.add(r.Entry, "group", "is set twice, here and in resource: %s; write resource: %s", r.Name, name.resource)
+		}
+		if r.Version != "" && name.version != "" {
+			k.add(r.Entry, "version", "is set twice, here and in resource: %s; keep one", r.Name)
+		}
+	}
 	switch {
 	case r.Group == nil:
-		// Left out it would be the core group, which is not what a star looks like.
-		if r.Name == Wildcard && k.nameField(r.Entry) != "" {
+		if star { // left out it would be the core group, which is not what a star looks like
 			k.add(r.Entry, "group", `is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
 		}
 	case *r.Group == Wildcard:
@@ -136,64 +145,57 @@ func (k *checker) groupVersion(r Resource) {
 		}
 	case strings.Contains(*r.Group, Wildcard):
 		k.add(r.Entry, "group", `%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, *r.Group)
-	case *r.Group != "":
-		if len(validation.IsDNS1123Subdomain(*r.Group)) > 0 {
-			k.add(r.Entry, "group", "%q is not the name of an API group; write e.g. apps, or \"\" for core", *r.Group)
-		}
+	case *r.Group != "" && len(validation.IsDNS1123Subdomain(*r.Group)) > 0:
+		k.add(r.Entry, "group", `%q is not the name of an API group; write e.g. apps, or "" for core`, *r.Group)
 	}
 	if r.Version != "" && len(validation.IsDNS1123Label(r.Version)) > 0 {
 		k.add(r.Entry, "version", "%q is not a version of an API; write e.g. v1, or leave it out for the server's preferred one", r.Version)
 	}
-}
-
-// exclude checks the names that a wildcard does not cover. Whether the server has them is for discovery to say.
-func (k *checker) exclude(r Resource) {
 	if len(r.Exclude) > 0 && !r.IsWildcard() {
 		k.add(r.Entry, "exclude", `goes with resource: "*" or group: "*" only; leave it out`)
-		return
-	}
-	seen := map[typed]bool{}
-	for i, name := range r.Exclude {
-		field := fmt.Sprintf("exclude[%d]", i)
-		switch {
-		case name == "":
-			k.add(r.Entry, field, "names no resource; write a name as kubectl takes it, e.g. events")
-			continue
-		case strings.Contains(name, Wildcard):
-			k.add(r.Entry, field, "%q: wildcards are not supported here; write one name for each resource", name)
-			continue
-		}
-		if msg := badName(name); msg != "" {
-			k.add(r.Entry, field, "%s", msg)
-			continue
-		}
-		t := parseName(name)
-		t.version = "" // a resource is left out in all of its versions
-		if seen[t] {
-			k.add(r.Entry, field, "%q stands in this list twice; keep one", name)
-		}
-		seen[t] = true
 	}
 }
 
-func (k *checker) namespaces(r Resource) {
-	if r.Namespaces != nil && len(r.Namespaces) == 0 {
-		k.add(r.Entry, "namespaces", "is empty; name some, or leave it out for all")
+// badExclude returns what is wrong with a name that a wildcard does not cover, or "". Whether the server has it is for
+// discovery to check.
+func badExclude(name string) string {
+	switch {
+	case name == "":
+		return "names no resource; write a name as kubectl takes it, e.g. events"
+	case strings.Contains(name, Wildcard):
+		return fmt.Sprintf("%q: wildcards are not supported here; write one name for each resource", name)
 	}
-	seen := map[string]bool{}
-	for i, ns := range r.Namespaces {
-		field := fmt.Sprintf("namespaces[%d]", i)
-		if msg := badNamespace(ns); msg != "" {
-			k.add(r.Entry, field, "%s", msg)
-		} else if seen[ns] {
-			k.add(r.Entry, field, "%q stands in this list twice; keep one", ns)
-		}
-		seen[ns] = true
-	}
+	return badName(name)
 }
 
-// duplicates finds entries that come to the same stream whatever the server says. Two names of one resource (po and
-// pods) are told apart by discovery only, and so is what a wildcard covers, unless two of them are equal.
+func badType(t string) string {
+	switch upper := strings.ToUpper(t); {
+	case slices.Contains(Types, t):
+		return ""
+	case slices.Contains(Types, upper):
+		return fmt.Sprintf("%q is not a type; write %s", t, upper)
+	case upper == "GAP" || upper == "SYNCED":
+		return fmt.Sprintf("%q is about the stream and always written; write ADDED, MODIFIED or DELETED", t)
+	}
+	return notOneOf(t, Types)
+}
+
+// badExclusion returns what is wrong with a pattern of excludeNamespaces, or "".
+func badExclusion(glob string, r Resource) string {
+	if msg := badGlob(glob); msg != "" {
+		return msg
+	}
+	if i := slices.IndexFunc(r.Namespaces, func(ns string) bool { return matches(glob, ns) }); i >= 0 {
+		return fmt.Sprintf("%q excludes the namespace %s, which namespaces names; keep one of the two", glob, r.Namespaces[i])
+	}
+	if r.Namespace != "" && matches(glob, r.Namespace) {
+		return fmt.Sprintf("%q excludes the namespace %s, which -n names; nothing would be written", glob, r.Namespace)
+	}
+	return ""
+}
+
+// duplicates finds entries that resolve to the same stream whatever the server says. Only discovery can tell that two
+// names (po and pods) are one resource, or what a wildcard covers, unless two wildcards are equal.
 func (k *checker) duplicates(resources []Resource) {
 	type stream struct {
 		typed
@@ -202,11 +204,10 @@ func (k *checker) duplicates(resources []Resource) {
 	}
 	first := map[stream]Resource{}
 	for _, r := range resources {
-		name := parseName(r.Name)
+		name := anyVersion(r.Name)
 		if r.Group != nil {
 			name.group, name.hasGroup = *r.Group, true
 		}
-		name.version = "" // another version of the same resource is the same stream
 		labels, errL := CanonicalLabels(r.LabelSelector)
 		fields, errF := CanonicalFields(r.FieldSelector)
 		if r.Name == "" || r.Name == Wildcard && r.Group == nil || errL != nil || errF != nil {

@@ -19,8 +19,8 @@ import (
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
+	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/lookout"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/watcher"
 )
@@ -34,7 +34,7 @@ type reloader struct {
 	d       *Daemon
 	path    string // of the config file; "" is none
 	changed <-chan struct{}
-	files   *lookout.Lookout // signals changed; nil where a test does
+	files   *filewatch.Watcher // signals changed; nil where a test does
 
 	cfg  *config.Config // in effect
 	seen []byte         // what the file held at the last attempt, or why it could not be read; nil before the first
@@ -54,7 +54,7 @@ func newReloader(d *Daemon) *reloader {
 		r.path = "" // a pipe, whose content is read
 	}
 	if r.changed == nil {
-		r.files = lookout.New(r.paths, d.Log)
+		r.files = filewatch.New(r.paths, d.Log)
 		r.changed = r.files.C
 	}
 	return r

@@ -15,10 +15,10 @@ import (
 //go:embed builtin.txt
 var builtinTable string
 
-// Offline returns a Resolver that knows Kubernetes' own resources and asks no server; it is not to be refreshed.
+// Offline returns a Resolver that knows Kubernetes' own resources and uses no server; it must not be refreshed.
 func Offline() *Resolver { return &Resolver{known: builtin()} }
 
-// IsBuiltin tells whether a group is one of Kubernetes' own: what is in it comes with the server, and needs no
+// IsBuiltin reports whether a group is one of Kubernetes' own: its resources come with the server and need no
 // CustomResourceDefinition.
 func IsBuiltin(group string) bool { return builtin().index(group) >= 0 }
 

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,15 +13,15 @@ import (
 	"kubejournal/internal/config"
 )
 
-// ErrNothingKnown says that the server has not answered once yet.
+// ErrNothingKnown is returned before the first Refresh that worked.
 var ErrNothingKnown = errors.New("the server's resources are not known yet")
 
-// NotFoundError says that the server does not have a resource, or not yet: the entry is pending.
+// NotFoundError means that the server does not have a resource, or not yet. The entry is pending.
 type NotFoundError struct {
 	Name     string // as the user wrote it, with group and version
 	Wildcard bool   // the entry stands for whatever there is, and nothing of it is left
-	// Failed are the group versions that the server could not tell about and that were never seen before; the
-	// resource may be one of theirs.
+	// Failed are the group versions that the server gave no answer for and that were never seen before; the resource
+	// may be one of theirs.
 	Failed []schema.GroupVersion
 }
 
@@ -39,22 +40,19 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// UnwatchableError says that a resource is there but takes no list or no watch: the entry is pending, as a later
-// version of its server may take them.
+// UnwatchableError means that a resource does not support list and watch. The entry is pending, as a later version of its server
+// may support them.
 type UnwatchableError struct {
 	GVR   schema.GroupVersionResource
-	Verbs []string // what it takes
+	Verbs []string // what it supports
 }
 
 func (e *UnwatchableError) Error() string {
-	verbs := "nothing"
-	if len(e.Verbs) > 0 {
-		verbs = strings.Join(e.Verbs, ", ")
-	}
+	verbs := cmp.Or(strings.Join(e.Verbs, ", "), "nothing")
 	return fmt.Sprintf("%s cannot be journalled: it needs list and watch, the server offers %s", e.GVR.GroupResource(), verbs)
 }
 
-// AmbiguousError says that a name fits several resources between which the server gives no order.
+// AmbiguousError means that a name fits several resources between which the server gives no order.
 type AmbiguousError struct {
 	Name    string
 	Matches []schema.GroupVersionResource
@@ -69,61 +67,43 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q could be any of %s; write one of them", e.Name, strings.Join(slices.Compact(names), ", "))
 }
 
-// ScopeError says that an entry names namespaces for a resource that has none. Its text is a config fault.
-type ScopeError struct {
-	File  string
-	Line  int
-	Entry string
-	GVR   schema.GroupVersionResource
+// EntryError is a fault of an entry that shows only beside what the server has, and that only the config can mend. Its text
+// is a config fault.
+type EntryError struct{ msg string }
+
+func (e *EntryError) Error() string { return e.msg }
+
+// IsConfigFault reports whether an error of ResolveAll goes away only when the config changes.
+func IsConfigFault(err error) bool { return errors.As(err, new(*EntryError)) }
+
+// noNamespaces is the fault of an entry that names namespaces for a resource that has none.
+func noNamespaces(entry config.Resource, resource schema.GroupResource) *EntryError {
+	return &EntryError{fmt.Sprintf("%s%s.namespaces: %s have no namespaces; leave namespaces out", at(entry), entry.Entry, resource)}
 }
 
-func (e *ScopeError) Error() string {
-	where := e.File
-	if e.Line > 0 {
-		where += fmt.Sprintf(":%d", e.Line)
-	}
-	if where != "" {
-		where += ": "
-	}
-	return fmt.Sprintf("%s%s.namespaces: %s have no namespaces; leave namespaces out", where, e.Entry, e.GVR.GroupResource())
+// sameStream is the fault of two entries that resolve to one stream, by names that only the server knows to be the same.
+func sameStream(entry, other config.Resource, stream Stream) *EntryError {
+	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same stream %s; remove one of them",
+		at(entry), other.Entry, other.Name, entry.Entry, entry.Name, stream.Name())}
 }
 
-// SameStreamError says that two entries come to one stream, by names that only the server knows to be the same.
-type SameStreamError struct {
-	entry, other config.Resource
-	stream       string
-}
-
-func (e *SameStreamError) Error() string {
-	return fmt.Sprintf("%s: %s (%s) and %s (%s) come to the same stream %s; remove one of them",
-		at(e.entry), e.other.Entry, e.other.Name, e.entry.Entry, e.entry.Name, e.stream)
-}
-
-// DoubledError says that two entries come to the same objects, which the server serves through two groups.
-type DoubledError struct {
-	entry, other config.Resource
-	streams      [2]string // of other and of entry
-}
-
-func (e *DoubledError) Error() string {
-	return fmt.Sprintf("%s: %s (%s) and %s (%s) come to the same objects, which the server has both as %s and as %s; remove one of them",
-		at(e.entry), e.other.Entry, e.other.Name, e.entry.Entry, e.entry.Name, e.streams[0], e.streams[1])
+// sameObjects is the fault of two entries that resolve to the same objects, which the server serves through two groups.
+func sameObjects(stream, other Stream) *EntryError {
+	entry, otherEntry := stream.Entry, other.Entry
+	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same objects, which the server has both as %s and as %s; remove one of them",
+		at(entry), otherEntry.Entry, otherEntry.Name, entry.Entry, entry.Name, other.Name(), stream.Name())}
 }
 
 // at is the place of an entry, as the faults of a config begin.
 func at(entry config.Resource) string {
+	where := cmp.Or(entry.File, "command line")
 	if entry.Line > 0 {
-		return fmt.Sprintf("%s:%d", entry.File, entry.Line)
+		where += fmt.Sprintf(":%d", entry.Line)
 	}
-	return "command line"
+	return where + ": "
 }
 
-// IsConfigFault tells whether only the user can mend an error of Resolve.
-func IsConfigFault(err error) bool {
-	return errors.As(err, new(*ScopeError)) || errors.As(err, new(*SameStreamError)) || errors.As(err, new(*DoubledError))
-}
-
-// PartialError says that the server told about some of its groups only. What was known of the others stays in use.
+// PartialError means that the server answered for some of its groups only. What was known of the others stays in use.
 type PartialError struct {
 	Failed map[schema.GroupVersion]error
 }
@@ -137,5 +117,5 @@ func (e *PartialError) Error() string {
 	return "discover part of the resources: " + strings.Join(parts, "; ")
 }
 
-// Unwrap lets errors.Is look at each cause.
+// Unwrap gives errors.Is each cause.
 func (e *PartialError) Unwrap() []error { return slices.Collect(maps.Values(e.Failed)) }

@@ -7,24 +7,23 @@ import (
 	"kubejournal/internal/config"
 )
 
-// Resolution is what one entry comes to.
+// Resolution is what one entry resolves to.
 type Resolution struct {
-	Streams []Stream
-	// Err is why the entry comes to no stream, or to fewer than it asks for: what is in Streams can run all the same.
+	Streams []Stream // one for each resource and each namespace
+	// Err is why the entry resolves to no stream, or to fewer than it asks for; what is in Streams can run. It is a
+	// *NotFoundError, *UnwatchableError or *AmbiguousError where waiting or another server may help, an *EntryError where
+	// only the config can, and ErrNothingKnown before the first Refresh that worked.
 	Err error
 }
 
-// Resolve returns the streams that an entry by itself comes to: one for each resource and each namespace it names. The
-// error is *NotFoundError, *UnwatchableError or *AmbiguousError where waiting or another server may help, *ScopeError
-// where only the config can, and ErrNothingKnown before the first Refresh that worked.
+// Resolve resolves one entry by itself.
 func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
 	one := r.ResolveAll([]config.Resource{entry})[0]
 	return one.Streams, one.Err
 }
 
-// ResolveAll returns what the entries of a config come to, in their order. A wildcard covers what no entry names that is
-// narrower, whatever that one's namespaces and selectors are. Beside Resolve's errors there are *SameStreamError and
-// *DoubledError, for the later of two entries.
+// ResolveAll resolves the entries of a config, in their order. A wildcard covers what no narrower entry names, whatever
+// the namespaces and selectors of that one are. Of two entries that resolve to the same, the later one has the error.
 func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 	all := make([]Resolution, len(entries))
 	s := r.snapshot()
@@ -34,9 +33,9 @@ func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 		}
 		return all
 	}
-	taken := newClaims()
+	taken := claims{}
 	for width := 0; width <= widest; width++ {
-		var claimed []served // told to wider entries only: those of one width take nothing from each other
+		var claimed []served // from wider entries only: those of one width take nothing from each other
 		for i, entry := range entries {
 			if breadth(entry) != width {
 				continue
@@ -54,7 +53,7 @@ func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 			}
 		}
 		for _, r := range claimed {
-			taken.claim(r)
+			taken.add(r, true)
 		}
 	}
 	s.settle(entries, all)
@@ -67,7 +66,7 @@ func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Did all groups answer, kubectl would find a bare name elsewhere.
+	// If all groups answered, kubectl would find a bare name elsewhere.
 	if entry.Group == nil && isBare(entry.Name) && s.isHeld(gvr.GroupResource()) {
 		return nil, &NotFoundError{Name: entry.Name, Failed: s.failed}
 	}
@@ -76,7 +75,7 @@ func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
 		return nil, &UnwatchableError{GVR: gvr, Verbs: found.Verbs}
 	}
 	if len(entry.Namespaces) > 0 && !found.Namespaced {
-		return nil, &ScopeError{File: entry.File, Line: entry.Line, Entry: entry.Entry, GVR: gvr}
+		return nil, noNamespaces(entry, gvr.GroupResource())
 	}
 	return []served{found}, nil
 }
@@ -115,12 +114,12 @@ func (s *snapshot) streams(entry config.Resource, resources []served) ([]Stream,
 	return all, nil
 }
 
-// nothingFor says that a wildcard comes to nothing.
+// nothingFor is the error of a wildcard that resolves to nothing.
 func (s *snapshot) nothingFor(entry config.Resource) error {
 	return &NotFoundError{Name: written(entry.Name, entry.Group, entry.Version), Wildcard: true, Failed: s.failed}
 }
 
-// settle finds the streams that two entries come to. Of resources that serve the same objects, a wildcard keeps the
+// settle finds the streams that two entries resolve to. Of resources that serve the same objects, a wildcard keeps the
 // first; so do several of one width, which share the objects as one wildcard over both would.
 func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	type reading struct{ class, scope string }
@@ -146,17 +145,17 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 				continue
 			}
 			if other, taken := owner[st.Name()]; taken {
-				fault = cmp.Or[error](fault, &SameStreamError{entry: entry, other: other, stream: st.Name()})
+				fault = cmp.Or[error](fault, sameStream(entry, other, st))
 				continue
 			}
 			if other, taken := read[at]; taken && !IsWildcard(entry) {
-				fault = cmp.Or[error](fault, &DoubledError{entry: entry, other: other.Entry, streams: [2]string{other.Name(), st.Name()}})
+				fault = cmp.Or[error](fault, sameObjects(st, other))
 				continue
 			}
 			owner[st.Name()], read[at] = entry, st
 			kept = append(kept, st)
 		}
-		if fault == nil && len(kept) < len(all[i].Streams) && len(kept) == 0 {
+		if fault == nil && len(kept) == 0 && len(all[i].Streams) > 0 {
 			fault = s.nothingFor(entry)
 		}
 		all[i].Streams = kept

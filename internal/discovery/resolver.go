@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// Resolver knows what the server serves and finds in it what a user names. It is safe for concurrent use.
+// Resolver records what the server serves and finds in it what a user names. It is safe for concurrent use.
 type Resolver struct {
 	client discovery.DiscoveryInterfaceWithContext
 
-	refresh sync.Mutex // held over one question to the server
+	refresh sync.Mutex // held during a request to the server
 
 	mu    sync.RWMutex
 	known *snapshot // guarded by mu; replaced as a whole; nil before the first answer
@@ -41,14 +41,13 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	if err != nil && !partial {
 		return fmt.Errorf("discover resources: %w", err)
 	}
-	// A cut connection or a cancelled context fails every group that was not asked yet: not an answer.
+	// A cut connection or a canceled context fails every group that was not asked yet: not an answer.
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		return fmt.Errorf("discover resources: %w", ctxErr)
 	}
 	before := r.snapshot()
 	if failed[core] == nil && lostCore(lists, before) {
-		failed = maps.Clone(failed)
-		if failed == nil {
+		if failed = maps.Clone(failed); failed == nil {
 			failed = map[schema.GroupVersion]error{}
 		}
 		failed[core] = errors.New("missing from the answer")
@@ -62,9 +61,9 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Fits tells whether a resource has a name that a user may mean by name, as kubectl takes it: plural, singular, short
-// name or kind, with or without group and version. Of several resources with one name each fits, whichever kubectl
-// would take. known tells whether any does.
+// Fits reports whether a user may mean a resource by name, as kubectl takes it: plural, singular, short name or kind, with
+// or without group and version. Of several resources with one name each fits, whichever kubectl would take. known
+// reports whether any does.
 func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known bool) {
 	s := r.snapshot()
 	if s == nil {
@@ -76,8 +75,9 @@ func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known
 		for version, resources := range g.VersionedResources {
 			for _, d := range resources {
 				as := func(word string) bool {
-					return strings.EqualFold(d.Name, word) || strings.EqualFold(d.SingularName, word) || strings.EqualFold(d.Kind, word) ||
-						slices.ContainsFunc(d.ShortNames, func(short string) bool { return strings.EqualFold(short, word) })
+					return slices.ContainsFunc(append([]string{d.Name, d.SingularName, d.Kind}, d.ShortNames...), func(name string) bool {
+						return strings.EqualFold(name, word)
+					})
 				}
 				if strings.Contains(d.Name, "/") ||
 					!(as(partial.Resource) && strings.HasPrefix(group, partial.Group)) &&
@@ -110,9 +110,7 @@ func (s *snapshot) find(name string, group *string, version string) (schema.Grou
 	}
 	gvr, err := within.match(partial.Resource, partial.Group)
 	if meta.IsNoMatchError(err) {
-		if kind, ok := within.kind(partial); ok {
-			return kind, nil
-		}
+		gvr, err = within.kind(partial)
 	}
 	var ambiguous *meta.AmbiguousResourceError
 	switch {
@@ -143,30 +141,26 @@ func (s *snapshot) match(resource, group string) (schema.GroupVersionResource, e
 }
 
 // kind looks for a kind whose lower-case form is not the singular name, as custom resources may have it.
-func (s *snapshot) kind(asked schema.GroupResource) (schema.GroupVersionResource, bool) {
+func (s *snapshot) kind(asked schema.GroupResource) (schema.GroupVersionResource, error) {
 	for _, g := range s.groups {
 		if !strings.HasPrefix(g.Group.Name, asked.Group) {
 			continue
 		}
-		versions := []string{g.Group.PreferredVersion.Version}
-		for _, v := range g.Group.Versions {
-			versions = append(versions, v.Version)
-		}
-		for _, v := range versions {
+		for _, v := range versionsOf(g) {
 			for _, r := range g.VersionedResources[v] {
 				if strings.EqualFold(r.Kind, asked.Resource) && !strings.Contains(r.Name, "/") {
-					return schema.GroupVersionResource{Group: g.Group.Name, Version: v, Resource: r.Name}, true
+					return schema.GroupVersionResource{Group: g.Group.Name, Version: v, Resource: r.Name}, nil
 				}
 			}
 		}
 	}
-	return schema.GroupVersionResource{}, false
+	return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked.WithVersion("")}
 }
 
-// isBare tells whether a name says neither version nor group.
+// isBare reports whether a name has neither version nor group.
 func isBare(name string) bool { return !strings.Contains(name, ".") }
 
-// written puts the parts of a long form together as kubectl would have them.
+// written joins the parts of a long form as kubectl takes them.
 func written(name string, group *string, version string) string {
 	if version != "" {
 		name += "." + version

@@ -191,7 +191,7 @@ func TestNamespacesOfClusterScoped(t *testing.T) {
 	_, r := newResolver(t, true)
 	mustRefresh(t, r)
 	_, err := r.Resolve(config.Resource{Name: "nodes", Namespaces: []string{"web"}, File: "k.yaml", Line: 7, Entry: "resources[2]"})
-	var scope *ScopeError
+	var scope *EntryError
 	const want = "k.yaml:7: resources[2].namespaces: nodes have no namespaces; leave namespaces out"
 	if !errors.As(err, &scope) || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)

@@ -19,7 +19,7 @@ type Right struct {
 	Name      string // "" is all objects
 }
 
-// Rights returns what a stream needs: a list also tells where the server is before a watch goes on.
+// Rights returns what a stream needs: a list also returns the version of the server before a watch resumes.
 func (s Stream) Rights() []Right {
 	list := Right{Verb: "list", Resource: s.GVR.GroupResource(), Namespace: s.Namespace, Name: OneName(s.FieldSelector)}
 	watch := list

@@ -29,8 +29,8 @@ var cohabitants = [][]schema.GroupResource{
 	{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}},
 }
 
-// class is one word for the objects behind a resource: equal for resources that serve the same ones. A server that
-// tells no hash proves nothing, and then each resource is a class of its own.
+// class identifies the objects behind a resource: it is equal for resources that serve the same ones. Where a server gives
+// no hash, each resource is a class of its own.
 func (r served) class() string {
 	gr := r.gvr.GroupResource()
 	for _, same := range cohabitants {
@@ -44,8 +44,8 @@ func (r served) class() string {
 	return gr.String()
 }
 
-// isHeld tells whether the objects of a resource belong to a group that did not answer yet. To begin with this group
-// and go over to that one later would be two streams for the same objects.
+// isHeld reports whether the objects of a resource belong to a group that did not answer yet. To begin with this group
+// and change to that one later would be two streams for the same objects.
 func (s *snapshot) isHeld(gr schema.GroupResource) bool {
 	for _, same := range cohabitants {
 		for _, before := range same[:max(slices.Index(same, gr), 0)] {
@@ -57,23 +57,21 @@ func (s *snapshot) isHeld(gr schema.GroupResource) bool {
 	return false
 }
 
-// breadth is how much an entry leaves open: of two wildcards the narrower one has what both cover.
-func breadth(entry config.Resource) int {
-	everyName := entry.Name == config.Wildcard
-	everyGroup := entry.Group != nil && *entry.Group == config.Wildcard || everyName && entry.Group == nil
-	switch {
-	case everyName && everyGroup:
-		return widest
-	case everyName || everyGroup:
-		return widest - 1
-	}
-	return 0
-}
-
 const widest = 2
 
-// IsWildcard tells whether an entry stands for whatever resources the server has.
-func IsWildcard(entry config.Resource) bool { return breadth(entry) > 0 }
+// breadth is how much an entry leaves open: of two wildcards the narrower one has what both cover.
+func breadth(entry config.Resource) int {
+	switch {
+	case !entry.IsWildcard():
+		return 0
+	case entry.Name == config.Wildcard && (entry.Group == nil || *entry.Group == config.Wildcard):
+		return widest
+	}
+	return widest - 1
+}
+
+// IsWildcard reports whether an entry stands for whatever resources the server has.
+func IsWildcard(entry config.Resource) bool { return entry.IsWildcard() }
 
 // matches returns the resources that a wildcard stands for, in the order of their groups.
 func (s *snapshot) matches(entry config.Resource) []served {
@@ -150,22 +148,19 @@ func versionsOf(g *restmapper.APIGroupResources) []string {
 	return versions
 }
 
-// claims is what wildcards leave to others.
-type claims struct {
-	resources map[schema.GroupResource]bool
-	classes   map[string]bool
+// claims are resources that a wildcard does not cover: by name, and by the objects that they serve.
+type claims map[string]bool
+
+func (c claims) has(r served) bool {
+	return c["resource "+r.gvr.GroupResource().String()] || c["objects "+r.class()]
 }
 
-func newClaims() claims {
-	return claims{resources: map[schema.GroupResource]bool{}, classes: map[string]bool{}}
-}
-
-func (c claims) has(r served) bool { return c.resources[r.gvr.GroupResource()] || c.classes[r.class()] }
-
-// claim takes a resource, and all others that serve the same objects.
-func (c claims) claim(r served) {
-	c.resources[r.gvr.GroupResource()] = true
-	c.classes[r.class()] = true
+// add takes a resource and, where sameObjects is set, all others that serve the same objects.
+func (c claims) add(r served, sameObjects bool) {
+	c["resource "+r.gvr.GroupResource().String()] = true
+	if sameObjects {
+		c["objects "+r.class()] = true
+	}
 }
 
 var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
@@ -205,13 +200,10 @@ func (s *snapshot) served(gvr schema.GroupVersionResource) served {
 // excluded returns what the exclude list of a wildcard keeps from it: what kubectl takes each name for. A name without a
 // group is meant for the objects, so that it holds for all resources that serve them.
 func (s *snapshot) excluded(entry config.Resource) claims {
-	c := newClaims()
+	c := claims{}
 	for _, name := range entry.Exclude {
 		for _, r := range s.named(name, nil, "") {
-			c.resources[r.gvr.GroupResource()] = true
-			if isBare(name) {
-				c.classes[r.class()] = true
-			}
+			c.add(r, isBare(name))
 		}
 	}
 	return c

@@ -33,11 +33,21 @@ func outcome(r *Resolver, entries []config.Resource) []string {
 			parts = append(parts, s.Name())
 		}
 		if resolved.Err != nil {
-			parts = append(parts, fmt.Sprintf("%T", resolved.Err))
+			parts = append(parts, kindOf(resolved.Err))
 		}
 		all = append(all, strings.Join(parts, " "))
 	}
 	return all
+}
+
+// kindOf is the type of an error; of an EntryError what is wrong with the entry.
+func kindOf(err error) string {
+	for part, kind := range map[string]string{"have no namespaces": "no namespaces", "the same stream": "same stream", "the same objects": "same objects"} {
+		if errors.As(err, new(*EntryError)) && strings.Contains(err.Error(), part) {
+			return kind
+		}
+	}
+	return fmt.Sprintf("%T", err)
 }
 
 const (
@@ -82,18 +92,18 @@ func TestWildcards(t *testing.T) {
 				[]string{"events oldthings.apps widgets.one.example.com widgets.two.example.com", "pods", "configmaps?namespace=web", "nodes?labelSelector=a%3Db", "*discovery.NotFoundError"},
 			},
 			{"another entry's group of events", []config.Resource{{Name: "*", Group: ptr("")}, wild("events.events.k8s.io", "")}, []string{"pods nodes configmaps", "events.events.k8s.io"}},
-			{"an entry in a fault decides too", []config.Resource{wild("no", "*"), in(wild("nodes", ""), "web")}, []string{"*discovery.NotFoundError", "*discovery.ScopeError"}},
+			{"an entry in a fault decides too", []config.Resource{wild("no", "*"), in(wild("nodes", ""), "web")}, []string{"*discovery.NotFoundError", "no namespaces"}},
 			{"the narrower has it", []config.Resource{wild("*", "*"), wild("*", "apps", "oldthings"), wild("widgets", "*")}, []string{coreStreams + " oldthings.apps gadgetry.one.example.com", "deployments.apps", "widgets.one.example.com widgets.two.example.com"}},
-			{"equally narrow", []config.Resource{wild("*", "one.example.com"), wild("wd", "*")}, []string{"widgets.one.example.com gadgetry.one.example.com", "widgets.two.example.com *discovery.SameStreamError"}},
+			{"equally narrow", []config.Resource{wild("*", "one.example.com"), wild("wd", "*")}, []string{"widgets.one.example.com gadgetry.one.example.com", "widgets.two.example.com same stream"}},
 			{"equally narrow, other objects", []config.Resource{in(wild("*", "apps"), "a"), in(wild("deploy", "*"), "b")}, []string{"deployments.apps?namespace=a oldthings.apps?namespace=a", "deployments.apps?namespace=b"}},
 			{"both groups of events", []config.Resource{wild("*", "events.k8s.io"), {Name: "*", Group: ptr("")}}, []string{"*discovery.NotFoundError", coreStreams}},
 			{"namespaces", []config.Resource{in(wild("*", "one.example.com"), "a", "b")}, []string{"widgets.one.example.com?namespace=a widgets.one.example.com?namespace=b"}},
 			{"what has no namespaces is left to others", []config.Resource{wild("*", "*", "pods", "cm", "events"), in(wild("*", "one.example.com"), "a")}, []string{"nodes " + appsStreams + " gadgetry.one.example.com widgets.two.example.com", "widgets.one.example.com?namespace=a"}},
 			{"-n", []config.Resource{{Name: "*", Group: ptr("one.example.com"), Namespace: "web"}}, []string{"widgets.one.example.com?namespace=web gadgetry.one.example.com"}},
 			{"nothing", []config.Resource{wild("*", "example.com"), wild("gizmos", "*"), wild("*", "metrics.k8s.io"), wild("*", "apps", "deploy", "oldthings")}, []string{"*discovery.NotFoundError", "*discovery.NotFoundError", "*discovery.NotFoundError", "*discovery.NotFoundError"}},
-			{"the same objects twice", []config.Resource{wild("events", ""), wild("events.events.k8s.io", "")}, []string{"events", "*discovery.DoubledError"}},
+			{"the same objects twice", []config.Resource{wild("events", ""), wild("events.events.k8s.io", "")}, []string{"events", "same objects"}},
 			{"in other namespaces", []config.Resource{in(wild("events", ""), "a"), in(wild("events.events.k8s.io", ""), "b")}, []string{"events?namespace=a", "events.events.k8s.io?namespace=b"}},
-			{"the same stream twice", []config.Resource{wild("po", ""), wild("pods", "")}, []string{"pods", "*discovery.SameStreamError"}},
+			{"the same stream twice", []config.Resource{wild("po", ""), wild("pods", "")}, []string{"pods", "same stream"}},
 		} {
 			if diff := cmp.Diff(tc.want, outcome(r, tc.entries)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", tc.name, diff)
@@ -266,16 +276,16 @@ func TestEachObjectOnce(t *testing.T) {
 				told[r.class()]++
 			}
 		}
-		left := newClaims() // what no stream need be for: excluded, or named by an entry that cannot run
+		left := claims{} // what no stream need be for: excluded, or named by an entry that cannot run
 		for _, name := range all.Exclude {
 			for _, r := range s.named(name, nil, "") {
-				left.claim(r)
+				left.add(r, true)
 			}
 		}
 		for i, resolved := range (&Resolver{known: s}).ResolveAll(entries) {
 			if resolved.Err != nil && !IsWildcard(entries[i]) {
 				for _, r := range s.named(entries[i].Name, nil, "") {
-					left.claim(r)
+					left.add(r, true)
 				}
 			}
 		}

@@ -164,7 +164,7 @@ func (s *Server) resourceList(gv schema.GroupVersion) (any, error) {
 	return list, nil
 }
 
-// storageHash tells under which group and version the objects are stored. Of
+// storageHash says under which group and version the objects are stored. Of
 // two resources over one store it is that of the first. Called with mu held.
 func (s *Server) storageHash(r *resource) string {
 	for _, other := range s.resources {

@@ -86,7 +86,7 @@ func (s *Server) SetFault(choose func(Request) *Fault) {
 }
 
 // answer writes the answer that the fault puts in place of the real one, and
-// tells whether there was one.
+// reports whether there was one.
 func (f *Fault) answer(w http.ResponseWriter, r *http.Request) bool {
 	if f.Delay > 0 {
 		select {

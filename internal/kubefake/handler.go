@@ -46,7 +46,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// parseRequest tells what a request is about from its path and query, whether
+// parseRequest returns what a request is about from its path and query, whether
 // or not such a resource is served.
 func parseRequest(r *http.Request) Request {
 	req := Request{Time: time.Now(), Path: r.URL.Path, Query: r.URL.Query(), Header: r.Header.Clone()}

@@ -19,7 +19,7 @@ type Resource struct {
 	Namespaced bool
 	// Verbs defaults to all eight.
 	Verbs []string
-	// Categories and Subresources are told in discovery and have no other effect.
+	// Categories and Subresources are listed in discovery and have no other effect.
 	Categories, Subresources []string
 	// ExtraVersions are served besides Version, which is the preferred one.
 	ExtraVersions []string

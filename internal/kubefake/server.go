@@ -37,8 +37,8 @@ type Options struct {
 	// the client asked for no limit or for a larger one; 0 does as the real
 	// server, which knows no such bound.
 	MaxPage int
-	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do, and 1.33 unless it
-	// is told otherwise.
+	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do, and 1.33 by
+	// default.
 	NoWatchList bool
 	// NoAggregatedDiscovery answers /api and /apis in the old form only.
 	NoAggregatedDiscovery bool
@@ -50,7 +50,8 @@ type Options struct {
 }
 
 // Server is one API server with its storage. All methods may be called from
-// any goroutine.
+// any goroutine. It has more than 15 fields since one mutex guards all that a
+// test can change while requests are answered.
 type Server struct {
 	opts  Options
 	http  *http.Server
@@ -265,10 +266,10 @@ func (s *Server) setForbidden(gvr schema.GroupVersionResource, verbs []string, f
 	}
 }
 
-// Attributes is what a request asks to do, as an authorizer is told of it.
+// Attributes is what a request asks to do, as an authorizer sees it.
 type Attributes struct{ Verb, Group, Resource, Namespace, Name string }
 
-// SetPolicy lets policy decide what Forbid leaves; nil allows it all. The reason is told in access reviews. policy must
+// SetPolicy lets policy decide what Forbid leaves; nil allows it all. The reason is returned in access reviews. policy must
 // not call the server.
 func (s *Server) SetPolicy(policy func(Attributes) (allowed bool, reason string)) {
 	s.mu.Lock()

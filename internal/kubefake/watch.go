@@ -96,28 +96,20 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		delete(s.streams, st)
 		s.notify()
 	}()
-	var initial []*record
+	var events []event
 	switch {
 	case fresh != nil:
 		err = fresh
 	case streamInitial || o.version == 0 && o.initialEvents == nil:
-		initial = res.store.at(pos, prefixOf(o.namespace))
+		for _, rec := range res.store.at(pos, prefixOf(o.namespace)) {
+			if o.matches(rec) {
+				events = append(events, event{"ADDED", res.encode(rec, req.Version, as)})
+			}
+		}
 	case o.version == 0:
 		// From now on.
 	default:
-		pos = o.version
-		if oldest := s.oldestWatch(res); pos < oldest {
-			err = expired(pos, oldest)
-			if res.Uncached {
-				err = compactedWatch()
-			}
-		}
-	}
-	events := make([]event, 0, len(initial))
-	for _, rec := range initial {
-		if o.matches(rec) {
-			events = append(events, event{"ADDED", res.encode(rec, req.Version, as)})
-		}
+		pos, err = o.version, s.checkHistory(res, o.version)
 	}
 	s.mu.Unlock()
 	if err != nil && s.opts.GoneAsStatus && apierrors.IsResourceExpired(err) {
@@ -143,6 +135,18 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		s.follow(ctx, st, pos, opened)
 	}
 	return nil
+}
+
+// checkHistory returns the error of a watch from before the history of a resource.
+func (s *Server) checkHistory(res *resource, version uint64) error {
+	oldest := s.oldestWatch(res)
+	switch {
+	case version >= oldest:
+		return nil
+	case res.Uncached:
+		return compactedWatch()
+	}
+	return expired(version, oldest)
 }
 
 // disturb does to the initial events what the fault says.

@@ -1,4 +1,4 @@
-package lookout
+package filewatch
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func write(t *testing.T, path, content string) {
 }
 
 // begun looks out for a path, from when the folders are watched.
-func begun(t *testing.T, path string) *Lookout {
+func begun(t *testing.T, path string) *Watcher {
 	t.Helper()
 	l := New(func() []string { return []string{path} }, zap.NewNop())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -48,10 +48,10 @@ func begun(t *testing.T, path string) *Lookout {
 	return l
 }
 
-func (l *Lookout) heard(t *testing.T) {
+func (w *Watcher) heard(t *testing.T) {
 	t.Helper()
 	select {
-	case <-l.C:
+	case <-w.C:
 	case <-time.After(soon):
 		t.Fatal("not told")
 	}

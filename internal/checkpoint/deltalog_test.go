@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// logAlways sends all changes to the log, which sweeps from so many entries on.
+// logAlways sends all changes to the log, which is compacted from so many entries on.
 func logAlways(entries int) policy {
 	return policy{entries: entries, batch: 1 << 20, total: 1 << 30}
 }
@@ -37,7 +37,7 @@ func withTree(t testing.TB, path string, n int) *Store {
 	b := NewBatch()
 	b.Add("pods", &c)
 	mustCommit(t, s, b)
-	if s.recentOf("pods") != nil {
+	if s.logOf("pods") != nil {
 		t.Fatal("a list went to the log")
 	}
 	return s
@@ -57,7 +57,7 @@ func TestLogFailedCommit(t *testing.T) {
 			for i := range n {
 				want[numbered(i, 1).Name] = numbered(i, 1)
 			}
-			swept := 0
+			compacting := 0
 			for version := 2; version < 60; version++ {
 				s.policy = logAlways(10 + r.IntN(30))
 				var c Changes
@@ -78,8 +78,7 @@ func TestLogFailedCommit(t *testing.T) {
 				b := NewBatch()
 				b.Add("pods", &c)
 				injected := errors.New("no more disk")
-				w := writer{recent: make(map[string]*recent), placed: make(map[string]int)}
-				err := s.transact(&w, func(w *writer) error {
+				_, err := s.transact(func(w *writer) error {
 					if err := s.commitStream(w, "pods", b.streams["pods"]); err != nil || persisted {
 						return err
 					}
@@ -106,8 +105,8 @@ func TestLogFailedCommit(t *testing.T) {
 					b.Add("pods", &c)
 				}
 				mustCommit(t, s, b)
-				if s.recentOf("pods").until != 0 {
-					swept++
+				if s.logOf("pods").until != 0 {
+					compacting++
 				}
 				if version%5 == 0 {
 					s.Close()
@@ -121,14 +120,14 @@ func TestLogFailedCommit(t *testing.T) {
 					t.Fatalf("version %d (-want +got):\n%s", version, diff)
 				}
 			}
-			if swept == 0 {
-				t.Error("never within a sweep")
+			if compacting == 0 {
+				t.Error("never within a compaction")
 			}
 		})
 	}
 }
 
-// TestLogReaders reads while commits log and sweep: no object is ever missing,
+// TestLogReaders reads while commits log and compact: no object is ever missing,
 // none goes back to an earlier version.
 func TestLogReaders(t *testing.T) {
 	const n, versions = 150, 150
@@ -193,7 +192,7 @@ func TestLogBounded(t *testing.T) {
 	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
 	s.policy = policy{entries: 1 << 20, share: n / limit, batch: 1 << 12, total: 1 << 20}
 	r := rand.New(rand.NewPCG(7, 8))
-	sweeps, within := 0, false
+	compactions, within := 0, false
 	for version := range 200 {
 		var c Changes
 		for range 50 {
@@ -202,9 +201,9 @@ func TestLogBounded(t *testing.T) {
 		b := NewBatch()
 		b.Add("pods", &c)
 		mustCommit(t, s, b)
-		log := s.recentOf("pods")
+		log := s.logOf("pods")
 		if within && log.until == 0 {
-			sweeps++
+			compactions++
 		}
 		within = log.until != 0
 		inFile := 0
@@ -216,11 +215,11 @@ func TestLogBounded(t *testing.T) {
 			t.Fatalf("commit %d: %d entries, %d bytes in memory, %d in the file, %v", version, log.len(), len(log.arena), inFile, err)
 		}
 	}
-	if sweeps < 5 {
-		t.Errorf("%d sweeps", sweeps)
+	if compactions < 5 {
+		t.Errorf("%d compactions", compactions)
 	}
-	if err := s.Forget("pods"); err != nil || s.recentOf("pods") != nil {
-		t.Errorf("after Forget: %v, %v", s.recentOf("pods"), err)
+	if err := s.Forget("pods"); err != nil || s.logOf("pods") != nil {
+		t.Errorf("after Forget: %v, %v", s.logOf("pods"), err)
 	}
 }
 
@@ -251,7 +250,7 @@ func TestListGoesToTree(t *testing.T) {
 		}
 		mustCommit(t, s, podChanges(objects, 300_000_000))
 	}
-	if r := s.recentOf("pods"); r != nil {
+	if r := s.logOf("pods"); r != nil {
 		t.Errorf("%d entries in the log", r.len())
 	}
 	if per := float64(usedBytes(t, s)) / 20_000; per > maxBytesPerObject {
