@@ -7,7 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/watcher"
+	"kubejournal/internal/kubeclient"
 )
 
 // identify makes sure that the checkpoint belongs to this cluster, and that the
@@ -20,7 +20,7 @@ func (d *daemon) identify(ctx context.Context) error {
 		return err
 	})
 	switch {
-	case watcher.IsUnreadable(err):
+	case kubeclient.IsUnreadable(err):
 		d.log.Warn("the namespace kube-system cannot be read: cannot tell whether the checkpoint belongs to this cluster", zap.Error(err))
 	case err != nil:
 		return err
@@ -39,7 +39,7 @@ func (d *daemon) identify(ctx context.Context) error {
 		}
 		known = id
 	}
-	d.client.Expect(watcher.Cluster{ID: known, Learn: d.store.SetCluster, Readable: id != ""})
+	d.client.Expect(kubeclient.Cluster{ID: known, Learn: d.store.SetCluster, Readable: id != ""})
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (d *daemon) identify(ctx context.Context) error {
 // anew, lead to the cluster that is journalled. Who may not read kube-system, and
 // could not since the start, can have credentials replaced at the same address
 // alone: that is no more of a risk than the start was.
-func (d *daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
+func (d *daemon) sameCluster(ctx context.Context, c *kubeclient.Client) error {
 	cluster, identified := d.client.Cluster()
 	if !identified {
 		return nil // the start is still to ask
@@ -55,9 +55,9 @@ func (d *daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
 	host := withoutPassword(c.Host())
 	id, err := c.ClusterID(ctx)
 	switch {
-	case watcher.IsUnreadable(err) && (cluster.Readable || c.Moved()):
+	case kubeclient.IsUnreadable(err) && (cluster.Readable || c.Moved()):
 		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system", host, err)
-	case watcher.IsUnreadable(err):
+	case kubeclient.IsUnreadable(err):
 		return nil
 	case err != nil:
 		return err
@@ -72,7 +72,7 @@ func (d *daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
 // asForeign adds to the error of a server that has become another cluster what
 // can be done about it.
 func (d *daemon) asForeign(err error) error {
-	if !errors.As(err, new(*watcher.ClusterError)) {
+	if !errors.As(err, new(*kubeclient.ClusterError)) {
 		return err
 	}
 	return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled cluster again, "+

@@ -29,6 +29,7 @@ import (
 	"kubejournal/internal/config"
 	resources "kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/logging"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
@@ -58,9 +59,9 @@ type daemon struct {
 	log     *zap.Logger
 	build   build
 	metrics *metrics.Metrics
-	access  *watcher.Access
+	access  *kubeclient.Access
 	rest    *rest.Config // that goes through access
-	client  *watcher.Client
+	client  *kubeclient.Client
 	output  output
 	store   *checkpoint.Store
 	seq     uint64               // of the last line in the journal
@@ -335,12 +336,12 @@ func (d *daemon) connect() error {
 			return c, nil
 		}
 	}
-	access, err := watcher.NewAccess(d.find(d.cfg.Kubernetes), d.sameCluster, d.log)
+	access, err := kubeclient.NewAccess(d.find(d.cfg.Kubernetes), d.sameCluster, d.log)
 	if err != nil {
 		return noServer(err)
 	}
 	d.access, d.rest = access, access.Config()
-	d.client, err = watcher.NewClient(d.rest)
+	d.client, err = kubeclient.New(d.rest)
 	return err
 }
 

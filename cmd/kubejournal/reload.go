@@ -19,6 +19,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/lookout"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
@@ -239,7 +240,7 @@ func fixed(now, next *config.Config) config.Faults {
 
 // prepareAccess opens the way to the API server that next names, where that is
 // another one.
-func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*watcher.Change, error) {
+func (r *reloader) prepareAccess(ctx context.Context, next *config.Config) (*kubeclient.Change, error) {
 	if next.Kubernetes == r.cfg.Kubernetes {
 		return r.d.access.Keep(), nil
 	}

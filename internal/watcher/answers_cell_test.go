@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
@@ -429,7 +430,7 @@ func (c *cell) recover() {
 // startAgain starts a daemon that another cluster has ended.
 func (c *cell) startAgain() {
 	err := errors.Join(<-c.life.managed, <-c.life.written)
-	if other := new(watcher.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
+	if other := new(kubeclient.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
 		c.fail("the daemon has ended: %v", err)
 	}
 	c.bury()

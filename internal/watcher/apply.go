@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/kubeclient"
 )
 
 // Difference is how many streams other options come to add, remove, change or
@@ -102,7 +103,7 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	d.Removed += m.dropRefused(desired)
 	m.setUnresolved(errs)
 	err := m.startAll(ctx, desired)
-	m.definitions.set(ctx, m.openEnded() || m.missing())
+	m.crds.Set(ctx, m.openEnded() || m.missing())
 	return d, err
 }
 
@@ -130,7 +131,7 @@ func (m *Manager) same(before, now wanted) bool {
 }
 
 // serves tells whether the server serves a resource in that version.
-func (m *Manager) serves(t Target) bool {
+func (m *Manager) serves(t kubeclient.Target) bool {
 	r := t.Resource
 	_, err := m.resolver.Resolve(config.Resource{Name: r.Resource, Group: &r.Group, Version: r.Version})
 	return err == nil

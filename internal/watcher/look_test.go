@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 )
@@ -158,7 +159,7 @@ func TestPrepareAnotherWay(t *testing.T) {
 		c := d.srv.Config()
 		kubeconfig(t, filepath.Join(moved, "kubeconfig"),
 			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, "https://"+at.address(), encoded(c.CAData)), fmt.Sprintf(`"token": %q`, c.BearerToken))
-		accept := func(_ context.Context, c *watcher.Client) error {
+		accept := func(_ context.Context, c *kubeclient.Client) error {
 			if c.Host() == other.URL() {
 				return errors.New("another cluster")
 			}

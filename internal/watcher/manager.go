@@ -15,6 +15,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 )
 
@@ -44,7 +45,7 @@ type Options struct {
 // The goroutine of Run starts and stops all streams, also those of other options
 // that Apply hands over.
 type Manager struct {
-	client   *Client
+	client   *kubeclient.Client
 	resolver *discovery.Resolver
 	store    Store
 	rec      Recorder
@@ -55,12 +56,9 @@ type Manager struct {
 	ended   chan ending
 	wishes  chan wish
 	stopped chan struct{} // closed when Run ends
-	// definitions tells when the server may serve other resources.
-	definitions *definitions
-	// looks is when the server is asked next what it serves, because its
-	// definitions have changed. Run's, like all down to mu.
-	looks looks
-	// refreshed is when it was asked last.
+	// crds says when the server may serve other resources. Run's, like all down to mu.
+	crds *discovery.CRDWatcher
+	// refreshed is when the server was asked last what it serves.
 	refreshed time.Time
 	// nothingLost says that no stream is owed the GAP of a lost checkpoint any more.
 	nothingLost bool
@@ -120,17 +118,17 @@ type waiting struct {
 
 // NewManager returns a manager that has not started anything. resolver must
 // have been refreshed.
-func NewManager(client *Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
+func NewManager(client *kubeclient.Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
 	return &Manager{
 		client: client, resolver: resolver, store: store, rec: rec, options: options, m: m, log: log,
-		ended:       make(chan ending),
-		wishes:      make(chan wish),
-		stopped:     make(chan struct{}),
-		definitions: newDefinitions(client, log),
-		running:     make(map[string]*running),
-		refused:     make(map[string]*waiting),
-		unresolved:  make(map[int]*waiting),
-		unknown:     make(map[string]bool),
+		ended:      make(chan ending),
+		wishes:     make(chan wish),
+		stopped:    make(chan struct{}),
+		crds:       discovery.NewCRDWatcher(client, log),
+		running:    make(map[string]*running),
+		refused:    make(map[string]*waiting),
+		unresolved: make(map[int]*waiting),
+		unknown:    make(map[string]bool),
 	}
 }
 
@@ -164,10 +162,9 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.stopped)
 	defer m.stopAll()
-	defer m.definitions.stop()
+	defer m.crds.Close()
 	tick := time.NewTicker(pendingFirst)
 	defer tick.Stop()
-	defer m.looks.stop()
 	if err := m.reconcile(ctx); err != nil {
 		return err
 	}
@@ -181,10 +178,10 @@ func (m *Manager) Run(ctx context.Context) error {
 		case w := <-m.wishes:
 			difference, why := m.apply(ctx, w.options)
 			w.told <- outcomeOfWish{difference, why}
-		case <-m.definitions.news:
-			m.looks.begin(time.Since(m.refreshed))
-		case <-m.looks.due():
-			m.looks.next()
+		case <-m.crds.Changed():
+			m.crds.Plan(time.Since(m.refreshed))
+		case <-m.crds.Due():
+			m.crds.Asked()
 			err = m.look(ctx)
 		case <-tick.C:
 			m.clearLost()
@@ -199,7 +196,7 @@ func (m *Manager) Run(ctx context.Context) error {
 // retry tries what is pending and due again.
 func (m *Manager) retry(ctx context.Context) error {
 	due, anew := m.due()
-	poll := m.openEnded() && time.Since(m.refreshed) >= m.definitions.pollPause()
+	poll := m.openEnded() && time.Since(m.refreshed) >= m.crds.PollInterval()
 	if !due && !poll {
 		return nil
 	}
@@ -307,7 +304,7 @@ func (m *Manager) reconcile(ctx context.Context) error {
 	if err := m.startAll(ctx, desired); err != nil {
 		return err
 	}
-	m.definitions.set(ctx, m.openEnded() || m.missing())
+	m.crds.Set(ctx, m.openEnded() || m.missing())
 	return nil
 }
 
@@ -397,7 +394,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Shape: shape,
 		Silence:     o.Silence,
 		SkipInitial: d.Initial == config.Skip,
-		Target: Target{
+		Target: kubeclient.Target{
 			Resource: d.GVR, Namespace: d.Namespace,
 			LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector,
 		},

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 )
@@ -257,7 +258,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				position := d.manager.Streams()[0].Position
 				d.until("a bookmark", func() bool { return d.manager.Streams()[0].Position != position })
 				// A second connection, where the watch has one of its own: it waits to be used again.
-				client, err := watcher.NewClient(d.access.Config())
+				client, err := kubeclient.New(d.access.Config())
 				must(t, err)
 				_, err = client.ClusterID(t.Context())
 				must(t, err)

@@ -20,6 +20,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	resources "kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
@@ -36,7 +37,7 @@ type daemon struct {
 	t       *testing.T
 	srv     *kubefake.Server
 	dir     string
-	access  *watcher.Access
+	access  *kubeclient.Access
 	manager *watcher.Manager
 	log     syncBuffer
 	writes  []invariant.Write
@@ -66,7 +67,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 
 	cluster, err := d.id(d.srv)
 	must(t, err)
-	d.access, err = watcher.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *watcher.Client) error {
+	d.access, err = kubeclient.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *kubeclient.Client) error {
 		id, err := c.ClusterID(ctx)
 		if err == nil && id != cluster {
 			err = fmt.Errorf("another cluster: %s", id)
@@ -75,7 +76,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 	}, log)
 	must(t, err)
 	defer d.access.CloseIdleConnections()
-	client, err := watcher.NewClient(d.access.Config())
+	client, err := kubeclient.New(d.access.Config())
 	must(t, err)
 	kinds, err := discovery.NewDiscoveryClientForConfig(d.access.Config())
 	must(t, err)
@@ -110,7 +111,7 @@ func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl")
 
 // id is the uid of a server's namespace kube-system.
 func (d *daemon) id(srv *kubefake.Server) (string, error) {
-	c, err := watcher.NewClient(srv.Config())
+	c, err := kubeclient.New(srv.Config())
 	if err != nil {
 		return "", err
 	}

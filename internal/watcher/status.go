@@ -98,7 +98,7 @@ func (s Status) Stalled(now time.Time) string {
 	case Watching:
 		// A server without bookmarks is silent where nothing happens. Of such a
 		// watch its end tells, and the first one is given up before it has one.
-		if idle := s.Idle(now); idle > 2*(2*watchTimeout+watchGrace) {
+		if idle := s.Idle(now); idle > 2*watchEnd {
 			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
 		}
 	case Starting, Listing, Retrying:

@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 )
@@ -41,7 +42,7 @@ type Store interface {
 // Spec says what a stream reads and how it writes.
 type Spec struct {
 	Name   string // identity in lines and checkpoint: resource, group and scope, no version
-	Target Target
+	Target kubeclient.Target
 	Kind   string
 	// SkipInitial takes what exists at first sight as known, without lines.
 	SkipInitial bool
@@ -97,11 +98,10 @@ func (e *PendingError) Error() string { return e.Err.Error() }
 func (e *PendingError) Unwrap() error { return e.Err }
 
 // Stream is one resumable watch. Run is its goroutine and owns all fields but
-// status; while a watch is read they are with client-go's goroutine that reads
-// it, and Run waits for that one's end.
+// status.
 type Stream struct {
 	spec   Spec
-	client *Client
+	client *kubeclient.Client
 	store  Store
 	rec    Recorder
 	lane   *recorder.Lane
@@ -126,7 +126,7 @@ type Stream struct {
 	// bookmarks is set by one: the server sends them. A watch that was silent
 	// for too long takes it back.
 	bookmarks    bool
-	backoff      backoff
+	backoff      kubeclient.Backoff
 	progress     bool             // the session has brought an event or a bookmark
 	listed       time.Time        // when the last list was complete
 	listedAt     string           // the version that it gave
@@ -140,7 +140,7 @@ type Stream struct {
 }
 
 // NewStream returns a stream that has not started.
-func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
+func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
 	gvr := spec.Target.Resource
 	render, err := event.NewRenderer(event.Source{
 		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
@@ -227,20 +227,20 @@ func (s *Stream) recount() error {
 
 // Run reads until ctx ends (nil) or the stream cannot run for now
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
-// could not be read, or another cluster answers (*ClusterError).
+// could not be read, or another cluster answers (*kubeclient.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
 	defer s.tell.tracked.set(0)
 	for {
 		began := time.Now()
 		s.progress = false
 		err := s.session(ctx)
-		if errors.Is(err, errStore) || errors.As(err, new(*ClusterError)) {
+		if errors.Is(err, errStore) || errors.As(err, new(*kubeclient.ClusterError)) {
 			return err
 		}
 		o := classify(ctx, err)
-		healthy := time.Since(began) >= healthyAfter
+		healthy := time.Since(began) >= kubeclient.HealthyAfter
 		if healthy && s.progress {
-			s.backoff.reset()
+			s.backoff.Reset()
 		}
 		s.worked(healthy && s.Status().State == Watching)
 		switch o.action {
@@ -264,8 +264,8 @@ func (s *Stream) Run(ctx context.Context) error {
 			o.after = max(o.after, rest)
 		case actionRetry:
 			s.restarted(o.reason)
-			if errors.Is(err, errSilent) || errors.Is(err, errNoAnswer) {
-				s.client.doubt()
+			if errors.Is(err, kubeclient.ErrSilent) || errors.Is(err, kubeclient.ErrNoAnswer) {
+				s.client.CloseIdleConnections()
 			}
 			if o.clean && healthy {
 				if !s.bookmarks {
@@ -277,7 +277,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
-		if !sleep(ctx, s.backoff.pause(o.after)) {
+		if !kubeclient.Sleep(ctx, s.backoff.Pause(o.after)) {
 			return nil
 		}
 	}
@@ -293,7 +293,7 @@ func (s *Stream) listRest() time.Duration {
 	if s.listed.IsZero() {
 		return 0
 	}
-	return max(healthyAfter, min(2*s.listTook, maxListRest)) - time.Since(s.listed)
+	return max(kubeclient.HealthyAfter, min(2*s.listTook, maxListRest)) - time.Since(s.listed)
 }
 
 // lose notes that the position is not valid any more. Before the first sync
@@ -358,13 +358,13 @@ func (s *Stream) session(ctx context.Context) error {
 // checkAhead returns the server's version, or errAhead when that has not yet
 // reached the position. Versions that are not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
-	current, err = s.client.version(ctx, s.spec.Target)
+	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
 		return "", err
 	}
 	if ahead(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
-		return "", s.client.attest(ctx, err)
+		return "", s.attest(ctx, err)
 	}
 	if current == s.state.ResourceVersion {
 		s.caughtUp()

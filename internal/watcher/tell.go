@@ -9,6 +9,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/recorder"
 )
 
@@ -236,7 +237,7 @@ func (t *teller) digest(o *event.Object) (event.Digest, error) {
 	}
 	sum, err := t.keep.digester.Digest(o.Raw)
 	if err != nil {
-		return sum, fmt.Errorf("%w: %w", errBadFrame, err)
+		return sum, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 	}
 	return sum, nil
 }

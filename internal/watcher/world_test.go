@@ -30,6 +30,7 @@ import (
 	resources "kubejournal/internal/discovery"
 	"kubejournal/internal/disk/faultdisk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
@@ -60,8 +61,8 @@ type world struct {
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
-	cluster watcher.Cluster // that the daemon expects
-	options watcher.Options // Resources is set at each start
+	cluster kubeclient.Cluster // that the daemon expects
+	options watcher.Options    // Resources is set at each start
 	output  journal.Options
 	atStart *strike // what the disk does to the next start
 
@@ -116,7 +117,7 @@ func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *worl
 	}
 	o.ClusterUID = clusterUID
 	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
-	w.cluster = watcher.Cluster{ID: clusterUID, Readable: true}
+	w.cluster = kubeclient.Cluster{ID: clusterUID, Readable: true}
 	w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
@@ -178,14 +179,14 @@ func (w *world) tryStart() error {
 	if w.wrap != nil {
 		server.Transport = w.wrap(server.Transport)
 	}
-	client, err := watcher.NewClient(server)
+	client, err := kubeclient.New(server)
 	must(w.t, err)
 	client.Expect(w.cluster)
 	if w.maxObject > 0 {
-		client.LimitObjects(w.maxObject)
+		client.MaxObject = w.maxObject
 	}
 	discovered := rest.CopyConfig(server)
-	discovered.Wrap(watcher.RefuseUpgrade)
+	kubeclient.Guard(discovered)
 	kinds, err := discovery.NewDiscoveryClientForConfig(discovered)
 	must(w.t, err)
 	resolver := resources.New(kinds)

@@ -1,4 +1,4 @@
-package watcher
+package kubeclient
 
 import (
 	"context"
@@ -94,9 +94,7 @@ func read(load func() (*rest.Config, error)) (*way, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read address %q: %w", config.Host, err)
 	}
-	config.Wrap(boundBuffers)
-	config.Wrap(refuseUpgrade)
-	withOwnConnections(config)
+	Guard(config)
 	return &way{config: config, base: base}, nil
 }
 
@@ -228,7 +226,7 @@ func (w *way) try(ctx context.Context, old *way, accept func(context.Context, *C
 	if err := w.open(); err != nil {
 		return err
 	}
-	client, err := NewClient(w.through(w.base, w.send))
+	client, err := newClient(w.through(w.base, w.send))
 	if err == nil {
 		client.moved = w.base.String() != old.base.String() || w.proxy() != old.proxy()
 		err = accept(ctx, client)
