@@ -88,18 +88,18 @@ func (f *listForm) String() string {
 // stream the list, it is read in pages at once.
 func (s *Stream) list(ctx context.Context) error {
 	s.setState(Listing, s.reason)
-	s.form.next(time.Now())
+	s.lists.form.next(time.Now())
 	for {
 		err := s.listOnce(ctx)
 		if s.valid() {
-			s.form.failures = 0
+			s.lists.form.failures = 0
 			return err // with a position it was the watch behind the list that ended
 		}
-		refused := !s.form.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || !blamesForm(err) || !s.form.failed(time.Now(), refused) {
+		refused := !s.lists.form.paged && refusesStreamedList(err)
+		if ctx.Err() != nil || !blamesForm(err) || !s.lists.form.failed(time.Now(), refused) {
 			return err
 		}
-		s.log.Info("list failed, asking for it in another form", zap.Stringer("form", &s.form), zap.Error(err))
+		s.log.Info("list failed, asking for it in another form", zap.Stringer("form", &s.lists.form), zap.Error(err))
 		if !refused {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Stream) list(ctx context.Context) error {
 
 // listOnce reads one list in the form that is due, and watches behind it.
 func (s *Stream) listOnce(ctx context.Context) error {
-	if !s.form.paged {
+	if !s.lists.form.paged {
 		return s.listStreamed(ctx)
 	}
 	if err := s.listPaged(ctx); err != nil {

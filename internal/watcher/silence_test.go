@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -68,8 +69,13 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		w, err := s.client.Watch(t.Context(), spec.Target, metav1.ListOptions{}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
 		began := time.Now()
-		if err := s.watch(t.Context()); !errors.Is(err, kubeclient.ErrSilent) {
+		if err := s.follow(t.Context(), w); !errors.Is(err, kubeclient.ErrSilent) {
 			t.Errorf("follow = %v", err)
 		}
 		if took, want := time.Since(began), 3*out.takes+watchSilence; took != want || out.taken != 3 {

@@ -35,7 +35,7 @@ type StreamStatus struct {
 	Status
 }
 
-// Streams tells how everything stands, by name. Safe for concurrent use.
+// Streams returns the status of every stream and pending entry, by name. Safe for concurrent use.
 func (m *Manager) Streams() []StreamStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,12 +43,7 @@ func (m *Manager) Streams() []StreamStatus {
 	for name, r := range m.running {
 		all = append(all, StreamStatus{name, r.stream.Status()})
 	}
-	for name, w := range m.refused {
-		if m.running[name] == nil {
-			all = append(all, StreamStatus{w.name, w.status()})
-		}
-	}
-	for _, w := range m.unresolved {
+	for w := range m.pending() {
 		all = append(all, StreamStatus{w.name, w.status()})
 	}
 	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -63,8 +58,6 @@ func (w *waiting) status() Status {
 }
 
 const (
-	// stalledAfter is how long a stream may fail before that is worth a word.
-	stalledAfter = time.Minute
 	// maxNamed bounds how many streams a text names.
 	maxNamed = 10
 )
@@ -88,32 +81,4 @@ func (m *Manager) Stalled() string {
 		stalled = append(stalled[:maxNamed], fmt.Sprintf("and %d more", count-maxNamed))
 	}
 	return "no progress: " + strings.Join(stalled, ", ")
-}
-
-// Stalled is why a stream makes no progress; empty while it does.
-func (s Status) Stalled(now time.Time) string {
-	switch s.State {
-	case Pending:
-		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
-	case Watching:
-		// A server without bookmarks is silent where nothing happens. Of such a
-		// watch its end tells, and the first one is given up before it has one.
-		if idle := s.Idle(now); idle > 2*watchEnd {
-			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
-		}
-	case Starting, Listing, Retrying:
-		if !s.Failing.IsZero() && now.Sub(s.Failing) >= stalledAfter {
-			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason))
-		}
-	}
-	return ""
-}
-
-// Idle is how long ago the last event or bookmark was, or where none has come
-// yet, how long the stream has been in its state.
-func (s Status) Idle(now time.Time) time.Duration {
-	if s.LastProgress.IsZero() {
-		return now.Sub(s.Since)
-	}
-	return now.Sub(s.LastProgress)
 }
