@@ -104,10 +104,21 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	}
 }
 
-// silence is how long the watch may bring nothing before it counts as dead: not
-// much longer than the time between two bookmarks where the server sends them,
-// else the longest time that an ordinary watch lasts. See the package's
-// documentation.
+// silence is how long the watch may bring nothing before it counts as dead,
+// whatever its connection looks like, and is opened again where it stood.
+//
+// The server sends a bookmark about once a minute to a watch that asks for them.
+// But silence proves nothing where none was sent yet: some resources are served
+// without a watch cache and so without bookmarks, and the server sends none
+// before its version has moved past that of the watch's beginning. Such a watch
+// is left to the end that it was given when it was opened; the one behind a
+// streamed list is given up after the same time. A restart for silence takes the
+// knowledge of bookmarks back, until one comes, so that a server that has stopped
+// to send them costs one restart and not one every three minutes.
+//
+// With HTTP/2, client-go's pings find a dead connection in 45 s, for all the
+// watches on it together. This is for HTTP/1.1, and for a proxy that answers
+// pings on behalf of a server that is gone.
 func (s *Stream) silence() time.Duration {
 	if s.bookmarks {
 		return s.spec.Silence
