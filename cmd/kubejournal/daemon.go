@@ -31,10 +31,10 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/logging"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
-	"kubejournal/internal/watcher"
 )
 
 const (
@@ -489,8 +489,8 @@ func (d *daemon) outputError(rec *recorder.Recorder) func() error {
 	return func() error { return errors.Join(rec.OutputError(), file.TidyError()) }
 }
 
-func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
-	manager := watcher.NewManager(d.client, d.resolver, d.store, rec, d.streamOptions(d.cfg), d.metrics, d.log)
+func (d *daemon) newManager(rec *recorder.Recorder) (*manager.Manager, error) {
+	manager := manager.New(d.client, d.resolver, d.store, rec, d.streamOptions(d.cfg), d.metrics, d.log)
 	if errs := manager.Check(); len(errs) > 0 {
 		return nil, asFaults(errs)
 	}
@@ -498,8 +498,8 @@ func (d *daemon) newManager(rec *recorder.Recorder) (*watcher.Manager, error) {
 }
 
 // streamOptions is what a config says of streams.
-func (d *daemon) streamOptions(cfg *config.Config) watcher.Options {
-	return watcher.Options{
+func (d *daemon) streamOptions(cfg *config.Config) manager.Options {
+	return manager.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
 		MaxLineBytes: cfg.Output.MaxLineBytes,
@@ -523,7 +523,7 @@ func asFaults(errs []error) config.Faults {
 // runParts runs both parts and stops them in order: streams first, then the
 // recorder, which writes and commits what the streams have left. From ctx's end
 // on it takes at most stopTimeout, whatever a part waits for.
-func runParts(ctx context.Context, manager *watcher.Manager, rec *recorder.Recorder) error {
+func runParts(ctx context.Context, manager *manager.Manager, rec *recorder.Recorder) error {
 	streams, stopStreams := context.WithCancel(ctx)
 	defer stopStreams()
 	writing, stopWriting := context.WithCancel(context.Background())

@@ -21,9 +21,9 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/lookout"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
-	"kubejournal/internal/watcher"
 )
 
 // emptyPause is how much longer a config file is waited for that is empty or
@@ -35,7 +35,7 @@ const emptyPause = time.Second
 // all fields down to mu once it has started.
 type reloader struct {
 	d       *daemon
-	manager *watcher.Manager
+	manager *manager.Manager
 	rec     *recorder.Recorder
 	manner
 	hangup <-chan os.Signal
@@ -57,7 +57,7 @@ type reloader struct {
 	last ops.Reload // guarded by mu
 }
 
-func newReloader(d *daemon, manager *watcher.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
+func newReloader(d *daemon, manager *manager.Manager, rec *recorder.Recorder, told manner, hangup <-chan os.Signal) *reloader {
 	r := &reloader{d: d, manager: manager, rec: rec, manner: told, hangup: hangup, cfg: d.cfg}
 	r.out = lookout.New(r.files, d.log)
 	r.inEffect.Store(d.cfg)
@@ -147,7 +147,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		r.d.metrics.SetConfig(next.Hash()) // of other bytes, perhaps, that say the same
 		return                             // it is as it was at the start
 	}
-	var d watcher.Difference
+	var d manager.Difference
 	if err == nil {
 		d, err = r.apply(ctx, next)
 		// What is wrong is not in the file, or not there alone: a port that is
@@ -176,7 +176,7 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 
 // apply brings next into effect. On an error, which is config.Faults, nothing has
 // changed.
-func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Difference, error) {
+func (r *reloader) apply(ctx context.Context, next *config.Config) (manager.Difference, error) {
 	faults := fixed(r.cfg, next)
 	change, err := r.prepareAccess(ctx, next)
 	faults = addFault(faults, err)
@@ -190,7 +190,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 	}
 	options := r.d.streamOptions(next)
 	faults = append(faults, asFaults(r.manager.CheckOptions(options))...)
-	var d watcher.Difference
+	var d manager.Difference
 	if len(faults) == 0 {
 		if d, err = r.manager.Apply(ctx, options); err != nil {
 			faults = asFaults([]error{err})
@@ -201,7 +201,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (watcher.Diff
 		if server != nil {
 			_ = server.Close() // nobody knows of it
 		}
-		return watcher.Difference{}, faults
+		return manager.Difference{}, faults
 	}
 	// From here on nothing can fail.
 	change.Use()
@@ -287,7 +287,7 @@ func samePort(a, b string) bool {
 
 // tell says what came of a reload: in the log, in metrics, and in what note
 // returns.
-func (r *reloader) tell(next *config.Config, d watcher.Difference, err error) {
+func (r *reloader) tell(next *config.Config, d manager.Difference, err error) {
 	log := r.d.log
 	if err != nil {
 		r.d.metrics.ReloadOK.Set(0)

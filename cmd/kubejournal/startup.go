@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kubejournal/internal/journal"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/ops"
-	"kubejournal/internal/watcher"
 )
 
 // startup is what a start is doing, for /readyz. Safe for concurrent use.
@@ -31,7 +31,7 @@ func (d *daemon) newSite(configPath string) *ops.Site {
 	d.startup.says("opening the output and the checkpoint")
 	return ops.NewSite(d.metrics.Registry,
 		[]ops.Check{{Name: "startup", Err: d.startup.err}},
-		func() []watcher.StreamStatus { return nil },
+		func() []manager.StreamStatus { return nil },
 		func() ops.About {
 			return ops.About{
 				Version: d.build.version, Commit: d.build.commit, Started: started, Cluster: d.cfg.Cluster,

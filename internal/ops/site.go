@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"kubejournal/internal/manager"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
 )
@@ -54,12 +55,12 @@ type Site struct {
 // view is what a site answers from.
 type view struct {
 	checks  []Check
-	streams func() []watcher.StreamStatus
+	streams func() []manager.StreamStatus
 	about   func() About
 }
 
 // NewSite returns the site of a daemon. It knows no rates before Sample.
-func NewSite(registry *prometheus.Registry, checks []Check, streams func() []watcher.StreamStatus, about func() About) *Site {
+func NewSite(registry *prometheus.Registry, checks []Check, streams func() []manager.StreamStatus, about func() About) *Site {
 	s := &Site{}
 	s.rates.streams = s.streams
 	s.Show(checks, streams, about)
@@ -72,11 +73,11 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []wat
 }
 
 // Show has the site answer from something else: from what runs, once a start is over.
-func (s *Site) Show(checks []Check, streams func() []watcher.StreamStatus, about func() About) {
+func (s *Site) Show(checks []Check, streams func() []manager.StreamStatus, about func() About) {
 	s.view.Store(&view{checks, streams, about})
 }
 
-func (s *Site) streams() []watcher.StreamStatus { return s.view.Load().streams() }
+func (s *Site) streams() []manager.StreamStatus { return s.view.Load().streams() }
 
 // writeTimeout is how long an answer may take: who does not take it does not hold
 // it for ever. A profile takes as long as it is asked to, hence not the server's.

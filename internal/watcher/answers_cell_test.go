@@ -13,6 +13,7 @@ import (
 
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -141,7 +142,7 @@ func (c *cell) setUp() {
 	c.entries = started
 	c.start()
 	c.await("the streams watch", func() bool {
-		return !slices.ContainsFunc(c.life.manager.Streams(), func(s watcher.StreamStatus) bool {
+		return !slices.ContainsFunc(c.life.manager.Streams(), func(s manager.StreamStatus) bool {
 			return s.State != watcher.Watching && s.Name != "widgets.example.com"
 		})
 	})

@@ -49,7 +49,7 @@ const (
 const (
 	reasonTimeout        = "Timeout"        // no answer in time
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
-	reasonNotFound       = "NotFound"       // the server does not have it
+	ReasonNotFound       = "NotFound"       // the server does not have it
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
 )
 
@@ -89,7 +89,7 @@ func classify(ctx context.Context, err error) outcome {
 	case isExpired(err):
 		return outcome{action: actionRelist, reason: reasonExpired}
 	case apierrors.IsNotFound(err):
-		return outcome{action: actionWait, reason: reasonNotFound}
+		return outcome{action: actionWait, reason: ReasonNotFound}
 	case apierrors.IsForbidden(err):
 		return outcome{action: actionWait, reason: "Forbidden"}
 	case apierrors.IsMethodNotSupported(err):

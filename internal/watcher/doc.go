@@ -1,4 +1,4 @@
-// Package watcher runs one Stream per resource, namespace and pair of selectors, and the Manager that starts and stops them.
+// Package watcher is one Stream: it lists and watches one resource and hands its lines to a recorder.
 //
 // # What a stream guarantees
 //
@@ -20,7 +20,7 @@
 //	   |  | pause
 //	   v  |
 //	Retrying                 404, 403, 405: the stream ends as pending;
-//	                         the Manager tries again
+//	                         package manager tries again
 //
 // A position is a resourceVersion up to which everything is in the journal. It
 // moves with each event and bookmark of a watch, and at the end of a complete
@@ -44,9 +44,4 @@
 //	select.go    which events are written
 //	keep.go      the version that the next one is compared with
 //	classify.go  an error -> retry, relist, pending or stop
-//	manager.go   which streams run
-//	spec.go      what an entry of the config asks of its streams
-//	pending.go   what cannot run now
-//	apply.go     another config, by difference
-//	status.go    how all streams stand, for people
 package watcher

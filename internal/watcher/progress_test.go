@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 )
 
@@ -243,7 +244,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				t.Setenv(key, value)
 			}
 			var p *proxy
-			watched(t, watcher.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
+			watched(t, manager.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
 				p = newProxy(t, strings.TrimPrefix(srv.URL(), "https://"))
 				return func() (*rest.Config, error) {
 					config := srv.Config()

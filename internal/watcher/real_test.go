@@ -22,6 +22,7 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
@@ -38,7 +39,7 @@ type daemon struct {
 	srv     *kubefake.Server
 	dir     string
 	access  *kubeclient.Access
-	manager *watcher.Manager
+	manager *manager.Manager
 	log     syncBuffer
 	writes  []invariant.Write
 	serial  int
@@ -54,7 +55,7 @@ func noLeaks(t *testing.T) {
 
 // watched starts a server and a daemon that finds it by load, and runs test on
 // them. The caller looks for leaks.
-func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
+func watched(t *testing.T, o manager.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
 	t.Helper()
 	d := &daemon{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
 	defer d.srv.Close()
@@ -90,7 +91,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 	m := metrics.New("", "")
 	rec := recorder.New(file, store, recorder.Config{Interval: 50 * time.Millisecond, NoSync: true, Metrics: m, Log: log})
 	o.Resources = entries("configmaps")
-	d.manager = watcher.NewManager(client, resolver, store, rec, o, m, log)
+	d.manager = manager.New(client, resolver, store, rec, o, m, log)
 	ctx, stop := context.WithCancel(t.Context())
 	managed, written := make(chan error, 1), make(chan error, 1)
 	go func() { written <- rec.Run(context.WithoutCancel(ctx)) }()

@@ -32,6 +32,7 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
@@ -62,7 +63,7 @@ type world struct {
 	dir     string
 	entries []config.Resource
 	cluster kubeclient.Cluster // that the daemon expects
-	options watcher.Options    // Resources is set at each start
+	options manager.Options    // Resources is set at each start
 	output  journal.Options
 	atStart *strike // what the disk does to the next start
 
@@ -90,7 +91,7 @@ type life struct {
 	gate    *gate
 	file    *journal.File
 	store   *checkpoint.Store
-	manager *watcher.Manager
+	manager *manager.Manager
 	metrics *metrics.Metrics
 	found   recorder.Recovered
 
@@ -118,7 +119,7 @@ func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *worl
 	o.ClusterUID = clusterUID
 	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
 	w.cluster = kubeclient.Cluster{ID: clusterUID, Readable: true}
-	w.options = watcher.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
+	w.options = manager.Options{RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
 
@@ -196,7 +197,7 @@ func (w *world) tryStart() error {
 	rec := recorder.New(l.gate, l.gate, recorder.Config{Seq: l.found.Seq, Metrics: l.metrics, Log: log})
 	o := w.options
 	o.Resources = w.entries
-	l.manager = watcher.NewManager(client, resolver, l.store, rec, o, l.metrics, log)
+	l.manager = manager.New(client, resolver, l.store, rec, o, l.metrics, log)
 	if errs := l.manager.Check(); len(errs) > 0 {
 		return errors.Join(append(errs, l.store.Close(), l.file.Close())...)
 	}
@@ -322,7 +323,7 @@ func (w *world) synced() {
 
 func (w *world) watching() bool {
 	all := w.life.manager.Streams()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(s watcher.StreamStatus) bool { return s.State != watcher.Watching })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s manager.StreamStatus) bool { return s.State != watcher.Watching })
 }
 
 // state is that of one stream.

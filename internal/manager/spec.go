@@ -1,4 +1,4 @@
-package watcher
+package manager
 
 import (
 	"slices"
@@ -11,12 +11,13 @@ import (
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/watcher"
 )
 
 // spec says how a resolved stream reads and writes. It follows from what it is
 // given and from what the server serves, so that a stream whose spec is still the
 // same need not be touched.
-func (m *Manager) spec(o Options, d discovery.Stream) Spec {
+func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 	// In one order, so that another order in the config is the same.
 	shape := event.Shape{Drop: sorted(o.DropFields)}
 	resource := d.GVR.GroupResource()
@@ -27,7 +28,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 		}
 	}
 	shape.Redact = sorted(shape.Redact)
-	spec := Spec{
+	spec := watcher.Spec{
 		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Shape: shape,
 		Silence:     o.Silence,
 		SkipInitial: d.Initial == config.Skip,
@@ -36,8 +37,11 @@ func (m *Manager) spec(o Options, d discovery.Stream) Spec {
 			LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector,
 		},
 		MaxLineBytes: int(o.MaxLineBytes),
+		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
+		Payload:      event.Payload(d.Entry.Payload),
+		Changes:      d.Entry.Changes,
+		IgnoreFields: d.Entry.IgnoreFields,
 	}
-	spec.asks(d.Entry)
 	if !d.Namespaced {
 		spec.Selection.ExcludeNamespaces = nil // as its objects are in none
 	}
@@ -78,7 +82,7 @@ func (m *Manager) warnUnknown(what, entry, name string) {
 }
 
 // redactsLess reports whether a spec leaves something as it is that another redacts.
-func redactsLess(s, than *Spec) bool {
+func redactsLess(s, than *watcher.Spec) bool {
 	return than.Shape.Secret && !s.Shape.Secret ||
 		slices.ContainsFunc(than.Shape.Redact, func(path string) bool { return !slices.Contains(s.Shape.Redact, path) })
 }

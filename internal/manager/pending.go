@@ -1,4 +1,4 @@
-package watcher
+package manager
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/watcher"
 )
 
 const (
@@ -26,7 +27,7 @@ type waiting struct {
 	since  time.Time
 	pause  time.Duration
 	until  time.Time
-	last   Status // of the stream, where one ran
+	last   watcher.Status // of the stream, where one ran
 }
 
 // reasonOf is one word for why an entry comes to no stream.
@@ -35,7 +36,7 @@ func reasonOf(err error) string {
 	case discovery.IsConfigFault(err):
 		return "ConfigFault"
 	case errors.As(err, new(*discovery.NotFoundError)):
-		return reasonNotFound
+		return watcher.ReasonNotFound
 	case errors.As(err, new(*discovery.UnwatchableError)):
 		return "NotWatchable"
 	case errors.As(err, new(*discovery.AmbiguousError)):
@@ -79,7 +80,7 @@ func (m *Manager) showUnresolved(before map[int]*waiting) {
 	for _, w := range m.unresolved {
 		waits[w.name] = true
 		if m.running[w.name] == nil {
-			m.m.StreamState.WithLabelValues(w.name, string(Pending)).Set(1)
+			m.m.StreamState.WithLabelValues(w.name, string(watcher.Pending)).Set(1)
 		}
 	}
 	for _, w := range before {
@@ -156,7 +157,7 @@ func (m *Manager) missing() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for w := range m.pending() {
-		if w.reason == reasonNotFound {
+		if w.reason == watcher.ReasonNotFound {
 			return true
 		}
 	}

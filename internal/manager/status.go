@@ -1,4 +1,4 @@
-package watcher
+package manager
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kubejournal/internal/watcher"
 )
 
 // Synced returns nil once every stream that is not pending is past its first
@@ -18,7 +20,7 @@ func (m *Manager) Synced() error {
 	}
 	var behind []string
 	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != Pending && !s.Synced {
+		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced {
 			behind = append(behind, name)
 		}
 	}
@@ -32,7 +34,7 @@ func (m *Manager) Synced() error {
 // StreamStatus is how one stream or pending entry stands.
 type StreamStatus struct {
 	Name string
-	Status
+	watcher.Status
 }
 
 // Streams returns the status of every stream and pending entry, by name. Safe for concurrent use.
@@ -51,9 +53,9 @@ func (m *Manager) Streams() []StreamStatus {
 }
 
 // status is that of a stream that waits, with what it had when it ran.
-func (w *waiting) status() Status {
+func (w *waiting) status() watcher.Status {
 	s := w.last
-	s.State, s.Reason, s.Since, s.Failing = Pending, w.reason, w.since, time.Time{}
+	s.State, s.Reason, s.Since, s.Failing = watcher.Pending, w.reason, w.since, time.Time{}
 	return s
 }
 

@@ -1,4 +1,14 @@
-package watcher
+// Package manager runs the streams that a config comes to, and keeps track of what cannot run.
+//
+// The goroutine of Run owns which streams run. Apply hands it other options; it compares what each stream is to be
+// (watcher.Spec) with what it is, and touches those that differ: a stream is stopped, and the one in its place takes the
+// position from the checkpoint, once that has all that was submitted. It is the same as a restart of the daemon, for that
+// stream alone. Before the first one is stopped, all that can be wrong was looked for.
+//
+// What the server serves changes by itself. That only ever adds streams. The watch of a resource that goes away brings its
+// objects' deletions and ends with a 404, and then the stream is dropped or pending. While something is pending because
+// the server does not have it, or an entry has a wildcard, CustomResourceDefinitions are watched to ask again in time.
+package manager
 
 import (
 	"context"
@@ -15,6 +25,7 @@ import (
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/watcher"
 )
 
 // Options is what a Manager needs beside its parts.
@@ -26,7 +37,7 @@ type Options struct {
 	Redact        []config.Redact
 	DropFields    []string
 	MaxLineBytes  int64         // as in event.Line
-	Silence       time.Duration // as in Spec
+	Silence       time.Duration // as in watcher.Spec
 }
 
 // Manager runs the streams that the entries of a config come to. An entry
@@ -59,8 +70,8 @@ type Manager struct {
 // parts are what all streams share.
 type parts struct {
 	client *kubeclient.Client
-	store  Store
-	rec    Recorder
+	store  watcher.Store
+	rec    watcher.Recorder
 	m      *metrics.Metrics
 	log    *zap.Logger
 }
@@ -74,13 +85,13 @@ type asked struct {
 // wanted is a stream that the config and the server come to.
 type wanted struct {
 	entry config.Resource // that it comes from
-	spec  Spec
+	spec  watcher.Spec
 }
 
 // running is a stream with its goroutine.
 type running struct {
 	wanted
-	stream *Stream
+	stream *watcher.Stream
 	since  time.Time
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -103,9 +114,9 @@ type ending struct {
 	err  error
 }
 
-// NewManager returns a manager that has not started anything. resolver must
+// New returns a manager that has not started anything. resolver must
 // have been refreshed.
-func NewManager(client *kubeclient.Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
+func New(client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec watcher.Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
 	return &Manager{
 		parts:    parts{client: client, store: store, rec: rec, m: m, log: log},
 		resolver: resolver, options: options,
@@ -139,7 +150,7 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	// stopped already.
 	scratch := metrics.New("", "")
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		if _, err := NewStream(desired[name].spec, m.client, m.store, m.rec, scratch, zap.NewNop()); err != nil {
+		if _, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, scratch, zap.NewNop()); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -200,7 +211,7 @@ func (m *Manager) look(ctx context.Context) error {
 	m.refresh(ctx)
 	m.mu.Lock()
 	for _, w := range m.refused {
-		if w.reason == reasonNotFound {
+		if w.reason == watcher.ReasonNotFound {
 			w.until = time.Now()
 		}
 	}
@@ -278,7 +289,7 @@ func (m *Manager) startable(name string) bool {
 
 // start starts a stream.
 func (m *Manager) start(ctx context.Context, w wanted) error {
-	s, err := NewStream(w.spec, m.client, m.store, m.rec, m.m, m.log)
+	s, err := watcher.NewStream(w.spec, m.client, m.store, m.rec, m.m, m.log)
 	if err != nil {
 		return err
 	}
@@ -311,7 +322,7 @@ func (m *Manager) end(e ending) error {
 		<-r.done
 		lasted = time.Since(r.since)
 	}
-	p := new(PendingError)
+	p := new(watcher.PendingError)
 	if !errors.As(e.err, &p) {
 		return e.err
 	}
