@@ -31,9 +31,11 @@ var (
 // server add members to the event, they still hang on the object, and Scan
 // passes over them.
 func splitWatch(frame []byte) (event.Type, []byte, error) {
+	if n := len(frame); n < 2 || frame[n-2] != '}' || frame[n-1] != '}' {
+		return splitAny(frame)
+	}
 	for i := range heads {
-		h := &heads[i]
-		if bytes.HasPrefix(frame, h.text) && bytes.HasSuffix(frame, []byte("}}")) {
+		if h := &heads[i]; bytes.HasPrefix(frame, h.text) {
 			return h.t, frame[len(h.text)-1 : len(frame)-1], nil
 		}
 	}

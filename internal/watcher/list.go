@@ -124,7 +124,6 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.close()
 	yes := true
 	options := v1.ListOptions{
 		SendInitialEvents:    &yes,
@@ -132,11 +131,12 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 		AllowWatchBookmarks:  true,
 	}
 	w, err := s.open(ctx, options, listTimeout)
-	if err != nil {
-		return err
+	if err == nil {
+		defer w.Close()
+		err = r.readInitial(ctx, w)
 	}
-	defer w.Close()
-	if err := r.readInitial(ctx, w); err != nil {
+	r.close() // the watch behind the list does not need what it has shown
+	if err != nil {
 		return err
 	}
 	return s.follow(ctx, w)
