@@ -19,7 +19,7 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
-	"kubejournal/internal/watcher"
+	"kubejournal/internal/kubeclient"
 )
 
 const (
@@ -34,8 +34,8 @@ const (
 // apiServer is the connection to the API server and what the server serves.
 type apiServer struct {
 	warnings rest.WarningHandler // logs each of the server's warnings once, not at every request
-	access   *watcher.Access
-	client   *watcher.Client // goes through access
+	access   *kubeclient.Access
+	client   *kubeclient.Client // goes through access
 	resolver *discovery.Resolver
 }
 
@@ -45,10 +45,10 @@ func (s *apiServer) host() string { return access.Redacted(s.access.Host()) }
 // connect finds the API server, and finds it again when requests fail.
 func (d *Daemon) connect(context.Context) (err error) {
 	d.warnings = rest.NewWarningWriter(&zapio.Writer{Log: d.Log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true})
-	if d.access, err = watcher.NewAccess(d.finder(d.cfg.Kubernetes), d.sameCluster, d.Log); err != nil {
+	if d.access, err = kubeclient.NewAccess(d.finder(d.cfg.Kubernetes), d.sameCluster, d.Log); err != nil {
 		return access.NotFound(err)
 	}
-	d.client, err = watcher.NewClient(d.access.Config())
+	d.client, err = kubeclient.New(d.access.Config())
 	return err
 }
 
@@ -73,7 +73,7 @@ func (d *Daemon) identify(ctx context.Context) error {
 		return err
 	})
 	switch {
-	case watcher.IsUnreadable(err):
+	case kubeclient.IsUnreadable(err):
 		d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to this cluster", zap.Error(err))
 	case err != nil:
 		return err
@@ -91,7 +91,7 @@ func (d *Daemon) identify(ctx context.Context) error {
 		}
 		d.clusterUID = id
 	}
-	d.client.Expect(watcher.Cluster{ID: d.clusterUID, Learn: d.store.SetCluster, Readable: id != ""})
+	d.client.Expect(kubeclient.Cluster{ID: d.clusterUID, Learn: d.store.SetCluster, Readable: id != ""})
 	return nil
 }
 
@@ -164,7 +164,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // sameCluster makes sure that new credentials, or a server that the config names anew, lead to the cluster that is
 // journalled. An identity that may not read kube-system, and could not since the start, can have its credentials
 // replaced at the same address only: that is no more of a risk than the start was.
-func (d *Daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
+func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client) error {
 	cluster, identified := d.client.Cluster()
 	if !identified {
 		return nil // the start is still to ask
@@ -172,9 +172,9 @@ func (d *Daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
 	host := access.Redacted(c.Host())
 	id, err := c.ClusterID(ctx)
 	switch {
-	case watcher.IsUnreadable(err) && (cluster.Readable || c.Moved()):
+	case kubeclient.IsUnreadable(err) && (cluster.Readable || c.Moved()):
 		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system", host, err)
-	case watcher.IsUnreadable(err):
+	case kubeclient.IsUnreadable(err):
 		return nil
 	case err != nil:
 		return err
@@ -188,7 +188,7 @@ func (d *Daemon) sameCluster(ctx context.Context, c *watcher.Client) error {
 
 // explainCluster adds to the error of a server that has become another cluster what can be done about it.
 func (d *Daemon) explainCluster(err error) error {
-	if !errors.As(err, new(*watcher.ClusterError)) {
+	if !errors.As(err, new(*kubeclient.ClusterError)) {
 		return err
 	}
 	return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled cluster again, "+

@@ -19,10 +19,11 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
-	"kubejournal/internal/watcher"
 )
 
 // stopTimeout is how long a stop may take to write and commit what is left, so that the process is gone within 5 s.
@@ -54,7 +55,7 @@ type Options struct {
 	// WrapRecording wraps what the recorder writes to.
 	WrapRecording func(recorder.Output, recorder.Checkpoint) (recorder.Output, recorder.Checkpoint)
 	// Assembled is called with what runs, before it does.
-	Assembled func(*watcher.Client, *watcher.Manager, *metrics.Metrics)
+	Assembled func(*kubeclient.Client, *manager.Manager, *metrics.Metrics)
 }
 
 // Daemon is one run of kubejournal. Its fields are in the order in which they are made; close takes them down in the
@@ -72,7 +73,7 @@ type Daemon struct {
 	clusterUID string          // of the checkpoint's cluster; "" is unknown
 	recording  recorder.Config // from where on lines are written
 	rec        *recorder.Recorder
-	manager    *watcher.Manager
+	manager    *manager.Manager
 	reload     *reloader
 }
 
@@ -98,7 +99,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	d.startup.setText("opening the output and the checkpoint")
 	d.listener.site = ops.NewSite(d.metrics.Registry,
 		[]ops.Check{{Name: "startup", Err: d.startup.err}},
-		func() []watcher.StreamStatus { return nil },
+		func() []manager.StreamStatus { return nil },
 		func() ops.About { return d.about })
 	return d
 }
@@ -155,7 +156,7 @@ func (d *Daemon) assemble(context.Context) error {
 	d.recording.Interval, d.recording.NoSync = d.cfg.Checkpoint.Interval, d.cfg.Output.Sync == config.SyncNever
 	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
 	d.rec = recorder.New(out, store, d.recording)
-	d.manager = watcher.NewManager(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
+	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
 	if errs := d.manager.Check(); len(errs) > 0 {
 		return asFaults(errs)
 	}
@@ -189,8 +190,8 @@ func (d *Daemon) outputError() error {
 }
 
 // streamOptions is the part of a config that concerns streams.
-func (d *Daemon) streamOptions(cfg *config.Config) watcher.Options {
-	return watcher.Options{
+func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
+	return manager.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
 		MaxLineBytes: cfg.Output.MaxLineBytes,

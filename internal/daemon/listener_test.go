@@ -5,15 +5,15 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
-	"kubejournal/internal/watcher"
 )
 
 // Rates are known from when the daemon listens to when it does no longer, wherever
 // it listens meanwhile.
 func TestSamplesWhileItListens(t *testing.T) {
-	site := ops.NewSite(metrics.New("", "").Registry, nil, func() []watcher.StreamStatus { return nil }, func() ops.About { return ops.About{} })
+	site := ops.NewSite(metrics.New("", "").Registry, nil, func() []manager.StreamStatus { return nil }, func() ops.About { return ops.About{} })
 	listen := func() *ops.Server {
 		server, err := ops.Listen("127.0.0.1:0", site)
 		if err != nil {

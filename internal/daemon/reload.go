@@ -21,8 +21,9 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/ops"
-	"kubejournal/internal/watcher"
 )
 
 // emptyPause is how long a reload waits for a config file that is empty or missing: some tools write one in two steps.
@@ -124,7 +125,7 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 		r.d.metrics.SetConfig(next.Hash()) // of other bytes, perhaps, that say the same
 		return                             // it is as it was at the start
 	}
-	var d watcher.Difference
+	var d manager.Difference
 	if err == nil {
 		d, err = r.apply(ctx, next)
 		// What is wrong is not in the file, or not there alone: a port that is taken, a server that does not answer. It
@@ -152,7 +153,7 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 }
 
 // apply brings next into effect. On an error, which is config.Faults, nothing has changed.
-func (r *reloader) apply(ctx context.Context, next *config.Config) (d watcher.Difference, err error) {
+func (r *reloader) apply(ctx context.Context, next *config.Config) (d manager.Difference, err error) {
 	faults := FixedKeys(r.cfg, next)
 	change := r.prepareAccess(ctx, next, &faults)
 	server := r.prepareServer(next, &faults)
@@ -174,7 +175,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (d watcher.Di
 		if server != nil {
 			_ = server.Close() // it has not answered yet
 		}
-		return watcher.Difference{}, faults
+		return manager.Difference{}, faults
 	}
 	// From here on nothing can fail.
 	change.Use()
@@ -209,7 +210,7 @@ func FixedKeys(now, next *config.Config) config.Faults {
 }
 
 // prepareAccess opens the connection to the API server that next names, where that is another one.
-func (r *reloader) prepareAccess(ctx context.Context, next *config.Config, faults *config.Faults) *watcher.Change {
+func (r *reloader) prepareAccess(ctx context.Context, next *config.Config, faults *config.Faults) *kubeclient.Change {
 	if next.Kubernetes == r.cfg.Kubernetes {
 		return r.d.access.Keep()
 	}
@@ -257,7 +258,7 @@ func (r *reloader) failed(faults []string) {
 }
 
 // succeeded logs and shows that next is in effect.
-func (r *reloader) succeeded(next *config.Config, d watcher.Difference) {
+func (r *reloader) succeeded(next *config.Config, d manager.Difference) {
 	r.fault = ""
 	r.d.metrics.ReloadOK.Set(1)
 	r.d.metrics.ReloadTime.SetToCurrentTime()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"testing"
 	"time"
 
@@ -17,20 +16,6 @@ var benchSizes = []int{2000, 6000, 60000}
 var podSource = Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
 
 var podShape = Shape{Drop: []string{"metadata.managedFields"}}
-
-// loop reads the same stream over and over, in pieces as a connection gives them.
-type loop struct {
-	b []byte
-	i int
-}
-
-func (l *loop) Read(p []byte) (int, error) {
-	n := copy(p, l.b[l.i:])
-	if l.i += n; l.i == len(l.b) {
-		l.i = 0
-	}
-	return n, nil
-}
 
 func mustRenderer(tb testing.TB, src Source, shape Shape) *Renderer {
 	tb.Helper()
@@ -49,44 +34,6 @@ func eachSize(b *testing.B, f func(b *testing.B, size int)) {
 			f(b, size)
 		})
 	}
-}
-
-// BenchmarkCopy is the floor: the stream's bytes read and copied once more.
-func BenchmarkCopy(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
-		stream := eventtest.WatchStream(64, size)
-		per := len(stream) / 64
-		in := &loop{b: stream}
-		buf, out := make([]byte, per), make([]byte, 0, 2*per)
-		for b.Loop() {
-			if _, err := io.ReadFull(in, buf); err != nil {
-				b.Fatal(err)
-			}
-			out = append(out[:0], buf...)
-		}
-	})
-}
-
-func BenchmarkFrame(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
-		f := NewFrameReader(&loop{b: eventtest.WatchStream(64, size)}, 0)
-		for b.Loop() {
-			if _, err := f.Next(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-func BenchmarkSplit(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
-		frame := bytes.TrimSpace(eventtest.WatchStream(1, size))
-		for b.Loop() {
-			if _, _, err := SplitWatch(frame); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
 
 func BenchmarkScan(b *testing.B) {
@@ -170,18 +117,6 @@ func BenchmarkAppend(b *testing.B) {
 	})
 }
 
-// BenchmarkPath is the whole way from the wire's bytes to the line.
-func BenchmarkPath(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
-		step := newPath(b, eventtest.WatchStream(64, size), podSource, podShape)
-		for b.Loop() {
-			if err := step(); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
 func BenchmarkParseHeader(b *testing.B) {
 	eachSize(b, func(b *testing.B, size int) {
 		r := mustRenderer(b, podSource, podShape)
@@ -200,34 +135,6 @@ func BenchmarkParseHeader(b *testing.B) {
 			}
 		}
 	})
-}
-
-// newPath returns a function that makes one line of the stream's next event.
-func newPath(tb testing.TB, stream []byte, src Source, shape Shape) func() error {
-	f := NewFrameReader(&loop{b: stream}, 0)
-	r := mustRenderer(tb, src, shape)
-	var (
-		o   Object
-		out []byte
-		seq uint64
-		now = time.Now()
-	)
-	return func() error {
-		frame, err := f.Next()
-		if err != nil {
-			return err
-		}
-		t, object, err := SplitWatch(frame)
-		if err != nil {
-			return err
-		}
-		if err := r.Scan(object, &o); err != nil {
-			return err
-		}
-		seq++
-		out, err = r.AppendEvent(AppendSeq(out[:0], seq), t, FromWatch, now, &o)
-		return err
-	}
 }
 
 // BenchmarkOption is what a line costs, from the object's bytes on, with one

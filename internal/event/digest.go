@@ -69,7 +69,7 @@ func NewDigester(shape Shape, ignore []string) (*Digester, error) {
 // Durable reports whether the digests are worth keeping over a restart.
 func (d *Digester) Durable() bool { return !d.hidden }
 
-// Digest looks at one object as the server sent it; what SplitWatch left
+// Digest looks at one object as the server sent it; what the split of a watch event left
 // hanging on it is passed over. Where nothing is redacted, what AppendShaped
 // wrote has the same digest, and being shorter takes less time.
 func (d *Digester) Digest(raw []byte) (Digest, error) {

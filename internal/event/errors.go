@@ -25,19 +25,3 @@ const tooDeep = "nested too deep"
 func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: over %d bytes, limit %d", ErrTooLarge, size, limit)
 }
-
-// StatusError is a Status object where a list was asked for.
-type StatusError struct {
-	Code            int
-	Reason, Message string
-}
-
-func (e *StatusError) Error() string {
-	switch {
-	case e.Message != "":
-		return "server answered: " + e.Message
-	case e.Reason != "":
-		return "server answered: " + e.Reason
-	}
-	return "server answered with a Status instead of a list"
-}

@@ -1,16 +1,10 @@
 // Package event turns what an API server sends into journal lines, from raw
 // JSON to raw JSON: no object is ever decoded into a tree.
 //
-// The bytes go through four steps, each usable alone:
-//
-//	FrameReader  a watch response -> one JSON value at a time
-//	SplitWatch   a watch value    -> its type and the object's bytes
-//	ListReader   a list response  -> the bytes of one item at a time
-//	Renderer     an object        -> Scan finds what a line needs and what is
-//	                                 to be cut, Append writes the line
-//
-// An object that Scan refuses, or that is too large to be held, is not lost:
-// Identify finds what names it, and its line says why it has no object.
+// A Renderer makes the lines: Scan finds in an object's bytes what a line needs
+// and what is to be cut, Append writes the line. An object that Scan refuses, or
+// that is too large to be held (Skimmer), is not lost: Identify finds what names
+// it, and its line says why it has no object.
 //
 // What a stream may ask for on top stands beside them, and costs nothing where
 // it is not asked for. All of it works on the bytes of two versions of an

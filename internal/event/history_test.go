@@ -2,7 +2,6 @@ package event
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"os"
 	"strings"
@@ -27,10 +26,11 @@ func history(tb testing.TB) map[string][][]byte {
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		_, object, err := SplitWatch(bytes.Clone(lines.Bytes()))
-		if err != nil {
+		var event struct{ Object json.RawMessage }
+		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			tb.Fatal(err)
 		}
+		object := []byte(event.Object)
 		var o struct {
 			APIVersion, Kind string
 			Metadata         struct{ UID string }

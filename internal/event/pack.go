@@ -59,6 +59,7 @@ const (
 	tableBits  = 13
 	leastMatch = 6
 	maxBase    = 1 << 15 // bytes of a base that are used
+	keptBuffer = 1 << 20 // a larger buffer is not kept
 
 	packedRaw   = 0
 	packedAlone = 1

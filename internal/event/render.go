@@ -79,7 +79,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 
 // Scan looks through one object, checks that it is well-formed JSON with a
 // metadata object, and notes what AppendEvent needs. Behind the object it
-// passes over further members of a watch event, which SplitWatch may leave
+// passes over further members of a watch event, which its split may leave
 // there. After an error o is empty.
 func (r *Renderer) Scan(raw []byte, o *Object) error {
 	raw = trimRight(trimLeft(raw))

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"kubejournal/internal/event/eventtest"
 )
 
 var received = time.Date(2026, 11, 20, 16, 10, 22, 123456, time.FixedZone("", 3600))
@@ -222,40 +220,6 @@ func TestObjectBytes(t *testing.T) {
 		}
 		if got := objectOf(t, line(t, r, Added, c.in)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
-		}
-	}
-}
-
-func TestAllocations(t *testing.T) {
-	streamOf := func(item func(i int) []byte) []byte {
-		var b []byte
-		for i := range 16 {
-			b = fmt.Appendf(b, "{\"type\":\"MODIFIED\",\"object\":%s}\n", item(i))
-		}
-		return b
-	}
-	for name, c := range map[string]struct {
-		stream []byte
-		src    Source
-		shape  Shape
-	}{
-		"pods":    {eventtest.WatchStream(16, 6000), podSource, podShape},
-		"secrets": {streamOf(eventtest.Secret), Source{Stream: "secrets", Version: "v1", Resource: "secrets"}, Shape{Secret: true, Drop: podShape.Drop}},
-		"events":  {streamOf(eventtest.Event), Source{Stream: "events", Version: "v1", Resource: "events"}, podShape},
-		"config maps": {streamOf(func(i int) []byte { return eventtest.ConfigMap(3000, i) }),
-			Source{Stream: "configmaps", Version: "v1", Resource: "configmaps"}, Shape{Redact: []string{`data["settings.yaml"]`}}},
-	} {
-		step := newPath(t, c.stream, c.src, c.shape)
-		run := func() {
-			if err := step(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 64 {
-			run()
-		}
-		if n := testing.AllocsPerRun(500, run); n != 0 {
-			t.Errorf("%s: %v allocations per event", name, n)
 		}
 	}
 }

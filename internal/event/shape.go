@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -232,7 +231,3 @@ func (n *node) misfit(c byte) bool {
 	}
 	return true
 }
-
-// isNull reports whether the value at the start of b, which has been scanned,
-// is null.
-func isNull(b []byte) bool { return bytes.HasPrefix(b, []byte("null")) }

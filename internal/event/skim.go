@@ -60,12 +60,9 @@ func reasonOf(raw []byte, refused error) string {
 	return ObjectMalformed
 }
 
-// oversized stands behind the members that name an object in what FrameReader and ListReader hand out in the place of one
-// that is too large to be held. It is no JSON, so Scan refuses it.
+// oversized stands behind the members that name an object in the short form of one that is too large to be held. It is no
+// JSON, so Scan refuses it.
 const oversized = ",too large"
-
-// skimLimits is how many times its limit a value may have that is skimmed: a stream without an end is no object.
-const skimLimits = 16
 
 // skimmer finds what names an object in JSON that cannot be held, or cannot be scanned. It takes the text piece by piece,
 // and keeps no more of it than the strings that it looks for. Where a key is repeated the last counts, as in Scan.
@@ -73,6 +70,7 @@ const skimLimits = 16
 // It goes by brackets and quotes alone, like balance, and takes a string for a value only where `"key":"value"` stands whole
 // in the object that it belongs to: text that has lost a quote does not give away what it hides.
 type skimmer struct {
+	root  *spot   // what is read
 	at    []*spot // the objects that the position is in, as long as something is looked for in them
 	depth int     // containers that the position is in
 	ended bool    // the value is complete
@@ -125,7 +123,7 @@ const (
 )
 
 // newSkimmer returns a skimmer of one value, which root is.
-func newSkimmer(root *spot) skimmer { return skimmer{member: root, step: beforeValue} }
+func newSkimmer(root *spot) skimmer { return skimmer{root: root, member: root, step: beforeValue} }
 
 // skim takes what comes next, and returns how much of it belongs to the value: all of it, unless the value has ended.
 func (s *skimmer) skim(b []byte) int {
@@ -257,29 +255,29 @@ func (s *skimmer) appendObject(dst []byte) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// skim passes the value at the window's start, which is too large to be held, and appends what is left of it to dst:
-// what names its object, and oversized. refused is the error where it cannot be named, or has no end.
-func (f *buffer) skim(dst []byte, root *spot, refused error) ([]byte, error) {
-	s := newSkimmer(root)
-	for size := 0; ; {
-		n := s.skim(f.bytes())
-		f.discard(n)
-		size += n
-		if s.ended {
-			break
-		}
-		if size/skimLimits > f.max {
-			return nil, refused
-		}
-		if err := f.fill(); err != nil {
-			return nil, unexpected(err)
-		}
-	}
+// Skimmer is for a value that is too large to be held: it takes the value piece by piece and leaves a short form of it, which
+// Scan refuses and Identify names.
+type Skimmer struct{ skimmer }
+
+// NewObjectSkimmer returns a Skimmer of an object.
+func NewObjectSkimmer() *Skimmer { return &Skimmer{newSkimmer(&objectSpot)} }
+
+// NewEventSkimmer returns a Skimmer of a watch event that holds an object.
+func NewEventSkimmer() *Skimmer { return &Skimmer{newSkimmer(&frameSpot)} }
+
+// Take takes what comes next. It returns how much of it belongs to the value, and whether that is complete.
+func (s *Skimmer) Take(b []byte) (n int, ended bool) {
+	n = s.skim(b)
+	return n, s.ended
+}
+
+// AppendShort appends the short form of what was taken. It is an error where that does not name an object.
+func (s *Skimmer) AppendShort(dst []byte) ([]byte, error) {
 	object, err := s.appendObject(nil)
 	if err != nil {
-		return nil, refused
+		return dst, err
 	}
-	if root == &frameSpot {
+	if s.root == &frameSpot {
 		return fmt.Appendf(dst, `{"type":"%s","object":%s%s}}`, s.found[frameType], object, oversized), nil
 	}
 	return append(append(append(dst, object...), oversized...), '}'), nil

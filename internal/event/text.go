@@ -179,3 +179,42 @@ func isScalar(c byte) bool {
 	}
 	return true
 }
+
+// escapedAt reports whether the quote at i stands behind an odd number of
+// backslashes.
+func escapedAt(b []byte, i int) bool {
+	n := i
+	for n > 0 && b[n-1] == '\\' {
+		n--
+	}
+	return (i-n)%2 == 1
+}
+
+func isSpace(c byte) bool {
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t'
+}
+
+func trimLeft(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[0]) {
+		b = b[1:]
+	}
+	return b
+}
+
+func trimRight(b []byte) []byte {
+	for len(b) > 0 && isSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// stringValue decodes a JSON string; any other value is empty.
+func stringValue(v []byte) string {
+	if v[0] != '"' {
+		return ""
+	}
+	if v = v[1 : len(v)-1]; bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
+		return string(v)
+	}
+	return string(unquote(nil, v))
+}

@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 )
 
@@ -98,7 +99,7 @@ type page struct {
 
 // row is one stream.
 type row struct {
-	watcher.StreamStatus
+	manager.StreamStatus
 	key             string // its name as it is
 	Resource, Scope string // the two parts of its name
 	Level           level
@@ -225,7 +226,7 @@ var meanings = map[string]string{
 	"Undiscovered":     "the server cannot tell now whether it has it",
 }
 
-func newRow(s watcher.StreamStatus, now time.Time) row {
+func newRow(s manager.StreamStatus, now time.Time) row {
 	r := row{key: s.Name}
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
 	r.StreamStatus = s

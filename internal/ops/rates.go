@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"kubejournal/internal/watcher"
+	"kubejournal/internal/manager"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 // rates knows how many lines each stream has written in each of the last steps. The streams count by themselves; here
 // their counters are read once a step.
 type rates struct {
-	streams func() []watcher.StreamStatus
+	streams func() []manager.StreamStatus
 
 	mu    sync.Mutex
 	ended int              // steps; guarded by mu

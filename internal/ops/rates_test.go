@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/watcher"
 )
@@ -16,9 +17,9 @@ import (
 // counters are streams that do nothing but count, by name.
 type counters map[string]uint64
 
-func (c counters) streams() (all []watcher.StreamStatus) {
+func (c counters) streams() (all []manager.StreamStatus) {
 	for _, name := range slices.Sorted(maps.Keys(c)) {
-		all = append(all, watcher.StreamStatus{Name: name, Status: watcher.Status{State: watcher.Watching, Lines: c[name]}})
+		all = append(all, manager.StreamStatus{Name: name, Status: watcher.Status{State: watcher.Watching, Lines: c[name]}})
 	}
 	return all
 }
@@ -89,8 +90,8 @@ func TestRate(t *testing.T) {
 func TestSampleAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines atomic.Uint64
-		streams := func() []watcher.StreamStatus {
-			return []watcher.StreamStatus{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
+		streams := func() []manager.StreamStatus {
+			return []manager.StreamStatus{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
 		}
 		site := NewSite(metrics.New("", "").Registry, nil, streams, func() About { return About{} })
 		if all, of := site.rates.read(); all != nil || of != nil {

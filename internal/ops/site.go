@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"kubejournal/internal/manager"
 	"kubejournal/internal/recorder"
-	"kubejournal/internal/watcher"
 )
 
 // Check is one condition of readiness: nil when it holds. Note may be nil; what it returns is worth knowing where the
@@ -53,12 +53,12 @@ type Site struct {
 // view is what a site answers from.
 type view struct {
 	checks  []Check
-	streams func() []watcher.StreamStatus
+	streams func() []manager.StreamStatus
 	about   func() About
 }
 
 // NewSite returns the site of a daemon. It knows no rates before Sample.
-func NewSite(registry *prometheus.Registry, checks []Check, streams func() []watcher.StreamStatus, about func() About) *Site {
+func NewSite(registry *prometheus.Registry, checks []Check, streams func() []manager.StreamStatus, about func() About) *Site {
 	s := &Site{}
 	s.rates.streams = s.streams
 	s.Show(checks, streams, about)
@@ -72,11 +72,11 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []wat
 }
 
 // Show makes the site answer from something else: from what runs, once a start is over.
-func (s *Site) Show(checks []Check, streams func() []watcher.StreamStatus, about func() About) {
+func (s *Site) Show(checks []Check, streams func() []manager.StreamStatus, about func() About) {
 	s.view.Store(&view{checks, streams, about})
 }
 
-func (s *Site) streams() []watcher.StreamStatus { return s.view.Load().streams() }
+func (s *Site) streams() []manager.StreamStatus { return s.view.Load().streams() }
 
 // writeTimeout bounds the time to write a response, so that a client that does not read cannot hold it for ever. It is
 // not the server's, as a profile takes as long as the client asks for.

@@ -11,7 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -140,7 +142,7 @@ func (c *cell) setUp() {
 	c.entries = started
 	c.start()
 	c.await("the streams watch", func() bool {
-		return !slices.ContainsFunc(c.life.manager.Streams(), func(s watcher.StreamStatus) bool {
+		return !slices.ContainsFunc(c.life.manager.Streams(), func(s manager.StreamStatus) bool {
 			return s.State != watcher.Watching && s.Name != "widgets.example.com"
 		})
 	})
@@ -429,7 +431,7 @@ func (c *cell) recover() {
 // startAgain starts a daemon that another cluster has ended.
 func (c *cell) startAgain() {
 	err := c.ended()
-	if other := new(watcher.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
+	if other := new(kubeclient.ClusterError); !errors.As(err, &other) || other.Want != clusterUID || other.Got != foreignUID {
 		c.fail("the daemon has ended: %v", err)
 	}
 	c.start()

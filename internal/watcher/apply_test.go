@@ -16,13 +16,14 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
 
 // apply hands other entries to the daemon as it runs. It takes no time but the
 // server's.
-func (w *world) apply(entries []config.Resource, change func(*watcher.Options)) (watcher.Difference, error) {
+func (w *world) apply(entries []config.Resource, change func(*manager.Options)) (manager.Difference, error) {
 	w.t.Helper()
 	o := w.options
 	o.Resources = entries
@@ -34,7 +35,7 @@ func (w *world) apply(entries []config.Resource, change func(*watcher.Options)) 
 	return d, err
 }
 
-func (w *world) mustApply(entries []config.Resource, change func(*watcher.Options)) watcher.Difference {
+func (w *world) mustApply(entries []config.Resource, change func(*manager.Options)) manager.Difference {
 	w.t.Helper()
 	d, err := w.apply(entries, change)
 	must(w.t, err)
@@ -79,8 +80,8 @@ func (w *world) series() []string {
 	return slices.Sorted(maps.Keys(streams))
 }
 
-func redacting(resource, field string) func(*watcher.Options) {
-	return func(o *watcher.Options) {
+func redacting(resource, field string) func(*manager.Options) {
+	return func(o *manager.Options) {
 		o.Redact = []config.Redact{{Resource: resource, Fields: []string{field}, Entry: "redact[0]"}}
 	}
 }
@@ -97,7 +98,7 @@ func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
 		w.synced()
 		n, lines := len(w.srv.Requests()), len(w.lines())
 		d := w.mustApply(entries("pods", "deployments.apps", "configmaps"), redacting("deployments.apps", "spec.none"))
-		if want := (watcher.Difference{Added: 1, Removed: 1, Changed: 1, Unchanged: 1}); d != want {
+		if want := (manager.Difference{Added: 1, Removed: 1, Changed: 1, Unchanged: 1}); d != want {
 			t.Errorf("got %+v, want %+v", d, want)
 		}
 		w.await("all watch", w.watching)
@@ -124,7 +125,7 @@ func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
 		}
 		n = len(w.srv.Requests())
 		d = w.mustApply(entries("configmaps", "secrets", "deployments.apps"), redacting("deployments.apps", "spec.none"))
-		if want := (watcher.Difference{Added: 1, Removed: 1, Unchanged: 2}); d != want {
+		if want := (manager.Difference{Added: 1, Removed: 1, Unchanged: 2}); d != want {
 			t.Errorf("got %+v, want %+v", d, want)
 		}
 		w.await("all watch", w.watching)
@@ -147,7 +148,7 @@ func TestApplyTheSame(t *testing.T) {
 			moved[i].Line, moved[i].Entry = 100+i, fmt.Sprintf("resources[%d]", i)
 		}
 		since := w.state("nothing.example.com").Since
-		if d := w.mustApply(moved, nil); d != (watcher.Difference{Unchanged: 2}) {
+		if d := w.mustApply(moved, nil); d != (manager.Difference{Unchanged: 2}) {
 			t.Errorf("got %+v", d)
 		}
 		if got := len(w.srv.Requests()) - n; got != 0 {
@@ -177,7 +178,7 @@ func TestApplyFaults(t *testing.T) {
 				t.Errorf("%s: no fault", name)
 			}
 		}
-		if _, err := w.apply(entries("configmaps"), func(o *watcher.Options) { o.DropFields = []string{"a..b"} }); err == nil {
+		if _, err := w.apply(entries("configmaps"), func(o *manager.Options) { o.DropFields = []string{"a..b"} }); err == nil {
 			t.Error("a path that cannot be followed: no fault")
 		}
 		if got := w.askedFor(n); len(got) > 0 {
@@ -202,7 +203,7 @@ func TestApplyAnotherVersion(t *testing.T) {
 		n := len(w.srv.Requests())
 		old := entry("widgets.example.com")
 		old.Version = "v1"
-		if d := w.mustApply([]config.Resource{old}, nil); d != (watcher.Difference{Changed: 1}) {
+		if d := w.mustApply([]config.Resource{old}, nil); d != (manager.Difference{Changed: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		w.await("it watches", w.watching)
@@ -311,14 +312,14 @@ func TestApplyToPending(t *testing.T) {
 		w.await("it is pending", func() bool { return w.state("secrets").State == watcher.Pending })
 		w.pass(10 * time.Minute)
 		n := len(w.srv.Requests())
-		if d := w.mustApply(entries("configmaps", "secrets"), redacting("secrets", "spec.none")); d != (watcher.Difference{Changed: 1, Unchanged: 1}) {
+		if d := w.mustApply(entries("configmaps", "secrets"), redacting("secrets", "spec.none")); d != (manager.Difference{Changed: 1, Unchanged: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		if got := w.askedFor(n); got["secrets"] == 0 || got["configmaps"] != 0 {
 			t.Errorf("asked for %v", got)
 		}
 		w.await("it is pending", func() bool { return w.state("secrets").State == watcher.Pending })
-		if d := w.mustApply(entries("configmaps"), nil); d != (watcher.Difference{Removed: 1, Unchanged: 1}) {
+		if d := w.mustApply(entries("configmaps"), nil); d != (manager.Difference{Removed: 1, Unchanged: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		if got := w.series(); !slices.Equal(got, []string{"configmaps"}) {
@@ -338,9 +339,9 @@ func TestApplyAfterTheEnd(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
 		w.start()
 		w.synced()
-		manager := w.life.manager
+		ended := w.life.manager
 		w.stop()
-		if _, err := manager.Apply(context.Background(), watcher.Options{}); err == nil {
+		if _, err := ended.Apply(context.Background(), manager.Options{}); err == nil {
 			t.Error("no error")
 		}
 	})
@@ -396,7 +397,7 @@ func applyManyTimes(t *testing.T, seed uint64) {
 		chosen := slices.DeleteFunc(slices.Clone(all), func(config.Resource) bool { return r.IntN(3) == 0 })
 		r.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 		redacted := []string{"", "configmaps", "secrets", "deployments"}[r.IntN(4)]
-		var change func(*watcher.Options)
+		var change func(*manager.Options)
 		if redacted != "" {
 			change = redacting(redacted, "spec.none")
 		}
@@ -482,15 +483,15 @@ func TestApplyTheSameInAnotherOrder(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
 		w.start()
 		w.synced()
-		shape := func(drop, redact []string) func(*watcher.Options) {
-			return func(o *watcher.Options) {
+		shape := func(drop, redact []string) func(*manager.Options) {
+			return func(o *manager.Options) {
 				o.DropFields = drop
 				o.Redact = []config.Redact{{Resource: "configmaps", Fields: redact}}
 			}
 		}
 		w.mustApply(w.entries, shape([]string{"metadata.managedFields", "a"}, []string{"b", "c"}))
 		w.synced()
-		if d := w.mustApply(w.entries, shape([]string{"a", "metadata.managedFields", "a"}, []string{"c", "b"})); d != (watcher.Difference{Unchanged: 1}) {
+		if d := w.mustApply(w.entries, shape([]string{"a", "metadata.managedFields", "a"}, []string{"c", "b"})); d != (manager.Difference{Unchanged: 1}) {
 			t.Errorf("got %+v", d)
 		}
 		w.stop()

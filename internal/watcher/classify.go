@@ -12,11 +12,11 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 )
 
 // action is what follows from the end of a session.
@@ -33,7 +33,7 @@ const (
 type outcome struct {
 	action action
 	reason string        // one CamelCase word, for logs, metrics and GAP lines
-	after  time.Duration // the server's wish (Retry-After), at least this long
+	after  time.Duration // at least this long, as the server asks (Retry-After)
 	clean  bool          // the server ended a healthy watch: no need to back off
 }
 
@@ -49,18 +49,15 @@ const (
 const (
 	reasonTimeout        = "Timeout"        // no answer in time
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
-	reasonNotFound       = "NotFound"       // the server does not have it
+	ReasonNotFound       = "NotFound"       // the server does not have it
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
 )
 
 // Errors by which a session says why it ended, where no server did.
 var (
-	errWatchEnded = errors.New("the server ended the watch")
-	errAhead      = errors.New("the position is ahead of the server's version")
-	errSilent     = errors.New("the watch brings neither event nor bookmark")
-	errRefused    = errors.New("the server does not watch from this position")
-	errNoListEnd  = errors.New("the list does not come to its end")
-	errNoVersion  = errors.New("no resourceVersion to go on from; the server of this resource does not support watching it")
+	errAhead     = errors.New("the position is ahead of the server's version")
+	errRefused   = errors.New("the server does not watch from this position")
+	errNoListEnd = errors.New("the list does not come to its end")
 
 	// errStore says that the checkpoint cannot be read: no stream can go on.
 	errStore = errors.New("read checkpoint")
@@ -70,29 +67,29 @@ var (
 // concepts page ("410 Gone responses", "Efficient detection of changes") and of
 // the connection has its case; what is unknown is tried again.
 func classify(ctx context.Context, err error) outcome {
-	after := retryAfter(err)
-	unconfirmed := new(unconfirmedError)
+	after := kubeclient.RetryAfter(err)
+	unconfirmed := new(kubeclient.UnconfirmedError)
 	switch {
 	case ctx.Err() != nil:
 		return outcome{action: actionStop, reason: "Stopped"}
 	case errors.As(err, &unconfirmed):
-		return unconfirmed.outcome(ctx)
-	case errors.Is(err, errWatchEnded):
+		return classifyUnconfirmed(ctx, unconfirmed.Reason)
+	case errors.Is(err, kubeclient.ErrWatchEnded):
 		return outcome{action: actionRetry, reason: "Closed", clean: true}
 	case errors.Is(err, errAhead):
 		return outcome{action: actionRelist, reason: reasonAhead}
 	case errors.Is(err, errRefused):
 		return outcome{action: actionRelist, reason: reasonRefused}
-	case errors.Is(err, errSilent):
+	case errors.Is(err, kubeclient.ErrSilent):
 		return outcome{action: actionRetry, reason: reasonSilent}
 	case errors.Is(err, errNoListEnd):
 		return outcome{action: actionRetry, reason: "NoListEnd"}
-	case errors.Is(err, errNoVersion):
+	case errors.Is(err, kubeclient.ErrNoVersion):
 		return outcome{action: actionRetry, reason: "NoResourceVersion"}
 	case isExpired(err):
 		return outcome{action: actionRelist, reason: reasonExpired}
 	case apierrors.IsNotFound(err):
-		return outcome{action: actionWait, reason: reasonNotFound}
+		return outcome{action: actionWait, reason: ReasonNotFound}
 	case apierrors.IsForbidden(err):
 		return outcome{action: actionWait, reason: "Forbidden"}
 	case apierrors.IsMethodNotSupported(err):
@@ -122,6 +119,16 @@ func classify(ctx context.Context, err error) outcome {
 	return outcome{action: actionRetry, reason: "Error", after: after}
 }
 
+// classifyUnconfirmed is to retry, whatever kept the cluster from being
+// confirmed: nothing of the answer was used.
+func classifyUnconfirmed(ctx context.Context, err error) outcome {
+	o := outcome{reason: reasonClusterUnknown}
+	if !kubeclient.IsUnreadable(err) {
+		o = classify(ctx, err)
+	}
+	return outcome{action: actionRetry, reason: o.reason, after: o.after}
+}
+
 // isExpired recognises both shapes of 410: the reasons Expired and Gone.
 func isExpired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
@@ -140,7 +147,7 @@ func refusesStreamedList(err error) bool {
 // was asked for in. What never reached the server has not, nor what this
 // identity may not read, in whatever form.
 func blamesForm(err error) bool {
-	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !isWaiting(err) && !apierrors.IsUnauthorized(err)
+	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err)
 }
 
 // blamesPosition reports whether a watch may have failed because of the position
@@ -150,33 +157,24 @@ func blamesPosition(err error) bool {
 		apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge)
 }
 
-// isWaiting reports whether a resource is not there, or not for us.
-func isWaiting(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
-}
-
 func isBadRequest(err error) bool { return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) }
 
 // isMalformed reports whether what came is not what the API serves.
 func isMalformed(err error) bool {
-	return errors.Is(err, errBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
+	return errors.Is(err, kubeclient.ErrBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
 }
 
 // identifies returns why an object cannot be told from others, or from its next
 // version.
 func identifies(o *event.Object) error {
 	if len(o.Name) == 0 {
-		return fmt.Errorf("%w: an object without a name", errBadFrame)
+		return fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
 	}
-	if !isPosition(o.ResourceVersion) {
-		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, errNoVersion)
+	if !kubeclient.IsPosition(o.ResourceVersion) {
+		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
 	}
 	return nil
 }
-
-// isPosition reports whether a watch can begin at a resourceVersion: "0" and
-// none mean any version.
-func isPosition[S ~string | ~[]byte](rv S) bool { return len(rv) > 0 && string(rv) != "0" }
 
 func isServerError(err error) bool { return codeOf(err) >= http.StatusInternalServerError }
 
@@ -196,40 +194,4 @@ func codeOf(err error) int {
 func isNetTimeout(err error) bool {
 	var n net.Error
 	return errors.As(err, &n) && n.Timeout()
-}
-
-// maxRetryAfter bounds what a server may ask for.
-const maxRetryAfter = 5 * time.Minute
-
-// retryAfter is how long the server asks to be left alone, 0 when it does not say.
-func retryAfter(err error) time.Duration {
-	if s, ok := apierrors.SuggestsClientDelay(err); ok && s > 0 {
-		return min(time.Duration(s)*time.Second, maxRetryAfter)
-	}
-	return 0
-}
-
-// listError gives a Status that came where a list was asked for, with a status
-// of 200, the meaning that it would have had as an error response.
-func listError(err error) error {
-	s := new(event.StatusError)
-	if !errors.As(err, &s) {
-		return err
-	}
-	return apierrors.FromObject(&v1.Status{
-		Status: v1.StatusFailure, Code: int32(s.Code), Reason: v1.StatusReason(s.Reason), Message: s.Message,
-	})
-}
-
-// errBadFrame says that the server sent what is not a watch event.
-var errBadFrame = errors.New("malformed watch event")
-
-// statusError turns the object of an ERROR event into the error that it stands
-// for.
-func statusError(object []byte) error {
-	var status v1.Status
-	if err := runtime.DecodeInto(statusDecoder, object, &status); err != nil || status.Status != v1.StatusFailure {
-		return fmt.Errorf("%w: ERROR event without a status (%d bytes)", errBadFrame, len(object))
-	}
-	return apierrors.FromObject(&status)
 }

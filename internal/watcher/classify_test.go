@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 )
 
@@ -36,7 +36,7 @@ func TestClassify(t *testing.T) {
 		err  error
 		want outcome
 	}{
-		"end of watch":         {errWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
+		"end of watch":         {kubeclient.ErrWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
 		"ahead":                {fmt.Errorf("%w: 9", errAhead), outcome{action: actionRelist, reason: "PositionAheadOfServer"}},
 		"410 Expired":          {apierrors.NewResourceExpired("too old"), outcome{action: actionRelist, reason: "Expired"}},
 		"410 Gone":             {apierrors.NewGone("gone"), outcome{action: actionRelist, reason: "Expired"}}, //nolint:staticcheck // SA1019: what old servers answer
@@ -59,18 +59,19 @@ func TestClassify(t *testing.T) {
 		"reset":                {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, outcome{action: actionRetry, reason: "ConnectionLost"}},
 		"no answer to a ping":  {errors.New("read frame: http2: client connection lost"), outcome{action: actionRetry, reason: "ConnectionLost"}},
 		"GOAWAY":               {errors.New("http2: server sent GOAWAY and closed the connection; LastStreamID=5"), outcome{action: actionRetry, reason: "ConnectionLost"}},
-		"silent watch":         {errSilent, outcome{action: actionRetry, reason: "Silent"}},
+		"silent watch":         {kubeclient.ErrSilent, outcome{action: actionRetry, reason: "Silent"}},
 		"unknown authority": {
 			&url.Error{Op: "Get", Err: &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}},
 			outcome{action: actionRetry, reason: "UntrustedServer"},
 		},
 		"deadline of a watch": {context.DeadlineExceeded, outcome{action: actionRetry, reason: "Timeout"}},
 		"timeout of a read":   {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, outcome{action: actionRetry, reason: "Timeout"}},
-		"bad frame":           {fmt.Errorf("%w: x", errBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
+		"bad frame":           {fmt.Errorf("%w: x", kubeclient.ErrBadFrame), outcome{action: actionRetry, reason: "BadFrame"}},
 		"too large":           {fmt.Errorf("read frame: %w", event.ErrTooLarge), outcome{action: actionRetry, reason: "BadFrame"}},
 		"unknown":             {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
-		// Told within a list that answers 200, by what a watch is told in an ERROR event.
-		"list that is a status": {&event.StatusError{Code: 500, Reason: "InternalError"}, outcome{action: actionRetry, reason: "Error"}},
+		"no JSON":             {fmt.Errorf("read frame: %w", &event.SyntaxError{}), outcome{action: actionRetry, reason: "BadFrame"}},
+		"no answer":           {kubeclient.ErrNoAnswer, outcome{action: actionRetry, reason: "Timeout"}},
+		"no version":          {kubeclient.ErrNoVersion, outcome{action: actionRetry, reason: "NoResourceVersion"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := classify(t.Context(), c.err); got != c.want {
@@ -83,32 +84,6 @@ func TestClassify(t *testing.T) {
 			cancel()
 			if got := classify(ctx, c.err); got.action != actionStop {
 				t.Errorf("of a stopped stream: got %+v", got)
-			}
-		})
-	}
-}
-
-func TestStatusError(t *testing.T) {
-	for name, c := range map[string]struct{ object, want string }{
-		"expired": {`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (5)","reason":"Expired","code":410}`, "Expired"},
-		"gone":    {`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"Gone","code":410}`, "Expired"},
-		// client-go recognises this one by its code.
-		"410 only":           {`{"kind":"Status","apiVersion":"v1","status":"Failure","code":410}`, "Expired"},
-		"500":                {`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`, "ServerError"},
-		"403":                {`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`, "Forbidden"},
-		"success":            {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, "BadFrame"},
-		"no status":          {`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, "BadFrame"},
-		"another's, no kind": {`{"error":"upstream"}`, "BadFrame"},
-		"null":               {`null`, "BadFrame"},
-		"not JSON":           {`<html>`, "BadFrame"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			err := statusError([]byte(c.object))
-			if err == nil {
-				t.Fatal("no error")
-			}
-			if got := classify(t.Context(), err); got.reason != c.want {
-				t.Errorf("got %+v for %v, want %s", got, err, c.want)
 			}
 		})
 	}
@@ -144,7 +119,7 @@ func TestClassifyAnswers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				srv := kubefake.New(kubefake.Options{InMemory: true})
 				defer srv.Close()
-				client, err := NewClient(srv.Config())
+				client, err := kubeclient.New(srv.Config())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -152,16 +127,12 @@ func TestClassifyAnswers(t *testing.T) {
 				if c.fault == nil {
 					srv.StopAPIServer()
 				}
-				target := Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				err = client.watch(ctx, cancel, target, metav1.ListOptions{ResourceVersion: "1"}, func(*event.FrameReader) error {
-					return errors.New("a watch was opened")
-				})
+				target := kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
+				_, err = client.Watch(t.Context(), target, metav1.ListOptions{ResourceVersion: "1"}, time.Minute)
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("watch: got %+v for %v, want %+v", got, err, c.want)
 				}
-				_, err = client.list(ctx, cancel, target, 1, "")
+				_, err = client.List(t.Context(), target, 1, "")
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("list: got %+v for %v, want %+v", got, err, c.want)
 				}
@@ -183,7 +154,7 @@ func TestRefusesStreamedList(t *testing.T) {
 		{errNoListEnd, true},
 		{fmt.Errorf("wrapped: %w", errNoListEnd), true},
 		{apierrors.NewInternalError(errors.New("x")), true},
-		{fmt.Errorf("%w: x", errBadFrame), true},
+		{fmt.Errorf("%w: x", kubeclient.ErrBadFrame), true},
 		{apierrors.NewResourceExpired("x"), false},
 		{apierrors.NewForbidden(schema.GroupResource{}, "", nil), false},
 		{apierrors.NewTooManyRequests("x", 1), false},
@@ -194,14 +165,5 @@ func TestRefusesStreamedList(t *testing.T) {
 		if got := refusesStreamedList(c.err); got != c.want {
 			t.Errorf("%v: got %v", c.err, got)
 		}
-	}
-}
-
-// A Secret may stand in what the server calls an ERROR: no more of it than is
-// needed may come into the log.
-func TestStatusErrorIsShort(t *testing.T) {
-	err := statusError([]byte(`{"kind":"Secret","data":"` + strings.Repeat("x", 5000) + `"}`))
-	if n := len(err.Error()); n > 400 {
-		t.Errorf("%d bytes", n)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 )
@@ -433,13 +434,13 @@ func TestClusterIDHasItsOwnConnection(t *testing.T) {
 			srv := kubefake.New(kubefake.Options{})
 			defer srv.Close()
 			config := load(t)(srv, t.TempDir())
-			access, err := watcher.NewAccess(config, nil, zap.NewNop())
+			access, err := kubeclient.NewAccess(config, nil, zap.NewNop())
 			must(t, err)
 			defer access.CloseIdleConnections()
 			direct, err := config()
 			must(t, err)
 			for what, config := range map[string]*rest.Config{"through Access": access.Config(), "without": direct} {
-				client, err := watcher.NewClient(config)
+				client, err := kubeclient.New(config)
 				must(t, err)
 				kinds, err := discovery.NewDiscoveryClientForConfig(config)
 				must(t, err)

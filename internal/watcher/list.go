@@ -8,9 +8,10 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 )
 
 const (
@@ -32,8 +33,7 @@ const (
 	listIdle     = 30 * time.Second
 	listPause    = time.Second
 	listPatience = 2 * time.Minute
-	// A page is waited for no longer either.
-	listWait = 5 * time.Minute
+	listWait     = 5 * time.Minute
 
 	// maxListFailures is how often in a row one form of a list may fail before
 	// the other one is tried.
@@ -88,18 +88,18 @@ func (f *listForm) String() string {
 // stream the list, it is read in pages at once.
 func (s *Stream) list(ctx context.Context) error {
 	s.setState(Listing, s.reason)
-	s.form.next(time.Now())
+	s.lists.form.next(time.Now())
 	for {
 		err := s.listOnce(ctx)
 		if s.valid() {
-			s.form.failures = 0
+			s.lists.form.failures = 0
 			return err // with a position it was the watch behind the list that ended
 		}
-		refused := !s.form.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || !blamesForm(err) || !s.form.failed(time.Now(), refused) {
+		refused := !s.lists.form.paged && refusesStreamedList(err)
+		if ctx.Err() != nil || !blamesForm(err) || !s.lists.form.failed(time.Now(), refused) {
 			return err
 		}
-		s.log.Info("list failed, asking for it in another form", zap.Stringer("form", &s.form), zap.Error(err))
+		s.log.Info("list failed, asking for it in another form", zap.Stringer("form", &s.lists.form), zap.Error(err))
 		if !refused {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *Stream) list(ctx context.Context) error {
 
 // listOnce reads one list in the form that is due, and watches behind it.
 func (s *Stream) listOnce(ctx context.Context) error {
-	if !s.form.paged {
+	if !s.lists.form.paged {
 		return s.listStreamed(ctx)
 	}
 	if err := s.listPaged(ctx); err != nil {
@@ -124,28 +124,31 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer r.close()
 	yes := true
 	options := v1.ListOptions{
 		SendInitialEvents:    &yes,
 		ResourceVersionMatch: v1.ResourceVersionMatchNotOlderThan,
 		AllowWatchBookmarks:  true,
 	}
-	return s.open(ctx, options, listTimeout, func(f *frames) error {
-		if err := r.readInitial(ctx, f); err != nil {
-			return err
-		}
-		return s.follow(ctx, f)
-	})
+	w, err := s.open(ctx, options, listTimeout)
+	if err == nil {
+		defer w.Close()
+		err = r.readInitial(ctx, w)
+	}
+	r.close() // the watch behind the list does not need what it has shown
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx, w)
 }
 
 // readInitial reads a watch up to the end of its initial events.
-func (r *relist) readInitial(ctx context.Context, f *frames) error {
+func (r *relist) readInitial(ctx context.Context, w *kubeclient.WatchReader) error {
 	for pauses, wait := listPatience, listWait; ; {
 		waiting := time.Now()
-		frame, err := f.next(min(listIdle, pauses, wait))
+		e, err := w.Next(min(listIdle, pauses, wait))
 		switch {
-		case errors.Is(err, errWatchEnded), errors.Is(err, errSilent):
+		case errors.Is(err, kubeclient.ErrWatchEnded), errors.Is(err, kubeclient.ErrSilent):
 			return errNoListEnd
 		case err != nil:
 			return err
@@ -155,7 +158,7 @@ func (r *relist) readInitial(ctx context.Context, f *frames) error {
 		if wait -= waited; waited > listPause {
 			pauses -= waited
 		}
-		rv, err := r.takeFrames(ctx, f, frame, received)
+		rv, err := r.takeEvents(ctx, w, e, received)
 		if err != nil {
 			return err
 		}
@@ -178,7 +181,7 @@ func (s *Stream) listPaged(ctx context.Context) error {
 			limit = 0
 		}
 		s.log.Info("list expired before its end, beginning again", zap.Error(err))
-		if !sleep(ctx, backoffFirst+rand.N(backoffFirst)) {
+		if !kubeclient.Sleep(ctx, kubeclient.FirstPause+rand.N(kubeclient.FirstPause)) {
 			return ctx.Err()
 		}
 	}
@@ -197,19 +200,16 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if err != nil {
 			return err
 		}
-		if !isPosition(meta.ResourceVersion) {
+		if !kubeclient.IsPosition(meta.ResourceVersion) {
 			// A proxy's {}, say: taken for the last page it would end the list,
 			// and what the others hold would count as deleted.
-			return errNoVersion
+			return kubeclient.ErrNoVersion
 		}
 		// All pages show one version; the first names it.
 		if rv == "" {
 			rv = meta.ResourceVersion
 		}
 		if token = meta.Continue; token == "" {
-			if err := r.confirm(ctx); err != nil {
-				return err
-			}
 			return r.finish(ctx, rv)
 		}
 		if repeated++; r.diff.shown > shown {
@@ -221,49 +221,50 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	}
 }
 
-// readPage reads one page. What ends the request does not end the writing of
-// what it brought: that waits with the stream's context.
-func (r *relist) readPage(ctx context.Context, limit int64, token string) (event.ListMeta, error) {
-	r.confirmed = false
-	meta, err := r.s.readPage(ctx, limit, token, func(o *event.Object) error {
-		if err := r.confirm(ctx); err != nil {
-			return err
-		}
-		return r.take(ctx, event.Added, time.Now(), o)
-	})
+// readPage reads one page, once the cluster behind it is known to be the expected
+// one.
+func (r *relist) readPage(ctx context.Context, limit int64, token string) (kubeclient.ListMeta, error) {
+	s := r.s
+	page, err := s.client.List(ctx, s.spec.Target, limit, token)
 	if err != nil {
-		return meta, err
+		return kubeclient.ListMeta{}, err
+	}
+	defer page.Close()
+	if err := s.client.ConfirmNow(ctx); err != nil {
+		return kubeclient.ListMeta{}, err
+	}
+	meta, err := s.eachItem(page, func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) })
+	if err != nil {
+		return kubeclient.ListMeta{}, err
 	}
 	return meta, r.submit(ctx)
 }
 
 // readPage calls take with each object of a page.
-func (s *Stream) readPage(ctx context.Context, limit int64, token string, take func(*event.Object) error) (event.ListMeta, error) {
-	request, cancel := context.WithCancel(ctx)
-	defer cancel()
-	body, err := s.client.list(request, cancel, s.spec.Target, limit, token)
+func (s *Stream) readPage(ctx context.Context, limit int64, token string, take func(*event.Object) error) (kubeclient.ListMeta, error) {
+	page, err := s.client.List(ctx, s.spec.Target, limit, token)
 	if err != nil {
-		return event.ListMeta{}, err
+		return kubeclient.ListMeta{}, err
 	}
-	defer body.Close()
-	patience := listWait
-	if limit == 0 {
-		patience = listTimeout
-	}
-	items := event.NewListReader(newPatientReader(body, cancel, patience), s.client.maxObject)
+	defer page.Close()
+	return s.eachItem(page, take)
+}
+
+// eachItem calls take with each object that is left of a page.
+func (s *Stream) eachItem(page *kubeclient.ListReader, take func(*event.Object) error) (kubeclient.ListMeta, error) {
 	for {
-		item, err := items.Next()
+		item, err := page.Next()
 		if errors.Is(err, io.EOF) {
-			return items.Meta(), nil
+			return page.Meta(), nil
+		}
+		if err == nil {
+			err = s.scan(item)
+		}
+		if err == nil {
+			err = take(&s.object)
 		}
 		if err != nil {
-			return event.ListMeta{}, listError(err)
-		}
-		if err := s.scan(item); err != nil {
-			return event.ListMeta{}, err
-		}
-		if err := take(&s.object); err != nil {
-			return event.ListMeta{}, err
+			return kubeclient.ListMeta{}, err
 		}
 	}
 }

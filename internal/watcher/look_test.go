@@ -14,8 +14,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/watcher"
+	"kubejournal/internal/manager"
 )
 
 // A token is replaced, and the daemon told to look before the old one is revoked:
@@ -23,7 +24,7 @@ import (
 func TestLookBeforeATokenIsRevoked(t *testing.T) {
 	const file = "kubeconfig"
 	write := accesses["in the kubeconfig"]
-	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
 		d.put("a")
 		d.told(2)
 		n := len(d.srv.Requests())
@@ -52,7 +53,7 @@ func TestLookBeforeATokenIsRevoked(t *testing.T) {
 // no new connection.
 func TestLookLeavesTokenFilesAlone(t *testing.T) {
 	write := accesses["in files"]
-	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
 		n := len(d.srv.Requests())
 		replace(t, filepath.Join(d.dir, "token"), []byte("another"))
 		d.access.Look(t.Context())
@@ -114,7 +115,7 @@ func TestProxyIsReplaced(t *testing.T) {
 			return c, nil
 		}
 	}
-	watched(t, watcher.Options{}, load, func(d *daemon) {
+	watched(t, manager.Options{}, load, func(d *daemon) {
 		server, err := url.Parse(d.srv.URL())
 		must(t, err)
 		address, opened, end := tunnel(t, server.Host)
@@ -148,7 +149,7 @@ func TestProxyIsReplaced(t *testing.T) {
 // same cluster.
 func TestPrepareAnotherWay(t *testing.T) {
 	write := accesses["in the kubeconfig"]
-	watched(t, watcher.Options{}, withFiles(write)(t), func(d *daemon) {
+	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
 		other := kubefake.New(kubefake.Options{})
 		defer other.Close()
 		elsewhere, moved := t.TempDir(), t.TempDir()
@@ -158,7 +159,7 @@ func TestPrepareAnotherWay(t *testing.T) {
 		c := d.srv.Config()
 		kubeconfig(t, filepath.Join(moved, "kubeconfig"),
 			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, "https://"+at.address(), encoded(c.CAData)), fmt.Sprintf(`"token": %q`, c.BearerToken))
-		accept := func(_ context.Context, c *watcher.Client) error {
+		accept := func(_ context.Context, c *kubeclient.Client) error {
 			if c.Host() == other.URL() {
 				return errors.New("another cluster")
 			}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
 )
@@ -55,7 +56,7 @@ func (m *model) finish(r *rand.Rand) {
 func (m *model) restart() {
 	m.pass(3 * time.Minute) // a bookmark for each
 	version := fmt.Sprint(m.srv.Version())
-	current := !slices.ContainsFunc(m.life.manager.Streams(), func(s watcher.StreamStatus) bool { return s.Position != version })
+	current := !slices.ContainsFunc(m.life.manager.Streams(), func(s manager.StreamStatus) bool { return s.Position != version })
 	if err := m.terminate(); err != nil {
 		m.t.Fatalf("stop: %v", err)
 	}

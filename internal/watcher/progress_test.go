@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 )
 
@@ -242,7 +244,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				t.Setenv(key, value)
 			}
 			var p *proxy
-			watched(t, watcher.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
+			watched(t, manager.Options{Silence: c.silence}, func(srv *kubefake.Server, _ string) func() (*rest.Config, error) {
 				p = newProxy(t, strings.TrimPrefix(srv.URL(), "https://"))
 				return func() (*rest.Config, error) {
 					config := srv.Config()
@@ -257,7 +259,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				position := d.manager.Streams()[0].Position
 				d.until("a bookmark", func() bool { return d.manager.Streams()[0].Position != position })
 				// A second connection, where the watch has one of its own: it waits to be used again.
-				client, err := watcher.NewClient(d.access.Config())
+				client, err := kubeclient.New(d.access.Config())
 				must(t, err)
 				_, err = client.ClusterID(t.Context())
 				must(t, err)

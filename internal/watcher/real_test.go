@@ -20,7 +20,9 @@ import (
 	"kubejournal/internal/checkpoint"
 	resources "kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
@@ -36,8 +38,8 @@ type daemon struct {
 	t       *testing.T
 	srv     *kubefake.Server
 	dir     string
-	access  *watcher.Access
-	manager *watcher.Manager
+	access  *kubeclient.Access
+	manager *manager.Manager
 	log     syncBuffer
 	writes  []invariant.Write
 	serial  int
@@ -53,7 +55,7 @@ func noLeaks(t *testing.T) {
 
 // watched starts a server and a daemon that finds it by load, and runs test on
 // them. The caller looks for leaks.
-func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
+func watched(t *testing.T, o manager.Options, load func(*kubefake.Server, string) func() (*rest.Config, error), test func(*daemon)) {
 	t.Helper()
 	d := &daemon{t: t, srv: kubefake.New(kubefake.Options{}), dir: t.TempDir()}
 	defer d.srv.Close()
@@ -66,7 +68,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 
 	cluster, err := d.id(d.srv)
 	must(t, err)
-	d.access, err = watcher.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *watcher.Client) error {
+	d.access, err = kubeclient.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *kubeclient.Client) error {
 		id, err := c.ClusterID(ctx)
 		if err == nil && id != cluster {
 			err = fmt.Errorf("another cluster: %s", id)
@@ -75,7 +77,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 	}, log)
 	must(t, err)
 	defer d.access.CloseIdleConnections()
-	client, err := watcher.NewClient(d.access.Config())
+	client, err := kubeclient.New(d.access.Config())
 	must(t, err)
 	kinds, err := discovery.NewDiscoveryClientForConfig(d.access.Config())
 	must(t, err)
@@ -89,7 +91,7 @@ func watched(t *testing.T, o watcher.Options, load func(*kubefake.Server, string
 	m := metrics.New("", "")
 	rec := recorder.New(file, store, recorder.Config{Interval: 50 * time.Millisecond, NoSync: true, Metrics: m, Log: log})
 	o.Resources = entries("configmaps")
-	d.manager = watcher.NewManager(client, resolver, store, rec, o, m, log)
+	d.manager = manager.New(client, resolver, store, rec, o, m, log)
 	ctx, stop := context.WithCancel(t.Context())
 	managed, written := make(chan error, 1), make(chan error, 1)
 	go func() { written <- rec.Run(context.WithoutCancel(ctx)) }()
@@ -110,7 +112,7 @@ func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl")
 
 // id is the uid of a server's namespace kube-system.
 func (d *daemon) id(srv *kubefake.Server) (string, error) {
-	c, err := watcher.NewClient(srv.Config())
+	c, err := kubeclient.New(srv.Config())
 	if err != nil {
 		return "", err
 	}

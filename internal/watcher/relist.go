@@ -9,6 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/recorder"
 )
 
@@ -31,10 +32,8 @@ type relist struct {
 	reached string // the highest version that the list has shown
 	before  int64  // objects that attempts before this one have told of
 	skip    bool   // objects are taken as known, without lines
-	// confirmed says that the page being read comes from the journalled cluster.
-	confirmed bool
-	batch     *recorder.Batch
-	count     event.Count
+	batch   *recorder.Batch
+	count   event.Count
 }
 
 // newRelist waits until the checkpoint has all that this stream has submitted,
@@ -74,10 +73,10 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 func (r *relist) begin(ctx context.Context) error {
 	s := r.s
 	var err error
-	if r.version, err = s.client.version(ctx, s.spec.Target); err != nil {
+	if r.version, err = s.client.Version(ctx, s.spec.Target); err != nil {
 		return err
 	}
-	if err := s.client.verifier.confirm(ctx); err != nil {
+	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
 	if ahead(s.from(), r.version) {
@@ -136,53 +135,40 @@ func (r *relist) close() {
 	}
 }
 
-// takeFrames takes a frame and those at hand behind it, up to the bookmark that
+// takeEvents takes an event and those at hand behind it, up to the bookmark that
 // ends the initial events: rv is its version, empty while the list goes on.
-func (r *relist) takeFrames(ctx context.Context, f *frames, frame []byte, received time.Time) (rv string, err error) {
-	for size := 0; ; {
-		if rv, err = r.takeFrame(ctx, frame, received); rv != "" || err != nil {
-			return rv, err
+func (r *relist) takeEvents(ctx context.Context, w *kubeclient.WatchReader, e kubeclient.Event, received time.Time) (rv string, err error) {
+	rv, err = r.takeEvent(ctx, e, received)
+	for size := len(e.Object); rv == "" && err == nil && size < chunkBytes && w.More(); size += len(e.Object) {
+		if e, err = w.Next(0); err == nil {
+			rv, err = r.takeEvent(ctx, e, received)
 		}
-		if size += len(frame); size >= chunkBytes {
-			break
-		}
-		var ok bool
-		if frame, ok, err = f.more(); err != nil {
-			return "", err
-		}
-		if !ok {
-			break
-		}
+	}
+	if rv != "" || err != nil {
+		return rv, err
 	}
 	return "", r.submit(ctx)
 }
 
-func (r *relist) takeFrame(ctx context.Context, frame []byte, received time.Time) (rv string, err error) {
-	t, object, err := event.SplitWatch(frame)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", errBadFrame, err)
-	}
-	if t == event.Error {
-		return "", statusError(object)
-	}
-	if err := r.s.scan(object); err != nil {
+func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received time.Time) (rv string, err error) {
+	if err := r.s.scan(e.Object); err != nil {
 		return "", err
 	}
 	o := &r.s.object
-	switch t {
+	switch e.Type {
 	case event.Bookmark:
 		if !o.InitialEventsEnd {
 			// Bookmarks only begin behind the one that ends a streamed list.
 			return "", errNoListEnd
 		}
-		if !isPosition(o.ResourceVersion) {
-			return "", errNoVersion
+		if !kubeclient.IsPosition(o.ResourceVersion) {
+			return "", kubeclient.ErrNoVersion
 		}
 		return string(o.ResourceVersion), nil
 	case event.Added, event.Modified, event.Deleted:
-		return "", r.take(ctx, t, received, o)
+		return "", r.take(ctx, e.Type, received, o)
 	default:
-		return "", fmt.Errorf("%w: type %q", errBadFrame, t)
+		return "", fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, e.Type)
 	}
 }
 
@@ -223,7 +209,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	}
 	out, err := tell.tell(r.batch.Lines(), event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, before)
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBadFrame, err)
+		return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 	}
 	if out.told {
 		r.batch.AddLine(out.line, d.typ, r.origin, received)

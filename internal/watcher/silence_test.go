@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 )
@@ -31,12 +34,23 @@ func (w *slowWriter) Submit(_ context.Context, b *recorder.Batch) error {
 
 func (w *slowWriter) Flush(context.Context) error { return nil }
 
+// answer is what every request is answered with, until its context ends.
+type answer struct {
+	body   io.ReadCloser
+	server *io.PipeWriter
+}
+
+func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	context.AfterFunc(r.Context(), func() { _ = a.server.CloseWithError(context.Canceled) })
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: a.body, Request: r}, nil
+}
+
 // The time that the writing takes, on a full disk or into a pipe that nobody
 // reads, is not the server's silence.
 func TestSlowWritingIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &slowWriter{takes: 10 * time.Minute}
-		spec := Spec{Name: "configmaps", Target: Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
+		spec := Spec{Name: "configmaps", Target: kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
 		s, err := NewStream(spec, nil, nil, out, metrics.New("", ""), zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
@@ -51,9 +65,17 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 				_, _ = io.WriteString(server, frame+"\n") // each once the one before has been read
 			}
 		}()
-		f := &frames{r: event.NewFrameReader(wire, 0), cut: func() { _ = server.CloseWithError(context.Canceled) }}
+		s.client, err = kubeclient.New(&rest.Config{Host: "http://server", Transport: answer{wire, server}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.client.Watch(t.Context(), spec.Target, metav1.ListOptions{}, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
 		began := time.Now()
-		if err := s.follow(t.Context(), f); !errors.Is(err, errSilent) {
+		if err := s.follow(t.Context(), w); !errors.Is(err, kubeclient.ErrSilent) {
 			t.Errorf("follow = %v", err)
 		}
 		if took, want := time.Since(began), 3*out.takes+watchSilence; took != want || out.taken != 3 {

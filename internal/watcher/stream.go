@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +11,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 )
@@ -41,7 +41,7 @@ type Store interface {
 // Spec says what a stream reads and how it writes.
 type Spec struct {
 	Name   string // identity in lines and checkpoint: resource, group and scope, no version
-	Target Target
+	Target kubeclient.Target
 	Kind   string
 	// SkipInitial takes what exists at first sight as known, without lines.
 	SkipInitial bool
@@ -59,34 +59,6 @@ type Spec struct {
 	Silence time.Duration
 }
 
-// Status is what a stream tells about itself.
-type Status struct {
-	State        State
-	Reason       string    // why it is pending or retrying, or what the session before this one failed of
-	Since        time.Time // when it came into this state
-	Failing      time.Time // when it began that no session has worked; zero while one does
-	Position     string
-	Synced       bool      // past its first sync
-	LastProgress time.Time // of the last event or bookmark; see Stream.caughtUp
-	LastGap      time.Time
-	Missed       int64  // objects that differed behind that; 0 until its list is complete
-	Lines        uint64 // in the journal since the stream was started
-}
-
-// State is where a stream stands; see the package's documentation.
-type State string
-
-// The states of a stream.
-const (
-	Starting State = "Starting"
-	Listing  State = "Listing"
-	Watching State = "Watching"
-	Retrying State = "Retrying"
-	Pending  State = "Pending"
-)
-
-var states = []State{Starting, Listing, Watching, Retrying, Pending}
-
 // PendingError is why a stream cannot run for now.
 type PendingError struct {
 	Reason string
@@ -97,50 +69,52 @@ func (e *PendingError) Error() string { return e.Err.Error() }
 func (e *PendingError) Unwrap() error { return e.Err }
 
 // Stream is one resumable watch. Run is its goroutine and owns all fields but
-// status; while a watch is read they are with client-go's goroutine that reads
-// it, and Run waits for that one's end.
+// report, which has a lock.
 type Stream struct {
+	report
 	spec   Spec
-	client *Client
+	client *kubeclient.Client
 	store  Store
 	rec    Recorder
 	lane   *recorder.Lane
 	render *event.Renderer
 	tell   *teller
 	log    *zap.Logger
-	m      *metrics.Metrics
 
-	loaded bool // the position was taken from the checkpoint
-	behind bool // there may be known objects of which nothing is kept
-	tried  int  // how often to catch up with that
-	// state is the position, and whether it is valid; batches take copies of it
-	// to the checkpoint. It moves when a batch is made, before that is taken:
-	// Submit fails only when the stream ends.
-	state checkpoint.Stream
-	form  listForm
-	// reason is why the last session failed, "" once one has made progress.
-	reason string
+	state checkpoint.Stream // the position, see position.go
+	lists lists
+	attempts
+
+	object  event.Object // scratch: the object being looked at
+	version []byte       // scratch: the version that a batch moves the position to
+}
+
+// attempts is how the sessions of a stream have gone until now.
+type attempts struct {
+	loaded   bool   // the position was taken from the checkpoint
+	progress bool   // the session has brought an event or a bookmark
+	reason   string // why the last session failed, "" once one has made progress
 	// refused is how often in a row the server has refused to watch from the
 	// position, or sent nothing usable from there.
 	refused int
 	// bookmarks is set by one: the server sends them. A watch that was silent
 	// for too long takes it back.
-	bookmarks    bool
-	backoff      backoff
-	progress     bool             // the session has brought an event or a bookmark
-	listed       time.Time        // when the last list was complete
-	listedAt     string           // the version that it gave
-	listTook     time.Duration    // from its request to its last line being written
-	lastProgress prometheus.Gauge // nil until there was some
-	object       event.Object     // scratch: the object being looked at
-	version      []byte           // scratch: the version that a batch moves the position to
+	bookmarks bool
+	backoff   kubeclient.Backoff
+	behind    bool // there may be known objects of which nothing is kept
+	tried     int  // how often to catch up with that
+}
 
-	mu     sync.Mutex
-	status Status // guarded by mu
+// lists is the form of the next list, and when the last one was complete.
+type lists struct {
+	form    listForm
+	at      time.Time
+	version string        // that it gave
+	took    time.Duration // from its request to its last line being written
 }
 
 // NewStream returns a stream that has not started.
-func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
+func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
 	gvr := spec.Target.Resource
 	render, err := event.NewRenderer(event.Source{
 		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
@@ -150,7 +124,8 @@ func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
 	s := &Stream{
-		spec: spec, client: client, store: store, rec: rec, render: render, m: m,
+		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
+		spec:   spec, client: client, store: store, rec: rec, render: render,
 		lane: recorder.NewLane(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:  log.With(zap.String("stream", spec.Name)),
 	}
@@ -225,22 +200,31 @@ func (s *Stream) recount() error {
 	return nil
 }
 
+// Status reports the stream's state. Safe for concurrent use.
+func (s *Stream) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := s.status
+	status.Lines = s.lane.Lines()
+	return status
+}
+
 // Run reads until ctx ends (nil) or the stream cannot run for now
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
-// could not be read, or another cluster answers (*ClusterError).
+// could not be read, or another cluster answers (*kubeclient.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
 	defer s.tell.tracked.set(0)
 	for {
 		began := time.Now()
 		s.progress = false
 		err := s.session(ctx)
-		if errors.Is(err, errStore) || errors.As(err, new(*ClusterError)) {
+		if errors.Is(err, errStore) || errors.As(err, new(*kubeclient.ClusterError)) {
 			return err
 		}
 		o := classify(ctx, err)
-		healthy := time.Since(began) >= healthyAfter
+		healthy := time.Since(began) >= kubeclient.HealthyAfter
 		if healthy && s.progress {
-			s.backoff.reset()
+			s.backoff.Reset()
 		}
 		s.worked(healthy && s.Status().State == Watching)
 		switch o.action {
@@ -264,8 +248,8 @@ func (s *Stream) Run(ctx context.Context) error {
 			o.after = max(o.after, rest)
 		case actionRetry:
 			s.restarted(o.reason)
-			if errors.Is(err, errSilent) || errors.Is(err, errNoAnswer) {
-				s.client.doubt()
+			if errors.Is(err, kubeclient.ErrSilent) || errors.Is(err, kubeclient.ErrNoAnswer) {
+				s.client.CloseIdleConnections()
 			}
 			if o.clean && healthy {
 				if !s.bookmarks {
@@ -277,7 +261,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
-		if !sleep(ctx, s.backoff.pause(o.after)) {
+		if !kubeclient.Sleep(ctx, s.backoff.Pause(o.after)) {
 			return nil
 		}
 	}
@@ -290,38 +274,10 @@ const maxListRest = 5 * time.Minute
 // that forgets its history again and again is not asked for lists all the time:
 // at most a third of it goes into them.
 func (s *Stream) listRest() time.Duration {
-	if s.listed.IsZero() {
+	if s.lists.at.IsZero() {
 		return 0
 	}
-	return max(healthyAfter, min(2*s.listTook, maxListRest)) - time.Since(s.listed)
-}
-
-// lose notes that the position is not valid any more. Before the first sync
-// there is none to lose.
-func (s *Stream) lose(ctx context.Context, reason string) error {
-	s.restarted(reason)
-	if !s.valid() {
-		return nil
-	}
-	s.state.Owed = reason
-	b := s.lane.Batch()
-	state := s.state
-	b.Changes.State = &state
-	return s.rec.Submit(ctx, b)
-}
-
-// valid tells whether there is a position that a watch can start from.
-func (s *Stream) valid() bool {
-	return s.state.ResourceVersion != "" && s.state.Owed == "" && s.state.Open == nil
-}
-
-// owed is why the next list is a relist: the reason of a GAP line that is still
-// to be written, or RelistInterrupted behind one that is; empty for a first sync.
-func (s *Stream) owed() string {
-	if s.state.Owed == "" && s.state.Open != nil {
-		return reasonInterrupted
-	}
-	return s.state.Owed
+	return max(kubeclient.HealthyAfter, min(2*s.lists.took, maxListRest)) - time.Since(s.lists.at)
 }
 
 // session lists if it must, and watches until that ends. It always returns an
@@ -358,13 +314,13 @@ func (s *Stream) session(ctx context.Context) error {
 // checkAhead returns the server's version, or errAhead when that has not yet
 // reached the position. Versions that are not numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
-	current, err = s.client.version(ctx, s.spec.Target)
+	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
 		return "", err
 	}
 	if ahead(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
-		return "", s.client.attest(ctx, err)
+		return "", s.attest(ctx, err)
 	}
 	if current == s.state.ResourceVersion {
 		s.caughtUp()
@@ -404,150 +360,9 @@ func (s *Stream) checkRefused(ctx context.Context, current string, began time.Ti
 		return err
 	}
 	s.refused = 0
-	if s.state.ResourceVersion == s.listedAt {
+	if s.state.ResourceVersion == s.lists.version {
 		// It is what the last list has given.
-		s.form.failed(time.Now(), true)
+		s.lists.form.failed(time.Now(), true)
 	}
 	return fmt.Errorf("%w: %w", errRefused, err)
-}
-
-// from is the version after which the reader has not been told everything.
-func (s *Stream) from() string {
-	if s.state.Open != nil {
-		return s.state.Open.ResourceVersion
-	}
-	return s.state.ResourceVersion
-}
-
-// moved takes note of a watch's progress up to the version rv.
-func (s *Stream) moved(rv string) checkpoint.Stream {
-	s.state = checkpoint.Stream{ResourceVersion: rv}
-	s.progress, s.reason = true, ""
-	now := time.Now()
-	s.progressed(now)
-	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing, n.Reason = rv, now, time.Time{}, "" })
-	return s.state
-}
-
-// caughtUp takes note that nothing was missed up to now, where neither event nor
-// bookmark could say so: the server stands where the stream stands, since nothing
-// happens in the cluster, or it has ended a watch in good order of a resource that
-// it sends no bookmarks for.
-func (s *Stream) caughtUp() {
-	now := time.Now()
-	s.progressed(now)
-	s.note(func(n *Status) { n.LastProgress = now })
-}
-
-// progressed sets the metric, which is not there before there is something to say.
-func (s *Stream) progressed(now time.Time) {
-	if s.lastProgress == nil {
-		s.lastProgress = s.m.LastProgress.WithLabelValues(s.spec.Name)
-	}
-	s.lastProgress.Set(float64(now.UnixNano()) / 1e9)
-}
-
-// opened takes note that the GAP line is written: from here to synced the
-// stream's reader knows a part.
-func (s *Stream) opened(rv string) checkpoint.Stream {
-	s.state.Open = &checkpoint.Gap{FromResourceVersion: s.from(), ResourceVersion: rv}
-	s.state.Owed = ""
-	s.note(func(n *Status) { n.LastGap, n.Missed = time.Now(), 0 })
-	return s.state
-}
-
-// told takes note of how many lines stand behind the open GAP, and of the
-// highest version in them, for an attempt that goes on behind the same one.
-func (s *Stream) told(c event.Count, reached string) checkpoint.Stream {
-	open := *s.state.Open // a batch may hold the other one
-	open.Added, open.Modified, open.Deleted = c.Added, c.Modified, c.Deleted
-	if ahead(reached, open.ResourceVersion) {
-		open.ResourceVersion = reached
-	}
-	s.state.Open = &open
-	return s.state
-}
-
-// complete takes note of a complete list at the version rv, asked for at began,
-// with all its lines written but the SYNCED line that says count. Without a count
-// there is none to write.
-func (s *Stream) complete(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
-	s.state = checkpoint.Stream{ResourceVersion: rv}
-	if count != nil {
-		s.state.Closing = &checkpoint.Count{}
-		*s.state.Closing = checkpoint.Count(*count)
-	}
-	s.behind = false // a list keeps what is missing
-	s.reason = ""
-	now := time.Now()
-	s.listed, s.listedAt, s.listTook = now, rv, now.Sub(began)
-	s.progressed(now)
-	s.note(func(n *Status) {
-		n.Position, n.LastProgress, n.Synced, n.Failing = rv, now, n.Synced || count == nil, time.Time{}
-	})
-	state := s.state
-	return &state
-}
-
-// close writes the SYNCED line of a list whose other lines are written.
-func (s *Stream) close(ctx context.Context) error {
-	b, now := s.lane.Batch(), time.Now()
-	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, event.Count(*s.state.Closing))
-	b.AddLine(line, event.Synced, "", now)
-	s.state.Closing = nil
-	state := s.state
-	b.Changes.State = &state
-	if err := s.rec.Submit(ctx, b); err != nil {
-		return err
-	}
-	s.note(func(n *Status) { n.Synced = true })
-	return s.rec.Flush(ctx)
-}
-
-// Status tells how the stream stands. Safe for concurrent use.
-func (s *Stream) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
-	status.Lines = s.lane.Lines()
-	return status
-}
-
-func (s *Stream) note(change func(*Status)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.status)
-}
-
-// worked takes note of the end of a session. One that watched for a while did
-// work, whether or not there was anything to see.
-func (s *Stream) worked(yes bool) {
-	s.note(func(n *Status) {
-		if yes {
-			n.Failing = time.Time{}
-		} else if n.Failing.IsZero() {
-			n.Failing = time.Now()
-		}
-	})
-}
-
-func (s *Stream) setState(state State, reason string) {
-	s.note(func(n *Status) {
-		if n.State != state {
-			n.Since = time.Now()
-		}
-		n.State, n.Reason = state, reason
-	})
-	for _, each := range states {
-		v := 0.0
-		if each == state {
-			v = 1
-		}
-		s.m.StreamState.WithLabelValues(s.spec.Name, string(each)).Set(v)
-	}
-}
-
-func (s *Stream) restarted(reason string) {
-	gvr := s.spec.Target.Resource
-	s.m.WatchRestarts.WithLabelValues(gvr.Group, gvr.Resource, reason).Inc()
 }

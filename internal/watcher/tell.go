@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/config"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/recorder"
 )
 
@@ -36,12 +36,6 @@ type telling struct {
 	told     bool   // there is one
 	withheld bool   // the filter held it back
 	kept     []byte // what is kept of the object from now on; nil: what was kept before
-}
-
-// asks puts into the spec what the entry of a config asks of a stream.
-func (s *Spec) asks(e config.Resource) {
-	s.Selection = Selection{Types: e.Types, ExcludeNamespaces: e.ExcludeNamespaces, Filter: e.Filter}
-	s.Payload, s.Changes, s.IgnoreFields = event.Payload(e.Payload), e.Changes, e.IgnoreFields
 }
 
 // tell appends the line about an object that the renderer has scanned. before is
@@ -236,7 +230,7 @@ func (t *teller) digest(o *event.Object) (event.Digest, error) {
 	}
 	sum, err := t.keep.digester.Digest(o.Raw)
 	if err != nil {
-		return sum, fmt.Errorf("%w: %w", errBadFrame, err)
+		return sum, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 	}
 	return sum, nil
 }

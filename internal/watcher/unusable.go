@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"go.uber.org/zap"
+
+	"kubejournal/internal/kubeclient"
 )
 
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
@@ -18,7 +20,7 @@ func (s *Stream) scan(raw []byte) error {
 		return nil
 	}
 	if err = s.render.Identify(raw, o, err); err != nil {
-		return fmt.Errorf("%w: %w", errBadFrame, err)
+		return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 	}
 	gvr := s.spec.Target.Resource
 	s.m.Unusable.WithLabelValues(gvr.Group, gvr.Resource).Inc()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/recorder"
 )
 
@@ -22,110 +22,68 @@ const (
 	// listTimeout is the same for a watch that begins with a list, which a
 	// slow reader must be able to finish.
 	listTimeout = 30 * time.Minute
-	// watchGrace is how long after its time a watch may end by itself before
-	// it is cut: the connection is then dead, or the server has no timeouts.
-	watchGrace = time.Minute
 	// watchSilence is how long a watch may bring nothing where the server sends
 	// bookmarks, which it does about once a minute.
 	watchSilence = 3 * time.Minute
+	// watchEnd is when a watch is over at the latest: its longest time, and what
+	// it is given to end by itself.
+	watchEnd = 2*watchTimeout + time.Minute
+	// tryTime is how long tryWatch waits for the server's verdict.
+	tryTime = 30 * time.Second
 )
 
 // watch reads events from the position on. It always returns an error: why the
 // watch ended.
 func (s *Stream) watch(ctx context.Context) error {
-	options := v1.ListOptions{ResourceVersion: s.state.ResourceVersion, AllowWatchBookmarks: true}
-	return s.open(ctx, options, watchTimeout, func(f *frames) error { return s.follow(ctx, f) })
+	w, err := s.open(ctx, v1.ListOptions{ResourceVersion: s.state.ResourceVersion, AllowWatchBookmarks: true}, watchTimeout)
+	if err != nil {
+		return s.attest(ctx, err)
+	}
+	defer w.Close()
+	return s.follow(ctx, w)
+}
+
+// open opens a watch that lasts between once and twice this time. What came in
+// before it ends is written, however long that takes: with ctx, which the watch
+// does not end.
+func (s *Stream) open(ctx context.Context, o v1.ListOptions, least time.Duration) (*kubeclient.WatchReader, error) {
+	return s.client.Watch(ctx, s.spec.Target, o, least+rand.N(least))
+}
+
+// attest returns err, by which a server has refused a position, or in its place
+// why it must not cost the position: the server may be another cluster's.
+func (s *Stream) attest(ctx context.Context, err error) error {
+	if !isExpired(err) && !errors.Is(err, errAhead) && !blamesPosition(err) {
+		return err
+	}
+	if unconfirmed := s.client.Confirm(ctx); unconfirmed != nil {
+		return unconfirmed
+	}
+	return err
 }
 
 // tryWatch watches from the version rv for a second, and drops what comes. It
 // returns nil where that ends in good order.
 func (s *Stream) tryWatch(ctx context.Context, rv string) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	second := int64(1)
-	options := v1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &second}
-	err := s.client.watch(ctx, cancel, s.spec.Target, options, func(r *event.FrameReader) error {
-		for f := (frames{r: r, cut: cancel}); ; {
-			frame, err := f.next(answerTimeout)
-			if err != nil {
-				return err
-			}
-			t, object, err := event.SplitWatch(frame)
-			switch {
-			case err != nil:
-				return fmt.Errorf("%w: %w", errBadFrame, err)
-			case t == event.Error:
-				return statusError(object)
-			}
-		}
-	})
-	if errors.Is(err, errWatchEnded) {
+	w, err := s.client.Watch(ctx, s.spec.Target, v1.ListOptions{ResourceVersion: rv}, time.Second)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for err == nil {
+		_, err = w.Next(tryTime)
+	}
+	if errors.Is(err, kubeclient.ErrWatchEnded) {
 		return nil
-	}
-	return err
-}
-
-// open opens a watch, has it read, and closes it. The watch's deadline is that
-// of its connection only: what came in before it is written, however long that
-// takes, and so read waits with the stream's context.
-func (s *Stream) open(ctx context.Context, options v1.ListOptions, least time.Duration, read func(*frames) error) error {
-	timeout := least + rand.N(least)
-	seconds := int64(timeout / time.Second)
-	options.TimeoutSeconds = &seconds
-	ctx, cancel := context.WithTimeout(ctx, timeout+watchGrace)
-	defer cancel()
-	return s.client.watch(ctx, cancel, s.spec.Target, options, func(r *event.FrameReader) error {
-		return read(&frames{r: r, cut: cancel})
-	})
-}
-
-// frames is a watch as it is read.
-type frames struct {
-	r    *event.FrameReader
-	cut  context.CancelFunc // ends the watch
-	late *time.Timer        // calls cut
-	was  bool               // it has
-}
-
-// next waits for a frame, but no longer than patience: then the watch is cut,
-// and the error is errSilent. It is errWatchEnded where the server has ended
-// the watch. The frame is valid until the next one.
-func (f *frames) next(patience time.Duration) ([]byte, error) {
-	if f.late == nil {
-		f.late = time.AfterFunc(patience, f.cut)
-	} else {
-		f.late.Reset(patience)
-	}
-	frame, err := f.r.Next()
-	if !f.late.Stop() {
-		f.was = true
-	}
-	if err != nil && f.was {
-		return nil, errSilent
-	}
-	return frame, ended(err)
-}
-
-// more returns a frame that is at hand, if there is one.
-func (f *frames) more() (frame []byte, ok bool, err error) {
-	if !f.r.Buffered() {
-		return nil, false, nil
-	}
-	frame, err = f.r.Next()
-	return frame, true, ended(err)
-}
-
-// ended tells the end of a watch in good order from others.
-func ended(err error) error {
-	if errors.Is(err, io.EOF) {
-		return errWatchEnded
 	}
 	return err
 }
 
 // follow reads a watch that stands at the stream's position, until it ends or
 // is silent for too long.
-func (s *Stream) follow(ctx context.Context, f *frames) error {
+func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	reason := ""
 	if s.reason == reasonSilent || s.reason == reasonTimeout {
 		reason = s.reason // it may go on like this
@@ -133,49 +91,54 @@ func (s *Stream) follow(ctx context.Context, f *frames) error {
 	s.setState(Watching, reason)
 	for {
 		// How long the writing takes is not the server's silence.
-		frame, err := f.next(s.silence())
+		e, err := w.Next(s.silence())
 		if err != nil {
-			if errors.Is(err, errSilent) {
+			if errors.Is(err, kubeclient.ErrSilent) {
 				s.bookmarks = false
 			}
 			return err
 		}
-		if err := s.take(ctx, f, frame, time.Now()); err != nil {
+		if err := s.take(ctx, w, e, time.Now()); err != nil {
 			return err
 		}
 	}
 }
 
-// silence is how long the watch may bring nothing before it counts as dead: not
-// much longer than the time between two bookmarks where the server sends them,
-// else the longest time that an ordinary watch lasts. See the package's
-// documentation.
+// silence is how long the watch may bring nothing before it counts as dead,
+// whatever its connection looks like, and is opened again where it stood.
+//
+// The server sends a bookmark about once a minute to a watch that asks for them.
+// But silence proves nothing where none was sent yet: some resources are served
+// without a watch cache and so without bookmarks, and the server sends none
+// before its version has moved past that of the watch's beginning. Such a watch
+// is left to the end that it was given when it was opened; the one behind a
+// streamed list is given up after the same time. A restart for silence takes the
+// knowledge of bookmarks back, until one comes, so that a server that has stopped
+// to send them costs one restart and not one every three minutes.
+//
+// With HTTP/2, client-go's pings find a dead connection in 45 s, for all the
+// watches on it together. This is for HTTP/1.1, and for a proxy that answers
+// pings on behalf of a server that is gone.
 func (s *Stream) silence() time.Duration {
 	if s.bookmarks {
 		return s.spec.Silence
 	}
-	return 2*watchTimeout + watchGrace
+	return watchEnd
 }
 
 // chunkBytes is how much of what is at hand is taken together, in bytes.
 const chunkBytes = 128 << 10
 
-// take writes the events of a frame and of those that are at hand behind it,
-// and moves the position past them. The error is why the watch is over, after
-// all that came before it was submitted.
-func (s *Stream) take(ctx context.Context, f *frames, frame []byte, received time.Time) error {
+// take writes an event and those that are at hand behind it, and moves the
+// position past them. The error is why the watch is over, after all that came
+// before it was submitted.
+func (s *Stream) take(ctx context.Context, w *kubeclient.WatchReader, e kubeclient.Event, received time.Time) error {
 	b := s.lane.Batch()
 	s.version = s.version[:0]
-	size := len(frame)
-	why := s.takeFrame(b, frame, received)
-	for why == nil && size < chunkBytes {
-		next, ok, err := f.more()
-		if !ok {
-			break
-		}
-		if why = err; why == nil {
-			size += len(next)
-			why = s.takeFrame(b, next, received)
+	why := s.takeEvent(b, e, received)
+	for size := len(e.Object); why == nil && size < chunkBytes && w.More(); size += len(e.Object) {
+		if e, why = w.Next(0); why == nil {
+			why = s.takeEvent(b, e, received)
 		}
 	}
 	if len(s.version) > 0 {
@@ -192,21 +155,14 @@ func (s *Stream) take(ctx context.Context, f *frames, frame []byte, received tim
 	return why
 }
 
-// takeFrame turns one frame into a line. s.version becomes the version that it
+// takeEvent makes a line of an event. s.version becomes the version that it
 // moves the position to.
-func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) error {
-	t, object, err := event.SplitWatch(frame)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errBadFrame, err)
-	}
-	if t == event.Error {
-		return statusError(object)
-	}
+func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.Time) error {
 	o := &s.object
-	if err := s.scan(object); err != nil {
+	if err := s.scan(e.Object); err != nil {
 		return err
 	}
-	switch t {
+	switch e.Type {
 	case event.Bookmark:
 		s.bookmarks = true
 		if ahead(s.state.ResourceVersion, string(o.ResourceVersion)) {
@@ -216,22 +172,22 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 		if err := identifies(o); err != nil {
 			return err
 		}
-		before, err := s.tell.before(t, o.Namespace, o.Name)
+		before, err := s.tell.before(e.Type, o.Namespace, o.Name)
 		if err != nil {
 			return err
 		}
-		out, err := s.tell.tell(b.Lines(), event.Line{Type: t, Origin: event.FromWatch, Received: received}, o, before)
+		out, err := s.tell.tell(b.Lines(), event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, before)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errBadFrame, err)
+			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
 		if out.told {
-			b.AddLine(out.line, t, event.FromWatch, received)
+			b.AddLine(out.line, e.Type, event.FromWatch, received)
 		}
-		s.tell.know(b, t, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
+		s.tell.know(b, e.Type, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
 	default:
-		return fmt.Errorf("%w: type %q", errBadFrame, t)
+		return fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, e.Type)
 	}
-	if isPosition(o.ResourceVersion) {
+	if kubeclient.IsPosition(o.ResourceVersion) {
 		s.version = append(s.version[:0], o.ResourceVersion...)
 	}
 	return nil

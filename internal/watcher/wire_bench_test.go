@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
@@ -167,7 +168,7 @@ func readJournal(ask func(*watcher.Spec)) func(testing.TB, canned.Kind, baseline
 	return func(tb testing.TB, kind canned.Kind, w baseline.Watch, used *memory) {
 		tb.Helper()
 		spec := watcher.Spec{
-			Name: kind.Resource.Resource, Kind: kind.Kind, Target: watcher.Target{Resource: kind.Resource},
+			Name: kind.Resource.Resource, Kind: kind.Kind, Target: kubeclient.Target{Resource: kind.Resource},
 			Shape: event.Shape{Drop: []string{"metadata.managedFields"}},
 		}
 		if ask != nil {
@@ -186,7 +187,7 @@ func readStream(tb testing.TB, spec watcher.Spec, w baseline.Watch, used *memory
 	seed := checkpoint.NewBatch()
 	seed.Add(spec.Name, &checkpoint.Changes{State: &checkpoint.Stream{ResourceVersion: w.From}})
 	must(tb, store.Commit(seed))
-	client, err := watcher.NewClient(w.Config)
+	client, err := kubeclient.New(w.Config)
 	must(tb, err)
 	m := metrics.New("", "")
 	rec := recorder.New(out, store, recorder.Config{Metrics: m, Log: zap.NewNop()})

@@ -28,7 +28,9 @@ import (
 	"kubejournal/internal/config"
 	process "kubejournal/internal/daemon"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
@@ -58,7 +60,7 @@ type world struct {
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
-	options watcher.Options // Resources is set at each start
+	options manager.Options // Resources is set at each start
 	output  journal.Options
 	atStart *strike // what the disk does to the next start
 
@@ -85,7 +87,7 @@ type world struct {
 // life is one run of the daemon.
 type life struct {
 	gate    *gate
-	manager *watcher.Manager
+	manager *manager.Manager
 	metrics *metrics.Metrics
 
 	cancel context.CancelFunc // as SIGTERM
@@ -111,7 +113,7 @@ func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *worl
 	}
 	o.ClusterUID = clusterUID
 	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
-	w.options = watcher.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
+	w.options = manager.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
 
@@ -169,10 +171,10 @@ func (w *world) tryStart() error {
 			l.gate.file, l.gate.store = out.(*journal.File), store.(*checkpoint.Store)
 			return l.gate, l.gate
 		},
-		Assembled: func(c *watcher.Client, manager *watcher.Manager, m *metrics.Metrics) {
+		Assembled: func(c *kubeclient.Client, manager *manager.Manager, m *metrics.Metrics) {
 			l.manager, l.metrics = manager, m
 			if w.maxObject > 0 {
-				c.LimitObjects(w.maxObject)
+				c.MaxObject = w.maxObject
 			}
 			if w.assembled != nil {
 				w.assembled()
@@ -285,7 +287,7 @@ func (w *world) synced() {
 
 func (w *world) watching() bool {
 	all := w.life.manager.Streams()
-	return len(all) > 0 && !slices.ContainsFunc(all, func(s watcher.StreamStatus) bool { return s.State != watcher.Watching })
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s manager.StreamStatus) bool { return s.State != watcher.Watching })
 }
 
 // state is that of one stream.

@@ -1,4 +1,4 @@
-package watcher
+package kubeclient
 
 import (
 	"context"
@@ -25,14 +25,15 @@ const reloadPause = 5 * time.Second
 // client of the daemon, so that none of them needs to know that the way
 // changes.
 //
-// client-go reads a token file again each minute and asks an exec plugin again
-// by itself. What it keeps for the life of a process is what a kubeconfig
-// holds, and its address; certificates in files it looks at every five minutes.
-// So here every request that failed to get an answer, and every 401, make the
-// next request read everything again first, at most once in reloadPause; and so
-// does Look, while the old ones work, so that their end costs nothing. A way
-// that differs is taken only once accept has said that it leads to the same
-// cluster; until then the old one stays. Watches that are open are not touched.
+// client-go asks an exec plugin again after a 401 and reads a token file again
+// each minute, and that is left to it. It looks at certificate and authority
+// files every five minutes, without asking whether a new authority leads to
+// another cluster, and never at the kubeconfig again. So here every request that
+// failed to get an answer, and every 401, make the next request read everything
+// again first, at most once in reloadPause; and so does Look, while the old ones
+// work, so that their end costs nothing. A way that differs is taken only once
+// accept has said that it leads to the same cluster; until then the old one
+// stays. Watches that are open are not touched.
 type Access struct {
 	accept func(context.Context, *Client) error
 	log    *zap.Logger
@@ -41,10 +42,10 @@ type Access struct {
 	current atomic.Pointer[way]
 	doubt   atomic.Bool // the last failure has not been looked into
 
-	mu   sync.Mutex                   // held while the credentials are read
-	load func() (*rest.Config, error) // guarded by mu
-	next time.Time                    // when they may be read again; guarded by mu
-	told string                       // the last fault that was logged; guarded by mu
+	mu     sync.Mutex                   // held while the credentials are read
+	load   func() (*rest.Config, error) // guarded by mu
+	next   time.Time                    // when they may be read again; guarded by mu
+	warned string                       // the last fault that was logged; guarded by mu
 }
 
 // way is one way to the server. It never changes.
@@ -54,8 +55,8 @@ type way struct {
 	send   http.RoundTripper
 }
 
-// NewAccess returns the way that load tells now. accept decides on those that
-// it tells later: it is given a client that goes there, and nobody else goes
+// NewAccess returns the way that load returns now. accept decides on those that
+// it returns later: it is given a client that goes there, and nobody else goes
 // there before it returns nil.
 func NewAccess(load func() (*rest.Config, error), accept func(context.Context, *Client) error, log *zap.Logger) (*Access, error) {
 	a := &Access{load: load, accept: accept, log: log}
@@ -85,7 +86,7 @@ func read(load func() (*rest.Config, error)) (*way, error) {
 	}
 	config = rest.CopyConfig(config)
 	// With the content in place of the names, client-go's cache of transports
-	// has a new one for a new content.
+	// has a new one for a new content, and no transport changes by itself.
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return nil, fmt.Errorf("read certificates: %w", err)
 	}
@@ -94,9 +95,7 @@ func read(load func() (*rest.Config, error)) (*way, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read address %q: %w", config.Host, err)
 	}
-	config.Wrap(boundBuffers)
-	config.Wrap(refuseUpgrade)
-	withOwnConnections(config)
+	Guard(config)
 	return &way{config: config, base: base}, nil
 }
 
@@ -198,15 +197,15 @@ func (a *Access) look(ctx context.Context, same func(w, old *way) bool) {
 	w, err := read(a.load)
 	if err == nil && same(w, old) {
 		a.doubt.Store(false) // the fault is not in them
-		a.told = ""
+		a.warned = ""
 		return
 	}
 	if err == nil {
 		err = w.try(ctx, old, a.accept)
 	}
 	if err != nil {
-		if ctx.Err() == nil && err.Error() != a.told {
-			a.told = err.Error()
+		if ctx.Err() == nil && err.Error() != a.warned {
+			a.warned = err.Error()
 			a.log.Warn("the credentials have changed but cannot be used, keeping the old ones", zap.Error(err))
 		}
 		return
@@ -218,7 +217,7 @@ func (a *Access) look(ctx context.Context, same func(w, old *way) bool) {
 func (a *Access) take(w *way) {
 	old := a.current.Swap(w)
 	a.doubt.Store(false)
-	a.told = ""
+	a.warned = ""
 	utilnet.CloseIdleConnectionsFor(old.send)
 	a.log.Info("the credentials have changed, using the new ones", zap.String("server", w.base.Redacted()))
 }
@@ -228,7 +227,7 @@ func (w *way) try(ctx context.Context, old *way, accept func(context.Context, *C
 	if err := w.open(); err != nil {
 		return err
 	}
-	client, err := NewClient(w.through(w.base, w.send))
+	client, err := newClient(w.through(w.base, w.send))
 	if err == nil {
 		client.moved = w.base.String() != old.base.String() || w.proxy() != old.proxy()
 		err = accept(ctx, client)
@@ -246,7 +245,7 @@ type Change struct {
 	way    *way                         // nil: the one of now
 }
 
-// Prepare opens the way that load tells, which accept is asked about. Nothing
+// Prepare opens the way that load returns, which accept is asked about. Nothing
 // changes before Use.
 func (a *Access) Prepare(ctx context.Context, load func() (*rest.Config, error), accept func(context.Context, *Client) error) (*Change, error) {
 	w, err := read(load)
@@ -284,7 +283,7 @@ func (c *Change) Discard() {
 	}
 }
 
-// same tells whether two ways are the same in all that the user can change.
+// same reports whether two ways are the same in all that the user can change.
 func (w *way) same(other *way) bool {
 	return reflect.DeepEqual(w.credentials(), other.credentials())
 }

@@ -1,4 +1,4 @@
-package watcher
+package kubeclient
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -48,7 +49,7 @@ func serveWatch(t *testing.T, write func(w http.ResponseWriter, flush func())) *
 		server.Close()
 		<-served
 	})
-	client, err := NewClient(&rest.Config{Host: "http://" + l.Addr().String(), Transport: transport})
+	client, err := New(&rest.Config{Host: "http://" + l.Addr().String(), Transport: transport})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,34 +58,39 @@ func serveWatch(t *testing.T, write func(w http.ResponseWriter, flush func())) *
 
 var pods = Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}
 
-// readFrames reads a watch to its end: its frames, how often it waited for one,
+// readWatch reads a watch to its end: its objects, how often it waited for one,
 // and why it ended.
-func readFrames(t *testing.T, client *Client) (all []string, waits int, err error) {
+func readWatch(t *testing.T, client *Client) (all []string, waits int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err = client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(r *event.FrameReader) error {
-		f := &frames{r: r, cut: cancel}
-		for {
-			frame, err := f.next(time.Minute)
-			for ok := true; ok && err == nil; {
-				all = append(all, string(frame))
-				frame, ok, err = f.more()
-			}
-			if err != nil {
-				return err
-			}
+	w, err := client.Watch(ctx, pods, metav1.ListOptions{}, time.Minute)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer w.Close()
+	for {
+		if !w.More() {
 			waits++
 		}
-	})
-	return all, waits, err
+		e, err := w.Next(time.Minute)
+		if err != nil {
+			return all, waits, err
+		}
+		if e.Type != event.Modified {
+			t.Errorf("type %s", e.Type)
+		}
+		all = append(all, string(e.Object))
+	}
 }
 
-func frame(i, size int) string {
-	return fmt.Sprintf(`{"type":"MODIFIED","object":{"metadata":{"name":"pod-%d","resourceVersion":"%d"},"pad":"%s"}}`, i, i, strings.Repeat("x", size))
+func object(i, size int) string {
+	return fmt.Sprintf(`{"metadata":{"name":"pod-%d","resourceVersion":"%d"},"pad":"%s"}`, i, i, strings.Repeat("x", size))
 }
 
-func TestRawFrames(t *testing.T) {
+func frame(i, size int) string { return `{"type":"MODIFIED","object":` + object(i, size) + `}` }
+
+func TestWatchFrames(t *testing.T) {
 	for name, c := range map[string]struct {
 		frames, size int
 		indent       bool
@@ -93,7 +99,7 @@ func TestRawFrames(t *testing.T) {
 		"one":                  {1, 10, false, false},
 		"many at once":         {2000, 100, false, false},
 		"one by one":           {200, 100, false, true},
-		"larger than a batch":  {3, 3 * chunkBytes, false, false},
+		"larger than a buffer": {3, 3 * fastBuffer, false, false},
 		"too large to keep":    {3, 1<<20 + 10, false, false},
 		"indented":             {500, 100, true, false},
 		"indented, one by one": {100, 100, true, true},
@@ -101,10 +107,11 @@ func TestRawFrames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var want []string
 			for i := range c.frames {
-				want = append(want, frame(i, c.size))
+				want = append(want, object(i, c.size))
 			}
 			client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
-				for _, f := range want {
+				for i := range c.frames {
+					f := frame(i, c.size)
 					var b bytes.Buffer
 					b.WriteString(f)
 					if c.indent {
@@ -118,8 +125,8 @@ func TestRawFrames(t *testing.T) {
 					}
 				}
 			})
-			got, waits, err := readFrames(t, client)
-			if !errors.Is(err, errWatchEnded) {
+			got, waits, err := readWatch(t, client)
+			if !errors.Is(err, ErrWatchEnded) {
 				t.Errorf("ended with %v", err)
 			}
 			if len(got) != len(want) {
@@ -139,21 +146,20 @@ func TestRawFrames(t *testing.T) {
 }
 
 // How a watch ends comes out, after every whole frame that came before.
-func TestRawEnds(t *testing.T) {
+func TestWatchEnds(t *testing.T) {
 	whole := frame(1, 10) + "\n" + frame(2, 10) + "\n"
 	for name, c := range map[string]struct {
 		rest string
 		cut  bool // the connection is dropped
-		want string
 		is   error
 	}{
-		"in good order":           {"", false, "Closed", errWatchEnded},
-		"dropped between frames":  {"", true, "ConnectionLost", io.ErrUnexpectedEOF},
-		"end within a frame":      {frame(3, 10)[:30], false, "ConnectionLost", io.ErrUnexpectedEOF},
-		"dropped within a frame":  {frame(3, 10)[:30], true, "ConnectionLost", io.ErrUnexpectedEOF},
-		"text":                    {"<html>upstream connect error</html>\n", false, "BadFrame", nil},
-		"text after a connection": {"upstream connect error", true, "BadFrame", nil},
-		"too large":               {`{"type":"ADDED","object":{"pad":"` + strings.Repeat("y", event.MaxObject) + `"}}` + "\n", false, "BadFrame", event.ErrTooLarge},
+		"in good order":           {"", false, ErrWatchEnded},
+		"dropped between frames":  {"", true, io.ErrUnexpectedEOF},
+		"end within a frame":      {frame(3, 10)[:30], false, io.ErrUnexpectedEOF},
+		"dropped within a frame":  {frame(3, 10)[:30], true, io.ErrUnexpectedEOF},
+		"text":                    {"<html>upstream connect error</html>\n", false, nil},
+		"text after a connection": {"upstream connect error", true, nil},
+		"too large":               {`{"type":"ADDED","object":{"pad":"` + strings.Repeat("y", event.MaxObject) + `"}}` + "\n", false, event.ErrTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
@@ -163,15 +169,15 @@ func TestRawEnds(t *testing.T) {
 					panic(http.ErrAbortHandler)
 				}
 			})
-			got, _, err := readFrames(t, client)
+			got, _, err := readWatch(t, client)
 			if len(got) != 2 {
 				t.Errorf("%d whole frames before the end", len(got))
 			}
 			if c.is != nil && !errors.Is(err, c.is) {
 				t.Errorf("got %v, want %v", err, c.is)
 			}
-			if o := classify(t.Context(), err); o.reason != c.want || o.action != actionRetry {
-				t.Errorf("%v is taken for %+v, want %s", err, o, c.want)
+			if c.is == nil && !errors.As(err, new(*event.SyntaxError)) {
+				t.Errorf("got %v, want a syntax error", err)
 			}
 		})
 	}
@@ -179,7 +185,7 @@ func TestRawEnds(t *testing.T) {
 
 // A watch that is cut leaves nothing behind, wherever it is: while it waits for
 // the server, and while what it brought is being taken.
-func TestRawCut(t *testing.T) {
+func TestWatchCut(t *testing.T) {
 	for name, taken := range map[string]int{"before the first frame is taken": 0, "while it waits for the server": 1} {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan struct{})
@@ -191,20 +197,20 @@ func TestRawCut(t *testing.T) {
 			defer close(release) // before the server is closed
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			err := client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(r *event.FrameReader) error {
-				f := &frames{r: r, cut: cancel}
-				for range taken {
-					if _, err := f.next(time.Minute); err != nil {
-						return err
-					}
+			w, err := client.Watch(ctx, pods, metav1.ListOptions{}, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			for range taken {
+				if _, err := w.Next(time.Minute); err != nil {
+					t.Fatal(err)
 				}
-				cancel()
-				for {
-					if _, err := f.next(time.Minute); err != nil {
-						return err
-					}
-				}
-			})
+			}
+			cancel()
+			for err == nil {
+				_, err = w.Next(time.Minute)
+			}
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v", err)
 			}
@@ -213,7 +219,7 @@ func TestRawCut(t *testing.T) {
 }
 
 // A watch that is silent for too long is cut.
-func TestRawSilent(t *testing.T) {
+func TestWatchSilent(t *testing.T) {
 	release := make(chan struct{})
 	client := serveWatch(t, func(w http.ResponseWriter, flush func()) {
 		_, _ = io.WriteString(w, frame(1, 10)+"\n")
@@ -221,19 +227,16 @@ func TestRawSilent(t *testing.T) {
 		<-release
 	})
 	defer close(release)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	seen := 0
-	err := client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(r *event.FrameReader) error {
-		f := &frames{r: r, cut: cancel}
-		for {
-			if _, err := f.next(50 * time.Millisecond); err != nil {
-				return err
-			}
-			seen++
-		}
-	})
-	if !errors.Is(err, errSilent) || seen > 1 {
+	w, err := client.Watch(t.Context(), pods, metav1.ListOptions{}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	seen := -1
+	for ; err == nil; seen++ {
+		_, err = w.Next(50 * time.Millisecond)
+	}
+	if !errors.Is(err, ErrSilent) || seen > 1 {
 		t.Errorf("%d frames, then %v", seen, err)
 	}
 }
@@ -255,19 +258,20 @@ func (r *waitsForCut) Read(p []byte) (int, error) {
 
 // A frame that comes as the patience ends is taken; what ended the watch is the
 // silence all the same.
-func TestRawCutByLastFrame(t *testing.T) {
+func TestWatchCutByLastFrame(t *testing.T) {
 	ctx, cut := context.WithCancel(t.Context())
-	f := &frames{r: event.NewFrameReader(&waitsForCut{cut: ctx.Done()}, 0), cut: cut}
-	if got, err := f.next(time.Millisecond); err != nil || string(got) != frame(1, 10) {
+	w := &WatchReader{frames: newFrameReader(&waitsForCut{cut: ctx.Done()}, 0), body: http.NoBody, cut: cut}
+	defer w.Close()
+	if got, err := w.Next(time.Millisecond); err != nil || string(got.Object) != object(1, 10) {
 		t.Fatalf("got %q, %v", got, err)
 	}
-	if _, err := f.next(time.Minute); !errors.Is(err, errSilent) {
+	if _, err := w.Next(time.Minute); !errors.Is(err, ErrSilent) {
 		t.Errorf("then %v", err)
 	}
 }
 
 // A connection that ends before there is an answer is a lost one.
-func TestRawNoAnswer(t *testing.T) {
+func TestWatchNoAnswer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -288,23 +292,18 @@ func TestRawNoAnswer(t *testing.T) {
 		l.Close()
 		<-closed
 	}()
-	client, err := NewClient(&rest.Config{Host: "http://" + l.Addr().String(), Transport: &http.Transport{DisableKeepAlives: true}})
+	client, err := New(&rest.Config{Host: "http://" + l.Addr().String(), Transport: &http.Transport{DisableKeepAlives: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err = client.watch(ctx, cancel, pods, metav1.ListOptions{}, func(*event.FrameReader) error {
-		return errors.New("a watch was opened")
-	})
-	if o := classify(t.Context(), err); o.action != actionRetry || o.reason != "ConnectionLost" {
-		t.Errorf("%v is taken for %+v", err, o)
+	if _, err := client.Watch(t.Context(), pods, metav1.ListOptions{}, time.Minute); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
 	}
 }
 
 // Many watches are read at once, each told apart by what it is sent: none may
 // see another's bytes.
-func TestRawMany(t *testing.T) {
+func TestWatchMany(t *testing.T) {
 	var (
 		mu     sync.Mutex
 		served int
@@ -325,17 +324,17 @@ func TestRawMany(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			got, _, err := readFrames(t, client)
-			if !errors.Is(err, errWatchEnded) || len(got) != frames {
+			got, _, err := readWatch(t, client)
+			if !errors.Is(err, ErrWatchEnded) || len(got) != frames {
 				t.Errorf("%d frames: %v", len(got), err)
 				return
 			}
 			var mine int
-			if _, err := fmt.Sscanf(got[0], `{"type":"MODIFIED","object":{"metadata":{"name":"pod-%d"`, &mine); err != nil {
+			if _, err := fmt.Sscanf(got[0], `{"metadata":{"name":"pod-%d"`, &mine); err != nil {
 				t.Error(err)
 			}
 			for i, f := range got {
-				if want := frame(mine+i, (mine/1_000_000*i)%700); f != want {
+				if want := object(mine+i, (mine/1_000_000*i)%700); f != want {
 					t.Errorf("frame %d of watch %d: %.120s", i, mine, f)
 					return
 				}
@@ -343,4 +342,44 @@ func TestRawMany(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestStatusError(t *testing.T) {
+	expired := func(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+	isBadFrame := func(err error) bool { return errors.Is(err, ErrBadFrame) }
+	for name, c := range map[string]struct {
+		object string
+		is     func(error) bool
+	}{
+		"expired": {`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (5)","reason":"Expired","code":410}`, expired},
+		"gone":    {`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"gone","reason":"Gone","code":410}`, expired},
+		// client-go recognises this one by its code.
+		"410 only":           {`{"kind":"Status","apiVersion":"v1","status":"Failure","code":410}`, expired},
+		"500":                {`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500}`, apierrors.IsInternalError},
+		"403":                {`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`, apierrors.IsForbidden},
+		"success":            {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, isBadFrame},
+		"no status":          {`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}`, isBadFrame},
+		"another's, no kind": {`{"error":"upstream"}`, isBadFrame},
+		"null":               {`null`, isBadFrame},
+		"not JSON":           {`<html>`, isBadFrame},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := statusError([]byte(c.object))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if !c.is(err) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A Secret may stand in what the server calls an ERROR: no more of it than is
+// needed may come into the log.
+func TestStatusErrorIsShort(t *testing.T) {
+	err := statusError([]byte(`{"kind":"Secret","data":"` + strings.Repeat("x", 5000) + `"}`))
+	if n := len(err.Error()); n > 400 {
+		t.Errorf("%d bytes", n)
+	}
 }

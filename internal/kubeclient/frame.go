@@ -1,22 +1,24 @@
-package event
+package kubeclient
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+
+	"kubejournal/internal/event"
 )
 
-// FrameReader splits a watch response into its JSON values.
+// frameReader splits a watch response into its JSON values.
 //
 // An API server sends each value as one compact line. Once the first has been
 // seen to be that, a line is taken for a value if it begins and ends as one and
 // either the next does not go on with it or, as long as that is not there, its
 // braces pair up: nothing is parsed here that Scan parses again. All else is
 // split by counting brackets outside of strings. Where a server changes from
-// lines to another layout in mid-stream, a value may be cut wrongly; SplitWatch
+// lines to another layout in mid-stream, a value may be cut wrongly; splitWatch
 // or Scan then refuses it.
-type FrameReader struct {
+type frameReader struct {
 	buf buffer
 	err error // returned by every further Next
 
@@ -29,20 +31,20 @@ type FrameReader struct {
 	remnant  []byte  // what is left of a frame that is too large
 }
 
-// NewFrameReader returns a reader of the values in r, each of at most maxBytes;
+// newFrameReader returns a reader of the values in r, each of at most maxBytes;
 // 0 or less is no limit.
-func NewFrameReader(r io.Reader, maxBytes int) *FrameReader {
-	return &FrameReader{buf: buffer{r: r, max: maxBytes}}
+func newFrameReader(r io.Reader, maxBytes int) *frameReader {
+	return &frameReader{buf: buffer{r: r, max: maxBytes}}
 }
 
 // Next returns the next value, an object or an array, without white space
 // around it. It is valid until the next call of Next. The error is io.EOF at
-// an end between values, io.ErrUnexpectedEOF within one, wraps ErrTooLarge, is
-// a *SyntaxError, or is the reader's own.
+// an end between values, io.ErrUnexpectedEOF within one, wraps event.ErrTooLarge, is
+// a *event.SyntaxError, or is the reader's own.
 //
 // Of a watch event that is too large, but whose object can be named, it returns
 // a short form, which Scan refuses and Identify names.
-func (f *FrameReader) Next() ([]byte, error) {
+func (f *frameReader) Next() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -66,9 +68,9 @@ func (f *FrameReader) Next() ([]byte, error) {
 			f.used, f.found, f.searched, f.bal = n, 0, 0, balance{}
 			return f.buf.bytes()[:n], nil
 		}
-		if errors.Is(err, ErrTooLarge) {
+		if errors.Is(err, event.ErrTooLarge) {
 			f.found, f.searched, f.bal = 0, 0, balance{}
-			if f.remnant, err = f.buf.skim(f.remnant[:0], &frameSpot, err); err == nil {
+			if f.remnant, err = f.buf.skim(f.remnant[:0], event.NewEventSkimmer(), err); err == nil {
 				return f.remnant, nil
 			}
 		}
@@ -82,7 +84,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 
 // Buffered reports whether Next has a value at hand without reading. It leaves
 // the value that Next returned as it is.
-func (f *FrameReader) Buffered() bool {
+func (f *frameReader) Buffered() bool {
 	if f.err != nil {
 		return false
 	}
@@ -92,14 +94,14 @@ func (f *FrameReader) Buffered() bool {
 }
 
 // release passes the frame that the caller held.
-func (f *FrameReader) release() {
+func (f *frameReader) release() {
 	f.buf.discard(f.used)
 	f.used = 0
 }
 
 // find looks for a complete value in what has been read: its length, or 0 if
 // more must be read.
-func (f *FrameReader) find() (int, error) {
+func (f *frameReader) find() (int, error) {
 	if f.found > 0 {
 		return f.found, nil
 	}
@@ -134,7 +136,7 @@ func (f *FrameReader) find() (int, error) {
 
 // line takes b's first line for a value if it looks like one. It says wait if
 // there is no point in counting brackets before more has been read.
-func (f *FrameReader) line(b []byte) (n int, wait bool) {
+func (f *frameReader) line(b []byte) (n int, wait bool) {
 	i := bytes.IndexByte(b[f.searched:], '\n')
 	if i < 0 {
 		f.searched = len(b)
@@ -164,7 +166,7 @@ func (f *FrameReader) line(b []byte) (n int, wait bool) {
 }
 
 // count finds the value's end by its brackets and learns the stream's layout.
-func (f *FrameReader) count(b []byte) int {
+func (f *frameReader) count(b []byte) int {
 	n, ok := f.bal.run(b)
 	if !ok {
 		return 0
@@ -175,18 +177,4 @@ func (f *FrameReader) count(b []byte) int {
 		f.lines = !f.free
 	}
 	return n
-}
-
-func trimLeft(b []byte) []byte {
-	for len(b) > 0 && isSpace(b[0]) {
-		b = b[1:]
-	}
-	return b
-}
-
-func trimRight(b []byte) []byte {
-	for len(b) > 0 && isSpace(b[len(b)-1]) {
-		b = b[:len(b)-1]
-	}
-	return b
 }

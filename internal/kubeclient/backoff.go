@@ -1,4 +1,4 @@
-package watcher
+package kubeclient
 
 import (
 	"context"
@@ -12,32 +12,33 @@ import (
 // of that, we do for less: a server that is restarted again and again should
 // not cost us half a minute each time.
 const (
-	backoffFirst = 800 * time.Millisecond
-	backoffMax   = 30 * time.Second
-	healthyAfter = 5 * time.Second
+	FirstPause   = 800 * time.Millisecond
+	MaxPause     = 30 * time.Second
+	HealthyAfter = 5 * time.Second
 )
 
-// backoff counts the pauses of one stream. Not for concurrent use.
-type backoff struct{ next time.Duration }
+// Backoff counts the pauses between the sessions of one reader. The zero value
+// begins with FirstPause. Not for concurrent use.
+type Backoff struct{ next time.Duration }
 
-// pause is how long to wait now: between one and two times the current step,
+// Pause is how long to wait now: between one and two times the current step,
 // and at least after, from which streams that were given the same do not come
 // back together either.
-func (b *backoff) pause(after time.Duration) time.Duration {
+func (b *Backoff) Pause(after time.Duration) time.Duration {
 	if b.next == 0 {
-		b.next = backoffFirst
+		b.next = FirstPause
 	}
 	spread := rand.N(b.next)
 	d := max(b.next, after) + spread
-	b.next = min(2*b.next, backoffMax)
+	b.next = min(2*b.next, MaxPause)
 	return d
 }
 
-// reset begins from the shortest pause again.
-func (b *backoff) reset() { b.next = 0 }
+// Reset begins from the shortest pause again.
+func (b *Backoff) Reset() { b.next = 0 }
 
-// sleep waits for d and tells whether it passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d and reports whether it passed before ctx ended.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -1,4 +1,4 @@
-package event
+package kubeclient
 
 import (
 	"bytes"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
 )
 
@@ -50,7 +53,7 @@ func TestList(t *testing.T) {
 	} {
 		for how, wrap := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				l := NewListReader(wrap(strings.NewReader(c.in)), 0)
+				l := newListReader(wrap(strings.NewReader(c.in)), 0)
 				got, err := listItems(l)
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) || err != c.err {
 					t.Errorf("got %q, %v\nwant %q, %v", got, err, c.want, c.err)
@@ -68,12 +71,12 @@ func TestListMetaSeen(t *testing.T) {
 		`{"metadata":{},"items":[{}]}`: true,
 		`{"items":[{}],"metadata":{}}`: false,
 	} {
-		l := NewListReader(strings.NewReader(in), 0)
-		if _, err := l.Next(); err != nil || l.MetaSeen() != want {
-			t.Errorf("%s: metadata seen %v at the first item, %v", in, l.MetaSeen(), err)
+		l := newListReader(strings.NewReader(in), 0)
+		if _, err := l.Next(); err != nil || l.metaSeen != want {
+			t.Errorf("%s: metadata seen %v at the first item, %v", in, l.metaSeen, err)
 		}
-		if _, err := l.Next(); err != io.EOF || !l.MetaSeen() {
-			t.Errorf("%s: metadata seen %v at the end, %v", in, l.MetaSeen(), err)
+		if _, err := l.Next(); err != io.EOF || !l.metaSeen {
+			t.Errorf("%s: metadata seen %v at the end, %v", in, l.metaSeen, err)
 		}
 	}
 }
@@ -85,12 +88,12 @@ func TestListFaults(t *testing.T) {
 		`{"a" 1}`, `{1:2}`, `{"a\x":1}`, `{"a":}`, `{"a":tru}`, `{"a":1,}`, `{"items":"x"}`,
 	} {
 		for how, wrap := range readers {
-			if _, err := listItems(NewListReader(wrap(strings.NewReader(in)), 0)); err == io.EOF || err == io.ErrUnexpectedEOF {
+			if _, err := listItems(newListReader(wrap(strings.NewReader(in)), 0)); err == io.EOF || err == io.ErrUnexpectedEOF {
 				t.Errorf("%s/%s: got %v", in, how, err)
 			}
 		}
 	}
-	_, err := listItems(NewListReader(strings.NewReader("404 page not found\n"), 0))
+	_, err := listItems(newListReader(strings.NewReader("404 page not found\n"), 0))
 	if want := `read list: expected a JSON object, got "404 page not found\n" at byte 0`; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -101,13 +104,16 @@ func TestListStatus(t *testing.T) {
 		`{"kind":"Status","apiVersion":"v1","metadata":{"continue":"x"},"status":"Failure","message":"too \"old\"","reason":"Expired","code":410}`,
 		`{"code":410,"reason":"Expired","message":"too \"old\"","metadata":{"continue":"x"},"kind":"Status"}`,
 	} {
-		l := NewListReader(strings.NewReader(in), 0)
+		l := newListReader(strings.NewReader(in), 0)
 		_, err := l.Next()
-		var status *StatusError
-		if !errors.As(err, &status) || *status != (StatusError{410, "Expired", `too "old"`}) || l.Meta().Continue != "x" {
+		if !apierrors.IsResourceExpired(err) || l.Meta().Continue != "x" {
 			t.Errorf("got %v, %+v", err, l.Meta())
 		}
-		if want := `read list: server answered: too "old"`; err.Error() != want {
+		status := new(apierrors.StatusError)
+		if !errors.As(err, &status) || status.ErrStatus.Code != 410 {
+			t.Errorf("got %+v", err)
+		}
+		if want := `read list: too "old"`; err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -115,8 +121,8 @@ func TestListStatus(t *testing.T) {
 
 func TestListLimit(t *testing.T) {
 	in := `{"items":[{"a":"` + strings.Repeat("x", 91) + `"},{"a":"` + strings.Repeat("x", 93) + `"}]}`
-	got, err := listItems(NewListReader(strings.NewReader(in), 100))
-	if len(got) != 1 || !errors.Is(err, ErrTooLarge) {
+	got, err := listItems(newListReader(strings.NewReader(in), 100))
+	if len(got) != 1 || !errors.Is(err, event.ErrTooLarge) {
 		t.Errorf("got %d items, %v", len(got), err)
 	}
 }
@@ -132,7 +138,7 @@ func TestListMemory(t *testing.T) {
 		parts = append(parts, bytes.NewReader(eventtest.Pod(6000, i)))
 	}
 	parts = append(parts, strings.NewReader(`],"metadata":{"resourceVersion":"7"}}`))
-	l := NewListReader(io.MultiReader(parts...), 1<<20)
+	l := newListReader(io.MultiReader(parts...), 1<<20)
 	for i := range n {
 		item, err := l.Next()
 		if err != nil || !bytes.Equal(item, eventtest.Pod(6000, i)) {
@@ -152,9 +158,9 @@ func FuzzListReader(f *testing.F) {
 	f.Add([]byte("{ \"items\" : null , \"metadata\" : null }"))
 	f.Add([]byte(`{"kind":"Status","message":"no"}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		whole := NewListReader(bytes.NewReader(in), 0)
+		whole := newListReader(bytes.NewReader(in), 0)
 		got, err := listItems(whole)
-		pieces := NewListReader(readers["bytes"](bytes.NewReader(in)), 0)
+		pieces := newListReader(readers["bytes"](bytes.NewReader(in)), 0)
 		again, errAgain := listItems(pieces)
 		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", again) || (err == io.EOF) != (errAgain == io.EOF) || whole.Meta() != pieces.Meta() {
 			t.Fatalf("whole: %q, %v, by bytes: %q, %v", got, err, again, errAgain)

@@ -1,4 +1,4 @@
-package event
+package kubeclient
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
 )
 
@@ -21,8 +22,8 @@ var readers = map[string]func(io.Reader) io.Reader{
 	"with error": iotest.DataErrReader,
 }
 
-func frames(r io.Reader, limit int) ([]string, error) {
-	f := NewFrameReader(r, limit)
+func readFrames(r io.Reader, limit int) ([]string, error) {
+	f := newFrameReader(r, limit)
 	var got []string
 	for {
 		b, err := f.Next()
@@ -61,7 +62,7 @@ func TestFrames(t *testing.T) {
 	} {
 		for how, wrap := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				got, err := frames(wrap(strings.NewReader(c.in)), 0)
+				got, err := readFrames(wrap(strings.NewReader(c.in)), 0)
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) || err != c.err {
 					t.Errorf("got %q, %v\nwant %q, %v", got, err, c.want, c.err)
 				}
@@ -76,8 +77,8 @@ func TestFrameGarbage(t *testing.T) {
 		{"<html>", `read frame: expected a JSON object, got "<html>" at byte 0`},
 		{"{\"password\":1}\nhunter2", `read frame: expected a JSON object at byte 15`},
 	} {
-		_, err := frames(strings.NewReader(c.in), 0)
-		var syntax *SyntaxError
+		_, err := readFrames(strings.NewReader(c.in), 0)
+		var syntax *event.SyntaxError
 		if !errors.As(err, &syntax) || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.in, err, c.want)
 		}
@@ -88,14 +89,14 @@ func TestFrameLimit(t *testing.T) {
 	small, large := `{"a":"`+strings.Repeat("x", 92)+`"}`, `{"a":"`+strings.Repeat("x", 93)+`"}`
 	for how, wrap := range readers {
 		for _, end := range []string{"\n", ""} {
-			got, err := frames(wrap(strings.NewReader(small+end+small+end+large+end)), 100)
-			if len(got) != 2 || !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "limit 100") {
+			got, err := readFrames(wrap(strings.NewReader(small+end+small+end+large+end)), 100)
+			if len(got) != 2 || !errors.Is(err, event.ErrTooLarge) || !strings.Contains(err.Error(), "limit 100") {
 				t.Errorf("%s: got %d frames, %v", how, len(got), err)
 			}
 		}
 		// What is not yet complete is refused as soon as it is too large.
 		endless := io.MultiReader(strings.NewReader(`{"a":"`), &loop{b: []byte("x")})
-		if _, err := frames(wrap(endless), 5000); !errors.Is(err, ErrTooLarge) {
+		if _, err := readFrames(wrap(endless), 5000); !errors.Is(err, event.ErrTooLarge) {
 			t.Errorf("%s: endless value: %v", how, err)
 		}
 	}
@@ -103,14 +104,14 @@ func TestFrameLimit(t *testing.T) {
 
 func TestFrameReaderError(t *testing.T) {
 	broken := errors.New("connection reset")
-	got, err := frames(io.MultiReader(strings.NewReader("{\"a\":1}\n{\"b\""), iotest.ErrReader(broken)), 0)
+	got, err := readFrames(io.MultiReader(strings.NewReader("{\"a\":1}\n{\"b\""), iotest.ErrReader(broken)), 0)
 	if len(got) != 1 || !errors.Is(err, broken) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err = frames(iotest.ErrReader(broken), 0); !errors.Is(err, broken) {
+	if _, err = readFrames(iotest.ErrReader(broken), 0); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, err = frames(readerFunc(func([]byte) (int, error) { return 0, nil }), 0); !errors.Is(err, io.ErrNoProgress) {
+	if _, err = readFrames(readerFunc(func([]byte) (int, error) { return 0, nil }), 0); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("reader that gives nothing: %v", err)
 	}
 }
@@ -123,7 +124,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestFrameDoesNotWait(t *testing.T) {
 	for _, ends := range [][]string{{"\n", "\n", "\n", "\n"}, {"", "", "", ""}, {"\n", "\n", "", ""}} {
 		r, w := io.Pipe()
-		f := NewFrameReader(r, 0)
+		f := newFrameReader(r, 0)
 		for i, end := range ends {
 			want := fmt.Sprintf(`{"n":%d,"o":{}}`, i)
 			go io.WriteString(w, want+end)
@@ -154,7 +155,7 @@ func TestFrameBuffered(t *testing.T) {
 		{"indented", "{\n}\n{\n}\n{\n", []bool{true, false}},
 		{"garbage", "{}\nx", []bool{false}},
 	} {
-		f := NewFrameReader(strings.NewReader(c.in), 0)
+		f := newFrameReader(strings.NewReader(c.in), 0)
 		for i, want := range c.want {
 			if _, err := f.Next(); err != nil {
 				t.Fatal(err)
@@ -176,7 +177,7 @@ func TestFrameStream(t *testing.T) {
 		want = append(want, pod...)
 	}
 	for _, wrap := range []func(io.Reader) io.Reader{readers["whole"], readers["halves"]} {
-		f := NewFrameReader(wrap(bytes.NewReader(stream)), 1<<20)
+		f := newFrameReader(wrap(bytes.NewReader(stream)), 1<<20)
 		var got []byte
 		for {
 			frame, err := f.Next()
@@ -186,8 +187,8 @@ func TestFrameStream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			typ, object, err := SplitWatch(frame)
-			if err != nil || typ != Modified {
+			typ, object, err := splitWatch(frame)
+			if err != nil || typ != event.Modified {
 				t.Fatalf("%s: %v", typ, err)
 			}
 			got = append(got, object...)
@@ -201,7 +202,7 @@ func TestFrameStream(t *testing.T) {
 // A buffer that one huge value has grown is not kept by a stream that is idle.
 func TestFrameBufferShrinks(t *testing.T) {
 	huge := `{"a":"` + strings.Repeat("x", 3*keptBuffer) + "\"}\n"
-	f := NewFrameReader(io.MultiReader(strings.NewReader(huge), iotest.OneByteReader(strings.NewReader("{}\n{}\n"))), 0)
+	f := newFrameReader(io.MultiReader(strings.NewReader(huge), iotest.OneByteReader(strings.NewReader("{}\n{}\n"))), 0)
 	for range 3 {
 		if _, err := f.Next(); err != nil {
 			t.Fatal(err)
@@ -254,7 +255,7 @@ func FuzzFrameReader(f *testing.F) {
 				layout = 3
 			}
 		}
-		got, err := frames(chunks(), 0)
+		got, err := readFrames(chunks(), 0)
 		for i, g := range got {
 			if i < len(want) && g == want[i] {
 				continue

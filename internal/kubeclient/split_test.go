@@ -1,32 +1,34 @@
-package event
+package kubeclient
 
 import (
 	"bytes"
 	"encoding/json"
+	"reflect"
 	"testing"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
 )
 
 func TestSplitWatch(t *testing.T) {
 	for _, c := range []struct {
 		in     string
-		t      Type
+		t      event.Type
 		object string
 	}{
-		{`{"type":"ADDED","object":{"metadata":{}}}`, Added, `{"metadata":{}}`},
-		{`{"type":"MODIFIED","object":{"metadata":{}}}`, Modified, `{"metadata":{}}`},
-		{`{"type":"DELETED","object":{"metadata":{}}}`, Deleted, `{"metadata":{}}`},
-		{`{"type":"BOOKMARK","object":{"metadata":{}}}`, Bookmark, `{"metadata":{}}`},
-		{`{"type":"ERROR","object":{"kind":"Status","message":"}\"{"},"x":{}}`, Error, `{"kind":"Status","message":"}\"{"}`},
-		{`{"object":{"a":"}"},"type":"ADDED"}`, Added, `{"a":"}"}`},
-		{`{"type":"ADDED","object":{},"x":1}`, Added, `{}`},
-		{`{"x":[{"type":"NO"}],"type":"ADDED","y":null,"object":{}}`, Added, `{}`},
-		{`{"t\u0079pe":"ADD\u0045D","obj\u0065ct":{}}`, Added, `{}`},
-		{" {\n \"type\" : \"ADDED\" ,\n \"object\" : {\n  \"a\": 1\n }\n}\n", Added, "{\n  \"a\": 1\n }"},
+		{`{"type":"ADDED","object":{"metadata":{}}}`, event.Added, `{"metadata":{}}`},
+		{`{"type":"MODIFIED","object":{"metadata":{}}}`, event.Modified, `{"metadata":{}}`},
+		{`{"type":"DELETED","object":{"metadata":{}}}`, event.Deleted, `{"metadata":{}}`},
+		{`{"type":"BOOKMARK","object":{"metadata":{}}}`, event.Bookmark, `{"metadata":{}}`},
+		{`{"type":"ERROR","object":{"kind":"Status","message":"}\"{"},"x":{}}`, event.Error, `{"kind":"Status","message":"}\"{"}`},
+		{`{"object":{"a":"}"},"type":"ADDED"}`, event.Added, `{"a":"}"}`},
+		{`{"type":"ADDED","object":{},"x":1}`, event.Added, `{}`},
+		{`{"x":[{"type":"NO"}],"type":"ADDED","y":null,"object":{}}`, event.Added, `{}`},
+		{`{"t\u0079pe":"ADD\u0045D","obj\u0065ct":{}}`, event.Added, `{}`},
+		{" {\n \"type\" : \"ADDED\" ,\n \"object\" : {\n  \"a\": 1\n }\n}\n", event.Added, "{\n  \"a\": 1\n }"},
 		{`{"type":"NEW","object":{}}`, "NEW", `{}`},
 	} {
-		typ, object, err := SplitWatch([]byte(c.in))
+		typ, object, err := splitWatch([]byte(c.in))
 		if typ != c.t || string(object) != c.object || err != nil {
 			t.Errorf("%s: got %s, %s, %v", c.in, typ, object, err)
 		}
@@ -37,15 +39,15 @@ func TestSplitWatch(t *testing.T) {
 		`{"type":"ADDED" "object":{}}`, `{"type":"ADDED","object":{}} x`, `{"type","object":{}}`, `{"type":"ADDED",}`,
 		`{"type":"","object":{}}`,
 	} {
-		if typ, object, err := SplitWatch([]byte(in)); err == nil {
+		if typ, object, err := splitWatch([]byte(in)); err == nil {
 			t.Errorf("%s: got %s, %s", in, typ, object)
 		}
 	}
 }
 
-// SplitWatch leaves the end of an object to Scan.
+// splitWatch leaves the end of an object to Scan.
 func TestSplitWatchAndScan(t *testing.T) {
-	r := mustRenderer(t, podSource, Shape{})
+	r := mustRenderer(t, podSource, event.Shape{})
 	const object = `{"metadata":{"name":"a"},"x":{}}`
 	for _, in := range []string{
 		`{"type":"ADDED","object":` + object + `}`,
@@ -54,11 +56,11 @@ func TestSplitWatchAndScan(t *testing.T) {
 		"{\"type\":\"ADDED\",\"object\":" + object + ", \"x\" : {} ,\n \"y\": {}}",
 		`{"x":{},"type":"ADDED","object":` + object + `,"x":1}`,
 	} {
-		_, raw, err := SplitWatch([]byte(in))
+		_, raw, err := splitWatch([]byte(in))
 		if err != nil {
 			t.Fatalf("%s: %v", in, err)
 		}
-		var o Object
+		var o event.Object
 		if err := r.Scan(raw, &o); err != nil || string(o.Raw) != object || string(o.Name) != "a" {
 			t.Errorf("%s: got %s, %v", in, o.Raw, err)
 		}
@@ -71,8 +73,8 @@ func TestSplitWatchAndScan(t *testing.T) {
 		`{"type":"ADDED","object":{"metadata":{}},"typ\u0065":"DELETED","x":{}}`,
 		`{"type":"ADDED","object":{"metadata":{}}{}}`,
 	} {
-		var o Object
-		_, raw, err := SplitWatch([]byte(in))
+		var o event.Object
+		_, raw, err := splitWatch([]byte(in))
 		if err == nil {
 			err = r.Scan(raw, &o)
 		}
@@ -86,11 +88,11 @@ func FuzzSplitWatch(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{}},"x":{}}`))
 	f.Add([]byte(`{"object" : {"metadata":{}}, "type":"DELETED"}`))
 	f.Add(bytes.TrimSpace(eventtest.WatchStream(1, 2000)))
-	r := mustRenderer(f, podSource, Shape{})
-	var o Object
+	r := mustRenderer(f, podSource, event.Shape{})
+	var o event.Object
 	f.Fuzz(func(t *testing.T, in []byte) {
-		typ, raw, err := SplitWatch(in)
-		if err == nil && typ != Error {
+		typ, raw, err := splitWatch(in)
+		if err == nil && typ != event.Error {
 			err = r.Scan(raw, &o)
 		}
 		if err != nil || !json.Valid(in) {
@@ -108,10 +110,10 @@ func FuzzSplitWatch(f *testing.F) {
 			t.Fatalf("type %q, want %q", typ, wantType)
 		}
 		var a, b any
-		if typ == Error || o.Raw == nil {
+		if typ == event.Error || o.Raw == nil {
 			return
 		}
-		if json.Unmarshal(o.Raw, &a) != nil || json.Unmarshal(want["object"], &b) != nil || !sameJSON(a, b) {
+		if json.Unmarshal(o.Raw, &a) != nil || json.Unmarshal(want["object"], &b) != nil || !reflect.DeepEqual(a, b) {
 			t.Fatalf("object %q, want %q", o.Raw, want["object"])
 		}
 	})

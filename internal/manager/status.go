@@ -1,4 +1,4 @@
-package watcher
+package manager
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kubejournal/internal/watcher"
 )
 
 // Synced returns nil once every stream that is not pending is past its first
@@ -18,7 +20,7 @@ func (m *Manager) Synced() error {
 	}
 	var behind []string
 	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != Pending && !s.Synced {
+		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced {
 			behind = append(behind, name)
 		}
 	}
@@ -32,10 +34,10 @@ func (m *Manager) Synced() error {
 // StreamStatus is how one stream or pending entry stands.
 type StreamStatus struct {
 	Name string
-	Status
+	watcher.Status
 }
 
-// Streams tells how everything stands, by name. Safe for concurrent use.
+// Streams returns the status of every stream and pending entry, by name. Safe for concurrent use.
 func (m *Manager) Streams() []StreamStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,12 +45,7 @@ func (m *Manager) Streams() []StreamStatus {
 	for name, r := range m.running {
 		all = append(all, StreamStatus{name, r.stream.Status()})
 	}
-	for name, w := range m.refused {
-		if m.running[name] == nil {
-			all = append(all, StreamStatus{w.name, w.status()})
-		}
-	}
-	for _, w := range m.unresolved {
+	for w := range m.pending() {
 		all = append(all, StreamStatus{w.name, w.status()})
 	}
 	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
@@ -56,15 +53,13 @@ func (m *Manager) Streams() []StreamStatus {
 }
 
 // status is that of a stream that waits, with what it had when it ran.
-func (w *waiting) status() Status {
+func (w *waiting) status() watcher.Status {
 	s := w.last
-	s.State, s.Reason, s.Since, s.Failing = Pending, w.reason, w.since, time.Time{}
+	s.State, s.Reason, s.Since, s.Failing = watcher.Pending, w.reason, w.since, time.Time{}
 	return s
 }
 
 const (
-	// stalledAfter is how long a stream may fail before that is worth a word.
-	stalledAfter = time.Minute
 	// maxNamed bounds how many streams a text names.
 	maxNamed = 10
 )
@@ -88,32 +83,4 @@ func (m *Manager) Stalled() string {
 		stalled = append(stalled[:maxNamed], fmt.Sprintf("and %d more", count-maxNamed))
 	}
 	return "no progress: " + strings.Join(stalled, ", ")
-}
-
-// Stalled is why a stream makes no progress; empty while it does.
-func (s Status) Stalled(now time.Time) string {
-	switch s.State {
-	case Pending:
-		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
-	case Watching:
-		// A server without bookmarks is silent where nothing happens. Of such a
-		// watch its end tells, and the first one is given up before it has one.
-		if idle := s.Idle(now); idle > 2*(2*watchTimeout+watchGrace) {
-			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
-		}
-	case Starting, Listing, Retrying:
-		if !s.Failing.IsZero() && now.Sub(s.Failing) >= stalledAfter {
-			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason))
-		}
-	}
-	return ""
-}
-
-// Idle is how long ago the last event or bookmark was, or where none has come
-// yet, how long the stream has been in its state.
-func (s Status) Idle(now time.Time) time.Duration {
-	if s.LastProgress.IsZero() {
-		return now.Sub(s.Since)
-	}
-	return now.Sub(s.LastProgress)
 }

@@ -1,4 +1,4 @@
-package watcher
+package kubeclient
 
 import (
 	"context"
@@ -43,8 +43,8 @@ func TestPatientReader(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began := time.Now()
-		b, err := io.ReadAll(newPatientReader(&silent{ctx, 1 << 30}, cancel, 5*time.Minute))
-		if took := time.Since(began); !errors.Is(err, errNoAnswer) || took != 5*time.Minute || len(b) == 0 {
+		b, err := io.ReadAll(&patientReader{&silent{ctx, 1 << 30}, cancel, 5 * time.Minute})
+		if took := time.Since(began); !errors.Is(err, ErrNoAnswer) || took != 5*time.Minute || len(b) == 0 {
 			t.Errorf("read %d bytes in %v: %v", len(b), took, err)
 		}
 	})
@@ -56,15 +56,12 @@ func TestPatientReaderIdle(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began := time.Now()
-		b, err := io.ReadAll(newPatientReader(&silent{ctx, 5}, cancel, time.Hour))
-		if !errors.Is(err, errNoAnswer) || len(b) != 5 {
-			t.Errorf("read %d bytes, %v; want 5 and %v", len(b), err, errNoAnswer)
+		b, err := io.ReadAll(&patientReader{&silent{ctx, 5}, cancel, time.Hour})
+		if !errors.Is(err, ErrNoAnswer) || len(b) != 5 {
+			t.Errorf("read %d bytes, %v; want 5 and %v", len(b), err, ErrNoAnswer)
 		}
 		if took, want := time.Since(began), 5*(answerTimeout-time.Second)+answerTimeout; took != want {
 			t.Errorf("gave up after %v, want %v", took, want)
-		}
-		if o := classify(t.Context(), err); o.action != actionRetry || o.reason != "Timeout" {
-			t.Errorf("classified as %+v", o)
 		}
 	})
 }
@@ -79,8 +76,8 @@ func TestAnswered(t *testing.T) {
 			<-ctx.Done()
 			return 0, ctx.Err()
 		})
-		if !errors.Is(err, errNoAnswer) || time.Since(began) != answerTimeout {
-			t.Errorf("answered = %v after %v, want %v after %v", err, time.Since(began), errNoAnswer, answerTimeout)
+		if !errors.Is(err, ErrNoAnswer) || time.Since(began) != answerTimeout {
+			t.Errorf("answered = %v after %v, want %v after %v", err, time.Since(began), ErrNoAnswer, answerTimeout)
 		}
 		ctx, cancel = context.WithCancel(t.Context())
 		defer cancel()
@@ -199,11 +196,11 @@ func TestListCompression(t *testing.T) {
 	}))
 	defer srv.Close()
 	for host, want := range map[string]string{srv.URL: "identity", strings.Replace(srv.URL, "127.0.0.1", "localhost", 1): "gzip"} {
-		c, err := NewClient(&rest.Config{Host: host, Transport: srv.Client().Transport})
+		c, err := New(&rest.Config{Host: host, Transport: srv.Client().Transport})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if version, err := c.version(t.Context(), Target{}); version != "7" || err != nil {
+		if version, err := c.Version(t.Context(), Target{}); version != "7" || err != nil {
 			t.Errorf("%s: version %q, %v", host, version, err)
 		}
 		if got := <-asked; got != want {

@@ -1,4 +1,4 @@
-package watcher
+package manager
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/kubeclient"
 )
 
 // Difference is how many streams other options come to add, remove, change or
@@ -27,17 +28,17 @@ var errManagerStopped = errors.New("apply config: the streams are stopped")
 // and resumes where it was, a new one is started, or resumes. On an error, which
 // is that of CheckOptions, nothing has changed.
 func (m *Manager) Apply(ctx context.Context, o Options) (Difference, error) {
-	w := wish{o, make(chan outcomeOfWish, 1)}
+	r := request{o, make(chan result, 1)}
 	select {
-	case m.wishes <- w:
+	case m.requests <- r:
 	case <-m.stopped:
 		return Difference{}, errManagerStopped
 	case <-ctx.Done():
 		return Difference{}, ctx.Err()
 	}
 	// Run has taken it, and answers: whatever waits in there ends with its context.
-	told := <-w.told
-	return told.difference, told.err
+	answer := <-r.done
+	return answer.difference, answer.err
 }
 
 // apply is Apply on Run's goroutine.
@@ -102,11 +103,11 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	d.Removed += m.dropRefused(desired)
 	m.setUnresolved(errs)
 	err := m.startAll(ctx, desired)
-	m.definitions.set(ctx, m.openEnded() || m.missing())
+	m.crds.Set(ctx, m.openEnded() || m.missing())
 	return d, err
 }
 
-// asksForNews tells whether options, whose entries come to errs, name a resource
+// asksForNews reports whether options, whose entries come to errs, name a resource
 // that was not asked for yet and that the server did not have when it was asked
 // last.
 func (m *Manager) asksForNews(o Options, errs []error) bool {
@@ -118,7 +119,7 @@ func (m *Manager) asksForNews(o Options, errs []error) bool {
 	return false
 }
 
-// same tells whether a stream that is as before need not be touched to be as now.
+// same reports whether a stream that is as before need not be touched to be as now.
 // A version that the server has come to prefer is no reason, as long as it serves
 // the one before.
 func (m *Manager) same(before, now wanted) bool {
@@ -129,14 +130,14 @@ func (m *Manager) same(before, now wanted) bool {
 	return reflect.DeepEqual(was, is)
 }
 
-// serves tells whether the server serves a resource in that version.
-func (m *Manager) serves(t Target) bool {
+// serves reports whether the server serves a resource in that version.
+func (m *Manager) serves(t kubeclient.Target) bool {
 	r := t.Resource
 	_, err := m.resolver.Resolve(config.Resource{Name: r.Resource, Group: &r.Group, Version: r.Version})
 	return err == nil
 }
 
-// stands tells whether an entry is among others, wherever.
+// stands reports whether an entry is among others, wherever.
 func stands(entry config.Resource, among []config.Resource) bool {
 	return slices.ContainsFunc(among, func(other config.Resource) bool { return sameEntry(entry, other) })
 }
@@ -147,24 +148,7 @@ func sameEntry(a, b config.Resource) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// openEnded tells whether the config may come to more streams at any time.
+// openEnded reports whether the config may come to more streams at any time.
 func (m *Manager) openEnded() bool {
 	return slices.ContainsFunc(m.options.Resources, config.Resource.IsWildcard)
-}
-
-// missing tells whether something is pending because the server does not have it.
-func (m *Manager) missing() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, w := range m.unresolved {
-		if w.reason == reasonNotFound {
-			return true
-		}
-	}
-	for name, w := range m.refused {
-		if m.running[name] == nil && w.reason == reasonNotFound {
-			return true
-		}
-	}
-	return false
 }

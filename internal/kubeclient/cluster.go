@@ -1,20 +1,15 @@
-package watcher
+package kubeclient
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"sync"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
-
-	"kubejournal/internal/event"
 )
 
 // An address can come to lead to another cluster while the daemon runs: a VIP, a
@@ -24,14 +19,13 @@ import (
 // lead to where the address led then. An address that has changed once is thereby
 // noticed; one that leads to two clusters by turns may not be.
 //
-//	a watch, streamed lists included    when it is open, before it is read
-//	a page of a list                    before its first object is looked at, and
-//	                                    in front of the list's end
-//	the version that a GAP names        before the line is written
-//	a refusal of the position           before it counts
+//	a watch, streamed lists included    by Watch, before it returns
+//	a page of a list                    by the caller, before its first object
+//	the version that a GAP names        by the caller, before the line is written
+//	a refusal of the position           by the caller, before it counts
 //
-// The request for the current version before a watch, and the watch of the
-// definitions of custom resources, write nothing and are not confirmed.
+// The request for the current version before a watch, and a client of metadata
+// only, serve nothing that is written and are not confirmed.
 
 // Requests per second for the cluster's uid that streams share, so that hundreds
 // of watches opened together cost a few.
@@ -59,20 +53,11 @@ func (e *ClusterError) Error() string {
 	return fmt.Sprintf("another cluster answers (the uid of its namespace kube-system is %s; that of the journalled one, %s)", e.Got, e.Want)
 }
 
-// unconfirmedError is why the cluster cannot be told. It hides the server's
+// UnconfirmedError is why the cluster cannot be told. It hides the server's
 // error: a 403 or 410 to this request says nothing of the resource or position.
-type unconfirmedError struct{ err error }
+type UnconfirmedError struct{ Reason error }
 
-func (e *unconfirmedError) Error() string { return fmt.Sprintf("confirm cluster: %v", e.err) }
-
-// outcome is to retry, whatever the error: nothing of the answer was used.
-func (e *unconfirmedError) outcome(ctx context.Context) outcome {
-	o := outcome{reason: reasonClusterUnknown}
-	if !IsUnreadable(e.err) {
-		o = classify(ctx, e.err)
-	}
-	return outcome{action: actionRetry, reason: o.reason, after: o.after}
-}
+func (e *UnconfirmedError) Error() string { return fmt.Sprintf("confirm cluster: %v", e.Reason) }
 
 // IsUnreadable reports whether a server has refused to tell its cluster's uid.
 func IsUnreadable(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
@@ -125,6 +110,15 @@ func (v *verifier) expects() bool {
 	return v.cluster != nil
 }
 
+// Confirm returns nil once a request that was made after the call has shown that
+// the address leads to the expected cluster, or where none is expected. The error
+// is a *ClusterError or an *UnconfirmedError. Callers share requests.
+func (c *Client) Confirm(ctx context.Context) error { return c.verifier.confirm(ctx) }
+
+// ConfirmNow is Confirm with a request of its own: it waits for no others, so
+// that a list of many pages takes no turns.
+func (c *Client) ConfirmNow(ctx context.Context) error { return c.verifier.ask(ctx) }
+
 // confirm returns nil once a request that was made after the call has shown that
 // the address leads to the expected cluster. The caller shares it with others.
 func (v *verifier) confirm(ctx context.Context) error {
@@ -152,7 +146,7 @@ func (v *verifier) confirm(ctx context.Context) error {
 		c.cancel()
 		v.begin(c)
 	}
-	return &unconfirmedError{ctx.Err()}
+	return &UnconfirmedError{ctx.Err()}
 }
 
 // run does a shared check once it is its turn.
@@ -194,11 +188,11 @@ func (v *verifier) ask(ctx context.Context) error {
 	case IsUnreadable(err) && !known.Readable:
 		return nil // as at the start, which has warned
 	case err != nil:
-		return &unconfirmedError{err}
+		return &UnconfirmedError{err}
 	case known.ID == "":
 		if known.Learn != nil {
 			if err := known.Learn(id); err != nil {
-				return &unconfirmedError{err}
+				return &UnconfirmedError{err}
 			}
 		}
 		known.ID = id
@@ -207,29 +201,6 @@ func (v *verifier) ask(ctx context.Context) error {
 	}
 	known.Readable = true
 	return nil
-}
-
-// attest returns err, by which a server has refused a position, or in its place
-// why it must not cost the position: the server may be another cluster's.
-func (c *Client) attest(ctx context.Context, err error) error {
-	if !isExpired(err) && !errors.Is(err, errAhead) && !blamesPosition(err) {
-		return err
-	}
-	if doubt := c.verifier.confirm(ctx); doubt != nil {
-		return doubt
-	}
-	return err
-}
-
-// confirm makes sure of the page that is being read, once. It does not wait for
-// others, so that a list of many pages takes no turns.
-func (r *relist) confirm(ctx context.Context) error {
-	if r.confirmed {
-		return nil
-	}
-	err := r.s.client.verifier.ask(ctx)
-	r.confirmed = err == nil
-	return err
 }
 
 // ClusterID returns the uid of the namespace kube-system, by which a cluster
@@ -246,69 +217,12 @@ func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	if err := errors.Join(err, answer.Close()); err != nil {
 		return "", fmt.Errorf("read namespace kube-system: %w", err)
 	}
-	r, err := event.NewRenderer(event.Source{Stream: "namespaces", Version: "v1", Resource: "namespaces", Kind: "Namespace"}, event.Shape{})
-	if err != nil {
-		return "", err
-	}
-	var o event.Object
-	if err := r.Scan(body, &o); err != nil {
+	var o struct{ Metadata struct{ Name, UID string } }
+	if err := json.Unmarshal(body, &o); err != nil {
 		return "", fmt.Errorf("read namespace kube-system: %w", err)
 	}
-	if string(o.Name) != "kube-system" || len(o.UID) == 0 {
+	if o.Metadata.Name != "kube-system" || o.Metadata.UID == "" {
 		return "", errors.New("read namespace kube-system: the answer is something else")
 	}
-	return string(o.UID), nil
-}
-
-// apart is the key by which a request's context asks for a connection of its own.
-type apart struct{}
-
-// connections sends requests over connections that are kept, and those that ask
-// for it over connections of their own.
-type connections struct {
-	http.RoundTripper
-	own *http.Transport
-}
-
-// withOwnConnections lets the requests of config's clients ask for a connection
-// of their own. Where config brings a transport that is no http.Transport, that
-// one decides.
-func withOwnConnections(config *rest.Config) {
-	if _, plain := config.Transport.(*http.Transport); config.Transport != nil && !plain {
-		return
-	}
-	wrap := func(t http.RoundTripper) http.RoundTripper {
-		at := innermost(t)
-		kept, ok := at.(*http.Transport)
-		if !ok {
-			return t
-		}
-		own := kept.Clone()
-		own.DisableKeepAlives = true
-		if kept.TLSNextProto["h2"] != nil {
-			own.TLSNextProto = nil // which would share kept's connections
-			own.ForceAttemptHTTP2 = true
-		}
-		return &connections{t, own}
-	}
-	config.WrapTransport = transport.Wrappers(wrap, config.WrapTransport)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Context().Value(apart{}) != nil {
-		return c.own.RoundTrip(r)
-	}
-	return c.RoundTripper.RoundTrip(r)
-}
-
-// WrappedRoundTripper is for client-go.
-func (c *connections) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }
-
-// innermost is the transport at the bottom of t.
-func innermost(t http.RoundTripper) http.RoundTripper {
-	for wrapper, ok := t.(utilnet.RoundTripperWrapper); ok; wrapper, ok = t.(utilnet.RoundTripperWrapper) {
-		t = wrapper.WrappedRoundTripper()
-	}
-	return t
+	return o.Metadata.UID, nil
 }

@@ -1,4 +1,4 @@
-package watcher
+package kubeclient
 
 import (
 	"context"
@@ -9,30 +9,30 @@ import (
 
 func TestBackoff(t *testing.T) {
 	for range 200 {
-		var b backoff
-		step := backoffFirst
+		var b Backoff
+		step := FirstPause
 		for range 12 {
-			if d := b.pause(0); d < step || d >= 2*step {
+			if d := b.Pause(0); d < step || d >= 2*step {
 				t.Fatalf("pause %v at the step %v", d, step)
 			}
-			step = min(2*step, backoffMax)
+			step = min(2*step, MaxPause)
 		}
-		if step != backoffMax {
+		if step != MaxPause {
 			t.Fatalf("step %v after 12 pauses", step)
 		}
-		b.reset()
-		if d := b.pause(0); d < backoffFirst || d >= 2*backoffFirst {
+		b.Reset()
+		if d := b.Pause(0); d < FirstPause || d >= 2*FirstPause {
 			t.Fatalf("pause %v after a reset", d)
 		}
 	}
 }
 
 func TestBackoffAfter(t *testing.T) {
-	var b backoff
-	if d := b.pause(time.Minute); d < time.Minute || d >= time.Minute+backoffFirst {
+	var b Backoff
+	if d := b.Pause(time.Minute); d < time.Minute || d >= time.Minute+FirstPause {
 		t.Errorf("pause %v, the server asked for a minute", d)
 	}
-	if d := b.pause(time.Nanosecond); d < 2*backoffFirst {
+	if d := b.Pause(time.Nanosecond); d < 2*FirstPause {
 		t.Errorf("pause %v, shorter than the second step", d)
 	}
 }
@@ -41,10 +41,10 @@ func TestBackoffAfter(t *testing.T) {
 func TestBackoffJitter(t *testing.T) {
 	seen := make(map[time.Duration]bool)
 	for range 50 {
-		var b backoff
-		seen[b.pause(0)] = true
-		b.reset()
-		seen[b.pause(time.Minute)] = true
+		var b Backoff
+		seen[b.Pause(0)] = true
+		b.Reset()
+		seen[b.Pause(time.Minute)] = true
 	}
 	if len(seen) < 50 {
 		t.Errorf("%d different pauses of 100", len(seen))
@@ -54,13 +54,13 @@ func TestBackoffJitter(t *testing.T) {
 func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		if !sleep(t.Context(), time.Hour) || time.Since(began) != time.Hour {
+		if !Sleep(t.Context(), time.Hour) || time.Since(began) != time.Hour {
 			t.Errorf("slept %v", time.Since(began))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began = time.Now()
-		if sleep(ctx, time.Hour) || time.Since(began) != time.Minute {
+		if Sleep(ctx, time.Hour) || time.Since(began) != time.Minute {
 			t.Errorf("slept %v of a minute", time.Since(began))
 		}
 	})

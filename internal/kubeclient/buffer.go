@@ -1,10 +1,11 @@
-package event
+package kubeclient
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
+
+	"kubejournal/internal/event"
 )
 
 const (
@@ -133,6 +134,38 @@ func (f *buffer) value() ([]byte, error) {
 	}
 }
 
+// skimLimits is how many times its limit a value may have that is skimmed: a value without an end is no object.
+const skimLimits = 16
+
+// skim passes the value at the window's start, which is too large to hold, and appends what s leaves of it to dst:
+// a short form that names its object and that event.Renderer's Scan refuses. refused is the error where the value
+// cannot be named or has no end.
+func (f *buffer) skim(dst []byte, s *event.Skimmer, refused error) ([]byte, error) {
+	for size := 0; ; {
+		n, ended := s.Take(f.bytes())
+		f.discard(n)
+		size += n
+		if ended {
+			break
+		}
+		if size/skimLimits > f.max {
+			return nil, refused
+		}
+		if err := f.fill(); err != nil {
+			return nil, unexpected(err)
+		}
+	}
+	short, err := s.AppendShort(dst)
+	if err != nil {
+		return nil, refused
+	}
+	return short, nil
+}
+
+func tooLarge(size, limit int) error {
+	return fmt.Errorf("%w: over %d bytes, limit %d", event.ErrTooLarge, size, limit)
+}
+
 // garbage is the syntax error for what is not JSON at all. Only at the beginning
 // of a response is it quoted: there it is an error page, later it may be a torn
 // Secret.
@@ -146,7 +179,7 @@ func (f *buffer) garbage(msg string) error {
 }
 
 func (f *buffer) syntax(format string, args ...any) error {
-	return &SyntaxError{Offset: f.offset(), Msg: fmt.Sprintf(format, args...)}
+	return &event.SyntaxError{Offset: f.offset(), Msg: fmt.Sprintf(format, args...)}
 }
 
 // unexpected is err in the middle of a value.
@@ -155,76 +188,4 @@ func unexpected(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// balance finds the end of one JSON value by its brackets and quotes. It may be
-// run again from where it stopped, with more bytes behind the same beginning.
-type balance struct {
-	pos, depth int
-	str        bool // pos is inside a string
-	scalar     bool // pos is inside a number or a literal
-}
-
-// run returns the length of the value at the start of b, if all of it is there.
-// A number or a literal needs the byte after it to be seen.
-func (s *balance) run(b []byte) (int, bool) {
-	i := s.pos
-	for i < len(b) {
-		if s.str {
-			q := bytes.IndexByte(b[i:], '"')
-			if q < 0 {
-				i = len(b)
-				break
-			}
-			i += q + 1
-			if escapedAt(b, i-1) {
-				continue
-			}
-			s.str = false
-			if s.depth == 0 {
-				s.pos = i
-				return i, true
-			}
-			continue
-		}
-		c := b[i]
-		if s.depth == 0 && (s.scalar || (c != '{' && c != '[' && c != '"')) {
-			if isSpace(c) || c == ',' || c == '}' || c == ']' || c == ':' || s.scalar && (c == '{' || c == '[' || c == '"') {
-				s.pos = i
-				return i, true
-			}
-			s.scalar = true
-			i++
-			continue
-		}
-		i++
-		switch c {
-		case '"':
-			s.str = true
-		case '{', '[':
-			s.depth++
-		case '}', ']':
-			s.depth--
-			if s.depth == 0 {
-				s.pos = i
-				return i, true
-			}
-		}
-	}
-	s.pos = i
-	return 0, false
-}
-
-// escapedAt reports whether the quote at i stands behind an odd number of
-// backslashes.
-func escapedAt(b []byte, i int) bool {
-	n := i
-	for n > 0 && b[n-1] == '\\' {
-		n--
-	}
-	return (i-n)%2 == 1
-}
-
-func isSpace(c byte) bool {
-	return c == ' ' || c == '\n' || c == '\r' || c == '\t'
 }

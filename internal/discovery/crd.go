@@ -1,0 +1,234 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
+)
+
+const (
+	// crdTimeout is the least time that a watch of CRDs is asked to last, and half of the longest.
+	crdTimeout = 5 * time.Minute
+	// crdRetry is how soon a watch of CRDs that the server does not allow is tried again: rights are given rarely.
+	crdRetry = 5 * time.Minute
+	// fastPoll is how often the server is asked what it serves for entries with a wildcard, slowPoll the same while
+	// CRDs are watched: an aggregated API has none.
+	fastPoll = 15 * time.Second
+	slowPoll = time.Minute
+)
+
+var crds = kubeclient.Target{Resource: schema.GroupVersionResource{
+	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+}}
+
+// CRDWatcher watches the CustomResourceDefinitions and says when to ask the server what it serves. It is no stream:
+// nothing of it is written, and what it misses is found by asking now and then. Its methods are for one goroutine.
+type CRDWatcher struct {
+	client    *kubeclient.Client
+	log       *zap.Logger
+	changed   chan struct{} // holds one
+	live      atomic.Bool   // a watch is open
+	debouncer debouncer
+
+	// Of the goroutine that watches; nil where there is none.
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// NewCRDWatcher returns a watcher that is off.
+func NewCRDWatcher(client *kubeclient.Client, log *zap.Logger) *CRDWatcher {
+	return &CRDWatcher{client: client, log: log, changed: make(chan struct{}, 1)}
+}
+
+// Set starts to watch, until ctx ends, or stops, where that is not so yet.
+func (w *CRDWatcher) Set(ctx context.Context, on bool) {
+	switch {
+	case !on:
+		w.stop()
+	case w.cancel == nil:
+		ctx, cancel := context.WithCancel(ctx)
+		w.cancel, w.done = cancel, make(chan struct{})
+		go func() {
+			defer close(w.done)
+			w.run(ctx)
+		}()
+	}
+}
+
+// Close stops to watch, and plans nothing any more.
+func (w *CRDWatcher) Close() {
+	w.stop()
+	w.debouncer.stop()
+}
+
+func (w *CRDWatcher) stop() {
+	if w.cancel == nil {
+		return
+	}
+	w.cancel()
+	<-w.done
+	w.cancel = nil
+}
+
+// Changed receives when a CRD has changed, or may have. Plan is to be called then.
+func (w *CRDWatcher) Changed() <-chan struct{} { return w.changed }
+
+// Plan plans to ask the server what it serves, which was asked last this long ago.
+func (w *CRDWatcher) Plan(ago time.Duration) { w.debouncer.begin(ago) }
+
+// Due receives when the server is to be asked what it serves. Asked is to be called then.
+func (w *CRDWatcher) Due() <-chan time.Time { return w.debouncer.due() }
+
+// Asked plans to ask again.
+func (w *CRDWatcher) Asked() { w.debouncer.next() }
+
+// PollInterval is how often an entry with a wildcard has to ask by itself.
+func (w *CRDWatcher) PollInterval() time.Duration {
+	if w.live.Load() {
+		return slowPoll
+	}
+	return fastPoll
+}
+
+// run watches until ctx ends.
+func (w *CRDWatcher) run(ctx context.Context) {
+	var pauses kubeclient.Backoff
+	for {
+		began := time.Now()
+		err := w.session(ctx)
+		healthy := time.Since(began) >= kubeclient.HealthyAfter
+		if healthy {
+			pauses.Reset()
+		}
+		pause := time.Duration(0)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case kubeclient.IsWaiting(err):
+			w.log.Info("definitions of custom resources cannot be watched, asking for new resources now and then",
+				zap.Duration("every", fastPoll), zap.String("reason", string(apierrors.ReasonForError(err))), zap.Error(err))
+			pause = crdRetry
+		case !errors.Is(err, kubeclient.ErrWatchEnded) || !healthy:
+			if errors.Is(err, kubeclient.ErrNoAnswer) {
+				w.client.CloseIdleConnections()
+			}
+			pause = pauses.Pause(kubeclient.RetryAfter(err))
+		}
+		if !kubeclient.Sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// session watches from the server's version of now on, until that ends. What came before counts as a change.
+func (w *CRDWatcher) session(ctx context.Context) error {
+	version, err := w.client.Version(ctx, crds)
+	if err != nil {
+		return err
+	}
+	client, err := w.client.MetadataOnly()
+	if err != nil {
+		return err
+	}
+	options := v1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
+	r, err := client.Watch(ctx, crds, options, crdTimeout+rand.N(crdTimeout))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w.live.Store(true)
+	defer w.live.Store(false)
+	for e := (kubeclient.Event{}); err == nil; e, err = r.Next(3 * crdTimeout) { // longer than the watch lasts
+		if e.Type == event.Bookmark {
+			continue
+		}
+		select {
+		case w.changed <- struct{}{}:
+		default:
+		}
+	}
+	return err
+}
+
+// The pauses before the server is asked what it serves, once a definition has
+// changed: a little, since definitions come in heaps; and again, since what the
+// server serves, and what it says that it serves, both come some time later.
+const (
+	lookFirst  = 300 * time.Millisecond
+	lookSecond = time.Second
+	lookThird  = 2 * time.Second
+)
+
+// Definitions that change all the time are looked at in rounds that come further
+// and further apart, up to lookApart; after a quiet time of lookCalm the next round
+// is at once again.
+const (
+	lookApart = 15 * time.Second
+	lookCalm  = time.Minute
+)
+
+// debouncer is when the server is asked. The zero value waits for nothing.
+type debouncer struct {
+	timer *time.Timer
+	first bool            // the timer runs for the first look
+	left  []time.Duration // the pauses before those that follow
+	began time.Time       // the round
+	apart time.Duration   // from it to the next
+}
+
+// begin plans a round of looks, the first one not sooner than lookSecond after the
+// look before, which was this long ago.
+func (d *debouncer) begin(ago time.Duration) {
+	if d.first {
+		return
+	}
+	now := time.Now()
+	since := now.Sub(d.began)
+	if since > lookCalm {
+		d.apart = 0
+	}
+	pause := max(lookFirst, lookSecond-ago, d.apart-since)
+	d.first, d.left = true, []time.Duration{lookSecond, lookThird}
+	d.began, d.apart = now.Add(pause), min(max(2*d.apart, lookSecond), lookApart)
+	d.arm(pause)
+}
+
+// next plans the look after one that is due.
+func (d *debouncer) next() {
+	d.first = false
+	if len(d.left) > 0 {
+		d.arm(d.left[0])
+		d.left = d.left[1:]
+	}
+}
+
+func (d *debouncer) arm(pause time.Duration) {
+	if d.timer == nil {
+		d.timer = time.NewTimer(pause)
+		return
+	}
+	d.timer.Reset(pause)
+}
+
+func (d *debouncer) due() <-chan time.Time {
+	if d.timer == nil {
+		return nil
+	}
+	return d.timer.C
+}
+
+func (d *debouncer) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}

@@ -1,0 +1,165 @@
+package kubeclient
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/event/eventtest"
+)
+
+// benchSizes are those of the pods, in bytes.
+var benchSizes = []int{2000, 6000, 60000}
+
+var podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
+
+var podShape = event.Shape{Drop: []string{"metadata.managedFields"}}
+
+// loop reads the same stream over and over, in pieces as a connection gives them.
+type loop struct {
+	b []byte
+	i int
+}
+
+func (l *loop) Read(p []byte) (int, error) {
+	n := copy(p, l.b[l.i:])
+	if l.i += n; l.i == len(l.b) {
+		l.i = 0
+	}
+	return n, nil
+}
+
+func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Renderer {
+	tb.Helper()
+	r, err := event.NewRenderer(src, shape)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func eachSize(b *testing.B, f func(b *testing.B, size int)) {
+	for _, size := range benchSizes {
+		b.Run(fmt.Sprintf("pod=%dKB", size/1000), func(b *testing.B) {
+			b.SetBytes(int64(len(eventtest.WatchStream(64, size)) / 64))
+			b.ReportAllocs()
+			f(b, size)
+		})
+	}
+}
+
+// BenchmarkCopy is the floor: the stream's bytes read and copied once more.
+func BenchmarkCopy(b *testing.B) {
+	eachSize(b, func(b *testing.B, size int) {
+		stream := eventtest.WatchStream(64, size)
+		per := len(stream) / 64
+		in := &loop{b: stream}
+		buf, out := make([]byte, per), make([]byte, 0, 2*per)
+		for b.Loop() {
+			if _, err := io.ReadFull(in, buf); err != nil {
+				b.Fatal(err)
+			}
+			out = append(out[:0], buf...)
+		}
+	})
+}
+
+func BenchmarkFrame(b *testing.B) {
+	eachSize(b, func(b *testing.B, size int) {
+		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, 0)
+		for b.Loop() {
+			if _, err := f.Next(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkSplit(b *testing.B) {
+	eachSize(b, func(b *testing.B, size int) {
+		frame := bytes.TrimSpace(eventtest.WatchStream(1, size))
+		for b.Loop() {
+			if _, _, err := splitWatch(frame); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkPath is the whole way from the wire's bytes to the line.
+func BenchmarkPath(b *testing.B) {
+	eachSize(b, func(b *testing.B, size int) {
+		step := newPath(b, eventtest.WatchStream(64, size), podSource, podShape)
+		for b.Loop() {
+			if err := step(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// newPath returns a function that makes one line of the stream's next event.
+func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) func() error {
+	f := newFrameReader(&loop{b: stream}, 0)
+	r := mustRenderer(tb, src, shape)
+	var (
+		o   event.Object
+		out []byte
+		seq uint64
+		now = time.Now()
+	)
+	return func() error {
+		frame, err := f.Next()
+		if err != nil {
+			return err
+		}
+		t, object, err := splitWatch(frame)
+		if err != nil {
+			return err
+		}
+		if err := r.Scan(object, &o); err != nil {
+			return err
+		}
+		seq++
+		out, err = r.AppendEvent(event.AppendSeq(out[:0], seq), t, event.FromWatch, now, &o)
+		return err
+	}
+}
+
+// In a steady state nothing is allocated for an event, from the wire to the line.
+func TestAllocations(t *testing.T) {
+	streamOf := func(item func(i int) []byte) []byte {
+		var b []byte
+		for i := range 16 {
+			b = fmt.Appendf(b, "{\"type\":\"MODIFIED\",\"object\":%s}\n", item(i))
+		}
+		return b
+	}
+	for name, c := range map[string]struct {
+		stream []byte
+		src    event.Source
+		shape  event.Shape
+	}{
+		"pods":    {eventtest.WatchStream(16, 6000), podSource, podShape},
+		"secrets": {streamOf(eventtest.Secret), event.Source{Stream: "secrets", Version: "v1", Resource: "secrets"}, event.Shape{Secret: true, Drop: podShape.Drop}},
+		"events":  {streamOf(eventtest.Event), event.Source{Stream: "events", Version: "v1", Resource: "events"}, podShape},
+		"config maps": {streamOf(func(i int) []byte { return eventtest.ConfigMap(3000, i) }),
+			event.Source{Stream: "configmaps", Version: "v1", Resource: "configmaps"}, event.Shape{Redact: []string{`data["settings.yaml"]`}}},
+	} {
+		step := newPath(t, c.stream, c.src, c.shape)
+		run := func() {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 64 {
+			run()
+		}
+		if n := testing.AllocsPerRun(500, run); n != 0 {
+			t.Errorf("%s: %v allocations per event", name, n)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package manager
+
+import (
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/config"
+	"kubejournal/internal/discovery"
+	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/watcher"
+)
+
+// spec says how a resolved stream reads and writes. It follows from what it is
+// given and from what the server serves, so that a stream whose spec is still the
+// same need not be touched.
+func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
+	// In one order, so that another order in the config is the same.
+	shape := event.Shape{Drop: sorted(o.DropFields)}
+	resource := d.GVR.GroupResource()
+	shape.Secret = o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"}
+	for _, r := range o.Redact {
+		if m.applies(r, resource) {
+			shape.Redact = append(shape.Redact, r.Fields...)
+		}
+	}
+	shape.Redact = sorted(shape.Redact)
+	spec := watcher.Spec{
+		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Shape: shape,
+		Silence:     o.Silence,
+		SkipInitial: d.Initial == config.Skip,
+		Target: kubeclient.Target{
+			Resource: d.GVR, Namespace: d.Namespace,
+			LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector,
+		},
+		MaxLineBytes: int(o.MaxLineBytes),
+		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
+		Payload:      event.Payload(d.Entry.Payload),
+		Changes:      d.Entry.Changes,
+		IgnoreFields: d.Entry.IgnoreFields,
+	}
+	if !d.Namespaced {
+		spec.Selection.ExcludeNamespaces = nil // as its objects are in none
+	}
+	return spec
+}
+
+// sorted returns paths in their order, each once; nil for none.
+func sorted(paths []string) []string {
+	if len(paths) == 0 {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(paths)))
+}
+
+// applies reports whether a redact rule is meant for a resource. In doubt it is: a
+// rule holds for each resource that has its name in one way or another.
+func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
+	if strings.EqualFold(rule.Resource, resource.Resource) {
+		return true
+	}
+	fits, known := m.resolver.Fits(rule.Resource, resource)
+	if !known {
+		m.warnUnknown("redact rule names no resource that the server has now", rule.Entry, rule.Resource)
+	}
+	return fits
+}
+
+// warnUnknown says once that a name that is to keep something out of the journal
+// means nothing now: it may be a slip.
+func (m *Manager) warnUnknown(what, entry, name string) {
+	m.mu.Lock()
+	told := m.unknown[name]
+	m.unknown[name] = true
+	m.mu.Unlock()
+	if !told {
+		m.log.Warn(what, zap.String("entry", entry), zap.String("resource", name))
+	}
+}
+
+// redactsLess reports whether a spec leaves something as it is that another redacts.
+func redactsLess(s, than *watcher.Spec) bool {
+	return than.Shape.Secret && !s.Shape.Secret ||
+		slices.ContainsFunc(than.Shape.Redact, func(path string) bool { return !slices.Contains(s.Shape.Redact, path) })
+}

@@ -1,0 +1,142 @@
+package watcher
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/metrics"
+)
+
+// Status is what a stream reports about itself.
+type Status struct {
+	State        State
+	Reason       string    // why it is pending or retrying, or what the session before this one failed of
+	Since        time.Time // when it came into this state
+	Failing      time.Time // when it began that no session has worked; zero while one does
+	Position     string
+	Synced       bool      // past its first sync
+	LastProgress time.Time // of the last event or bookmark; see caughtUp
+	LastGap      time.Time
+	Missed       int64  // objects that differed behind that; 0 until its list is complete
+	Lines        uint64 // in the journal since the stream was started
+}
+
+// State is where a stream stands; see the package's documentation.
+type State string
+
+// The states of a stream.
+const (
+	Starting State = "Starting"
+	Listing  State = "Listing"
+	Watching State = "Watching"
+	Retrying State = "Retrying"
+	Pending  State = "Pending"
+)
+
+var states = []State{Starting, Listing, Watching, Retrying, Pending}
+
+// stalledAfter is how long a stream may fail before it is reported as stalled.
+const stalledAfter = time.Minute
+
+// Stalled is why a stream makes no progress; empty while it does.
+func (s Status) Stalled(now time.Time) string {
+	switch s.State {
+	case Pending:
+		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
+	case Watching:
+		// A server without bookmarks is silent where nothing happens. Of such a
+		// watch its end tells, and the first one is given up before it has one.
+		if idle := s.Idle(now); idle > 2*watchEnd {
+			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
+		}
+	case Starting, Listing, Retrying:
+		if !s.Failing.IsZero() && now.Sub(s.Failing) >= stalledAfter {
+			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason))
+		}
+	}
+	return ""
+}
+
+// Idle is how long ago the last event or bookmark was, or where none has come
+// yet, how long the stream has been in its state.
+func (s Status) Idle(now time.Time) time.Duration {
+	if s.LastProgress.IsZero() {
+		return now.Sub(s.Since)
+	}
+	return now.Sub(s.LastProgress)
+}
+
+// report is how a stream shows its state: its Status and the metrics with its name.
+type report struct {
+	m        *metrics.Metrics
+	stream   string
+	resource schema.GroupResource
+	last     prometheus.Gauge // nil until there was some: the metric is not there before
+
+	mu     sync.Mutex
+	status Status // guarded by mu
+}
+
+func (r *report) note(change func(*Status)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.status)
+}
+
+// setState shows a state, and the reason for it.
+func (r *report) setState(state State, reason string) {
+	r.note(func(n *Status) {
+		if n.State != state {
+			n.Since = time.Now()
+		}
+		n.State, n.Reason = state, reason
+	})
+	for _, each := range states {
+		v := 0.0
+		if each == state {
+			v = 1
+		}
+		r.m.StreamState.WithLabelValues(r.stream, string(each)).Set(v)
+	}
+}
+
+// worked shows the end of a session. One that watched for a while did work,
+// whether or not there was anything to see.
+func (r *report) worked(yes bool) {
+	r.note(func(n *Status) {
+		if yes {
+			n.Failing = time.Time{}
+		} else if n.Failing.IsZero() {
+			n.Failing = time.Now()
+		}
+	})
+}
+
+// restarted counts the end of a session.
+func (r *report) restarted(reason string) {
+	r.m.WatchRestarts.WithLabelValues(r.resource.Group, r.resource.Resource, reason).Inc()
+}
+
+// progressed shows that nothing before now was missed, with what else changes.
+func (r *report) progressed(change func(*Status)) {
+	now := time.Now()
+	if r.last == nil {
+		r.last = r.m.LastProgress.WithLabelValues(r.stream)
+	}
+	r.last.Set(float64(now.UnixNano()) / 1e9)
+	r.note(func(n *Status) {
+		n.LastProgress = now
+		change(n)
+	})
+}
+
+// caughtUp shows that nothing was missed up to now, where neither event nor
+// bookmark could say so: the server stands where the stream stands, since nothing
+// happens in the cluster, or it has ended a watch in good order of a resource that
+// it sends no bookmarks for.
+func (r *report) caughtUp() { r.progressed(func(*Status) {}) }
