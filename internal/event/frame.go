@@ -68,7 +68,7 @@ func (f *FrameReader) Next() ([]byte, error) {
 		}
 		if errors.Is(err, ErrTooLarge) {
 			f.found, f.searched, f.bal = 0, 0, balance{}
-			if f.remnant, err = f.buf.skim(f.remnant[:0], &frameSpot, err); err == nil {
+			if f.remnant, err = f.buf.skim(f.remnant[:0], NewEventSkimmer(), err); err == nil {
 				return f.remnant, nil
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"strconv"
 	"unicode/utf8"
+
+	"kubejournal/internal/rawjson"
 )
 
 // ListMeta is what a list says about itself.
@@ -147,7 +149,7 @@ func (l *ListReader) item() ([]byte, error) {
 	}
 	item, err := l.buf.value()
 	if errors.Is(err, ErrTooLarge) {
-		if l.remnant, err = l.buf.skim(l.remnant[:0], &objectSpot, err); err == nil {
+		if l.remnant, err = l.buf.skim(l.remnant[:0], NewObjectSkimmer(), err); err == nil {
 			item = l.remnant
 		}
 	}
@@ -265,5 +267,5 @@ func stringValue(v []byte) string {
 	if v = v[1 : len(v)-1]; bytes.IndexByte(v, '\\') < 0 && utf8.Valid(v) {
 		return string(v)
 	}
-	return string(unquote(nil, v))
+	return string(rawjson.Unquote(nil, v))
 }

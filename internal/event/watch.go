@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"kubejournal/internal/rawjson"
 )
 
 // heads are the beginnings of nearly all watch events: what an API server's
@@ -65,7 +67,7 @@ func splitAny(frame []byte) (Type, []byte, error) {
 			if len(value) < 2 || value[0] != '"' {
 				return "", nil, errNoType
 			}
-			t = Type(unquote(nil, value[1:len(value)-1]))
+			t = Type(rawjson.Unquote(nil, value[1:len(value)-1]))
 		case "object":
 			object = value
 		}
@@ -129,7 +131,7 @@ func (c *cursor) string() ([]byte, bool) {
 	}
 	v = v[1 : len(v)-1]
 	if bytes.IndexByte(v, '\\') >= 0 {
-		v = unquote(nil, v)
+		v = rawjson.Unquote(nil, v)
 	}
 	return v, true
 }
