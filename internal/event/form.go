@@ -104,7 +104,7 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 		dst = o.appendMetadata(dst)
 	default:
 		dst = append(dst, `,"object":`...)
-		dst = o.appendShaped(dst)
+		dst = o.AppendShaped(dst)
 	}
 	dst = append(dst, '}', '\n')
 
@@ -187,10 +187,6 @@ func cutText(s []byte, limit int) int {
 	}
 	return n
 }
-
-// AppendShaped writes the object as a line has it: compact, less what was cut
-// and with what was redacted.
-func (o *Object) AppendShaped(dst []byte) []byte { return o.appendShaped(dst) }
 
 // WriteUnredacted writes the object less what was cut, redacted values as the server
 // sent them. It is for digests: what it writes must not be kept.

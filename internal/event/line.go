@@ -178,8 +178,9 @@ func appendText(dst []byte, begin string, value []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendShaped writes the object with its edits.
-func (o *Object) appendShaped(dst []byte) []byte {
+// AppendShaped writes the object as a line has it: compact, less what was cut and
+// with what was redacted.
+func (o *Object) AppendShaped(dst []byte) []byte {
 	from := 0
 	for i := range o.edits {
 		e := &o.edits[i]

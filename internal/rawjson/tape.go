@@ -9,8 +9,7 @@ import "bytes"
 type Tape struct {
 	Cells []Cell
 
-	s    Scanner
-	open []int32 // the cells of containers being read; kept for its space
+	s Scanner
 }
 
 // Cell is one value. Positions are in bytes of the text.
@@ -39,9 +38,9 @@ func (t *Tape) Release() {
 // of less than 2 GiB; control characters and UTF-8 are not checked. Release must
 // follow.
 func (t *Tape) Read(b []byte, depth int) error {
-	t.Cells, t.open = t.Cells[:0], t.open[:0]
+	t.Cells = t.Cells[:0]
 	t.s.Reset(b)
-	end := t.read(depth)
+	end := t.value(0, depth, Cell{})
 	if end >= 0 && end < len(b) {
 		end = t.s.Fail(end, "expected the end")
 	}
@@ -51,39 +50,38 @@ func (t *Tape) Read(b []byte, depth int) error {
 	return nil
 }
 
-// read outlines the value at the start of the text.
-func (t *Tape) read(depth int) int {
-	var (
-		s      = &t.s
-		b      = s.b
-		i      = 0
-		c      Cell  // the next one, with its key where it has one
-		parent int32 // the innermost open container
-		object bool  // which is one
-	)
-value:
+// value outlines the value at i, whose cell has its key already.
+func (t *Tape) value(i, depth int, c Cell) int {
+	s := &t.s
+	b := s.b
 	if i >= len(b) {
 		return s.Fail(i, "")
 	}
+	self := len(t.Cells)
 	c.start = int32(i)
+	t.Cells = append(t.Cells, c)
+	more, count := false, int32(0)
 	switch first := b[i]; first {
-	case '{', '[':
-		if len(t.open)+depth >= MaxDepth {
-			return s.Fail(i, TooDeep)
+	case '{':
+		for i, more = s.Open(i, depth); more; i, more = s.More(i, '}') {
+			key, value := s.Key(i)
+			if value < 0 {
+				return value
+			}
+			m := Cell{keyStart: int32(i + 1), keyEnd: int32(value - 2)} // before `":`
+			m.escaped = len(key) < value-2-(i+1)                        // any escape is longer than what it means
+			if i = t.value(value, depth+1, m); i < 0 {
+				return i
+			}
+			count++
 		}
-		t.open = append(t.open, parent)
-		parent = int32(len(t.Cells))
-		t.Cells = append(t.Cells, c)
-		object = first == '{'
-		i++
-		if i < len(b) && b[i] == first+2 { // the closing bracket
-			goto after
+	case '[':
+		for i, more = s.Open(i, depth); more; i, more = s.More(i, ']') {
+			if i = t.value(i, depth+1, Cell{}); i < 0 {
+				return i
+			}
+			count++
 		}
-		if object {
-			goto key
-		}
-		c = Cell{}
-		goto value
 	case '"':
 		i = s.Str(i)
 	default:
@@ -92,58 +90,9 @@ value:
 	if i < 0 {
 		return i
 	}
-	c.end = int32(i)
-	c.Next = int32(len(t.Cells) + 1)
-	t.Cells = append(t.Cells, c)
-counted:
-	if len(t.open) == 0 {
-		return i
-	}
-	t.Cells[parent].Count++
-	if i >= len(b) {
-		return s.Fail(i, "")
-	}
-after:
-	switch c := b[i]; {
-	case c == ',':
-		i++
-		if object {
-			goto key
-		}
-	case c == '}' && object, c == ']' && !object:
-		i++
-		p := &t.Cells[parent]
-		p.end, p.Next = int32(i), int32(len(t.Cells))
-		last := len(t.open) - 1
-		parent = t.open[last]
-		t.open = t.open[:last]
-		object = len(t.open) > 0 && b[t.Cells[parent].start] == '{'
-		goto counted
-	default:
-		return s.Fail(i, "expected a comma or a closing bracket")
-	}
-	c = Cell{}
-	goto value
-key:
-	if i >= len(b) || b[i] != '"' {
-		return s.Fail(i, "expected a string")
-	}
-	c = Cell{keyStart: int32(i + 1)}
-	if end := s.x.short(i + 1); end > 0 {
-		i = end
-	} else {
-		start := i + 1
-		if i = s.long(start); i < 0 {
-			return i
-		}
-		c.escaped = bytes.IndexByte(b[start:i], '\\') >= 0
-	}
-	c.keyEnd = int32(i - 1)
-	if i >= len(b) || b[i] != ':' {
-		return s.Fail(i, "expected a colon")
-	}
-	i++
-	goto value
+	done := &t.Cells[self]
+	done.end, done.Next, done.Count = int32(i), int32(len(t.Cells)), count
+	return i
 }
 
 // Text returns the value of cell i as it is written.
