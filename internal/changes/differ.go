@@ -189,7 +189,8 @@ func (d *Differ) objects(p, n int32, depth, end int) {
 }
 
 // inStep reports whether two objects have the same keys in the same order, and
-// so few members that differ that repeated may be asked about each.
+// so few members that differ that repeated may be asked about each. Most have, and
+// the comparison of two pods would take half as long again by match.
 func (d *Differ) inStep(p, n int32) bool {
 	count := int(d.next.Cells[n].Count)
 	if int(d.prev.Cells[p].Count) != count {
