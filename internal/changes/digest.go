@@ -14,7 +14,7 @@ import (
 // bits of SHA-256.
 type Digest [16]byte
 
-// Digester tells whether two versions of an object differ in anything but what
+// Digester finds out whether two versions of an object differ in anything but what
 // is to be ignored: their digests are the same if not. It is for one goroutine.
 //
 // Its digests are of the object that the journal would hold, less the ignored
@@ -31,8 +31,8 @@ type Digest [16]byte
 // whose data changed would pass for the same. A digest of a short secret gives
 // it away to whoever tries all that it could be, so those digests are keyed
 // with a number that only this Digester knows and that is never stored: they
-// are worth nothing to who finds them, and match nothing after a restart.
-// Durable tells.
+// are worth nothing to who finds them, and match nothing after a restart:
+// Durable is then false.
 type Digester struct {
 	r      *event.Renderer
 	o      event.Object

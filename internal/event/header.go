@@ -10,7 +10,8 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Header is what a line says beside its object.
+// Header is what a line says beside its object: a field for each member that
+// anything reads back.
 type Header struct {
 	Seq    uint64
 	Time   time.Time
