@@ -106,6 +106,9 @@ func (d *decoder) array(depth int) (any, error) {
 
 // scalar decodes a string, a number or a literal; it is false for anything else.
 func scalar(text []byte) (any, bool) {
+	if inside := rawjson.Inside(text); inside != nil {
+		return rawjson.Text(inside)
+	}
 	switch string(text) {
 	case "true":
 		return true, true
@@ -113,9 +116,6 @@ func scalar(text []byte) (any, bool) {
 		return false, true
 	case "null":
 		return nil, true
-	}
-	if inside := rawjson.Inside(text); inside != nil {
-		return rawjson.Text(inside)
 	}
 	if len(text) == 0 || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
 		return nil, false

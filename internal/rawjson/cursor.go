@@ -47,6 +47,12 @@ func (c *Cursor) Take(want byte) bool {
 // Value passes one value and returns it; nil where there is none.
 func (c *Cursor) Value() []byte {
 	rest := c.Rest()
+	if len(rest) > 0 && rest[0] == '"' {
+		if n := bytes.IndexByte(rest[1:], '"'); n >= 0 && rest[n] != '\\' { // no escape before it: most strings
+			c.i += n + 2
+			return rest[:n+2]
+		}
+	}
 	var bal Balance
 	n, ok := bal.Run(rest)
 	if !ok && bal.scalar { // ends with the text
