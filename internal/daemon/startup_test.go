@@ -173,7 +173,7 @@ func writeJournal(t *testing.T, path, cluster string, lines int) {
 		if err := render.Scan(fmt.Appendf(nil, `{"metadata":{"namespace":"n","name":"p-%d","uid":"u-%d","resourceVersion":"%d"}}`, n, n, n+1), &object); err != nil {
 			t.Fatal(err)
 		}
-		if b, err = render.AppendEvent(event.AppendSeq(b, uint64(n+1)), event.Added, event.FromWatch, time.Now(), &object); err != nil {
+		if b, err = render.AppendLine(event.AppendSeq(b, uint64(n+1)), event.Line{Type: event.Added, Origin: event.FromWatch, Received: time.Now()}, &object); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"testing"
@@ -110,7 +109,7 @@ func BenchmarkAppend(b *testing.B) {
 		now := time.Now()
 		for b.Loop() {
 			var err error
-			if out, err = r.AppendEvent(AppendSeq(out[:0], 1), Modified, FromWatch, now, &o); err != nil {
+			if out, err = r.AppendLine(AppendSeq(out[:0], 1), Line{Type: Modified, Origin: FromWatch, Received: now}, &o); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -124,7 +123,7 @@ func BenchmarkParseHeader(b *testing.B) {
 		if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {
 			b.Fatal(err)
 		}
-		line, err := r.AppendEvent(AppendSeq(nil, 1), Modified, FromWatch, time.Now(), &o)
+		line, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: time.Now()}, &o)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -135,95 +134,6 @@ func BenchmarkParseHeader(b *testing.B) {
 			}
 		}
 	})
-}
-
-// BenchmarkOption is what a line costs, from the object's bytes on, with one
-// option each: beside "plain" stands what the others add.
-func BenchmarkOption(b *testing.B) {
-	type step = func(next []byte, o *Object, l *Line) error
-	nothing := func([]byte, []byte) step { return func([]byte, *Object, *Line) error { return nil } }
-	for _, option := range []struct {
-		name string
-		line Line
-		make func(prev, next []byte) step // what is to be done for each event between Scan and AppendLine
-	}{
-		{"plain", Line{}, nothing},
-		{"metadata", Line{Payload: MetadataOnly}, nothing},
-		{"none", Line{Payload: NoObject}, nothing},
-		{"maxLineBytes, longer", Line{MaxBytes: 1 << 10}, nothing},
-		{"ignoreFields", Line{}, func([]byte, []byte) step {
-			d := mustDigester(b, podShape, "status.conditions[*].lastHeartbeatTime", "metadata.annotations")
-			return func(next []byte, _ *Object, _ *Line) error {
-				_, err := d.Digest(next)
-				return err
-			}
-		}},
-		{"changes", Line{}, func(prev, _ []byte) step {
-			var (
-				d     Differ
-				now   []byte
-				found []byte
-			)
-			return func(_ []byte, o *Object, l *Line) (err error) {
-				now = o.AppendShaped(now[:0])
-				found, err = d.Append(found[:0], prev, now)
-				l.Changes = found
-				return err
-			}
-		}},
-		{"changes, packed", Line{}, func(prev, _ []byte) step {
-			var (
-				d      Differ
-				p      = NewPacker(prev)
-				packed = p.Pack(nil, prev)
-				was    []byte
-				now    []byte
-				found  []byte
-				kept   []byte
-			)
-			return func(_ []byte, o *Object, l *Line) (err error) {
-				if was, err = p.Unpack(was[:0], packed, 1<<20); err != nil {
-					return err
-				}
-				now = o.AppendShaped(now[:0])
-				found, err = d.Append(found[:0], was, now)
-				l.Changes = found
-				kept = p.Pack(kept[:0], now)
-				return err
-			}
-		}},
-	} {
-		for _, size := range []int{2000, 6000, 60000} {
-			b.Run(fmt.Sprintf("%s/pod=%dB", option.name, size), func(b *testing.B) {
-				r := mustRenderer(b, podSource, podShape)
-				pod := eventtest.Pod(size, 1)
-				var o Object
-				if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {
-					b.Fatal(err)
-				}
-				prev := o.AppendShaped(nil)
-				next := bytes.Replace(pod, []byte(`"status":"True","lastTransitionTime":"2026-11-20T16:1`), []byte(`"status":"False","lastTransitionTime":"2026-11-20T17:1`), 1)
-				next = bytes.Replace(next, []byte(`"resourceVersion":"100001"`), []byte(`"resourceVersion":"200001"`), 1)
-				do := option.make(prev, next)
-				l := option.line
-				l.Type, l.Origin, l.Received = Modified, FromWatch, time.Now()
-				var out []byte
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := r.Scan(next, &o); err != nil {
-						b.Fatal(err)
-					}
-					if err := do(next, &o, &l); err != nil {
-						b.Fatal(err)
-					}
-					var err error
-					if out, err = r.AppendLine(AppendSeq(out[:0], 1), l, &o); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
 }
 
 // BenchmarkPack is what keeping the previous version of a pod costs, with

@@ -6,14 +6,9 @@
 // that is too large to be held (Skimmer), is not lost: Identify finds what names
 // it, and its line says why it has no object.
 //
-// What a stream may ask for on top stands beside them, and costs nothing where
-// it is not asked for. All of it works on the bytes of two versions of an
-// object, so the previous one, or its digest, has to be kept by the caller:
-//
-//	Differ       two versions     -> the list of what changed
-//	Digester     a version        -> 128 bits that tell whether anything changed
-//	                                 that is not to be ignored
-//	Packer       a version        -> the same in a few bytes, and back
+// JSON is read by internal/rawjson. What changed between two versions of an object,
+// which a line may say beside it, is for internal/changes to find; a Packer keeps
+// the previous version in a few bytes.
 //
 // Guarantees:
 //
@@ -29,8 +24,7 @@
 //   - Cuts and redactions hold for every occurrence of a key, repeated or
 //     written with escapes. A value of another kind than a redaction path
 //     expects is redacted as a whole.
-//   - What a Shape hides is in no line, no list of changes and no digest that
-//     could be tried out; what was packed is as it was given.
+//   - What a Shape hides is in no line, nor in what AppendShaped writes.
 //   - In a steady state nothing is allocated per event.
 package event
 

@@ -2,8 +2,11 @@ package event
 
 import (
 	"fmt"
+	"io"
 	"time"
 	"unicode/utf8"
+
+	"kubejournal/internal/rawjson"
 )
 
 // Payload says how much of its object a line carries.
@@ -36,8 +39,8 @@ type Line struct {
 // written, takes at most.
 const longestSeq = len(`{"seq":18446744073709551615`)
 
-// AppendLine is AppendEvent for a line of any form: it writes all that follows
-// the seq. With an error, dst is returned as it was.
+// AppendLine writes a line, all that follows its seq, about an object that this
+// Renderer has scanned. With an error, dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	if err := l.Payload.valid(); err != nil {
 		return dst, err
@@ -53,8 +56,9 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	return r.appendBody(dst, start, l, o), nil
 }
 
-// AppendGone is AppendDeleted for a line of any form. o is the last version that
-// is known of the object, nil where none is; of l only payload and bound count.
+// AppendGone writes the line, all that follows its seq, of an object that a relist
+// found gone. o is the last version that is known of the object, nil where none is;
+// of l only payload and bound count. With an error, dst is returned as it was.
 func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
 	if err := l.Payload.valid(); err != nil {
 		return dst, err
@@ -100,7 +104,7 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 		dst = o.appendMetadata(dst)
 	default:
 		dst = append(dst, `,"object":`...)
-		dst = o.appendShaped(dst)
+		dst = o.AppendShaped(dst)
 	}
 	dst = append(dst, '}', '\n')
 
@@ -168,7 +172,7 @@ func cutText(s []byte, limit int) int {
 		case c == '\\' && s[n+1] == 'u':
 			const escape = len(`\u0000`)
 			size = escape
-			if end := n + 2*escape; end <= len(s) && utf8.RuneCount(unquote(nil, s[n:end])) == 1 {
+			if end := n + 2*escape; end <= len(s) && utf8.RuneCount(rawjson.Unquote(nil, s[n:end])) == 1 {
 				size = 2 * escape // a pair of surrogates
 			}
 		case c == '\\':
@@ -184,6 +188,18 @@ func cutText(s []byte, limit int) int {
 	return n
 }
 
-// AppendShaped writes the object as a line has it: compact, less what was cut
-// and with what was redacted.
-func (o *Object) AppendShaped(dst []byte) []byte { return o.appendShaped(dst) }
+// WriteUnredacted writes the object less what was cut, redacted values as the server
+// sent them. It is for digests: what it writes must not be kept.
+func (o *Object) WriteUnredacted(w io.Writer) error {
+	from := 0
+	for i := range o.edits {
+		if e := &o.edits[i]; !e.redact {
+			if _, err := w.Write(o.Raw[from:e.start]); err != nil {
+				return err
+			}
+			from = e.end
+		}
+	}
+	_, err := w.Write(o.Raw[from:])
+	return err
+}

@@ -2,12 +2,12 @@ package event
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"kubejournal/internal/event/eventtest"
+	"kubejournal/internal/rawjson"
 )
 
 const formObject = `{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"manager":"m"}],"labels":{"b":"c"}},"spec":{"x":"y"}}`
@@ -80,7 +80,7 @@ func TestForms(t *testing.T) {
 		t.Errorf("not scanned: %s, %v", b, err)
 	}
 	k := Known{Name: "a", UID: "u", ResourceVersion: "5"}
-	deleted := string(r.AppendDeleted(nil, received, k))
+	deleted := string(gone(t, r, 1, k)[len(AppendSeq(nil, 1)):])
 	head, _, _ := strings.Cut(deleted, `,"object":`)
 	if err := r.Scan([]byte(formObject), &o); err != nil {
 		t.Fatal(err)
@@ -119,8 +119,7 @@ func TestMetadataOfMadeObjects(t *testing.T) {
 		for i := range from {
 			from[i] = byte(rnd.Uint32())
 		}
-		m := maker{from: from[:rnd.IntN(len(from))]}
-		raw := m.object()
+		raw := eventtest.Made(from[:rnd.IntN(len(from))])
 		for _, r := range rs {
 			var o Object
 			if r.Scan(raw, &o) != nil {
@@ -208,7 +207,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-func decodedText(s string) string { return string(unquote(nil, []byte(s))) }
+func decodedText(s string) string { return string(rawjson.Unquote(nil, []byte(s))) }
 
 func TestCutText(t *testing.T) {
 	for _, s := range []string{"", "abc", `a\nb`, `\u00e9\u00e8x`, `\ud83d\ude00!`, `\ud83d\ud83d\ude00`, `\ud83dx`, "é😀", `\\\"`, `\u0041abcdefgh`, `ab\ud83d`} {
@@ -227,8 +226,8 @@ func TestCutText(t *testing.T) {
 	}
 }
 
-// What AppendEvent writes, AppendLine writes too.
-func TestAppendLineAsEvent(t *testing.T) {
+// A bound that a line keeps changes nothing.
+func TestBoundKept(t *testing.T) {
 	for _, src := range []Source{podSource, {Stream: "events", Version: "v1", Resource: "events", Kind: "Event"}} {
 		r := mustRenderer(t, src, podShape)
 		for i := range 10 {
@@ -237,7 +236,7 @@ func TestAppendLineAsEvent(t *testing.T) {
 			if err := r.Scan(raw, &o); err != nil {
 				t.Fatal(err)
 			}
-			want, err := r.AppendEvent(nil, Added, FromSnapshot, received, &o)
+			want, err := r.AppendLine(nil, Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -247,26 +246,4 @@ func TestAppendLineAsEvent(t *testing.T) {
 			}
 		}
 	}
-}
-
-func ExampleDiffer() {
-	var d Differ
-	list, err := d.Append(nil,
-		[]byte(`{"metadata":{"resourceVersion":"7"},"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"}]}}`),
-		[]byte(`{"metadata":{"resourceVersion":"8"},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":"True"}]}}`))
-	if err != nil {
-		panic(err)
-	}
-	var ops []json.RawMessage
-	if err := json.Unmarshal(list, &ops); err != nil {
-		panic(err)
-	}
-	for _, o := range ops {
-		fmt.Println(string(o))
-	}
-	// Output:
-	// {"op":"replace","path":"/metadata/resourceVersion","old":"7","value":"8"}
-	// {"op":"replace","path":"/status/phase","old":"Pending","value":"Running"}
-	// {"op":"add","path":"/status/conditions/0","value":{"type":"Initialized","status":"True"}}
-	// {"op":"replace","path":"/status/conditions/1/status","old":"False","value":"True"}
 }

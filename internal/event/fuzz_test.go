@@ -15,6 +15,8 @@ import (
 	"kubejournal/internal/event/eventtest"
 )
 
+func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
+
 func sameJSON(a, b any) bool { return reflect.DeepEqual(a, b) }
 
 // decode keeps numbers as they are written. It reports whether all of b is one
@@ -217,125 +219,19 @@ func FuzzMadeObject(f *testing.F) {
 	}
 	check := newCheck(f)
 	f.Fuzz(func(t *testing.T, from []byte, which uint8) {
-		m := maker{from: from}
-		check(t, m.object(), which)
+		check(t, eventtest.Made(from), which)
 	})
 }
 
 func TestMadeObjects(t *testing.T) {
 	check := newCheck(t)
-	rnd := rand.New(rand.NewPCG(1, 2))
+	rnd := newRandom(1)
 	from := make([]byte, 600)
 	for range 10000 {
 		for i := range from {
 			from[i] = byte(rnd.Uint32())
 		}
-		m := maker{from: from[:rnd.IntN(len(from))]}
-		check(t, m.object(), uint8(rnd.Uint32()))
-	}
-}
-
-// maker makes JSON out of any bytes.
-type maker struct {
-	from   []byte
-	out    []byte
-	indent bool
-}
-
-func (m *maker) pick(n int) int {
-	if len(m.from) == 0 {
-		return 0
-	}
-	c := m.from[0]
-	m.from = m.from[1:]
-	return int(c) % n
-}
-
-func (m *maker) put(s string) {
-	m.out = append(m.out, s...)
-	if m.indent {
-		m.out = append(m.out, []string{"", " ", "\n", "\t \r\n"}[m.pick(4)]...)
-	}
-}
-
-func (m *maker) object() []byte {
-	m.indent = m.pick(4) == 1
-	m.put(`{`)
-	for m.pick(8) != 1 && len(m.from) > 0 {
-		m.key()
-		m.value(0)
-		m.put(`,`)
-	}
-	m.put(`"metadata":`)
-	if m.pick(6) == 1 {
-		m.value(0)
-	} else {
-		m.members(0)
-	}
-	if m.pick(2) == 1 {
-		m.put(`,`)
-		m.key()
-		m.value(0)
-	}
-	m.put(`}`)
-	for range m.pick(64) / 61 { // now and then a fault
-		at := m.pick(256) % len(m.out)
-		switch m.pick(3) {
-		case 0:
-			m.out = append(m.out[:at:at], m.out[at+1:]...)
-		case 1:
-			m.out[at] = "{}[]:,\"\\ \n\x00\xff0a"[m.pick(14)]
-		case 2:
-			m.out = m.out[:at]
-		}
-	}
-	return m.out
-}
-
-func (m *maker) key() {
-	keys := []string{
-		"metadata", "data", "d\\u0061ta", "stringData", "spec", "status", "containers", "env", "value", "password", "a", "b", "c", "\\u0061",
-		"annotations", "labels", "managedFields", "manager", "subresource", "time", "name", "namespace", "uid", "resourceVersion", "generation",
-		"kubectl.kubernetes.io/last-applied-configuration", "kubectl.kubernetes.io\\/last-applied-configur\\u0061tion", "k8s.io/initial-events-end",
-		"count", "message", "reason", "type", "series", "source", "component", "involvedObject", "regarding", "kind", "n\xffo",
-	}
-	m.put(`"` + keys[m.pick(len(keys))] + `"`)
-	m.put(`:`)
-}
-
-func (m *maker) members(depth int) {
-	m.put(`{`)
-	for i := 0; m.pick(5) != 1 && len(m.from) > 0; i++ {
-		if i > 0 {
-			m.put(`,`)
-		}
-		m.key()
-		m.value(depth + 1)
-	}
-	m.put(`}`)
-}
-
-func (m *maker) value(depth int) {
-	texts := []string{
-		"x", "", `\"}{[\\`, "secret", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-02T00:00:00+02:00", "2026-01-01T00:00:00.5Z", "true",
-		`\ud83d\ude00`, `\ud83d`, "é", "\xff", "\xed\xa0\x80", `\n\u001f`, "a b",
-	}
-	switch c := m.pick(12); {
-	case c < 4 && depth < 6:
-		m.members(depth)
-	case c < 7 && depth < 6:
-		m.put(`[`)
-		for i := 0; m.pick(4) != 1 && len(m.from) > 0; i++ {
-			if i > 0 {
-				m.put(`,`)
-			}
-			m.value(depth + 1)
-		}
-		m.put(`]`)
-	case c < 10:
-		m.put(`"` + texts[m.pick(len(texts))] + `"`)
-	default:
-		m.put([]string{"null", "true", "false", "0", "-1.50", "1e400", "12", "9223372036854775808"}[m.pick(8)])
+		check(t, eventtest.Made(from[:rnd.IntN(len(from))]), uint8(rnd.Uint32()))
 	}
 }
 
@@ -374,7 +270,7 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 		want, valid := decode(raw)
 		if !valid && scanErr == nil && r.shape.cuts() {
 			// What is wrong must have been cut.
-			b, err := r.r.AppendEvent(AppendSeq(nil, 1), Added, FromSnapshot, received, &o)
+			b, err := r.r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
 			if err != nil || !utf8.Valid(b) || bytes.IndexByte(b, '\n') != len(b)-1 || !json.Valid(b) {
 				t.Fatalf("line %q of %q: %v", b, raw, err)
 			}
@@ -414,7 +310,7 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 		}
 		manager, subresource := modelManager(meta)
 
-		b, err := r.r.AppendEvent(AppendSeq(nil, 1), Added, FromSnapshot, received, &o)
+		b, err := r.r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -476,14 +372,14 @@ func FuzzParseHeader(f *testing.F) {
 	if err := r.Scan(eventtest.Pod(2000, 1), &o); err != nil {
 		f.Fatal(err)
 	}
-	b, err := r.AppendEvent(AppendSeq(nil, 1), Added, FromSnapshot, received, &o)
+	b, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b)
 	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", "2"))
 	f.Add(r.AppendSynced(AppendSeq(nil, 3), received, "2", Count{1, 2, 3, 4}))
-	f.Add(r.AppendDeleted(AppendSeq(nil, 4), received, Known{"a", "b\"", "c", "d\xff"}))
+	f.Add(gone(f, r, 4, Known{"a", "b\"", "c", "d\xff"}))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var h Header
 		err := ParseHeader(line, &h)

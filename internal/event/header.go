@@ -1,15 +1,17 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"time"
+
+	"kubejournal/internal/rawjson"
 )
 
-// Header is what a line says beside its object.
+// Header is what a line says beside its object: a field for each member that
+// anything reads back.
 type Header struct {
 	Seq    uint64
 	Time   time.Time
@@ -34,12 +36,16 @@ var errNotLine = errors.New("parse line: no seq, time, type, id or stream")
 // complete JSON object with the members that every line has is an error, so a
 // torn line is one.
 func ParseHeader(line []byte, h *Header) error {
-	line = trimRight(trimLeft(line))
-	err := h.parse(line)
+	line = rawjson.TrimSpace(line)
+	var s rawjson.Scanner
+	defer s.Release()
+	s.Reset(line)
+	err := h.parse(&s)
 	if err != nil {
-		// As in Renderer.Scan: it may only not be compact.
-		if compact, ok := appendCompact(nil, line); ok && len(compact) < len(line) {
-			err = h.parse(compact)
+		// As in Renderer.Scan, all that is wrong may be white space.
+		if compact, ok := rawjson.AppendCompact(nil, line); ok && len(compact) < len(line) {
+			s.Reset(compact)
+			err = h.parse(&s)
 		}
 	}
 	if err != nil {
@@ -53,52 +59,37 @@ func ParseHeader(line []byte, h *Header) error {
 	return nil
 }
 
-// parse is ParseHeader for compact JSON.
-func (h *Header) parse(b []byte) error {
+// parse is ParseHeader for the compact JSON that the scanner has.
+func (h *Header) parse(s *rawjson.Scanner) error {
 	*h = Header{}
+	b := s.Text()
 	if len(b) == 0 || b[0] != '{' {
 		return &SyntaxError{Msg: "expected an object"}
 	}
-	s := scanner{}
-	s.reset(b)
-	defer s.done()
-	if s.x.control {
+	if s.Control() {
 		return errControl
 	}
-	i := 1
-	if len(b) == 2 && b[1] == '}' {
-		return nil
-	}
-	for {
-		key := i
-		if i = s.str(i); i < 0 {
-			return s.err
+	i, more := s.Open(0, 0)
+	for more {
+		key, value := s.Key(i)
+		if value < 0 {
+			return s.Err()
 		}
-		name := b[key+1 : i-1]
-		if bytes.IndexByte(name, '\\') >= 0 {
-			name = unquote(nil, name)
+		if i = s.Skip(value, 1); i < 0 {
+			return s.Err()
 		}
-		if i >= len(b) || b[i] != ':' {
-			s.fail(i, "expected a colon")
-			return s.err
-		}
-		start := i + 1
-		if i = s.skip(start, 1); i < 0 {
-			return s.err
-		}
-		if err := h.set(name, b[start:i]); err != nil {
+		if err := h.set(key, b[value:i]); err != nil {
 			return err
 		}
-		switch {
-		case i < len(b) && b[i] == ',':
-			i++
-		case i == len(b)-1 && b[i] == '}':
-			return nil
-		default:
-			s.fail(i, "expected a comma or the end")
-			return s.err
-		}
+		i, more = s.More(i, '}')
 	}
+	if i >= 0 && i < len(b) {
+		i = s.Fail(i, "expected the end")
+	}
+	if i < 0 {
+		return s.Err()
+	}
+	return nil
 }
 
 // set takes one member of the line; value is valid JSON.
@@ -157,9 +148,11 @@ func (h *Header) set(key, value []byte) error {
 }
 
 func text[T ~string](to *T, key, value []byte) error {
-	if value[0] != '"' {
+	inside := rawjson.Inside(value)
+	if inside == nil {
 		return fmt.Errorf("read %s: not a string", key)
 	}
-	*to = T(stringValue(value))
+	s, _ := rawjson.Text(inside) // its escapes have been checked
+	*to = T(s)
 	return nil
 }

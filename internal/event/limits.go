@@ -9,10 +9,8 @@ const (
 	// longer is truncated.
 	MaxLine = 80 << 20
 
-	// maxDepth bounds the nesting of a line: at more than that encoding/json gives up.
-	maxDepth = 10_000
 	// aroundObject is how many levels of a line there may be around an object, which stands deepest in the list of changes:
-	// {"changes":[{"old":{}}]}.
+	// {"changes":[{"old":{}}]}. The line is bounded by rawjson.MaxDepth.
 	aroundObject = 3
 	// maxName bounds each of the strings that name an object and its version, and those that name who wrote it, in bytes.
 	maxName = 4 << 10

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"kubejournal/internal/rawjson"
 )
 
 const redacted = `"REDACTED"`
@@ -15,30 +17,6 @@ var errNotScanned = errors.New("render event: the object has not been scanned")
 func AppendSeq(dst []byte, seq uint64) []byte {
 	dst = append(dst, `{"seq":`...)
 	return strconv.AppendUint(dst, seq, 10)
-}
-
-// AppendEvent writes a line, all that follows its seq, about an object that
-// this Renderer has scanned. With an error, dst is returned as it was.
-func (r *Renderer) AppendEvent(dst []byte, t Type, from Origin, received time.Time, o *Object) ([]byte, error) {
-	start := len(dst)
-	dst, err := r.appendAbout(dst, t, from, received, o)
-	if err != nil {
-		return dst, err
-	}
-	if o.Unusable != nil {
-		return o.appendUnusable(dst), nil
-	}
-	about := len(dst)
-	if r.events {
-		dst = o.appendReport(dst)
-	}
-	dst = append(dst, `,"object":`...)
-	dst = o.appendShaped(dst)
-	dst = append(dst, '}', '\n')
-	if len(dst)-start > r.maxLine-longestSeq {
-		dst = r.appendBody(dst[:about], start, Line{}, o)
-	}
-	return dst, nil
 }
 
 // appendUnusable ends a line that has no object.
@@ -78,19 +56,12 @@ func (r *Renderer) appendAbout(dst []byte, t Type, from Origin, received time.Ti
 	return appendText(dst, `,"subresource":"`, o.raw(subresource)), nil
 }
 
-// AppendDeleted writes the line of an object that a relist found gone.
-func (r *Renderer) AppendDeleted(dst []byte, received time.Time, k Known) []byte {
-	dst = r.appendGone(dst, received, k)
-	dst = r.appendBare(dst, k)
-	return append(dst, '}', '\n')
-}
-
 // appendGone writes a line about an object that is gone, up to the object.
 func (r *Renderer) appendGone(dst []byte, received time.Time, k Known) []byte {
 	dst = r.appendHead(dst, received, Deleted, FromRelist)
-	dst = appendEscaped(dst, k.UID)
+	dst = rawjson.AppendEscaped(dst, k.UID)
 	dst = append(dst, '/')
-	dst = appendEscaped(dst, k.ResourceVersion)
+	dst = rawjson.AppendEscaped(dst, k.ResourceVersion)
 	dst = append(dst, '/')
 	dst = append(dst, Deleted...)
 	dst = append(dst, '"')
@@ -160,7 +131,7 @@ func (r *Renderer) appendStreamHead(dst []byte, received time.Time, t Type, rv s
 	dst = r.appendHead(dst, received, t, "")
 	dst = append(dst, r.stream...)
 	dst = append(dst, '/')
-	dst = appendEscaped(dst, rv)
+	dst = rawjson.AppendEscaped(dst, rv)
 	dst = append(dst, '/')
 	dst = append(dst, t...)
 	dst = append(dst, '"')
@@ -184,6 +155,18 @@ func (r *Renderer) appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, digits[:]...)
 }
 
+// appendMember writes `,"key":"value"`, or nothing for an empty value.
+func appendMember(dst []byte, key, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	dst = append(dst, ',', '"')
+	dst = append(dst, key...)
+	dst = append(dst, '"', ':', '"')
+	dst = rawjson.AppendEscaped(dst, value)
+	return append(dst, '"')
+}
+
 // appendText writes a member, given up to its value's opening quote, whose
 // value is already the inside of a JSON string. An empty one is left out.
 func appendText(dst []byte, begin string, value []byte) []byte {
@@ -195,8 +178,9 @@ func appendText(dst []byte, begin string, value []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendShaped writes the object with its edits.
-func (o *Object) appendShaped(dst []byte) []byte {
+// AppendShaped writes the object as a line has it: compact, less what was cut and
+// with what was redacted.
+func (o *Object) AppendShaped(dst []byte) []byte {
 	from := 0
 	for i := range o.edits {
 		e := &o.edits[i]

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"kubejournal/internal/rawjson"
 )
 
 // Renderer makes the lines of one stream. It is for one goroutine.
@@ -26,10 +28,9 @@ type Renderer struct {
 	clock  []byte // empty until the first line
 
 	// While Scan runs:
-	s   scanner
+	s   rawjson.Scanner
 	o   *Object
-	cut bool   // what is scanned will not be in the line
-	key []byte // space for a key that had escapes
+	cut bool // what is scanned will not be in the line
 }
 
 var (
@@ -57,7 +58,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	}
 	root.sum()
 
-	r.stream = appendEscaped(nil, src.Stream)
+	r.stream = rawjson.AppendEscaped(nil, src.Stream)
 	for _, m := range [...]struct{ key, value string }{
 		{"stream", src.Stream}, {"cluster", src.Cluster},
 		{"group", src.Group}, {"version", src.Version}, {"resource", src.Resource}, {"kind", src.Kind},
@@ -70,33 +71,33 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 		apiVersion = src.Group + "/" + src.Version
 	}
 	r.bare = append(r.bare, `,"object":{"apiVersion":"`...)
-	r.bare = appendEscaped(r.bare, apiVersion)
+	r.bare = rawjson.AppendEscaped(r.bare, apiVersion)
 	r.bare = append(r.bare, `","kind":"`...)
-	r.bare = appendEscaped(r.bare, src.Kind)
+	r.bare = rawjson.AppendEscaped(r.bare, src.Kind)
 	r.bare = append(r.bare, `","metadata":`...)
 	return r, nil
 }
 
 // Scan looks through one object, checks that it is well-formed JSON with a
-// metadata object, and notes what AppendEvent needs. Behind the object it
+// metadata object, and notes what AppendLine needs. Behind the object it
 // passes over further members of a watch event, which its split may leave
 // there. After an error o is empty.
 func (r *Renderer) Scan(raw []byte, o *Object) error {
-	raw = trimRight(trimLeft(raw))
-	r.s.reset(raw)
-	defer r.s.done()
-	if r.s.x.wide && !utf8.Valid(raw) {
-		o.valid = appendValid(o.valid[:0], raw)
+	raw = rawjson.TrimSpace(raw)
+	r.s.Reset(raw)
+	defer r.s.Release()
+	if r.s.Wide() && !utf8.Valid(raw) {
+		o.valid = rawjson.AppendValid(o.valid[:0], raw)
 		raw = o.valid
-		r.s.reset(raw)
+		r.s.Reset(raw)
 	}
 	err := r.scan(o)
 	if err != nil {
-		// The scanner knows only compact JSON. If that is all that was wrong,
-		// it is content with a compact copy.
+		// The scanner takes only compact JSON. If white space is all that was
+		// wrong, it takes a compact copy.
 		var ok bool
-		if o.compact, ok = appendCompact(o.compact[:0], raw); ok && len(o.compact) < len(raw) {
-			r.s.reset(o.compact)
+		if o.compact, ok = rawjson.AppendCompact(o.compact[:0], raw); ok && len(o.compact) < len(raw) {
+			r.s.Reset(o.compact)
 			err = r.scan(o)
 		}
 	}
@@ -107,7 +108,7 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 		err = errLongName
 	}
 	if err != nil {
-		o.reset()
+		o.Reset()
 		return fmt.Errorf("scan object: %w", err)
 	}
 	return nil
@@ -115,24 +116,24 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 
 // scan is Scan for the compact JSON that the scanner has.
 func (r *Renderer) scan(o *Object) error {
-	o.reset()
-	if r.s.x.control {
+	o.Reset()
+	if r.s.Control() {
 		return errControl
 	}
-	raw := r.s.b
+	raw := r.s.Text()
 	r.o, r.cut = o, false
 	end := -1
 	if len(raw) > 0 && raw[0] == '{' {
-		end = r.members(0, r.root, false, aroundObject+1)
+		end = r.members(0, r.root, false, aroundObject)
 	} else {
-		r.s.fail(0, "expected an object")
+		r.s.Fail(0, "expected an object")
 	}
-	if end > 0 && end < len(raw) && !r.siblings(end) {
+	if end > 0 && !r.siblings(end) {
 		end = -1
 	}
 	r.o = nil
 	if end < 0 {
-		return r.s.err
+		return r.s.Err()
 	}
 	o.Raw = raw[:end]
 	return nil
@@ -141,57 +142,51 @@ func (r *Renderer) scan(o *Object) error {
 // siblings passes the members of a watch event behind its object.
 func (r *Renderer) siblings(i int) bool {
 	s := &r.s
-	for i < len(s.b) {
-		if s.b[i] != ',' {
-			s.fail(i, "expected the end of the object")
-			return false
+	b := s.Text()
+	for i >= 0 && i < len(b) {
+		if b[i] != ',' {
+			i = s.Fail(i, "expected the end of the object")
+			break
 		}
-		key := i + 1
-		if i = s.str(key); i < 0 {
-			return false
-		}
-		switch string(r.plain(s.b[key+1 : i-1])) {
+		key, value := s.Key(i + 1)
+		switch string(key) {
 		case "type", "object":
-			s.fail(key, "repeated key of a watch event")
-			return false
+			value = s.Fail(i+1, "repeated key of a watch event")
 		}
-		if i >= len(s.b) || s.b[i] != ':' {
-			s.fail(i, "expected a colon")
-			return false
-		}
-		if i = s.skip(i+1, 1); i < 0 {
-			return false
+		if i = value; i >= 0 {
+			i = s.Skip(i, 1)
 		}
 	}
-	return true
+	return i >= 0
 }
 
 // walk passes the value of node n, with depth containers around it in its line, and notes
 // what n asks for. n may be nil below a redaction, where redact is set.
 func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
+	b := s.Text()
 	var wanted captures
 	if n != nil {
 		o.have &^= n.mask // the last of repeated keys counts
 		wanted = n.capture.bit()
 		redact = redact || n.redact
 	}
-	if i >= len(s.b) {
-		return s.fail(i, "")
+	if i >= len(b) {
+		return s.Fail(i, "")
 	}
-	start, first, mark := i, s.b[i], len(o.edits)
+	start, first, mark := i, b[i], len(o.edits)
 	whole := redact && first != '{' || n.misfit(first)
 	switch {
 	case first == '{' && (redact || n != nil && n.edges != nil):
-		i = r.members(i, n, redact, depth+1)
+		i = r.members(i, n, redact, depth)
 		if wanted&objects != 0 {
 			o.have |= wanted
 			o.spans[n.capture] = span{start, i}
 		}
 	case first == '[' && n != nil && n.elem != nil:
-		i = r.elements(i, n, depth+1)
+		i = r.elements(i, n, depth)
 	case first == '"':
-		i = s.str(i)
+		i = s.Str(i)
 		if wanted&texts != 0 {
 			o.have |= wanted
 			o.spans[n.capture] = span{start + 1, i - 1}
@@ -219,71 +214,47 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 // members passes the object at i, which is that of node n.
 func (r *Renderer) members(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
-	b := s.b
-	if depth > maxDepth {
-		return s.fail(i, tooDeep)
-	}
-	i++
-	if i < len(b) && b[i] == '}' {
-		return i + 1
-	}
 	c := cutter{}
-	for {
-		key := i
-		if i = s.str(i); i < 0 {
-			return i
+	i, more := s.Open(i, depth)
+	for more {
+		start, mark := i, len(o.edits)
+		key, value := s.Key(i)
+		if value < 0 {
+			return value
 		}
-		child := n.find(r.plain(b[key+1 : i-1]))
-		if i >= len(b) || b[i] != ':' {
-			return s.fail(i, "expected a colon")
-		}
-		i++
-		mark := len(o.edits)
+		child := n.find(key)
 		switch {
 		case child != nil && child.drop:
-			i = r.dropped(i, child, redact, depth)
+			i = r.dropped(value, child, redact, depth+1)
 		case child == nil && !redact:
-			i = r.over(i, depth)
+			i = r.over(value, depth+1)
 		default:
-			i = r.walk(i, child, redact, depth)
+			i = r.walk(value, child, redact, depth+1)
 		}
 		if i < 0 {
 			return i
 		}
-		o.edits = c.passed(o.edits, mark, span{key, i}, child != nil && child.drop)
-		if i >= len(b) {
-			return s.fail(i, "")
-		}
-		switch b[i] {
-		case ',':
-			c.comma(o.edits, i)
-			i++
-		case '}':
-			return i + 1
-		default:
-			return s.fail(i, "expected a comma or a brace")
+		o.edits = c.passed(o.edits, mark, span{start, i}, child != nil && child.drop)
+		comma := i
+		if i, more = s.More(i, '}'); more {
+			c.comma(o.edits, comma)
 		}
 	}
+	return i
 }
 
 // elements passes the array at i, which is that of node n.
 func (r *Renderer) elements(i int, n *node, depth int) int {
 	s, o := &r.s, r.o
-	b := s.b
-	if depth > maxDepth {
-		return s.fail(i, tooDeep)
-	}
-	i++
-	if i < len(b) && b[i] == ']' {
-		return i + 1
-	}
+	b := s.Text()
 	c := cutter{}
-	for {
+	i, more := s.Open(i, depth)
+	for more {
 		start, mark := i, len(o.edits)
 		if n.elem.drop {
-			i = r.dropped(i, n.elem, false, depth)
+			i = r.dropped(i, n.elem, false, depth+1)
 		} else {
-			i = r.walk(i, n.elem, false, depth)
+			i = r.walk(i, n.elem, false, depth+1)
 		}
 		if i < 0 {
 			return i
@@ -292,27 +263,20 @@ func (r *Renderer) elements(i int, n *node, depth int) int {
 			r.newest()
 		}
 		o.edits = c.passed(o.edits, mark, span{start, i}, n.elem.drop)
-		if i >= len(b) {
-			return s.fail(i, "")
-		}
-		switch b[i] {
-		case ',':
-			c.comma(o.edits, i)
-			i++
-		case ']':
-			return i + 1
-		default:
-			return s.fail(i, "expected a comma or a bracket")
+		comma := i
+		if i, more = s.More(i, ']'); more {
+			c.comma(o.edits, comma)
 		}
 	}
+	return i
 }
 
 // over passes a value in which nothing is looked for.
 func (r *Renderer) over(i, depth int) int {
 	if r.cut {
-		return r.s.pass(i, depth)
+		return r.s.Close(i, depth)
 	}
-	return r.s.skip(i, depth)
+	return r.s.Skip(i, depth)
 }
 
 // dropped passes a value that will be cut. What the line repeats of it is
@@ -324,15 +288,6 @@ func (r *Renderer) dropped(i int, n *node, redact bool, depth int) int {
 	i = r.walk(i, n, redact, depth)
 	r.cut = outer
 	return i
-}
-
-// plain decodes the inside of a string; valid until the next call.
-func (r *Renderer) plain(s []byte) []byte {
-	if bytes.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	r.key = unquote(r.key[:0], s)
-	return r.key
 }
 
 // cutter cuts members out of one container so that its commas stay right: a
@@ -364,8 +319,8 @@ func (c *cutter) comma(edits []edit, i int) {
 	}
 }
 
-// reset empties o, but keeps its space.
-func (o *Object) reset() {
+// Reset empties o, but keeps its space.
+func (o *Object) Reset() {
 	o.Raw = nil
 	o.Namespace, o.Name, o.UID, o.ResourceVersion = nil, nil, nil, nil
 	o.Generation, o.InitialEventsEnd, o.Unusable = 0, false, nil
@@ -404,7 +359,7 @@ func (o *Object) decode(c capture) []byte {
 		return s
 	}
 	start := len(o.decoded)
-	o.decoded = unquote(o.decoded, s)
+	o.decoded = rawjson.Unquote(o.decoded, s)
 	return o.decoded[start:]
 }
 
@@ -418,7 +373,7 @@ func (r *Renderer) newest() {
 	}
 	if o.have&written.bit() != 0 {
 		best := o.spans[written]
-		if older(r.s.b[at.start:at.end], r.s.b[best.start:best.end]) {
+		if b := r.s.Text(); older(b[at.start:at.end], b[best.start:best.end]) {
 			return
 		}
 	}
@@ -449,7 +404,7 @@ func parseTime(b []byte) time.Time {
 	if len(b) == 0 {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339Nano, string(unquote(nil, b)))
+	t, err := time.Parse(time.RFC3339Nano, string(rawjson.Unquote(nil, b)))
 	if err != nil {
 		return time.Time{}
 	}

@@ -18,7 +18,7 @@ func line(t *testing.T, r *Renderer, typ Type, raw string) string {
 	if err := r.Scan([]byte(raw), &o); err != nil {
 		t.Fatalf("scan %.200s: %v", raw, err)
 	}
-	b, err := r.AppendEvent(AppendSeq(nil, 7), typ, FromWatch, received, &o)
+	b, err := r.AppendLine(AppendSeq(nil, 7), Line{Type: typ, Origin: FromWatch, Received: received}, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +26,16 @@ func line(t *testing.T, r *Renderer, typ Type, raw string) string {
 }
 
 // objectOf is the object that a line has.
+// gone is the line of an object that a relist found gone.
+func gone(tb testing.TB, r *Renderer, seq uint64, k Known) []byte {
+	tb.Helper()
+	b, err := r.AppendGone(AppendSeq(nil, seq), received, k, Line{}, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return b
+}
+
 func objectOf(t *testing.T, line string) string {
 	t.Helper()
 	var l struct{ Object json.RawMessage }
@@ -49,11 +59,11 @@ func TestLines(t *testing.T) {
 			`{"seq":7,"time":"` + receivedText + `","type":"ADDED","origin":"watch","id":"//ADDED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","object":{"metadata":{}}}`,
 		},
 		"deleted": {
-			string(full.AppendDeleted(AppendSeq(nil, 8), received, Known{"shop", "web", "u-1", "12"})),
+			string(gone(t, full, 8, Known{"shop", "web", "u-1", "12"})),
 			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"u-1/12/DELETED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","finalStateKnown":false,"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12"}}}`,
 		},
 		"deleted, least": {
-			string(least.AppendDeleted(AppendSeq(nil, 8), received, Known{})),
+			string(gone(t, least, 8, Known{})),
 			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"//DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","finalStateKnown":false,"object":{"apiVersion":"v1","kind":"Pod","metadata":{}}}`,
 		},
 		"gap": {
@@ -156,7 +166,7 @@ func TestScanFaults(t *testing.T) {
 		if json.Valid([]byte(in)) && strings.Contains(in, `"a"`) {
 			t.Errorf("%.100q is valid", in)
 		}
-		if _, err := r.AppendEvent(nil, Added, FromWatch, received, &o); err == nil {
+		if _, err := r.AppendLine(nil, Line{Type: Added, Origin: FromWatch, Received: received}, &o); err == nil {
 			t.Errorf("a line of %.100q", in)
 		}
 	}
@@ -170,7 +180,7 @@ func TestScanFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, typ := range []Type{Bookmark, Error, Gap, Synced, "", `x"`} {
-		if b, err := r.AppendEvent([]byte("as was"), typ, FromWatch, received, &o); err == nil || string(b) != "as was" {
+		if b, err := r.AppendLine([]byte("as was"), Line{Type: typ, Origin: FromWatch, Received: received}, &o); err == nil || string(b) != "as was" {
 			t.Errorf("a line of type %s: %s", typ, b)
 		}
 	}

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,6 +30,31 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 func (s Shape) Validate() error {
 	_, err := s.compile(&node{})
 	return err
+}
+
+// ValidatePath reports what is wrong with one path of a Shape.
+func ValidatePath(path string) error {
+	_, err := parsePath(path)
+	return err
+}
+
+// Fingerprint stands for a shape and the paths that a stream ignores: another
+// one means that what was kept of the stream's objects was made otherwise. The
+// order of paths means nothing.
+func (s Shape) Fingerprint(ignore []string) [16]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "shape 1\nsecret %t\n", s.Secret)
+	for _, list := range []struct {
+		name  string
+		paths []string
+	}{{"drop", s.Drop}, {"redact", s.Redact}, {"ignore", ignore}} {
+		paths := slices.Clone(list.paths)
+		slices.Sort(paths)
+		for _, p := range slices.Compact(paths) {
+			fmt.Fprintf(h, "%s %q\n", list.name, p)
+		}
+	}
+	return [16]byte(h.Sum(nil)[:16])
 }
 
 // compile adds the shape to the tree at root.

@@ -198,3 +198,22 @@ func TestEventBlock(t *testing.T) {
 		t.Error(l)
 	}
 }
+
+func TestFingerprint(t *testing.T) {
+	base := Shape{Drop: []string{"a", "b"}, Redact: []string{"c"}}.Fingerprint([]string{"d"})
+	if (Shape{Drop: []string{"b", "a", "b"}, Redact: []string{"c"}}).Fingerprint([]string{"d"}) != base {
+		t.Error("order counts")
+	}
+	seen := map[[16]byte]bool{base: true}
+	for _, f := range [][16]byte{
+		Shape{Drop: []string{"a", "b"}, Redact: []string{"c"}, Secret: true}.Fingerprint([]string{"d"}),
+		Shape{Drop: []string{"a", "b"}, Redact: []string{"c", "d"}}.Fingerprint(nil),
+		Shape{Drop: []string{"a", "b", "c"}}.Fingerprint([]string{"d"}),
+		Shape{Drop: []string{"a\nb"}, Redact: []string{"c"}}.Fingerprint([]string{"d"}),
+	} {
+		if seen[f] {
+			t.Error("not told from each other")
+		}
+		seen[f] = true
+	}
+}

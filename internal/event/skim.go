@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+
+	"kubejournal/internal/rawjson"
 )
 
 // Unusable is why an object is not in its line.
@@ -25,10 +27,10 @@ var errUnnamed = errors.New("object is not named")
 // brackets and quotes alone. o then holds nothing but that, and Unusable; a line of it has no object. What cannot be named
 // either is refused, with the error of Scan.
 func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
-	raw = trimRight(trimLeft(raw))
-	s := newSkimmer(&objectSpot)
-	n := s.skim(raw)
-	if !s.ended || n < len(raw) && !r.trailing(raw[n:]) {
+	raw = rawjson.TrimSpace(raw)
+	s := NewObjectSkimmer()
+	n, ended := s.Take(raw)
+	if !ended || n < len(raw) && !r.trailing(raw[n:]) {
 		return refused
 	}
 	object, err := s.appendObject(nil)
@@ -44,9 +46,9 @@ func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
 
 // trailing reports whether what stands behind an object are members of its watch event that change nothing.
 func (r *Renderer) trailing(rest []byte) bool {
-	r.s.reset(rest)
-	defer r.s.done()
-	return !r.s.x.control && r.siblings(0)
+	r.s.Reset(rest)
+	defer r.s.Release()
+	return !r.s.Control() && r.siblings(0)
 }
 
 func reasonOf(raw []byte, refused error) string {
@@ -54,7 +56,7 @@ func reasonOf(raw []byte, refused error) string {
 	switch {
 	case bytes.HasSuffix(raw, []byte(oversized+"}")):
 		return ObjectTooLarge
-	case errors.As(refused, &syntax) && syntax.Msg == tooDeep:
+	case errors.As(refused, &syntax) && syntax.Msg == rawjson.TooDeep:
 		return ObjectTooDeep
 	}
 	return ObjectMalformed
@@ -64,16 +66,16 @@ func reasonOf(raw []byte, refused error) string {
 // JSON, so Scan refuses it.
 const oversized = ",too large"
 
-// skimmer finds what names an object in JSON that cannot be held, or cannot be scanned. It takes the text piece by piece,
-// and keeps no more of it than the strings that it looks for. Where a key is repeated the last counts, as in Scan.
+// Skimmer finds what names an object in JSON that cannot be held, or that Scan refuses. It takes the text piece by piece,
+// keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is repeated the
+// last counts, as in Scan.
 //
-// It goes by brackets and quotes alone, like balance, and takes a string for a value only where `"key":"value"` stands whole
-// in the object that it belongs to: text that has lost a quote does not give away what it hides.
-type skimmer struct {
+// It goes by brackets and quotes alone, and takes a string for a value only where `"key":"value"` stands whole in the object
+// that it belongs to: text that has lost a quote does not give away what it hides.
+type Skimmer struct {
 	root  *spot   // what is read
 	at    []*spot // the objects that the position is in, as long as something is looked for in them
 	depth int     // containers that the position is in
-	ended bool    // the value is complete
 
 	quoted, escaped bool
 	step            progress
@@ -122,11 +124,18 @@ const (
 	behindAll  // behind any other, or behind what is no member
 )
 
-// newSkimmer returns a skimmer of one value, which root is.
-func newSkimmer(root *spot) skimmer { return skimmer{root: root, member: root, step: beforeValue} }
+// NewObjectSkimmer returns a Skimmer of an object.
+func NewObjectSkimmer() *Skimmer { return newSkimmer(&objectSpot) }
 
-// skim takes what comes next, and returns how much of it belongs to the value: all of it, unless the value has ended.
-func (s *skimmer) skim(b []byte) int {
+// NewEventSkimmer returns a Skimmer of a watch event, which holds an object.
+func NewEventSkimmer() *Skimmer { return newSkimmer(&frameSpot) }
+
+func newSkimmer(root *spot) *Skimmer {
+	return &Skimmer{root: root, member: root, step: beforeValue}
+}
+
+// Take takes what comes next. It returns how much of it belongs to the value, all of it unless the value has ended.
+func (s *Skimmer) Take(b []byte) (n int, ended bool) {
 	for i, c := range b {
 		if s.quoted {
 			s.inside(c)
@@ -152,8 +161,7 @@ func (s *skimmer) skim(b []byte) int {
 				s.step = behindAll
 			}
 			if s.depth--; s.depth <= 0 {
-				s.ended = true
-				return i + 1
+				return i + 1, true
 			}
 		default:
 			if known {
@@ -161,11 +169,11 @@ func (s *skimmer) skim(b []byte) int {
 			}
 		}
 	}
-	return len(b)
+	return len(b), false
 }
 
 // inside takes a byte of a string.
-func (s *skimmer) inside(c byte) {
+func (s *Skimmer) inside(c byte) {
 	switch {
 	case s.escaped:
 		s.escaped = false
@@ -184,7 +192,7 @@ func (s *skimmer) inside(c byte) {
 }
 
 // string takes a string that has ended.
-func (s *skimmer) string() {
+func (s *Skimmer) string() {
 	switch s.step {
 	case beforeKey:
 		s.step, s.member = behindKey, s.at[len(s.at)-1].find(s.text)
@@ -196,7 +204,7 @@ func (s *skimmer) string() {
 }
 
 // pass takes a byte that stands between strings and brackets.
-func (s *skimmer) pass(c byte) {
+func (s *Skimmer) pass(c byte) {
 	switch {
 	case c == ',' && len(s.at) > 0:
 		s.take()
@@ -210,14 +218,14 @@ func (s *skimmer) pass(c byte) {
 }
 
 // take takes the member that has ended.
-func (s *skimmer) take() {
+func (s *Skimmer) take() {
 	if s.step == behindText && s.member != nil && s.member.field != noField && len(s.text) <= maxName {
 		s.found[s.member.field] = bytes.Clone(s.text)
 	}
 }
 
 // clear forgets what was found in an earlier member of the same key.
-func (s *skimmer) clear(p *spot) {
+func (s *Skimmer) clear(p *spot) {
 	if p == nil {
 		return
 	}
@@ -230,7 +238,7 @@ func (s *skimmer) clear(p *spot) {
 // find returns the member of a key, given as the inside of a string; nil where nobody looks for it.
 func (p *spot) find(key []byte) *spot {
 	if bytes.IndexByte(key, '\\') >= 0 {
-		key = unquote(nil, key)
+		key = rawjson.Unquote(nil, key)
 	}
 	for i := range p.below {
 		if string(key) == p.below[i].key {
@@ -240,9 +248,21 @@ func (p *spot) find(key []byte) *spot {
 	return nil
 }
 
-// appendObject appends an object with nothing but what was found, up to its last brace. It is an error where that does not
-// name it.
-func (s *skimmer) appendObject(dst []byte) ([]byte, error) {
+// AppendShort appends the short form of what was taken, which Scan refuses and Identify names. It is an error where it does
+// not name an object.
+func (s *Skimmer) AppendShort(dst []byte) ([]byte, error) {
+	object, err := s.appendObject(nil)
+	if err != nil {
+		return dst, err
+	}
+	if s.root == &frameSpot {
+		return fmt.Appendf(dst, `{"type":"%s","object":%s%s}}`, s.found[frameType], object, oversized), nil
+	}
+	return append(append(append(dst, object...), oversized...), '}'), nil
+}
+
+// appendObject appends an object with nothing but what was found, up to its last brace.
+func (s *Skimmer) appendObject(dst []byte) ([]byte, error) {
 	if len(s.found[objectName]) == 0 || len(s.found[objectVersion]) == 0 {
 		return nil, errUnnamed
 	}
@@ -253,32 +273,4 @@ func (s *skimmer) appendObject(dst []byte) ([]byte, error) {
 	dst = appendText(dst, `,"uid":"`, s.found[objectUID])
 	dst = appendText(dst, `,"resourceVersion":"`, s.found[objectVersion])
 	return append(dst, '}'), nil
-}
-
-// Skimmer is for a value that is too large to be held: it takes the value piece by piece and leaves a short form of it, which
-// Scan refuses and Identify names.
-type Skimmer struct{ skimmer }
-
-// NewObjectSkimmer returns a Skimmer of an object.
-func NewObjectSkimmer() *Skimmer { return &Skimmer{newSkimmer(&objectSpot)} }
-
-// NewEventSkimmer returns a Skimmer of a watch event that holds an object.
-func NewEventSkimmer() *Skimmer { return &Skimmer{newSkimmer(&frameSpot)} }
-
-// Take takes what comes next. It returns how much of it belongs to the value, and whether that is complete.
-func (s *Skimmer) Take(b []byte) (n int, ended bool) {
-	n = s.skim(b)
-	return n, s.ended
-}
-
-// AppendShort appends the short form of what was taken. It is an error where that does not name an object.
-func (s *Skimmer) AppendShort(dst []byte) ([]byte, error) {
-	object, err := s.appendObject(nil)
-	if err != nil {
-		return dst, err
-	}
-	if s.root == &frameSpot {
-		return fmt.Appendf(dst, `{"type":"%s","object":%s%s}}`, s.found[frameType], object, oversized), nil
-	}
-	return append(append(append(dst, object...), oversized...), '}'), nil
 }

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"kubejournal/internal/event/eventtest"
+	"kubejournal/internal/rawjson"
 )
 
 // objectDepth is how deep an object may be.
-const objectDepth = maxDepth - aroundObject
+const objectDepth = rawjson.MaxDepth - aroundObject
 
 // nested is an object of so many levels; of the containers in its spec, object tells which are objects.
 func nested(levels int, value string, object func(level int) bool) []byte {
@@ -77,7 +78,7 @@ func TestDepth(t *testing.T) {
 			if (is.Unusable == nil) != usable {
 				t.Fatalf("%s: %d levels: unusable %v", name, levels, is.Unusable)
 			}
-			plain, err := r.AppendEvent(AppendSeq(nil, 1), Modified, FromWatch, received, &is)
+			plain, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: received}, &is)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,23 +92,18 @@ func TestDepth(t *testing.T) {
 				}
 				continue
 			}
-			// What is kept is taken up again, and compared; replaced as a whole it stands deepest.
+			// What is kept is taken up again. In a list of changes, replaced as a whole, it stands deepest.
 			var kept Object
 			if err := r.Scan(h.Object, &kept); err != nil {
 				t.Errorf("%s: %d levels: kept: %v", name, levels, err)
 			}
-			changes, err := AppendChanges(nil, was.AppendShaped(nil), h.Object)
+			list := fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":%s}]`, was.Raw, is.Raw)
+			l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: received, Changes: list}, &is)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, list := range [][]byte{changes, fmt.Appendf(nil, `[{"op":"replace","path":"","old":%s,"value":%s}]`, was.Raw, is.Raw)} {
-				l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: received, Changes: list}, &is)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if h := readable(t, l, MaxLine); h.Truncated {
-					t.Errorf("%s: %d levels: truncated", name, levels)
-				}
+			if h := readable(t, l, MaxLine); h.Truncated {
+				t.Errorf("%s: %d levels: truncated", name, levels)
 			}
 		}
 	}
@@ -147,7 +143,7 @@ func TestMaxLine(t *testing.T) {
 			if err := r.Scan([]byte(object), &o); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			l, err := r.AppendEvent(AppendSeq(nil, 1<<64-1), Modified, FromWatch, received, &o)
+			l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +214,7 @@ func TestIdentify(t *testing.T) {
 		if strings.Contains(string(o.Raw)+o.Unusable.Err.Error(), "hunter2") {
 			t.Errorf("%.200q: %s, %v", c.in, o.Raw, o.Unusable.Err)
 		}
-		l, err := r.AppendEvent(AppendSeq(nil, 1), Added, FromWatch, received, &o)
+		l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromWatch, Received: received}, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -240,13 +236,13 @@ func FuzzIdentify(f *testing.F) {
 		f.Add([]byte(seed), 3)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, piece int) {
-		s := newSkimmer(&objectSpot)
-		n := s.skim(in)
-		again := newSkimmer(&objectSpot)
-		passed := 0
-		for rest := in; len(rest) > 0 && !again.ended; {
-			next := rest[:min(len(rest), max(1, piece&15))]
-			used := again.skim(next)
+		s := NewObjectSkimmer()
+		n, _ := s.Take(in)
+		again := NewObjectSkimmer()
+		passed, ended := 0, false
+		for rest := in; len(rest) > 0 && !ended; {
+			var used int
+			used, ended = again.Take(rest[:min(len(rest), max(1, piece&15))])
 			passed, rest = passed+used, rest[used:]
 		}
 		if passed != n || fmt.Sprintf("%q", again.found) != fmt.Sprintf("%q", s.found) {
@@ -255,7 +251,7 @@ func FuzzIdentify(f *testing.F) {
 		r := mustRenderer(t, podSource, Shape{})
 		var o, usable Object
 		if err := r.Identify(in, &o, errControl); err == nil {
-			l, err := r.AppendEvent(AppendSeq(nil, 1), Added, FromWatch, received, &o)
+			l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromWatch, Received: received}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -124,7 +124,7 @@ func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) 
 			return err
 		}
 		seq++
-		out, err = r.AppendEvent(event.AppendSeq(out[:0], seq), t, event.FromWatch, now, &o)
+		out, err = r.AppendLine(event.AppendSeq(out[:0], seq), event.Line{Type: t, Origin: event.FromWatch, Received: now}, &o)
 		return err
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/rawjson"
 )
 
 const (
@@ -34,7 +35,7 @@ func (f *buffer) discard(n int) { f.start += n }
 
 // space drops leading white space.
 func (f *buffer) space() {
-	for f.start < f.end && isSpace(f.b[f.start]) {
+	for f.start < f.end && rawjson.IsSpace(f.b[f.start]) {
 		f.start++
 	}
 }
@@ -112,9 +113,9 @@ func (f *buffer) next() (byte, error) {
 // value returns the complete JSON value at the window's start and passes it.
 // The slice holds until the next call that reads.
 func (f *buffer) value() ([]byte, error) {
-	var bal balance
+	var bal rawjson.Balance
 	for {
-		if n, ok := bal.run(f.bytes()); ok {
+		if n, ok := bal.Run(f.bytes()); ok {
 			v := f.bytes()[:n]
 			if n == 0 {
 				return nil, f.syntax("expected a value")

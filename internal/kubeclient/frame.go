@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/rawjson"
 )
 
 // frameReader splits a watch response into its JSON values.
@@ -22,13 +23,13 @@ type frameReader struct {
 	buf buffer
 	err error // returned by every further Next
 
-	lines    bool    // values stand on lines of their own, as far as has been seen
-	free     bool    // one did not: all are counted out from there on
-	used     int     // length of the frame that the caller holds
-	found    int     // length of the next frame where it is already known
-	searched int     // no newline before this position
-	bal      balance // how far the next frame has been counted out
-	remnant  []byte  // what is left of a frame that is too large
+	lines    bool            // values stand on lines of their own, as far as has been seen
+	free     bool            // one did not: all are counted out from there on
+	used     int             // length of the frame that the caller holds
+	found    int             // length of the next frame where it is already known
+	searched int             // no newline before this position
+	bal      rawjson.Balance // how far the next frame has been counted out
+	remnant  []byte          // what is left of a frame that is too large
 }
 
 // newFrameReader returns a reader of the values in r, each of at most maxBytes;
@@ -65,11 +66,11 @@ func (f *frameReader) Next() ([]byte, error) {
 			}
 		}
 		if n > 0 {
-			f.used, f.found, f.searched, f.bal = n, 0, 0, balance{}
+			f.used, f.found, f.searched, f.bal = n, 0, 0, rawjson.Balance{}
 			return f.buf.bytes()[:n], nil
 		}
 		if errors.Is(err, event.ErrTooLarge) {
-			f.found, f.searched, f.bal = 0, 0, balance{}
+			f.found, f.searched, f.bal = 0, 0, rawjson.Balance{}
 			if f.remnant, err = f.buf.skim(f.remnant[:0], event.NewEventSkimmer(), err); err == nil {
 				return f.remnant, nil
 			}
@@ -140,19 +141,19 @@ func (f *frameReader) line(b []byte) (n int, wait bool) {
 	i := bytes.IndexByte(b[f.searched:], '\n')
 	if i < 0 {
 		f.searched = len(b)
-		last := trimRight(b)
+		last := rawjson.TrimRight(b)
 		more := f.buf.err == nil && (f.buf.max <= 0 || len(b) <= f.buf.max)
 		return 0, more && b[len(last)-1] != '}'
 	}
 	i += f.searched
 	f.searched = i
-	line := trimRight(b[:i])
+	line := rawjson.TrimRight(b[:i])
 	if line[0] != '{' || line[len(line)-1] != '}' {
 		return 0, false
 	}
 	// A newline is never inside a string, so the brace at the line's end closes
 	// something. The next value begins behind it, or this one goes on.
-	rest := trimLeft(b[i+1:])
+	rest := rawjson.TrimLeft(b[i+1:])
 	if len(rest) > 0 {
 		if c := rest[0]; c != '{' && c != '[' {
 			return 0, false
@@ -167,7 +168,7 @@ func (f *frameReader) line(b []byte) (n int, wait bool) {
 
 // count finds the value's end by its brackets and learns the stream's layout.
 func (f *frameReader) count(b []byte) int {
-	n, ok := f.bal.run(b)
+	n, ok := f.bal.Run(b)
 	if !ok {
 		return 0
 	}

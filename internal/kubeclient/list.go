@@ -12,7 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/event"
 )
@@ -287,11 +287,11 @@ func (l *ListReader) member() error {
 	case "metadata":
 		return l.readMeta(value)
 	case "kind":
-		l.kind = stringValue(value)
+		l.kind = text(value)
 	case "message":
-		l.status.Message = stringValue(value)
+		l.status.Message = text(value)
 	case "reason":
-		l.status.Reason = v1.StatusReason(stringValue(value))
+		l.status.Reason = v1.StatusReason(text(value))
 	case "code":
 		code, _ := strconv.ParseInt(string(value), 10, 32) // no number: as if there were none
 		l.status.Code = int32(code)
@@ -348,5 +348,5 @@ func (l *ListReader) string(what string) (string, error) {
 	if !json.Valid(v) {
 		return "", &event.SyntaxError{Offset: offset, Msg: "malformed string"}
 	}
-	return stringValue(v), nil
+	return text(v), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kubejournal/internal/event"
+	"kubejournal/internal/rawjson"
 )
 
 // heads are the beginnings of nearly all watch events: what an API server's
@@ -44,43 +45,46 @@ func splitWatch(frame []byte) (event.Type, []byte, error) {
 
 // splitAny is splitWatch for any order of keys and any white space.
 func splitAny(frame []byte) (event.Type, []byte, error) {
-	c := cursor{b: trimRight(trimLeft(frame))}
-	if !c.take('{') {
-		return "", nil, c.fault("an object")
+	c := rawjson.NewCursor(rawjson.TrimSpace(frame))
+	fault := func(want string) error {
+		return fmt.Errorf("split watch event: %w", &event.SyntaxError{Offset: int64(c.Offset()), Msg: "expected " + want})
+	}
+	if !c.Take('{') {
+		return "", nil, fault("an object")
 	}
 	var (
 		t      event.Type
 		object []byte
 	)
-	for more := !c.take('}'); more; {
-		key, ok := c.string()
-		if !ok {
-			return "", nil, c.fault("a key")
+	for more := !c.Take('}'); more; {
+		key := rawjson.Inside(c.Value())
+		if key == nil {
+			return "", nil, fault("a key")
 		}
-		if !c.take(':') {
-			return "", nil, c.fault("a colon")
+		if !c.Take(':') {
+			return "", nil, fault("a colon")
 		}
-		value, ok := c.value()
-		if !ok {
-			return "", nil, c.fault("a value")
+		value := c.Value()
+		if value == nil {
+			return "", nil, fault("a value")
 		}
-		switch key {
+		switch string(rawjson.Unquote(nil, key)) {
 		case "type":
-			t = event.Type(stringValue(value))
+			t = event.Type(text(value))
 		case "object":
 			object = value
 		}
 		switch {
-		case c.take(','):
-		case c.take('}'):
+		case c.Take(','):
+		case c.Take('}'):
 			more = false
 		default:
-			return "", nil, c.fault("a comma or a brace")
+			return "", nil, fault("a comma or a brace")
 		}
 	}
 	switch {
-	case c.i != len(c.b):
-		return "", nil, c.fault("the end")
+	case len(c.Rest()) > 0:
+		return "", nil, fault("the end")
 	case t == "":
 		return "", nil, errNoType
 	case len(object) == 0 || object[0] != '{':
@@ -89,6 +93,5 @@ func splitAny(frame []byte) (event.Type, []byte, error) {
 	return t, object, nil
 }
 
-func (c *cursor) fault(want string) error {
-	return fmt.Errorf("split watch event: %w", &event.SyntaxError{Offset: int64(c.i), Msg: "expected " + want})
-}
+// text returns what a JSON string means, "" for any other value.
+func text(value []byte) string { return string(rawjson.Unquote(nil, rawjson.Inside(value))) }

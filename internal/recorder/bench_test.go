@@ -94,7 +94,7 @@ func writeBenchJournal(b *testing.B, path string, compress bool) (lines int) {
 		if err := render.Scan(eventtest.Pod(benchPod, i), &object); err != nil {
 			b.Fatal(err)
 		}
-		body, err := render.AppendEvent(nil, event.Modified, event.FromWatch, received, &object)
+		body, err := render.AppendLine(nil, event.Line{Type: event.Modified, Origin: event.FromWatch, Received: received}, &object)
 		if err != nil {
 			b.Fatal(err)
 		}

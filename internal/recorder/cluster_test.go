@@ -24,7 +24,10 @@ func clusterLines(t *testing.T, cluster string, n int) (lines []byte, marks []ch
 		if seq == uint64(n)-2 {
 			lines = render.AppendSynced(lines, received, "9", event.Count{})
 		} else {
-			lines = render.AppendDeleted(lines, received, event.Known{Name: cluster, UID: "u", ResourceVersion: "8"})
+			lines, err = render.AppendGone(lines, received, event.Known{Name: cluster, UID: "u", ResourceVersion: "8"}, event.Line{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		marks = append(marks, checkpoint.Mark{Seq: seq, FirstSeq: 1, Offset: int64(len(lines))})
 	}

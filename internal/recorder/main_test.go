@@ -119,13 +119,17 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &gap})
 	}
 	if typ == event.Deleted && origin == event.FromRelist {
-		return s.render.AppendDeleted(dst, received, last), typ, origin
+		dst, err := s.render.AppendGone(dst, received, last, event.Line{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dst, typ, origin
 	}
 	raw := fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q},"data":{"x":"{\"seq\":1}\n"}}`, k.Namespace, k.Name, k.UID, rv)
 	if err := s.render.Scan([]byte(raw), &s.object); err != nil {
 		t.Fatal(err)
 	}
-	dst, err := s.render.AppendEvent(dst, typ, origin, received, &s.object)
+	dst, err := s.render.AppendLine(dst, event.Line{Type: typ, Origin: origin, Received: received}, &s.object)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func TestRecoverLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if lines, err = s.render.AppendEvent(event.AppendSeq(lines, n), event.Added, event.FromWatch, received, &s.object); err != nil {
+		if lines, err = s.render.AppendLine(event.AppendSeq(lines, n), event.Line{Type: event.Added, Origin: event.FromWatch, Received: received}, &s.object); err != nil {
 			t.Fatal(err)
 		}
 		want = append(want, checkpoint.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})

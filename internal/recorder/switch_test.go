@@ -31,7 +31,7 @@ func watched(t *testing.T, dst []byte, stream string, i int, c *checkpoint.Chang
 	if err := render.Scan([]byte(fmt.Sprintf(`{"metadata":{"name":%q,"uid":%q,"resourceVersion":%q}}`, name, uid, rv)), &o); err != nil {
 		t.Fatal(err)
 	}
-	if dst, err = render.AppendEvent(dst, event.Added, event.FromWatch, received, &o); err != nil {
+	if dst, err = render.AppendLine(dst, event.Line{Type: event.Added, Origin: event.FromWatch, Received: received}, &o); err != nil {
 		t.Fatal(err)
 	}
 	c.Put(nil, []byte(name), []byte(uid), []byte(rv))

@@ -18,6 +18,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"kubejournal/internal/changes"
 	kubejournal "kubejournal/internal/config"
 	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
@@ -101,15 +102,18 @@ func lines(t *testing.T) []string {
 			}
 			for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
 				for _, origin := range []event.Origin{event.FromSnapshot, event.FromWatch, event.FromRelist} {
-					if all, err = r.AppendEvent(event.AppendSeq(all, uint64(i+1)), typ, origin, at, &o); err != nil {
+					if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), event.Line{Type: typ, Origin: origin, Received: at}, &o); err != nil {
 						t.Fatal(err)
 					}
 				}
 			}
 		}
 		all = appendForms(t, all, r, at, objects)
-		all = r.AppendDeleted(event.AppendSeq(all, 1), at, event.Known{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"})
-		all = r.AppendDeleted(event.AppendSeq(all, 1), at, event.Known{})
+		for _, known := range []event.Known{{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"}, {}} {
+			if all, err = r.AppendGone(event.AppendSeq(all, 1), at, known, event.Line{}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", "40")
 		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", "")
 		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
@@ -160,17 +164,17 @@ func appendForms(t *testing.T, all []byte, r *event.Renderer, at time.Time, obje
 			t.Fatal(err)
 		}
 		next := o.AppendShaped(nil)
-		var changes []byte
+		var list []byte
 		if last != nil {
 			var err error
-			if changes, err = event.AppendChanges(nil, last, next); err != nil {
+			if list, err = changes.Append(nil, last, next); err != nil {
 				t.Fatal(err)
 			}
 		}
 		last = next
 		for _, payload := range []event.Payload{event.WholeObject, event.MetadataOnly, event.NoObject} {
 			for _, limit := range []int{0, 1500, 1} {
-				line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: at, Payload: payload, Changes: changes, MaxBytes: limit}
+				line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: at, Payload: payload, Changes: list, MaxBytes: limit}
 				var err error
 				if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), line, &o); err != nil {
 					t.Fatal(err)

@@ -28,7 +28,7 @@ func podLines(b *testing.B, n, size int) []byte {
 		if err := r.Scan(eventtest.Pod(size, i), &o); err != nil {
 			b.Fatal(err)
 		}
-		if lines, err = r.AppendEvent(event.AppendSeq(lines, uint64(i+1)), event.Modified, event.FromWatch, start, &o); err != nil {
+		if lines, err = r.AppendLine(event.AppendSeq(lines, uint64(i+1)), event.Line{Type: event.Modified, Origin: event.FromWatch, Received: start}, &o); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"kubejournal/internal/rawjson"
 )
 
 // Line is what a journal line says beside its object. The slices are parts of the line that was parsed.
@@ -34,35 +36,21 @@ var errNotLine = errors.New("not a journal line")
 func (l *Line) Parse(raw []byte) error {
 	raw = bytes.TrimSpace(raw)
 	*l = Line{Raw: raw}
-	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' {
-		return errNotLine
-	}
-	for i := space(raw, 1); ; {
-		if l.complete() && objectIsLast(raw, i) {
+	c := rawjson.NewCursor(raw)
+	for more := c.Take('{'); more; more = c.Take(',') {
+		if l.complete() && objectIsLast(c.Rest()) {
 			return nil
 		}
-		key, from, to := member(raw, i)
-		if to < 0 {
+		key, ok := c.Key()
+		value := c.Value()
+		if !ok || value == nil || !l.set(key, value) {
 			return errNotLine
 		}
-		if !l.set(key, raw[from:to]) {
-			return errNotLine
-		}
-		i = space(raw, to)
-		if i >= len(raw) {
-			return errNotLine
-		}
-		if raw[i] == '}' {
-			if i == len(raw)-1 && l.complete() {
-				return nil
-			}
-			return errNotLine
-		}
-		if raw[i] != ',' {
-			return errNotLine
-		}
-		i = space(raw, i+1)
 	}
+	if !c.Take('}') || len(c.Rest()) > 0 || !l.complete() {
+		return errNotLine
+	}
+	return nil
 }
 
 // complete tells whether everything was read that every line has.
@@ -70,9 +58,9 @@ func (l *Line) complete() bool {
 	return l.Seq > 0 && !l.Time.IsZero() && len(l.Type) > 0 && len(l.Stream) > 0
 }
 
-// objectIsLast tells whether the member at raw[i] is the object and ends with the line.
-func objectIsLast(raw []byte, i int) bool {
-	return bytes.HasPrefix(raw[i:], []byte(`"object":{`)) && bytes.HasSuffix(raw, []byte("}}"))
+// objectIsLast reports whether the rest of a line is the object.
+func objectIsLast(rest []byte) bool {
+	return bytes.HasPrefix(rest, []byte(`"object":{`)) && bytes.HasSuffix(rest, []byte("}}"))
 }
 
 // set takes one member. It is false where seq or time cannot be what they are called; a member of another kind than
@@ -84,35 +72,35 @@ func (l *Line) set(key, v []byte) bool {
 		l.Seq = n
 		return err == nil && n > 0
 	case "time":
-		return l.Time.UnmarshalText(text(v)) == nil
+		return l.Time.UnmarshalText(rawjson.Inside(v)) == nil
 	case "type":
-		l.Type = text(v)
+		l.Type = rawjson.Inside(v)
 	case "origin":
-		l.Origin = text(v)
+		l.Origin = rawjson.Inside(v)
 	case "stream":
-		l.Stream = text(v)
+		l.Stream = rawjson.Inside(v)
 	case "group":
-		l.Group = text(v)
+		l.Group = rawjson.Inside(v)
 	case "version":
-		l.Version = text(v)
+		l.Version = rawjson.Inside(v)
 	case "resource":
-		l.Resource = text(v)
+		l.Resource = rawjson.Inside(v)
 	case "kind":
-		l.Kind = text(v)
+		l.Kind = rawjson.Inside(v)
 	case "namespace":
-		l.Namespace = text(v)
+		l.Namespace = rawjson.Inside(v)
 	case "name":
-		l.Name = text(v)
+		l.Name = rawjson.Inside(v)
 	case "resourceVersion":
-		l.ResourceVersion = text(v)
+		l.ResourceVersion = rawjson.Inside(v)
 	case "manager":
-		l.Manager = text(v)
+		l.Manager = rawjson.Inside(v)
 	case "subresource":
-		l.Subresource = text(v)
+		l.Subresource = rawjson.Inside(v)
 	case "reason":
-		l.Reason = text(v)
+		l.Reason = rawjson.Inside(v)
 	case "fromResourceVersion":
-		l.FromResourceVersion = text(v)
+		l.FromResourceVersion = rawjson.Inside(v)
 	case "generation":
 		l.Generation = v
 	case "finalStateKnown":
@@ -120,7 +108,7 @@ func (l *Line) set(key, v []byte) bool {
 	case "truncated":
 		l.Truncated = v
 	case "truncatedReason":
-		l.TruncatedReason = text(v)
+		l.TruncatedReason = rawjson.Inside(v)
 	case "event":
 		l.Event = v
 	case "changes":

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"kubejournal/internal/rawjson"
 )
 
 const ellipsis = "…"
@@ -28,7 +30,7 @@ func appendText(dst, inside []byte) []byte {
 		return append(dst, inside...)
 	}
 	for len(inside) > 0 {
-		r, n := unescape(inside)
+		r, n := rawjson.DecodeRune(inside)
 		dst = appendRune(dst, r)
 		inside = inside[n:]
 	}
@@ -53,59 +55,6 @@ func appendRune(dst []byte, r rune) []byte {
 	}
 	quoted := strconv.AppendQuoteRuneToASCII(nil, r)
 	return append(dst, quoted[1:len(quoted)-1]...)
-}
-
-// unescape reads one rune of the inside of a JSON string, which is not empty, and tells how many bytes it takes. Half a
-// surrogate pair, or an escape that is none, is U+FFFD.
-func unescape(b []byte) (rune, int) {
-	if b[0] != '\\' {
-		return utf8.DecodeRune(b)
-	}
-	if len(b) < 2 {
-		return utf8.RuneError, 1
-	}
-	switch b[1] {
-	case '"', '\\', '/':
-		return rune(b[1]), 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-	default:
-		return utf8.RuneError, 2
-	}
-	r := hex(b[2:])
-	if r < 0 {
-		return utf8.RuneError, 2
-	}
-	if !utf16.IsSurrogate(r) {
-		return r, 6
-	}
-	if len(b) >= 8 && b[6] == '\\' && b[7] == 'u' {
-		if pair := utf16.DecodeRune(r, hex(b[8:])); pair != utf8.RuneError {
-			return pair, 12
-		}
-	}
-	return utf8.RuneError, 6
-}
-
-// hex reads four hex digits, or returns -1.
-func hex(b []byte) rune {
-	if len(b) < 4 {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(b[:4]), 16, 32)
-	if err != nil {
-		return -1
-	}
-	return rune(n)
 }
 
 // columns is how many columns of a terminal printable text takes.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"strconv"
+
+	"kubejournal/internal/rawjson"
 )
 
 const (
@@ -67,11 +69,11 @@ func appendScope(dst, scope []byte) []byte {
 // appendWho appends who wrote last; of a Kubernetes Event, who reported it.
 func appendWho(dst []byte, l *Line) []byte {
 	start := len(dst)
-	members(l.Event, func(key, v []byte) {
+	for key, v := range rawjson.Members(l.Event) {
 		if string(key) == "reporter" {
-			dst = appendText(dst[:start], text(v))
+			dst = appendText(dst[:start], rawjson.Inside(v))
 		}
-	})
+	}
 	if len(dst) > start {
 		return dst
 	}
@@ -153,15 +155,15 @@ func appendGap(dst []byte, l *Line) []byte {
 // appendCount appends the counts that are not 0.
 func appendCount(dst, count []byte) []byte {
 	start := len(dst)
-	members(count, func(key, v []byte) {
+	for key, v := range rawjson.Members(count) {
 		if string(v) == "0" {
-			return
+			continue
 		}
 		if len(dst) > start {
 			dst = append(dst, ", "...)
 		}
 		dst = appendRaw(append(appendText(dst, key), ' '), v)
-	})
+	}
 	if len(dst) == start {
 		return append(dst, "nothing there"...)
 	}
@@ -171,20 +173,20 @@ func appendCount(dst, count []byte) []byte {
 // appendEvent appends what a Kubernetes Event says, and about what.
 func appendEvent(dst []byte, l *Line) []byte {
 	var reason, message, kind, count, about []byte
-	members(l.Event, func(key, v []byte) {
+	for key, v := range rawjson.Members(l.Event) {
 		switch string(key) {
 		case "reason":
-			reason = text(v)
+			reason = rawjson.Inside(v)
 		case "message":
-			message = text(v)
+			message = rawjson.Inside(v)
 		case "type":
-			kind = text(v)
+			kind = rawjson.Inside(v)
 		case "count":
 			count = v
 		case "regarding":
 			about = v
 		}
-	})
+	}
 	if len(kind) > 0 && string(kind) != "Normal" {
 		dst = append(appendText(dst, kind), ' ')
 	}
@@ -202,16 +204,16 @@ func appendEvent(dst []byte, l *Line) []byte {
 // appendRegarding appends the object that an Event is about, with its namespace where that is not the Event's own.
 func appendRegarding(dst, about, own []byte) []byte {
 	var kind, namespace, name []byte
-	members(about, func(key, v []byte) {
+	for key, v := range rawjson.Members(about) {
 		switch string(key) {
 		case "kind":
-			kind = text(v)
+			kind = rawjson.Inside(v)
 		case "namespace":
-			namespace = text(v)
+			namespace = rawjson.Inside(v)
 		case "name":
-			name = text(v)
+			name = rawjson.Inside(v)
 		}
-	})
+	}
 	if len(kind)+len(name) == 0 {
 		return dst
 	}
@@ -235,22 +237,24 @@ type change struct {
 
 // eachChange calls fn with the changes that tell something, until it returns false.
 func eachChange(changes []byte, fn func(c change) bool) {
-	elements(changes, func(operation []byte) bool {
+	for operation := range rawjson.Elements(changes) {
 		var c change
-		members(operation, func(key, v []byte) {
+		for key, v := range rawjson.Members(operation) {
 			switch string(key) {
 			case "op":
-				c.op = text(v)
+				c.op = rawjson.Inside(v)
 			case "path":
-				c.path = text(v)
+				c.path = rawjson.Inside(v)
 			case "old":
 				c.old = v
 			case "value":
 				c.now = v
 			}
-		})
-		return bookkeeping(c.path) || fn(c)
-	})
+		}
+		if !bookkeeping(c.path) && !fn(c) {
+			return
+		}
+	}
 }
 
 // appendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
@@ -339,7 +343,7 @@ func appendValue(dst, v []byte) []byte {
 	}
 	switch v[0] {
 	case '"':
-		inside := text(v)
+		inside := rawjson.Inside(v)
 		if long := maxValue * 12; len(inside) > long {
 			inside = inside[:long] // a column is at most one escape pair of 12 bytes
 		}

@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/changes"
 	"kubejournal/internal/event"
 	"kubejournal/internal/recorder"
 )
@@ -42,8 +43,8 @@ type keeper struct {
 	lane   *recorder.Lane
 	log    *zap.Logger
 
-	changes  bool            // objects are kept
-	digester *event.Digester // nil: digests are not kept
+	changes  bool              // objects are kept
+	digester *changes.Digester // nil: digests are not kept
 
 	header [headerSize]byte
 	// due says that the header is yet to be put into a batch; sent is the number of
@@ -101,7 +102,7 @@ func newKeeper(spec *Spec, store Store, lane *recorder.Lane, log *zap.Logger) (*
 	k := &keeper{stream: spec.Name, store: store, lane: lane, log: log, changes: spec.Changes, fresh: make(map[string]freshly)}
 	if len(spec.IgnoreFields) > 0 {
 		var err error
-		if k.digester, err = event.NewDigester(spec.Shape, spec.IgnoreFields); err != nil {
+		if k.digester, err = changes.NewDigester(spec.Shape, spec.IgnoreFields); err != nil {
 			return nil, err
 		}
 	}
@@ -171,7 +172,7 @@ func (k *keeper) committed() {
 // kept is what is kept of an object. Its bytes are good until the next one is
 // asked for.
 type kept struct {
-	digest   event.Digest
+	digest   changes.Digest
 	hasSum   bool
 	object   []byte // as its line had it; nil where it is not kept
 	packed   []byte // the same, as it is kept
@@ -232,14 +233,14 @@ func (k *keeper) decode(value []byte) (v kept, err error) {
 
 // lacks tells whether something is missing in what is kept of an object at the
 // version that digest is of.
-func (k *keeper) lacks(v kept, digest event.Digest) bool {
+func (k *keeper) lacks(v kept, digest changes.Digest) bool {
 	return k.changes && v.object == nil ||
 		k.digester != nil && (!v.hasSum || !k.lasting() && v.digest != digest)
 }
 
 // encode appends what is to be kept of an object. packed is what is kept of it
 // already; where that is nil, shaped is packed: the object as its line has it.
-func (k *keeper) encode(dst, packed, shaped []byte, digest event.Digest, withheld bool) []byte {
+func (k *keeper) encode(dst, packed, shaped []byte, digest changes.Digest, withheld bool) []byte {
 	at := len(dst)
 	dst = append(dst, 0)
 	if withheld {

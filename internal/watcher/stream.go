@@ -146,7 +146,6 @@ func (s *Stream) newTeller() (t *teller, err error) {
 		render: s.render, tracked: tracked{gauge: s.m.Tracked.WithLabelValues(gvr.Group, gvr.Resource)}, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
 		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
 	}
-	t.plain = (spec.Payload == "" || spec.Payload == event.WholeObject) && spec.MaxLineBytes == 0 && !spec.Changes
 	if only := spec.Selection; only.Types != nil || only.ExcludeNamespaces != nil || only.Filter != "" {
 		if t.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
 			return nil, err

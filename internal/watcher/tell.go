@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
@@ -20,7 +21,6 @@ type teller struct {
 	sel      *selector // nil: everything is written
 	keep     *keeper   // nil: nothing is compared
 	form     event.Line
-	plain    bool               // lines have the usual form
 	tracked  tracked            // how many objects are known
 	filtered prometheus.Counter // events that are held back
 
@@ -50,7 +50,7 @@ func (t *teller) tell(dst []byte, l event.Line, o *event.Object, before kept) (t
 	if o.Unusable != nil {
 		return t.tellUnusable(dst, l, o, keeps)
 	}
-	var sum event.Digest
+	var sum changes.Digest
 	if keeps {
 		var err error
 		if sum, err = t.digest(o); err != nil {
@@ -103,14 +103,10 @@ func (t *teller) tellUnusable(dst []byte, l event.Line, o *event.Object, keeps b
 
 // write appends the line.
 func (t *teller) write(out *telling, l event.Line, o *event.Object, before kept) (err error) {
-	if t.plain {
-		out.line, err = t.render.AppendEvent(out.line, l.Type, l.Origin, l.Received, o)
-		return err
-	}
 	l.Payload, l.MaxBytes = t.form.Payload, t.form.MaxBytes
 	if l.Type == event.Modified && t.keep != nil && t.keep.changes && before.object != nil {
 		// What is kept may be from a version that kept deeper objects, and cannot be compared with.
-		if t.changes, err = event.AppendChanges(t.changes[:0], before.object, t.shaped); err == nil {
+		if t.changes, err = changes.Append(t.changes[:0], before.object, t.shaped); err == nil {
 			l.Changes = t.changes
 		}
 	}
@@ -133,9 +129,6 @@ func (t *teller) tellGone(dst []byte, received time.Time, k checkpoint.Known, be
 		o = &t.last
 	}
 	known := event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion}
-	if t.plain && o == nil {
-		return telling{line: t.render.AppendDeleted(dst, received, known), told: true}, nil
-	}
 	line, err := t.render.AppendGone(dst, received, known, t.form, o)
 	return telling{line: line, told: true}, err
 }
@@ -209,7 +202,7 @@ func (t *teller) missing(o *event.Object, withheld bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sum event.Digest
+	var sum changes.Digest
 	if !is.hasSum || !t.keep.lasting() {
 		if sum, err = t.digest(o); err != nil {
 			return nil, err
@@ -224,9 +217,9 @@ func (t *teller) missing(o *event.Object, withheld bool) ([]byte, error) {
 	return t.keepAs(o, is.packed, sum, withheld), nil
 }
 
-func (t *teller) digest(o *event.Object) (event.Digest, error) {
+func (t *teller) digest(o *event.Object) (changes.Digest, error) {
 	if t.keep.digester == nil {
-		return event.Digest{}, nil
+		return changes.Digest{}, nil
 	}
 	sum, err := t.keep.digester.Digest(o.Raw)
 	if err != nil {
@@ -235,7 +228,7 @@ func (t *teller) digest(o *event.Object) (event.Digest, error) {
 	return sum, nil
 }
 
-func (t *teller) keepAs(o *event.Object, packed []byte, sum event.Digest, withheld bool) []byte {
+func (t *teller) keepAs(o *event.Object, packed []byte, sum changes.Digest, withheld bool) []byte {
 	t.shaped = t.shaped[:0]
 	if t.keep.changes && packed == nil {
 		t.shaped = o.AppendShaped(t.shaped)

@@ -1,4 +1,4 @@
-package event
+package rawjson
 
 import (
 	"bytes"
@@ -84,7 +84,7 @@ func checkIndex(t *testing.T, x *index, b []byte) {
 			if got != end {
 				t.Fatalf("%q: quote behind %d at %d, want %d", b, i, got, end)
 			}
-			s := scanner{b: b, x: x}
+			s := Scanner{b: b, x: x}
 			if got := max(x.short(i+1), x.crossing(i+1)); got > 0 && (got != end+1 || bytes.IndexByte(b[i+1:end], '\\') >= 0) {
 				t.Fatalf("%q: string at %d ends before %d", b, i, got)
 			}

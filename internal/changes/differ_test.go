@@ -1,4 +1,4 @@
-package event
+package changes
 
 import (
 	"bytes"
@@ -6,15 +6,50 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
+	"kubejournal/internal/rawjson"
 	"kubejournal/test/invariant"
 )
+
+var (
+	podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
+	podShape  = event.Shape{Drop: []string{"metadata.managedFields"}}
+)
+
+// deepest is how deep an object may be that stands in a list of changes.
+const deepest = rawjson.MaxDepth - aroundChange
+
+func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Renderer {
+	tb.Helper()
+	r, err := event.NewRenderer(src, shape)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func sameJSON(a, b any) bool { return reflect.DeepEqual(a, b) }
+
+// decode keeps numbers as they are written. It reports whether all of b is one
+// value.
+func decode(b []byte) (any, bool) {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	var v any
+	if !json.Valid(b) || dec.Decode(&v) != nil {
+		return nil, false
+	}
+	return v, true
+}
 
 // checkChanges checks all that Differ says of its list, and returns it.
 func checkChanges(t testing.TB, d *Differ, prev, next []byte) []byte {
@@ -97,7 +132,7 @@ func TestChanges(t *testing.T) {
 				if got := string(checkChanges(t, &d, []byte(c.prev), []byte(c.next))); got != c.want {
 					t.Errorf("\ngot  %s\nwant %s", got, c.want)
 				}
-				if got, err := AppendChanges([]byte("x"), []byte(c.prev), []byte(c.next)); err != nil || string(got) != "x"+c.want {
+				if got, err := Append([]byte("x"), []byte(c.prev), []byte(c.next)); err != nil || string(got) != "x"+c.want {
 					t.Errorf("\ngot  %s, %v\nwant %s", got, err, c.want)
 				}
 			}
@@ -152,22 +187,53 @@ func TestChangesCoarse(t *testing.T) {
 		return append(b, `0]}`...)
 	}
 	checkChanges(t, &d, long(1), long(2))
-	if kept := cap(d.pairs) + cap(d.prev.cells) + cap(d.next.cells); kept > 4*keptCells {
+	if kept := cap(d.pairs) + cap(d.prev.Cells) + cap(d.next.Cells); kept > 4*rawjson.KeptCells {
 		t.Errorf("%d kept", kept)
 	}
 }
 
 func TestChangesDeep(t *testing.T) {
 	var d Differ
-	for _, depth := range []int{changesDepth - 2, changesDepth, changesDepth + 1, objectDepth - 1} {
+	for _, depth := range []int{changesDepth - 2, changesDepth, changesDepth + 1, deepest - 1} {
 		nested := func(v string) []byte {
 			return []byte(`{"a":` + strings.Repeat(`[{"b":`, depth/2) + v + strings.Repeat(`}]`, depth/2) + `}`)
 		}
 		checkChanges(t, &d, nested("1"), nested("2"))
 	}
-	deeper := []byte(strings.Repeat(`[`, objectDepth+1) + strings.Repeat(`]`, objectDepth+1))
+	deeper := []byte(strings.Repeat(`[`, deepest+1) + strings.Repeat(`]`, deepest+1))
 	if _, err := d.Append(nil, deeper, []byte(`[]`)); err == nil {
 		t.Error("nested too deep, but taken")
+	}
+}
+
+// Of an object as deep as one may be, the changes are in a line that can be read.
+func TestChangesDeepest(t *testing.T) {
+	r := mustRenderer(t, podSource, podShape)
+	for _, open := range []string{`{"a":`, `[`} {
+		shut := map[byte]string{'{': `}`, '[': `]`}[open[0]]
+		var was, is event.Object
+		for value, o := range map[string]*event.Object{"1": &was, "2": &is} {
+			raw := `{"spec":` + strings.Repeat(open, deepest-1) + value + strings.Repeat(shut, deepest-1) + `,"metadata":{"name":"n","uid":"u","resourceVersion":"1"}}`
+			if err := r.Scan([]byte(raw), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := Append(nil, was.AppendShaped(nil), is.AppendShaped(nil))
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%.100s, %v", list, err)
+		}
+		line, err := r.AppendLine(event.AppendSeq(nil, 1), event.Line{Type: event.Modified, Origin: event.FromWatch, Received: time.Now(), Changes: list}, &is)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h event.Header
+		if err := event.ParseHeader(line, &h); err != nil || h.Truncated || h.Name != "n" {
+			t.Errorf("name %q, truncated %t, %v", h.Name, h.Truncated, err)
+		}
+		var any map[string]any
+		if err := json.Unmarshal(line, &any); err != nil {
+			t.Errorf("encoding/json: %v", err)
+		}
 	}
 }
 
@@ -191,9 +257,9 @@ func TestChangesFaults(t *testing.T) {
 
 // Nothing that is redacted is told, and not whether it changed.
 func TestChangesRedacted(t *testing.T) {
-	r := mustRenderer(t, Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, Shape{Secret: true})
+	r := mustRenderer(t, event.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, event.Shape{Secret: true})
 	shaped := func(raw string) []byte {
-		var o Object
+		var o event.Object
 		if err := r.Scan([]byte(raw), &o); err != nil {
 			t.Fatal(err)
 		}
@@ -329,14 +395,13 @@ func FuzzChanges(f *testing.F) {
 	for i := range uint8(20) {
 		f.Add(slices.Repeat([]byte{i, 200 - i, 3 * i}, 30), slices.Repeat([]byte{i, 200 - i, 3*i + 1}, 30))
 	}
-	r := mustRenderer(f, podSource, Shape{})
+	r := mustRenderer(f, podSource, event.Shape{})
 	var d Differ
 	f.Fuzz(func(t *testing.T, from, to []byte) {
 		versions := make([][]byte, 2)
 		for i, b := range [][]byte{from, to} {
-			m := maker{from: b}
-			var o Object
-			if r.Scan(m.object(), &o) != nil {
+			var o event.Object
+			if r.Scan(eventtest.Made(b), &o) != nil {
 				t.Skip()
 			}
 			versions[i] = o.AppendShaped(nil)
@@ -370,4 +435,26 @@ func FuzzChangesRaw(f *testing.F) {
 		}
 		checkChanges(t, &d, prev, next)
 	})
+}
+
+func ExampleDiffer() {
+	var d Differ
+	list, err := d.Append(nil,
+		[]byte(`{"metadata":{"resourceVersion":"7"},"status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"}]}}`),
+		[]byte(`{"metadata":{"resourceVersion":"8"},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True"},{"type":"Ready","status":"True"}]}}`))
+	if err != nil {
+		panic(err)
+	}
+	var ops []json.RawMessage
+	if err := json.Unmarshal(list, &ops); err != nil {
+		panic(err)
+	}
+	for _, o := range ops {
+		fmt.Println(string(o))
+	}
+	// Output:
+	// {"op":"replace","path":"/metadata/resourceVersion","old":"7","value":"8"}
+	// {"op":"replace","path":"/status/phase","old":"Pending","value":"Running"}
+	// {"op":"add","path":"/status/conditions/0","value":{"type":"Initialized","status":"True"}}
+	// {"op":"replace","path":"/status/conditions/1/status","old":"False","value":"True"}
 }

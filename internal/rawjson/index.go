@@ -1,4 +1,4 @@
-package event
+package rawjson
 
 import (
 	"encoding/binary"
@@ -6,12 +6,11 @@ import (
 	"sync"
 )
 
-const blockSize = 64 // bytes that one marks is about
+const blockSize = 64 // bytes that one marks describes
 
-// marks says where in 64 bytes what stands that a value's end is found by; the
-// lowest bit is that of the first byte.
+// marks are the bitmaps of 64 bytes of text; the lowest bit is the first byte's.
 type marks struct {
-	quote, slash uint64
+	quote, slash uint64 // quotes that are not escaped; backslashes
 	open, shut   uint64 // brackets and braces
 }
 
@@ -19,20 +18,24 @@ type marks struct {
 // of a text of 2 MiB take 1 MiB.
 const keptMarks = 2 << 20 / blockSize
 
-// indexes are kept apart from those who scan: streams are many, and few of them
+// indexes are pooled, not owned by scanners: streams are many, and few of them
 // scan at a time.
 var indexes = sync.Pool{New: func() any { return new(index) }}
 
-// index looks once at every byte of a text: all further steps go from mark to
-// mark. The zero value is ready; it is best used over and over.
+// index is the bitmap index of a text. Building it is the only step that looks at
+// every byte; the scanner then goes from mark to mark. The idea is simdjson's. The
+// zero value is ready to build.
+//
+// Vector instructions earn their file: a pod of 6 KB is indexed in 0.31 us with AVX2
+// and in 4.4 us without (BenchmarkIndex), and all else of its scan takes 2.7 us.
 type index struct {
 	marks []marks
-	// Whether there are control characters (white space included, but for
-	// blanks), and bytes beyond ASCII.
+	// control: there are control characters, which includes all white space but
+	// blanks. wide: there are bytes beyond ASCII.
 	control, wide bool
 }
 
-// build sets the marks of b, quotes behind an odd number of backslashes left out.
+// build sets the marks of b.
 func (x *index) build(b []byte) {
 	whole := len(b) / blockSize
 	if n := whole + 1; cap(x.marks) < n {
@@ -58,10 +61,10 @@ func (x *index) build(b []byte) {
 	}
 }
 
-// escapes marks the bytes of a block that a backslash before them escapes.
-// first is 1 if its first byte is one of them, and next if the one behind it
-// will be. A subtraction carries through each run of backslashes and so tells
-// where it began, at an odd or an even bit; the idea is simdjson's.
+// escapes marks the bytes of a block that a backslash before them escapes. first
+// is 1 if the block's first byte is escaped, next is 1 if the first byte of the
+// next block is. As in simdjson, a subtraction carries through each run of
+// backslashes, so that its end shows whether it began at an odd or an even bit.
 func escapes(slash, first uint64) (escaped, next uint64) {
 	const odd = 0xaaaaaaaaaaaaaaaa
 	begin := slash &^ first
@@ -82,7 +85,7 @@ func (x *index) short(i int) int {
 }
 
 // crossing is short for a string that ends in the block behind the one that it
-// begins in.
+// begins in. Of a scan of a pod of 6 KB it saves 5 %.
 func (x *index) crossing(i int) int {
 	at := uint(i) / blockSize
 	if at+1 >= uint(len(x.marks)) {
@@ -126,8 +129,8 @@ func (x *index) slashed(i, end int) bool {
 	return m&(1<<(end%blockSize)-1) != 0
 }
 
-// closes returns where the object or array that begins at i ends, going by its
-// brackets and quotes alone; -1 if it does not.
+// closes returns the position behind the object or array that begins at i, found
+// by brackets and quotes alone; -1 if it does not end.
 func (x *index) closes(i int) int {
 	depth := 0
 	var in uint64 // all bits set where a block begins inside a string
@@ -173,7 +176,7 @@ const (
 	gather = 0x0102040810204080
 )
 
-// findPlain is findMarks for any machine.
+// findPlain is findMarks without vector instructions, eight bytes at a time.
 func findPlain(b []byte, out []marks) (control, wide bool) {
 	var low, high uint64
 	for at := range out {

@@ -1,4 +1,4 @@
-package event
+package rawjson
 
 import "golang.org/x/sys/cpu"
 

@@ -1,4 +1,4 @@
-package event
+package changes
 
 import (
 	"crypto/rand"
@@ -6,13 +6,15 @@ import (
 	"fmt"
 	"hash"
 	"slices"
+
+	"kubejournal/internal/event"
 )
 
 // Digest stands for what a Digester looks at in one version of an object: 128
 // bits of SHA-256.
 type Digest [16]byte
 
-// Digester tells whether two versions of an object differ in anything but what
+// Digester finds out whether two versions of an object differ in anything but what
 // is to be ignored: their digests are the same if not. It is for one goroutine.
 //
 // Its digests are of the object that the journal would hold, less the ignored
@@ -29,11 +31,11 @@ type Digest [16]byte
 // whose data changed would pass for the same. A digest of a short secret gives
 // it away to whoever tries all that it could be, so those digests are keyed
 // with a number that only this Digester knows and that is never stored: they
-// are worth nothing to who finds them, and match nothing after a restart.
-// Durable tells.
+// are worth nothing to who finds them, and match nothing after a restart:
+// Durable is then false.
 type Digester struct {
-	r      *Renderer
-	o      Object
+	r      *event.Renderer
+	o      event.Object
 	h      hash.Hash
 	prefix []byte // what every digest begins with
 	sum    [sha256.Size]byte
@@ -45,15 +47,15 @@ var unsaid = []string{"kind", "apiVersion", "metadata.resourceVersion", "metadat
 
 // NewDigester returns a Digester for the objects of a stream with this shape.
 // The paths to ignore are written like those of a Shape.
-func NewDigester(shape Shape, ignore []string) (*Digester, error) {
+func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	for _, p := range ignore {
-		if _, err := parsePath(p); err != nil {
+		if err := event.ValidatePath(p); err != nil {
 			return nil, fmt.Errorf("ignore path %q: %w", p, err)
 		}
 	}
 	mark := shape.Fingerprint(ignore)
 	shape.Drop = slices.Concat(shape.Drop, ignore, unsaid)
-	r, err := NewRenderer(Source{Stream: "digest"}, shape)
+	r, err := event.NewRenderer(event.Source{Stream: "digest"}, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -73,39 +75,14 @@ func (d *Digester) Durable() bool { return !d.hidden }
 // hanging on it is passed over. Where nothing is redacted, what AppendShaped
 // wrote has the same digest, and being shorter takes less time.
 func (d *Digester) Digest(raw []byte) (Digest, error) {
-	o := &d.o
-	if err := d.r.Scan(raw, o); err != nil {
+	if err := d.r.Scan(raw, &d.o); err != nil {
 		return Digest{}, err
 	}
+	defer d.o.Reset()
 	d.h.Reset()
 	d.h.Write(d.prefix)
-	from := 0
-	for i := range o.edits {
-		if e := &o.edits[i]; !e.redact { // what is hidden is looked at
-			d.h.Write(o.Raw[from:e.start])
-			from = e.end
-		}
+	if err := d.o.WriteUnredacted(d.h); err != nil {
+		return Digest{}, err
 	}
-	d.h.Write(o.Raw[from:])
-	o.reset()
 	return Digest(d.h.Sum(d.sum[:0])[:len(Digest{})]), nil
-}
-
-// Fingerprint stands for a shape and the paths that a stream ignores: another
-// one means that what was kept of the stream's objects was made otherwise. The
-// order of paths means nothing.
-func (s Shape) Fingerprint(ignore []string) [16]byte {
-	h := sha256.New()
-	fmt.Fprintf(h, "shape 1\nsecret %t\n", s.Secret)
-	for _, list := range []struct {
-		name  string
-		paths []string
-	}{{"drop", s.Drop}, {"redact", s.Redact}, {"ignore", ignore}} {
-		paths := slices.Clone(list.paths)
-		slices.Sort(paths)
-		for _, p := range slices.Compact(paths) {
-			fmt.Fprintf(h, "%s %q\n", list.name, p)
-		}
-	}
-	return [16]byte(h.Sum(nil)[:16])
 }

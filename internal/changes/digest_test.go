@@ -1,19 +1,17 @@
-package event
+package changes
 
 import (
 	"bytes"
 	"encoding/json"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
 )
 
-func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
-
-func mustDigester(tb testing.TB, shape Shape, ignore ...string) *Digester {
+func mustDigester(tb testing.TB, shape event.Shape, ignore ...string) *Digester {
 	tb.Helper()
 	d, err := NewDigester(shape, ignore)
 	if err != nil {
@@ -32,28 +30,28 @@ func digest(tb testing.TB, d *Digester, raw string) Digest {
 }
 
 func TestDigest(t *testing.T) {
-	drop := Shape{Drop: []string{"metadata.managedFields", "spec.noise"}}
-	hide := Shape{Secret: true, Redact: []string{"spec.token"}}
+	drop := event.Shape{Drop: []string{"metadata.managedFields", "spec.noise"}}
+	hide := event.Shape{Secret: true, Redact: []string{"spec.token"}}
 	for name, c := range map[string]struct {
-		shape  Shape
+		shape  event.Shape
 		ignore []string
 		a, b   string
 		same   bool
 	}{
-		"same":              {Shape{}, nil, `{"metadata":{"name":"a"},"spec":1}`, `{"metadata":{"name":"a"},"spec":1}`, true},
-		"spec":              {Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":2,"status":2}`, false},
-		"ignored":           {Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
-		"ignored, appears":  {Shape{}, []string{"status"}, `{"metadata":{},"spec":1}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
-		"ignored, escaped":  {Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"metadata":{},"st\u0061tus":2}`, true},
-		"ignored, repeated": {Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"status":3,"metadata":{},"status":2}`, true},
-		"ignored, nested":   {Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"2","d":"e"}}}`, true},
-		"its neighbour":     {Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"1","d":"f"}}}`, false},
-		"in each":           {Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1},{"lastHeartbeatTime":1,"type":"b"}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":2},{"type":"b"}]}}`, true},
-		"in each, other":    {Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"b","lastHeartbeatTime":1}]}}`, false},
-		"unsaid":            {Shape{}, []string{"status"}, `{"metadata":{"resourceVersion":"1","generation":1,"managedFields":[1],"name":"a"}}`, `{"metadata":{"name":"a","resourceVersion":"2","generation":2}}`, true},
+		"same":              {event.Shape{}, nil, `{"metadata":{"name":"a"},"spec":1}`, `{"metadata":{"name":"a"},"spec":1}`, true},
+		"spec":              {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":2,"status":2}`, false},
+		"ignored":           {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":1,"status":2}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
+		"ignored, appears":  {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":1}`, `{"metadata":{},"spec":1,"status":{"x":3}}`, true},
+		"ignored, escaped":  {event.Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"metadata":{},"st\u0061tus":2}`, true},
+		"ignored, repeated": {event.Shape{}, []string{"status"}, `{"metadata":{},"status":1}`, `{"status":3,"metadata":{},"status":2}`, true},
+		"ignored, nested":   {event.Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"2","d":"e"}}}`, true},
+		"its neighbour":     {event.Shape{}, []string{`metadata.annotations["a.b/c"]`}, `{"metadata":{"annotations":{"a.b/c":"1","d":"e"}}}`, `{"metadata":{"annotations":{"a.b/c":"1","d":"f"}}}`, false},
+		"in each":           {event.Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1},{"lastHeartbeatTime":1,"type":"b"}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":2},{"type":"b"}]}}`, true},
+		"in each, other":    {event.Shape{}, []string{"status.conditions[*].lastHeartbeatTime"}, `{"metadata":{},"status":{"conditions":[{"type":"a","lastHeartbeatTime":1}]}}`, `{"metadata":{},"status":{"conditions":[{"type":"b","lastHeartbeatTime":1}]}}`, false},
+		"unsaid":            {event.Shape{}, []string{"status"}, `{"metadata":{"resourceVersion":"1","generation":1,"managedFields":[1],"name":"a"}}`, `{"metadata":{"name":"a","resourceVersion":"2","generation":2}}`, true},
 		"dropped":           {drop, []string{"status"}, `{"metadata":{},"spec":{"noise":1}}`, `{"metadata":{},"spec":{"noise":2}}`, true},
-		"white space":       {Shape{}, []string{"status"}, `{"metadata":{},"spec":{"a":"b c"}}`, "{ \"metadata\":{},\n\"spec\" : {\"a\": \"b c\"} }", true},
-		"moved value":       {Shape{}, []string{"status"}, `{"metadata":{},"a":1,"b":null}`, `{"metadata":{},"a":null,"b":1}`, false},
+		"white space":       {event.Shape{}, []string{"status"}, `{"metadata":{},"spec":{"a":"b c"}}`, "{ \"metadata\":{},\n\"spec\" : {\"a\": \"b c\"} }", true},
+		"moved value":       {event.Shape{}, []string{"status"}, `{"metadata":{},"a":1,"b":null}`, `{"metadata":{},"a":null,"b":1}`, false},
 		"hidden":            {hide, []string{"status"}, `{"metadata":{},"data":{"p":"x"}}`, `{"metadata":{},"data":{"p":"y"}}`, false},
 		"hidden, same":      {hide, []string{"status"}, `{"metadata":{},"data":{"p":"x"},"status":1}`, `{"metadata":{},"data":{"p":"x"},"status":2}`, true},
 		"hidden, at path":   {hide, []string{"status"}, `{"metadata":{},"spec":{"token":"x"}}`, `{"metadata":{},"spec":{"token":"y"}}`, false},
@@ -80,15 +78,15 @@ func TestDigestDurable(t *testing.T) {
 	}{
 		"plain":        {mustDigester(t, podShape, "status", "a.b"), mustDigester(t, podShape, "a.b", "status"), true},
 		"other ignore": {mustDigester(t, podShape, "status"), mustDigester(t, podShape, "stat"), false},
-		"other drop":   {mustDigester(t, podShape, "status"), mustDigester(t, Shape{}, "status"), false},
-		"secret":       {mustDigester(t, Shape{Secret: true}, "status"), mustDigester(t, Shape{Secret: true}, "status"), false},
-		"redact":       {mustDigester(t, Shape{Redact: []string{"x"}}, "status"), mustDigester(t, Shape{Redact: []string{"x"}}, "status"), false},
+		"other drop":   {mustDigester(t, podShape, "status"), mustDigester(t, event.Shape{}, "status"), false},
+		"secret":       {mustDigester(t, event.Shape{Secret: true}, "status"), mustDigester(t, event.Shape{Secret: true}, "status"), false},
+		"redact":       {mustDigester(t, event.Shape{Redact: []string{"x"}}, "status"), mustDigester(t, event.Shape{Redact: []string{"x"}}, "status"), false},
 	} {
 		if got := digest(t, c.a, raw) == digest(t, c.b, raw); got != c.durable {
 			t.Errorf("%s: same: %v", name, got)
 		}
 	}
-	if !mustDigester(t, podShape, "status").Durable() || mustDigester(t, Shape{Secret: true}, "status").Durable() {
+	if !mustDigester(t, podShape, "status").Durable() || mustDigester(t, event.Shape{Secret: true}, "status").Durable() {
 		t.Error("durable: wrong")
 	}
 }
@@ -98,7 +96,7 @@ func TestDigestOfShaped(t *testing.T) {
 	r, d := mustRenderer(t, podSource, podShape), mustDigester(t, podShape, "status")
 	for i := range 5 {
 		raw := eventtest.Pod(3000, i)
-		var o Object
+		var o event.Object
 		if err := r.Scan(raw, &o); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +111,7 @@ func TestDigesterFaults(t *testing.T) {
 	if err == nil || err.Error() != `ignore path "a[0]": expected [*] or ["key"] at "[0]"` {
 		t.Error(err)
 	}
-	if _, err = NewDigester(Shape{Redact: []string{"metadata.name"}}, nil); err == nil {
+	if _, err = NewDigester(event.Shape{Redact: []string{"metadata.name"}}, nil); err == nil {
 		t.Error("faulty shape taken")
 	}
 	d := mustDigester(t, podShape)
@@ -127,40 +125,40 @@ func TestDigesterFaults(t *testing.T) {
 	}
 }
 
-func TestFingerprint(t *testing.T) {
-	base := Shape{Drop: []string{"a", "b"}, Redact: []string{"c"}}.Fingerprint([]string{"d"})
-	if (Shape{Drop: []string{"b", "a", "b"}, Redact: []string{"c"}}).Fingerprint([]string{"d"}) != base {
-		t.Error("order counts")
-	}
-	seen := map[[16]byte]bool{base: true}
-	for _, f := range [][16]byte{
-		Shape{Drop: []string{"a", "b"}, Redact: []string{"c"}, Secret: true}.Fingerprint([]string{"d"}),
-		Shape{Drop: []string{"a", "b"}, Redact: []string{"c", "d"}}.Fingerprint(nil),
-		Shape{Drop: []string{"a", "b", "c"}}.Fingerprint([]string{"d"}),
-		Shape{Drop: []string{"a\nb"}, Redact: []string{"c"}}.Fingerprint([]string{"d"}),
-	} {
-		if seen[f] {
-			t.Error("not told from each other")
-		}
-		seen[f] = true
-	}
-}
-
 // modelDigest is what two versions must have in common to have one digest.
-func modelDigest(raw []byte, drop []string) string {
+func modelDigest(raw []byte, drop [][]string) string {
 	v, _ := decode(raw)
 	for _, p := range drop {
-		path, err := parsePath(p)
-		if err != nil {
-			panic(err)
-		}
-		v = modelDrop(v, path)
+		v = modelDrop(v, p)
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
 	return string(b)
+}
+
+// modelDrop cuts what is at a path out of a decoded value; "*" is each element of an array.
+func modelDrop(v any, path []string) any {
+	switch c := v.(type) {
+	case map[string]any:
+		if child, ok := c[path[0]]; ok && len(path) > 1 {
+			c[path[0]] = modelDrop(child, path[1:])
+		} else {
+			delete(c, path[0])
+		}
+	case []any:
+		if path[0] != "*" {
+			return v
+		}
+		if len(path) == 1 {
+			return []any{}
+		}
+		for i := range c {
+			c[i] = modelDrop(c[i], path[1:])
+		}
+	}
+	return v
 }
 
 // FuzzDigest: versions whose decoded rest differs never have one digest; the
@@ -171,15 +169,18 @@ func FuzzDigest(f *testing.F) {
 		f.Add(slices.Repeat([]byte{i, 200 - i, 3 * i}, 30), slices.Repeat([]byte{i, 200 - i, 3*i + 1}, 30))
 	}
 	ignore := []string{"status", "spec.containers[*].env", "metadata.annotations", "a[*]"}
-	plain := mustDigester(f, Shape{}, ignore...)
-	hiding := mustDigester(f, Shape{Secret: true}, ignore...)
-	left := slices.Concat(ignore, unsaid)
-	hidden := append(slices.Clone(left), `metadata.annotations["`+lastApplied+`"]`)
+	plain := mustDigester(f, event.Shape{}, ignore...)
+	hiding := mustDigester(f, event.Shape{Secret: true}, ignore...)
+	left := [][]string{
+		{"status"}, {"spec", "containers", "*", "env"}, {"metadata", "annotations"}, {"a", "*"},
+		{"kind"}, {"apiVersion"}, {"metadata", "resourceVersion"}, {"metadata", "generation"}, {"metadata", "managedFields"},
+	}
+	hidden := append(slices.Clone(left), []string{"metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"})
 	f.Fuzz(func(t *testing.T, from, to []byte) {
-		a, b := (&maker{from: from}).object(), (&maker{from: to}).object()
+		a, b := eventtest.Made(from), eventtest.Made(to)
 		for _, c := range []struct {
 			d    *Digester
-			left []string
+			left [][]string
 		}{{plain, left}, {hiding, hidden}} {
 			x, err := c.d.Digest(a)
 			if err != nil || !json.Valid(a) {

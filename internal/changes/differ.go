@@ -1,4 +1,4 @@
-package event
+package changes
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"math/bits"
 	"strconv"
 	"sync"
+
+	"kubejournal/internal/rawjson"
 )
 
 // Differ says what changed from one version of an object to the next. It is
@@ -42,7 +44,7 @@ import (
 //     exceeds both objects by more than 64 bytes.
 //   - Below 128 levels containers that differ are replaced as a whole.
 type Differ struct {
-	prev, next tape
+	prev, next rawjson.Tape
 	out        []byte
 	path       []byte // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
 	start      int    // of the list in out
@@ -67,16 +69,10 @@ type pair struct {
 const (
 	leastChanges = 4 << 10 // bytes; a list up to this is never made coarser
 	changesDepth = 128     // containers nested deeper are not looked into
+	aroundChange = 3       // levels of a line around a value of the list: {"changes":[{"old":{}}]}
 	scannedKeys  = 1 << 14 // comparisons of keys that are made before a table is
 	alignedPairs = 1 << 12 // pairs of elements that are looked at to align two arrays
 )
-
-// identities are the members that tell the elements of Kubernetes' lists from
-// each other, as their definitions have them; the first that an element has
-// counts.
-var identities = [...]string{
-	"name", "type", "key", "mountPath", "devicePath", "containerPort", "port", "ip", "topologyKey", "manager",
-}
 
 var errOver2GiB = errors.New("over 2 GiB")
 
@@ -91,10 +87,10 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 		return dst, fmt.Errorf("compare objects: %w", errOver2GiB)
 	}
 	defer d.release()
-	if err := d.prev.read(prev); err != nil {
+	if err := d.prev.Read(prev, aroundChange); err != nil {
 		return dst, fmt.Errorf("compare objects: read the previous one: %w", err)
 	}
-	if err := d.next.read(next); err != nil {
+	if err := d.next.Read(next, aroundChange); err != nil {
 		return dst, fmt.Errorf("compare objects: read the next one: %w", err)
 	}
 	if d.seed == (maphash.Seed{}) {
@@ -119,9 +115,9 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 // need.
 func (d *Differ) release() {
 	d.out = nil
-	d.prev.release()
-	d.next.release()
-	if cap(d.pairs) > keptCells {
+	d.prev.Release()
+	d.next.Release()
+	if cap(d.pairs) > rawjson.KeptCells {
 		d.pairs, d.slots, d.ids = nil, nil, nil
 	}
 }
@@ -129,10 +125,10 @@ func (d *Differ) release() {
 // differs are shared: streams are many, and few of them compare at a time.
 var differs = sync.Pool{New: func() any { return new(Differ) }}
 
-// AppendChanges is Append of a Differ that nobody else uses, for two objects of one
-// stream: kind and apiVersion say nothing of a change. Servers leave them out of
-// the items of a list.
-func AppendChanges(dst, prev, next []byte) ([]byte, error) {
+// Append is Differ.Append for two versions of one object as a stream receives them:
+// kind and apiVersion are not compared, since servers leave them out of the items of
+// a list.
+func Append(dst, prev, next []byte) ([]byte, error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
 	d.untyped = true
@@ -148,7 +144,7 @@ func (d *Differ) run(dst []byte) {
 // values lists what changed from cell p of the previous object to cell n of the
 // next one, with depth containers around them.
 func (d *Differ) values(p, n int32, depth int) {
-	was, is := d.prev.text(p), d.next.text(n)
+	was, is := d.prev.Text(p), d.next.Text(n)
 	if bytes.Equal(was, is) {
 		return
 	}
@@ -176,9 +172,9 @@ func (d *Differ) values(p, n int32, depth int) {
 // objects is values for two objects. It gives up once out is longer than end.
 func (d *Differ) objects(p, n int32, depth, end int) {
 	if d.inStep(p, n) {
-		for i, j := p+1, n+1; j < d.next.cells[n].next && len(d.out) <= end; i, j = d.prev.cells[i].next, d.next.cells[j].next {
+		for i, j := p+1, n+1; j < d.next.Cells[n].Next && len(d.out) <= end; i, j = d.prev.Cells[i].Next, d.next.Cells[j].Next {
 			// Of repeated keys both objects have the last in the same place.
-			if !bytes.Equal(d.prev.text(i), d.next.text(j)) && !d.repeated(n, j) {
+			if !bytes.Equal(d.prev.Text(i), d.next.Text(j)) && !d.repeated(n, j) {
 				d.member(pair{prev: i, next: j}, depth)
 			}
 		}
@@ -193,18 +189,19 @@ func (d *Differ) objects(p, n int32, depth, end int) {
 }
 
 // inStep reports whether two objects have the same keys in the same order, and
-// so few members that differ that repeated may be asked about each.
+// so few members that differ that repeated may be asked about each. Most have, and
+// the comparison of two pods would take half as long again by match.
 func (d *Differ) inStep(p, n int32) bool {
-	count := int(d.next.cells[n].count)
-	if int(d.prev.cells[p].count) != count {
+	count := int(d.next.Cells[n].Count)
+	if int(d.prev.Cells[p].Count) != count {
 		return false
 	}
 	differ := 0
-	for i, j := p+1, n+1; j < d.next.cells[n].next; i, j = d.prev.cells[i].next, d.next.cells[j].next {
-		if !d.sameKey(&d.prev, i, &d.next, j) {
+	for i, j := p+1, n+1; j < d.next.Cells[n].Next; i, j = d.prev.Cells[i].Next, d.next.Cells[j].Next {
+		if !d.prev.SameKey(i, &d.next, j, &d.a, &d.b) {
 			return false
 		}
-		if !bytes.Equal(d.prev.text(i), d.next.text(j)) {
+		if !bytes.Equal(d.prev.Text(i), d.next.Text(j)) {
 			if differ++; differ*count > scannedKeys {
 				return false
 			}
@@ -216,8 +213,8 @@ func (d *Differ) inStep(p, n int32) bool {
 // repeated reports whether object n has the key of its member j once more
 // behind that.
 func (d *Differ) repeated(n, j int32) bool {
-	for k := d.next.cells[j].next; k < d.next.cells[n].next; k = d.next.cells[k].next {
-		if d.sameKey(&d.next, j, &d.next, k) {
+	for k := d.next.Cells[j].Next; k < d.next.Cells[n].Next; k = d.next.Cells[k].Next {
+		if d.next.SameKey(j, &d.next, k, &d.a, &d.b) {
 			return true
 		}
 	}
@@ -227,18 +224,18 @@ func (d *Differ) repeated(n, j int32) bool {
 // match pairs the members of two objects: first those that are gone, then all
 // that the next one has, in its order.
 func (d *Differ) match(p, n int32) {
-	was := 1 << bits.Len32(uint32(2*d.prev.cells[p].count))
-	is := 1 << bits.Len32(uint32(2*d.next.cells[n].count))
+	was := 1 << bits.Len32(uint32(2*d.prev.Cells[p].Count))
+	is := 1 << bits.Len32(uint32(2*d.next.Cells[n].Count))
 	d.slots = append(d.slots[:0], make([]int32, was+is)...)
 	prev, next := d.slots[:was], d.slots[was:]
 	d.fill(prev, &d.prev, p)
 	d.fill(next, &d.next, n)
-	for i := p + 1; i < d.prev.cells[p].next; i = d.prev.cells[i].next {
+	for i := p + 1; i < d.prev.Cells[p].Next; i = d.prev.Cells[i].Next {
 		if *d.slot(prev, &d.prev, &d.prev, i) == i+1 && *d.slot(next, &d.next, &d.prev, i) == 0 {
 			d.pairs = append(d.pairs, pair{prev: i, next: -1})
 		}
 	}
-	for j := n + 1; j < d.next.cells[n].next; j = d.next.cells[j].next {
+	for j := n + 1; j < d.next.Cells[n].Next; j = d.next.Cells[j].Next {
 		if *d.slot(next, &d.next, &d.next, j) == j+1 {
 			d.pairs = append(d.pairs, pair{prev: *d.slot(prev, &d.prev, &d.next, j) - 1, next: j})
 		}
@@ -246,165 +243,24 @@ func (d *Differ) match(p, n int32) {
 }
 
 // fill puts an object's members into a table; the last of repeated ones stays.
-func (d *Differ) fill(table []int32, t *tape, object int32) {
-	for i := object + 1; i < t.cells[object].next; i = t.cells[i].next {
+func (d *Differ) fill(table []int32, t *rawjson.Tape, object int32) {
+	for i := object + 1; i < t.Cells[object].Next; i = t.Cells[i].Next {
 		*d.slot(table, t, t, i) = i + 1
 	}
 }
 
 // slot finds the place in a table of t's members for the key of cell i of from.
 // The table is at most half full.
-func (d *Differ) slot(table []int32, t, from *tape, i int32) *int32 {
-	h := maphash.Bytes(d.seed, from.decodedKey(i, &d.a))
+func (d *Differ) slot(table []int32, t, from *rawjson.Tape, i int32) *int32 {
+	h := maphash.Bytes(d.seed, from.DecodedKey(i, &d.a))
 	for {
 		s := &table[h&uint64(len(table)-1)]
-		if *s == 0 || d.sameKey(t, *s-1, from, i) {
+		if *s == 0 || t.SameKey(*s-1, from, i, &d.a, &d.b) {
 			return s
 		}
 		h++
 	}
 }
-
-// arrays is values for two arrays. It gives up once out is longer than end.
-func (d *Differ) arrays(p, n int32, depth, end int) {
-	base := len(d.pairs)
-	d.align(p, n)
-	at := 0 // in the array as the operations before have left it
-	for k := base; k < len(d.pairs) && len(d.out) <= end; k++ {
-		e := d.pairs[k]
-		d.element(at, e, depth)
-		if e.next >= 0 {
-			at++
-		}
-	}
-	d.pairs = d.pairs[:base]
-}
-
-// align pairs the elements of two arrays, in their order.
-func (d *Differ) align(p, n int32) {
-	d.ids = d.ids[:0]
-	for i := p + 1; i < d.prev.cells[p].next; i = d.prev.cells[i].next {
-		d.ids = append(d.ids, d.identity(&d.prev, i))
-	}
-	for j := n + 1; j < d.next.cells[n].next; j = d.next.cells[j].next {
-		d.ids = append(d.ids, d.identity(&d.next, j))
-	}
-	count := d.prev.cells[p].count
-	w := walk{d: d, i: p + 1, j: n + 1, was: d.ids[:count], is: d.ids[count:]}
-
-	for len(w.was) > 0 && len(w.is) > 0 && w.was[0] == w.is[0] {
-		w.both()
-	}
-	tail := 0
-	for tail < len(w.was) && tail < len(w.is) && w.was[len(w.was)-1-tail] == w.is[len(w.is)-1-tail] {
-		tail++
-	}
-	was, is := w.was[:len(w.was)-tail], w.is[:len(w.is)-tail]
-	if size := len(was) * len(is); size > 0 && size <= alignedPairs {
-		d.subsequences(was, is)
-		x, y := 0, 0 // behind the last pair
-		for k, l := 0, 0; k < len(was) && l < len(is); {
-			switch {
-			case was[k] == is[l]:
-				w.apart(k-x, l-y)
-				w.both()
-				k, l = k+1, l+1
-				x, y = k, l
-			case d.common(len(is), k+1, l) >= d.common(len(is), k, l+1):
-				k++
-			default:
-				l++
-			}
-		}
-	}
-	w.apart(len(w.was)-tail, len(w.is)-tail)
-	for range tail {
-		w.both()
-	}
-}
-
-// walk goes through two arrays side by side. The next elements are the cells i
-// and j; was and is are their identities and those of all behind them.
-type walk struct {
-	d       *Differ
-	i, j    int32
-	was, is []uint64
-}
-
-// both pairs the next elements.
-func (w *walk) both() {
-	a, b := w.was[0], w.is[0]
-	w.d.pairs = append(w.d.pairs, pair{w.i, w.j, a != b && (a|b)&keyed != 0})
-	w.i, w.was = w.d.prev.cells[w.i].next, w.was[1:]
-	w.j, w.is = w.d.next.cells[w.j].next, w.is[1:]
-}
-
-// apart passes elements that have no equals: what can be is paired by position.
-func (w *walk) apart(was, is int) {
-	for ; was > 0 && is > 0; was, is = was-1, is-1 {
-		w.both()
-	}
-	for ; was > 0; was-- {
-		w.d.pairs = append(w.d.pairs, pair{prev: w.i, next: -1})
-		w.i, w.was = w.d.prev.cells[w.i].next, w.was[1:]
-	}
-	for ; is > 0; is-- {
-		w.d.pairs = append(w.d.pairs, pair{prev: -1, next: w.j})
-		w.j, w.is = w.d.next.cells[w.j].next, w.is[1:]
-	}
-}
-
-// keyed is the bit of an identity that is not just the element's text.
-const keyed = 1
-
-// identity stands for an element while two arrays are aligned. That two have
-// the same by chance makes a longer list, not a wrong one.
-func (d *Differ) identity(t *tape, i int32) uint64 {
-	best, value := len(identities), int32(0)
-	if t.b[t.cells[i].start] == '{' {
-		for m := i + 1; m < t.cells[i].next; m = t.cells[m].next {
-			if c := t.b[t.cells[m].start]; c == '{' || c == '[' {
-				continue
-			}
-			key := t.decodedKey(m, &d.a)
-			for k := range min(best+1, len(identities)) { // of repeated keys the last
-				if string(key) == identities[k] {
-					best, value = k, m
-					break
-				}
-			}
-		}
-	}
-	if best == len(identities) {
-		return maphash.Bytes(d.seed, t.text(i)) &^ keyed
-	}
-	text := t.text(value)
-	if text[0] == '"' && bytes.IndexByte(text, '\\') >= 0 {
-		d.a = unquote(d.a[:0], text)
-		text = d.a
-	}
-	return (maphash.Bytes(d.seed, text) + uint64(best)<<1) | keyed
-}
-
-// subsequences works out, for each end of a and each of b, the length of the
-// longest sequence that both have in common.
-func (d *Differ) subsequences(a, b []uint64) {
-	row := len(b) + 1
-	d.lengths = append(d.lengths[:0], make([]uint16, (len(a)+1)*row)...)
-	for k := len(a) - 1; k >= 0; k-- {
-		for l := len(b) - 1; l >= 0; l-- {
-			at := k*row + l
-			if a[k] == b[l] {
-				d.lengths[at] = d.lengths[at+row+1] + 1
-			} else {
-				d.lengths[at] = max(d.lengths[at+row], d.lengths[at+1])
-			}
-		}
-	}
-}
-
-// common is what subsequences found for a[k:] and b[l:], b having n elements.
-func (d *Differ) common(n, k, l int) uint16 { return d.lengths[k*(n+1)+l] }
 
 // member lists what became of an object's member.
 func (d *Differ) member(m pair, depth int) {
@@ -412,7 +268,7 @@ func (d *Differ) member(m pair, depth int) {
 	if i < 0 {
 		t, i = &d.prev, m.prev
 	}
-	key := t.decodedKey(i, &d.a)
+	key := t.DecodedKey(i, &d.a)
 	if d.untyped && depth == 0 && (string(key) == "kind" || string(key) == "apiVersion") {
 		return
 	}
@@ -437,11 +293,11 @@ func (d *Differ) element(at int, e pair, depth int) {
 func (d *Differ) change(p pair, depth int) {
 	switch {
 	case p.prev < 0:
-		d.operation("add", nil, d.next.text(p.next))
+		d.operation("add", nil, d.next.Text(p.next))
 	case p.next < 0:
-		d.operation("remove", d.prev.text(p.prev), nil)
+		d.operation("remove", d.prev.Text(p.prev), nil)
 	case p.whole:
-		d.replace(d.prev.text(p.prev), d.next.text(p.next))
+		d.replace(d.prev.Text(p.prev), d.next.Text(p.next))
 	default:
 		d.values(p.prev, p.next, depth+1)
 	}
@@ -478,23 +334,12 @@ func (d *Differ) operation(op string, was, is []byte) {
 	d.out = append(d.out, '}')
 }
 
-// sameKey reports whether two members have the same key.
-func (d *Differ) sameKey(t *tape, i int32, u *tape, j int32) bool {
-	if bytes.Equal(t.key(i), u.key(j)) {
-		return true
-	}
-	if !t.cells[i].escaped && !u.cells[j].escaped {
-		return false
-	}
-	return bytes.Equal(t.decodedKey(i, &d.a), u.decodedKey(j, &d.b))
-}
-
 // sameText reports whether two strings, without their quotes, mean the same.
 func (d *Differ) sameText(s, t []byte) bool {
 	if bytes.IndexByte(s, '\\') < 0 && bytes.IndexByte(t, '\\') < 0 {
 		return bytes.Equal(s, t)
 	}
-	d.a, d.b = unquote(d.a[:0], s), unquote(d.b[:0], t)
+	d.a, d.b = rawjson.Unquote(d.a[:0], s), rawjson.Unquote(d.b[:0], t)
 	return bytes.Equal(d.a, d.b)
 }
 
@@ -504,9 +349,9 @@ func appendPointer(dst, key []byte) []byte {
 	for len(key) > 0 {
 		n := bytes.IndexAny(key, "~/")
 		if n < 0 {
-			return appendEscaped(dst, string(key))
+			return rawjson.AppendEscaped(dst, string(key))
 		}
-		dst = appendEscaped(dst, string(key[:n]))
+		dst = rawjson.AppendEscaped(dst, string(key[:n]))
 		if key[n] == '~' {
 			dst = append(dst, "~0"...)
 		} else {

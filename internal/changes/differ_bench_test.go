@@ -1,0 +1,100 @@
+package changes
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/event/eventtest"
+)
+
+// BenchmarkOption is what a line costs, from the object's bytes on, with one
+// option each: beside "plain" stands what the others add.
+func BenchmarkOption(b *testing.B) {
+	type step = func(next []byte, o *event.Object, l *event.Line) error
+	nothing := func([]byte, []byte) step { return func([]byte, *event.Object, *event.Line) error { return nil } }
+	for _, option := range []struct {
+		name string
+		line event.Line
+		make func(prev, next []byte) step // what is to be done for each event between Scan and AppendLine
+	}{
+		{"plain", event.Line{}, nothing},
+		{"metadata", event.Line{Payload: event.MetadataOnly}, nothing},
+		{"none", event.Line{Payload: event.NoObject}, nothing},
+		{"maxLineBytes, longer", event.Line{MaxBytes: 1 << 10}, nothing},
+		{"ignoreFields", event.Line{}, func([]byte, []byte) step {
+			d := mustDigester(b, podShape, "status.conditions[*].lastHeartbeatTime", "metadata.annotations")
+			return func(next []byte, _ *event.Object, _ *event.Line) error {
+				_, err := d.Digest(next)
+				return err
+			}
+		}},
+		{"changes", event.Line{}, func(prev, _ []byte) step {
+			var (
+				d     Differ
+				now   []byte
+				found []byte
+			)
+			return func(_ []byte, o *event.Object, l *event.Line) (err error) {
+				now = o.AppendShaped(now[:0])
+				found, err = d.Append(found[:0], prev, now)
+				l.Changes = found
+				return err
+			}
+		}},
+		{"changes, packed", event.Line{}, func(prev, _ []byte) step {
+			var (
+				d      Differ
+				p      = event.NewPacker(prev)
+				packed = p.Pack(nil, prev)
+				was    []byte
+				now    []byte
+				found  []byte
+				kept   []byte
+			)
+			return func(_ []byte, o *event.Object, l *event.Line) (err error) {
+				if was, err = p.Unpack(was[:0], packed, 1<<20); err != nil {
+					return err
+				}
+				now = o.AppendShaped(now[:0])
+				found, err = d.Append(found[:0], was, now)
+				l.Changes = found
+				kept = p.Pack(kept[:0], now)
+				return err
+			}
+		}},
+	} {
+		for _, size := range []int{2000, 6000, 60000} {
+			b.Run(fmt.Sprintf("%s/pod=%dB", option.name, size), func(b *testing.B) {
+				r := mustRenderer(b, podSource, podShape)
+				pod := eventtest.Pod(size, 1)
+				var o event.Object
+				if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {
+					b.Fatal(err)
+				}
+				prev := o.AppendShaped(nil)
+				next := bytes.Replace(pod, []byte(`"status":"True","lastTransitionTime":"2026-11-20T16:1`), []byte(`"status":"False","lastTransitionTime":"2026-11-20T17:1`), 1)
+				next = bytes.Replace(next, []byte(`"resourceVersion":"100001"`), []byte(`"resourceVersion":"200001"`), 1)
+				do := option.make(prev, next)
+				l := option.line
+				l.Type, l.Origin, l.Received = event.Modified, event.FromWatch, time.Now()
+				var out []byte
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := r.Scan(next, &o); err != nil {
+						b.Fatal(err)
+					}
+					if err := do(next, &o, &l); err != nil {
+						b.Fatal(err)
+					}
+					var err error
+					if out, err = r.AppendLine(event.AppendSeq(out[:0], 1), l, &o); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}
