@@ -216,7 +216,7 @@ func readStreams(store *checkpoint.Store) ([]shownStream, error) {
 	streams := []shownStream{}
 	for _, name := range slices.Compact(names) {
 		st, told := states[name]
-		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: st.Owed, Gap: st.Open}
+		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: string(st.Owed), Gap: st.Open}
 		if s.Known, err = store.Count(name); err != nil {
 			return nil, err
 		}

@@ -8,17 +8,6 @@ import (
 	"strconv"
 )
 
-// Known is an object that a stream's reader has been told of.
-type Known struct {
-	Namespace, Name      string
-	UID, ResourceVersion string
-	// Doubtful says that the line which told of it may be lost: it is to be told
-	// again.
-	Doubtful bool
-	// Withheld says that the stream's filter has kept this version from the reader.
-	Withheld bool
-}
-
 // Flags of an encoded Known: how its two values are written.
 const (
 	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
@@ -27,8 +16,8 @@ const (
 	flagWithheld                // Known.Withheld
 )
 
-// flags are those of a Known that do not follow from its values.
-func (k *Known) flags() (flags byte) {
+// flagsOf are those of a Known that do not follow from its values.
+func flagsOf(k *Known) (flags byte) {
 	if k.Doubtful {
 		flags |= flagDoubtful
 	}

@@ -264,27 +264,6 @@ func BenchmarkOption(b *testing.B) {
 				return err
 			}
 		}},
-		{"changes, packed", Line{}, func(prev, _ []byte) step {
-			var (
-				d      Differ
-				p      = NewPacker(prev)
-				packed = p.Pack(nil, prev)
-				was    []byte
-				now    []byte
-				found  []byte
-				kept   []byte
-			)
-			return func(_ []byte, o *Object, l *Line) (err error) {
-				if was, err = p.Unpack(was[:0], packed, 1<<20); err != nil {
-					return err
-				}
-				now = o.AppendShaped(now[:0])
-				found, err = d.Append(found[:0], was, now)
-				l.Changes = found
-				kept = p.Pack(kept[:0], now)
-				return err
-			}
-		}},
 	} {
 		for _, size := range []int{2000, 6000, 60000} {
 			b.Run(fmt.Sprintf("%s/pod=%dB", option.name, size), func(b *testing.B) {
@@ -311,45 +290,6 @@ func BenchmarkOption(b *testing.B) {
 					}
 					var err error
 					if out, err = r.AppendLine(AppendSeq(out[:0], 1), l, &o); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}
-
-// BenchmarkPack is what keeping the previous version of a pod costs, with
-// another pod as base and without: in bytes of each that is kept, too.
-func BenchmarkPack(b *testing.B) {
-	for _, size := range []int{2000, 6000, 60000} {
-		r := mustRenderer(b, podSource, podShape)
-		var o Object
-		shaped := func(i int) []byte {
-			if err := r.Scan(eventtest.Pod(size, i), &o); err != nil {
-				b.Fatal(err)
-			}
-			return o.AppendShaped(nil)
-		}
-		pod := shaped(1)
-		for name, base := range map[string][]byte{"alone": nil, "with base": shaped(77)} {
-			p := NewPacker(base)
-			packed := p.Pack(nil, pod)
-			var out []byte
-			b.Run(fmt.Sprintf("%s/pod=%dB/pack", name, size), func(b *testing.B) {
-				b.SetBytes(int64(len(pod)))
-				b.ReportAllocs()
-				for b.Loop() {
-					out = p.Pack(out[:0], pod)
-				}
-				b.ReportMetric(float64(len(packed)), "kept-B")
-			})
-			b.Run(fmt.Sprintf("%s/pod=%dB/unpack", name, size), func(b *testing.B) {
-				b.SetBytes(int64(len(pod)))
-				b.ReportAllocs()
-				for b.Loop() {
-					var err error
-					if out, err = p.Unpack(out[:0], packed, len(pod)); err != nil {
 						b.Fatal(err)
 					}
 				}

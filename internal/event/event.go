@@ -19,7 +19,6 @@
 //	Differ       two versions     -> the list of what changed
 //	Digester     a version        -> 128 bits that tell whether anything changed
 //	                                 that is not to be ignored
-//	Packer       a version        -> the same in a few bytes, and back
 //
 // Guarantees:
 //
@@ -36,7 +35,7 @@
 //     written with escapes. A value of another kind than a redaction path
 //     expects is redacted as a whole.
 //   - What a Shape hides is in no line, no list of changes and no digest that
-//     could be tried out; what was packed is as it was given.
+//     could be tried out.
 //   - In a steady state nothing is allocated per event.
 package event
 
@@ -73,15 +72,46 @@ type Source struct {
 	ClusterUID                                      string // of the namespace kube-system; "" leaves it out
 }
 
-// Known is what is left of an object that a relist no longer found.
+// GapReason is why a stream's position is not valid any more: what its GAP line says.
+type GapReason string
+
+// The reasons of GAP lines. RelistInterrupted is in journals of earlier versions only;
+// now a relist that is repeated continues behind the GAP line that it has.
+const (
+	Expired               GapReason = "Expired"               // the server has dropped the history
+	PositionAheadOfServer GapReason = "PositionAheadOfServer" // the server was restored from a backup, say
+	PositionRefused       GapReason = "PositionRefused"       // the server does not watch from the position
+	CheckpointLost        GapReason = "CheckpointLost"        // what the reader was told is not known
+	JournalTruncated      GapReason = "JournalTruncated"      // lines that the checkpoint counts on are gone
+	RelistInterrupted     GapReason = "RelistInterrupted"
+)
+
+// Known is an object at the version that a stream has seen last.
 type Known struct {
 	Namespace, Name, UID, ResourceVersion string
+	// Doubtful says that the line about this version may be lost: the object is written
+	// again at the next list.
+	Doubtful bool
+	// Withheld says that the stream's filter has held this version back.
+	Withheld bool
 }
 
-// Count is the outcome of a snapshot or a relist.
+// Count is how many objects a list has shown of each kind.
 type Count struct {
-	Added     int64 `json:"added"`
-	Modified  int64 `json:"modified"`
-	Deleted   int64 `json:"deleted"`
-	Unchanged int64 `json:"unchanged"`
+	Added     int64 `json:"added,omitempty"`
+	Modified  int64 `json:"modified,omitempty"`
+	Deleted   int64 `json:"deleted,omitempty"`
+	Unchanged int64 `json:"unchanged,omitempty"`
+}
+
+// Add counts a line about an object.
+func (c *Count) Add(t Type) {
+	switch t {
+	case Added:
+		c.Added++
+	case Modified:
+		c.Modified++
+	case Deleted:
+		c.Deleted++
+	}
 }

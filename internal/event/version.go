@@ -1,7 +1,5 @@
 package event
 
-import "strings"
-
 // Later reports whether a is a later resourceVersion than b. Only versions of the
 // form that KEP-5504 defines can be compared: decimal, without a leading zero.
 func Later(a, b string) bool {
@@ -14,6 +12,23 @@ func Later(a, b string) bool {
 	return a > b
 }
 
-func isVersion(s string) bool {
-	return s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
+// VersionNumber returns a resourceVersion of that form as a number; ok is false for
+// another one, and for more than 18 digits.
+func VersionNumber[S ~string | ~[]byte](rv S) (n uint64, ok bool) {
+	if len(rv) > 18 || !isVersion(rv) {
+		return 0, false
+	}
+	for i := range len(rv) {
+		n = 10*n + uint64(rv[i]-'0')
+	}
+	return n, true
+}
+
+func isVersion[S ~string | ~[]byte](rv S) bool {
+	for i := range len(rv) {
+		if rv[i] < '0' || rv[i] > '9' {
+			return false
+		}
+	}
+	return len(rv) > 0 && rv[0] != '0'
 }

@@ -37,15 +37,7 @@ type outcome struct {
 	clean  bool          // the server ended a healthy watch: no need to back off
 }
 
-// Reasons of GAP lines, beside recorder.CheckpointLost.
-const (
-	reasonExpired     = "Expired"
-	reasonAhead       = "PositionAheadOfServer"
-	reasonRefused     = "PositionRefused"
-	reasonInterrupted = "RelistInterrupted" // of a relist that goes on; earlier versions wrote a GAP
-)
-
-// Reasons of what goes wrong besides.
+// Reasons of what goes wrong, beside those of GAP lines.
 const (
 	reasonTimeout        = "Timeout"        // no answer in time
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
@@ -80,9 +72,9 @@ func classify(ctx context.Context, err error) outcome {
 	case errors.Is(err, errWatchEnded):
 		return outcome{action: actionRetry, reason: "Closed", clean: true}
 	case errors.Is(err, errAhead):
-		return outcome{action: actionRelist, reason: reasonAhead}
+		return outcome{action: actionRelist, reason: string(event.PositionAheadOfServer)}
 	case errors.Is(err, errRefused):
-		return outcome{action: actionRelist, reason: reasonRefused}
+		return outcome{action: actionRelist, reason: string(event.PositionRefused)}
 	case errors.Is(err, errSilent):
 		return outcome{action: actionRetry, reason: reasonSilent}
 	case errors.Is(err, errNoListEnd):
@@ -90,7 +82,7 @@ func classify(ctx context.Context, err error) outcome {
 	case errors.Is(err, errNoVersion):
 		return outcome{action: actionRetry, reason: "NoResourceVersion"}
 	case isExpired(err):
-		return outcome{action: actionRelist, reason: reasonExpired}
+		return outcome{action: actionRelist, reason: string(event.Expired)}
 	case apierrors.IsNotFound(err):
 		return outcome{action: actionWait, reason: reasonNotFound}
 	case apierrors.IsForbidden(err):

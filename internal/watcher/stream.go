@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/metrics"
@@ -33,9 +34,7 @@ type Store interface {
 	Empty(stream string) (bool, error)
 	Range(stream string, fn func(checkpoint.Known) error) error
 	Count(stream string) (int, error)
-	Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error)
-	KeptHeader(stream string) (header []byte, ok bool, err error)
-	DropKept(stream string) error
+	changes.Checkpoint
 }
 
 // Spec says what a stream reads and how it writes.
@@ -100,15 +99,15 @@ func (e *PendingError) Unwrap() error { return e.Err }
 // status; while a watch is read they are with client-go's goroutine that reads
 // it, and Run waits for that one's end.
 type Stream struct {
-	spec   Spec
-	client *Client
-	store  Store
-	rec    Recorder
-	lane   *recorder.Lane
-	render *event.Renderer
-	tell   *teller
-	log    *zap.Logger
-	m      *metrics.Metrics
+	spec    Spec
+	client  *Client
+	store   Store
+	rec     Recorder
+	lane    *recorder.Lane
+	render  *event.Renderer
+	encoder *encoder
+	log     *zap.Logger
+	m       *metrics.Metrics
 
 	loaded bool // the position was taken from the checkpoint
 	behind bool // there may be known objects of which nothing is kept
@@ -157,28 +156,31 @@ func NewStream(spec Spec, client *Client, store Store, rec Recorder, m *metrics.
 	if s.spec.Silence == 0 {
 		s.spec.Silence = watchSilence
 	}
-	if s.tell, err = s.newTeller(); err != nil {
+	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
 	s.setState(Starting, "")
 	return s, nil
 }
 
-// newTeller returns what makes the stream's lines.
-func (s *Stream) newTeller() (t *teller, err error) {
+// newEncoder returns what makes the stream's lines.
+func (s *Stream) newEncoder() (e *encoder, err error) {
 	spec, gvr := &s.spec, s.spec.Target.Resource
-	t = &teller{
+	e = &encoder{
 		render: s.render, tracked: tracked{gauge: s.m.Tracked.WithLabelValues(gvr.Group, gvr.Resource)}, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
 		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
 	}
-	t.plain = (spec.Payload == "" || spec.Payload == event.WholeObject) && spec.MaxLineBytes == 0 && !spec.Changes
+	e.plain = (spec.Payload == "" || spec.Payload == event.WholeObject) && spec.MaxLineBytes == 0 && !spec.Changes
 	if only := spec.Selection; only.Types != nil || only.ExcludeNamespaces != nil || only.Filter != "" {
-		if t.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
+		if e.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
 			return nil, err
 		}
 	}
-	t.keep, err = newKeeper(spec, s.store, s.lane, s.log)
-	return t, err
+	e.previous, err = changes.New(changes.Config{
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+	}, s.store, s.lane.Committed, s.log)
+	return e, err
 }
 
 // load takes the position from the checkpoint, once that has all that an
@@ -196,20 +198,20 @@ func (s *Stream) load(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	if lost && st == (checkpoint.Stream{}) {
-		st.Owed = recorder.CheckpointLost
+		st.Lose(event.CheckpointLost)
 	}
 	s.state = st
-	if err := s.loadKept(ctx); err != nil {
+	if err := s.loadPrevious(ctx); err != nil {
 		return err
 	}
 	if err := s.recount(); err != nil {
 		return err
 	}
-	if s.valid() {
+	if s.state.Valid() {
 		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
 	}
 	s.note(func(n *Status) {
-		n.Position, n.Synced = st.ResourceVersion, s.valid() && st.Closing == nil
+		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
 	})
 	return nil
 }
@@ -221,7 +223,7 @@ func (s *Stream) recount() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.tell.tracked.set(n)
+	s.encoder.tracked.set(n)
 	return nil
 }
 
@@ -229,7 +231,7 @@ func (s *Stream) recount() error {
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
 // could not be read, or another cluster answers (*ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
-	defer s.tell.tracked.set(0)
+	defer s.encoder.tracked.set(0)
 	for {
 		began := time.Now()
 		s.progress = false
@@ -253,7 +255,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			// At once, unless it was a list that failed, or the last one was
 			// just now.
 			rest := s.listRest()
-			atOnce := s.valid() && rest <= 0
+			atOnce := s.state.Valid() && rest <= 0
 			if err := s.lose(ctx, o.reason); err != nil {
 				return nil // ctx has ended
 			}
@@ -300,26 +302,20 @@ func (s *Stream) listRest() time.Duration {
 // there is none to lose.
 func (s *Stream) lose(ctx context.Context, reason string) error {
 	s.restarted(reason)
-	if !s.valid() {
+	if !s.state.Valid() {
 		return nil
 	}
-	s.state.Owed = reason
+	s.state.Lose(event.GapReason(reason))
 	b := s.lane.Batch()
-	state := s.state
-	b.Changes.State = &state
+	b.Changes.State = s.state.Clone()
 	return s.rec.Submit(ctx, b)
-}
-
-// valid tells whether there is a position that a watch can start from.
-func (s *Stream) valid() bool {
-	return s.state.ResourceVersion != "" && s.state.Owed == "" && s.state.Open == nil
 }
 
 // owed is why the next list is a relist: the reason of a GAP line that is still
 // to be written, or RelistInterrupted behind one that is; empty for a first sync.
-func (s *Stream) owed() string {
+func (s *Stream) owed() event.GapReason {
 	if s.state.Owed == "" && s.state.Open != nil {
-		return reasonInterrupted
+		return event.RelistInterrupted
 	}
 	return s.state.Owed
 }
@@ -338,7 +334,7 @@ func (s *Stream) session(ctx context.Context) error {
 			return err
 		}
 	}
-	if !s.valid() {
+	if !s.state.Valid() {
 		return s.list(ctx)
 	}
 	if s.behind {
@@ -362,7 +358,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if ahead(s.state.ResourceVersion, current) {
+	if event.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.client.attest(ctx, err)
 	}
@@ -411,22 +407,14 @@ func (s *Stream) checkRefused(ctx context.Context, current string, began time.Ti
 	return fmt.Errorf("%w: %w", errRefused, err)
 }
 
-// from is the version after which the reader has not been told everything.
-func (s *Stream) from() string {
-	if s.state.Open != nil {
-		return s.state.Open.ResourceVersion
-	}
-	return s.state.ResourceVersion
-}
-
 // moved takes note of a watch's progress up to the version rv.
-func (s *Stream) moved(rv string) checkpoint.Stream {
-	s.state = checkpoint.Stream{ResourceVersion: rv}
+func (s *Stream) moved(rv string) *checkpoint.Stream {
+	s.state.Move(rv)
 	s.progress, s.reason = true, ""
 	now := time.Now()
 	s.progressed(now)
 	s.note(func(n *Status) { n.Position, n.LastProgress, n.Failing, n.Reason = rv, now, time.Time{}, "" })
-	return s.state
+	return s.state.Clone()
 }
 
 // caughtUp takes note that nothing was missed up to now, where neither event nor
@@ -447,36 +435,11 @@ func (s *Stream) progressed(now time.Time) {
 	s.lastProgress.Set(float64(now.UnixNano()) / 1e9)
 }
 
-// opened takes note that the GAP line is written: from here to synced the
-// stream's reader knows a part.
-func (s *Stream) opened(rv string) checkpoint.Stream {
-	s.state.Open = &checkpoint.Gap{FromResourceVersion: s.from(), ResourceVersion: rv}
-	s.state.Owed = ""
-	s.note(func(n *Status) { n.LastGap, n.Missed = time.Now(), 0 })
-	return s.state
-}
-
-// told takes note of how many lines stand behind the open GAP, and of the
-// highest version in them, for an attempt that goes on behind the same one.
-func (s *Stream) told(c event.Count, reached string) checkpoint.Stream {
-	open := *s.state.Open // a batch may hold the other one
-	open.Added, open.Modified, open.Deleted = c.Added, c.Modified, c.Deleted
-	if ahead(reached, open.ResourceVersion) {
-		open.ResourceVersion = reached
-	}
-	s.state.Open = &open
-	return s.state
-}
-
 // complete takes note of a complete list at the version rv, asked for at began,
 // with all its lines written but the SYNCED line that says count. Without a count
 // there is none to write.
 func (s *Stream) complete(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
-	s.state = checkpoint.Stream{ResourceVersion: rv}
-	if count != nil {
-		s.state.Closing = &checkpoint.Count{}
-		*s.state.Closing = checkpoint.Count(*count)
-	}
+	s.state.Complete(rv, count)
 	s.behind = false // a list keeps what is missing
 	s.reason = ""
 	now := time.Now()
@@ -485,18 +448,16 @@ func (s *Stream) complete(rv string, count *event.Count, began time.Time) *check
 	s.note(func(n *Status) {
 		n.Position, n.LastProgress, n.Synced, n.Failing = rv, now, n.Synced || count == nil, time.Time{}
 	})
-	state := s.state
-	return &state
+	return s.state.Clone()
 }
 
 // close writes the SYNCED line of a list whose other lines are written.
 func (s *Stream) close(ctx context.Context) error {
 	b, now := s.lane.Batch(), time.Now()
-	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, event.Count(*s.state.Closing))
+	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now)
-	s.state.Closing = nil
-	state := s.state
-	b.Changes.State = &state
+	s.state.Apply(&checkpoint.Line{Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion)}, &b.Changes)
+	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
 	}

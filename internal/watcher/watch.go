@@ -179,8 +179,7 @@ func (s *Stream) take(ctx context.Context, f *frames, frame []byte, received tim
 		}
 	}
 	if len(s.version) > 0 {
-		state := s.moved(string(s.version))
-		b.Changes.State = &state
+		b.Changes.State = s.moved(string(s.version))
 	}
 	if b.Empty() {
 		b.Release()
@@ -209,25 +208,18 @@ func (s *Stream) takeFrame(b *recorder.Batch, frame []byte, received time.Time) 
 	switch t {
 	case event.Bookmark:
 		s.bookmarks = true
-		if ahead(s.state.ResourceVersion, string(o.ResourceVersion)) {
+		if event.Later(s.state.ResourceVersion, string(o.ResourceVersion)) {
 			return nil // a position does not go back
 		}
 	case event.Added, event.Modified, event.Deleted:
 		if err := identifies(o); err != nil {
 			return err
 		}
-		before, err := s.tell.before(t, o.Namespace, o.Name)
+		line, err := s.encoder.add(b, event.Line{Type: t, Origin: event.FromWatch, Received: received}, o)
 		if err != nil {
 			return err
 		}
-		out, err := s.tell.tell(b.Lines(), event.Line{Type: t, Origin: event.FromWatch, Received: received}, o, before)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errBadFrame, err)
-		}
-		if out.told {
-			b.AddLine(out.line, t, event.FromWatch, received)
-		}
-		s.tell.know(b, t, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
+		b.Changes.Apply(&line)
 	default:
 		return fmt.Errorf("%w: type %q", errBadFrame, t)
 	}
