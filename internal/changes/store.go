@@ -306,7 +306,8 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 // encode makes what is to be stored of the version at hand. packed is its object, if
 // that is stored already.
 func (s *Store) encode(packed []byte, held bool) []byte {
-	dst := append(s.next.value[:0], 0)
+	dst := s.next.value[:0]
+	dst = append(dst, 0)
 	if held {
 		dst[0] |= withheld
 	}

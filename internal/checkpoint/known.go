@@ -48,7 +48,7 @@ func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte
 		dst = binary.AppendUvarint(dst, uint64(len(resourceVersion)))
 		dst = append(dst, resourceVersion...)
 	}
-	if b, ok := parseUUID(uid); ok {
+	if b, ok := ParseUID(uid); ok {
 		return append(dst, b[:]...)
 	}
 	dst[at] |= flagUIDText
@@ -103,9 +103,9 @@ func parseDecimal[S ~string | ~[]byte](s S) (uint64, bool) {
 	return n, true
 }
 
-// parseUUID parses the form that Kubernetes gives to uids: lower-case
+// ParseUID parses the form that Kubernetes gives to uids: lower-case
 // hexadecimal with dashes at 8, 13, 18 and 23.
-func parseUUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
+func ParseUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 	if len(s) != 36 {
 		return id, false
 	}

@@ -179,11 +179,11 @@ func (l *live) do(s step) {
 }
 
 func (l *live) about(s step, line *checkpoint.Line, c *checkpoint.Changes) (body []byte, err error) {
-	if err = l.render.Scan([]byte(s.raw), &l.object); err != nil {
+	if err := l.render.Scan([]byte(s.raw), &l.object); err != nil {
 		return nil, err
 	}
 	if s.unusable {
-		if err = l.render.Identify([]byte(s.raw), &l.object, event.ErrTooLarge); err != nil {
+		if err := l.render.Identify([]byte(s.raw), &l.object, event.ErrTooLarge); err != nil {
 			return nil, err
 		}
 	}

@@ -44,7 +44,7 @@ const (
 // diff compares one list with what is known. It decides; it writes nothing.
 type diff struct {
 	// seen holds the objects that the list has shown, at the version shown last.
-	seen  sightings
+	seen  seenSet
 	shown int // how many those are
 	// known looks an object up by name among those that the reader was told of
 	// before this list; nil where there are none.

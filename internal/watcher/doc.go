@@ -65,7 +65,7 @@
 // # Memory
 //
 // No list is ever held whole. While one is read, what it has shown until then is
-// kept as 24 bytes per object (see sighting.go), and goes when it ends; nothing
+// kept as 24 bytes per object (see seen.go), and goes when it ends; nothing
 // else of a stream grows with the objects. What a server sends while the output
 // blocks waits in bounded buffers: the recorder's, 128 KiB or an object of each
 // stream, and the receive window of each answer (see client.go).
@@ -135,11 +135,11 @@
 //	list.go      one list: streamed initial events, or pages
 //	relist.go    what a list comes to: GAP, the difference, SYNCED
 //	diff.go      what an object of a list means, given what is known
-//	sighting.go  which objects a list has shown
-//	tell.go      what an event comes to: a line, and what of it is kept
+//	seen.go      which objects a list has shown
+//	encode.go    what an event comes to: a line, and what of it is stored
 //	unusable.go  objects that no line can hold
 //	select.go    which events are written
-//	keep.go      the version that the next one is compared with
+//	catchup.go   stores the versions that the next ones are compared with
 //	classify.go  an error -> retry, relist, pending or stop
 //	backoff.go   the pauses between sessions
 //	client.go    requests; raw.go: the decoder that does not decode
