@@ -85,6 +85,22 @@ func TestUnpackFaults(t *testing.T) {
 	mustUnpack(t, p, []byte("\x01\x00"), nil)
 }
 
+// Each version of real objects comes back, packed with the first of them.
+func TestPackHistory(t *testing.T) {
+	content, err := os.ReadFile("../event/testdata/history.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	p := NewPacker(versions[0])
+	for _, v := range versions {
+		mustUnpack(t, p, p.Pack(nil, v), v)
+	}
+	if len(versions) < 50 {
+		t.Errorf("%d versions", len(versions))
+	}
+}
+
 // What earlier releases have packed is unpacked, with the same base only.
 func TestUnpackEarlier(t *testing.T) {
 	n := 0
