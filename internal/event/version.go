@@ -1,5 +1,7 @@
 package event
 
+import "strings"
+
 // Later reports whether a is a later resourceVersion than b. Only versions of the
 // form that KEP-5504 defines can be compared: decimal, without a leading zero.
 func Later(a, b string) bool {
@@ -14,21 +16,19 @@ func Later(a, b string) bool {
 
 // VersionNumber returns a resourceVersion of that form as a number; ok is false for
 // another one, and for more than 18 digits.
-func VersionNumber[S ~string | ~[]byte](rv S) (n uint64, ok bool) {
-	if len(rv) > 18 || !isVersion(rv) {
+func VersionNumber(rv []byte) (n uint64, ok bool) {
+	if len(rv) == 0 || len(rv) > 18 || rv[0] == '0' {
 		return 0, false
 	}
-	for i := range len(rv) {
-		n = 10*n + uint64(rv[i]-'0')
+	for _, c := range rv {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + uint64(c-'0')
 	}
 	return n, true
 }
 
-func isVersion[S ~string | ~[]byte](rv S) bool {
-	for i := range len(rv) {
-		if rv[i] < '0' || rv[i] > '9' {
-			return false
-		}
-	}
-	return len(rv) > 0 && rv[0] != '0'
+func isVersion(s string) bool {
+	return s != "" && s[0] != '0' && strings.Trim(s, "0123456789") == ""
 }
