@@ -87,7 +87,11 @@ func steps(r *rand.Rand, n int) (all []step) {
 		switch r.IntN(12) {
 		case 0:
 			for range 1 + r.IntN(2) { // the second GAP is of another reason, within the first
-				all = append(all, step{Line: checkpoint.Line{Type: event.Gap, ResourceVersion: []byte(next())}})
+				rv := next()
+				if r.IntN(3) == 0 {
+					rv = "50" // the server was put back
+				}
+				all = append(all, step{Line: checkpoint.Line{Type: event.Gap, ResourceVersion: []byte(rv)}})
 				list(event.FromRelist)
 			}
 			list(event.FromRelist) // an attempt that continues behind the same GAP
@@ -158,6 +162,9 @@ func (l *live) do(s step) {
 		l.state.Lose(event.Expired)
 		body = l.render.AppendGap(nil, received, l.state.Owed, l.state.From(), rv)
 		l.state.Apply(&line, &c)
+		if l.state.Owed != "" || l.state.Open == nil || l.state.Valid() {
+			l.t.Fatalf("behind a GAP line: %+v", l.state)
+		}
 	case s.Type == event.Synced:
 		body = l.render.AppendSynced(nil, received, rv, *l.state.Closing)
 		l.state.Apply(&line, &c)

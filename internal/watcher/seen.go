@@ -54,12 +54,12 @@ type seenSet struct {
 
 const (
 	seenParts = 64
-	partBits      = 6 // of the hash, which choose the part
+	partBits  = 6 // of the hash, which choose the part
 )
 
 type seenPart struct {
 	slots  []seenObject // linear probing; where version is 0 is none
-	mapped []byte     // backs slots, or is nil where Go's heap does
+	mapped []byte       // backs slots, or is nil where Go's heap does
 	count  int
 }
 
