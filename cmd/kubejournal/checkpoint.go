@@ -214,7 +214,7 @@ func readStreams(store *checkpoint.Store) ([]shownStream, error) {
 	streams := []shownStream{}
 	for _, name := range slices.Compact(names) {
 		st, written := states[name]
-		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: st.Owed, Gap: st.Open}
+		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: string(st.Owed), Gap: st.Open}
 		if s.Known, err = store.Count(name); err != nil {
 			return nil, err
 		}

@@ -385,8 +385,7 @@ func reasonsOf(n ast.Node) []ast.Expr {
 
 // Each reason that a reader or an operator may meet is explained.
 func TestDocsReasons(t *testing.T) {
-	gaps := slices.Concat(texts(t, "internal/watcher/classify.go", constants("Reasons of GAP")),
-		texts(t, "internal/recorder/recover.go", constants("Reasons of GAP")))
+	gaps := texts(t, "internal/event/event.go", constants("reasons of GAP lines"))
 	line, operations := rows(t, "docs/line.md"), rows(t, "docs/operations.md")
 	for _, reason := range gaps {
 		if _, is := line[reason]; !is {

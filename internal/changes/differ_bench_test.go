@@ -44,27 +44,6 @@ func BenchmarkOption(b *testing.B) {
 				return err
 			}
 		}},
-		{"changes, packed", event.Line{}, func(prev, _ []byte) step {
-			var (
-				d      Differ
-				p      = event.NewPacker(prev)
-				packed = p.Pack(nil, prev)
-				was    []byte
-				now    []byte
-				found  []byte
-				kept   []byte
-			)
-			return func(_ []byte, o *event.Object, l *event.Line) (err error) {
-				if was, err = p.Unpack(was[:0], packed, 1<<20); err != nil {
-					return err
-				}
-				now = o.AppendShaped(now[:0])
-				found, err = d.Append(found[:0], was, now)
-				l.Changes = found
-				kept = p.Pack(kept[:0], now)
-				return err
-			}
-		}},
 	} {
 		for _, size := range []int{2000, 6000, 60000} {
 			b.Run(fmt.Sprintf("%s/pod=%dB", option.name, size), func(b *testing.B) {

@@ -33,7 +33,7 @@ func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
 // is known of it stays.
 func (c *Changes) Doubt(k Known) {
 	k.Doubtful = true
-	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), k.flags())
+	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flagsOf(&k))
 }
 
 func (c *Changes) put(namespace, name, uid, resourceVersion []byte, flags byte) {

@@ -8,17 +8,6 @@ import (
 	"strconv"
 )
 
-// Known is an object that a stream's reader has been told of.
-type Known struct {
-	Namespace, Name      string
-	UID, ResourceVersion string
-	// Doubtful says that the line which told of it may be lost: it is to be told
-	// again.
-	Doubtful bool
-	// Withheld says that the stream's filter has kept this version from the reader.
-	Withheld bool
-}
-
 // Flags of an encoded Known: how its two values are written.
 const (
 	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
@@ -27,8 +16,8 @@ const (
 	flagWithheld                // Known.Withheld
 )
 
-// flags are those of a Known that do not follow from its values.
-func (k *Known) flags() (flags byte) {
+// flagsOf are those of a Known that do not follow from its values.
+func flagsOf(k *Known) (flags byte) {
 	if k.Doubtful {
 		flags |= flagDoubtful
 	}
@@ -59,7 +48,7 @@ func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte
 		dst = binary.AppendUvarint(dst, uint64(len(resourceVersion)))
 		dst = append(dst, resourceVersion...)
 	}
-	if b, ok := parseUUID(uid); ok {
+	if b, ok := ParseUID(uid); ok {
 		return append(dst, b[:]...)
 	}
 	dst[at] |= flagUIDText
@@ -116,9 +105,9 @@ func parseDecimal[S ~string | ~[]byte](s S) (uint64, bool) {
 	return n, true
 }
 
-// parseUUID parses the form that Kubernetes gives to uids: lower-case
+// ParseUID parses the form that Kubernetes gives to uids: lower-case
 // hexadecimal with dashes at 8, 13, 18 and 23.
-func parseUUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
+func ParseUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 	if len(s) != 36 {
 		return id, false
 	}

@@ -30,7 +30,7 @@ func FuzzDecodeKnown(f *testing.F) {
 			t.Fatalf("key %q came back as %q", key, got)
 		}
 		encoded := appendKnown(nil, k.UID, k.ResourceVersion)
-		encoded[0] |= k.flags()
+		encoded[0] |= flagsOf(&k)
 		if err := decodeKnown(key, encoded, &again); err != nil || again != k {
 			t.Fatalf("%+v came back as %+v, %v", k, again, err)
 		}

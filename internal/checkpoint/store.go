@@ -85,40 +85,6 @@ type Recovery struct {
 	Streams  map[string]Stream `json:"streams,omitempty"`
 }
 
-// Stream is the durable state of one stream.
-type Stream struct {
-	// ResourceVersion is the position: everything the server did up to it
-	// stands in the journal. Empty before the first sync is complete.
-	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Owed is the reason of a GAP line that is still to be written: the
-	// position is not valid any more. Empty when there is none.
-	Owed string `json:"owed,omitempty"`
-	// Open is set from a GAP line until all lines behind it are written.
-	Open *Gap `json:"open,omitempty"`
-	// Closing is set when a list is complete and all its lines are written but
-	// the SYNCED line, until that is written too.
-	Closing *Count `json:"closing,omitempty"`
-}
-
-// Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
-// line, raised to the highest version in the lines behind it.
-type Gap struct {
-	FromResourceVersion string `json:"fromResourceVersion,omitempty"`
-	ResourceVersion     string `json:"resourceVersion"`
-	// How many lines of each type stand behind the GAP line.
-	Added    int64 `json:"added,omitempty"`
-	Modified int64 `json:"modified,omitempty"`
-	Deleted  int64 `json:"deleted,omitempty"`
-}
-
-// Count is what a SYNCED line says of its list.
-type Count struct {
-	Added     int64 `json:"added,omitempty"`
-	Modified  int64 `json:"modified,omitempty"`
-	Deleted   int64 `json:"deleted,omitempty"`
-	Unchanged int64 `json:"unchanged,omitempty"`
-}
-
 // Store is an open checkpoint. It is safe for concurrent use; one process holds
 // the file at a time.
 type Store struct {

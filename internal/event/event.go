@@ -7,8 +7,8 @@
 // it, and its line says why it has no object.
 //
 // JSON is read by internal/rawjson. What changed between two versions of an object,
-// which a line may say beside it, is for internal/changes to find; a Packer keeps
-// the previous version in a few bytes.
+// which a line may say beside it, and the store of previous versions are in
+// internal/changes.
 //
 // Guarantees:
 //
@@ -61,15 +61,46 @@ type Source struct {
 	ClusterUID                                      string // of the namespace kube-system; "" leaves it out
 }
 
-// Known is what is left of an object that a relist no longer found.
+// GapReason is why a stream's position is not valid any more: what its GAP line says.
+type GapReason string
+
+// The reasons of GAP lines. RelistInterrupted is in journals of earlier versions only;
+// now a relist that is repeated continues behind the GAP line that it has.
+const (
+	Expired               GapReason = "Expired"               // the server has dropped the history
+	PositionAheadOfServer GapReason = "PositionAheadOfServer" // the server was restored from a backup, say
+	PositionRefused       GapReason = "PositionRefused"       // the server does not watch from the position
+	CheckpointLost        GapReason = "CheckpointLost"        // what the reader was told is not known
+	JournalTruncated      GapReason = "JournalTruncated"      // lines that the checkpoint counts on are gone
+	RelistInterrupted     GapReason = "RelistInterrupted"
+)
+
+// Known is an object at the version that a stream has seen last.
 type Known struct {
 	Namespace, Name, UID, ResourceVersion string
+	// Doubtful says that the line about this version may be lost: the object is written
+	// again at the next list.
+	Doubtful bool
+	// Withheld says that the stream's filter has held this version back.
+	Withheld bool
 }
 
-// Count is the outcome of a snapshot or a relist.
+// Count is how many objects a list has shown of each kind.
 type Count struct {
-	Added     int64 `json:"added"`
-	Modified  int64 `json:"modified"`
-	Deleted   int64 `json:"deleted"`
-	Unchanged int64 `json:"unchanged"`
+	Added     int64 `json:"added,omitempty"`
+	Modified  int64 `json:"modified,omitempty"`
+	Deleted   int64 `json:"deleted,omitempty"`
+	Unchanged int64 `json:"unchanged,omitempty"`
+}
+
+// Add counts a line about an object.
+func (c *Count) Add(t Type) {
+	switch t {
+	case Added:
+		c.Added++
+	case Modified:
+		c.Modified++
+	case Deleted:
+		c.Deleted++
+	}
 }

@@ -379,7 +379,7 @@ func FuzzParseHeader(f *testing.F) {
 	f.Add(b)
 	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", "2"))
 	f.Add(r.AppendSynced(AppendSeq(nil, 3), received, "2", Count{1, 2, 3, 4}))
-	f.Add(gone(f, r, 4, Known{"a", "b\"", "c", "d\xff"}))
+	f.Add(gone(f, r, 4, Known{Namespace: "a", Name: "b\"", UID: "c", ResourceVersion: "d\xff"}))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var h Header
 		err := ParseHeader(line, &h)
@@ -397,7 +397,7 @@ func FuzzParseHeader(f *testing.F) {
 		text := func(key string) string { s, _ := m[key].(string); return s }
 		if fmt.Sprint(m["seq"]) != strconv.FormatUint(h.Seq, 10) || text("type") != string(h.Type) || text("origin") != string(h.Origin) ||
 			text("id") != h.ID || text("stream") != h.Stream || text("namespace") != h.Namespace || text("name") != h.Name ||
-			text("uid") != h.UID || text("resourceVersion") != h.ResourceVersion || text("reason") != h.Reason ||
+			text("uid") != h.UID || text("resourceVersion") != h.ResourceVersion || text("reason") != string(h.Reason) ||
 			text("fromResourceVersion") != h.FromResourceVersion {
 			t.Fatalf("header %+v of %q", h, line)
 		}

@@ -22,9 +22,10 @@ type Header struct {
 
 	Namespace, Name, UID, ResourceVersion string
 
-	ClusterUID                  string // of a GAP or SYNCED
-	Reason, FromResourceVersion string // of a GAP
-	Count                       *Count // of a SYNCED
+	ClusterUID          string    // of a GAP or SYNCED
+	Reason              GapReason // of a GAP
+	FromResourceVersion string    // the same
+	Count               *Count    // of a SYNCED
 
 	Object    []byte // as the line has it; its bytes are the line's own, or a copy's
 	Truncated bool   // Object is less than the stream's lines have

@@ -30,7 +30,7 @@ func TestParseHeader(t *testing.T) {
 			Header{Seq: 2, Time: at, Type: Synced, ID: "pods/9/SYNCED", Stream: "pods", ClusterUID: "c-1", ResourceVersion: "9", Count: &Count{1, 2, 3, 4}},
 		},
 		{
-			gone(t, r, 3, Known{"n", "a\x01\xff", "u", "5"}),
+			gone(t, r, 3, Known{Namespace: "n", Name: "a\x01\xff", UID: "u", ResourceVersion: "5"}),
 			Header{Seq: 3, Time: at, Type: Deleted, Origin: FromRelist, ID: "u/5/DELETED", Stream: "pods", Namespace: "n", Name: "a\x01\uFFFD", UID: "u", ResourceVersion: "5"},
 		},
 		{

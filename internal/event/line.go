@@ -90,9 +90,9 @@ func (r *Renderer) appendBare(dst []byte, k Known) []byte {
 
 // AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only
 // the net result is known; rv is the server's version now.
-func (r *Renderer) AppendGap(dst []byte, received time.Time, reason, fromRV, rv string) []byte {
+func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV, rv string) []byte {
 	dst = r.appendStreamHead(dst, received, Gap, rv)
-	dst = appendMember(dst, "reason", reason)
+	dst = appendMember(dst, "reason", string(reason))
 	dst = appendMember(dst, "fromResourceVersion", fromRV)
 	dst = appendMember(dst, "resourceVersion", rv)
 	return append(dst, '}', '\n')

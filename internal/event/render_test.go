@@ -59,7 +59,7 @@ func TestLines(t *testing.T) {
 			`{"seq":7,"time":"` + receivedText + `","type":"ADDED","origin":"watch","id":"//ADDED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","object":{"metadata":{}}}`,
 		},
 		"deleted": {
-			string(gone(t, full, 8, Known{"shop", "web", "u-1", "12"})),
+			string(gone(t, full, 8, Known{Namespace: "shop", Name: "web", UID: "u-1", ResourceVersion: "12"})),
 			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"u-1/12/DELETED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","finalStateKnown":false,"object":{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12"}}}`,
 		},
 		"deleted, least": {

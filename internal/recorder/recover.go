@@ -9,6 +9,7 @@ import (
 	"maps"
 	"time"
 
+	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
@@ -18,12 +19,6 @@ import (
 const (
 	recoverBytes = 4 << 20 // held in memory between two commits
 	recoverTime  = 2 * time.Second
-)
-
-// Reasons of GAPs that follow from what a start finds on disk.
-const (
-	CheckpointLost   = "CheckpointLost"   // nobody knows what the reader was told
-	JournalTruncated = "JournalTruncated" // lines that the checkpoint counts on are gone
 )
 
 // Recovered is what Recover found.
@@ -95,7 +90,7 @@ type recovery struct {
 	cluster   string // "" is unknown
 	states    map[string]checkpoint.Stream
 	forgotten map[string]bool
-	headers   map[string][]byte // of what streams keep
+	headers   map[string][]byte // of the streams that store previous versions
 
 	found   bool                // there is a line in the journal
 	resumed uint64              // seq that the interrupted call came to
@@ -103,7 +98,7 @@ type recovery struct {
 	batch   *checkpoint.Batch   // of the lines since the last commit
 	saved   time.Time           // when that was
 	header  event.Header        // scratch
-	changes checkpoint.Changes  // scratch
+	known   checkpoint.Changes  // scratch
 }
 
 // load reads the checkpoint.
@@ -267,13 +262,16 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	case r.forgotten[h.Stream]: // written before the stream was reset
 	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // told on stdout too
 	default:
-		r.changes.Reset()
-		apply(h, &state, &r.changes)
-		if kept, ok := r.headers[h.Stream]; ok {
-			keep(h, kept, &r.changes)
+		r.known.Reset()
+		state.Apply(&checkpoint.Line{
+			Type: h.Type, Origin: h.Origin, Namespace: []byte(h.Namespace), Name: []byte(h.Name), UID: []byte(h.UID),
+			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion),
+		}, &r.known)
+		if header, ok := r.headers[h.Stream]; ok {
+			changes.Replay(header, h, &r.known)
 		}
 		r.done.Streams[h.Stream] = state
-		r.batch.Add(h.Stream, &r.changes)
+		r.batch.Add(h.Stream, &r.known)
 	}
 	if r.batch.Bytes() < r.most && time.Since(r.saved) < r.interval {
 		return nil
@@ -317,11 +315,11 @@ func (r *recovery) finish(tail journal.Tail) (Recovered, error) {
 		case rec.Hole && state.ResourceVersion == "" && state.Open == nil:
 			// It lists anyway.
 		case rec.Hole:
-			state.Owed = JournalTruncated
+			state.Lose(event.JournalTruncated)
 		case r.lost && r.mark.Seq == 0:
 			// Made again from what is left of the journal: a beginning may be
 			// missing.
-			state.Owed = CheckpointLost
+			state.Lose(event.CheckpointLost)
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
@@ -345,10 +343,9 @@ func (r *recovery) tellAgain() error {
 	if err := r.save(); err != nil {
 		return err
 	}
-	var changes checkpoint.Changes
 	for stream := range r.states {
-		// Compared with what is kept, an object that is to be told of again would
-		// be no news.
+		// Compared with its previous version, an object that is to be told of again
+		// would be no news.
 		if err := r.store.DropKept(stream); err != nil {
 			return err
 		}
@@ -356,9 +353,9 @@ func (r *recovery) tellAgain() error {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
-			changes.Reset()
-			changes.Doubt(k)
-			r.batch.Add(stream, &changes)
+			r.known.Reset()
+			r.known.Doubt(k)
+			r.batch.Add(stream, &r.known)
 			if r.batch.Bytes() < r.most {
 				return nil
 			}
@@ -369,62 +366,4 @@ func (r *recovery) tellAgain() error {
 		}
 	}
 	return nil
-}
-
-// apply does to a stream's state and known objects what the line h stands for.
-// It is the counterpart of what package watcher submits with each line.
-func apply(h *event.Header, state *checkpoint.Stream, changes *checkpoint.Changes) {
-	switch h.Type {
-	case event.Gap:
-		state.Open = &checkpoint.Gap{FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
-		state.Owed = ""
-		return
-	case event.Synced:
-		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
-		return
-	case event.Deleted:
-		if state.Open != nil {
-			state.Open.Deleted++
-		}
-		changes.Delete([]byte(h.Namespace), []byte(h.Name))
-	default:
-		if open := state.Open; open != nil {
-			if h.Type == event.Added {
-				open.Added++
-			} else {
-				open.Modified++
-			}
-			if event.Later(h.ResourceVersion, open.ResourceVersion) {
-				open.ResourceVersion = h.ResourceVersion
-			}
-		}
-		changes.Put([]byte(h.Namespace), []byte(h.Name), []byte(h.UID), []byte(h.ResourceVersion))
-	}
-	// Lines of a list do not come in the order of versions.
-	if h.Origin == event.FromWatch && h.ResourceVersion != "" {
-		*state = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
-	}
-}
-
-// KeepsLines is set in the first byte of the header of a stream whose lines have
-// all that it keeps of an object: such an object behind KeptObject is what it keeps.
-const (
-	KeepsLines = 1
-	KeptObject = 2
-)
-
-// keep does to what a stream keeps what the line h stands for; header is the
-// stream's own. Where its lines do not carry all that it keeps, nothing is kept
-// until the object's next line.
-func keep(h *event.Header, header []byte, changes *checkpoint.Changes) {
-	switch h.Type {
-	case event.Added, event.Modified:
-		if len(header) > 0 && header[0]&KeepsLines != 0 && !h.Truncated && len(h.Object) > 0 {
-			changes.Keep([]byte(h.Namespace), []byte(h.Name), event.AppendUnpacked([]byte{KeptObject}, h.Object))
-			return
-		}
-		fallthrough
-	case event.Deleted:
-		changes.Unkeep([]byte(h.Namespace), []byte(h.Name))
-	}
 }

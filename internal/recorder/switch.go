@@ -38,10 +38,7 @@ func (r *Recovered) goOn(m checkpoint.Mark, last uint64) {
 // isNews reports whether the line h is later than the state of its stream. Lines
 // of a list do not come in the order of versions: they are as late as their list.
 func isNews(h *event.Header, state *checkpoint.Stream) bool {
-	position := state.ResourceVersion
-	if state.Open != nil {
-		position = state.Open.ResourceVersion
-	}
+	position := state.From()
 	switch {
 	case position == "":
 		return true

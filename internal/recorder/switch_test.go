@@ -195,7 +195,7 @@ func TestStdoutInBetweenAndHole(t *testing.T) {
 	if err != nil || !found.Hole || found.Seq != 6 || found.Stdout != 9 {
 		t.Fatalf("Recover = %+v, %v", found, err)
 	}
-	if st, _, err := store.Stream("pods"); err != nil || st.Owed != JournalTruncated {
+	if st, _, err := store.Stream("pods"); err != nil || st.Owed != event.JournalTruncated {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

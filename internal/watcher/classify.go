@@ -37,15 +37,7 @@ type outcome struct {
 	clean  bool          // the server ended a healthy watch: no need to back off
 }
 
-// Reasons of GAP lines, beside recorder.CheckpointLost.
-const (
-	reasonExpired     = "Expired"
-	reasonAhead       = "PositionAheadOfServer"
-	reasonRefused     = "PositionRefused"
-	reasonInterrupted = "RelistInterrupted" // of a relist that goes on; earlier versions wrote a GAP
-)
-
-// Reasons of what goes wrong besides.
+// Reasons of what goes wrong, beside those of GAP lines.
 const (
 	reasonTimeout        = "Timeout"        // no answer in time
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
@@ -77,9 +69,9 @@ func classify(ctx context.Context, err error) outcome {
 	case errors.Is(err, kubeclient.ErrWatchEnded):
 		return outcome{action: actionRetry, reason: "Closed", clean: true}
 	case errors.Is(err, errAhead):
-		return outcome{action: actionRelist, reason: reasonAhead}
+		return outcome{action: actionRelist, reason: string(event.PositionAheadOfServer)}
 	case errors.Is(err, errRefused):
-		return outcome{action: actionRelist, reason: reasonRefused}
+		return outcome{action: actionRelist, reason: string(event.PositionRefused)}
 	case errors.Is(err, kubeclient.ErrSilent):
 		return outcome{action: actionRetry, reason: reasonSilent}
 	case errors.Is(err, errNoListEnd):
@@ -87,7 +79,7 @@ func classify(ctx context.Context, err error) outcome {
 	case errors.Is(err, kubeclient.ErrNoVersion):
 		return outcome{action: actionRetry, reason: "NoResourceVersion"}
 	case isExpired(err):
-		return outcome{action: actionRelist, reason: reasonExpired}
+		return outcome{action: actionRelist, reason: string(event.Expired)}
 	case apierrors.IsNotFound(err):
 		return outcome{action: actionWait, reason: ReasonNotFound}
 	case apierrors.IsForbidden(err):

@@ -21,7 +21,7 @@ const (
 
 // parseVersion returns neither 0 nor gone.
 func parseVersion(rv []byte) version {
-	if n, ok := parseNumber(rv); ok {
+	if n, ok := event.VersionNumber(rv); ok {
 		return version(n) + 1
 	}
 	h := fnv.New64a()
@@ -29,22 +29,7 @@ func parseVersion(rv []byte) version {
 	return min(hashed|version(h.Sum64()), gone-1)
 }
 
-// parseNumber parses the one way to write a number of at most 18 digits: no sign,
-// no leading zero.
-func parseNumber(b []byte) (n uint64, ok bool) {
-	if len(b) == 0 || len(b) > 18 || b[0] == '0' && len(b) > 1 {
-		return 0, false
-	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + uint64(c-'0')
-	}
-	return n, true
-}
-
-// before tells whether v is an earlier version than w: only numbers have an order.
+// before reports whether v is an earlier version than w: only numbers have an order.
 func (v version) before(w version) bool { return v < w && w < hashed }
 
 // verdict is what an object of a list means to the reader.
@@ -59,7 +44,7 @@ const (
 // diff compares one list with what is known. It decides; it writes nothing.
 type diff struct {
 	// seen holds the objects that the list has shown, at the version shown last.
-	seen  sightings
+	seen  seenSet
 	shown int // how many those are
 	// known looks an object up by name among those that the reader was told of
 	// before this list; nil where there are none.
@@ -134,12 +119,8 @@ func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid,
 	return decision{typ: event.Added}, nil
 }
 
-// missing tells whether a known object was not in the list. To ask is right
+// missing reports whether a known object was not in the list. To ask is right
 // only once the list is complete.
 func (d *diff) missing(k checkpoint.Known) bool {
 	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }
-
-// ahead reports whether position is a later version than current. Only versions
-// of the usual form can be compared (KEP-5504).
-func ahead(position, current string) bool { return event.Later(position, current) }

@@ -38,10 +38,10 @@
 //	position.go  the position; nothing else moves it
 //	state.go     what a stream shows of itself
 //	diff.go      what an object of a list means, given what is known
-//	sighting.go  which objects a list has shown
-//	tell.go      what an event comes to: a line, and what of it is kept
+//	seen.go      which objects a list has shown
+//	encode.go    what an event comes to: a line, and what of it is stored
 //	unusable.go  objects that no line can hold
 //	select.go    which events are written
-//	keep.go      the version that the next one is compared with
+//	catchup.go   stores the versions that the next ones are compared with
 //	classify.go  an error -> retry, relist, pending or stop
 package watcher

@@ -91,7 +91,7 @@ func (s *Stream) list(ctx context.Context) error {
 	s.lists.form.next(time.Now())
 	for {
 		err := s.listOnce(ctx)
-		if s.valid() {
+		if s.state.Valid() {
 			s.lists.form.failures = 0
 			return err // with a position it was the watch behind the list that ended
 		}

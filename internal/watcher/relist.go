@@ -24,14 +24,14 @@ type relist struct {
 	origin event.Origin
 	// gap is the reason of the GAP line, "" for none. It is due until it is
 	// written, at the latest in front of the first other line.
-	gap string
+	gap event.GapReason
 	due bool
 	// version is the server's, from before the list, and what the GAP line says.
 	// "" in a first sync.
 	version string
-	reached string // the highest version that the list has shown
-	before  int64  // objects that attempts before this one have told of
-	skip    bool   // objects are taken as known, without lines
+	state   checkpoint.Stream // as it is once the batch is submitted
+	before  int64             // objects that attempts before this one have told of
+	skip    bool              // objects are taken as known, without lines
 	batch   *recorder.Batch
 	count   event.Count
 }
@@ -45,12 +45,12 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
-	s.tell.committed()
+	s.encoder.reset()
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	r := &relist{s: s, began: time.Now(), origin: event.FromRelist, gap: s.owed(), batch: s.lane.Batch()}
+	r := &relist{s: s, began: time.Now(), origin: event.FromRelist, gap: s.owed(), state: *s.state.Clone(), batch: s.lane.Batch()}
 	if !empty {
 		r.diff.known = r.lookup
 	}
@@ -79,13 +79,15 @@ func (r *relist) begin(ctx context.Context) error {
 	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
-	if ahead(s.from(), r.version) {
+	if event.Later(s.state.From(), r.version) {
 		// Whatever the GAP was due for: the server's versions count from an
 		// earlier one again.
-		r.gap, s.state.Owed = reasonAhead, reasonAhead
+		r.gap = event.PositionAheadOfServer
+		s.state.Lose(r.gap)
+		r.state.Lose(r.gap)
 	}
 	if open := s.state.Open; open != nil && s.state.Owed == "" {
-		r.count.Added, r.count.Modified, r.count.Deleted = open.Added, open.Modified, open.Deleted
+		r.count = open.Count
 		r.before = open.Added + open.Modified
 		return nil
 	}
@@ -99,7 +101,7 @@ func (r *relist) begin(ctx context.Context) error {
 // mayBeNone reports whether there is no gap where nothing differs: the server, or
 // the list, is at the position.
 func (r *relist) mayBeNone(rv string) bool {
-	return r.s.from() == rv && r.s.state.Open == nil && r.gap != reasonAhead && r.gap != recorder.JournalTruncated
+	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != event.PositionAheadOfServer && r.gap != event.JournalTruncated
 }
 
 // open writes the GAP line, unless none is due.
@@ -108,15 +110,15 @@ func (r *relist) open(ctx context.Context) error {
 		return nil
 	}
 	r.due = false
-	s, now, from := r.s, time.Now(), r.s.from()
-	if r.gap == recorder.JournalTruncated {
+	s, now, from := r.s, time.Now(), r.s.state.From()
+	if r.gap == event.JournalTruncated {
 		from = "" // up to where the reader was told is not known
 	}
 	r.batch.AddLine(s.render.AppendGap(r.batch.Lines(), now, r.gap, from, r.version), event.Gap, "", now)
-	s.log.Warn("history was lost, writing the difference", zap.String("reason", r.gap),
+	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
 		zap.String("from", from), zap.String("serverVersion", r.version))
-	state := s.opened(r.version)
-	r.batch.Changes.State = &state
+	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
+	r.state.Apply(&checkpoint.Line{Type: event.Gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}, &r.batch.Changes)
 	return r.submit(ctx)
 }
 
@@ -186,38 +188,35 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		return nil
 	case isUnchanged:
 		r.count.Unchanged++
-		return r.keepMissing(ctx, o)
+		return r.storeMissing(ctx, o)
 	}
 	if err := r.openFor(ctx, string(o.ResourceVersion)); err != nil {
 		return err
-	}
-	if t != event.Deleted && ahead(string(o.ResourceVersion), r.reached) {
-		r.reached = string(o.ResourceVersion)
 	}
 	if d.replaced {
 		if err := r.gone(ctx, d.old); err != nil {
 			return err
 		}
 	}
+	add := r.s.encoder.add
 	if r.skip {
-		return r.takeSilently(ctx, d.typ, o)
+		add = r.s.encoder.addSilently
 	}
-	tell := r.s.tell
-	before, err := tell.before(d.typ, o.Namespace, o.Name)
+	line, err := add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o)
 	if err != nil {
 		return err
 	}
-	out, err := tell.tell(r.batch.Lines(), event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, before)
-	if err != nil {
-		return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
-	}
-	if out.told {
-		r.batch.AddLine(out.line, d.typ, r.origin, received)
-		count(&r.count, d.typ)
-	} else if d.typ != event.Deleted {
+	return r.apply(ctx, line)
+}
+
+// apply takes note of a line about an object, or of one that was held back.
+func (r *relist) apply(ctx context.Context, l checkpoint.Line) error {
+	r.state.Apply(&l, &r.batch.Changes)
+	if !l.HeldBack {
+		r.count.Add(l.Type)
+	} else if l.Type != event.Deleted {
 		r.count.Unchanged++
 	}
-	tell.know(r.batch, d.typ, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
 	return r.submitFull(ctx)
 }
 
@@ -227,61 +226,31 @@ func (r *relist) openFor(ctx context.Context, rv string) error {
 	if r.skip {
 		return nil // there is no line
 	}
-	if r.due && ahead(rv, r.version) {
+	if r.due && event.Later(rv, r.version) {
 		r.version = rv // a GAP of the position's own version may stand in the journal
 	}
 	return r.open(ctx)
 }
 
-// takeSilently takes an object as known that no line tells of.
-func (r *relist) takeSilently(ctx context.Context, t event.Type, o *event.Object) error {
-	if t != event.Deleted {
-		r.count.Unchanged++
-	}
-	tell := r.s.tell
-	withheld := tell.withholds(o)
-	value, err := tell.silent(o, withheld)
-	if err != nil {
-		return err
-	}
-	tell.know(r.batch, t, o.Namespace, o.Name, o.UID, o.ResourceVersion, withheld, value)
-	return r.submitFull(ctx)
-}
-
-// keepMissing keeps an object that is known at this version, where what is kept of
-// it lacks something.
-func (r *relist) keepMissing(ctx context.Context, o *event.Object) error {
-	tell := r.s.tell
-	if tell.keep == nil {
+// storeMissing stores an object that is known at this version, where that is missing.
+func (r *relist) storeMissing(ctx context.Context, o *event.Object) error {
+	if r.s.encoder.previous == nil {
 		return nil
 	}
 	k, _, err := r.lookup(string(o.Namespace), string(o.Name))
 	if err != nil {
 		return err
 	}
-	value, err := tell.missing(o, k.Withheld)
-	if err != nil || value == nil {
+	if err := r.s.encoder.storeMissing(r.batch, o, k.Withheld); err != nil {
 		return err
 	}
-	tell.keep.put(r.batch, o.Namespace, o.Name, value)
 	return r.submitFull(ctx)
-}
-
-func count(c *event.Count, t event.Type) {
-	switch t {
-	case event.Added:
-		c.Added++
-	case event.Modified:
-		c.Modified++
-	case event.Deleted:
-		c.Deleted++
-	}
 }
 
 // finish closes the list, which is complete and shows the version rv.
 func (r *relist) finish(ctx context.Context, rv string) error {
 	s := r.s
-	if ahead(r.version, rv) {
+	if event.Later(r.version, rv) {
 		// The server went back while the list was read.
 		return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
 	}
@@ -292,10 +261,10 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 		// Nothing happened since, so there is no gap; and the lines would have
 		// the ids of those that stand at this version already.
 		r.batch.Changes.State = s.complete(rv, nil, r.began)
-		s.tell.complete(r.batch)
+		s.encoder.complete(r.batch)
 		return r.submit(ctx)
 	}
-	if r.due && ahead(rv, r.version) {
+	if r.due && event.Later(rv, r.version) {
 		r.version = rv
 	}
 	if err := r.open(ctx); err != nil {
@@ -308,7 +277,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	// without lines, can be read back after a crash. One that comes now costs a
 	// second SYNCED line on stdout, and nothing else.
 	r.batch.Changes.State = s.complete(rv, &r.count, r.began)
-	s.tell.complete(r.batch)
+	s.encoder.complete(r.batch)
 	if err := r.submit(ctx); err != nil {
 		return err
 	}
@@ -361,28 +330,16 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 
 // gone tells of a known object that the list shows to be gone.
 func (r *relist) gone(ctx context.Context, k checkpoint.Known) error {
-	now, namespace, name := time.Now(), []byte(k.Namespace), []byte(k.Name)
-	tell := r.s.tell
-	if !r.skip {
-		before, err := tell.before(event.Modified, namespace, name)
-		if err != nil {
-			return err
-		}
-		out, err := tell.tellGone(r.batch.Lines(), now, k, before)
-		if err != nil {
-			return err
-		}
-		if out.told {
-			r.batch.AddLine(out.line, event.Deleted, event.FromRelist, now)
-			count(&r.count, event.Deleted)
-		}
+	l := event.Line{Type: event.Deleted, Origin: event.FromRelist, Received: time.Now()}
+	line, err := r.s.encoder.addGone(r.batch, l, k, r.skip)
+	if err != nil {
+		return err
 	}
-	tell.know(r.batch, event.Deleted, namespace, name, nil, nil, false, nil)
-	return r.submitFull(ctx)
+	return r.apply(ctx, line)
 }
 
 func (r *relist) report(now time.Time) {
-	s, reason := r.s, r.gap
+	s, reason := r.s, string(r.gap)
 	if reason == "" {
 		reason = "FirstSync"
 	}
@@ -408,9 +365,9 @@ func (r *relist) submit(ctx context.Context) error {
 	if r.batch.Empty() {
 		return nil
 	}
-	if r.s.state.Open != nil && r.batch.Changes.State == nil {
-		state := r.s.told(r.count, r.reached)
-		r.batch.Changes.State = &state
+	if r.state.Open != nil && r.batch.Changes.State == nil {
+		r.s.state = *r.state.Clone()
+		r.batch.Changes.State = r.state.Clone()
 	}
 	b := r.batch
 	r.batch = r.s.lane.Batch()

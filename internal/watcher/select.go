@@ -21,7 +21,7 @@ type Selection struct {
 	Filter            string   // CEL, see package filter
 }
 
-// selector decides by a Selection. It belongs to its stream.
+// selector decides by a Selection; nil selects everything. It belongs to its stream.
 type selector struct {
 	types   []string
 	globs   []string
@@ -51,10 +51,10 @@ func newSelector(s Selection, failed prometheus.Counter, log *zap.Logger) (*sele
 	return sel, nil
 }
 
-// excludes tells whether the objects of a namespace are not written. Those that
+// excludes reports whether the objects of a namespace are not written. Those that
 // are in none are.
 func (s *selector) excludes(namespace []byte) bool {
-	if len(s.globs) == 0 || len(namespace) == 0 {
+	if s == nil || len(s.globs) == 0 || len(namespace) == 0 {
 		return false
 	}
 	out, known := s.out[string(namespace)]
@@ -73,37 +73,30 @@ func (s *selector) excludes(namespace []byte) bool {
 	return out
 }
 
-// wants tells whether lines of a type are written.
+// wants reports whether lines of a type are written.
 func (s *selector) wants(t event.Type) bool {
-	return s.types == nil || slices.Contains(s.types, string(t))
+	return s == nil || s.types == nil || slices.Contains(s.types, string(t))
 }
 
-// matches asks the filter about an object as the server sent it. What it cannot
-// tell is counted, and written.
-func (s *selector) matches(t event.Type, object []byte) bool {
-	if s.filter == nil {
+// matches asks the filter about an object as the server sent it; of an unusable one,
+// nothing is known but its name. Where the filter cannot be evaluated, the object is
+// counted, and written.
+func (s *selector) matches(t event.Type, o *event.Object) bool {
+	if s == nil || s.filter == nil {
 		return true
 	}
-	yes, err := s.filter.Match(string(t), object)
-	if err == nil {
-		return yes
+	if o.Unusable != nil {
+		yes, decided := s.filter.MatchUnknown(string(t))
+		if !decided {
+			s.fail(errUnusable)
+		}
+		return yes || !decided
 	}
-	s.fail(err)
-	return true
-}
-
-// matchesUnusable asks the filter about an object of which nothing is known but its name. What it cannot tell without the
-// rest is counted, and written.
-func (s *selector) matchesUnusable(t event.Type) bool {
-	if s.filter == nil {
-		return true
+	yes, err := s.filter.Match(string(t), o.Raw)
+	if err != nil {
+		s.fail(err)
 	}
-	yes, decided := s.filter.MatchUnknown(string(t))
-	if decided {
-		return yes
-	}
-	s.fail(errUnusable)
-	return true
+	return yes || err != nil
 }
 
 var errUnusable = errors.New("evaluate filter: the object is unusable")
@@ -120,7 +113,7 @@ func (s *selector) fail(err error) {
 // object was at the end is not known: where that decides, the reader is told if it
 // was told of the version before.
 func (s *selector) matchesGone(withheld bool) bool {
-	if s.filter == nil {
+	if s == nil || s.filter == nil {
 		return true
 	}
 	if yes, decided := s.filter.MatchUnknown(string(event.Deleted)); decided {

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
@@ -33,9 +34,7 @@ type Store interface {
 	Empty(stream string) (bool, error)
 	Range(stream string, fn func(checkpoint.Known) error) error
 	Count(stream string) (int, error)
-	Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error)
-	KeptHeader(stream string) (header []byte, ok bool, err error)
-	DropKept(stream string) error
+	changes.Checkpoint
 }
 
 // Spec says what a stream reads and how it writes.
@@ -72,14 +71,14 @@ func (e *PendingError) Unwrap() error { return e.Err }
 // report, which has a lock.
 type Stream struct {
 	report
-	spec   Spec
-	client *kubeclient.Client
-	store  Store
-	rec    Recorder
-	lane   *recorder.Lane
-	render *event.Renderer
-	tell   *teller
-	log    *zap.Logger
+	spec    Spec
+	client  *kubeclient.Client
+	store   Store
+	rec     Recorder
+	lane    *recorder.Lane
+	render  *event.Renderer
+	encoder *encoder
+	log     *zap.Logger
 
 	state checkpoint.Stream // the position, see position.go
 	lists lists
@@ -132,27 +131,30 @@ func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, 
 	if s.spec.Silence == 0 {
 		s.spec.Silence = watchSilence
 	}
-	if s.tell, err = s.newTeller(); err != nil {
+	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
 	s.setState(Starting, "")
 	return s, nil
 }
 
-// newTeller returns what makes the stream's lines.
-func (s *Stream) newTeller() (t *teller, err error) {
+// newEncoder returns what makes the stream's lines.
+func (s *Stream) newEncoder() (e *encoder, err error) {
 	spec, gvr := &s.spec, s.spec.Target.Resource
-	t = &teller{
+	e = &encoder{
 		render: s.render, tracked: tracked{gauge: s.m.Tracked.WithLabelValues(gvr.Group, gvr.Resource)}, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
 		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
 	}
 	if only := spec.Selection; only.Types != nil || only.ExcludeNamespaces != nil || only.Filter != "" {
-		if t.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
+		if e.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
 			return nil, err
 		}
 	}
-	t.keep, err = newKeeper(spec, s.store, s.lane, s.log)
-	return t, err
+	e.previous, err = changes.New(changes.Config{
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+	}, s.store, s.lane.Committed, s.log)
+	return e, err
 }
 
 // load takes the position from the checkpoint, once that has all that an
@@ -170,20 +172,20 @@ func (s *Stream) load(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
 	if lost && st == (checkpoint.Stream{}) {
-		st.Owed = recorder.CheckpointLost
+		st.Lose(event.CheckpointLost)
 	}
 	s.state = st
-	if err := s.loadKept(ctx); err != nil {
+	if err := s.loadPrevious(ctx); err != nil {
 		return err
 	}
 	if err := s.recount(); err != nil {
 		return err
 	}
-	if s.valid() {
+	if s.state.Valid() {
 		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
 	}
 	s.note(func(n *Status) {
-		n.Position, n.Synced = st.ResourceVersion, s.valid() && st.Closing == nil
+		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
 	})
 	return nil
 }
@@ -195,7 +197,7 @@ func (s *Stream) recount() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.tell.tracked.set(n)
+	s.encoder.tracked.set(n)
 	return nil
 }
 
@@ -212,7 +214,7 @@ func (s *Stream) Status() Status {
 // (*PendingError). Any other error is the end of the daemon: the checkpoint
 // could not be read, or another cluster answers (*kubeclient.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
-	defer s.tell.tracked.set(0)
+	defer s.encoder.tracked.set(0)
 	for {
 		began := time.Now()
 		s.progress = false
@@ -236,7 +238,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			// At once, unless it was a list that failed, or the last one was
 			// just now.
 			rest := s.listRest()
-			atOnce := s.valid() && rest <= 0
+			atOnce := s.state.Valid() && rest <= 0
 			if err := s.lose(ctx, o.reason); err != nil {
 				return nil // ctx has ended
 			}
@@ -293,7 +295,7 @@ func (s *Stream) session(ctx context.Context) error {
 			return err
 		}
 	}
-	if !s.valid() {
+	if !s.state.Valid() {
 		return s.list(ctx)
 	}
 	if s.behind {
@@ -317,7 +319,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if ahead(s.state.ResourceVersion, current) {
+	if event.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.attest(ctx, err)
 	}

@@ -11,8 +11,9 @@ import (
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
 const maxWarned = 1024
 
-// scan looks through an object as the server sent it. One that no line can hold is not to stall its stream: where it can be
-// named, it goes the way of all others, as an event.Object that is Unusable. What cannot be named either is a bad frame.
+// scan reads an object as the server sent it. One that no line can hold must not
+// stall its stream: where it can be named, it takes the way of all others, as an
+// event.Object that is Unusable. What cannot be named either is a bad frame.
 func (s *Stream) scan(raw []byte) error {
 	o := &s.object
 	err := s.render.Scan(raw, o)
@@ -24,7 +25,7 @@ func (s *Stream) scan(raw []byte) error {
 	}
 	gvr := s.spec.Target.Resource
 	s.m.Unusable.WithLabelValues(gvr.Group, gvr.Resource).Inc()
-	if s.tell.warned(string(o.Namespace) + "/" + string(o.Name)) {
+	if s.encoder.warned(string(o.Namespace) + "/" + string(o.Name)) {
 		return nil
 	}
 	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)), zap.String("name", string(o.Name)),
@@ -33,14 +34,14 @@ func (s *Stream) scan(raw []byte) error {
 	return nil
 }
 
-// warned reports whether an object was logged as unusable, and takes it as logged from now on.
-func (t *teller) warned(object string) bool {
-	if t.unusable[object] {
+// warned reports whether an object was logged as unusable, and notes that it is now.
+func (e *encoder) warned(object string) bool {
+	if e.unusable[object] {
 		return true
 	}
-	if t.unusable == nil || len(t.unusable) >= maxWarned {
-		t.unusable = make(map[string]bool)
+	if e.unusable == nil || len(e.unusable) >= maxWarned {
+		e.unusable = make(map[string]bool)
 	}
-	t.unusable[object] = true
+	e.unusable[object] = true
 	return false
 }

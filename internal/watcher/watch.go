@@ -142,8 +142,7 @@ func (s *Stream) take(ctx context.Context, w *kubeclient.WatchReader, e kubeclie
 		}
 	}
 	if len(s.version) > 0 {
-		state := s.moved(string(s.version))
-		b.Changes.State = &state
+		b.Changes.State = s.moved(string(s.version))
 	}
 	if b.Empty() {
 		b.Release()
@@ -165,25 +164,18 @@ func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.
 	switch e.Type {
 	case event.Bookmark:
 		s.bookmarks = true
-		if ahead(s.state.ResourceVersion, string(o.ResourceVersion)) {
+		if event.Later(s.state.ResourceVersion, string(o.ResourceVersion)) {
 			return nil // a position does not go back
 		}
 	case event.Added, event.Modified, event.Deleted:
 		if err := identifies(o); err != nil {
 			return err
 		}
-		before, err := s.tell.before(e.Type, o.Namespace, o.Name)
+		line, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o)
 		if err != nil {
 			return err
 		}
-		out, err := s.tell.tell(b.Lines(), event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, before)
-		if err != nil {
-			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
-		}
-		if out.told {
-			b.AddLine(out.line, e.Type, event.FromWatch, received)
-		}
-		s.tell.know(b, e.Type, o.Namespace, o.Name, o.UID, o.ResourceVersion, out.withheld, out.kept)
+		b.Changes.Apply(&line)
 	default:
 		return fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, e.Type)
 	}

@@ -1,10 +1,17 @@
-package event
+package changes
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/json"
 	"errors"
+	"io"
+	"os"
 	"testing"
 
+	"github.com/klauspost/compress/s2"
+
+	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
 )
 
@@ -34,12 +41,12 @@ func TestPack(t *testing.T) {
 			if !bytes.Equal(p.Pack(nil, o), packed) {
 				t.Errorf("base %d, object %d: packed otherwise", i, j)
 			}
-			if len(packed) > len(o)+1 {
+			if len(packed) > s2.MaxEncodedLen(len(o))+5 {
 				t.Errorf("base %d, object %d: %d bytes packed into %d", i, j, len(o), len(packed))
 			}
 			mustUnpack(t, p, packed, o)
 			mustUnpack(t, again, packed, o)
-			if _, err := p.Unpack(nil, packed, len(o)-1); len(o) > 0 && !errors.Is(err, ErrTooLarge) {
+			if _, err := p.Unpack(nil, packed, len(o)-1); len(o) > 0 && !errors.Is(err, event.ErrTooLarge) {
 				t.Errorf("base %d, object %d: limit passed: %v", i, j, err)
 			}
 			for n := range min(len(packed), 1<<22/(len(o)+1), 300) { // a part is never the whole
@@ -65,7 +72,8 @@ func TestUnpackFaults(t *testing.T) {
 		t.Errorf("with another base: %v", err)
 	}
 	for _, b := range []string{
-		"", "\x03", "\x01", "\x02", "\x02abc", "\x01\xff", "\x01\x05", "\x01\x05\x60abcdef", "\x01\x05\x20ab", "\x01\x07\x10a",
+		"", "\x04", "\x03", "\x03abcd", "\x03\x00\x00\x00\x00", "\x03\x00\x00\x00\x00\x05", "\x03\x00\x00\x00\x00\x05\x10ab",
+		"\x01", "\x02", "\x02abc", "\x01\xff", "\x01\x05", "\x01\x05\x60abcdef", "\x01\x05\x20ab", "\x01\x07\x10a",
 		"\x01\x07\x10a\x00", "\x01\x07\x10a\x02", "\x01\x06\x10a\x01", "\x01\x08\x10a\x01", "\x01\x7f\xf0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\x7f\x1f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 	} {
 		if got, err := p.Unpack([]byte("x"), []byte(b), 1<<20); err == nil || string(got) != "x" {
@@ -75,6 +83,68 @@ func TestUnpackFaults(t *testing.T) {
 	mustUnpack(t, p, []byte("\x01\x07\x10a\x01"), []byte("aaaaaaa"))
 	mustUnpack(t, p, []byte("\x00"), nil)
 	mustUnpack(t, p, []byte("\x01\x00"), nil)
+}
+
+// Each version of real objects comes back, packed with the first of them.
+func TestPackHistory(t *testing.T) {
+	content, err := os.ReadFile("testdata/history.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := bytes.Split(bytes.TrimSpace(content), []byte("\n"))
+	p := NewPacker(versions[0])
+	for _, v := range versions {
+		mustUnpack(t, p, p.Pack(nil, v), v)
+	}
+	if len(versions) < 50 {
+		t.Errorf("%d versions", len(versions))
+	}
+}
+
+// What earlier releases have packed is unpacked, with the same base only.
+func TestUnpackEarlier(t *testing.T) {
+	n := 0
+	for _, c := range earlierPacked(t) {
+		p := NewPacker(c.Base)
+		mustUnpack(t, p, c.Packed, c.Object)
+		if _, err := NewPacker([]byte("other")).Unpack(nil, c.Packed, len(c.Object)); c.Packed[0] == packedStepsBase && !errors.Is(err, errOtherBase) {
+			t.Errorf("with another base: %v", err)
+		}
+		for size := range min(len(c.Packed), 300) {
+			if _, err := p.Unpack(nil, c.Packed[:size], len(c.Object)); err == nil && c.Packed[0] != packedRaw {
+				t.Errorf("%d of %d bytes unpacked", size, len(c.Packed))
+			}
+		}
+		n++
+	}
+	if n != 48 {
+		t.Errorf("%d objects", n)
+	}
+}
+
+type packedObject struct{ Base, Object, Packed []byte }
+
+// earlierPacked are objects as a release before s2 has packed them.
+func earlierPacked(tb testing.TB) (all []packedObject) {
+	tb.Helper()
+	f, err := os.Open("testdata/packed.jsonl.gz")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for d := json.NewDecoder(z); ; {
+		var c packedObject
+		if err := d.Decode(&c); err == io.EOF {
+			return all
+		} else if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, c)
+	}
 }
 
 func FuzzPack(f *testing.F) {
@@ -94,6 +164,9 @@ func FuzzUnpack(f *testing.F) {
 	for _, o := range [][]byte{{}, []byte("abc"), eventtest.Event(2), bytes.Repeat([]byte("ab"), 500)} {
 		f.Add(p.Pack(nil, o))
 		f.Add(NewPacker(nil).Pack(nil, o))
+	}
+	for _, c := range earlierPacked(f) {
+		f.Add(c.Packed)
 	}
 	f.Fuzz(func(t *testing.T, packed []byte) {
 		const limit = 1 << 16

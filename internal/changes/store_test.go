@@ -1,0 +1,146 @@
+package changes
+
+import (
+	"fmt"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+)
+
+// rig is a Store on a checkpoint, with batches that are committed when they are told to.
+type rig struct {
+	*Store
+	t         *testing.T
+	at        *checkpoint.Store
+	render    *event.Renderer
+	object    event.Object
+	submitted checkpoint.Changes
+	batch     uint64 // that is being filled
+	committed uint64
+}
+
+func newRig(t *testing.T, at *checkpoint.Store, c Config) *rig {
+	t.Helper()
+	c.Stream = "pods"
+	r := &rig{t: t, at: at, render: newRenderer(t), batch: 1}
+	var err error
+	if r.Store, err = New(c, at, func() uint64 { return r.committed }, zap.NewNop()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) load() (behind, stale bool) {
+	r.t.Helper()
+	behind, stale, err := r.Load()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return behind, stale
+}
+
+// see takes a version of an object, and returns the list of changes and whether it is
+// the same as the one before.
+func (r *rig) see(name, data, note string) (list string, same bool) {
+	r.t.Helper()
+	raw := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%q,"note":%q}`, name, data, note)
+	if err := r.render.Scan([]byte(raw), &r.object); err != nil {
+		r.t.Fatal(err)
+	}
+	before, err := r.Get([]byte("ns"), []byte(name))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if same, err = r.Compare(before, &r.object); err != nil || same {
+		return "", same
+	}
+	list = string(r.Changes(before))
+	r.Put(&r.submitted, r.batch, []byte("ns"), []byte(name), r.Value(false))
+	return list, false
+}
+
+func (r *rig) commit() {
+	r.t.Helper()
+	b := checkpoint.NewBatch()
+	b.Add("pods", &r.submitted)
+	if err := r.at.Commit(b); err != nil {
+		r.t.Fatal(err)
+	}
+	r.submitted.Reset()
+	r.committed = r.batch
+	r.batch++
+}
+
+func (r *rig) want(name, data, note, list string, same bool) {
+	r.t.Helper()
+	if l, s := r.see(name, data, note); l != list || s != same {
+		r.t.Errorf("changes %q, same %v, want %q, %v", l, s, list, same)
+	}
+}
+
+func replaced(from, to string) string {
+	return fmt.Sprintf(`[{"op":"replace","path":"/data","old":%q,"value":%q}]`, from, to)
+}
+
+// What is compared with is the version before, committed or not, in this process or the
+// next, before there is a base and behind.
+func TestStore(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	both := Config{Changes: true, IgnoreFields: []string{"note"}}
+	r := newRig(t, at, both)
+	if behind, stale := r.load(); !behind || !stale {
+		t.Error("an empty store is up to date")
+	}
+	r.want("a", "1", "x", "", false)
+	r.want("a", "2", "x", replaced("1", "2"), false)
+	r.want("a", "2", "y", "", true)
+	for i := range 2 * baseObjects {
+		r.want(fmt.Sprint("o", i), "1", "x", "", false)
+	}
+	r.commit()
+	r.want("a", "3", "x", replaced("2", "3"), false)
+	r.Remove(&r.submitted, r.batch, []byte("ns"), []byte("o1"))
+	r.want("o1", "2", "x", "", false)
+	r.Complete(&r.submitted, r.batch)
+	r.commit()
+
+	r.want("a", "lost", "x", replaced("3", "lost"), false)
+	r.submitted.Reset() // a crash
+	r = newRig(t, at, both)
+	if behind, stale := r.load(); behind || stale {
+		t.Errorf("behind %v, stale %v", behind, stale)
+	}
+	r.want("a", "3", "z", "", true)
+	r.want("o20", "2", "x", replaced("1", "2"), false)
+	r.want("o2", "2", "x", replaced("1", "2"), false)
+	r.submitted.Reset()
+	r.Reset() // the batch was not taken
+	r.want("o2", "3", "x", replaced("1", "3"), false)
+	r.commit()
+
+	// Another namespace is excluded: there may be objects of which nothing is stored.
+	other := both
+	other.ExcludeNamespaces = []string{"kube-*"}
+	r = newRig(t, at, other)
+	if behind, stale := r.load(); !behind || !stale {
+		t.Errorf("behind %v, stale %v", behind, stale)
+	}
+	r.want("a", "4", "x", replaced("3", "4"), false)
+	r.commit()
+
+	// Other fields are ignored: the digests are worth nothing.
+	other.IgnoreFields = []string{"data"}
+	r = newRig(t, at, other)
+	if behind, stale := r.load(); !behind || !stale {
+		t.Errorf("behind %v, stale %v", behind, stale)
+	}
+	r.want("a", "4", "x", "", false)
+	r.want("a", "5", "x", "", true)
+}

@@ -1,0 +1,125 @@
+package checkpoint
+
+import "kubejournal/internal/event"
+
+// Known is an object that a stream knows.
+type Known = event.Known
+
+// Stream is the durable state of one stream. Its methods are the only transitions
+// of it; the stream that writes lines and the recovery that reads them back both
+// call them.
+type Stream struct {
+	// ResourceVersion is the position: everything the server did up to it
+	// stands in the journal. Empty before the first sync is complete.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// Owed is the reason of a GAP line that is still to be written: the
+	// position is not valid any more. Empty when there is none.
+	Owed event.GapReason `json:"owed,omitempty"`
+	// Open is set from a GAP line until all lines behind it are written.
+	Open *Gap `json:"open,omitempty"`
+	// Closing is set when a list is complete and all its lines are written but
+	// the SYNCED line, until that is written too.
+	Closing *event.Count `json:"closing,omitempty"`
+}
+
+// Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
+// line, raised to the highest version that the list behind it has shown.
+type Gap struct {
+	FromResourceVersion string `json:"fromResourceVersion,omitempty"`
+	ResourceVersion     string `json:"resourceVersion"`
+	event.Count                // of the lines behind the GAP line
+}
+
+// Line is one line of a stream, or an event that was held back.
+type Line struct {
+	Type   event.Type
+	Origin event.Origin
+	// Of a GAP or SYNCED only the version is set.
+	Namespace, Name, UID, ResourceVersion []byte
+	FromResourceVersion                   []byte // of a GAP
+	// HeldBack says that there is no line; Withheld, that the stream's filter is why.
+	HeldBack, Withheld bool
+}
+
+// Apply makes s the state behind a line, and adds to c what the line says of its
+// object. A line of a watch moves the position. Lines of a list do not come in the
+// order of versions: they leave the position where it is, and count for an open gap.
+func (s *Stream) Apply(l *Line, c *Changes) {
+	switch l.Type {
+	case event.Gap:
+		s.Open = &Gap{FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
+		s.Owed = ""
+		return
+	case event.Synced:
+		s.Move(string(l.ResourceVersion))
+		return
+	}
+	c.Apply(l)
+	if l.Origin == event.FromWatch && len(l.ResourceVersion) > 0 {
+		s.Move(string(l.ResourceVersion))
+	} else if s.Open != nil {
+		s.Open.apply(l)
+	}
+}
+
+func (g *Gap) apply(l *Line) {
+	if !l.HeldBack {
+		g.Add(l.Type)
+	}
+	if rv := string(l.ResourceVersion); l.Type != event.Deleted && event.Later(rv, g.ResourceVersion) {
+		g.ResourceVersion = rv
+	}
+}
+
+// Apply adds what a line says of its object.
+func (c *Changes) Apply(l *Line) {
+	switch {
+	case l.Type == event.Deleted:
+		c.Delete(l.Namespace, l.Name)
+	case l.Withheld:
+		c.PutWithheld(l.Namespace, l.Name, l.UID, l.ResourceVersion)
+	default:
+		c.Put(l.Namespace, l.Name, l.UID, l.ResourceVersion)
+	}
+}
+
+// Move makes rv the position of a stream that is in step with the server.
+func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv} }
+
+// Lose notes that the position is not valid any more.
+func (s *Stream) Lose(reason event.GapReason) { s.Owed = reason }
+
+// Complete notes that a list of the version rv is complete and all its lines are
+// written, but for the SYNCED line that says count; nil for none.
+func (s *Stream) Complete(rv string, count *event.Count) {
+	s.Move(rv)
+	if count != nil {
+		c := *count
+		s.Closing = &c
+	}
+}
+
+// Valid reports whether a watch can start at the position.
+func (s *Stream) Valid() bool { return s.ResourceVersion != "" && s.Owed == "" && s.Open == nil }
+
+// From is the version after which the reader has not been told everything.
+func (s *Stream) From() string {
+	if s.Open != nil {
+		return s.Open.ResourceVersion
+	}
+	return s.ResourceVersion
+}
+
+// Clone returns a copy for a batch: s goes on changing.
+func (s *Stream) Clone() *Stream {
+	c := *s
+	if s.Open != nil {
+		open := *s.Open
+		c.Open = &open
+	}
+	if s.Closing != nil {
+		closing := *s.Closing
+		c.Closing = &closing
+	}
+	return &c
+}

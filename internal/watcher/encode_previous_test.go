@@ -1,0 +1,46 @@
+package watcher
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/changes"
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+)
+
+// An object that an earlier release has stored, deeper than lines are now, costs a line what it would say of it, and no more.
+func TestPreviousTooDeep(t *testing.T) {
+	r, err := event.NewRenderer(event.Source{Stream: "pods", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	previous, err := changes.New(changes.Config{Stream: "pods", Changes: true}, nil, func() uint64 { return 0 }, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &encoder{render: r, previous: previous}
+	const levels = 9_998
+	before := changes.Version{Object: []byte(`{"metadata":{"name":"a"},"a":` + strings.Repeat("[", levels) + strings.Repeat("]", levels) + `}`)}
+	var o event.Object
+	if err := r.Scan([]byte(`{"metadata":{"name":"a"},"a":1}`), &o); err != nil {
+		t.Fatal(err)
+	}
+	if same, err := previous.Compare(before, &o); same || err != nil {
+		t.Fatal(same, err)
+	}
+	var out encoded
+	line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: time.Now()}
+	if err := e.write(&out, line, &o, before); err != nil {
+		t.Fatal(err)
+	}
+	if line := string(out.buf); strings.Contains(line, `"changes"`) || !strings.Contains(line, `"object"`) {
+		t.Errorf("%.300s", line)
+	}
+	if out, err = e.encodeGone(nil, line, checkpoint.Known{Name: "a"}, before); err != nil || !strings.Contains(string(out.buf), `"metadata":{"name":"a"}`) {
+		t.Errorf("%.300s, %v", out.buf, err)
+	}
+}
