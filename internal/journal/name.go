@@ -12,8 +12,8 @@ const (
 	temporary  = ".tmp"
 )
 
-// naming knows the names of a journal's files: of journal.jsonl, what begins
-// with journal- and a time.
+// naming gives and recognizes the names of a journal's files: those of
+// journal.jsonl begin with journal- and a time.
 type naming struct {
 	active string // journal.jsonl
 	stem   string // journal
@@ -30,7 +30,7 @@ func namingOf(path string) naming {
 	return n
 }
 
-// rotated is the name of a file that was rotated at t.
+// rotated returns the name of a file that was rotated at t.
 func (n naming) rotated(t time.Time) string {
 	return n.stem + "-" + t.UTC().Format(timeLayout) + n.ext
 }
@@ -51,10 +51,10 @@ func (n naming) parse(name string) (at time.Time, compressed, ok bool) {
 	return at, compressed, err == nil && n.rotated(at) == name
 }
 
-// compressing is the name under which the gzip file of a rotated one is made.
+// compressing returns the temporary name of a rotated file's gzip file.
 func (n naming) compressing(name string) string { return "." + name + gzipped + temporary }
 
-// leftOver tells whether a name is one of compressing's.
+// leftOver reports whether a name is one of compressing's.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, gzipped+temporary)
 	if !ok || !strings.HasPrefix(rest, ".") {
@@ -64,9 +64,9 @@ func (n naming) leftOver(name string) bool {
 	return ok && !compressed
 }
 
-// related tells whether a file may hold lines of this journal: one that we have
-// rotated, or that logrotate has, as journal.jsonl.1, journal.jsonl-20261120 or
-// journal-20261120.jsonl. Another journal of the folder, journal-eu.jsonl, does not.
+// related reports whether a file may hold lines of this journal: kubejournal has
+// rotated it, or logrotate has, as journal.jsonl.1, journal.jsonl-20261120 or
+// journal-20261120.jsonl. Another journal in the folder, journal-eu.jsonl, does not.
 func (n naming) related(name string) bool {
 	if _, _, ok := n.parse(name); ok {
 		return true
@@ -82,3 +82,19 @@ func (n naming) related(name string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// IsRotated reports whether a file has the name of a rotated one, of whatever
+// journal: nothing will be appended to it.
+func IsRotated(path string) bool {
+	name := strings.TrimSuffix(filepath.Base(path), gzipped)
+	for _, stem := range []string{strings.TrimSuffix(name, filepath.Ext(name)), name} {
+		at := len(stem) - len(timeLayout)
+		if at < 1 || stem[at-1] != '-' {
+			continue
+		}
+		if t, err := time.Parse(timeLayout, stem[at:]); err == nil && t.Format(timeLayout) == stem[at:] {
+			return true
+		}
+	}
+	return false
+}

@@ -340,7 +340,7 @@ func TestVerify(t *testing.T) {
 				r.open()
 				r.write(3)
 				if c.late {
-					r.wait(youth)
+					r.wait(suspectFor)
 					r.commitAll()
 				}
 				r.write(10)
@@ -379,8 +379,8 @@ func TestNoteIsNoSegment(t *testing.T) {
 	if _, err := j.Write([]byte(line(1))); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := Rotated(j.Path()); err != nil || len(all) > 0 {
-		t.Errorf("Rotated = %+v, %v", all, err)
+	if all, err := Segments(j.Path()); err != nil || len(all) != 1 || !all[0].Active {
+		t.Errorf("Segments = %+v, %v", all, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == ".journal.jsonl.owner" }) {

@@ -9,11 +9,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 )
 
@@ -60,49 +62,51 @@ func (t *tail) follow(ctx context.Context) error {
 }
 
 // drain shows what there is of the active file. Of a line without its end nothing is kept: a daemon that starts after a
-// crash puts another in its place. It may do so between two reads, so a line that came in parts, and the first one, which
-// stands where there was no line before, are looked at again.
+// crash puts another in its place. It may do so between two reads, so a line that came with more than one, and the first,
+// which stands where there was no line before, are read again and compared.
 func (t *tail) drain(ctx context.Context) error {
 	if t.in.f == nil {
 		return nil
 	}
-	for first := true; ctx.Err() == nil; {
-		raw, at, err := t.lines.next()
-		if errors.Is(err, io.EOF) {
-			t.in.off = at
-			t.lines.reset(&t.in, at)
+	for ctx.Err() == nil {
+		read := t.lines.Buffered()
+		line, err := t.lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			t.readAgain(line.Offset)
 			return nil
-		}
-		if errors.Is(err, errRewritten) {
+		case errors.Is(err, errRewritten):
 			return err
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("read journal: %w", err)
 		}
-		if (first || t.lines.parts) && len(raw) < maxLine {
-			whole, err := t.in.holds(raw, at)
+		if len(line.Bytes) >= read && len(line.Bytes) < event.MaxLine {
+			whole, err := t.in.holds(line.Bytes, line.Offset)
 			if err != nil {
 				return fmt.Errorf("read journal: %w", err)
 			}
 			if !whole {
-				t.in.off = at
-				t.lines.reset(&t.in, at)
+				t.readAgain(line.Offset)
 				continue
 			}
 		}
-		first = false
-		if err := t.take(ctx, raw); err != nil {
+		if err := t.take(ctx, line.Bytes); err != nil {
 			return err
 		}
-		t.in.took(raw, at)
+		t.in.took(line.Bytes, line.Offset)
 	}
 	return nil
 }
 
+// readAgain reads the active file once more from offset on.
+func (t *tail) readAgain(offset int64) {
+	t.in.off = offset
+	t.lines.Reset(&t.in, offset)
+}
+
 // again begins at the beginning of a file that does not hold any more what it did.
 func (t *tail) again() {
-	t.in.seek(0)
-	t.lines.reset(&t.in, 0)
+	t.seek(0)
 	t.skipping, t.reread = t.last > 0, true
 }
 
@@ -206,10 +210,11 @@ func (t *tail) print(l *Line) error {
 // renamed or compressed while it is looked for is there at the next look.
 func (t *tail) catchUp(ctx context.Context, before uint64) error {
 	for more := 0; more < findAgain && ctx.Err() == nil; more++ {
-		files, err := journal.Rotated(t.path)
+		files, err := journal.Segments(t.path)
 		if err != nil {
 			return err
 		}
+		files = slices.DeleteFunc(files, func(s journal.Segment) bool { return s.Active })
 		first := sort.Search(len(files), func(i int) bool { return files[i].FirstSeq > t.last+1 }) - 1
 		for _, file := range files[max(first-more, 0):] {
 			if file.FirstSeq >= before || t.last+1 >= before {
@@ -231,26 +236,18 @@ func (t *tail) catchUp(ctx context.Context, before uint64) error {
 
 // showMissed shows the lines of a rotated file that come after the last one and before another.
 func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64) error {
-	return t.readFile(file, 0, &t.otherLines, func() error {
-		for ctx.Err() == nil {
-			raw, _, err := t.otherLines.next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return &readError{err}
-			}
-			if t.otherLine.Parse(raw) != nil || t.otherLine.Seq <= t.last {
-				continue
-			}
-			if t.otherLine.Seq >= before {
-				return nil
-			}
-			if err := t.print(&t.otherLine); err != nil {
-				return err
-			}
+	return t.readFile(ctx, file, 0, &t.otherLines, func(line journal.Line, end bool) (bool, error) {
+		if end {
+			return false, nil
 		}
-		return nil
+		l := &t.otherLine
+		if l.Parse(line.Bytes) != nil || l.Seq <= t.last {
+			return true, nil
+		}
+		if l.Seq >= before {
+			return false, nil
+		}
+		return true, t.print(l)
 	})
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"kubejournal/internal/journal"
 )
 
 // Options say which lines to show, and how long to wait for more.
@@ -42,7 +44,7 @@ func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 }
 
 func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
-	in := bufio.NewReaderSize(flushing{ctx, r, p}, chunk)
+	in := bufio.NewReaderSize(flushing{ctx, r, p}, flushAt)
 	var from io.Reader = in
 	if magic, err := in.Peek(2); err == nil && isGzip(magic) {
 		z, err := gzip.NewReader(in)
@@ -52,7 +54,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		from = z
 	}
 	var (
-		lines reader
+		lines journal.Reader
 		last  ring
 		line  Line
 	)
@@ -65,21 +67,21 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		}
 		return nil
 	}
-	lines.reset(from, 0)
+	lines.Reset(from, 0)
 	for {
-		raw, _, err := lines.next()
+		next, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return errors.Join(fmt.Errorf("read lines: %w", err), last.print(&line, o, p), p.Flush())
 		}
-		if err := take(raw); err != nil {
+		if err := take(next.Bytes); err != nil {
 			return err
 		}
 	}
 	// A last line without an end is one all the same: nothing more will come.
-	if rest := lines.rest(); len(rest) > 0 {
+	if rest := lines.Torn(); len(rest) > 0 {
 		if err := take(rest); err != nil {
 			return err
 		}
