@@ -139,13 +139,6 @@ func OpenFile(path string, o Options) (*File, error) {
 }
 
 func (j *File) open() error {
-	info, err := j.active.f.Stat()
-	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
-	}
 	if err := j.lock(j.active.f); err != nil {
 		return err
 	}
@@ -155,7 +148,8 @@ func (j *File) open() error {
 		j.log.Warn(err.Error(), zap.String("path", j.path))
 	}
 	j.checked = j.owner.since
-	if info, err = j.active.f.Stat(); err != nil {
+	info, err := j.active.f.Stat()
+	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	if err := j.CheckLimits(*j.options.Load()); err != nil {
@@ -206,7 +200,15 @@ func (j *File) SetLimits(o Options) {
 	j.tidy.wakeUp()
 }
 
+// lock locks a file that is to become the active one.
 func (j *File) lock(f disk.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
+	}
 	if err := f.Lock(); errors.Is(err, ErrLocked) {
 		return fmt.Errorf("open journal %s: %w", j.path, ErrLocked)
 	} else if err != nil {
@@ -301,7 +303,11 @@ func (j *File) Committed(seq uint64) { j.tidy.commit(seq) }
 
 // TidyError returns why rotated files cannot be compressed or removed now, nil when
 // they can.
-func (j *File) TidyError() error { return j.tidy.failure() }
+func (j *File) TidyError() error {
+	j.tidy.mu.Lock()
+	defer j.tidy.mu.Unlock()
+	return j.tidy.err
+}
 
 // Close closes the file, unsynced. It does not wait for a write that is blocked.
 func (j *File) Close() error {

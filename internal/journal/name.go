@@ -2,6 +2,7 @@ package journal
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -83,18 +84,15 @@ func (n naming) related(name string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
+var rotatedForm = regexp.MustCompile(`.-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})(\.[^.]*)?$`)
+
 // IsRotated reports whether a file has the name of a rotated one, of whatever
 // journal: nothing will be appended to it.
 func IsRotated(path string) bool {
-	name := strings.TrimSuffix(filepath.Base(path), gzipped)
-	for _, stem := range []string{strings.TrimSuffix(name, filepath.Ext(name)), name} {
-		at := len(stem) - len(timeLayout)
-		if at < 1 || stem[at-1] != '-' {
-			continue
-		}
-		if t, err := time.Parse(timeLayout, stem[at:]); err == nil && t.Format(timeLayout) == stem[at:] {
-			return true
-		}
+	parts := rotatedForm.FindStringSubmatch(strings.TrimSuffix(filepath.Base(path), gzipped))
+	if parts == nil {
+		return false
 	}
-	return false
+	_, err := time.Parse(timeLayout, parts[1])
+	return err == nil
 }

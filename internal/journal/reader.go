@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
 	"sync/atomic"
 
 	"kubejournal/internal/disk"
@@ -75,11 +73,7 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	if on == nil {
 		on = disk.OS
 	}
-	f, err := on.OpenFile(s.Path, os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) && !s.Gzip {
-		s.Gzip = true
-		f, err = on.OpenFile(s.Path+gzipped, os.O_RDONLY, 0)
-	}
+	f, err := s.open(on)
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
@@ -181,11 +175,11 @@ func gunzip(file io.Reader) (io.Reader, error) {
 // Backward reads the lines of a plain file from its end to its beginning. A last
 // line without its end is passed over.
 type Backward struct {
-	f   io.ReaderAt
-	buf []byte
-	at  int64 // of buf[0]
-	end int   // of what is left in buf: behind the end of a line
-	done bool // the file's beginning is reached, or what is too long to be a line
+	f    io.ReaderAt
+	buf  []byte
+	at   int64 // of buf[0]
+	end  int   // of what is left in buf: behind the end of a line
+	done bool  // the file's beginning is reached, or what is too long to be a line
 	err  error // of a read; Next returns it
 }
 

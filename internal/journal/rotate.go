@@ -56,7 +56,7 @@ func (j *File) rotate() error {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
 	j.newName = true
-	j.tidy.renamed(name)
+	j.tidy.wakeUp() // where it was committed meanwhile, the pass that followed has not seen it
 	j.log.Info("rotated the journal", zap.String("to", name), zap.Uint64("firstSeq", j.active.firstSeq), zap.Uint64("lastSeq", last.Seq))
 	return j.begin(nil)
 }
@@ -83,7 +83,13 @@ func (j *File) begin(carry []byte) error {
 	if err != nil {
 		return fmt.Errorf("begin journal: %w", err)
 	}
-	if err := j.mayBegin(f); err != nil {
+	if err = j.lock(f); err == nil {
+		var info fs.FileInfo
+		if info, err = f.Stat(); err == nil && info.Size() > 0 {
+			err = fmt.Errorf("begin journal %s: another file has taken its place, which is not empty; move it away", j.path)
+		}
+	}
+	if err != nil {
 		_ = f.Close() // nothing was written
 		return err
 	}
@@ -104,25 +110,6 @@ func (j *File) restart(f disk.File, carry []byte) error {
 	j.active.lineEnd = int64(bytes.LastIndexByte(carry, '\n') + 1)
 	j.carry, j.checked = carry, time.Time{}
 	return j.writeCarry()
-}
-
-// mayBegin locks a file that is to become the active one, which must be empty:
-// what others have put in its place is not overwritten.
-func (j *File) mayBegin(f disk.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("begin journal: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("begin journal %s: not a regular file", j.path)
-	}
-	if err := j.lock(f); err != nil {
-		return err
-	}
-	if info.Size() > 0 {
-		return fmt.Errorf("begin journal %s: another file has taken its place, which is not empty; move it away", j.path)
-	}
-	return nil
 }
 
 // writeCarry writes what the active file is to begin with. Where that fails, the next

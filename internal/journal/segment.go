@@ -55,16 +55,8 @@ func listSegments(d disk.FS, path string) ([]Segment, error) {
 			continue // the same lines
 		}
 		_, _, s.Ours = n.parse(name)
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err := s.look(d); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
-		}
-		s.Size = info.Size()
-		if s.FirstSeq, err = s.firstSeq(d); err != nil {
-			return nil, err
 		}
 		if s.FirstSeq > 0 || s.Active {
 			all = append(all, s)
@@ -87,28 +79,43 @@ func trueLast(a, b bool) int {
 	return 1
 }
 
-// firstSeq reads the seq of the first line; 0 where the file is gone, may not be
-// read or holds something else.
-func (s Segment) firstSeq(d disk.FS) (uint64, error) {
+// open opens the segment's file, which may have been compressed since it was listed.
+func (s *Segment) open(d disk.FS) (disk.File, error) {
 	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) && !s.Gzip {
+		s.Path, s.Gzip = s.Path+gzipped, true
+		f, err = d.OpenFile(s.Path, os.O_RDONLY, 0)
+	}
+	return f, err
+}
+
+// look reads the file's size and first line. FirstSeq is 0 where the file is gone,
+// may not be read or holds something else.
+func (s *Segment) look(d disk.FS) error {
+	f, err := s.open(d)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return 0, nil
+		return nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read journal: %w", err)
+		return err
 	}
 	defer f.Close() //nolint:errcheck // it is only read
-	if !s.Gzip {
-		return FirstSeq(f)
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if s.Size = info.Size(); !s.Gzip {
+		s.FirstSeq, err = FirstSeq(f)
+		return err
 	}
 	in, err := gunzip(&fileReader{f: f})
 	if err != nil {
-		return 0, nil //nolint:nilerr // it is no gzip file of a journal
+		return nil //nolint:nilerr // it is no gzip file of a journal
 	}
 	var head [headSize]byte
 	n, _ := io.ReadFull(in, head[:]) // a damaged file ends early
-	seq, _ := lineSeq(head[:n])
-	return seq, nil
+	s.FirstSeq, _ = lineSeq(head[:n])
+	return nil
 }
 
 // LastSeq reads the seq of the last whole line, 0 where there is none. Of a

@@ -30,6 +30,7 @@ type tail struct {
 	alone bool              // the one in files was named itself
 	// unreadable are the files that a notice has named.
 	unreadable map[string]bool
+	skip       int    // lines that pass the filter and are not shown all the same
 	in         active // in.f is nil while there is no active file
 
 	line  Line
@@ -255,7 +256,8 @@ func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
 	return first, nil
 }
 
-// placeIn is the same for a rotated file. A compressed one can be read forward only.
+// placeIn is the same for a rotated file. A compressed one can be read forward only: it is shown from its beginning, but
+// for the first lines that are not wanted, which are counted.
 func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (int64, error) {
 	if !file.Gzip {
 		f, err := os.Open(file.Path)
@@ -267,48 +269,25 @@ func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (in
 			return 0, fmt.Errorf("open journal: %w", err)
 		}
 	}
-	if err := t.otherLines.Open(file, 0); err != nil {
-		return 0, nil //nolint:nilerr // showing it says what is wrong
-	}
-	return t.placeForward(ctx, s)
-}
-
-// placeForward finds the offset of the line from which on the wanted number of lines follows. It holds one number for
-// each of them.
-func (t *tail) placeForward(ctx context.Context, s *search) (int64, error) {
-	var (
-		wanted []int64 // offsets of the last lines that are wanted, a ring
-		next   int
-		all    = *s
-		end    int64
-	)
-	for ctx.Err() == nil {
-		line, err := t.otherLines.Next()
-		if end = line.Offset; err != nil {
+	all, count := *s, 0
+	err := t.otherLines.Open(file, 0)
+	for err == nil && ctx.Err() == nil {
+		var line journal.Line
+		if line, err = t.otherLines.Next(); err != nil {
 			break // also where the file is damaged: showing it says so
 		}
 		all.want, all.done = All, false
-		take := all.take(line.Bytes)
-		s.done = s.done || all.done // an older line than any wanted stands before it
-		switch {
-		case !take:
-		case s.want == All && len(wanted) > 0:
-		case s.want == All || len(wanted) < s.want:
-			wanted = append(wanted, end)
-		default:
-			wanted[next] = end
-			next = (next + 1) % s.want
+		if all.take(line.Bytes) {
+			count++
 		}
+		s.done = s.done || all.done // an older line than any wanted stands before it
 	}
 	if s.want > 0 {
-		if s.want -= len(wanted); s.want == 0 {
-			s.done = true
-		}
+		t.skip = max(count-s.want, 0)
+		s.want = max(s.want-count, 0)
+		s.done = s.done || s.want == 0
 	}
-	if len(wanted) == 0 {
-		return end, nil
-	}
-	return wanted[next], nil
+	return 0, nil
 }
 
 // readError is a file that cannot be read further. The others can.
