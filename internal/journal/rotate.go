@@ -56,7 +56,7 @@ func (j *File) rotate() error {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
 	j.newName = true
-	j.tidy.wakeUp() // where it was committed meanwhile, the pass that followed has not seen it
+	j.tidy.renamed(name)
 	j.log.Info("rotated the journal", zap.String("to", name), zap.Uint64("firstSeq", j.active.firstSeq), zap.Uint64("lastSeq", last.Seq))
 	return j.begin(nil)
 }

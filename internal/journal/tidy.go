@@ -65,6 +65,16 @@ func (t *tidier) hold(name string, last uint64) {
 	t.held[name] = last
 }
 
+// renamed says that a held file has its new name. Where it was committed since hold,
+// the pass that followed has not seen it.
+func (t *tidier) renamed(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, held := t.held[name]; !held {
+		t.wakeUp()
+	}
+}
+
 func (t *tidier) commit(seq uint64) {
 	t.mu.Lock()
 	due := t.committed == 0

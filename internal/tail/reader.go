@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"slices"
 )
 
 // errRewritten says that a file does not hold any more what was read from it.
@@ -20,8 +19,6 @@ type active struct {
 	// has the same.
 	markAt int64
 	mark   []byte
-
-	check []byte // scratch
 }
 
 const markBytes = 128
@@ -56,15 +53,12 @@ func (a *active) Read(p []byte) (int, error) {
 
 // holds reports whether the line stands at its place, whole.
 func (a *active) holds(line []byte, at int64) (bool, error) {
-	a.check = slices.Grow(a.check[:0], len(line)+1)[:len(line)+1]
-	n, err := a.f.ReadAt(a.check, at)
+	is := make([]byte, len(line)+1)
+	n, err := a.f.ReadAt(is, at)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	if cap(a.check) > maxKept {
-		defer func() { a.check = nil }()
-	}
-	return n == len(line)+1 && a.check[len(line)] == '\n' && bytes.Equal(a.check[:len(line)], line), nil
+	return n == len(is) && is[n-1] == '\n' && bytes.Equal(is[:n-1], line), nil
 }
 
 // same reports whether the last line still stands where it stood, or, before the first, whether a line ends there.

@@ -2,6 +2,7 @@ package tail
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -55,7 +56,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	}
 	var (
 		lines journal.Reader
-		last  ring
+		last  [][]byte
 		line  Line
 	)
 	take := func(raw []byte) error {
@@ -63,9 +64,18 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			return show(&line, raw, o, p)
 		}
 		if line.Parse(raw) != nil || o.Filter.Match(&line) {
-			last.add(raw, o.Lines)
+			last = append(last, bytes.Clone(raw))
+			last = last[max(len(last)-o.Lines, 0):]
 		}
 		return nil
+	}
+	end := func() error {
+		for _, raw := range last {
+			if err := show(&line, raw, o, p); err != nil {
+				return err
+			}
+		}
+		return p.Flush()
 	}
 	lines.Reset(from, 0)
 	for {
@@ -74,7 +84,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			break
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read lines: %w", err), last.print(&line, o, p), p.Flush())
+			return errors.Join(fmt.Errorf("read lines: %w", err), end())
 		}
 		if err := take(next.Bytes); err != nil {
 			return err
@@ -86,10 +96,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			return err
 		}
 	}
-	if err := last.print(&line, o, p); err != nil {
-		return err
-	}
-	return p.Flush()
+	return end()
 }
 
 // show parses a line and prints it where it passes. One that cannot be read always does.
@@ -135,30 +142,4 @@ func (f flushing) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return n, err
-}
-
-// ring holds the last lines.
-type ring struct {
-	lines [][]byte
-	next  int // the oldest, once the ring is full
-}
-
-func (r *ring) add(line []byte, limit int) {
-	switch {
-	case limit == 0:
-	case len(r.lines) < limit:
-		r.lines = append(r.lines, append([]byte(nil), line...))
-	default:
-		r.lines[r.next] = append(r.lines[r.next][:0], line...)
-		r.next = (r.next + 1) % limit
-	}
-}
-
-func (r *ring) print(line *Line, o Options, p *Printer) error {
-	for i := range r.lines {
-		if err := show(line, r.lines[(r.next+i)%len(r.lines)], o, p); err != nil {
-			return err
-		}
-	}
-	return nil
 }

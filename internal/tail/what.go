@@ -2,8 +2,10 @@ package tail
 
 import (
 	"bytes"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 const (
@@ -44,24 +46,11 @@ func appendScope(dst, scope []byte) []byte {
 	if len(scope) == 0 {
 		return append(dst, '-')
 	}
-	plain := make([]byte, 0, len(scope))
-	for i := 0; i < len(scope); i++ {
-		switch c := scope[i]; {
-		case c == '&' || c == '+':
-			plain = append(plain, ' ')
-		case c == '%' && i+2 < len(scope):
-			n, err := strconv.ParseUint(string(scope[i+1:i+3]), 16, 8)
-			if err != nil {
-				plain = append(plain, c)
-				continue
-			}
-			plain = append(plain, byte(n))
-			i += 2
-		default:
-			plain = append(plain, c)
-		}
+	plain, err := url.QueryUnescape(strings.ReplaceAll(string(scope), "&", " "))
+	if err != nil {
+		return appendRaw(dst, scope)
 	}
-	return appendRaw(dst, plain)
+	return appendRaw(dst, []byte(plain))
 }
 
 // appendWho appends who wrote last; of a Kubernetes Event, who reported it.
