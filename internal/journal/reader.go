@@ -49,7 +49,7 @@ type Reader struct {
 	gzip   bool      // and that it is compressed
 	offset int64     // of the next byte
 	long   []byte    // a line that is longer than the buffer, or torn
-	skip   bool      // a line that is too long goes on
+	skip   bool      // the rest of a line that is too long follows
 
 	disk   disk.FS       // nil is disk.OS
 	passed *atomic.Int64 // bytes that were read of files; nil where nobody counts

@@ -20,11 +20,11 @@ import (
 
 const (
 	// tidyRetry is the pause after a failure, and tidyEvery the time between two
-	// looks at how old files have grown.
+	// checks of the files' age.
 	tidyRetry = 5 * time.Second
 	tidyEvery = 10 * time.Minute
 
-	copyBuffer = 256 << 10 // bytes between two looks at the stop signal
+	copyBuffer = 256 << 10 // bytes between two checks for the end
 )
 
 // tidier compresses and removes rotated files, in a goroutine of its own. What

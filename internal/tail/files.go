@@ -84,8 +84,8 @@ func (t *tail) close() {
 	}
 }
 
-// open finds the journal's files. The active one comes first: what is rotated meanwhile is then among the others, under
-// the seq that tells.
+// open finds the journal's files. The active one is opened first: if it is rotated meanwhile, it is among the others too,
+// where its first seq identifies it.
 func (t *tail) open() error {
 	f, err := os.Open(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -187,7 +187,7 @@ type search struct {
 	time  time.Time
 }
 
-// take looks at one line, going back, and tells whether it is wanted.
+// take counts one line, going back, and reports whether it is wanted.
 func (s *search) take(raw []byte) bool {
 	if s.line.Parse(raw) == nil {
 		if !s.found {

@@ -132,7 +132,7 @@ func (t *tail) next() (*os.File, error) {
 	return f, nil
 }
 
-// turn goes on with the next file. Everything that came to the one before came before the next one's first line, so
+// turn continues with the next file. Everything that came to the one before came before the next one's first line, so
 // that it is read to its end now. A line that has no end there stands in the next one as a whole.
 func (t *tail) turn(ctx context.Context, next *os.File) error {
 	err := t.drain(ctx)

@@ -26,8 +26,8 @@ type Style struct {
 	Location *time.Location
 }
 
-// Printer shows lines. It is for one goroutine. What it holds back when a write fails is dropped: whoever goes on after
-// an error shows the line again.
+// Printer shows lines. It is for one goroutine. What it has buffered when a write fails is dropped: a caller that continues
+// after an error shows the line again.
 type Printer struct {
 	w     io.Writer
 	style Style
@@ -169,7 +169,7 @@ func (p *Printer) flushIfFull() error {
 	return p.Flush()
 }
 
-// begin looks at the terminal once for each batch of lines.
+// begin reads the terminal's width, once for each batch of lines.
 func (p *Printer) begin() {
 	if len(p.out) > 0 || p.style.JSON {
 		return

@@ -17,19 +17,19 @@ type Options struct {
 	// Lines is how many of the last lines that pass the filter are shown first; All is every one.
 	Lines  int
 	Filter Filter
-	// Follow goes on with lines that come later, until ctx ends.
+	// Follow continues with lines that come later, until ctx ends.
 	Follow bool
-	// Notice is told what a reader should know about the files, not about the cluster: lines that are gone. One
-	// sentence, with no end. Default none.
+	// Notice is called with what a reader should know about the files, not about the cluster: lines that are gone. It
+	// is one sentence without a full stop. Default none.
 	Notice func(string)
-	// Gone tells whether nobody reads what is shown any more; it is asked while there is nothing to show. Default never.
+	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
 }
 
 // All is every line.
 const All = -1
 
-// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where it is told to show
+// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where the options ask for
 // those alone, are known at the end only and held in memory until then, as they will be shown.
 //
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.

@@ -211,7 +211,7 @@ func appendRegarding(dst, about, own []byte) []byte {
 	return appendText(append(dst, '/'), name)
 }
 
-// bookkeeping is what changes with every write and tells nobody anything.
+// bookkeeping reports whether a field changes with every write and means nothing to a reader.
 func bookkeeping(pointer []byte) bool {
 	rest, ok := bytes.CutPrefix(pointer, []byte("/metadata/"))
 	return ok && (string(rest) == "resourceVersion" || string(rest) == "generation" || bytes.HasPrefix(rest, []byte("managedFields")))
@@ -222,7 +222,7 @@ type change struct {
 	op, path, old, now []byte
 }
 
-// eachChange calls fn with the changes that tell something, until it returns false.
+// eachChange calls fn with the changes other than bookkeeping, until it returns false.
 func eachChange(changes []byte, fn func(c change) bool) {
 	elements(changes, func(operation []byte) bool {
 		var c change
