@@ -110,7 +110,7 @@ func (s *Segment) look(d disk.FS) error {
 	}
 	in, err := gunzip(&fileReader{f: f})
 	if err != nil {
-		return nil //nolint:nilerr // it is no gzip file of a journal
+		return nil // it is no gzip file of a journal
 	}
 	var head [headSize]byte
 	n, _ := io.ReadFull(in, head[:]) // a damaged file ends early

@@ -290,12 +290,6 @@ func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (in
 	return 0, nil
 }
 
-// readError is a file that cannot be read further. The others can.
-type readError struct{ err error }
-
-func (e *readError) Error() string { return e.err.Error() }
-func (e *readError) Unwrap() error { return e.err }
-
 // showFile shows a rotated file from offset on.
 func (t *tail) showFile(ctx context.Context, file journal.Segment, offset int64) error {
 	return t.readFile(ctx, file, offset, &t.lines, func(line journal.Line, end bool) (bool, error) {

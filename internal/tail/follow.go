@@ -242,7 +242,7 @@ func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint
 			return false, nil
 		}
 		l := &t.otherLine
-		if l.Parse(line.Bytes) != nil || l.Seq <= t.last {
+		if good := l.Parse(line.Bytes) == nil; !good || l.Seq <= t.last {
 			return true, nil
 		}
 		if l.Seq >= before || l.Seq > t.last+1 && !skipHoles {
