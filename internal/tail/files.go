@@ -33,11 +33,9 @@ type tail struct {
 	skip       int    // lines that pass the filter and are not shown all the same
 	in         active // in.f is nil while there is no active file
 
-	line  Line
-	lines journal.Reader
-	// A second pair, for files that are read while a line of another one waits.
-	otherLine  Line
-	otherLines journal.Reader
+	line       Line
+	lines      journal.Reader
+	otherLines journal.Reader // for files that are read while a line of another one waits
 
 	last   uint64    // seq of the last line taken
 	newest time.Time // of the lines taken

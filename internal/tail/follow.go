@@ -237,11 +237,11 @@ func (t *tail) missing(before uint64) {
 // showMissed shows the lines of a rotated file that come after the last one and before another, up to a hole unless
 // holes are to be skipped.
 func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64, skipHoles bool) error {
+	l := new(Line)
 	return t.readFile(ctx, file, 0, &t.otherLines, func(line journal.Line, end bool) (bool, error) {
 		if end {
 			return false, nil
 		}
-		l := &t.otherLine
 		if good := l.Parse(line.Bytes) == nil; !good || l.Seq <= t.last {
 			return true, nil
 		}
