@@ -1,6 +1,6 @@
-// Package disk is the operating system's files as the journal uses them. It
-// exists so that a test can number every operation and let each one fail, in
-// both ways, or be the last (package faultdisk); everything else uses OS.
+// Package disk is the file operations that the journal needs, as an interface: tests
+// number each operation and let it fail, or be the last one (package faultdisk).
+// Everything else uses OS.
 package disk
 
 import (
@@ -36,8 +36,8 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the content outlast a power cut.
 	Sync() error
-	// Lock takes the file's lock for this process, or returns ErrLocked. It is
-	// let go of by Close, and by the process's end. Readers are not hindered.
+	// Lock takes the file's lock for this process, or returns ErrLocked. Close and the
+	// process's end release it. Readers are not hindered.
 	Lock() error
 	Close() error
 }
@@ -67,7 +67,7 @@ func (system) SyncDir(path string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // some network file systems have no such thing
+		err = nil // some network file systems do not support it
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
 		return fmt.Errorf("sync folder: %w", err)

@@ -19,38 +19,38 @@ var ErrTakenOver = errors.New("another process writes to it too, and the locks o
 // ownerMode is that of the files that an Owner writes to.
 const ownerMode = 0o640
 
-// Owner tells the processes apart that write to one file, for volumes on which a
-// lock does nothing. Whoever opens the file writes an id of its own to a note beside
-// it, over whatever stands there, and looks later whether it still does: of two
-// processes the first one finds out, and the second goes on. So a note that a crash
-// has left behind is in nobody's way, and no clock is asked. Where the note cannot be
-// written nothing is found out.
+// Owner detects a second process that writes to the same file, for volumes on which a
+// lock does nothing. Whoever opens the file writes an id of its own to an owner file
+// beside it, over whatever is there, and checks later that the id is still its own: of
+// two processes the first one finds out, and the second continues. So an owner file
+// that a crash has left blocks nobody, and no clock is needed. Where the owner file
+// cannot be written, a second process goes unnoticed.
 //
-// The note is opened anew for each look, since network file systems promise no more
-// than that an open shows what was closed before.
+// The owner file is opened anew for each check, since network file systems promise no
+// more than that an open shows what was closed before.
 type Owner struct {
 	fs   FS
-	path string // of the note
+	path string // of the owner file
 	id   []byte
-	// inherited says that the note was another's.
+	// inherited says that it had another process's id.
 	inherited bool
 
 	mu sync.Mutex
-	// before is what stood in the note when it could not be written, nil once it
+	// before is what the owner file held when it could not be written, nil once it
 	// was; guarded by mu.
 	before []byte
 	// unknown says that it could not be read then either; guarded by mu.
 	unknown bool
 }
 
-// OwnerPath is where the Owner of a file has its note.
+// OwnerPath returns the path of a file's owner file.
 func OwnerPath(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".owner")
 }
 
-// Claim makes this process the owner of the file at path. Whoever can lock it has
-// done so before: the last to claim it goes on. An error is why the note could not be
-// written; the Owner is of use all the same.
+// Claim makes this process the owner of the file at path, which it has locked before:
+// the last one to claim it continues. An error is why the owner file could not be
+// written; the Owner can be used all the same.
 func Claim(f FS, path string) (*Owner, error) {
 	o := &Owner{fs: f, path: OwnerPath(path), id: []byte(rand.Text() + "\n")}
 	before, _ := o.read() // what cannot be read can hardly be written, which is an error
@@ -61,21 +61,21 @@ func Claim(f FS, path string) (*Owner, error) {
 	return o, nil
 }
 
-// Inherited reports whether the note of another process stood there: of one that was
-// killed, or of one that has yet to find out.
+// Inherited reports whether Claim found the owner file of another process: one that
+// was killed, or one that has yet to find out.
 func (o *Owner) Inherited() bool { return o.inherited }
 
-// Release removes the note, for a process that will not write to the file any more.
-// A crash, or a failure, leaves it.
+// Release removes the owner file, for a process that will not write to the file any
+// more. A crash, or a failure, leaves it.
 func (o *Owner) Release() {
 	if is, err := o.read(); err == nil && bytes.Equal(is, o.id) {
 		_ = o.fs.Remove(o.path)
 	}
 }
 
-// claim writes the note. A crash leaves any part of it, which says as little as all of it.
-// What cannot be written, on a full disk or in a folder that is read-only, is tried
-// again with the next Check.
+// claim writes the owner file. A crash leaves any part of it, which has the same effect
+// as all of it. A write that fails, on a full disk or in a read-only folder, is retried
+// by the next Check.
 func (o *Owner) claim() error {
 	f, err := o.fs.OpenFile(o.path, os.O_RDWR|os.O_CREATE, ownerMode)
 	if err == nil {
@@ -90,7 +90,7 @@ func (o *Owner) claim() error {
 	return err
 }
 
-// read returns what stands in the note, nothing where there is none.
+// read returns what the owner file holds, nothing where there is none.
 func (o *Owner) read() ([]byte, error) {
 	f, err := o.fs.OpenFile(o.path, os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +108,8 @@ func (o *Owner) read() ([]byte, error) {
 	return b[:n], nil
 }
 
-// Check returns ErrTakenOver once another process has claimed the file. A note that
-// was removed is written again.
+// Check returns ErrTakenOver once another process has claimed the file. An owner file
+// that was removed is written again.
 func (o *Owner) Check() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -126,6 +126,6 @@ func (o *Owner) Check() error {
 	case len(is) > 0 && !bytes.Equal(is, o.before) && !o.unknown:
 		return ErrTakenOver
 	}
-	_ = o.claim() // Claim has told, and the next Check tries again
+	_ = o.claim() // Claim has reported it, and the next Check retries
 	return nil
 }

@@ -81,14 +81,14 @@ func write(b *testing.B, line []byte, begin func() error, appendLine func() (int
 }
 
 // BenchmarkCommit appends lines and does what comes before their commit. verify-ns is the
-// part of it that looks for another process: in young=true, as in a File's first seconds, it
+// part of it that looks for another process: in suspect=true, as in a File's first seconds behind another process, it
 // reads all lines once more.
 func BenchmarkCommit(b *testing.B) {
 	line := append(bytes.Repeat([]byte("x"), 5999), '\n')
 	copy(line, `{"seq":1,"object":"`)
 	for _, n := range []int{1, 1000} {
-		for _, young := range []bool{true, false} {
-			b.Run(fmt.Sprintf("lines=%d/young=%t", n, young), func(b *testing.B) {
+		for _, suspect := range []bool{true, false} {
+			b.Run(fmt.Sprintf("lines=%d/suspect=%t", n, suspect), func(b *testing.B) {
 				f, err := OpenFile(filepath.Join(b.TempDir(), "journal.jsonl"), Options{MaxSize: benchFile, MaxFiles: 1})
 				if err != nil {
 					b.Fatal(err)
@@ -98,7 +98,7 @@ func BenchmarkCommit(b *testing.B) {
 				b.SetBytes(int64(len(p)))
 				verifying := time.Duration(0)
 				for b.Loop() {
-					f.end.young = young
+					f.owner.suspect = suspect
 					for rest := p; len(rest) > 0; {
 						n, err := f.Write(rest)
 						if err != nil {

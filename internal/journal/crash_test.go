@@ -148,7 +148,7 @@ func (k *keeper) files() string {
 	return strings.Join(parts, "")
 }
 
-// names are the folder's files, the time of a rotation and the owner's note left out.
+// names are the folder's files, the time of a rotation and the owner file left out.
 func (k *keeper) names() string {
 	k.t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(k.path))

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,7 +41,7 @@ type Mark struct {
 	Offset   int64  // bytes from the file's beginning
 }
 
-// Options is what a File may be told. SetLimits changes the first four.
+// Options configures a File. SetLimits changes the first four.
 type Options struct {
 	// MaxSize is the size in bytes above which the active file is rotated; 0 is
 	// never. Only a single longer line makes a file larger.
@@ -58,8 +56,8 @@ type Options struct {
 
 	Disk disk.FS     // default disk.OS
 	Log  *zap.Logger // default none
-	// Failed is called for each failure to compress or remove; it is tried
-	// again. Default none.
+	// Failed is called for each failure to compress or remove, which is retried.
+	// Default none.
 	Failed func(error)
 }
 
@@ -72,35 +70,39 @@ type File struct {
 	disk    disk.FS
 	options atomic.Pointer[Options]
 	log     *zap.Logger
+	owner   owner
+	reading reading
+	tidy    tidier
 
-	mu       sync.Mutex
-	f        disk.File // the active file; guarded by mu, and so is all below
-	firstSeq uint64    // of its first line, 0 when there is none
-	size     int64     // bytes
-	lineEnd  int64     // where its last complete line ends
-	unsynced bool      // something was written since the last successful Sync
+	mu      sync.Mutex
+	active  active    // guarded by mu, and so is all below
+	carry   []byte    // what the active file must begin with before anything else is written to it; nil for nothing
+	newName bool      // the folder holds names that are not synced yet
+	syncing bool      // a Sync runs on active.f, beside mu; the file stays open and active until it ends
+	idle    sync.Cond // for syncing to become false
+	checked time.Time // when the owner and the active file's place were last checked
+}
+
+// active is the file that lines are appended to.
+type active struct {
+	f        disk.File
+	firstSeq uint64 // of its first line, 0 where there is none
+	size     int64  // bytes
+	lineEnd  int64  // where its last complete line ends
+	seen     int64  // its size when it was last seen in its place
+	expected expected
+
+	unsynced bool // something was written since the last successful Sync
 	// synced is up to where the last successful Sync has surely brought the
 	// file; after a failed one, what follows it may have to be written again.
 	synced     int64
 	failedSync bool
-	newName    bool      // the folder holds names that are not synced yet
-	syncing    bool      // a Sync runs on f, beside mu; f stays open and active until it ends
-	idle       sync.Cond // for syncing to become false
-	checked    time.Time // when the active file was last seen in its place
-	safe       int64     // its size then
-	again      []byte    // what a truncated file is to begin with; nil when there is nothing to mend
-	reading    bool      // ReadBack runs: the files stay as they are
-	end        end       // what Verify expects
-	ownedAt    time.Time // when no other process had begun to append to it
-	lastSeq    uint64    // of the last line, as ReadBack found it
+}
 
-	at            *Position    // ReadBack's own
-	passed, total atomic.Int64 // bytes, of what ReadBack reads
-
-	owner  *disk.Owner
-	opened time.Time // and owned from then on
-	alone  bool      // no process writes any more that had the file before
-	tidy   tidier
+// endsAt takes what stands up to size for whole lines that need no verifying.
+func (a *active) endsAt(size int64) {
+	a.size, a.lineEnd, a.seen = size, size, size
+	a.expected.restart(size)
 }
 
 // OpenFile opens the journal file at path for appending, and creates it when
@@ -124,14 +126,12 @@ func OpenFile(path string, o Options) (*File, error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, f: f}
+	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
 	j.options.Store(&o)
 	j.idle.L = &j.mu
 	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written
-		if j.owner != nil {
-			j.owner.Release()
-		}
+		j.owner.release()
 		return nil, err
 	}
 	j.tidy.start(j)
@@ -139,24 +139,17 @@ func OpenFile(path string, o Options) (*File, error) {
 }
 
 func (j *File) open() error {
-	info, err := j.f.Stat()
-	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
-	}
-	if err := j.lock(j.f); err != nil {
+	if err := j.lock(j.active.f); err != nil {
 		return err
 	}
 	// From here on a process that the lock has not kept away appends nothing that it
 	// could commit, and what it has appended until now is read back.
-	if j.owner, err = disk.Claim(j.disk, j.path); err != nil {
+	if err := j.owner.claim(j.disk, j.path); err != nil {
 		j.log.Warn(err.Error(), zap.String("path", j.path))
 	}
-	j.opened, j.ownedAt = time.Now(), time.Now()
-	j.alone = !j.owner.Inherited()
-	if info, err = j.f.Stat(); err != nil {
+	j.checked = j.owner.since
+	info, err := j.active.f.Stat()
+	if err != nil {
 		return fmt.Errorf("open journal: %w", err)
 	}
 	if err := j.CheckLimits(*j.options.Load()); err != nil {
@@ -168,16 +161,14 @@ func (j *File) open() error {
 	if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
-	j.size, j.lineEnd, j.safe, j.checked = info.Size(), info.Size(), info.Size(), time.Now()
-	j.end.young = !j.alone
-	j.end.restart(j.size)
-	if j.size == 0 {
+	j.active.endsAt(info.Size())
+	if info.Size() == 0 {
 		return nil
 	}
 	// What a killed predecessor wrote may not be on disk yet.
-	j.unsynced = true
+	j.active.unsynced = true
 	var ours bool
-	j.firstSeq, ours, err = headOf(j.f)
+	j.active.firstSeq, ours, err = headOf(j.active.f)
 	if err != nil {
 		return err
 	}
@@ -189,7 +180,7 @@ func (j *File) open() error {
 	return nil
 }
 
-// CheckLimits tells why a file cannot be kept within the limits of o.
+// CheckLimits returns why a file cannot be kept within the limits of o.
 func (j *File) CheckLimits(o Options) error {
 	if o.MaxSize > 0 && unix.Access(filepath.Dir(j.path), unix.W_OK) != nil {
 		return errors.New("the folder cannot be written, so the file could not be rotated; let it be written, or set output.maxSize: 0")
@@ -198,7 +189,7 @@ func (j *File) CheckLimits(o Options) error {
 }
 
 // SetLimits changes when files are rotated, compressed and removed, from the next
-// write and the next look at them on.
+// write and the next pass of the tidier on.
 func (j *File) SetLimits(o Options) {
 	now := *j.options.Load()
 	if now.MaxSize == o.MaxSize && now.MaxAge == o.MaxAge && now.MaxFiles == o.MaxFiles && now.Compress == o.Compress {
@@ -209,7 +200,15 @@ func (j *File) SetLimits(o Options) {
 	j.tidy.wakeUp()
 }
 
+// lock locks a file that is to become the active one.
 func (j *File) lock(f disk.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
+	}
 	if err := f.Lock(); errors.Is(err, ErrLocked) {
 		return fmt.Errorf("open journal %s: %w", j.path, ErrLocked)
 	} else if err != nil {
@@ -218,81 +217,23 @@ func (j *File) lock(f disk.File) error {
 	return nil
 }
 
-// headOf returns the seq of a file's first line, 0 when that ends before its
-// seq does. ours tells whether it can be the beginning of a journal.
-func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
-	var head [64]byte
-	n, err := r.ReadAt(head[:], 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return 0, false, fmt.Errorf("read journal: %w", err)
-	}
-	seq, ours = lineSeq(head[:n])
-	return seq, ours || tornHead(head[:n]), nil
-}
-
-// lineSeq returns the number after {"seq": at the beginning of a line.
-func lineSeq(line []byte) (uint64, bool) {
-	rest, ok := bytes.CutPrefix(line, lineHead)
-	if !ok {
-		return 0, false
-	}
-	end := 0
-	for end < len(rest) && '0' <= rest[end] && rest[end] <= '9' {
-		end++
-	}
-	if end == 0 || end == len(rest) {
-		return 0, false
-	}
-	seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
-	return seq, err == nil && seq > 0
-}
-
-// tornHead tells whether b, the beginning of a file, is that of a first line
-// which ends before its seq does. A power cut may leave zeros where blocks were
-// never written.
-func tornHead(b []byte) bool {
-	if zero := bytes.IndexByte(b, 0); zero >= 0 && len(bytes.Trim(b[zero:], "\x00")) == 0 {
-		b = b[:zero]
-	}
-	if len(b) <= len(lineHead) {
-		return bytes.HasPrefix(lineHead, b)
-	}
-	_, ok := lineSeq(append(b[:len(b):len(b)], ','))
-	return ok
-}
-
-// LastSeq is the seq of the last line that ReadBack found, 0 when there is
-// none. Where it is lower than the last committed one, lines were taken away
-// from outside.
-func (j *File) LastSeq() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lastSeq
-}
-
-// Path is the active file's path.
+// Path returns the active file's path.
 func (j *File) Path() string { return j.path }
 
-// Fresh tells whether there is no line yet, in any of the journal's files.
-func (j *File) Fresh() (bool, error) {
-	all, err := j.segments()
-	return err == nil && len(all) == 1 && j.size == 0, err
-}
-
-// Mark is the place after all that has been written.
+// Mark returns the place after all that has been written.
 func (j *File) Mark() Mark {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return Mark{FirstSeq: j.firstSeq, Offset: j.size}
+	return Mark{FirstSeq: j.active.firstSeq, Offset: j.active.size}
 }
 
 // Write appends a part of p: all of it, or as many whole lines as the active
 // file takes before it must be rotated. After an error the first n bytes of p
-// stand in the file. In both cases the caller goes on with the rest.
+// stand in the file. In both cases the caller continues with the rest.
 func (j *File) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if time.Since(j.checked) >= checkEvery || time.Since(j.ownedAt) >= checkEvery {
+	if time.Since(j.checked) >= checkEvery {
 		if err := j.check(); err != nil {
 			return 0, err
 		}
@@ -308,16 +249,17 @@ func (j *File) Write(p []byte) (int, error) {
 // append writes p behind what stands. A crash leaves a torn line, or some of
 // its lines and a torn one.
 func (j *File) append(p []byte) (int, error) {
-	j.unsynced = true
-	n, err := j.f.WriteAt(p, j.size)
-	if j.size == 0 && n > 0 {
-		j.firstSeq, _ = lineSeq(p)
+	a := &j.active
+	a.unsynced = true
+	n, err := a.f.WriteAt(p, a.size)
+	if a.size == 0 && n > 0 {
+		a.firstSeq, _ = lineSeq(p)
 	}
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
-		j.lineEnd = j.size + int64(i) + 1
+		a.lineEnd = a.size + int64(i) + 1
 	}
-	j.end.append(p, n, j.size)
-	j.size += int64(n)
+	a.expected.append(p, n, a.size, j.owner.suspect)
+	a.size += int64(n)
 	if err != nil {
 		j.tidy.wakeUp() // a file that is due to be removed may be what fills the disk
 		return n, fmt.Errorf("write journal: %w", err)
@@ -325,24 +267,24 @@ func (j *File) append(p []byte) (int, error) {
 	return n, nil
 }
 
-// full tells whether the active file has to be rotated before p.
+// full reports whether the active file has to be rotated before p.
 func (j *File) full(p []byte) bool {
 	most := j.options.Load().MaxSize
-	if most <= 0 || j.size == 0 || j.lineEnd < j.size {
+	if most <= 0 || j.active.size == 0 || j.active.lineEnd < j.active.size {
 		return false
 	}
-	return j.size+lineLength(p) > most
+	return j.active.size+lineLength(p) > most
 }
 
-// fits is how many bytes of p go into the active file: whole lines, but for
+// fits returns how many bytes of p go into the active file: whole lines, but for
 // the rest of a line that stands there in part; one line at least.
 func (j *File) fits(p []byte) int {
 	most := j.options.Load().MaxSize
-	if most <= 0 || j.size+int64(len(p)) <= most {
+	if most <= 0 || j.active.size+int64(len(p)) <= most {
 		return len(p)
 	}
 	n := lineLength(p)
-	if room := most - j.size; room > n {
+	if room := most - j.active.size; room > n {
 		n = int64(bytes.LastIndexByte(p[:room], '\n') + 1)
 	}
 	return int(n)
@@ -359,20 +301,24 @@ func lineLength(p []byte) int64 {
 // hold no later one may be compressed and removed.
 func (j *File) Committed(seq uint64) { j.tidy.commit(seq) }
 
-// TidyError is why rotated files cannot be compressed or removed now, nil when
+// TidyError returns why rotated files cannot be compressed or removed now, nil when
 // they can.
-func (j *File) TidyError() error { return j.tidy.failure() }
+func (j *File) TidyError() error {
+	j.tidy.mu.Lock()
+	defer j.tidy.mu.Unlock()
+	return j.tidy.err
+}
 
-// Close closes the file, unsynced. A write that is blocked is left behind.
+// Close closes the file, unsynced. It does not wait for a write that is blocked.
 func (j *File) Close() error {
 	j.tidy.end()
 	if !j.mu.TryLock() {
 		return nil
 	}
 	defer j.mu.Unlock()
-	if err := j.f.Close(); err != nil {
+	if err := j.active.f.Close(); err != nil {
 		return fmt.Errorf("close journal: %w", err)
 	}
-	j.owner.Release()
+	j.owner.release()
 	return nil
 }

@@ -248,19 +248,19 @@ func TestPartialWrite(t *testing.T) {
 func TestSyncAfterOpen(t *testing.T) {
 	path := fileWith(t, lines(1, 2)+"torn")
 	j := mustOpen(t, path)
-	if !j.unsynced {
+	if !j.active.unsynced {
 		t.Error("nothing to sync in a file that another process wrote")
 	}
-	if err := j.Sync(); err != nil || j.unsynced {
+	if err := j.Sync(); err != nil || j.active.unsynced {
 		t.Errorf("Sync = %v", err)
 	}
-	if _, _, err := readBack(t, j, Mark{}, 0); err != nil || !j.unsynced {
+	if _, _, err := readBack(t, j, Mark{}, 0); err != nil || !j.active.unsynced {
 		t.Errorf("nothing to sync after a cut, %v", err)
 	}
 	if _, err := j.Write([]byte(line(3))); err != nil {
 		t.Fatal(err)
 	}
-	j.f.Close()
+	j.active.f.Close()
 	for range 2 { // a failed sync is not forgotten
 		if err := j.Sync(); err == nil {
 			t.Error("Sync of a closed file succeeded")

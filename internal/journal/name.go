@@ -2,6 +2,7 @@ package journal
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -12,8 +13,8 @@ const (
 	temporary  = ".tmp"
 )
 
-// naming knows the names of a journal's files: of journal.jsonl, what begins
-// with journal- and a time.
+// naming gives and recognizes the names of a journal's files: those of
+// journal.jsonl begin with journal- and a time.
 type naming struct {
 	active string // journal.jsonl
 	stem   string // journal
@@ -30,7 +31,7 @@ func namingOf(path string) naming {
 	return n
 }
 
-// rotated is the name of a file that was rotated at t.
+// rotated returns the name of a file that was rotated at t.
 func (n naming) rotated(t time.Time) string {
 	return n.stem + "-" + t.UTC().Format(timeLayout) + n.ext
 }
@@ -51,10 +52,10 @@ func (n naming) parse(name string) (at time.Time, compressed, ok bool) {
 	return at, compressed, err == nil && n.rotated(at) == name
 }
 
-// compressing is the name under which the gzip file of a rotated one is made.
+// compressing returns the temporary name of a rotated file's gzip file.
 func (n naming) compressing(name string) string { return "." + name + gzipped + temporary }
 
-// leftOver tells whether a name is one of compressing's.
+// leftOver reports whether a name is one of compressing's.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, gzipped+temporary)
 	if !ok || !strings.HasPrefix(rest, ".") {
@@ -64,9 +65,9 @@ func (n naming) leftOver(name string) bool {
 	return ok && !compressed
 }
 
-// related tells whether a file may hold lines of this journal: one that we have
-// rotated, or that logrotate has, as journal.jsonl.1, journal.jsonl-20261120 or
-// journal-20261120.jsonl. Another journal of the folder, journal-eu.jsonl, does not.
+// related reports whether a file may hold lines of this journal: kubejournal has
+// rotated it, or logrotate has, as journal.jsonl.1, journal.jsonl-20261120 or
+// journal-20261120.jsonl. Another journal in the folder, journal-eu.jsonl, does not.
 func (n naming) related(name string) bool {
 	if _, _, ok := n.parse(name); ok {
 		return true
@@ -82,3 +83,16 @@ func (n naming) related(name string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+var rotatedForm = regexp.MustCompile(`.-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})(\.[^.]*)?$`)
+
+// IsRotated reports whether a file has the name of a rotated one, of whatever
+// journal: nothing will be appended to it.
+func IsRotated(path string) bool {
+	parts := rotatedForm.FindStringSubmatch(strings.TrimSuffix(filepath.Base(path), gzipped))
+	if parts == nil {
+		return false
+	}
+	_, err := time.Parse(timeLayout, parts[1])
+	return err == nil
+}

@@ -216,9 +216,9 @@ func TestTwoProcesses(t *testing.T) {
 	}
 }
 
-// A note that a crash has left, that was removed, or that cannot be written, is in
-// nobody's way.
-func TestOwnersNote(t *testing.T) {
+// An owner file that a crash has left, that was removed, or that cannot be written,
+// blocks nobody.
+func TestOwnerFile(t *testing.T) {
 	whole := func(t *testing.T, j *File) {
 		t.Helper()
 		if _, err := j.Write([]byte(line(1))); err != nil {
@@ -243,7 +243,7 @@ func TestOwnersNote(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(disk.OwnerPath(path)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the note is still there: %v", err)
+			t.Errorf("the owner file is still there: %v", err)
 		}
 	})
 	t.Run("of a file that is refused", func(t *testing.T) {
@@ -252,7 +252,7 @@ func TestOwnersNote(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(disk.OwnerPath(path)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the note is still there: %v", err)
+			t.Errorf("the owner file is still there: %v", err)
 		}
 	})
 	t.Run("removed", func(t *testing.T) {
@@ -308,7 +308,7 @@ func TestOwnersNote(t *testing.T) {
 	}
 }
 
-// What another process does to the file's end shows, also where it leaves no note.
+// What another process does to the file's end shows, also where it leaves no owner file.
 func TestVerify(t *testing.T) {
 	for what, c := range map[string]struct {
 		late bool // so that only the end is read, though another process had the file
@@ -340,7 +340,7 @@ func TestVerify(t *testing.T) {
 				r.open()
 				r.write(3)
 				if c.late {
-					r.wait(youth)
+					r.wait(suspectFor)
 					r.commitAll()
 				}
 				r.write(10)
@@ -366,12 +366,12 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Neither a reader of the journal nor its rotation takes the note for a file of it.
-func TestNoteIsNoSegment(t *testing.T) {
+// Neither a reader of the journal nor its rotation takes the owner file for a file of it.
+func TestOwnerFileIsNoSegment(t *testing.T) {
 	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {
-		n, note := namingOf(path), filepath.Base(disk.OwnerPath(path))
-		if _, _, rotated := n.parse(note); rotated || n.related(note) || n.leftOver(note) || IsRotated(note) {
-			t.Errorf("%s is taken for a file of %s", note, path)
+		n, own := namingOf(path), filepath.Base(disk.OwnerPath(path))
+		if _, _, rotated := n.parse(own); rotated || n.related(own) || n.leftOver(own) || IsRotated(own) {
+			t.Errorf("%s is taken for a file of %s", own, path)
 		}
 	}
 	dir := t.TempDir()
@@ -379,8 +379,8 @@ func TestNoteIsNoSegment(t *testing.T) {
 	if _, err := j.Write([]byte(line(1))); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := Rotated(j.Path()); err != nil || len(all) > 0 {
-		t.Errorf("Rotated = %+v, %v", all, err)
+	if all, err := Segments(j.Path()); err != nil || len(all) != 1 || !all[0].Active {
+		t.Errorf("Segments = %+v, %v", all, err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == ".journal.jsonl.owner" }) {

@@ -1,38 +1,14 @@
 package journal
 
 import (
-	"bufio"
-	"bytes"
-	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-
-	"kubejournal/internal/disk"
-	"kubejournal/internal/event"
+	"sync/atomic"
 )
-
-const (
-	// readBuffer is the size of the reads of ReadBack, in bytes. A line may be
-	// longer.
-	readBuffer = 1 << 20
-
-	// gzipBuffer is the size of the reads of a compressed file.
-	gzipBuffer = 64 << 10
-
-	// firstStep is how far back the beginning of the last committed line is
-	// looked for at first, in bytes.
-	firstStep = 64 << 10
-)
-
-// maxLine is a variable for tests only.
-var maxLine = event.MaxLine
 
 // Tail is what ReadBack found besides the lines.
 type Tail struct {
@@ -40,22 +16,176 @@ type Tail struct {
 	// garbage that a power cut left where blocks were never written.
 	Cut int64
 	// Hole says that lines are missing where they should stand: the committed
-	// file does not have the committed line at its place, or two files do not
-	// follow each other. Lines that are gone with all of their file are no hole:
+	// segment does not have the committed line at its place, or two segments do not
+	// follow each other. Lines that are gone with all of their segment are no hole:
 	// they were moved away.
 	Hole bool
-	// Misplaced says that the committed line stands in another file than it was
+	// Misplaced says that the committed line stands in another segment than it was
 	// written to.
 	Misplaced bool
 }
 
-// segment is one file of the journal.
-type segment struct {
-	path   string
-	first  uint64 // seq of its first line
-	gzip   bool
-	ours   bool // rotated by us
-	active bool
+// Position is how far a reading has come: a place where ReadOn resumes it.
+type Position struct {
+	Seq uint64 // of the line that was given last
+	Mark
+	// Anchored says that all that follows was written after the last commit.
+	Anchored bool
+	Hole     bool // as in Tail, up to here
+}
+
+// reading is the state of a File's ReadBack.
+type reading struct {
+	running       bool         // the active file is not replaced; guarded by File.mu
+	lastSeq       uint64       // of the last line that was found; guarded by File.mu
+	at            *Position    // for the callback
+	passed, total atomic.Int64 // bytes
+}
+
+// Position returns the place behind the line that ReadBack is giving to its
+// callback, which alone may ask.
+func (j *File) Position() Position { return *j.reading.at }
+
+// Progress returns how many bytes of the journal's files, as they are on disk, the
+// last ReadBack, ReadOn or Scan has passed, and how many there are; 0 of 0 before
+// the first.
+func (j *File) Progress() (passed, total int64) {
+	return j.reading.passed.Load(), j.reading.total.Load()
+}
+
+// LastSeq returns the seq of the last line that ReadBack found, 0 where there is
+// none. Where it is lower than the last committed one, lines were taken away from
+// outside.
+func (j *File) LastSeq() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.reading.lastSeq
+}
+
+// Fresh reports whether there is no line yet, in any of the journal's files.
+func (j *File) Fresh() (bool, error) {
+	all, err := j.segments()
+	return err == nil && len(all) == 1 && j.active.size == 0, err
+}
+
+// segments returns the journal's segments in the order of seq, the open file last.
+// Of those that begin with the same line one is taken.
+func (j *File) segments() ([]Segment, error) {
+	all, err := listSegments(j.disk, j.path)
+	if err != nil {
+		return nil, err
+	}
+	first := j.active.firstSeq
+	all = slices.DeleteFunc(all, func(s Segment) bool { return s.Active || s.FirstSeq == first })
+	all = slices.CompactFunc(all, func(a, b Segment) bool { return a.FirstSeq == b.FirstSeq })
+	if first == 0 {
+		first = math.MaxUint64 // whatever comes before it
+	}
+	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true}), nil
+}
+
+// reader returns a Reader that counts what it reads of segments, of which the first
+// ones are passed over.
+func (j *File) reader(all []Segment, passedOver int) Reader {
+	var passed, total int64
+	for i, s := range all {
+		if total += s.Size; i < passedOver {
+			passed += s.Size
+		}
+	}
+	j.reading.passed.Store(passed)
+	j.reading.total.Store(total)
+	return Reader{disk: j.disk, passed: &j.reading.passed}
+}
+
+// openSegment begins to read s at offset. Of the active one that is what the open
+// file held when s was listed, whatever its name is now.
+func (j *File) openSegment(r *Reader, s Segment, offset int64) error {
+	if !s.Active {
+		return r.Open(s, offset)
+	}
+	r.Close()
+	r.resetFile(j.active.f, s.Size, offset)
+	return nil
+}
+
+// openAt begins to read s behind the line seq where that ends at offset. Where it
+// does not, s is read from its beginning, and ok is false.
+func (j *File) openAt(r *Reader, s Segment, offset int64, seq uint64) (ok bool, err error) {
+	if err := j.openSegment(r, s, 0); err != nil {
+		return false, err
+	}
+	var line Line
+	end := int64(0) // of that line
+	switch {
+	case r.gzip:
+		for err == nil && r.offset < offset {
+			line, err = r.Next()
+		}
+		end = r.offset
+	case 0 < offset && offset <= s.Size:
+		f := io.ReaderAt(r.file)
+		if s.Active {
+			f = j.active.f
+		}
+		back := NewBackward(f, offset)
+		end = back.Offset()
+		line, err = back.Next()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	ok = err == nil && end == offset && line.Seq == seq
+	if ok && r.gzip {
+		return true, nil
+	}
+	if !ok {
+		offset = 0
+	}
+	return ok, j.openSegment(r, s, offset)
+}
+
+// Holds reports whether the line seq ends at m.
+func (j *File) Holds(m Mark, seq uint64) (bool, error) {
+	all, err := j.segments()
+	if err != nil || m.FirstSeq == 0 {
+		return false, err
+	}
+	i := slices.IndexFunc(all, func(s Segment) bool { return s.FirstSeq == m.FirstSeq })
+	if i < 0 {
+		return false, nil
+	}
+	r := Reader{disk: j.disk}
+	defer r.Close()
+	return j.openAt(&r, all[i], m.Offset, seq)
+}
+
+// Scan calls fn with the lines of all segments, in order, and changes nothing. A
+// line that is torn or damaged, or that fn refuses with ErrBadLine, ends a segment.
+func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
+	all, err := j.segments()
+	if err != nil {
+		return err
+	}
+	r := j.reader(all, 0)
+	defer r.Close()
+	for _, s := range all {
+		err := j.openSegment(&r, s, 0)
+		for err == nil {
+			var l Line
+			switch l, err = r.Next(); {
+			case err != nil:
+			case l.Seq == 0:
+				err = ErrBadLine
+			default:
+				err = fn(l.Bytes, l.Seq)
+			}
+		}
+		if !errors.Is(err, io.EOF) && !errors.Is(err, ErrBadLine) {
+			return err
+		}
+	}
+	return nil
 }
 
 // ReadBack calls fn with every complete line that follows the line seq, which
@@ -67,20 +197,44 @@ type segment struct {
 //
 // A line stands where it belongs when its seq is one more than the last one's.
 //
-// It is for the time before the first Write: fn may call Sync.
+// It must come before the first Write; fn may call Sync.
 //
-// Without a commit to start from (seq 0, or files that do not lead on from it),
-// lines may stand behind a bad one that the server would not send again: then only
-// a last line without its end is cut, and anything else is ErrDamaged. So it is in
-// rotated files: they were complete when they got their name. begun says that
-// there was no line when the checkpoint was begun, so that seq 0 is a commit too.
+// Without a commit to start from (seq 0, or segments that do not lead on from it),
+// lines may stand behind a damaged one that the server would not send again: then
+// only a last line without its end is cut, and anything else is ErrDamaged. The
+// same goes for rotated segments: they were complete when they got their name.
+// begun says that there was no line when the checkpoint was begun, so that seq 0 is
+// a commit too.
 func (j *File) ReadBack(from Mark, seq uint64, begun bool, fn func(line []byte, seq uint64) error) (Tail, error) {
-	r := newReader(from, seq, fn)
-	r.anchored = from.FirstSeq == 0 && (seq > 0 || begun)
-	return j.readBack(&r)
+	b := replay{from: from, seq: seq, last: seq, fn: fn}
+	b.anchored = from.FirstSeq == 0 && (seq > 0 || begun)
+	return j.readBack(&b)
 }
 
-func (j *File) readBack(r *reader) (Tail, error) {
+// ReadOn resumes a ReadBack that was broken off at p, where Holds reports that
+// the journal still holds p.
+func (j *File) ReadOn(p Position, fn func(line []byte, seq uint64) error) (Tail, error) {
+	b := replay{from: p.Mark, seq: p.Seq, last: p.Seq, found: p.Seq, resumed: true, anchored: p.Anchored, fn: fn}
+	b.tail.Hole = p.Hole
+	return j.readBack(&b)
+}
+
+// replay is one call of ReadBack or ReadOn.
+type replay struct {
+	from  Mark   // of the last commit
+	seq   uint64 // of the last committed line
+	last  uint64 // of the last line that counts, at least seq
+	found uint64 // of the last line that was seen
+	// anchored says that all that comes now was written after the last commit.
+	anchored bool
+	// resumed says that seq is no commit, but where a reading was broken off.
+	resumed bool
+	at      Position // behind the line being given
+	tail    Tail
+	fn      func(line []byte, seq uint64) error
+}
+
+func (j *File) readBack(b *replay) (Tail, error) {
 	if err := j.settle(); err != nil {
 		return Tail{}, err
 	}
@@ -90,367 +244,170 @@ func (j *File) readBack(r *reader) (Tail, error) {
 	if err != nil {
 		return Tail{}, err
 	}
-	j.at = &r.at
-	before := firstOfInterest(all, r.from, r.seq)
-	r.anchored = r.anchored && (r.resumed || all[before].first > r.seq)
-	if err := j.beginReading(all, before); err != nil {
-		return Tail{}, err
-	}
-	for i, s := range all[before:] {
-		start := int64(0)
-		if i == 0 && r.seq > 0 && s.first == r.from.FirstSeq && !s.gzip {
-			if start, err = j.startIn(s, r.from.Offset, r.seq); err != nil {
+	j.reading.at = &b.at
+	first := firstOfInterest(all, b.from, b.seq)
+	b.anchored = b.anchored && (b.resumed || all[first].FirstSeq > b.seq)
+	r := j.reader(all, first)
+	defer r.Close()
+	for i, s := range all[first:] {
+		var start int64
+		committed := s.FirstSeq == b.from.FirstSeq
+		if i == 0 && b.seq > 0 && committed {
+			ok, err := j.openAt(&r, s, b.from.Offset, b.seq)
+			if err != nil {
 				return Tail{}, err
 			}
-			if start > 0 {
-				r.found, r.anchored = r.seq, r.anchored || !r.resumed
-				j.passed.Add(start)
-			} else {
-				r.tail.Hole = true
+			if ok {
+				start, b.found, b.anchored = b.from.Offset, b.seq, b.anchored || !b.resumed
 			}
-		}
-		if !s.active {
-			if err := j.readRotated(r, s, start); err != nil {
-				return Tail{}, err
-			}
-		} else if err := j.readActive(r, s.first, start); err != nil {
+			b.tail.Hole = b.tail.Hole || !ok
+		} else if err := j.openSegment(&r, s, 0); err != nil {
 			return Tail{}, err
 		}
-		if s.first == r.from.FirstSeq && r.found < r.seq {
-			r.tail.Hole = true
+		if err := j.readSegment(b, &r, s, start); err != nil {
+			return Tail{}, err
 		}
+		b.tail.Hole = b.tail.Hole || committed && b.found < b.seq
 	}
-	j.lastSeq = r.found
-	return r.tail, nil
-}
-
-func (j *File) setReading(is bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.reading = is
+	j.reading.lastSeq = b.found
+	return b.tail, nil
 }
 
-// firstOfInterest is the index of the first file that may hold lines after the
+func (j *File) setReading(running bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.reading.running = running
+}
+
+// firstOfInterest is the index of the first segment that may hold lines after the
 // line seq: the committed one, or else the last that begins before them. It is never
 // behind the active one, whose last line may be torn whatever the mark says: lines
 // may have gone to stdout since.
-func firstOfInterest(all []segment, from Mark, seq uint64) int {
+func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 	behind := 0
 	for i, s := range all {
-		if s.first == from.FirstSeq {
+		if s.FirstSeq == from.FirstSeq {
 			return i
 		}
-		if s.first <= seq {
+		if s.FirstSeq <= seq {
 			behind = i + 1
 		}
 	}
-	// Where the active file was empty at the commit, the files before it were
+	// Where the active file was empty at the commit, the segments before it were
 	// read to their end.
-	if from.FirstSeq > 0 && behind > 0 && (behind == len(all) || all[behind].first != seq+1) {
+	if from.FirstSeq > 0 && behind > 0 && (behind == len(all) || all[behind].FirstSeq != seq+1) {
 		behind--
 	}
 	return min(behind, len(all)-1)
 }
 
-// reader reads back one file after the other.
-type reader struct {
-	seq   uint64 // of the last committed line
-	last  uint64 // of the last line that counts, at least seq
-	found uint64 // of the last line that was seen
-	// anchored says that all that comes now was written after the last commit.
-	anchored bool
-	// committed says that the file being read is the committed one, compressed.
-	committed bool
-	// resumed says that seq is no commit, but where a reading was broken off.
-	resumed bool
-	from    Mark     // of the last commit
-	at      Position // behind the line being given
-	fn      func(line []byte, seq uint64) error
-	r       *bufio.Reader
-	long    []byte // scratch: a line longer than the buffer
-	tail    Tail
-}
-
-func newReader(from Mark, seq uint64, fn func(line []byte, seq uint64) error) reader {
-	return reader{seq: seq, last: seq, from: from, fn: fn, r: bufio.NewReaderSize(nil, readBuffer)}
-}
-
-// segments returns the journal's files in the order of seq, the active one
-// last. Of files that begin with the same line one is taken.
-func (j *File) segments() ([]segment, error) {
-	dir := filepath.Dir(j.path)
-	entries, err := j.disk.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("read journal: %w", err)
+// readSegment reads a segment, whose first start bytes are passed over. Where it is
+// the active one, or was when the crash came and others have renamed it since, what
+// is behind its last good line is cut off.
+func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
+	good, err := b.read(r, s.FirstSeq, start)
+	bad := errors.Is(err, ErrBadLine)
+	if err != nil && !bad {
+		return err
 	}
-	var all []segment
-	for _, e := range entries {
-		name := e.Name()
-		if name == j.name.active || !j.name.related(name) || !e.Type().IsRegular() {
-			continue
+	mayCut := b.anchored && !s.Ours && !s.Gzip
+	if bad && !mayCut {
+		remedy := "go on without it"
+		if s.Active {
+			remedy = "begin a new one"
 		}
-		s := segment{path: filepath.Join(dir, name), gzip: strings.HasSuffix(name, gzipped)}
-		_, _, s.ours = j.name.parse(name)
-		if s.first, err = j.firstOf(s); err != nil {
-			return nil, err
-		}
-		if s.first > 0 && s.first != j.firstSeq {
-			all = append(all, s)
-		}
+		return fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to %s", s.Path, ErrDamaged, good, b.found, remedy)
 	}
-	slices.SortStableFunc(all, func(a, b segment) int {
-		// Ours before others', and the plain file of two.
-		return cmp.Or(cmp.Compare(a.first, b.first), compareBool(b.ours, a.ours), compareBool(a.gzip, b.gzip))
-	})
-	all = slices.CompactFunc(all, func(a, b segment) bool { return a.first == b.first })
-	first := j.firstSeq
-	if first == 0 {
-		first = math.MaxUint64 // whatever comes before it
+	if mayCut || s.Active {
+		return j.cut(b, s, good)
 	}
-	return append(all, segment{path: j.path, first: first, active: true}), nil
+	return nil
 }
 
-// compareBool orders false before true.
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
+// cut cuts off what is behind the last good line. A crash before that leaves it to
+// the next start.
+func (j *File) cut(b *replay, s Segment, good int64) error {
+	if s.Active {
+		j.active.lineEnd = good
 	}
-	return 1
-}
-
-// firstOf is the seq of the first line of a file that may be ours; 0 when it
-// is not.
-func (j *File) firstOf(s segment) (uint64, error) {
-	f, err := j.disk.OpenFile(s.path, os.O_RDONLY, 0)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-		return 0, nil // gone, or nothing of ours
-	}
-	if err != nil {
-		return 0, fmt.Errorf("read journal: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // it is only read
-	var head [64]byte
-	n, err := io.ReadFull(linesOf(f, s, 0), head[:])
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && s.gzip {
-		return 0, nil // not a gzip file of ours
-	}
-	seq, _ := lineSeq(head[:n])
-	return seq, nil
-}
-
-// linesOf reads the lines of a file from start on.
-func linesOf(f disk.File, s segment, start int64) io.Reader {
-	plain := io.NewSectionReader(f, start, math.MaxInt64-start)
-	if !s.gzip {
-		return plain
-	}
-	z, err := gzip.NewReader(bufio.NewReaderSize(plain, gzipBuffer))
-	if err != nil {
-		return failed{err}
-	}
-	return z
-}
-
-// failed is a reader of nothing but an error.
-type failed struct{ err error }
-
-func (f failed) Read([]byte) (int, error) { return 0, f.err }
-
-// startIn is where reading begins in the file of the last commit: behind the
-// line seq, or at the file's beginning where that line is not at its place.
-func (j *File) startIn(s segment, offset int64, seq uint64) (int64, error) {
-	f := j.f
-	if !s.active {
-		var err error
-		if f, err = j.disk.OpenFile(s.path, os.O_RDONLY, 0); err != nil {
-			return 0, fmt.Errorf("read journal: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // it is only read
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("read journal: %w", err)
-	}
-	if offset <= 0 || offset > info.Size() {
-		return 0, nil
-	}
-	if n, ok, err := seqBefore(f, offset); err != nil || !ok || n != seq {
-		return 0, err
-	}
-	return offset, nil
-}
-
-// readRotated reads a file that nothing is appended to.
-func (j *File) readRotated(r *reader, s segment, start int64) error {
-	f, err := j.disk.OpenFile(s.path, os.O_RDONLY, 0)
-	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // it is only read
-	r.committed = s.first == r.from.FirstSeq && s.gzip
-	good, err := r.read(linesOf(counted{f, &j.passed}, s, start), s.first, start)
-	if !s.ours && !s.gzip && r.anchored && (err == nil || errors.Is(err, ErrBadLine)) {
-		return j.cutRenamed(r, s, start+good)
-	}
-	if errors.Is(err, ErrBadLine) {
-		return fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to go on without it", s.path, ErrDamaged, start+good, r.found)
-	}
-	return err
-}
-
-// cutRenamed cuts off what is behind the last good line of a file that others
-// have renamed, perhaps while no daemon ran: it was the active one, and the crash
-// was its.
-func (j *File) cutRenamed(r *reader, s segment, good int64) error {
-	f, err := j.disk.OpenFile(s.path, os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // what it cut, the next start would cut again
-	info, err := f.Stat()
-	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
-	}
-	if info.Size() == good {
+	if s.Size == good {
 		return nil
 	}
 	if err := j.owned(); err != nil {
 		return err
+	}
+	f := j.active.f
+	if !s.Active {
+		var err error
+		if f, err = j.disk.OpenFile(s.Path, os.O_RDWR, 0); err != nil {
+			return fmt.Errorf("cut torn line: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // what it cut, the next start would cut again
 	}
 	if err := f.Truncate(good); err != nil {
 		return fmt.Errorf("cut torn line: %w", err)
 	}
-	r.tail.Cut += info.Size() - good
-	return nil
-}
-
-// readActive reads the active file and cuts off what is behind its last good
-// line. A crash before the truncation leaves it to the next start.
-func (j *File) readActive(r *reader, first uint64, start int64) error {
-	r.committed = false
-	good, err := r.read(io.NewSectionReader(counted{j.f, &j.passed}, start, j.size-start), first, start)
-	good += start
-	if errors.Is(err, ErrBadLine) && !r.anchored {
-		return fmt.Errorf("read journal %s: %w at byte %d, after seq %d; move the file away to begin a new one", j.path, ErrDamaged, good, r.found)
-	}
-	if err != nil && !errors.Is(err, ErrBadLine) {
-		return err
-	}
-	j.lineEnd = good
-	if j.size == good {
-		return nil
-	}
-	if err := j.owned(); err != nil {
-		return err
-	}
-	r.tail.Cut += j.size - good
-	if err := j.f.Truncate(good); err != nil {
-		return fmt.Errorf("cut torn line: %w", err)
-	}
-	j.unsynced = true
-	j.size, j.safe = good, good
-	j.end.restart(good)
-	if good == 0 {
-		j.firstSeq = 0
+	b.tail.Cut += s.Size - good
+	if s.Active {
+		j.active.endsAt(good)
+		j.active.unsynced = true
+		if good == 0 {
+			j.active.firstSeq = 0
+		}
 	}
 	return nil
 }
 
-// read reads the lines from start on of the file that begins with the line first,
-// and returns how many bytes of whole, good lines it has: up to a line without its
-// end, or with ErrBadLine up to a bad one.
-func (r *reader) read(in io.Reader, first uint64, start int64) (good int64, err error) {
-	r.r.Reset(in)
+// read reads the lines from start on of the segment that begins with the line first.
+// It returns where its good lines end: at a line without its end, or with ErrBadLine
+// at a bad one.
+func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err error) {
 	before := uint64(0) // seq of the line before, 0 in front of the file
 	if start > 0 {
-		before = r.last
+		before = b.seq
 	}
-	for {
-		line, err := r.r.ReadSlice('\n')
-		for errors.Is(err, bufio.ErrBufferFull) {
-			if r.long = append(r.long, line...); len(r.long) > maxLine { // zeros, or no journal
-				r.long = nil
-				return good, ErrBadLine
-			}
-			line, err = r.r.ReadSlice('\n')
-		}
-		if len(r.long) > 0 {
-			line = append(r.long, line...)
-			r.long = line[:0]
-		}
+	for good = start; ; {
+		l, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return good, nil
 		}
 		if err != nil {
 			return good, fmt.Errorf("read journal: %w", err)
 		}
-		n, ok := lineSeq(line)
-		if !ok || before > 0 && n != before+1 {
+		if l.Seq == 0 || before > 0 && l.Seq != before+1 {
 			return good, ErrBadLine
 		}
-		r.at.Mark = Mark{FirstSeq: first, Offset: start + good + int64(len(line))}
-		if !r.resumed && before == 0 && n == r.seq+1 && r.seq > 0 {
-			r.anchored = true // a file begun after the commit
+		end := l.Offset + int64(len(l.Bytes)) + 1
+		b.at.Mark = Mark{FirstSeq: first, Offset: end}
+		if b.seq > 0 && b.seq+1 == l.Seq && before == 0 && !b.resumed {
+			b.anchored = true // a file begun after the commit
 		}
-		if n == r.seq && n > 0 {
-			r.meet()
+		if l.Seq == b.seq && b.found < b.seq && b.from.FirstSeq > 0 && b.from.FirstSeq != first {
+			b.tail.Misplaced = true
 		}
-		if err := r.take(line[:len(line)-1], n); err != nil {
+		if err := b.take(l.Bytes, l.Seq); err != nil {
 			return good, err
 		}
-		before = n
-		good += int64(len(line))
+		before, good = l.Seq, end
 	}
 }
 
-// meet compares where the line seq stands with where it was committed.
-func (r *reader) meet() {
-	switch {
-	case r.from.FirstSeq != r.at.FirstSeq:
-		r.tail.Misplaced = r.tail.Misplaced || r.from.FirstSeq > 0 && r.found < r.seq
-	case r.from.Offset != r.at.Offset:
-		r.tail.Hole = true
-	case r.committed && !r.resumed:
-		r.anchored = true
+// take gives the line n to the callback, unless it was committed already or read in
+// another segment.
+func (b *replay) take(line []byte, n uint64) error {
+	if n <= b.last {
+		b.found = max(b.found, n)
+		return nil
 	}
-}
-
-// take takes the line n.
-func (r *reader) take(line []byte, n uint64) error {
-	if n <= r.last {
-		r.found = max(r.found, n)
-		return nil // committed already, or read in another file
+	if n != b.last+1 && b.last > 0 {
+		b.tail.Hole = true
 	}
-	if n != r.last+1 && r.last > 0 {
-		r.tail.Hole = true
-	}
-	r.at.Seq, r.at.Anchored, r.at.Hole = n, r.anchored, r.tail.Hole
-	if err := r.fn(line, n); err != nil {
+	b.at.Seq, b.at.Anchored, b.at.Hole = n, b.anchored, b.tail.Hole
+	if err := b.fn(line, n); err != nil {
 		return err
 	}
-	r.last, r.found = n, n
+	b.last, b.found = n, n
 	return nil
-}
-
-// seqBefore is the seq of the line that ends at offset; ok is false when none
-// does. In a file that took the committed one's place it hardly is.
-func seqBefore(f io.ReaderAt, offset int64) (seq uint64, ok bool, err error) {
-	for size := int64(firstStep); ; size *= 2 {
-		b := make([]byte, min(size, offset))
-		if _, err := f.ReadAt(b, offset-int64(len(b))); err != nil {
-			return 0, false, fmt.Errorf("read journal: %w", err)
-		}
-		line, ended := bytes.CutSuffix(b, []byte{'\n'})
-		if !ended {
-			return 0, false, nil
-		}
-		begin := bytes.LastIndexByte(line, '\n') + 1
-		if begin > 0 || int64(len(b)) == offset {
-			seq, ok = lineSeq(line[begin:])
-			return seq, ok, nil
-		}
-	}
 }

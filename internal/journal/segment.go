@@ -1,34 +1,41 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
 
 	"kubejournal/internal/disk"
 )
 
-// Segment is one of a journal's files that nothing is appended to any more, for
-// those who read beside the process that appends.
+// Segment is one file of a journal.
 type Segment struct {
 	Path     string
-	FirstSeq uint64 // of its first line
+	FirstSeq uint64 // of its first line; 0 where it has none, which only the active one may have
+	Size     int64  // bytes on disk
 	Gzip     bool
+	Active   bool // lines are appended to it
+	Ours     bool // it has the name of a file that kubejournal rotated
 }
 
-// Rotated returns the rotated files of the journal at path, those that
-// logrotate has renamed or copied included, in the order of seq. Files of
-// others' making may hold lines that stand in another one too. A file that is
-// compressed while it looks may be missing: a reader that finds a hole in seq
-// asks again.
-func Rotated(path string) ([]Segment, error) {
-	j := File{path: path, name: namingOf(path), disk: disk.OS}
-	dir := filepath.Dir(path)
-	entries, err := j.disk.ReadDir(dir)
+// Segments returns the segments of the journal at path in the order of seq, the
+// active one last: rotated files, files that others renamed or copied under
+// names such as logrotate gives, and the file at path. What others made may
+// repeat lines of another segment. A file that is renamed or compressed during
+// the call may be missing: a reader that finds a hole in seq calls it again.
+func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path) }
+
+func listSegments(d disk.FS, path string) ([]Segment, error) {
+	dir, n := filepath.Dir(path), namingOf(path)
+	entries, err := d.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read journal: %w", err)
 	}
@@ -36,49 +43,157 @@ func Rotated(path string) ([]Segment, error) {
 	for _, e := range entries {
 		names[e.Name()] = true
 	}
-	var rotated []Segment
+	var all []Segment
 	for _, e := range entries {
 		name := e.Name()
-		if name == j.name.active || !j.name.related(name) || !e.Type().IsRegular() {
+		s := Segment{Path: filepath.Join(dir, name), Active: name == n.active}
+		if !s.Active && !n.related(name) || !e.Type().IsRegular() {
 			continue
 		}
 		plain, compressed := strings.CutSuffix(name, gzipped)
-		if compressed && names[plain] {
+		if s.Gzip = compressed && !s.Active; s.Gzip && names[plain] {
 			continue // the same lines
 		}
-		s := segment{path: filepath.Join(dir, name), gzip: compressed}
-		if s.first, err = j.firstOf(s); err != nil {
-			return nil, err
+		_, _, s.Ours = n.parse(name)
+		if err := s.look(d); err != nil {
+			return nil, fmt.Errorf("read journal: %w", err)
 		}
-		if s.first > 0 {
-			rotated = append(rotated, Segment{Path: s.path, FirstSeq: s.first, Gzip: compressed})
+		if s.FirstSeq > 0 || s.Active {
+			all = append(all, s)
 		}
 	}
-	slices.SortFunc(rotated, func(a, b Segment) int {
-		return cmp.Or(cmp.Compare(a.FirstSeq, b.FirstSeq), strings.Compare(a.Path, b.Path))
+	slices.SortFunc(all, func(a, b Segment) int {
+		return cmp.Or(trueLast(a.Active, b.Active), cmp.Compare(a.FirstSeq, b.FirstSeq), trueLast(b.Ours, a.Ours), trueLast(a.Gzip, b.Gzip), strings.Compare(a.Path, b.Path))
 	})
-	return rotated, nil
+	return all, nil
 }
 
-// FirstSeq is the seq of the first line of an open journal file, 0 where there
-// is none yet.
+// trueLast orders false before true.
+func trueLast(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// open opens the segment's file, which may have been compressed since it was listed.
+func (s *Segment) open(d disk.FS) (disk.File, error) {
+	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) && !s.Gzip {
+		s.Path, s.Gzip = s.Path+gzipped, true
+		f, err = d.OpenFile(s.Path, os.O_RDONLY, 0)
+	}
+	return f, err
+}
+
+// look reads the file's size and first line. FirstSeq is 0 where the file is gone,
+// may not be read or holds something else.
+func (s *Segment) look(d disk.FS) error {
+	f, err := s.open(d)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if s.Size = info.Size(); !s.Gzip {
+		s.FirstSeq, err = FirstSeq(f)
+		return err
+	}
+	in, err := gunzip(&fileReader{f: f})
+	if err != nil {
+		return nil // it is no gzip file of a journal
+	}
+	var head [headSize]byte
+	n, _ := io.ReadFull(in, head[:]) // a damaged file ends early
+	s.FirstSeq, _ = lineSeq(head[:n])
+	return nil
+}
+
+// LastSeq reads the seq of the last whole line, 0 where there is none. Of a
+// compressed segment that takes all of its lines.
+func (s Segment) LastSeq() (last uint64, err error) {
+	if !s.Gzip {
+		f, err := os.Open(s.Path)
+		if err != nil {
+			return 0, fmt.Errorf("read journal: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // it is only read
+		line, err := NewBackward(f, s.Size).Next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, fmt.Errorf("read journal: %w", err)
+		}
+		return line.Seq, nil
+	}
+	var r Reader
+	defer r.Close()
+	for err = r.Open(s, 0); err == nil; {
+		var line Line
+		if line, err = r.Next(); line.Seq > 0 {
+			last = line.Seq
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return last, err
+}
+
+// headSize is how many bytes of a file are read to see its first line's seq.
+const headSize = 64
+
+// FirstSeq reads the seq of the first line of a plain segment, 0 where there is
+// none yet.
 func FirstSeq(f io.ReaderAt) (uint64, error) {
 	seq, _, err := headOf(f)
 	return seq, err
 }
 
-// IsRotated tells whether a file has the name of a rotated one, of whatever
-// journal: nothing will be appended to it.
-func IsRotated(path string) bool {
-	name := strings.TrimSuffix(filepath.Base(path), gzipped)
-	for _, stem := range []string{strings.TrimSuffix(name, filepath.Ext(name)), name} {
-		at := len(stem) - len(timeLayout)
-		if at < 1 || stem[at-1] != '-' {
-			continue
-		}
-		if t, err := time.Parse(timeLayout, stem[at:]); err == nil && t.Format(timeLayout) == stem[at:] {
-			return true
-		}
+// headOf reads the seq of a file's first line, 0 where the file ends before that
+// does. ours reports whether the file can be the beginning of a journal.
+func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
+	var head [headSize]byte
+	n, err := r.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, false, fmt.Errorf("read journal: %w", err)
 	}
-	return false
+	seq, ours = lineSeq(head[:n])
+	return seq, ours || tornHead(head[:n]), nil
+}
+
+// lineSeq returns the number behind {"seq": at the beginning of a line.
+func lineSeq(line []byte) (uint64, bool) {
+	rest, ok := bytes.CutPrefix(line, lineHead)
+	if !ok {
+		return 0, false
+	}
+	end := 0
+	for end < len(rest) && isDigit(rest[end]) {
+		end++
+	}
+	if end == 0 || end == len(rest) {
+		return 0, false
+	}
+	seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
+	return seq, err == nil && seq > 0
+}
+
+// tornHead reports whether b, the beginning of a file, is that of a first line
+// which ends before its seq does. A power cut may leave zeros where blocks were
+// never written.
+func tornHead(b []byte) bool {
+	b = bytes.TrimRight(b, "\x00")
+	if len(b) <= len(lineHead) {
+		return bytes.HasPrefix(lineHead, b)
+	}
+	_, ok := lineSeq(append(b[:len(b):len(b)], ','))
+	return ok
 }

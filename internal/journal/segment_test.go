@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestRotated(t *testing.T) {
+func TestSegments(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
 	for name, first := range map[string]string{
@@ -31,19 +31,20 @@ func TestRotated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := Rotated(path)
+	all, err := Segments(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Segment{
-		{Path: path + "-20261120", FirstSeq: 7},
-		{Path: path + ".1", FirstSeq: 7},
-		{Path: filepath.Join(dir, "journal-2026-11-20T16-10-22.123.jsonl"), FirstSeq: 50},
+		{Path: path + "-20261120", FirstSeq: 7, Size: 15},
+		{Path: path + ".1", FirstSeq: 7, Size: 15},
+		{Path: filepath.Join(dir, "journal-2026-11-20T16-10-22.123.jsonl"), FirstSeq: 50, Size: 16, Ours: true},
+		{Path: path, FirstSeq: 90, Size: 16, Active: true},
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := Rotated(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
+	if _, err := Segments(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
 		t.Error("no folder, and no error")
 	}
 }

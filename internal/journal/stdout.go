@@ -10,9 +10,8 @@ import (
 // is no use in trying again.
 var ErrClosed = errors.New("output is closed")
 
-// Stream is an output that is not a file of ours: stdout. It remembers nothing,
-// so that lines written after the last checkpoint commit are written again
-// after a crash.
+// Stream is an output that cannot be read back: stdout. Lines written after the
+// last checkpoint commit are written again after a crash.
 type Stream struct{ w io.Writer }
 
 // NewStream returns a journal on w.
@@ -27,13 +26,13 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sync does nothing: what a pipe has taken is its reader's.
+// Sync does nothing: a pipe's reader owns what it has taken.
 func (s *Stream) Sync() error { return nil }
 
-// Verify does nothing: so is what becomes of it.
+// Verify does nothing, for the same reason.
 func (s *Stream) Verify() error { return nil }
 
-// Mark tells nothing: a stream has no position that could be found again.
+// Mark returns none: a stream has no position that could be found again.
 func (s *Stream) Mark() Mark { return Mark{} }
 
 // Close leaves the writer open; it is not ours.

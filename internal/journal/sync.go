@@ -9,7 +9,7 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// rewriteChunk is how much of a file is read and written again at once, in bytes.
+// rewriteChunk is how much of a file is rewritten at once, in bytes.
 const rewriteChunk = 1 << 20
 
 // ErrUnsynced says that lines were lost on their way to the disk: the system
@@ -39,37 +39,60 @@ func (j *File) Sync() error {
 		}
 		j.newName = false
 	}
-	if !j.unsynced {
+	if !j.active.unsynced {
 		j.mu.Unlock()
 		return nil
 	}
-	j.unsynced, j.syncing = false, true
-	f, from, to, again := j.f, j.synced, j.size, j.failedSync
+	before := j.active
+	j.active.unsynced, j.syncing = false, true
 	j.mu.Unlock()
 
-	err := syncFile(f, from, to, again)
+	err := before.sync()
 
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.syncing = false
 	j.idle.Broadcast()
-	if j.failedSync = err != nil; err != nil {
-		j.unsynced = true
-	} else {
-		j.synced = to
-	}
+	j.active.endSync(before.size, err)
 	return err
 }
 
-// syncFile syncs f, after its bytes in [from, to) were written again where
-// again says so. A crash in between leaves the same bytes.
-func syncFile(f disk.File, from, to int64, again bool) error {
-	if again {
-		if err := rewrite(f, from, to); err != nil {
+// syncNow syncs the active file before it loses its name. It waits for a Sync
+// that runs on it: the system reports a failure once, and one of the two would
+// not hear of it.
+func (j *File) syncNow() error {
+	j.awaitSync()
+	j.active.unsynced = false
+	err := j.active.sync()
+	j.active.endSync(j.active.size, err)
+	return err
+}
+
+// awaitSync waits until no Sync uses the active file.
+func (j *File) awaitSync() {
+	for j.syncing {
+		j.idle.Wait()
+	}
+}
+
+// endSync notes the result of a sync of what stood up to size.
+func (a *active) endSync(size int64, err error) {
+	if a.failedSync = err != nil; err != nil {
+		a.unsynced = true
+		return
+	}
+	a.synced = size
+}
+
+// sync brings the file to the disk. After a failed one, what that should have brought is
+// written again before. A crash in between leaves the same bytes.
+func (a *active) sync() error {
+	if a.failedSync {
+		if err := rewrite(a.f, a.synced, a.size); err != nil {
 			return fmt.Errorf("sync journal: %w", err)
 		}
 	}
-	if err := f.Sync(); err != nil {
+	if err := a.f.Sync(); err != nil {
 		return fmt.Errorf("sync journal: %w", err)
 	}
 	return nil

@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,32 +20,31 @@ import (
 
 const (
 	// tidyRetry is the pause after a failure, and tidyEvery the time between two
-	// looks at how old files have grown.
+	// checks of the files' age.
 	tidyRetry = 5 * time.Second
 	tidyEvery = 10 * time.Minute
 
-	copyBuffer = 256 << 10 // bytes between two looks at the stop signal
+	copyBuffer = 256 << 10 // bytes between two checks for the end
 )
-
-var errStopped = errors.New("stopped")
 
 // tidier compresses and removes rotated files, in a goroutine of its own. What
 // there is to do it finds in the folder each time, so that a crash leaves
 // nothing that the next pass does not see.
 type tidier struct {
-	once sync.Once
-	stop chan struct{} // closed by end
+	ctx  context.Context // ends with Close
+	stop context.CancelFunc
 	wake chan struct{} // holds one
 	done chan struct{} // closed when the goroutine has ended
 
 	mu        sync.Mutex
 	committed uint64            // guarded by mu; 0 before the first commit
-	held      map[string]uint64 // rotated files with lines up to this seq, by name; guarded by mu
+	held      map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
 	err       error             // of the last pass; guarded by mu
 }
 
 func (t *tidier) start(j *File) {
-	t.stop, t.wake, t.done = make(chan struct{}), make(chan struct{}, 1), make(chan struct{})
+	t.ctx, t.stop = context.WithCancel(context.Background())
+	t.wake, t.done = make(chan struct{}, 1), make(chan struct{})
 	t.held = make(map[string]uint64)
 	go func() {
 		defer close(t.done)
@@ -54,7 +53,7 @@ func (t *tidier) start(j *File) {
 }
 
 func (t *tidier) end() {
-	t.once.Do(func() { close(t.stop) })
+	t.stop()
 	<-t.done
 }
 
@@ -66,36 +65,28 @@ func (t *tidier) hold(name string, last uint64) {
 	t.held[name] = last
 }
 
-// holding returns the files that are held now.
-func (t *tidier) holding() map[string]uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.held)
-}
-
-// renamed says that a file that was held until its rename has its name: where it
-// was committed meanwhile, the pass that followed has not seen it.
+// renamed says that a held file has its new name. Where it was committed since hold,
+// the pass that followed has not seen it.
 func (t *tidier) renamed(name string) {
 	t.mu.Lock()
-	_, held := t.held[name]
-	t.mu.Unlock()
-	if !held {
+	defer t.mu.Unlock()
+	if _, held := t.held[name]; !held {
 		t.wakeUp()
 	}
 }
 
 func (t *tidier) commit(seq uint64) {
 	t.mu.Lock()
-	news := t.committed == 0
+	due := t.committed == 0
 	t.committed = seq
 	for name, last := range t.held {
 		if last <= seq {
 			delete(t.held, name)
-			news = true
+			due = true
 		}
 	}
 	t.mu.Unlock()
-	if news {
+	if due {
 		t.wakeUp()
 	}
 }
@@ -107,18 +98,12 @@ func (t *tidier) wakeUp() {
 	}
 }
 
-func (t *tidier) failure() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.err
-}
-
 func (t *tidier) run(j *File) {
 	again := time.NewTimer(tidyEvery)
 	defer again.Stop()
 	for {
 		select {
-		case <-t.stop:
+		case <-t.ctx.Done():
 			return
 		case <-t.wake:
 		case <-again.C:
@@ -133,7 +118,7 @@ func (t *tidier) run(j *File) {
 		if err == nil {
 			err = j.tidyUp(time.Now())
 		}
-		if errors.Is(err, errStopped) {
+		if t.ctx.Err() != nil {
 			return
 		}
 		t.mu.Lock()
@@ -161,21 +146,18 @@ type archive struct {
 	plain, zip bool
 }
 
-// tidyUp does all that there is to do now, but for files that are held.
-func (j *File) tidyUp(now time.Time) error {
-	dir := filepath.Dir(j.path)
-	entries, err := j.disk.ReadDir(dir)
+// archives returns the rotated files in the order of their names, and removes what a
+// pass that a crash or an error has ended has left over.
+func (j *File) archives() ([]archive, error) {
+	entries, err := j.disk.ReadDir(filepath.Dir(j.path)) // in the order of names
 	if err != nil {
-		return fmt.Errorf("tidy journal: %w", err)
+		return nil, fmt.Errorf("tidy journal: %w", err)
 	}
-	// Behind ReadDir: a file that this has seen was held before its rename.
-	held := j.tidy.holding()
-	found := make(map[string]*archive)
+	var all []archive
 	for _, e := range entries {
 		if j.name.leftOver(e.Name()) {
-			// Of a pass that a crash or an error has ended.
 			if err := j.remove(e.Name()); err != nil {
-				return err
+				return nil, err
 			}
 			continue
 		}
@@ -183,7 +165,6 @@ func (j *File) tidyUp(now time.Time) error {
 		if !ok || !e.Type().IsRegular() {
 			continue
 		}
-		name := strings.TrimSuffix(e.Name(), gzipped)
 		info, err := e.Info()
 		if err != nil {
 			continue // gone
@@ -192,62 +173,57 @@ func (j *File) tidyUp(now time.Time) error {
 		if changed := info.ModTime(); changed.Before(at) {
 			at = changed
 		}
-		if found[name] == nil {
-			found[name] = &archive{name: name, at: at}
+		name := strings.TrimSuffix(e.Name(), gzipped)
+		if len(all) == 0 || all[len(all)-1].name != name {
+			all = append(all, archive{name: name, at: at})
 		}
-		if compressed {
-			found[name].zip = true
-		} else {
-			found[name].plain = true
-		}
+		last := &all[len(all)-1]
+		last.plain, last.zip = last.plain || !compressed, last.zip || compressed
 	}
-	names := slices.Sorted(maps.Keys(found))
+	return all, nil
+}
+
+// tidyUp does all that there is to do now, but for files that are held.
+func (j *File) tidyUp(now time.Time) error {
+	all, err := j.archives()
+	if err != nil {
+		return err
+	}
+	// Behind archives: a file that this has seen was held before its rename.
+	j.tidy.mu.Lock()
+	held := maps.Clone(j.tidy.held)
+	j.tidy.mu.Unlock()
 	surplus, o := 0, j.options.Load()
 	if o.MaxFiles > 0 {
-		surplus = len(names) - o.MaxFiles
+		surplus = len(all) - o.MaxFiles
 	}
 	var errs []error
 	stuck := false // a file could not be removed: without those behind it seq would have a hole
-	for i, name := range names {
-		a := found[name]
-		if _, is := held[name]; is {
+	for i, a := range all {
+		if _, is := held[a.name]; is {
 			break // and so are all that come after it
 		}
 		old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge
 		switch {
 		case (i < surplus || old) && !stuck:
-			if err = j.drop(a); err != nil {
+			// A crash between its two names leaves one, which the next pass removes.
+			if err = errors.Join(j.remove(a.name), j.remove(a.name+gzipped)); err != nil {
 				stuck = true
 			} else {
-				j.log.Info("removed a rotated journal file", zap.String("name", name), zap.Bool("byAge", i >= surplus))
+				j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.Bool("byAge", i >= surplus))
 			}
 		case a.plain && a.zip:
-			// A crash came between step 3 and 4 of compress.
-			err = j.remove(name)
+			err = j.remove(a.name) // a crash came between step 3 and 4 of compress
 		case a.plain && o.Compress:
-			err = j.compress(name)
+			err = j.compress(a.name)
 		}
-		if errors.Is(err, errStopped) {
+		if j.tidy.ctx.Err() != nil {
 			return err
 		}
 		// What is wrong with one file is no reason to leave the others as they are.
 		errs, err = append(errs, err), nil
 	}
 	return errors.Join(errs...)
-}
-
-// drop removes a rotated file. A crash between its two names leaves one, which
-// the next pass removes.
-func (j *File) drop(a *archive) error {
-	if a.plain {
-		if err := j.remove(a.name); err != nil {
-			return err
-		}
-	}
-	if a.zip {
-		return j.remove(a.name + gzipped)
-	}
-	return nil
 }
 
 func (j *File) remove(name string) error {
@@ -291,10 +267,10 @@ func (j *File) writeGzip(to, from string) error {
 	if err != nil {
 		return fmt.Errorf("compress journal: %w", err)
 	}
-	buffered := bufio.NewWriterSize(&offsetWriter{f: out}, copyBuffer) // gzip writes some hundred bytes at a time
+	buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
 	z := gzip.NewWriter(buffered)
 	z.Name = filepath.Base(from)
-	src := &stoppable{io.NewSectionReader(in, 0, 1<<62), j.tidy.stop}
+	src := &stoppable{j.tidy.ctx, &fileReader{f: in}}
 	_, err = io.CopyBuffer(struct{ io.Writer }{z}, src, make([]byte, copyBuffer))
 	if err == nil {
 		err = z.Close()
@@ -311,29 +287,15 @@ func (j *File) writeGzip(to, from string) error {
 	return nil
 }
 
-// offsetWriter writes a file from its beginning.
-type offsetWriter struct {
-	f   io.WriterAt
-	off int64
-}
-
-func (w *offsetWriter) Write(p []byte) (int, error) {
-	n, err := w.f.WriteAt(p, w.off)
-	w.off += int64(n)
-	return n, err
-}
-
-// stoppable ends with errStopped once stop is closed.
+// stoppable ends with an error once ctx does.
 type stoppable struct {
-	r    io.Reader
-	stop <-chan struct{}
+	ctx context.Context // of the tidier
+	r   io.Reader
 }
 
 func (s *stoppable) Read(p []byte) (int, error) {
-	select {
-	case <-s.stop:
-		return 0, errStopped
-	default:
-		return s.r.Read(p)
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
 	}
+	return s.r.Read(p)
 }

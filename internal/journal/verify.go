@@ -7,99 +7,122 @@ import (
 	"hash/crc32"
 	"io"
 	"time"
+
+	"kubejournal/internal/disk"
 )
 
 // A lock keeps two processes from one journal. On some volumes it does nothing (NFS
-// without a lock daemon, some FUSE file systems): then each would write over the
-// other's lines. The note of disk.Owner tells of the other one, before something is
-// cut off or renamed, before a commit, and before a write that comes after a pause.
-// What the other may have written until it found out is read back, since ReadBack waits for
-// that long where the last process has left its note; and what comes later still, in a write
-// that took its time, is seen by Verify.
+// without a lock daemon, some FUSE file systems): there each would write over the
+// other's lines. The owner file (disk.Owner) shows that there is another one. It is
+// checked before anything is cut off or renamed, before a commit, and before a write
+// that comes checkEvery after the last check. What the earlier process may have
+// written until it found out is read back, since ReadBack waits that long where it
+// has left its owner file; and what comes later still, in a write that took its time,
+// is found by Verify.
 //
-// A process that is stopped between its look at the note and its write, for as long as
+// A process that is suspended between its check and its write, for as long as
 // the other one takes to open the files and to commit, can still write over lines.
-// Only a lock that works keeps it from that.
+// Only a lock that works prevents that.
 
 const (
-	// youth is how long after the file was opened all that was written to it is read once
-	// more before it counts, where another process had the file before. That one begins no
-	// write later than checkEvery after it was opened, but one may take its time.
-	youth = 20 * checkEvery
+	// suspectFor is how long after the file was opened all that was written to it is read
+	// once more before it counts, where another process had the file before. That one
+	// begins no write later than checkEvery after it was opened, but one may take its time.
+	suspectFor = 20 * checkEvery
 
 	// lastBytes is how much of the file's end is read afterwards.
 	lastBytes = 64
 )
 
-// end is what is known of the bytes at a file's end. All of it is guarded by the
-// File's mu.
-type end struct {
-	young bool   // another process had the file, and no Verify came later than youth
-	from  int64  // the offset behind which nothing was verified yet
-	sum   uint32 // CRC-32C of what follows it, while young
-	last  []byte // of the last write, at most lastBytes; empty when nothing was written
-	reach int64  // up to where a write that has failed may have come
+// owner is this process's claim to the journal.
+type owner struct {
+	file    *disk.Owner // nil before claim
+	since   time.Time
+	waited  bool // every process that had the file before has found out that it lost it
+	suspect bool // another process had the file, and no Verify came later than suspectFor
 }
 
-var crcTable = crc32.MakeTable(crc32.Castagnoli)
-
-// append notes that the first n bytes of p stand at off; what follows them may stand
-// behind them or not.
-func (e *end) append(p []byte, n int, off int64) {
-	if e.young {
-		e.sum = crc32.Update(e.sum, crcTable, p[:n])
-	}
-	if n > 0 {
-		e.last = append(e.last[:0], p[max(0, n-lastBytes):n]...)
-	}
-	if n < len(p) {
-		e.reach = max(e.reach, off+int64(len(p)))
-	}
+// claim writes the owner file. An error is why it could not be written; the claim
+// stands all the same.
+func (o *owner) claim(d disk.FS, path string) (err error) {
+	o.file, err = disk.Claim(d, path)
+	o.since = time.Now()
+	o.suspect = o.file.Inherited()
+	o.waited = !o.suspect
+	return err
 }
 
-// restart notes that a file ends at size, with bytes that need no verifying.
-func (e *end) restart(size int64) {
-	e.from, e.sum, e.last, e.reach = size, 0, e.last[:0], 0
+func (o *owner) release() {
+	if o.file != nil {
+		o.file.Release()
+	}
 }
 
 // owned returns ErrTakenOver once another process has begun to append to the
 // journal.
 func (j *File) owned() error {
-	if err := j.owner.Check(); err != nil {
+	if err := j.owner.file.Check(); err != nil {
 		return fmt.Errorf("journal %s: %w", j.path, err)
 	}
 	return nil
 }
 
 // settle waits until every earlier owner must have seen the owner file, and takes
-// what it has written for a part of the file. It is for the time before the first
-// write.
+// what it has written for a part of the file. It must come before the first write.
 func (j *File) settle() error {
-	if j.alone {
+	if j.owner.waited {
 		return nil
 	}
-	if rest := checkEvery - time.Since(j.opened); rest > 0 {
+	if rest := checkEvery - time.Since(j.owner.since); rest > 0 {
 		<-time.After(rest)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	info, err := j.f.Stat()
+	info, err := j.active.f.Stat()
 	if err != nil {
 		return fmt.Errorf("look at journal: %w", err)
 	}
-	j.size, j.lineEnd, j.safe = info.Size(), info.Size(), info.Size()
-	j.end.restart(j.size)
-	if j.firstSeq, _, err = headOf(j.f); err != nil {
+	j.active.endsAt(info.Size())
+	if j.active.firstSeq, _, err = headOf(j.active.f); err != nil {
 		return err
 	}
-	j.unsynced = j.unsynced || j.size > 0
-	j.alone = true
+	j.active.unsynced = j.active.unsynced || j.active.size > 0
+	j.owner.waited = true
 	return nil
 }
 
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+// expected is what Verify expects at the end of the active file.
+type expected struct {
+	from  int64  // the offset behind which nothing was verified yet
+	sum   uint32 // CRC-32C of what follows it, while the owner is suspect
+	last  []byte // of the last write, at most lastBytes; empty when nothing was written
+	reach int64  // up to where a write that has failed may have come
+}
+
+// append notes that the first n bytes of p stand at offset; what follows them may stand
+// behind them or not.
+func (e *expected) append(p []byte, n int, offset int64, sum bool) {
+	if sum {
+		e.sum = crc32.Update(e.sum, crcTable, p[:n])
+	}
+	if n > 0 {
+		e.last = append(e.last[:0], p[max(0, n-lastBytes):n]...)
+	}
+	if n < len(p) {
+		e.reach = max(e.reach, offset+int64(len(p)))
+	}
+}
+
+// restart notes that the file ends at size, with bytes that need no verifying.
+func (e *expected) restart(size int64) {
+	e.from, e.sum, e.last, e.reach = size, 0, e.last[:0], 0
+}
+
 // Verify makes sure that what was written stands in the file and that no other process
-// has begun to append to it; else it returns ErrTakenOver, and what was written
-// since the last commit must not be committed. It is to be called behind Sync.
+// has begun to append to it. Otherwise it returns ErrTakenOver, and what was written
+// since the last commit must not be committed. It must come after Sync.
 func (j *File) Verify() error {
 	j.mu.Lock()
 	err := j.verifyEnd()
@@ -110,50 +133,47 @@ func (j *File) Verify() error {
 	return j.owned()
 }
 
-// verifyEnd looks at the active file's end.
+// verifyEnd compares the active file's end with what was written.
 func (j *File) verifyEnd() error {
-	info, err := j.f.Stat()
+	a := &j.active
+	info, err := a.f.Stat()
 	if err != nil {
 		return fmt.Errorf("look at journal: %w", err)
 	}
-	if info.Size() < j.lineEnd {
-		return j.truncated()
-	}
-	intact := info.Size() <= max(j.size, j.end.reach)
-	if intact {
-		if intact, err = j.intact(); err != nil {
-			return fmt.Errorf("read journal: %w", err)
+	truncated := info.Size() < a.lineEnd
+	if !truncated {
+		intact := info.Size() <= max(a.size, a.expected.reach)
+		if intact {
+			if intact, err = j.intact(); err != nil {
+				return fmt.Errorf("read journal: %w", err)
+			}
 		}
-	}
-	if !intact {
+		if intact {
+			a.expected.from, a.expected.sum = a.size, 0
+			j.owner.suspect = j.owner.suspect && time.Since(j.owner.since) < suspectFor
+			return nil
+		}
 		first := []byte{0}
-		if _, err := j.f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
+		if _, err := a.f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read journal: %w", err)
 		}
-		if first[0] != lineHead[0] {
-			return j.truncated()
-		}
-		return fmt.Errorf("journal %s does not end as it was written: %w", j.path, ErrTakenOver)
+		truncated = first[0] != lineHead[0]
 	}
-	j.end.from, j.end.sum = j.size, 0
-	j.end.young = j.end.young && time.Since(j.opened) < youth
-	return nil
-}
-
-// truncated is the error for a file that others have truncated since check saw it last:
-// the next Sync mends it.
-func (j *File) truncated() error {
-	return fmt.Errorf("journal %s was truncated by another process", j.path)
+	if truncated { // since the last check; the next Sync begins it again
+		return fmt.Errorf("journal %s was truncated by another process", j.path)
+	}
+	return fmt.Errorf("journal %s does not end as it was written: %w", j.path, ErrTakenOver)
 }
 
 // intact reports whether what was written stands in the file.
 func (j *File) intact() (bool, error) {
-	if !j.end.young {
-		b := make([]byte, len(j.end.last))
-		_, err := j.f.ReadAt(b, j.size-int64(len(b)))
-		return bytes.Equal(b, j.end.last), err
+	a := &j.active
+	if !j.owner.suspect {
+		b := make([]byte, len(a.expected.last))
+		_, err := a.f.ReadAt(b, a.size-int64(len(b)))
+		return bytes.Equal(b, a.expected.last), err
 	}
 	sum := crc32.New(crcTable)
-	_, err := io.Copy(sum, io.NewSectionReader(j.f, j.end.from, j.size-j.end.from))
-	return sum.Sum32() == j.end.sum, err
+	_, err := io.Copy(sum, io.NewSectionReader(a.f, a.expected.from, a.size-a.expected.from))
+	return sum.Sum32() == a.expected.sum, err
 }

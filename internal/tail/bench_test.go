@@ -11,6 +11,7 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/event/eventtest"
+	"kubejournal/internal/journal"
 )
 
 // podLines are n lines about pods of size bytes, as a journal has them.
@@ -67,15 +68,15 @@ func BenchmarkFile(b *testing.B) {
 			"json on a terminal": show(Options{Lines: All}, Style{JSON: true, Width: width}),
 			"filtered":           show(Options{Lines: All, Filter: Filter{Resources: []Resource{deploy}}}, Style{}),
 			"raw": func(b *testing.B) {
-				var r reader
+				var r journal.Reader
 				for range b.N {
 					f, err := os.Open(path)
 					if err != nil {
 						b.Fatal(err)
 					}
-					r.reset(f, 0)
+					r.Reset(f, 0)
 					for err == nil {
-						_, _, err = r.next()
+						_, err = r.Next()
 					}
 					f.Close()
 				}

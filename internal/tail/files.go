@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"kubejournal/internal/journal"
@@ -32,13 +30,12 @@ type tail struct {
 	alone bool              // the one in files was named itself
 	// unreadable are the files that a notice has named.
 	unreadable map[string]bool
+	skip       int    // lines that pass the filter and are not shown all the same
 	in         active // in.f is nil while there is no active file
 
-	line  Line
-	lines reader
-	// A second pair, for files that are read while a line of another one waits.
-	otherLine  Line
-	otherLines reader
+	line       Line
+	lines      journal.Reader
+	otherLines journal.Reader // for files that are read while a line of another one waits
 
 	last   uint64    // seq of the last line taken
 	newest time.Time // of the lines taken
@@ -77,14 +74,16 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 }
 
 func (t *tail) close() {
+	t.lines.Close()
+	t.otherLines.Close()
 	if t.in.f != nil {
 		_ = t.in.f.Close() // only read from
 		t.in.f = nil
 	}
 }
 
-// open finds the journal's files. The active one comes first: what is rotated meanwhile is then among the others, under
-// the seq that tells.
+// open finds the journal's files. The active one is opened first: if it is rotated meanwhile, it is among the others too,
+// where its first seq identifies it.
 func (t *tail) open() error {
 	f, err := os.Open(t.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -106,19 +105,16 @@ func (t *tail) open() error {
 			return err
 		}
 	}
-	rotated, err := journal.Rotated(t.path)
-	if f == nil && (err != nil || len(rotated) == 0) {
+	all, err := journal.Segments(t.path)
+	if f == nil && (err != nil || len(all) == 0) {
 		return fmt.Errorf("open journal %s: no such file", t.path)
 	}
-	if err != nil {
-		return err
-	}
-	for _, s := range rotated {
-		if first == 0 || s.FirstSeq < first {
+	for _, s := range all {
+		if !s.Active && (first == 0 || s.FirstSeq < first) {
 			t.files = append(t.files, s)
 		}
 	}
-	return nil
+	return err
 }
 
 func startsAsGzip(f *os.File) (bool, error) {
@@ -143,9 +139,14 @@ func (t *tail) begin(ctx context.Context) error {
 		offset = 0
 	}
 	t.skipping = t.last > 0 && offset == 0
-	t.in.seek(offset)
-	t.lines.reset(&t.in, offset)
+	t.seek(offset)
 	return nil
+}
+
+// seek continues in the active file at offset, where a line begins.
+func (t *tail) seek(offset int64) {
+	t.in.seek(offset)
+	t.lines.Reset(&t.in, offset)
 }
 
 // place finds the first line to show: the index of its file, len(t.files) for the active one, and its offset there.
@@ -184,7 +185,7 @@ type search struct {
 	time  time.Time
 }
 
-// take looks at one line, going back, and tells whether it is wanted.
+// take counts one line, going back, and reports whether it is wanted.
 func (s *search) take(raw []byte) bool {
 	if s.line.Parse(raw) == nil {
 		if !s.found {
@@ -206,186 +207,121 @@ func (s *search) take(raw []byte) bool {
 }
 
 func (t *tail) placeInActive(ctx context.Context, s *search) (int64, error) {
-	b, err := t.backward(t.in.f)
-	if errors.Is(err, io.EOF) {
-		return 0, nil // truncated meanwhile
+	if s.want != 0 {
+		return placeBackward(ctx, t.in.f, s)
 	}
+	info, err := t.in.f.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("read journal: %w", err)
 	}
-	if s.want == 0 {
-		// What is there counts as taken.
-		end := b.offset()
-		for raw, err := b.next(); err == nil && ctx.Err() == nil; raw, err = b.next() {
-			if s.take(raw); s.found {
-				t.last, t.newest = s.seq, s.time
-				break
-			}
+	b := journal.NewBackward(t.in.f, info.Size())
+	// What is there counts as taken.
+	end := b.Offset()
+	for line, err := b.Next(); err == nil && ctx.Err() == nil; line, err = b.Next() {
+		if s.take(line.Bytes); s.found {
+			t.last, t.newest = s.seq, s.time
+			break
 		}
-		s.done = true
-		return end, nil
 	}
-	return placeBackward(ctx, b, s)
+	s.done = true
+	return end, nil
 }
 
-func (t *tail) backward(f *os.File) (*backward, error) {
+// placeBackward returns the offset of the first line that is wanted, as far as one must go back; 0 where the file was
+// truncated meanwhile.
+func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return 0, fmt.Errorf("read journal %s: %w", f.Name(), err)
 	}
-	return newBackward(f, info.Size())
-}
-
-// placeBackward returns the offset of the first line that is wanted, as far as one must go back.
-func placeBackward(ctx context.Context, b *backward, s *search) (int64, error) {
-	first := b.offset()
+	b := journal.NewBackward(f, info.Size())
+	first := b.Offset()
 	for !s.done && ctx.Err() == nil {
-		raw, err := b.next()
+		line, err := b.Next()
 		if errors.Is(err, io.EOF) {
 			break
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, nil
 		}
 		if err != nil {
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
-		if s.take(raw) {
-			first = b.offset()
+		if s.take(line.Bytes) {
+			first = b.Offset()
 		}
 	}
 	return first, nil
 }
 
-// placeIn is the same for a rotated file. A compressed one can be read forward only.
+// placeIn is the same for a rotated file. A compressed one can be read forward only: it is shown from its beginning, but
+// for the first lines that are not wanted, which are counted.
 func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (int64, error) {
-	f, zipped, err := openRotated(file)
-	if err != nil || f == nil {
-		return 0, err
-	}
-	defer f.Close() //nolint:errcheck // only read from
-	if !zipped {
-		b, err := t.backward(f)
-		if err != nil {
-			return 0, fmt.Errorf("read journal %s: %w", file.Path, err)
+	if !file.Gzip {
+		f, err := os.Open(file.Path)
+		if err == nil {
+			defer f.Close() //nolint:errcheck // only read from
+			return placeBackward(ctx, f, s)
 		}
-		return placeBackward(ctx, b, s)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return 0, fmt.Errorf("open journal: %w", err)
+		}
 	}
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return 0, nil // showing it says what is wrong
-	}
-	return t.placeForward(ctx, z, s)
-}
-
-// placeForward finds the offset of the line from which on the wanted number of lines follows. It holds one number for
-// each of them.
-func (t *tail) placeForward(ctx context.Context, in io.Reader, s *search) (int64, error) {
-	var (
-		wanted []int64 // offsets of the last lines that are wanted, a ring
-		next   int
-		all    = *s
-	)
-	t.otherLines.reset(in, 0)
-	for ctx.Err() == nil {
-		raw, at, err := t.otherLines.next()
-		if err != nil {
+	all, count := *s, 0
+	err := t.otherLines.Open(file, 0)
+	for err == nil && ctx.Err() == nil {
+		var line journal.Line
+		if line, err = t.otherLines.Next(); err != nil {
 			break // also where the file is damaged: showing it says so
 		}
 		all.want, all.done = All, false
-		take := all.take(raw)
-		s.done = s.done || all.done // an older line than any wanted stands before it
-		switch {
-		case !take:
-		case s.want == All && len(wanted) > 0:
-		case s.want == All || len(wanted) < s.want:
-			wanted = append(wanted, at)
-		default:
-			wanted[next] = at
-			next = (next + 1) % s.want
+		if all.take(line.Bytes) {
+			count++
 		}
+		s.done = s.done || all.done // an older line than any wanted stands before it
 	}
 	if s.want > 0 {
-		if s.want -= len(wanted); s.want == 0 {
-			s.done = true
-		}
+		t.skip = max(count-s.want, 0)
+		s.want = max(s.want-count, 0)
+		s.done = s.done || s.want == 0
 	}
-	if len(wanted) == 0 {
-		return t.otherLines.offset, nil
-	}
-	return wanted[next], nil
+	return 0, nil
 }
-
-// openRotated opens a rotated file, compressed meanwhile or not. It is nil where the file is gone: the next one's first
-// line tells what is missing.
-func openRotated(file journal.Segment) (f *os.File, zipped bool, err error) {
-	const ext = ".gz"
-	f, err = os.Open(file.Path)
-	if errors.Is(err, fs.ErrNotExist) && !file.Gzip {
-		file.Path += ext
-		f, err = os.Open(file.Path)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, false, nil
-	case err != nil:
-		return nil, false, fmt.Errorf("open journal: %w", err)
-	}
-	return f, file.Gzip || strings.HasSuffix(file.Path, ext), nil
-}
-
-// readError is a file that cannot be read further. The others can.
-type readError struct{ err error }
-
-func (e *readError) Error() string { return e.err.Error() }
-func (e *readError) Unwrap() error { return e.err }
 
 // showFile shows a rotated file from offset on.
 func (t *tail) showFile(ctx context.Context, file journal.Segment, offset int64) error {
-	return t.readFile(file, offset, &t.lines, func() error {
-		for ctx.Err() == nil {
-			raw, _, err := t.lines.next()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return &readError{err}
-			}
-			if err := t.take(ctx, raw); err != nil {
-				return err
-			}
+	return t.readFile(ctx, file, offset, &t.lines, func(line journal.Line, end bool) (bool, error) {
+		if !end {
+			return true, t.take(ctx, line.Bytes)
 		}
-		if rest := t.lines.rest(); t.alone && len(rest) > 0 {
-			return show(&t.line, rest, t.o, t.p)
+		if rest := t.lines.Torn(); t.alone && len(rest) > 0 {
+			return false, show(&t.line, rest, t.o, t.p)
 		}
-		return nil
+		return false, nil
 	})
 }
 
-// readFile calls fn with lines reading a rotated file. What cannot be read of it is a notice, not an error.
-func (t *tail) readFile(file journal.Segment, offset int64, lines *reader, fn func() error) error {
-	f, zipped, err := openRotated(file)
-	if err != nil || f == nil {
-		return err
-	}
-	defer f.Close() //nolint:errcheck // only read from
-	var in io.Reader = f
-	if zipped {
-		if in, err = gzip.NewReader(f); err == nil {
-			_, err = io.CopyN(io.Discard, in, offset)
-		}
-	} else {
-		_, err = f.Seek(offset, io.SeekStart)
-	}
-	if err != nil {
-		err = &readError{err}
-	} else {
-		lines.reset(in, offset)
-		err = fn()
-	}
-	if bad := new(readError); errors.As(err, &bad) {
-		if !t.unreadable[file.Path] {
-			t.unreadable[file.Path] = true
-			t.o.notice("%s cannot be read to its end: %v", file.Path, bad)
-		}
+// readFile calls fn with each line of a rotated file, and at last with end, until it returns false. What cannot be read
+// of the file is a notice, not an error. One that is gone has no lines: the first line of the next one shows what is
+// missing.
+func (t *tail) readFile(ctx context.Context, file journal.Segment, offset int64, lines *journal.Reader, fn func(line journal.Line, end bool) (more bool, err error)) error {
+	bad := lines.Open(file, offset)
+	if errors.Is(bad, fs.ErrNotExist) {
 		return nil
 	}
-	return err
+	defer lines.Close()
+	for bad == nil && ctx.Err() == nil {
+		var line journal.Line
+		if line, bad = lines.Next(); bad != nil && !errors.Is(bad, io.EOF) {
+			break
+		}
+		if more, err := fn(line, bad != nil); !more || err != nil {
+			return err
+		}
+	}
+	if bad != nil && !t.unreadable[file.Path] {
+		t.unreadable[file.Path] = true
+		t.o.notice("%s cannot be read to its end: %v", file.Path, bad)
+	}
+	return nil
 }

@@ -256,7 +256,7 @@ func TestEmptyAndForeign(t *testing.T) {
 			t.Errorf("empty file: %v", got)
 		}
 	}
-	long := strings.Repeat("y", 3*chunk)
+	long := strings.Repeat("y", 1<<20)
 	write(t, path, "first\n"+long+"\n"+numbered(5)+"\n\nlast\nno end")
 	for n, want := range map[int]int{0: 0, 1: 1, 3: 3, 4: 4, 5: 5, 9: 5} {
 		s := newSink()
@@ -621,13 +621,12 @@ func TestTornLineWaits(t *testing.T) {
 	}
 }
 
-// A line may be as long and as deep as the writer makes any, read forwards and backwards.
-func TestLongestLine(t *testing.T) {
-	defer func(was int) { maxLine = was }(maxLine)
-	maxLine = 3*chunk + 17
+// A line may be long, and as deep as the writer makes any, read forwards and backwards.
+func TestLongLine(t *testing.T) {
+	const longest = 1<<20 + 17 // longer than any buffer
 	with := func(n int, members string) string { return strings.TrimSuffix(numbered(n), "}") + members + "}\n" }
 	long := func(n int) string {
-		return with(n, `,"a":"`+strings.Repeat("x", maxLine-len(with(n, `,"a":""`)))+`"`)
+		return with(n, `,"a":"`+strings.Repeat("x", longest-len(with(n, `,"a":""`)))+`"`)
 	}
 	levels := 9_997
 	deep := strings.Repeat("[", levels) + strings.Repeat("]", levels)

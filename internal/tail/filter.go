@@ -60,7 +60,7 @@ func ParseResource(text string) (Resource, error) {
 	return r, nil
 }
 
-// match tells whether a line is about the resource. The singular is the kind in lower case, as in every API that
+// match reports whether a line is about the resource. The singular is the kind in lower case, as in every API that
 // follows the conventions.
 func (r *Resource) match(l *Line) bool {
 	if string(l.Resource) != r.name && !strings.EqualFold(string(l.Kind), r.name) {
@@ -92,7 +92,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Match tells whether to show the line.
+// Match reports whether to show the line.
 func (f *Filter) Match(l *Line) bool {
 	if !f.Since.IsZero() && l.Time.Before(f.Since) {
 		return false
@@ -106,7 +106,7 @@ func (f *Filter) Match(l *Line) bool {
 	return len(f.Namespaces) == 0 || f.inNamespace(l)
 }
 
-// inNamespace: GAP and SYNCED tell of a whole stream. They pass where the stream has objects of the namespace.
+// inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream has objects of the namespace.
 func (f *Filter) inNamespace(l *Line) bool {
 	if !l.aboutStream() {
 		return contains(f.Namespaces, l.Namespace)

@@ -8,26 +8,21 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"sort"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
+	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 )
 
-// pollEvery is how often the file is looked at where the system does not tell of changes, or some got lost.
-const pollEvery = 250 * time.Millisecond
+// pollEvery is how often a file that is followed is checked for lines. That takes four system calls.
+const pollEvery = 100 * time.Millisecond
 
 // follow shows the active file, and those that take its place.
 func (t *tail) follow(ctx context.Context) error {
-	var news *news
-	if t.o.Follow {
-		// Before the file is read, so that nothing comes unseen in between.
-		news = listen(t.path)
-		defer news.close()
-	}
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
 	for ctx.Err() == nil {
 		err := t.drain(ctx)
 		if errors.Is(err, errRewritten) {
@@ -54,71 +49,78 @@ func (t *tail) follow(ctx context.Context) error {
 		if t.o.Gone != nil && t.o.Gone() {
 			return nil
 		}
-		news.wait(ctx)
+		select {
+		case <-ctx.Done():
+		case <-poll.C:
+		}
 	}
 	return t.p.Flush()
 }
 
 // drain shows what there is of the active file. Of a line without its end nothing is kept: a daemon that starts after a
-// crash puts another in its place. It may do so between two reads, so a line that came in parts, and the first one, which
-// stands where there was no line before, are looked at again.
+// crash puts another in its place. It may do so between two reads, so a line that came with more than one, and the first,
+// which stands where there was no line before, are read again and compared.
 func (t *tail) drain(ctx context.Context) error {
 	if t.in.f == nil {
 		return nil
 	}
-	for first := true; ctx.Err() == nil; {
-		raw, at, err := t.lines.next()
-		if errors.Is(err, io.EOF) {
-			t.in.off = at
-			t.lines.reset(&t.in, at)
+	for ctx.Err() == nil {
+		read := t.lines.Buffered()
+		line, err := t.lines.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			t.readAgain(line.Offset)
 			return nil
-		}
-		if errors.Is(err, errRewritten) {
+		case errors.Is(err, errRewritten):
 			return err
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("read journal: %w", err)
 		}
-		if (first || t.lines.parts) && len(raw) < maxLine {
-			whole, err := t.in.holds(raw, at)
+		if len(line.Bytes) >= read && len(line.Bytes) < event.MaxLine {
+			whole, err := t.in.holds(line.Bytes, line.Offset)
 			if err != nil {
 				return fmt.Errorf("read journal: %w", err)
 			}
 			if !whole {
-				t.in.off = at
-				t.lines.reset(&t.in, at)
+				t.readAgain(line.Offset)
 				continue
 			}
 		}
-		first = false
-		if err := t.take(ctx, raw); err != nil {
+		if err := t.take(ctx, line.Bytes); err != nil {
 			return err
 		}
-		t.in.took(raw, at)
+		t.in.took(line.Bytes, line.Offset)
 	}
 	return nil
 }
 
+// readAgain reads the active file once more from offset on.
+func (t *tail) readAgain(offset int64) {
+	t.in.off = offset
+	t.lines.Reset(&t.in, offset)
+}
+
 // again begins at the beginning of a file that does not hold any more what it did.
 func (t *tail) again() {
-	t.in.seek(0)
-	t.lines.reset(&t.in, 0)
+	t.seek(0)
 	t.skipping, t.reread = t.last > 0, true
 }
 
-// next opens the file that has taken the active one's place, nil where there is none. One that is empty has not yet:
-// lines may still come to the one before, until the daemon has noticed what others did.
+// next opens the file that has taken the active one's place, nil where there is none. An empty one has not yet: lines
+// may still come to the one before, until the daemon has noticed what others did.
 func (t *tail) next() (*os.File, error) {
-	var is fs.FileInfo
-	if t.in.f != nil {
-		var err error
-		if is, err = t.in.f.Stat(); err != nil {
+	at, err := os.Stat(t.path)
+	if err == nil && t.in.f != nil {
+		is, err := t.in.f.Stat()
+		if err != nil {
 			return nil, fmt.Errorf("look at journal: %w", err)
 		}
-		at, err := os.Stat(t.path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && os.SameFile(is, at) {
+		if os.SameFile(is, at) || at.Size() == 0 {
 			return nil, nil
 		}
+	}
+	if err == nil && !at.Mode().IsRegular() {
+		return nil, fmt.Errorf("open journal %s: not a regular file any more", t.path)
 	}
 	f, err := os.Open(t.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -127,21 +129,10 @@ func (t *tail) next() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	at, err := f.Stat()
-	switch {
-	case err != nil:
-		err = fmt.Errorf("look at journal: %w", err)
-	case is != nil && (os.SameFile(is, at) || at.Size() == 0):
-	case !at.Mode().IsRegular():
-		err = fmt.Errorf("open journal %s: not a regular file any more", t.path)
-	default:
-		return f, nil
-	}
-	_ = f.Close() // only looked at
-	return nil, err
+	return f, nil
 }
 
-// turn goes on with the next file. Everything that came to the one before came before the next one's first line, so
+// turn continues with the next file. Everything that came to the one before came before the next one's first line, so
 // that it is read to its end now. A line that has no end there stands in the next one as a whole.
 func (t *tail) turn(ctx context.Context, next *os.File) error {
 	err := t.drain(ctx)
@@ -167,7 +158,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 	// Where others have truncated the file, zeros stand in front until the daemon notices.
 	raw = bytes.TrimLeft(raw, "\x00")
 	if l.Parse(raw) != nil {
-		if t.reread {
+		if t.reread || t.skips() {
 			return nil
 		}
 		return showBad(raw, t.o, t.p)
@@ -195,115 +186,69 @@ func (t *tail) print(l *Line) error {
 	if l.Time.After(t.newest) {
 		t.newest = l.Time
 	}
-	if !t.o.Filter.Match(l) {
+	if !t.o.Filter.Match(l) || t.skips() {
 		return nil
 	}
 	return t.p.Print(l)
 }
 
+// skips reports whether one more wanted line stands before the first one to show.
+func (t *tail) skips() bool {
+	if t.skip == 0 {
+		return false
+	}
+	t.skip--
+	return true
+}
+
 // catchUp shows the lines between the last one and the line before, which stand in rotated files: in the last one that
 // begins in front of them, and those behind it; where logrotate has made copies, perhaps in an earlier one. A file that is
-// renamed or compressed while it is looked for is there at the next look.
+// renamed or compressed while it is looked for is there at the next attempt; what is missing at the last one is named.
 func (t *tail) catchUp(ctx context.Context, before uint64) error {
-	for more := 0; more < findAgain && ctx.Err() == nil; more++ {
-		files, err := journal.Rotated(t.path)
+	for more := 0; more < findAgain && t.last+1 < before && ctx.Err() == nil; more++ {
+		files, err := journal.Segments(t.path)
 		if err != nil {
 			return err
 		}
+		files = slices.DeleteFunc(files, func(s journal.Segment) bool { return s.Active })
 		first := sort.Search(len(files), func(i int) bool { return files[i].FirstSeq > t.last+1 }) - 1
 		for _, file := range files[max(first-more, 0):] {
 			if file.FirstSeq >= before || t.last+1 >= before {
 				break
 			}
-			if err := t.showMissed(ctx, file, before); err != nil {
+			if err := t.showMissed(ctx, file, before, more == findAgain-1); err != nil {
 				return err
 			}
 		}
-		if t.last+1 >= before {
-			return nil
-		}
 	}
 	if ctx.Err() == nil {
-		t.o.notice("lines %d to %d are not in the journal's files any more", t.last+1, before-1)
+		t.missing(before)
 	}
 	return nil
 }
 
-// showMissed shows the lines of a rotated file that come after the last one and before another.
-func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64) error {
-	return t.readFile(file, 0, &t.otherLines, func() error {
-		for ctx.Err() == nil {
-			raw, _, err := t.otherLines.next()
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			if err != nil {
-				return &readError{err}
-			}
-			if t.otherLine.Parse(raw) != nil || t.otherLine.Seq <= t.last {
-				continue
-			}
-			if t.otherLine.Seq >= before {
-				return nil
-			}
-			if err := t.print(&t.otherLine); err != nil {
-				return err
-			}
+// missing names the lines between the last one and the line before, where there are any.
+func (t *tail) missing(before uint64) {
+	if t.last+1 < before {
+		t.o.notice("lines %d to %d are not in the journal's files any more", t.last+1, before-1)
+	}
+}
+
+// showMissed shows the lines of a rotated file that come after the last one and before another, up to a hole unless
+// holes are to be skipped.
+func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64, skipHoles bool) error {
+	l := new(Line)
+	return t.readFile(ctx, file, 0, &t.otherLines, func(line journal.Line, end bool) (bool, error) {
+		if end {
+			return false, nil
 		}
-		return nil
+		if good := l.Parse(line.Bytes) == nil; !good || l.Seq <= t.last {
+			return true, nil
+		}
+		if l.Seq >= before || l.Seq > t.last+1 && !skipHoles {
+			return false, nil
+		}
+		t.missing(l.Seq)
+		return true, t.print(l)
 	})
-}
-
-// news tells when there may be something new: at once where the system says so, else soon.
-type news struct {
-	name    string
-	watcher *fsnotify.Watcher // nil where there is none
-	events  chan fsnotify.Event
-	errors  chan error
-	ticks   *time.Ticker
-}
-
-// listen watches the folder: the file itself may go, and another come.
-func listen(path string) *news {
-	n := &news{name: filepath.Base(path), ticks: time.NewTicker(pollEvery)}
-	w, err := fsnotify.NewWatcher()
-	if err != nil {
-		return n // too many, for the system; looking does it too
-	}
-	if err := w.Add(filepath.Dir(path)); err != nil {
-		_ = w.Close() // it watches nothing
-		return n
-	}
-	n.watcher, n.events, n.errors = w, w.Events, w.Errors
-	return n
-}
-
-// wait returns when there may be something new, or ctx ends.
-func (n *news) wait(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-n.ticks.C:
-			return
-		case e, open := <-n.events:
-			if !open {
-				n.events = nil
-			} else if filepath.Base(e.Name) == n.name {
-				return
-			}
-		case _, open := <-n.errors:
-			if !open {
-				n.errors = nil
-			}
-			// Some were lost; the ticks go on.
-		}
-	}
-}
-
-func (n *news) close() {
-	n.ticks.Stop()
-	if n.watcher != nil {
-		_ = n.watcher.Close() // nobody waits any more
-	}
 }

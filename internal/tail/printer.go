@@ -26,8 +26,8 @@ type Style struct {
 	Location *time.Location
 }
 
-// Printer shows lines. It is for one goroutine. What it holds back when a write fails is dropped: whoever goes on after
-// an error shows the line again.
+// Printer shows lines. It is for one goroutine. What it has buffered when a write fails is dropped: a caller that continues
+// after an error shows the line again.
 type Printer struct {
 	w     io.Writer
 	style Style
@@ -120,33 +120,32 @@ func describeBad(dst, raw []byte) []byte {
 // Write shows the lines of b. A line without its end waits for the Write that brings it. Whatever Write has shown is
 // flushed.
 func (p *Printer) Write(b []byte) (int, error) {
-	for rest := b; ; {
-		i := bytes.IndexByte(rest, '\n')
+	p.rest = append(p.rest, b...)
+	for from := 0; ; {
+		i := bytes.IndexByte(p.rest[from:], '\n')
 		if i < 0 {
-			p.rest = append(p.rest, rest...)
+			p.rest = append(p.rest[:0], p.rest[from:]...)
 			break
 		}
-		raw := rest[:i]
-		if len(p.rest) > 0 {
-			p.rest = append(p.rest, raw...)
-			raw = p.rest
-		}
+		raw := p.rest[from : from+i]
+		from += i + 1
 		var err error
 		if p.line.Parse(raw) == nil {
 			err = p.Print(&p.line)
 		} else {
 			_, err = p.Bad(raw)
 		}
-		if p.rest = p.rest[:0]; cap(p.rest) > maxKept {
-			p.rest = nil
-		}
 		if err != nil {
+			p.rest = p.rest[:0]
 			return 0, err
 		}
-		rest = rest[i+1:]
 	}
 	if err := p.Flush(); err != nil {
+		p.rest = p.rest[:0]
 		return 0, err
+	}
+	if len(p.rest) == 0 && cap(p.rest) > maxKept {
+		p.rest = nil
 	}
 	return len(b), nil
 }
@@ -170,7 +169,7 @@ func (p *Printer) flushIfFull() error {
 	return p.Flush()
 }
 
-// begin looks at the terminal once for each batch of lines.
+// begin reads the terminal's width, once for each batch of lines.
 func (p *Printer) begin() {
 	if len(p.out) > 0 || p.style.JSON {
 		return
@@ -266,35 +265,22 @@ func (p *Printer) appendLine(l *Line) {
 	p.out = append(trimRight(p.out, start), '\n')
 }
 
+// colours are the terminal's codes for a line's type.
+var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34"}
+
 // appendType writes a line's type, in its colour, and blanks up to the width of the column.
 func (p *Printer) appendType(dst, t []byte) []byte {
-	colour := ""
-	switch {
-	case !p.style.Colour:
-	case string(t) == "ADDED":
-		colour = "32" // green
-	case string(t) == "MODIFIED":
-		colour = "33" // yellow
-	case string(t) == "DELETED":
-		colour = "31" // red
-	case string(t) == "GAP":
-		colour = "35" // magenta
-	case string(t) == "SYNCED":
-		colour = "34" // blue
-	default:
-		colour = "7" // inverse
-	}
-	if colour != "" {
+	if p.style.Colour {
+		colour, ok := colours[string(t)]
+		if !ok {
+			colour = "7" // inverse
+		}
 		dst = append(append(append(dst, "\x1b["...), colour...), 'm')
 	}
 	start := len(dst)
-	dst = appendText(dst, t)
+	dst = cutFrom(appendText(dst, t), start, typeWidth)
 	n := columns(dst[start:])
-	if n > typeWidth {
-		dst = cutEnd(dst[:start], bytes.Clone(dst[start:]), typeWidth)
-		n = columns(dst[start:])
-	}
-	if colour != "" {
+	if p.style.Colour {
 		dst = append(dst, "\x1b[0m"...)
 	}
 	return pad(dst, typeWidth-n)

@@ -2,11 +2,14 @@ package tail
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+
+	"kubejournal/internal/journal"
 )
 
 // Options say which lines to show, and how long to wait for more.
@@ -14,19 +17,19 @@ type Options struct {
 	// Lines is how many of the last lines that pass the filter are shown first; All is every one.
 	Lines  int
 	Filter Filter
-	// Follow goes on with lines that come later, until ctx ends.
+	// Follow continues with lines that come later, until ctx ends.
 	Follow bool
-	// Notice is told what a reader should know about the files, not about the cluster: lines that are gone. One
-	// sentence, with no end. Default none.
+	// Notice is called with what a reader should know about the files, not about the cluster: lines that are gone. It
+	// is one sentence without a full stop. Default none.
 	Notice func(string)
-	// Gone tells whether nobody reads what is shown any more; it is asked while there is nothing to show. Default never.
+	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
 }
 
 // All is every line.
 const All = -1
 
-// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where it is told to show
+// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where the options ask for
 // those alone, are known at the end only and held in memory until then, as they will be shown.
 //
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
@@ -42,7 +45,7 @@ func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 }
 
 func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
-	in := bufio.NewReaderSize(flushing{ctx, r, p}, chunk)
+	in := bufio.NewReaderSize(flushing{ctx, r, p}, flushAt)
 	var from io.Reader = in
 	if magic, err := in.Peek(2); err == nil && isGzip(magic) {
 		z, err := gzip.NewReader(in)
@@ -52,8 +55,8 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		from = z
 	}
 	var (
-		lines reader
-		last  ring
+		lines journal.Reader
+		last  [][]byte
 		line  Line
 	)
 	take := func(raw []byte) error {
@@ -61,33 +64,39 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			return show(&line, raw, o, p)
 		}
 		if line.Parse(raw) != nil || o.Filter.Match(&line) {
-			last.add(raw, o.Lines)
+			last = append(last, bytes.Clone(raw))
+			last = last[max(len(last)-o.Lines, 0):]
 		}
 		return nil
 	}
-	lines.reset(from, 0)
+	end := func() error {
+		for _, raw := range last {
+			if err := show(&line, raw, o, p); err != nil {
+				return err
+			}
+		}
+		return p.Flush()
+	}
+	lines.Reset(from, 0)
 	for {
-		raw, _, err := lines.next()
+		next, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("read lines: %w", err), last.print(&line, o, p), p.Flush())
+			return errors.Join(fmt.Errorf("read lines: %w", err), end())
 		}
-		if err := take(raw); err != nil {
+		if err := take(next.Bytes); err != nil {
 			return err
 		}
 	}
 	// A last line without an end is one all the same: nothing more will come.
-	if rest := lines.rest(); len(rest) > 0 {
+	if rest := lines.Torn(); len(rest) > 0 {
 		if err := take(rest); err != nil {
 			return err
 		}
 	}
-	if err := last.print(&line, o, p); err != nil {
-		return err
-	}
-	return p.Flush()
+	return end()
 }
 
 // show parses a line and prints it where it passes. One that cannot be read always does.
@@ -133,30 +142,4 @@ func (f flushing) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return n, err
-}
-
-// ring holds the last lines.
-type ring struct {
-	lines [][]byte
-	next  int // the oldest, once the ring is full
-}
-
-func (r *ring) add(line []byte, limit int) {
-	switch {
-	case limit == 0:
-	case len(r.lines) < limit:
-		r.lines = append(r.lines, append([]byte(nil), line...))
-	default:
-		r.lines[r.next] = append(r.lines[r.next][:0], line...)
-		r.next = (r.next + 1) % limit
-	}
-}
-
-func (r *ring) print(line *Line, o Options, p *Printer) error {
-	for i := range r.lines {
-		if err := show(line, r.lines[(r.next+i)%len(r.lines)], o, p); err != nil {
-			return err
-		}
-	}
-	return nil
 }

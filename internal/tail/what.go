@@ -2,8 +2,10 @@ package tail
 
 import (
 	"bytes"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"kubejournal/internal/rawjson"
 )
@@ -46,24 +48,11 @@ func appendScope(dst, scope []byte) []byte {
 	if len(scope) == 0 {
 		return append(dst, '-')
 	}
-	plain := make([]byte, 0, len(scope))
-	for i := 0; i < len(scope); i++ {
-		switch c := scope[i]; {
-		case c == '&' || c == '+':
-			plain = append(plain, ' ')
-		case c == '%' && i+2 < len(scope):
-			n, err := strconv.ParseUint(string(scope[i+1:i+3]), 16, 8)
-			if err != nil {
-				plain = append(plain, c)
-				continue
-			}
-			plain = append(plain, byte(n))
-			i += 2
-		default:
-			plain = append(plain, c)
-		}
+	plain, err := url.QueryUnescape(strings.ReplaceAll(string(scope), "&", " "))
+	if err != nil {
+		return appendRaw(dst, scope)
 	}
-	return appendRaw(dst, plain)
+	return appendRaw(dst, []byte(plain))
 }
 
 // appendWho appends who wrote last; of a Kubernetes Event, who reported it.
@@ -224,7 +213,7 @@ func appendRegarding(dst, about, own []byte) []byte {
 	return appendText(append(dst, '/'), name)
 }
 
-// bookkeeping is what changes with every write and tells nobody anything.
+// bookkeeping reports whether a field changes with every write and means nothing to a reader.
 func bookkeeping(pointer []byte) bool {
 	rest, ok := bytes.CutPrefix(pointer, []byte("/metadata/"))
 	return ok && (string(rest) == "resourceVersion" || string(rest) == "generation" || bytes.HasPrefix(rest, []byte("managedFields")))
@@ -235,7 +224,7 @@ type change struct {
 	op, path, old, now []byte
 }
 
-// eachChange calls fn with the changes that tell something, until it returns false.
+// eachChange calls fn with the changes other than bookkeeping, until it returns false.
 func eachChange(changes []byte, fn func(c change) bool) {
 	for operation := range rawjson.Elements(changes) {
 		var c change

@@ -1,0 +1,252 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+
+	"kubejournal/internal/disk"
+	"kubejournal/internal/event"
+)
+
+const (
+	readBuffer = 256 << 10 // bytes of lines that are read at once; a line may be longer
+	gzipBuffer = 64 << 10  // bytes of a compressed file that are read at once
+	firstStep  = 64 << 10  // bytes that reading backward begins with
+	maxKept    = 1 << 20   // bytes; a larger buffer is released after the line that needed it
+)
+
+// maxLine is a variable for tests only.
+var maxLine = event.MaxLine
+
+// Line is one line of a segment.
+type Line struct {
+	Seq    uint64 // 0 where it is damaged: not a line of a journal, or longer than one can be
+	Offset int64  // of its first byte, in bytes of the uncompressed segment
+	// Bytes is the line without its end, and only the beginning of one that is too
+	// long. It is valid until the next call.
+	Bytes []byte
+}
+
+func lineOf(b []byte, offset int64) Line {
+	l := Line{Offset: offset, Bytes: b[:len(b)-1]}
+	if len(b) <= maxLine {
+		l.Seq, _ = lineSeq(b)
+	}
+	return l
+}
+
+// Reader reads lines forward. The zero value reads nothing; Open or Reset give it
+// an input, and may do so again.
+type Reader struct {
+	in     *bufio.Reader
+	file   disk.File // that Open has opened; else nil
+	gzip   bool      // and that it is compressed
+	offset int64     // of the next byte
+	long   []byte    // a line that is longer than the buffer, or torn
+	skip   bool      // the rest of a line that is too long follows
+
+	disk   disk.FS       // nil is disk.OS
+	passed *atomic.Int64 // bytes that were read of files; nil where nobody counts
+}
+
+// Reset begins to read in, whose next byte stands at offset.
+func (r *Reader) Reset(in io.Reader, offset int64) {
+	if r.in == nil {
+		r.in = bufio.NewReaderSize(nil, readBuffer)
+	}
+	r.in.Reset(in)
+	r.offset, r.skip, r.long = offset, false, r.long[:0]
+}
+
+// Open begins to read a segment at offset, in bytes of its uncompressed lines. One
+// that was compressed since it was listed is read all the same; one that is gone is
+// fs.ErrNotExist.
+func (r *Reader) Open(s Segment, offset int64) error {
+	r.Close()
+	on := r.disk
+	if on == nil {
+		on = disk.OS
+	}
+	f, err := s.open(on)
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	r.file, r.gzip = f, s.Gzip
+	if !s.Gzip {
+		r.resetFile(f, math.MaxInt64, offset)
+		return nil
+	}
+	in, err := gunzip(&fileReader{f: f, passed: r.passed})
+	if err == nil {
+		_, err = io.CopyN(io.Discard, in, offset)
+	}
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	r.Reset(in, offset)
+	return nil
+}
+
+// resetFile begins to read the first size bytes of a plain file at offset.
+func (r *Reader) resetFile(f io.ReaderAt, size, offset int64) {
+	r.gzip = false
+	if r.passed != nil {
+		r.passed.Add(offset)
+	}
+	r.Reset(io.LimitReader(&fileReader{f: f, offset: offset, passed: r.passed}, size-offset), offset)
+}
+
+// Close closes the file that Open has opened.
+func (r *Reader) Close() {
+	if r.file != nil {
+		_ = r.file.Close() // it is only read
+		r.file = nil
+	}
+}
+
+// Next returns the next line. At the end of the input it is io.EOF with the offset
+// behind the last whole line; what stands there is Torn. A damaged line is no
+// error: the next one follows it.
+func (r *Reader) Next() (Line, error) {
+	start := r.offset
+	part, err := r.in.ReadSlice('\n')
+	if err == nil && !r.skip {
+		r.offset += int64(len(part))
+		return lineOf(part, start), nil
+	}
+	if r.long = r.long[:0]; cap(r.long) > maxKept {
+		r.long = nil
+	}
+	for ; ; part, err = r.in.ReadSlice('\n') {
+		r.offset += int64(len(part))
+		if !r.skip {
+			r.long = append(r.long, part...)
+		}
+		switch {
+		case err == nil && r.skip:
+			r.skip, start = false, r.offset
+		case err == nil:
+			return lineOf(r.long, start), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			if r.skip {
+				start = r.offset
+			}
+			return Line{Offset: start}, err
+		case !r.skip && len(r.long) > maxLine:
+			r.skip = true
+			return Line{Offset: start, Bytes: r.long}, nil
+		}
+	}
+}
+
+// Torn returns what stands without an end behind the last line. It is valid after
+// Next has returned io.EOF, until the next call.
+func (r *Reader) Torn() []byte { return r.long }
+
+// Buffered returns how many bytes of the coming lines were read already.
+func (r *Reader) Buffered() int { return r.in.Buffered() }
+
+// fileReader reads a file from offset on.
+type fileReader struct {
+	f      io.ReaderAt
+	offset int64
+	passed *atomic.Int64 // where it counts what it has read; or nil
+}
+
+func (r *fileReader) Read(p []byte) (int, error) {
+	n, err := r.f.ReadAt(p, r.offset)
+	r.offset += int64(n)
+	if r.passed != nil {
+		r.passed.Add(int64(n))
+	}
+	return n, err
+}
+
+func gunzip(file io.Reader) (io.Reader, error) {
+	return gzip.NewReader(bufio.NewReaderSize(file, gzipBuffer))
+}
+
+// Backward reads the lines of a plain file from its end to its beginning. A last
+// line without its end is passed over.
+type Backward struct {
+	f    io.ReaderAt
+	buf  []byte
+	at   int64 // of buf[0]
+	end  int   // of what is left in buf: behind the end of a line
+	done bool  // the file's beginning is reached, or what is too long to be a line
+	err  error // of a read; Next returns it
+}
+
+// NewBackward begins to read at the last line's end that stands in the first size
+// bytes of f.
+func NewBackward(f io.ReaderAt, size int64) *Backward {
+	b := &Backward{f: f, at: size}
+	for {
+		if i := bytes.LastIndexByte(b.buf, '\n'); i >= 0 {
+			b.end = i + 1
+			return b
+		}
+		if b.at == 0 || len(b.buf) >= maxLine {
+			b.end, b.done = 0, true
+			return b
+		}
+		b.end = len(b.buf)
+		if b.err = b.fill(); b.err != nil {
+			return b
+		}
+	}
+}
+
+// Offset is where the line that Next has returned begins; before the first, where
+// the last line ends.
+func (b *Backward) Offset() int64 { return b.at + int64(b.end) }
+
+// Next returns the line before. At the file's beginning it is io.EOF, and
+// io.ErrUnexpectedEOF where the file has become shorter.
+func (b *Backward) Next() (Line, error) {
+	for searched := 0; !b.done && b.err == nil; {
+		if b.end > 0 {
+			whole := b.buf[:b.end]
+			if i := bytes.LastIndexByte(whole[:b.end-1-searched], '\n'); i >= 0 {
+				b.end = i + 1
+				return lineOf(whole[b.end:], b.Offset()), nil
+			}
+			if b.at == 0 || len(whole) > maxLine {
+				b.end, b.done = 0, true
+				return lineOf(whole, b.Offset()), nil
+			}
+			searched = b.end - 1
+		} else if b.at == 0 {
+			break
+		}
+		b.err = b.fill()
+	}
+	if b.err != nil {
+		return Line{}, b.err
+	}
+	return Line{}, io.EOF
+}
+
+// fill puts what stands before buf in front of it, twice as much each time.
+func (b *Backward) fill() error {
+	n := min(b.at, int64(max(firstStep, b.end)))
+	grown := b.buf
+	if need := int(n) + b.end; cap(grown) < need {
+		grown = make([]byte, need)
+	}
+	grown = grown[:int(n)+b.end]
+	copy(grown[n:], b.buf[:b.end])
+	if _, err := b.f.ReadAt(grown[:n], b.at-n); errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	} else if err != nil {
+		return err
+	}
+	b.buf, b.at, b.end = grown, b.at-n, int(n)+b.end
+	return nil
+}
