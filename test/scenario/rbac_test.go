@@ -34,12 +34,12 @@ func (d *daemon) ask(args ...string) (status int, stdout, stderr string) {
 	}
 	defer out.Close()
 	p := launch(d.t, d.dir, out, args...)
-	status = p.exit(d.t)
+	status = p.exit()
 	content, err := os.ReadFile(out.Name())
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return status, string(content), string(p.log(d.t))
+	return status, string(content), p.log()
 }
 
 // documents takes YAML apart.
@@ -85,7 +85,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	const app = "least" // what others write on this cluster meanwhile is not for this test
 	entries := []entry{
-		{kind: configMaps, namespaces: ns}, {kind: secrets, namespaces: ns[:1]}, {kind: deployments, selector: "app=" + app}, {kind: widgets, selector: "app=" + app},
+		{Kind: configMaps, Namespaces: ns}, {Kind: secrets, Namespaces: ns[:1]}, {Kind: deployments, Selector: "app=" + app}, {Kind: widgets, Selector: "app=" + app},
 	}
 	sc := play(t, s, entries)
 	d := sc.daemon
@@ -133,16 +133,16 @@ func TestLeastRights(t *testing.T) {
 	d.start()
 	for _, e := range entries {
 		for _, n := range ns {
-			if _, err := sc.create(t.Context(), e.kind, n, "one", app, 1); err != nil {
+			if _, err := sc.create(t.Context(), e.Kind, n, "one", app, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for _, src := range sc.ledger.sources {
-		d.await(src.stream(), "Watching")
+	for _, src := range sc.Ledger.Sources {
+		d.await(src.Stream(), "Watching")
 	}
 	d.await(oneService, "Watching")
-	if log := string(d.process.log(t)); strings.Contains(log, "forbidden") {
+	if log := d.process.log(); strings.Contains(log, "forbidden") {
 		t.Errorf("something was forbidden:\n%s", log)
 	}
 	noGap(t, sc.verify(false))

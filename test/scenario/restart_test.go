@@ -11,7 +11,7 @@ import (
 func TestRestartWithHistory(t *testing.T) {
 	s := shared.get(t)
 	sc := play(t, s, every(s.namespaces(t, 1)...))
-	writers := sc.churn(t, sc.ledger.sources[0].namespace)
+	writers := sc.churn(t, sc.Ledger.Sources[0].Namespace)
 	sc.daemon.start()
 	for range 3 {
 		writers.more(60) // SIGTERM comes in the middle of the churn
@@ -19,7 +19,7 @@ func TestRestartWithHistory(t *testing.T) {
 		writers.more(60)
 		sc.daemon.start()
 	}
-	writers.stop()
+	writers.Stop()
 	noGap(t, sc.verify(false))
 }
 
@@ -40,7 +40,7 @@ func TestRestartWithoutHistory(t *testing.T) {
 	objects := make(map[string]live)
 	for _, k := range everyKind {
 		for _, name := range []string{"same", "changed", "gone", "again", "twice"} {
-			objects[k.kind+name] = create(k, name)
+			objects[k.Kind+name] = create(k, name)
 		}
 	}
 	sc.daemon.start()
@@ -48,18 +48,18 @@ func TestRestartWithoutHistory(t *testing.T) {
 	sc.daemon.stop()
 	before := len(sc.daemon.tell())
 	for _, k := range everyKind {
-		changed := objects[k.kind+"changed"]
+		changed := objects[k.Kind+"changed"]
 		for n := range 3 {
-			must(changed, sc.update(ctx, &changed, "web", 2+n))
+			must(changed, sc.Update(ctx, &changed, "web", 2+n))
 		}
 		for _, name := range []string{"gone", "again", "twice"} {
-			must(live{}, sc.delete(ctx, objects[k.kind+name]))
+			must(live{}, sc.Delete(ctx, objects[k.Kind+name]))
 		}
 		create(k, "again")
-		must(live{}, sc.delete(ctx, create(k, "twice")))
+		must(live{}, sc.Delete(ctx, create(k, "twice")))
 		create(k, "twice")
 		create(k, "new")
-		must(live{}, sc.delete(ctx, create(k, "never")))
+		must(live{}, sc.Delete(ctx, create(k, "never")))
 	}
 	if err := s.Compact(ctx); err != nil {
 		t.Fatal(err)
@@ -90,11 +90,11 @@ func TestRestartWithoutHistory(t *testing.T) {
 	}
 	for _, k := range everyKind {
 		for name, w := range want {
-			if got := fmt.Sprint(told[k.kind+" "+name]); got != w {
-				t.Errorf("%s %s: %s, want %s", k.kind, name, got, w)
+			if got := fmt.Sprint(told[k.Kind+" "+name]); got != w {
+				t.Errorf("%s %s: %s, want %s", k.Kind, name, got, w)
 			}
 		}
-		if stream := k.gvr.GroupResource().String(); reasons[stream+" Expired"] != 1 {
+		if stream := k.Resource.GroupResource().String(); reasons[stream+" Expired"] != 1 {
 			t.Errorf("%s: GAPs %v, want one, Expired", stream, reasons)
 		}
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
@@ -25,7 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 // killed 25 times under churn, while its journal rotates all the time, the API server is restarted in the middle, and a
 // proxy answers 503 for a while at the end.
 func TestTorture(t *testing.T) {
-	noteSources(t, "../../cmd", "../../internal", "../../go.mod")
 	o := defaultOptions()
 	o.maxSize, o.ballast, o.seed = "16KiB", 100, uint64(time.Now().UnixNano())
 	var err error
@@ -67,7 +65,7 @@ func TestTorture(t *testing.T) {
 	if err == nil {
 		err = b.misbehave(t.Context(), d, o.faults[0], b.random)
 	}
-	if err := errors.Join(err, writers.stop()); err != nil {
+	if writers.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	p, err := b.prove(t.Context(), d)
@@ -78,7 +76,7 @@ func TestTorture(t *testing.T) {
 		t.Error(p.fault)
 	}
 	b.report.add(p)
-	b.report.finish(b.ledger, &b.meter)
+	b.report.finish(b.Ledger, &b.meter)
 	var table bytes.Buffer
 	b.report.print(&table)
 	t.Logf("\n%s", table.Bytes())
@@ -87,26 +85,6 @@ func TestTorture(t *testing.T) {
 	}
 	if p.rotations < 3 || b.report.readBack == 0 {
 		t.Errorf("%d rotations, %d starts that read lines back: this proves little", p.rotations, b.report.readBack)
-	}
-}
-
-// noteSources looks at each file that the program is built from. The go tool repeats a test's last result while the
-// files that the test itself has looked at stay the same, and does not see what a build in another process reads.
-func noteSources(t *testing.T, roots ...string) {
-	t.Helper()
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if _, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return nil // an editor's, gone since the folder was read
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -324,7 +302,7 @@ func TestStrike(t *testing.T) {
 		`{"origin":"watch","id":"v/1/ADDED"}` + "\n":                           false,
 		"{}\n" + `{"origin":"watch","id":"u/1/ADDED"}` + "\n{\"origin\":\"rel": true,
 	} {
-		marks := map[string]source{`"id":"u/`: {}}
+		marks := map[string]workload.Source{`"id":"u/`: {}}
 		if strike([]byte(text), marks); (len(marks) == 0) != want {
 			t.Errorf("%q: %d marks left", text, len(marks))
 		}
