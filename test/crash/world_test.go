@@ -24,6 +24,7 @@ import (
 
 	"kubejournal/internal/kubefake"
 	"kubejournal/test/invariant"
+	"kubejournal/test/program"
 )
 
 const (
@@ -239,13 +240,13 @@ func (w *world) collect() error {
 		l := &lines[i]
 		switch next := uint64(len(w.lines)) + 1; {
 		case i > 0 && l.Seq != lines[i-1].Seq+1:
-			return final{fmt.Errorf("%s: seq %d after %d", l.Where, l.Seq, lines[i-1].Seq)}
+			return program.Final(fmt.Errorf("%s: seq %d after %d", l.Where, l.Seq, lines[i-1].Seq))
 		case l.Seq > next:
-			return final{fmt.Errorf("%s: seq %d, the last one seen is %d", l.Where, l.Seq, next-1)}
+			return program.Final(fmt.Errorf("%s: seq %d, the last one seen is %d", l.Where, l.Seq, next-1))
 		case l.Seq == next:
 			w.lines = append(w.lines, *l)
 		case l.ID != w.lines[l.Seq-1].ID || l.Time != w.lines[l.Seq-1].Time:
-			return final{fmt.Errorf("%s: seq %d is now %s, was %s", l.Where, l.Seq, l.ID, w.lines[l.Seq-1].ID)}
+			return program.Final(fmt.Errorf("%s: seq %d is now %s, was %s", l.Where, l.Seq, l.ID, w.lines[l.Seq-1].ID))
 		}
 	}
 	w.seen = seen
@@ -334,11 +335,11 @@ func (w *world) caughtUp() error {
 	}
 	state, err := invariant.Replay(w.lines)
 	if err != nil {
-		return final{err}
+		return program.Final(err)
 	}
 	live, err := w.live()
 	if err != nil {
-		return final{err}
+		return program.Final(err)
 	}
 	return invariant.Compare(state, live)
 }

@@ -3,10 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"os"
+
+	"kubejournal/test/program"
 )
 
 // line is a journal line.
@@ -59,31 +58,18 @@ func (l *line) field(path ...string) string {
 
 // journal reads a journal file while it grows.
 type journal struct {
-	path  string
-	read  int64 // bytes of complete lines
+	tail  *program.Tail
 	lines []line
 }
 
 // refresh reads the lines that are new and complete. A file that is not there yet has none.
 func (j *journal) refresh() error {
-	file, err := os.Open(j.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	text, err := j.tail.Next()
 	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
+		return err
 	}
-	defer file.Close()
-	content, err := io.ReadAll(io.NewSectionReader(file, j.read, 1<<30))
-	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
-	}
-	for {
-		end := bytes.IndexByte(content, '\n')
-		if end < 0 {
-			return nil
-		}
-		l := line{raw: content[:end]}
+	for raw := range bytes.Lines(text) {
+		l := line{raw: bytes.TrimSuffix(raw, []byte("\n"))}
 		if err := json.Unmarshal(l.raw, &l); err != nil {
 			return fmt.Errorf("read journal line %d: %w", len(j.lines)+1, err)
 		}
@@ -91,7 +77,6 @@ func (j *journal) refresh() error {
 			return fmt.Errorf("read journal line %d: its seq is %d", want, l.Seq)
 		}
 		j.lines = append(j.lines, l)
-		j.read += int64(end) + 1
-		content = content[end+1:]
 	}
+	return nil
 }

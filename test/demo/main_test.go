@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kubejournal/internal/logging/loggingtest"
+	"kubejournal/test/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
@@ -146,10 +147,12 @@ func TestCompare(t *testing.T) {
 }
 
 func TestJournalRefresh(t *testing.T) {
-	j := &journal{path: filepath.Join(t.TempDir(), "journal.jsonl")}
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	j := &journal{tail: program.NewTail(path)}
+	defer j.tail.Close()
 	grow := func(text string) error {
 		t.Helper()
-		file, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -219,3 +219,14 @@ func (p *Process) Fault(what error) error {
 	}
 	return fmt.Errorf("%s: %w (%s), %s:\n%s", p.Name(), what, state, filepath.Base(p.log), log[max(0, len(log)-logTail):])
 }
+
+// Runtime is what the environment sets of Go's runtime, as a container or a benchmark would, for an Environ.
+func Runtime() []string {
+	var set []string
+	for _, key := range []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC", "GODEBUG"} {
+		if v, ok := os.LookupEnv(key); ok {
+			set = append(set, key+"="+v)
+		}
+	}
+	return set
+}

@@ -20,19 +20,20 @@ func (f final) Unwrap() error { return f.error }
 // Eventually waits until check returns nil. The error wraps context.DeadlineExceeded if it did not within the limit, and
 // the last one of check.
 func Eventually(ctx context.Context, limit time.Duration, what string, check func() error) error {
-	return poll(ctx, nil, limit, what, check)
+	return While(ctx, nil, limit, what, check)
 }
 
 // Wait is Eventually for as long as the program runs. If that ends the wait, the error wraps ErrEnded.
 func (p *Process) Wait(ctx context.Context, limit time.Duration, what string, check func() error) error {
-	err := poll(ctx, p.done, limit, what, check)
+	err := While(ctx, p.done, limit, what, check)
 	if errors.Is(err, ErrEnded) {
 		return p.Fault(err)
 	}
 	return err
 }
 
-func poll(ctx context.Context, done <-chan struct{}, limit time.Duration, what string, check func() error) error {
+// While is Eventually until done is closed, which is followed by one more look. The error then wraps ErrEnded.
+func While(ctx context.Context, done <-chan struct{}, limit time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	timer := time.NewTimer(0)

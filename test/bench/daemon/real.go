@@ -17,7 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"kubejournal/test/bench/baseline"
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
 )
 
 const (
@@ -78,11 +80,11 @@ func (r *realServer) synced(ctx context.Context) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	defer p.kill()
-	if err := p.lines(ctx, filepath.Join(dir, journalFile), `"type":"SYNCED"`, 1); err != nil {
+	defer p.End()
+	if err := awaitLines(ctx, p, filepath.Join(dir, journalFile), `"type":"SYNCED"`, 1); err != nil {
 		return start{}, err
 	}
-	if _, err := p.stop(); err != nil {
+	if err := p.Stop(stopLimit); err != nil {
 		return start{}, err
 	}
 	version, err := r.version(ctx)
@@ -92,7 +94,7 @@ func (r *realServer) synced(ctx context.Context) (start, error) {
 const journalFile = "journal.jsonl"
 
 // daemon starts kubejournal on what is in dir.
-func (r *realServer) daemon(dir string) (*process, error) {
+func (r *realServer) daemon(dir string) (*program.Process, error) {
 	return launch(dir, r.program, nil, "run", "pods", "--kubeconfig", r.cluster.Kubeconfig(),
 		"--output", journalFile, "--checkpoint", "checkpoint.db")
 }
@@ -113,13 +115,13 @@ func (r *realServer) read(way string, from start, events int) (*reader, error) {
 		if one.before, err = countLines(one.path, one.line); err != nil {
 			return nil, err
 		}
-		one.process, err = r.daemon(dir)
+		one.Process, err = r.daemon(dir)
 		return one, err
 	}
 	if way != "raw" {
 		one.line = `"metadata":`
 	}
-	one.process, err = job{
+	one.Process, err = job{
 		Way: way, Host: r.config.Host, Token: r.config.BearerToken, CA: r.config.CAFile,
 		Version: "v1", Resource: "pods", From: from.version, Events: events, Path: one.path,
 	}.start(dir)
@@ -128,7 +130,7 @@ func (r *realServer) read(way string, from start, events int) (*reader, error) {
 
 // reader is the process of one way.
 type reader struct {
-	*process
+	*program.Process
 	way, path string
 	line      string // what every line about an event contains
 	before    int    // lines that were there at the start
@@ -137,19 +139,18 @@ type reader struct {
 // finish waits until the reader has written its events, ends it and returns its CPU time.
 func (r *reader) finish(ctx context.Context, events int) (time.Duration, error) {
 	if r.way == "raw" || r.way == "kubejournal" {
-		if err := r.lines(ctx, r.path, r.line, r.before+events); err != nil {
+		if err := awaitLines(ctx, r.Process, r.path, r.line, r.before+events); err != nil {
 			return 0, fmt.Errorf("%s: %w", r.way, err)
 		}
 	} else {
-		err := r.until(ctx, "its end", func() (bool, error) { return !r.alive(), nil })
-		if err != nil {
+		if _, err := r.Exit(baseline.Patience); err != nil {
 			return 0, fmt.Errorf("%s: %w", r.way, err)
 		}
 		if n, err := countLines(r.path, r.line); err != nil || n != events {
 			return 0, errors.Join(fmt.Errorf("%s: %d lines, want %d", r.way, n, events), err)
 		}
 	}
-	cpu, err := r.stop()
+	cpu, err := stop(r.Process)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", r.way, err)
 	}
@@ -220,7 +221,7 @@ func (r *realServer) once(ctx context.Context, way string, from start, events in
 	if err != nil {
 		return 0, err
 	}
-	defer one.kill()
+	defer one.End()
 	return one.finish(ctx, events)
 }
 
@@ -234,7 +235,7 @@ func (r *realServer) follow(ctx context.Context) error {
 	var readers []*reader
 	defer func() {
 		for _, one := range readers {
-			one.kill()
+			one.End()
 		}
 	}()
 	for _, way := range realWays {
@@ -252,7 +253,7 @@ func (r *realServer) follow(ctx context.Context) error {
 		if one.way != "raw" && one.way != "kubejournal" {
 			continue // they buffer
 		}
-		if err := one.lines(ctx, one.path, one.line, one.before+1); err != nil {
+		if err := awaitLines(ctx, one.Process, one.path, one.line, one.before+1); err != nil {
 			return err
 		}
 	}
@@ -366,22 +367,12 @@ func copyFiles(to, from string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return fmt.Errorf("copy folder: %w", err)
 	}
-	// launch makes a log of its own.
-	if err := os.Remove(filepath.Join(to, "stderr")); err != nil {
-		return fmt.Errorf("copy folder: %w", err)
-	}
 	return nil
 }
 
 // countLines counts the lines of a file that contain what.
 func countLines(path, what string) (int, error) {
-	file, n := &growing{path: path}, 0
-	defer file.close()
-	err := file.each(func(line []byte) error {
-		if bytes.Contains(line, []byte(what)) {
-			n++
-		}
-		return nil
-	})
-	return n, err
+	file := program.NewTail(path)
+	defer file.Close()
+	return countNext(file, what)
 }

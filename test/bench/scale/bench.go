@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -18,12 +18,11 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 const (
@@ -64,14 +63,8 @@ func newBench(ctx context.Context, o options, out, notes io.Writer) (b *bench, e
 		b.program, err = filepath.Abs(b.program)
 		return b, err
 	}
-	b.program = filepath.Join(b.dir, "kubejournal")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.program, "kubejournal/cmd/kubejournal")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it removes its work folder
-	cmd.WaitDelay = 10 * time.Second
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build kubejournal: %w\n%s", err, out)
-	}
-	return b, nil
+	b.program, err = program.Build(ctx, b.dir)
+	return b, err
 }
 
 func (b *bench) close() error {
@@ -136,11 +129,7 @@ type running struct {
 	*process
 	bench   *bench
 	address string
-	read    sync.WaitGroup
-
-	mu    sync.Mutex
-	asked []asked       // guarded by mu
-	more  chan struct{} // has something when asked has grown
+	told    *program.Output
 }
 
 // serve starts a server in dir, and writes the kubeconfig that leads to it.
@@ -150,49 +139,25 @@ func (b *bench) serve(dir string, args ...string) (*running, error) {
 		return nil, err
 	}
 	if err := s.writeKubeconfig(dir, s.address); err != nil {
-		s.stop()
+		s.end()
 		return nil, err
 	}
 	return s, nil
 }
 
 func (b *bench) launchServer(dir string, args []string) (*running, error) {
-	r, w, err := os.Pipe()
+	out := new(program.Output)
+	p, err := launch(dir, "server", out, b.self, append([]string{roleServe, "-dir", b.dir}, args...)...)
 	if err != nil {
-		return nil, fmt.Errorf("start server: %w", err)
+		return nil, err
 	}
-	p, err := launch(dir, "server", w, b.self, append([]string{roleServe, "-dir", b.dir}, args...)...)
-	_ = w.Close() // the child has its own
+	s := &running{process: p, bench: b, told: out}
+	ready, err := s.await(context.Background(), func(a asked) bool { return a.Verb == "ready" })
 	if err != nil {
-		return nil, errors.Join(err, r.Close())
+		s.end()
+		return nil, err
 	}
-	s := &running{process: p, bench: b, more: make(chan struct{}, 1)}
-	ready := make(chan string, 1)
-	s.read.Go(func() {
-		defer r.Close()
-		defer close(ready)
-		for lines := bufio.NewScanner(r); lines.Scan(); {
-			var a asked
-			if json.Unmarshal(lines.Bytes(), &a) != nil {
-				continue // half a line of a server that was killed
-			}
-			if a.Verb == "ready" {
-				ready <- a.Address
-				continue
-			}
-			s.mu.Lock()
-			s.asked = append(s.asked, a)
-			s.mu.Unlock()
-			select {
-			case s.more <- struct{}{}:
-			default:
-			}
-		}
-	})
-	if s.address = <-ready; s.address == "" {
-		s.stop()
-		return nil, p.fault(errors.New("did not start"))
-	}
+	s.address = ready.Address
 	return s, nil
 }
 
@@ -216,31 +181,19 @@ func (s *running) writeKubeconfig(dir, address string) error {
 	return nil
 }
 
-func (s *running) stop() {
-	s.end()
-	s.read.Wait()
-}
-
 // await waits for a request.
-func (s *running) await(ctx context.Context, match func(asked) bool) (asked, error) {
-	for seen := 0; ; {
-		s.mu.Lock()
-		all := s.asked[seen:]
-		seen = len(s.asked)
-		s.mu.Unlock()
-		for _, a := range all {
-			if match(a) {
-				return a, nil
+func (s *running) await(ctx context.Context, match func(asked) bool) (found asked, err error) {
+	err = s.Wait(ctx, runLimit, "wait for a request", func() error {
+		for line := range bytes.Lines(s.told.Text()) {
+			var a asked
+			if json.Unmarshal(line, &a) == nil && match(a) {
+				found = a
+				return nil
 			}
 		}
-		select {
-		case <-s.more:
-		case <-s.done:
-			return asked{}, s.fault(errors.New("server has ended"))
-		case <-ctx.Done():
-			return asked{}, ctx.Err()
-		}
-	}
+		return errors.New("there is none")
+	})
+	return found, err
 }
 
 // stats asks the server how it stands.
@@ -264,15 +217,4 @@ func (b *bench) get(ctx context.Context, url string, read func(io.Reader) error)
 		return fmt.Errorf("get %s: %s", url, response.Status)
 	}
 	return read(response.Body)
-}
-
-// terminate asks the daemon to end, and expects a clean end.
-func terminate(p *process) error {
-	if err := p.signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		return p.fault(fmt.Errorf("ended with status %d", code))
-	}
-	return nil
 }
