@@ -320,3 +320,21 @@ func TestLock(t *testing.T) {
 	}
 	unlock()
 }
+
+func TestRoot(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "test", "program", "program_test.go")); err != nil {
+		t.Error(err)
+	}
+	t.Chdir(filepath.Join(root, "test", "controlplane")) // its go.mod is not the main one
+	if inner, err := Root(); err != nil || inner != root {
+		t.Errorf("from another module: %s (%v), want %s", inner, err, root)
+	}
+	t.Chdir(t.TempDir())
+	if got, err := Root(); err == nil {
+		t.Errorf("outside: %s, want an error", got)
+	}
+}
