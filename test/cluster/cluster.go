@@ -120,7 +120,7 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	return c.writeKubeconfig(c.Kubeconfig(), "admin", c.token)
+	return WriteKubeconfig(c.Kubeconfig(), c.RESTConfig())
 }
 
 // reap kills what is left when the life is over. No server can start after that.

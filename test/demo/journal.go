@@ -5,32 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 )
 
 // line is a journal line.
 type line struct {
-	Seq                 int64          `json:"seq"`
-	Time                string         `json:"time"`
-	Type                string         `json:"type"`
-	Origin              string         `json:"origin"`
-	Stream              string         `json:"stream"`
-	Resource            string         `json:"resource"`
-	Namespace           string         `json:"namespace"`
-	Name                string         `json:"name"`
-	ResourceVersion     string         `json:"resourceVersion"`
-	FromResourceVersion string         `json:"fromResourceVersion"`
-	Manager             string         `json:"manager"`
-	Subresource         string         `json:"subresource"`
-	FinalStateKnown     *bool          `json:"finalStateKnown"`
-	Reason              string         `json:"reason"`
-	Count               *count         `json:"count"`
-	Object              map[string]any `json:"object"`
-
+	invariant.Line
 	raw []byte // as it stands in the journal
 }
-
-type count struct{ Added, Modified, Deleted, Unchanged int }
 
 // object is the object that the line is about, as NAMESPACE/NAME or NAME; "" for a line about a stream.
 func (l *line) object() string {
@@ -42,15 +27,12 @@ func (l *line) object() string {
 
 // field is a value in the line's object as text, and "" where there is none.
 func (l *line) field(path ...string) string {
-	var value any = l.Object
-	for _, key := range path {
-		m, ok := value.(map[string]any)
-		if !ok {
-			return ""
-		}
-		value = m[key]
+	var object map[string]any
+	if json.Unmarshal(l.Object, &object) != nil {
+		return ""
 	}
-	if value == nil {
+	value, found, err := unstructured.NestedFieldNoCopy(object, path...)
+	if !found || err != nil {
 		return ""
 	}
 	return fmt.Sprint(value)
@@ -69,14 +51,14 @@ func (j *journal) refresh() error {
 		return err
 	}
 	for raw := range bytes.Lines(text) {
-		l := line{raw: bytes.TrimSuffix(raw, []byte("\n"))}
-		if err := json.Unmarshal(l.raw, &l); err != nil {
-			return fmt.Errorf("read journal line %d: %w", len(j.lines)+1, err)
+		lines, err := invariant.Parse("journal.jsonl", len(j.lines)+1, raw)
+		if err == nil {
+			err = invariant.Sequence(lines, uint64(len(j.lines)+1))
 		}
-		if want := int64(len(j.lines) + 1); l.Seq != want {
-			return fmt.Errorf("read journal line %d: its seq is %d", want, l.Seq)
+		if err != nil {
+			return err
 		}
-		j.lines = append(j.lines, l)
+		j.lines = append(j.lines, line{lines[0], raw})
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"kubejournal/internal/logging/loggingtest"
+	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 )
 
@@ -119,9 +120,9 @@ func wantEmpty(t *testing.T, temp string) {
 }
 
 func TestCompare(t *testing.T) {
-	added := line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: shop, Name: "a", Manager: "m"}
-	foreign := line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: "kube-system", Name: "a"}
-	gap := line{Type: "GAP", Stream: "configmaps", Reason: "Expired"}
+	added := line{Line: invariant.Line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: shop, Name: "a", Manager: "m"}}
+	foreign := line{Line: invariant.Line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: "kube-system", Name: "a"}}
+	gap := line{Line: invariant.Line{Type: "GAP", Stream: "configmaps", Reason: "Expired"}}
 	const want = "ADDED watch configmaps shop/a"
 	for _, tc := range []struct {
 		name             string

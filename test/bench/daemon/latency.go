@@ -13,7 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"kubejournal/test/bench/canned"
+	"kubejournal/test/cluster"
 	"kubejournal/test/program"
 )
 
@@ -66,7 +69,7 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 	if way == "raw" {
 		p, err = job{Way: way, Host: url, Version: kind.Resource.Version, Resource: kind.Resource.Resource, From: "1000", Path: path}.start(dir)
 	} else {
-		if err := writeKubeconfig(filepath.Join(dir, "kubeconfig"), url); err != nil {
+		if err := cluster.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), &rest.Config{Host: url}); err != nil {
 			return err
 		}
 		p, err = launch(dir, b.program, nil, "run", kind.Resource.Resource, "--kubeconfig", "kubeconfig",
@@ -215,15 +218,4 @@ func (b buckets) within(share float64) float64 {
 		}
 	}
 	return math.Inf(1)
-}
-
-// writeKubeconfig writes access to a server that asks for none.
-func writeKubeconfig(path, url string) error {
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"bench",
-"clusters":[{"name":"bench","cluster":{"server":%q}}],"users":[{"name":"bench","user":{}}],
-"contexts":[{"name":"bench","context":{"cluster":"bench","user":"bench"}}]}`, url)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return nil
 }

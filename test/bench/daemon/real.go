@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,11 +11,17 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"kubejournal/test/bench/baseline"
 	"kubejournal/test/cluster"
 	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 const (
@@ -39,13 +41,13 @@ func (b *bench) real(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	config := c.RESTConfig()
-	client, err := rest.HTTPClientFor(config)
+	client, transport, err := workload.Connect(c.RESTConfig())
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return err
 	}
-	defer client.CloseIdleConnections()
-	r := &realServer{bench: b, cluster: c, config: config, client: client}
+	defer transport.CloseIdleConnections()
+	pods := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("default")
+	r := &realServer{bench: b, cluster: c, config: c.RESTConfig(), pods: pods}
 	if err := r.history(ctx); err != nil {
 		return err
 	}
@@ -60,7 +62,7 @@ type realServer struct {
 	*bench
 	cluster *cluster.Cluster
 	config  *rest.Config
-	client  *http.Client
+	pods    dynamic.ResourceInterface
 	changes atomic.Int64
 }
 
@@ -301,65 +303,35 @@ func (r *realServer) write(ctx context.Context, events int) error {
 
 func (r *realServer) change(ctx context.Context, n int64) error {
 	name := fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods)
-	const pods = "/api/v1/namespaces/default/pods"
-	annotations := map[string]string{"example.com/round": fmt.Sprintf("%08d", n)}
 	if n >= realPods {
-		return r.ask(ctx, http.MethodPatch, pods+"/"+name, map[string]any{"metadata": map[string]any{"annotations": annotations}}, nil)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/round":"%08d"}}}`, n)
+		_, err := r.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
 	}
-	annotations["example.com/build"] = strings.Repeat("b7", realPad/2)
-	return r.ask(ctx, http.MethodPost, pods, map[string]any{
+	annotations := map[string]any{"example.com/round": fmt.Sprintf("%08d", n), "example.com/build": strings.Repeat("b7", realPad/2)}
+	_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{
-			"name": name, "labels": map[string]string{"app": "web", "pod-template-hash": "6d4cf56db6"}, "annotations": annotations,
+			"name": name, "labels": map[string]any{"app": "web", "pod-template-hash": "6d4cf56db6"}, "annotations": annotations,
 		},
 		"spec": map[string]any{
 			"automountServiceAccountToken": false,
 			"containers": []any{map[string]any{
 				"name": "web", "image": "registry.example.com/shop/web:1.4",
-				"env": []any{map[string]string{"name": "SHOP_SETTING", "value": "value of shop setting"}},
+				"env": []any{map[string]any{"name": "SHOP_SETTING", "value": "value of shop setting"}},
 			}},
 		},
-	}, nil)
+	}}, metav1.CreateOptions{})
+	return err
 }
 
 // version is the server's present one for pods.
 func (r *realServer) version(ctx context.Context) (string, error) {
-	var list struct {
-		Metadata struct{ ResourceVersion string }
-	}
-	err := r.ask(ctx, http.MethodGet, "/api/v1/pods?limit=1", nil, &list)
-	return list.Metadata.ResourceVersion, err
-}
-
-func (r *realServer) ask(ctx context.Context, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
+	list, err := r.pods.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return fmt.Errorf("encode request: %w", err)
+		return "", err
 	}
-	request, err := http.NewRequestWithContext(ctx, method, r.config.Host+path, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		request.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	response, err := r.client.Do(request)
-	if err != nil {
-		return err // names method and URL itself
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = fmt.Errorf("%s: %.300s", response.Status, answer)
-	}
-	if err == nil && out != nil {
-		err = json.Unmarshal(answer, out)
-	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	return nil
+	return list.GetResourceVersion(), nil
 }
 
 // copyFiles copies the files of one folder into another.

@@ -3,25 +3,22 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+
+	"kubejournal/test/cluster"
 	"kubejournal/test/program"
 )
 
@@ -76,35 +73,17 @@ func (b *bench) close() error {
 }
 
 // makeCertificate makes a certificate for loopback. TLS is what a real server speaks, and what HTTP/2 needs.
-func (b *bench) makeCertificate() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return fmt.Errorf("make key: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "scale"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames:              []string{"localhost"},
-		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		BasicConstraintsValid: true, IsCA: true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
+func (b *bench) makeCertificate() (err error) {
+	var key []byte
+	if b.certificate, key, err = cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil); err != nil {
 		return fmt.Errorf("make certificate: %w", err)
 	}
-	secret, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return fmt.Errorf("encode key: %w", err)
-	}
-	b.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(b.certificate)
 	b.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 	return errors.Join(
 		os.WriteFile(filepath.Join(b.dir, certFile), b.certificate, 0o600),
-		os.WriteFile(filepath.Join(b.dir, keyFile), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret}), 0o600),
+		os.WriteFile(filepath.Join(b.dir, keyFile), key, 0o600),
 	)
 }
 
@@ -163,22 +142,9 @@ func (b *bench) launchServer(dir string, args []string) (*running, error) {
 
 // writeKubeconfig writes a kubeconfig that leads to the server by an address of it.
 func (s *running) writeKubeconfig(dir, address string) error {
-	config := map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": "scale",
-		"clusters": []any{map[string]any{"name": "scale", "cluster": map[string]any{
-			"server": address, "certificate-authority-data": s.bench.certificate,
-		}}},
-		"users":    []any{map[string]any{"name": "scale", "user": map[string]any{"token": "scale"}}},
-		"contexts": []any{map[string]any{"name": "scale", "context": map[string]any{"cluster": "scale", "user": "scale"}}},
-	}
-	content, err := json.Marshal(config) // which is YAML
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "kubeconfig"), content, 0o600)
-	}
-	if err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return nil
+	return cluster.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), &rest.Config{
+		Host: address, BearerToken: "scale", TLSClientConfig: rest.TLSClientConfig{CAData: s.bench.certificate},
+	})
 }
 
 // await waits for a request.
