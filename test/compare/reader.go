@@ -239,9 +239,7 @@ func (g group) remove() {
 // caughtUp waits until every reader has told all that was written before the call. It makes marks until each reader
 // has told of one, and then once more: what is told of a mark that is younger than the reader's list came by its watch.
 func (g group) caughtUp(ctx context.Context, b *bench) error {
-	const patience, stages = 2 * time.Minute, 2
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	const stages = 2
 	for range stages {
 		if err := g.marked(ctx, b); err != nil {
 			return err
@@ -252,37 +250,30 @@ func (g group) caughtUp(ctx context.Context, b *bench) error {
 
 // marked makes marks until every reader has told of one of them.
 func (g group) marked(ctx context.Context, b *bench) error {
-	const again, poll = time.Second, 20 * time.Millisecond
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
+	const again, patience = time.Second, 2 * time.Minute
 	first := b.marks + 1
 	var last time.Time
-	for {
+	return program.Eventually(ctx, patience, "catch up", func() error {
 		if time.Since(last) > again {
 			if err := b.mark(ctx); err != nil {
-				return err
+				return program.Final(err)
 			}
 			last = time.Now()
 		}
-		var waiting *reader
+		var behind error
 		for _, r := range g {
 			text, err := r.tail.read(len(markPrefix) + markDigits)
 			if err != nil {
-				return err
+				return program.Final(err)
 			}
-			if r.mark = max(r.mark, newest(text)); r.mark < first {
-				waiting = r
+			switch r.mark = max(r.mark, newest(text)); {
+			case r.mark >= first:
+			case !r.Alive():
+				return program.Final(r.fault("has ended by itself"))
+			default:
+				behind = errors.New(r.name + " is behind")
 			}
 		}
-		if waiting == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-waiting.Done():
-			return waiting.fault("has ended by itself")
-		case <-ctx.Done():
-			return errors.Join(waiting.fault("did not catch up"), ctx.Err())
-		}
-	}
+		return behind
+	})
 }

@@ -123,55 +123,6 @@ func line(seq uint64, typ, uid, version string) invariant.Line {
 	}
 }
 
-// What the counts of the table find.
-func TestTally(t *testing.T) {
-	write := func(typ, uid, version string) invariant.Write {
-		return invariant.Write{Stream: "pods", Type: typ, UID: uid, ResourceVersion: version}
-	}
-	synced := line(1, invariant.Synced, "", "10")
-	gap := line(4, invariant.Gap, "", "30")
-	gap.FromResourceVersion, gap.Reason = "20", expired
-	lines := []invariant.Line{
-		synced, line(2, invariant.Added, "a", "11"), line(3, invariant.Modified, "a", "20"), gap,
-		line(5, invariant.Modified, "a", "29"), line(6, invariant.Synced, "", "30"),
-	}
-	for _, tc := range []struct {
-		write     invariant.Write
-		net, lost int
-	}{
-		{write(invariant.Added, "b", "9"), 1, 0}, // before the first sync
-		{write(invariant.Added, "a", "11"), 0, 0},
-		{write(invariant.Modified, "a", "12"), 0, 1},
-		{write(invariant.Modified, "a", "25"), 1, 0}, // in the GAP
-		{write(invariant.Modified, "a", "31"), 0, 1},
-		{write(invariant.Deleted, "a", ""), 0, 1},
-		{write(invariant.Deleted, "c", ""), 0, 0}, // came and went before the first sync
-	} {
-		var p proof
-		p.tally(lines, []invariant.Write{tc.write})
-		if p.net != tc.net || p.lost != tc.lost {
-			t.Errorf("%+v: %d net and %d lost, want %d and %d", tc.write, p.net, p.lost, tc.net, tc.lost)
-		}
-	}
-	snapshot, watched, relisted := line(7, invariant.Added, "d", "31"), line(8, invariant.Added, "e", "32"), line(9, invariant.Added, "f", "33")
-	snapshot.Origin, watched.Origin, relisted.Origin = invariant.FromSnapshot, invariant.FromWatch, invariant.FromRelist
-	var p proof
-	p.tally(append(lines, snapshot, watched, relisted), nil)
-	if p.hidden != 2 || p.synced != 2 {
-		t.Errorf("%d hidden and %d SYNCED, want 2 and 2", p.hidden, p.synced)
-	}
-	// A GAP that names a version from before its list.
-	lines[5].ResourceVersion = "35"
-	p = proof{}
-	p.tally(append(lines[:5:5], relisted, lines[5]), []invariant.Write{write(invariant.Modified, "a", "31"), write(invariant.Modified, "a", "36")})
-	if p.net != 1 || p.lost != 1 || p.hidden != 0 {
-		t.Errorf("behind an early GAP: %+v", p)
-	}
-	if got := repeated(append(lines, lines[1], lines[2])); got != 2 {
-		t.Errorf("%d repeated, want 2", got)
-	}
-}
-
 // GAPs need faults that explain them.
 func TestPlausible(t *testing.T) {
 	r := newReport(defaultOptions())

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"kubejournal/test/invariant"
@@ -56,11 +54,12 @@ func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
 	}
 	writes := b.Ledger.Writes()
 	p.lines, p.gaps = len(lines), gaps(lines)
+	t := workload.Count(lines, writes)
+	p.lost, p.net, p.synced, p.hidden = t.Lost, t.Net, t.Synced, t.Hidden
 	if !d.pipe {
-		p.repeated = repeated(lines)
+		p.repeated = t.Repeated
 		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
 	}
-	p.tally(lines, writes)
 	told, err := invariant.Replay(lines)
 	p.fault = errors.Join(p.fault, err,
 		invariant.Objects(lines), invariant.Streams(lines, true),
@@ -156,82 +155,4 @@ func gaps(lines []invariant.Line) map[string]int {
 		}
 	}
 	return found
-}
-
-// repeated counts lines whose id stands in a line before them.
-func repeated(lines []invariant.Line) int {
-	seen := make(map[string]bool, len(lines))
-	n := 0
-	for i := range lines {
-		if seen[lines[i].ID] {
-			n++
-		}
-		seen[lines[i].ID] = true
-	}
-	return n
-}
-
-// tally counts what became of the acknowledged writes, and what lists say. invariant.Writes and Streams say where, and
-// are the judges. The versions up to that of a GAP's SYNCED are told by their net result: the GAP may name an earlier one.
-func (p *proof) tally(lines []invariant.Line, writes []invariant.Write) {
-	type version struct{ stream, uid, version string }
-	type object struct{ stream, uid string }
-	type window struct{ from, to uint64 }
-	told, alive := make(map[version]bool, len(lines)), make(map[object]int)
-	windows, synced, open := make(map[string][]window), make(map[string]bool), make(map[string]bool)
-	number := func(s string) uint64 {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			return math.MaxUint64
-		}
-		return n
-	}
-	for i := range lines {
-		l := &lines[i]
-		switch l.Type {
-		case invariant.Gap:
-			windows[l.Stream] = append(windows[l.Stream], window{number(l.FromResourceVersion), number(l.ResourceVersion)})
-			open[l.Stream] = true
-		case invariant.Synced:
-			p.synced++
-			if !synced[l.Stream] {
-				windows[l.Stream] = append(windows[l.Stream], window{0, number(l.ResourceVersion)})
-			}
-			if last := len(windows[l.Stream]) - 1; open[l.Stream] {
-				windows[l.Stream][last].to = max(windows[l.Stream][last].to, number(l.ResourceVersion))
-			}
-			synced[l.Stream], open[l.Stream] = true, false
-		case invariant.Added:
-			alive[object{l.Stream, l.UID}]++
-		case invariant.Deleted:
-			alive[object{l.Stream, l.UID}]--
-		}
-		if l.Origin != "" && l.Origin != invariant.FromWatch && synced[l.Stream] && !open[l.Stream] {
-			p.hidden++
-		}
-		if l.FinalStateKnown == nil {
-			told[version{l.Stream, l.UID, l.ResourceVersion}] = true
-		}
-	}
-	for _, w := range writes {
-		if w.ResourceVersion == "" {
-			if alive[object{w.Stream, w.UID}] != 0 {
-				p.lost++
-			}
-			continue
-		}
-		if told[version{w.Stream, w.UID, w.ResourceVersion}] {
-			continue
-		}
-		overtaken := false
-		for _, v := range windows[w.Stream] {
-			n := number(w.ResourceVersion)
-			overtaken = overtaken || v.from < n && n <= v.to
-		}
-		if overtaken {
-			p.net++
-		} else {
-			p.lost++
-		}
-	}
 }
