@@ -63,7 +63,8 @@ func (s *server) signal(sig syscall.Signal) (*program.Process, error) {
 	if p == nil {
 		return nil, fmt.Errorf("signal %s: it is not running", s.name)
 	}
-	return p, p.Signal(sig)
+	err := p.Signal(sig)
+	return p, err
 }
 
 // pause returns when the server stands still.

@@ -9,7 +9,7 @@ import (
 
 // A first sync while objects change, and what comes after it.
 func TestSnapshotThenChurn(t *testing.T) {
-	s := shared.get(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	ns := s.namespaces(t, 3)
 	writers := sc.churn(t, ns...)

@@ -65,7 +65,6 @@ func failsLogging(t *testing.T, args []string, words ...string) (log string) {
 
 // What a user sees when the server cannot be asked.
 func TestFaultsOfTheServer(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	admin := s.Kubeconfig()
 	run := func(more ...string) []string { return append([]string{"run", "configmaps"}, more...) }
@@ -127,7 +126,6 @@ func TestFaultsOfTheServer(t *testing.T) {
 
 // What a user sees when a file cannot be had.
 func TestFaultsOfFiles(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	run := func(more ...string) []string {
 		return append([]string{"run", "configmaps", "--kubeconfig", s.Kubeconfig()}, more...)
@@ -170,7 +168,6 @@ func TestFaultsOfFiles(t *testing.T) {
 
 // A checkpoint never resumes against another cluster, and a journal is not read into the checkpoint of one.
 func TestCheckpointOfAnotherCluster(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	other, err := cluster.Start(t.Context(), cluster.Options{})
 	if err != nil {

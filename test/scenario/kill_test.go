@@ -16,7 +16,7 @@ import (
 
 // The daemon dies again and again while it writes, sometimes before it was ready.
 func TestKillNineDuringChurn(t *testing.T) {
-	s := shared.get(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	writers := sc.churn(t, s.namespaces(t, 2)...)
 	for round := range 6 {
@@ -50,7 +50,7 @@ func (s *scenario) grown(lines int) {
 // The daemon dies in a first sync, and in a relist, of more objects than a page holds.
 func TestKillNineDuringList(t *testing.T) {
 	const many = 800
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	large := configMaps
 	large.Content = func(_ string, n int) map[string]any {

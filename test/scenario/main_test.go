@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -27,8 +28,14 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// A pool's seats bound how many run, not this: who waits for a seat is one of them.
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
 	code := loggingtest.Hold(m).Run()
 	shared.close()
+	own.close()
 	if binary.dir != "" {
 		_ = os.RemoveAll(binary.dir) // in the temporary folder anyway
 	}
@@ -80,13 +87,20 @@ func (s *server) close() error {
 	return s.Close()
 }
 
-// pool holds the one cluster of the process.
+// pool is a cluster for scenarios, some of them at a time.
 type pool struct {
+	seats chan struct{} // holds one for each scenario that runs
+	own   bool          // a scenario has the cluster to itself, and may end and change its servers
+
 	mu     sync.Mutex
-	server *server // nil before the first scenario, and after one has left it in disorder
+	server *server // nil before the first scenario, and after one has left it in disorder; guarded by mu
 }
 
-var shared pool
+// The scenarios of both run side by side: each waits for servers and for the daemon's pauses most of the time.
+var (
+	shared = pool{seats: make(chan struct{}, 2)} // for scenarios in namespaces of their own
+	own    = pool{seats: make(chan struct{}, 1), own: true}
+)
 
 func (p *pool) close() {
 	p.mu.Lock()
@@ -100,9 +114,17 @@ func (p *pool) close() {
 	p.server = nil
 }
 
-// get returns the cluster, started for the first to ask.
+// get returns the cluster, started for the first to ask, once there is a seat for the test, which becomes parallel.
 func (p *pool) get(t *testing.T) *server {
 	t.Helper()
+	t.Parallel()
+	p.seats <- struct{}{}
+	t.Cleanup(func() {
+		if p.own && t.Failed() { // who knows what it leaves behind: the next gets a new cluster
+			p.close()
+		}
+		<-p.seats
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server == nil {
@@ -129,19 +151,6 @@ func (p *pool) get(t *testing.T) *server {
 		t.Attr("kubernetes", version) // for who reads the output: which server the scenarios ran on
 	}
 	return p.server
-}
-
-// disturb returns the cluster for a scenario that ends and changes its servers. It must not run in parallel. One that
-// fails leaves who knows what behind: the next gets a new cluster.
-func (p *pool) disturb(t *testing.T) *server {
-	t.Helper()
-	s := p.get(t)
-	t.Cleanup(func() {
-		if t.Failed() {
-			p.close()
-		}
-	})
-	return s
 }
 
 // eventually waits until check returns nil.

@@ -98,7 +98,7 @@ func (d *daemon) output(args ...string) []byte {
 // what changed and compares what it ignores. Nowhere is there a value of them. What a relist holds back in a file for some
 // milliseconds is looked at in internal/watcher, which can hold that open.
 func TestSecretsNowhere(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
 	var h hidden

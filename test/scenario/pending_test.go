@@ -15,7 +15,6 @@ import (
 
 // The definition of a custom resource comes when the daemon runs already; the others do not wait for it.
 func TestCustomResourceComesLater(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	crd := workload.Definition("gadgets", "Gadget", "v1beta1", "v1")
@@ -73,7 +72,6 @@ func TestCustomResourceComesLater(t *testing.T) {
 // A definition is deleted and made again while the daemon runs: the server's deletions of its objects are told once, the
 // entry waits, and the new objects are told soon.
 func TestCustomResourceGoesAndComesBack(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
@@ -135,7 +133,6 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 // A resource that the daemon's identity may not watch: at first, and again later. That it cannot be seen never reads as
 // that it is gone.
 func TestForbiddenResource(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	watch := func(resources ...string) []rbacv1.PolicyRule {

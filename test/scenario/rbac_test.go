@@ -76,7 +76,6 @@ func (s *server) apply(t *testing.T, o object) {
 // A daemon whose identity has what kubejournal rbac prints, and nothing else, journals everything that its config names;
 // and without any one of those rules some of it is pending.
 func TestLeastRights(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 2)
 	kubeconfig, err := s.User(t.Context(), "least", nil)
@@ -227,7 +226,6 @@ func streamRows(table string) []streamRow {
 
 // The table that stands in for a server is that of the server in these tests, where that is the newest.
 func TestBuiltinTable(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	version, err := s.Version(t.Context())
 	if err != nil {

@@ -61,7 +61,7 @@ func (d *daemon) loaded() (ok bool, hash string) {
 // Reloads under churn, valid and not, by SIGHUP and by what is seen of the file: streams that an edit does not touch ask
 // the server for nothing, one that comes and goes resumes, and no event is lost or told twice.
 func TestReload(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 3)
 	steady := every(ns[0])
 	coming := entry{Kind: configMaps, Namespaces: ns[1:2]}

@@ -25,7 +25,7 @@ func TestRestartWithHistory(t *testing.T) {
 
 // The history of what happened while the daemon was down is gone.
 func TestRestartWithoutHistory(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, every())
 	ctx := t.Context()

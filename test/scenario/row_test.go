@@ -163,7 +163,7 @@ func (p *played) entry() any {
 // config; end ends the daemon after the second phase.
 func playRows(t *testing.T, rows []row, keys object, end func(*daemon)) {
 	t.Helper()
-	s := shared.disturb(t)
+	s := own.get(t)
 	d := newDaemon(t, s.Kubeconfig(), nil)
 	var all []*played
 	var entries []any

@@ -17,7 +17,6 @@ import (
 // Secrets as people make them, the values of which are in no file of the daemon, by none of their ways: snapshot,
 // watch, and what is read back after a crash.
 func TestSecretsAreRedacted(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, []entry{{Kind: secrets, Namespaces: []string{ns}}})

@@ -9,7 +9,7 @@ import (
 
 // The API server dies under load, twice, and the daemon stays up.
 func TestAPIServerKilledUnderLoad(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	writers := sc.churn(t, s.namespaces(t, 2)...)
 	sc.daemon.start()
@@ -30,7 +30,7 @@ func TestAPIServerKilledUnderLoad(t *testing.T) {
 
 // etcd dies under load, and with it all that the API server can do.
 func TestEtcdKilledUnderLoad(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	writers := sc.churn(t, s.namespaces(t, 2)...)
 	sc.daemon.start()
@@ -51,9 +51,10 @@ func TestEtcdKilledUnderLoad(t *testing.T) {
 
 // etcd is put back from a backup while the daemon is down, and while it is up: it has seen what never happened.
 func TestPositionAheadOfServer(t *testing.T) {
+	t.Parallel()
 	for name, up := range map[string]bool{"daemon down": false, "daemon up": true} {
 		t.Run(name, func(t *testing.T) {
-			s := shared.disturb(t)
+			s := own.get(t)
 			ns := s.namespaces(t, 2)
 			sc := play(t, s, every(ns...))
 			sc.daemon.start()

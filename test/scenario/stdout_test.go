@@ -23,7 +23,6 @@ func look(t *testing.T) (sc *scenario, dir string, args []string) {
 }
 
 func TestStdoutIsJSONLines(t *testing.T) {
-	t.Parallel()
 	sc, dir, args := look(t)
 	ns := sc.Ledger.Sources[0].Namespace
 	run := launchTeller(t, dir, args...)
@@ -67,7 +66,6 @@ func (s *scenario) same(lines []invariant.Line) {
 
 // The reader of stdout goes away.
 func TestStdoutClosed(t *testing.T) {
-	t.Parallel()
 	sc, dir, args := look(t)
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -100,7 +98,6 @@ func TestStdoutClosed(t *testing.T) {
 
 // On stdout with a checkpoint a kill -9 may have lines told again, by the same ids, and loses none.
 func TestStdoutKillNine(t *testing.T) {
-	t.Parallel()
 	sc, dir, args := look(t)
 	args = append(args, "--checkpoint", filepath.Join(dir, "journal.db"))
 	writers := sc.churn(t, sc.Ledger.Sources[0].Namespace)
@@ -187,7 +184,6 @@ func TestStdoutKillNine(t *testing.T) {
 // Once a reader of stdout was told SYNCED, what happens to the objects is told too, or a GAP says that it is not: also
 // where a kill -9 came before the first commit.
 func TestStdoutKillNineAfterFirstSync(t *testing.T) {
-	t.Parallel()
 	sc, dir, args := look(t)
 	args = append(args, "--checkpoint", filepath.Join(dir, "journal.db"))
 	o, err := sc.create(t.Context(), configMaps, sc.Ledger.Sources[0].Namespace, "gone", "web", 1)

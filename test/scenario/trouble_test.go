@@ -19,7 +19,6 @@ import (
 // A namespace is deleted under the watches of it, and made again: its objects are told as deleted, the watches stay,
 // and see what comes later.
 func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, []entry{{Kind: configMaps, Namespaces: []string{ns}}, {Kind: widgets, Namespaces: []string{ns}}})
@@ -89,7 +88,6 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 // A definition is deleted with all its objects, and made again with another version only. Its stream waits, and goes
 // on with what there is then.
 func TestDefinitionIsMadeAgain(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	old, now := workload.Definition("gizmos", "Gizmo", "v1"), workload.Definition("gizmos", "Gizmo", "v2")
@@ -161,7 +159,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 // The token in the daemon's kubeconfig is revoked, and the server, restarted, refuses it. Once the kubeconfig holds
 // another, the streams go on; the daemon is not restarted.
 func TestTokenIsReplaced(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
 	const user = "rotated"

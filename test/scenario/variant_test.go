@@ -13,7 +13,7 @@ import (
 // refused, and reads pages; the journal must not differ. The same goes for the list after a lost history.
 func TestFirstList(t *testing.T) {
 	const many = 600 // more than fit into a page
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, []entry{{Kind: configMaps, Namespaces: []string{ns}}})
 	objects := make([]live, many)

@@ -21,7 +21,7 @@ const pickUp = 10 * time.Second
 // One entry for all that can be watched: less what it excludes and what another entry names, each object once, also
 // where two groups serve it; and with the resources that come and go.
 func TestWildcard(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
 	sc := play(t, s, nil)
