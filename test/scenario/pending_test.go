@@ -25,26 +25,19 @@ func TestCustomResourceComesLater(t *testing.T) {
 	entries := []entry{{Kind: gadgets, Namespaces: []string{ns}}, {Kind: configMaps, Namespaces: []string{ns}}}
 	sc := play(t, s, entries)
 	ctx := t.Context()
-	do := func(o live, err error) live {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
 
 	sc.daemon.start() // what is pending does not hold it up
 	sc.daemon.await("gadgets", "Pending")
-	do(sc.create(ctx, configMaps, ns, "first", "web", 1))
+	sc.made(configMaps, ns, "first", 1)
 	sc.grown(2) // SYNCED and the object
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}
-	one := do(sc.create(ctx, gadgets, ns, "one", "web", 1))
-	two := do(sc.create(ctx, old, ns, "two", "web", 1)) // through the old version
+	one := sc.made(gadgets, ns, "one", 1)
+	two := sc.made(old, ns, "two", 1) // through the old version
 	sc.daemon.await(sc.Ledger.Sources[0].Stream(), "Watching")
-	do(one, sc.Update(ctx, &one, "db", 2))
-	do(two, sc.Update(ctx, &two, "db", 2))
+	sc.must(sc.Update(ctx, &one, "db", 2))
+	sc.must(sc.Update(ctx, &two, "db", 2))
 	sc.caughtUp()
 	for _, l := range sc.daemon.tell() {
 		if l.Resource == "gadgets" && l.Version != "v1" {
@@ -57,9 +50,9 @@ func TestCustomResourceComesLater(t *testing.T) {
 	before := len(sc.daemon.tell())
 	entries[0].Version = "v1beta1"
 	sc.daemon.configure(s.Kubeconfig(), entries)
-	do(live{}, sc.Delete(ctx, two))
+	sc.must(sc.Delete(ctx, two))
 	sc.daemon.start()
-	do(one, sc.Update(ctx, &one, "web", 3))
+	sc.must(sc.Update(ctx, &one, "web", 3))
 	lines := sc.verify(false)
 	noGap(t, lines)
 	for _, l := range lines[before:] {
@@ -86,9 +79,7 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 	create := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if _, err := sc.create(ctx, sprockets, ns, name, "web", 1); err != nil {
-				t.Fatal(err)
-			}
+			sc.made(sprockets, ns, name, 1)
 		}
 	}
 	told := func() (deleted int) {
@@ -155,18 +146,12 @@ func TestForbiddenResource(t *testing.T) {
 	stream := sc.Ledger.Sources[1].Stream()
 	var objects []live
 	for _, k := range []kind{configMaps, secrets} {
-		o, err := sc.create(t.Context(), k, ns, "one", "web", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, o)
+		objects = append(objects, sc.made(k, ns, "one", 1))
 	}
 	update := func(n int) {
 		t.Helper()
 		for i := range objects {
-			if err := sc.Update(t.Context(), &objects[i], "web", n); err != nil {
-				t.Fatal(err)
-			}
+			sc.must(sc.Update(t.Context(), &objects[i], "web", n))
 		}
 	}
 

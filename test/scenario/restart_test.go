@@ -29,14 +29,7 @@ func TestRestartWithoutHistory(t *testing.T) {
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, every())
 	ctx := t.Context()
-	must := func(o live, err error) live {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	create := func(k kind, name string) live { t.Helper(); return must(sc.create(ctx, k, ns, name, "web", 1)) }
+	create := func(k kind, name string) live { return sc.made(k, ns, name, 1) }
 	objects := make(map[string]live)
 	for _, k := range everyKind {
 		for _, name := range []string{"same", "changed", "gone", "again", "twice"} {
@@ -50,16 +43,16 @@ func TestRestartWithoutHistory(t *testing.T) {
 	for _, k := range everyKind {
 		changed := objects[k.Kind+"changed"]
 		for n := range 3 {
-			must(changed, sc.Update(ctx, &changed, "web", 2+n))
+			sc.must(sc.Update(ctx, &changed, "web", 2+n))
 		}
 		for _, name := range []string{"gone", "again", "twice"} {
-			must(live{}, sc.Delete(ctx, objects[k.Kind+name]))
+			sc.must(sc.Delete(ctx, objects[k.Kind+name]))
 		}
 		create(k, "again")
-		must(live{}, sc.Delete(ctx, create(k, "twice")))
+		sc.must(sc.Delete(ctx, create(k, "twice")))
 		create(k, "twice")
 		create(k, "new")
-		must(live{}, sc.Delete(ctx, create(k, "never")))
+		sc.must(sc.Delete(ctx, create(k, "never")))
 	}
 	if err := s.Compact(ctx); err != nil {
 		t.Fatal(err)

@@ -186,10 +186,7 @@ func TestStdoutKillNine(t *testing.T) {
 func TestStdoutKillNineAfterFirstSync(t *testing.T) {
 	sc, dir, args := look(t)
 	args = append(args, "--checkpoint", filepath.Join(dir, "journal.db"))
-	o, err := sc.create(t.Context(), configMaps, sc.Ledger.Sources[0].Namespace, "gone", "web", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := sc.made(configMaps, sc.Ledger.Sources[0].Namespace, "gone", 1)
 	synced := func(lines []invariant.Line) error {
 		if len(lines) == 0 || lines[len(lines)-1].Type != invariant.Synced {
 			return fmt.Errorf("not synced: %d lines", len(lines))
@@ -199,9 +196,7 @@ func TestStdoutKillNineAfterFirstSync(t *testing.T) {
 	run := launchTeller(t, dir, args...)
 	run.await("SYNCED", synced)
 	run.kill()
-	if err := sc.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	sc.must(sc.Delete(t.Context(), o))
 	run = launchTeller(t, dir, args...)
 	run.await("the deletion or a GAP", func(lines []invariant.Line) error {
 		for _, l := range lines {

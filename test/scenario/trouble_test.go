@@ -29,11 +29,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 		objects = objects[:0]
 		for _, k := range []kind{configMaps, widgets} {
 			for i := range 3 {
-				o, err := sc.create(ctx, k, ns, fmt.Sprint("o", i), "web", n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				objects = append(objects, o)
+				objects = append(objects, sc.made(k, ns, fmt.Sprint("o", i), n))
 			}
 		}
 	}
@@ -48,9 +44,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
-		if err := sc.Delete(ctx, o); err != nil {
-			t.Fatal(err)
-		}
+		sc.must(sc.Delete(ctx, o))
 	}
 	gone, err := all.Get(ctx, ns, metav1.GetOptions{})
 	if err != nil {
@@ -101,9 +95,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 	create := func(k kind, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if _, err := sc.create(ctx, k, ns, name, "web", 1); err != nil {
-				t.Fatal(err)
-			}
+			sc.made(k, ns, name, 1)
 		}
 	}
 	create(gizmos, "a", "b")
@@ -190,10 +182,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	token()
 	sc.daemon.configure(own, entries)
 	sc.daemon.start()
-	o, err := sc.create(ctx, configMaps, ns, "a", "web", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := sc.made(configMaps, ns, "a", 1)
 	sc.caughtUp()
 
 	accounts := s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("kube-system")
@@ -203,9 +192,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	if err := s.RestartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := sc.Update(ctx, &o, "web", 2); err != nil {
-		t.Fatal(err)
-	}
+	sc.must(sc.Update(ctx, &o, "web", 2))
 	logged := func(text string) {
 		t.Helper()
 		eventually(t, later, text, func() error {

@@ -48,6 +48,21 @@ func (s *scenario) create(ctx context.Context, k kind, namespace, name, app stri
 	return o, err
 }
 
+// made makes an object whose write must be acknowledged.
+func (s *scenario) made(k kind, namespace, name string, n int) live {
+	s.t.Helper()
+	o, err := s.create(s.t.Context(), k, namespace, name, "web", n)
+	s.must(err)
+	return o
+}
+
+func (s *scenario) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // churn is writers at work.
 type churn struct {
 	*workload.Writers
