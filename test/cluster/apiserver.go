@@ -16,7 +16,7 @@ import (
 
 // StartAPIServer starts the API server on its old port and waits until it is ready. etcd must be running.
 func (c *Cluster) StartAPIServer(ctx context.Context) error {
-	if err := c.apiserver.start(c.keeper, c.options.Binaries.APIServer, c.apiServerFlags()); err != nil {
+	if err := c.apiserver.start(c.life, c.options.Binaries.APIServer, c.apiServerFlags()); err != nil {
 		return err
 	}
 	return c.apiserver.wait(ctx, c.apiServerReady)

@@ -15,11 +15,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"kubejournal/test/program"
 )
 
 const (
-	mainModule    = "kubejournal"
 	defaultModule = "controlplane" // the folder under test/ of the newest Kubernetes
 	recipe        = "1"            // part of the stamp: raise it when the build flags below change
 )
@@ -38,7 +37,7 @@ func Build(ctx context.Context) (Binaries, error) {
 
 // BuildFrom is Build for another folder under test/, one that pins another Kubernetes.
 func BuildFrom(ctx context.Context, folder string) (Binaries, error) {
-	root, err := repoRoot()
+	root, err := program.Root()
 	if err != nil {
 		return Binaries{}, err
 	}
@@ -57,7 +56,7 @@ func build(ctx context.Context, dir string, progress io.Writer) (Binaries, error
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return Binaries{}, fmt.Errorf("make build folder: %w", err)
 	}
-	unlock, err := lock(ctx, filepath.Join(bin, "lock"))
+	unlock, err := program.Lock(ctx, filepath.Join(bin, "lock"))
 	if err != nil {
 		return Binaries{}, err
 	}
@@ -130,7 +129,7 @@ func goCommand(ctx context.Context, dir string, args ...string) (string, error) 
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("run go %s %s: %w\n%s", args[0], args[len(args)-1], err, lastLines(stderr.Bytes()))
+		return "", fmt.Errorf("run go %s %s: %w\n%s", args[0], args[len(args)-1], err, stderr.Bytes())
 	}
 	return strings.TrimSpace(stdout.String()), nil
 }
@@ -158,46 +157,4 @@ func exist(b Binaries) bool {
 		}
 	}
 	return true
-}
-
-// lock takes the lock on a file for this process, or waits for it until ctx ends. The kernel drops it with the
-// process, so a killed build leaves nothing to clear away.
-func lock(ctx context.Context, path string) (unlock func(), err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open build lock: %w", err)
-	}
-	err = poll(ctx, func() (bool, error) {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-			return false, nil
-		}
-		return err == nil, err
-	})
-	if err != nil {
-		_ = file.Close()
-		return nil, fmt.Errorf("lock build folder: %w", err)
-	}
-	return func() { _ = file.Close() }, nil
-}
-
-// repoRoot walks up from the working folder, which for a test is its package's, to the main module.
-func repoRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find repository: %w", err)
-	}
-	for start := dir; ; dir = filepath.Dir(dir) {
-		content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			for line := range strings.Lines(string(content)) {
-				if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "module" && fields[1] == mainModule {
-					return dir, nil
-				}
-			}
-		}
-		if filepath.Dir(dir) == dir {
-			return "", fmt.Errorf("find repository: no go.mod of module %s in or above %s", mainModule, start)
-		}
-	}
 }

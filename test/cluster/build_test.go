@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"kubejournal/test/program"
 )
 
 // fakeModule has the two packages that build asks for, each a small program, so that a build takes a second.
@@ -74,9 +77,9 @@ func TestBuildFault(t *testing.T) {
 func TestBuildWaitsForItsTurn(t *testing.T) {
 	dir := fakeModule(t)
 	must(t, os.Mkdir(filepath.Join(dir, ".bin"), 0o755))
-	unlock, err := lock(t.Context(), filepath.Join(dir, ".bin", "lock"))
+	unlock, err := program.Lock(t.Context(), filepath.Join(dir, ".bin", "lock"))
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*pollInterval)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	var progress bytes.Buffer
 	if _, err := build(ctx, dir, &progress); !errors.Is(err, context.DeadlineExceeded) {
@@ -93,23 +96,5 @@ func TestVersionFlags(t *testing.T) {
 		if strings.Count(flags, want) != 2 {
 			t.Errorf("%q is not there for both packages: %s", want, flags)
 		}
-	}
-}
-
-func TestRepoRoot(t *testing.T) {
-	root, err := repoRoot() // from test/cluster
-	must(t, err)
-	if _, err := os.Stat(filepath.Join(root, "test", defaultModule, "go.mod")); err != nil {
-		t.Error(err)
-	}
-	t.Chdir(filepath.Join(root, "test", defaultModule)) // its go.mod is not the main one
-	inner, err := repoRoot()
-	must(t, err)
-	if inner != root {
-		t.Errorf("from the control plane's module: %s, want %s", inner, root)
-	}
-	t.Chdir(t.TempDir())
-	if got, err := repoRoot(); err == nil {
-		t.Errorf("outside: %s, want an error", got)
 	}
 }

@@ -44,9 +44,9 @@ type Cluster struct {
 	token     string // the administrator's
 	apiserver server
 	etcd      server
-	keeper    *keeper
+	life      context.Context // no server starts after it
 	limit     *time.Timer
-	end       context.CancelCauseFunc // ends the keeper's life
+	end       context.CancelCauseFunc // ends the life
 	ended     chan struct{}           // closed when no server is left
 
 	mu        sync.Mutex
@@ -86,7 +86,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 		dir:       dir,
 		apiserver: server{name: "kube-apiserver", log: filepath.Join(dir, "kube-apiserver.log")},
 		etcd:      server{name: "etcd", log: filepath.Join(dir, "etcd.log")},
-		keeper:    newKeeper(life),
+		life:      life,
 		limit:     time.AfterFunc(options.TimeLimit, func() { end(expired) }),
 		end:       end,
 		ended:     make(chan struct{}),
@@ -120,13 +120,13 @@ func (c *Cluster) bringUp(ctx context.Context) error {
 	if err := c.StartAPIServer(ctx); err != nil {
 		return err
 	}
-	return c.writeKubeconfig(c.Kubeconfig(), "admin", c.token)
+	return WriteKubeconfig(c.Kubeconfig(), c.RESTConfig())
 }
 
-// reap kills what is left when the keeper has ended. No server can start after that.
+// reap kills what is left when the life is over. No server can start after that.
 func (c *Cluster) reap() {
 	defer close(c.ended)
-	<-c.keeper.done
+	<-c.life.Done()
 	_ = c.apiserver.stop(syscall.SIGKILL) // an error says that it is down already
 	_ = c.etcd.stop(syscall.SIGKILL)
 }

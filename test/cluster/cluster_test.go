@@ -20,9 +20,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"kubejournal/test/program"
 )
 
-func pid(s *server) int { return s.running().cmd.Process.Pid }
+func pid(s *server) int { return s.running().PID() }
+
+// await waits until a condition holds.
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	must(t, program.Eventually(t.Context(), 30*time.Second, what, func() error {
+		if !holds() {
+			return errors.New("not yet")
+		}
+		return nil
+	}))
+}
 
 // gone says that no process has this id. One that ended but was not waited for still has it.
 func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
@@ -167,10 +180,11 @@ func TestCluster(t *testing.T) {
 
 	t.Run("audit log", func(t *testing.T) {
 		expect(t, admin, "/api/v1/secrets?marker=audited", http.StatusOK)
-		must(t, poll(t.Context(), func() (bool, error) { // it is written after the answer
+		await(t, "audit log", func() bool { // it is written after the answer
 			content, err := os.ReadFile(c.AuditLog())
-			return strings.Contains(string(content), "marker=audited"), err
-		}))
+			must(t, err)
+			return strings.Contains(string(content), "marker=audited")
+		})
 	})
 
 	t.Run("kill -9 and restart", func(t *testing.T) {
@@ -445,7 +459,7 @@ func TestKillKeepsAcknowledgedWrites(t *testing.T) {
 	}{{c.KillEtcd, c.StartEtcd}, {c.KillAPIServer, c.StartAPIServer}, {c.KillEtcd, c.StartEtcd}}
 	for _, round := range rounds {
 		before := resourceVersion(t, c)
-		must(t, poll(t.Context(), func() (bool, error) { return resourceVersion(t, c) > before+20, nil }))
+		await(t, "writes", func() bool { return resourceVersion(t, c) > before+20 })
 		must(t, round.kill())
 		must(t, round.start(t.Context()))
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -52,18 +53,22 @@ func (c *Cluster) writeCredentials() error {
 	return nil
 }
 
-// writeKubeconfig writes a kubeconfig that stands alone, readable by this user only.
-func (c *Cluster) writeKubeconfig(path, user, token string) error {
-	authority, err := os.ReadFile(c.certificate())
-	if err != nil {
-		return fmt.Errorf("read server certificate: %w", err)
+// WriteKubeconfig writes a kubeconfig that stands alone, readable by this user only, with the address, the authority and
+// the token of config.
+func WriteKubeconfig(path string, config *rest.Config) error {
+	authority := config.CAData
+	if config.CAFile != "" {
+		var err error
+		if authority, err = os.ReadFile(config.CAFile); err != nil {
+			return fmt.Errorf("write kubeconfig: %w", err)
+		}
 	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: c.url(), CertificateAuthorityData: authority}
-	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
-	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: user}
-	config.CurrentContext = "test"
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	file := clientcmdapi.NewConfig()
+	file.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: authority}
+	file.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: config.BearerToken}
+	file.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	file.CurrentContext = "test"
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
 		return fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return nil

@@ -19,13 +19,13 @@ var etcdClient = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transp
 // StartEtcd starts etcd on its old port and data and waits until it is ready, and the API server too if that is
 // running and not paused.
 func (c *Cluster) StartEtcd(ctx context.Context) error {
-	if err := c.etcd.start(c.keeper, c.options.Binaries.Etcd, c.etcdFlags()); err != nil {
+	if err := c.etcd.start(c.life, c.options.Binaries.Etcd, c.etcdFlags()); err != nil {
 		return err
 	}
 	if err := c.etcd.wait(ctx, c.etcdReady); err != nil {
 		return err
 	}
-	if p := c.apiserver.running(); p == nil || p.paused.Load() {
+	if c.apiserver.running() == nil || c.apiserver.paused.Load() {
 		return nil
 	}
 	return c.apiserver.wait(ctx, c.apiServerReady)

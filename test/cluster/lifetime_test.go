@@ -41,9 +41,7 @@ func TestTimeLimit(t *testing.T) {
 	c := startCluster(t, Options{TimeLimit: time.Hour})
 	left := []int{pid(&c.apiserver), pid(&c.etcd)}
 	c.limit.Reset(0) // the hour is over
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	must(t, poll(ctx, func() (bool, error) { return gone(left[0]) && gone(left[1]), nil }))
+	await(t, "the servers' end", func() bool { return gone(left[0]) && gone(left[1]) })
 	err := c.StartEtcd(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "time limit") {
 		t.Errorf("start after the time limit: %v", err)
@@ -72,9 +70,7 @@ func TestServersEndWithTheirOwner(t *testing.T) {
 	}
 	t.Logf("servers are processes %d and %d", api, etcd)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	must(t, poll(ctx, func() (bool, error) { return gone(api) && gone(etcd), nil }))
+	await(t, "the servers' end", func() bool { return gone(api) && gone(etcd) })
 }
 
 func TestStartFault(t *testing.T) {

@@ -1,140 +1,70 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 const (
-	pollInterval = 20 * time.Millisecond
 	startTimeout = 2 * time.Minute // also under the race detector on a busy machine of two cores
 	stopTimeout  = 2 * time.Minute // an API server may take a minute to let its requests go
 	pauseTimeout = 10 * time.Second
-	tailLines    = 20 // of a server's log, in an error
 )
-
-// keeper is the thread that starts servers. Linux kills a child when the thread that started it ends, and the Go
-// runtime ends threads as it likes: so one goroutine stays locked to one thread for as long as the cluster lives.
-type keeper struct {
-	calls chan func()
-	life  context.Context // ends at Close or at the time limit
-	done  chan struct{}   // closed when the thread ends
-}
-
-func newKeeper(life context.Context) *keeper {
-	k := &keeper{calls: make(chan func()), life: life, done: make(chan struct{})}
-	go k.run()
-	return k
-}
-
-func (k *keeper) run() {
-	defer close(k.done)
-	runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
-	for {
-		select {
-		case call := <-k.calls:
-			call()
-		case <-k.life.Done():
-			return
-		}
-	}
-}
-
-// do runs f on the keeper's thread and waits for it.
-func (k *keeper) do(f func() error) error {
-	result := make(chan error, 1)
-	select {
-	case k.calls <- func() { result <- f() }:
-		return <-result
-	case <-k.life.Done():
-		return context.Cause(k.life)
-	}
-}
 
 // server is one program that is started, stopped and started again.
 type server struct {
 	name string
 	log  string // path; every run appends to it
 
-	mu   sync.Mutex
-	last *process // the latest run, ended or not; nil before the first
+	mu     sync.Mutex
+	last   *program.Process // the latest run, ended or not; nil before the first; guarded by mu
+	paused atomic.Bool      // that run, by SIGSTOP: it answers nobody until SIGCONT
 }
 
-// process is one run of a server.
-type process struct {
-	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended and been waited for
-	paused atomic.Bool   // stopped by SIGSTOP: it answers nobody until SIGCONT
-}
-
-func (s *server) start(k *keeper, path string, args []string) error {
+// start starts the server unless the cluster's life is over.
+func (s *server) start(life context.Context, path string, args []string) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last != nil && s.last.alive() {
+	if s.last.Alive() {
 		return fmt.Errorf("start %s: it is running", s.name)
 	}
-	if err := context.Cause(k.life); err != nil {
+	if err := context.Cause(life); err != nil {
 		return fmt.Errorf("start %s: %w", s.name, err)
 	}
-	log, err := os.OpenFile(s.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("start %s: %w", s.name, err)
-	}
-	defer log.Close()
 	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = attributes()
-	if err := k.do(cmd.Start); err != nil {
-		return fmt.Errorf("start %s: %w", s.name, err)
-	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	go func() {
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
-		close(p.done)
-	}()
-	s.last = p
-	return nil
-}
-
-func (p *process) alive() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
+	cmd.Env = os.Environ()
+	s.paused.Store(false)
+	s.last, err = program.Start(cmd, s.log)
+	return err
 }
 
 // running is the present run, or nil.
-func (s *server) running() *process {
+func (s *server) running() *program.Process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil || !s.last.alive() {
+	if !s.last.Alive() {
 		return nil
 	}
 	return s.last
 }
 
-// signal goes to the present run by its process id; os.Process makes sure that the id is still its own.
-func (s *server) signal(sig syscall.Signal) (*process, error) {
+// signal sends a signal to the present run.
+func (s *server) signal(sig syscall.Signal) (*program.Process, error) {
 	p := s.running()
 	if p == nil {
 		return nil, fmt.Errorf("signal %s: it is not running", s.name)
 	}
-	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return nil, fmt.Errorf("signal %s: %w", s.name, err)
-	}
-	return p, nil
+	err := p.Signal(sig)
+	return p, err
 }
 
 // pause returns when the server stands still.
@@ -143,19 +73,23 @@ func (s *server) pause() error {
 	if err != nil {
 		return err
 	}
-	p.paused.Store(true)
-	ctx, cancel := context.WithTimeout(context.Background(), pauseTimeout)
-	defer cancel()
-	if err := poll(ctx, func() (bool, error) { return stopped(p.cmd.Process.Pid) }); err != nil {
-		return fmt.Errorf("pause %s: %w", s.name, err)
-	}
-	return nil
+	s.paused.Store(true)
+	return program.Eventually(context.Background(), pauseTimeout, "pause "+s.name, func() error {
+		still, err := stopped(p.PID())
+		if err != nil {
+			return program.Final(err)
+		}
+		if !still {
+			return errors.New("it moves")
+		}
+		return nil
+	})
 }
 
 func (s *server) resume() error {
-	p, err := s.signal(syscall.SIGCONT)
+	_, err := s.signal(syscall.SIGCONT)
 	if err == nil {
-		p.paused.Store(false)
+		s.paused.Store(false)
 	}
 	return err
 }
@@ -166,82 +100,27 @@ func (s *server) stop(sig syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	if p.paused.Load() { // it would not see SIGTERM
-		if err := s.resume(); err != nil && p.alive() {
+	if s.paused.Load() { // it would not see SIGTERM
+		if err := s.resume(); err != nil && p.Alive() {
 			return err
 		}
 	}
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(stopTimeout):
-		return s.withLog(fmt.Errorf("stop %s: still running %s after %s", s.name, stopTimeout, sig))
+	if _, err := p.Exit(stopTimeout); err != nil {
+		return p.Fault(fmt.Errorf("stop by %s: %w", sig, err))
 	}
+	return nil
 }
 
 // wait polls check until it holds, the server ends, or a deadline passes.
 func (s *server) wait(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	var last error
-	err := poll(ctx, func() (bool, error) {
-		if s.running() == nil {
-			return false, errors.New("it ended")
-		}
-		last = check(ctx)
-		return last == nil, nil
-	})
-	if err == nil {
-		return nil
+	s.mu.Lock()
+	p := s.last
+	s.mu.Unlock()
+	err := p.Wait(ctx, startTimeout, "wait for "+s.name, func() error { return check(ctx) })
+	if err != nil && p.Alive() {
+		err = p.Fault(err)
 	}
-	if last != nil {
-		err = fmt.Errorf("%w (last answer: %w)", err, last)
-	}
-	return s.withLog(fmt.Errorf("wait for %s: %w", s.name, err))
-}
-
-// withLog adds the end of the server's log to an error.
-func (s *server) withLog(err error) error {
-	return fmt.Errorf("%w\n%s", err, tail(s.log))
-}
-
-// poll calls check at once and then at short intervals until it returns true or an error, or ctx ends.
-func poll(ctx context.Context, check func() (bool, error)) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		if ok, err := check(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-	}
-}
-
-func tail(path string) string {
-	const enough = 64 << 10
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Sprintf("(no log: %v)", err)
-	}
-	defer file.Close()
-	if info, err := file.Stat(); err == nil && info.Size() > enough {
-		_, _ = file.Seek(-enough, io.SeekEnd)
-	}
-	content, err := io.ReadAll(file)
-	if err != nil {
-		return fmt.Sprintf("(no log: %v)", err)
-	}
-	return lastLines(content)
-}
-
-func lastLines(content []byte) string {
-	lines := bytes.Split(bytes.TrimRight(content, "\n"), []byte("\n"))
-	if len(lines) > tailLines {
-		lines = lines[len(lines)-tailLines:]
-	}
-	return string(bytes.Join(lines, []byte("\n")))
+	return err
 }

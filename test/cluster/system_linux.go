@@ -2,16 +2,9 @@ package cluster
 
 import (
 	"fmt"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// attributes keep a server out of a terminal's Ctrl-C, which is for its owner, and end it with the thread that started
-// it: see keeper.
-func attributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-}
 
 // stopped says whether all threads of a child stand still after SIGSTOP, which they do some time after the signal was
 // sent. It asks about stops only and leaves the answer in place, so it takes nothing from whoever waits for the end.

@@ -37,7 +37,9 @@ func (c *Cluster) User(ctx context.Context, name string, rules []rbacv1.PolicyRu
 		return "", fmt.Errorf("make user %s: %w", name, err)
 	}
 	kubeconfig = c.file("user-" + name + ".kubeconfig")
-	if err := c.writeKubeconfig(kubeconfig, name, token.Status.Token); err != nil {
+	config := c.RESTConfig()
+	config.BearerToken = token.Status.Token
+	if err := WriteKubeconfig(kubeconfig, config); err != nil {
 		return "", fmt.Errorf("make user %s: %w", name, err)
 	}
 	return kubeconfig, c.Grant(ctx, name, "", rules)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"kubejournal/test/program"
 )
 
 // What chooses the control plane of each cluster that is not given its programs. Only this file reads it.
@@ -33,7 +35,7 @@ func Variants() []Variant {
 
 // ChosenVariant is the one that the environment names.
 func ChosenVariant() (Variant, error) {
-	root, err := repoRoot()
+	root, err := program.Root()
 	if err != nil {
 		return Variant{}, err
 	}
@@ -91,7 +93,7 @@ func (v Variant) Build(ctx context.Context) (Binaries, error) { return BuildFrom
 
 // Release is the version of Kubernetes that the variant's module pins.
 func (v Variant) Release(ctx context.Context) (string, error) {
-	root, err := repoRoot()
+	root, err := program.Root()
 	if err != nil {
 		return "", err
 	}

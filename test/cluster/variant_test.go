@@ -3,10 +3,12 @@ package cluster
 import (
 	"strings"
 	"testing"
+
+	"kubejournal/test/program"
 )
 
 func TestChooseVariant(t *testing.T) {
-	root, err := repoRoot()
+	root, err := program.Root()
 	must(t, err)
 	choose := func(environ ...string) (Variant, error) {
 		return chooseVariant(root, func(name string) string {

@@ -75,7 +75,7 @@ func (b *bench) measure(ctx context.Context, w way) (c cost, err error) {
 	if err != nil {
 		return c, fmt.Errorf("read output of %s: %w", r.name, err)
 	}
-	used, err := cpuTime(r.cmd.Process.Pid)
+	used, err := r.CPU()
 	if err != nil {
 		return c, err
 	}
@@ -94,11 +94,11 @@ func (b *bench) measure(ctx context.Context, w way) (c cost, err error) {
 		return c, err
 	}
 	took := time.Since(began)
-	until, err := cpuTime(r.cmd.Process.Pid)
+	until, err := r.CPU()
 	if err != nil {
 		return c, err
 	}
-	rss, err := peakRSS(r.cmd.Process.Pid)
+	rss, err := r.Memory("VmHWM") // what wait4 tells would be this program's own where that is more
 	if err != nil {
 		return c, err
 	}
@@ -110,7 +110,7 @@ func (b *bench) measure(ctx context.Context, w way) (c cost, err error) {
 	events := float64(len(lags))
 	ms := func(quantile float64) float64 { return float64(lags[int(quantile*(events-1))].Microseconds()) / 1e3 }
 	c = cost{
-		cpu: (until - used).Seconds() / events * 10000, rss: float64(rss) / 1e6, p50: ms(0.5), p99: ms(0.99),
+		cpu: (until - used).Seconds() / events * 10000, rss: float64(rss[0]) / 1e6, p50: ms(0.5), p99: ms(0.99),
 		bytes: float64(after.Size()-before.Size()) / events, rate: events / took.Seconds(),
 	}
 	b.say("  %s: %+v", r.name, c)
@@ -150,7 +150,7 @@ func (b *bench) follow(ctx context.Context, r *reader, began time.Time, written 
 			written, limit = nil, time.After(patience)
 		case <-limit:
 			return nil, r.fault(fmt.Sprintf("told of %d of %d updates", len(lags), b.updates))
-		case <-r.done:
+		case <-r.Done():
 			return nil, r.fault("has ended by itself")
 		case <-ctx.Done():
 			return nil, ctx.Err()

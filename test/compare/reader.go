@@ -9,16 +9,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 const (
-	stopLimit  = 20 * time.Second // from SIGTERM to a process's end
-	stderrTail = 4 << 10          // bytes of stderr shown in an error
-	outFile    = "out"            // in the folder of every reader
+	stopLimit = 20 * time.Second // from SIGTERM to a process's end
+	outFile   = "out"            // in the folder of every reader
 )
 
 // way is one of the programs that are compared, with its config as its own documentation has it.
@@ -77,13 +77,11 @@ var (
 // reader is a way with a folder of its own, over as many runs as it dies.
 type reader struct {
 	way
-	dir  string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the present run has ended and been waited for
-	log  string        // path of its stderr
-	runs int
-	tail follower // of its output
-	mark int      // the newest that it has told of
+	*program.Process // the latest run; nil before the first
+	dir              string
+	runs             int
+	tail             follower // of its output
+	mark             int      // the newest that it has told of
 }
 
 // newReader makes a reader that does not run yet.
@@ -106,15 +104,8 @@ func (r *reader) out() string { return filepath.Join(r.dir, outFile) }
 // start starts a run, with the output of those before it still there.
 func (r *reader) start(b *bench) error {
 	r.runs++
-	r.log = filepath.Join(r.dir, fmt.Sprintf("stderr-%d", r.runs))
-	log, err := os.Create(r.log)
-	if err != nil {
-		return fmt.Errorf("start %s: %w", r.name, err)
-	}
-	defer log.Close()
 	cmd := exec.Command(b.programs[r.program], r.args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = r.dir, log, log, attributes()
-	cmd.Env = []string{"HOME=" + r.dir, "TMPDIR=" + r.dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + b.cluster.Kubeconfig()}
+	cmd.Dir, cmd.Env = r.dir, program.Environ(r.dir, "KUBECONFIG="+b.cluster.Kubeconfig())
 	if r.stdout {
 		out, err := os.OpenFile(r.out(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 		if err != nil {
@@ -123,64 +114,31 @@ func (r *reader) start(b *bench) error {
 		defer out.Close()
 		cmd.Stdout = out
 	}
-	began := make(chan error, 1)
-	r.cmd, r.done = cmd, make(chan struct{})
-	go func(done chan struct{}) {
-		defer close(done)
-		// Linux kills a child when the thread that started it ends: this one stays as long as the child does.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		began <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended is in cmd.ProcessState
-		}
-	}(r.done)
-	if err := <-began; err != nil {
+	p, err := program.Start(cmd, filepath.Join(r.dir, fmt.Sprintf("stderr-%d", r.runs)))
+	if err != nil {
 		return fmt.Errorf("start %s: %w", r.name, err)
 	}
+	r.Process = p
 	return nil
-}
-
-func (r *reader) alive() bool {
-	if r.cmd == nil {
-		return false
-	}
-	select {
-	case <-r.done:
-		return false
-	default:
-		return true
-	}
 }
 
 // signal ends the run. It must have lived until then: a reader that gives up by itself is not compared as if it had not.
 func (r *reader) signal(s syscall.Signal) error {
-	if !r.alive() {
+	if !r.Alive() {
 		return r.fault("has ended by itself")
 	}
-	if err := r.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("stop %s: %w", r.name, err)
+	if err := r.Signal(s); err != nil {
+		return err
 	}
-	select {
-	case <-r.done:
-		return nil
-	case <-time.After(stopLimit):
-		r.kill()
-		return r.fault(fmt.Sprintf("still ran %s after %s", stopLimit, s))
+	if _, err := r.Exit(stopLimit); err != nil {
+		r.End()
+		return r.fault(err.Error())
 	}
-}
-
-// kill ends the run if there is one.
-func (r *reader) kill() {
-	if r.alive() {
-		_ = r.cmd.Process.Kill() // an error says that it has ended
-		<-r.done
-	}
+	return nil
 }
 
 func (r *reader) fault(what string) error {
-	log, err := os.ReadFile(r.log)
-	return errors.Join(fmt.Errorf("%s: %s\n%s", r.name, what, log[max(0, len(log)-stderrTail):]), err)
+	return fmt.Errorf("%s: %w", r.name, r.Fault(errors.New(what)))
 }
 
 // gapWords are how a program's log may tell that history was gone.
@@ -192,9 +150,9 @@ func (r *reader) told() (o output, logged bool, err error) {
 	if err != nil {
 		return o, false, fmt.Errorf("read output of %s: %w", r.name, err)
 	}
-	log, err := os.ReadFile(r.log)
+	log, err := r.Log()
 	if err != nil {
-		return o, false, fmt.Errorf("read log of %s: %w", r.name, err)
+		return o, false, err
 	}
 	return parse(data, r.decode), gapWords.Match(log), nil
 }
@@ -272,7 +230,7 @@ func (g group) signal(s syscall.Signal) error {
 // remove ends all runs and removes what they wrote.
 func (g group) remove() {
 	for _, r := range g {
-		r.kill()
+		r.End()
 		r.tail.close()
 		_ = os.RemoveAll(r.dir) // what stays goes with the folder of all
 	}
@@ -281,9 +239,7 @@ func (g group) remove() {
 // caughtUp waits until every reader has told all that was written before the call. It makes marks until each reader
 // has told of one, and then once more: what is told of a mark that is younger than the reader's list came by its watch.
 func (g group) caughtUp(ctx context.Context, b *bench) error {
-	const patience, stages = 2 * time.Minute, 2
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
+	const stages = 2
 	for range stages {
 		if err := g.marked(ctx, b); err != nil {
 			return err
@@ -294,37 +250,30 @@ func (g group) caughtUp(ctx context.Context, b *bench) error {
 
 // marked makes marks until every reader has told of one of them.
 func (g group) marked(ctx context.Context, b *bench) error {
-	const again, poll = time.Second, 20 * time.Millisecond
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
+	const again, patience = time.Second, 2 * time.Minute
 	first := b.marks + 1
 	var last time.Time
-	for {
+	return program.Eventually(ctx, patience, "catch up", func() error {
 		if time.Since(last) > again {
 			if err := b.mark(ctx); err != nil {
-				return err
+				return program.Final(err)
 			}
 			last = time.Now()
 		}
-		var waiting *reader
+		var behind error
 		for _, r := range g {
 			text, err := r.tail.read(len(markPrefix) + markDigits)
 			if err != nil {
-				return err
+				return program.Final(err)
 			}
-			if r.mark = max(r.mark, newest(text)); r.mark < first {
-				waiting = r
+			switch r.mark = max(r.mark, newest(text)); {
+			case r.mark >= first:
+			case !r.Alive():
+				return program.Final(r.fault("has ended by itself"))
+			default:
+				behind = errors.New(r.name + " is behind")
 			}
 		}
-		if waiting == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-waiting.done:
-			return waiting.fault("has ended by itself")
-		case <-ctx.Done():
-			return errors.Join(waiting.fault("did not catch up"), ctx.Err())
-		}
-	}
+		return behind
+	})
 }

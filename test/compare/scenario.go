@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 // finding is what a scenario's round found of one reader.
@@ -39,18 +42,17 @@ func (b *bench) killed(ctx context.Context, namespace string) (map[string]findin
 
 // reached waits until so many writes are acknowledged, or the writers end before it.
 func (b *bench) reached(ctx context.Context, w *workload, n int, written <-chan error) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for w.ledger.count.Load() < int64(n) {
+	return program.Eventually(ctx, time.Hour, "wait for writes", func() error { // ctx is what ends it
 		select {
-		case <-tick.C:
 		case err := <-written:
-			return errors.Join(errors.New("writers ended before the kill"), err)
-		case <-ctx.Done():
-			return ctx.Err()
+			return program.Final(errors.Join(errors.New("writers ended before the kill"), err))
+		default:
 		}
-	}
-	return nil
+		if is := w.ledger.count.Load(); is < int64(n) {
+			return fmt.Errorf("%d of %d", is, n)
+		}
+		return nil
+	})
 }
 
 // missed: stopped in order, then writes, etcd compacted, the API server restarted, and back.

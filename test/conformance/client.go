@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"kubejournal/test/program"
 )
 
 // patience bounds every request and every wait.
@@ -340,16 +342,13 @@ func (s space) now() uint64 {
 // eventually waits until condition holds.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: not within %s", what, patience)
+	if err := program.Eventually(t.Context(), patience, what, func() error {
+		if !condition() {
+			return errors.New("it does not hold")
 		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
 

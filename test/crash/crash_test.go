@@ -8,11 +8,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +20,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
+
+	"kubejournal/test/program"
 )
 
 var (
@@ -66,15 +66,8 @@ var built struct {
 func build(t *testing.T) programs {
 	t.Helper()
 	built.once.Do(func() {
-		if built.err = noteSources("../../cmd", "../../internal", "../../go.mod", "confine", "subject"); built.err != nil {
-			return
-		}
-		if built.dir, built.err = os.MkdirTemp("", "kubejournal-crash-"); built.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", built.dir, "./confine", "./subject", "kubejournal/cmd/kubejournal").CombinedOutput()
-		if err != nil {
-			built.err = fmt.Errorf("build: %w\n%s", err, out)
+		if built.dir, built.err = os.MkdirTemp("", "kubejournal-crash-"); built.err == nil {
+			_, built.err = program.Build(context.Background(), built.dir, "./test/crash/confine", "./test/crash/subject")
 		}
 	})
 	if built.err != nil {
@@ -82,26 +75,6 @@ func build(t *testing.T) programs {
 	}
 	in := func(name string) string { return filepath.Join(built.dir, name) }
 	return programs{kubejournal: in("kubejournal"), confine: in("confine"), subject: in("subject")}
-}
-
-// noteSources looks at each file that the programs are built from. The go tool repeats a test's last result while the
-// files that the test itself has looked at stay the same, and does not see what a build in another process reads.
-func noteSources(roots ...string) error {
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if _, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return nil // an editor's, gone since the folder was read
-			}
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("look at sources: %w", err)
-		}
-	}
-	return nil
 }
 
 // scratch is a folder for the worlds: in memory where there is such a place, since a sync of a real disk takes long and

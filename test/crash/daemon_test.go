@@ -5,21 +5,18 @@ package crash
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
-	"regexp"
-	"strconv"
 	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 const (
-	patience     = time.Minute // for what should come at once
-	pollInterval = 4 * time.Millisecond
+	patience = time.Minute // for what should come at once
 	// stopLimit is how long a daemon may take to end after SIGTERM: a pod's grace period.
 	stopLimit = 30 * time.Second
 	// noticed is how long a failure that readiness does not tell of goes on.
@@ -36,42 +33,22 @@ type run struct {
 	address string // of its HTTP server
 }
 
-// errEnded says that the daemon has ended while something was expected of it.
-var errEnded = errors.New("the daemon has ended")
-
 // await waits until condition is met, as long as the daemon runs. On the way it sees to a fault that lasts.
 func (r *run) await(ctx context.Context, what string, condition func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		err := r.attend(ctx)
-		if err == nil {
-			err = condition()
-		}
-		if err == nil || errors.As(err, new(final)) {
+	return program.While(ctx, r.Done(), patience, "await "+what, func() error {
+		if err := r.attend(ctx); err != nil {
 			return err
 		}
-		select {
-		case <-tick.C:
-		case <-r.Done():
-			return fmt.Errorf("await %s: %w", what, errEnded)
-		case <-ctx.Done():
-			return fmt.Errorf("await %s: %w: %w", what, context.Cause(ctx), err)
-		}
-	}
+		return condition()
+	})
 }
-
-// final is an error that waiting does not mend.
-type final struct{ error }
 
 // attend ends a fault that lasts once the daemon has said that something is wrong.
 func (r *run) attend(ctx context.Context) error {
 	s := r.plan.state()
 	switch {
 	case s.err != nil:
-		return final{s.err}
+		return program.Final(s.err)
 	case !s.lasting:
 		return nil
 	case !isVital(s.fired) || !s.running:
@@ -95,33 +72,11 @@ func (r *run) get(ctx context.Context, path string) (status int, body string, er
 		if err != nil {
 			return 0, "", err
 		}
-		if r.address = listening(log); r.address == "" {
+		if r.address = program.Listening(log); r.address == "" {
 			return 0, "", errors.New("not listening yet")
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+path, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(content), err
-}
-
-// listening finds the address in a log, "" while there is none.
-func listening(log []byte) string {
-	for line := range bytes.Lines(log) {
-		var entry struct{ Msg, Address string }
-		if bytes.Contains(line, []byte("listening")) && json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
-			return entry.Address
-		}
-	}
-	return ""
+	return program.Get(ctx, r.address, path)
 }
 
 // running reports whether a log says that the start is over.
@@ -137,34 +92,29 @@ func (r *run) ready(ctx context.Context) error {
 	})
 }
 
-var errorCount = regexp.MustCompile(`(?m)^kubejournal_(?:output|checkpoint)_errors_total (\S+)$`)
-
 // counted returns how many failures the daemon has counted.
 func (r *run) counted(ctx context.Context) (float64, error) {
 	_, body, err := r.get(ctx, "/metrics")
 	if err != nil {
 		return 0, err
 	}
-	found := errorCount.FindAllStringSubmatch(body, -1)
-	if len(found) != 2 {
-		return 0, fmt.Errorf("%d counters of errors in the metrics, want 2", len(found))
+	metrics, err := program.Metrics(body)
+	if err != nil {
+		return 0, err
 	}
-	sum := 0.0
-	for _, m := range found {
-		n, err := strconv.ParseFloat(m[1], 64)
-		if err != nil {
-			return 0, err
-		}
-		sum += n
+	output, ok1 := metrics["kubejournal_output_errors_total"]
+	checkpoint, ok2 := metrics["kubejournal_checkpoint_errors_total"]
+	if !ok1 || !ok2 {
+		return 0, errors.New("the metrics do not count errors")
 	}
-	return sum, nil
+	return output + checkpoint, nil
 }
 
 // end waits for the end of the daemon, which was told to stop, and returns its exit status; -1 where it was killed.
 func (r *run) end(ctx context.Context) (int, error) {
 	began := time.Now()
 	err := r.await(ctx, "end", func() error { return errors.New("still running") })
-	if !errors.Is(err, errEnded) {
+	if !errors.Is(err, program.ErrEnded) {
 		return 0, err
 	}
 	if took := time.Since(began); took > stopLimit {

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"kubejournal/test/program"
 )
 
 // story is what the daemon lives through in the run that the fault befalls, and after it.
@@ -105,7 +107,7 @@ func (s *teller) disturbed(ctx context.Context, r *run, f *fault) error {
 		}
 		_, err = r.end(ctx)
 	}
-	if err != nil && !errors.Is(err, errEnded) {
+	if err != nil && !errors.Is(err, program.ErrEnded) {
 		return err
 	}
 	status, err := r.exit()
@@ -134,7 +136,7 @@ func (s *teller) disturbed(ctx context.Context, r *run, f *fault) error {
 	return nil
 }
 
-// live is the life of a run up to its stop. It returns errEnded where the fault ended it.
+// live is the life of a run up to its stop. It returns program.ErrEnded where the fault ended it.
 func (s *teller) live(ctx context.Context, r *run) error {
 	if err := r.ready(ctx); err != nil {
 		return err

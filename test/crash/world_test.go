@@ -13,17 +13,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/internal/kubefake"
 	"kubejournal/test/invariant"
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 const (
@@ -32,10 +33,7 @@ const (
 	keptFiles = 3  // where a world forgets
 )
 
-var resources = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "configmaps"},
-	{Version: "v1", Resource: "secrets"},
-}
+var entries = []workload.Entry{{Kind: workload.ConfigMaps, Changes: true}, {Kind: workload.Secrets}}
 
 // padding makes some ten lines fill a file of the smallest size that the config takes.
 var padding = strings.Repeat("0123456789", 12)
@@ -49,8 +47,8 @@ type world struct {
 	forgets  bool // retention is on
 
 	n       int // writes so far
-	objects []object
-	writes  []invariant.Write
+	objects []workload.Object
+	ledger  workload.Ledger
 	runs    int
 
 	lines []invariant.Line // of the journal, whatever has become of its files
@@ -60,14 +58,9 @@ type world struct {
 	recovering bool  // a run without a fault brings everything right: what is not told by now is lost
 }
 
-type object struct {
-	resource schema.GroupVersionResource
-	name     string
-	uid      string
-}
-
 func newWorld(programs programs, dir string, forgets bool) (*world, error) {
 	w := &world{programs: programs, dir: dir, folder: filepath.Join(dir, "data"), forgets: forgets}
+	w.ledger.Sources = workload.Sources(entries)
 	if err := os.MkdirAll(w.folder, 0o700); err != nil {
 		return nil, err
 	}
@@ -82,7 +75,7 @@ func newWorld(programs programs, dir string, forgets bool) (*world, error) {
 	}
 	config, err := yaml.Marshal(map[string]any{
 		"kubernetes": map[string]any{"kubeconfig": kubeconfig},
-		"resources":  []any{map[string]any{"resource": "configmaps", "changes": true}, "secrets"},
+		"resources":  workload.Configs(entries),
 		"output":     output,
 		"checkpoint": map[string]any{"path": filepath.Join(w.folder, CheckpointName), "interval": "10ms"},
 		"listen":     "127.0.0.1:0",
@@ -136,14 +129,19 @@ func (w *world) content() map[string]any {
 
 func (w *world) create() error {
 	w.n++
-	o := object{resource: resources[w.n%len(resources)], name: fmt.Sprintf("object-%d", w.n)}
+	return w.make(workload.Object{Kind: entries[w.n%len(entries)].Kind, Namespace: "default", Name: fmt.Sprintf("object-%d", w.n)})
+}
+
+func (w *world) make(o workload.Object) error {
 	content := w.content()
-	content["metadata"] = map[string]any{"namespace": "default", "name": o.name}
-	made, err := w.server.Create(o.resource, content)
+	content["metadata"] = map[string]any{"namespace": o.Namespace, "name": o.Name}
+	made, err := w.server.Create(o.Kind.Resource, content)
 	if err != nil {
 		return err
 	}
-	o.uid = w.acknowledge(o, made, invariant.Added)
+	u := unstructured.Unstructured{Object: made}
+	o.UID = string(u.GetUID())
+	w.ledger.Acknowledge(o, "", "x", u.GetResourceVersion())
 	w.objects = append(w.objects, o)
 	return nil
 }
@@ -151,11 +149,12 @@ func (w *world) create() error {
 func (w *world) update() error {
 	w.n++
 	o := w.objects[w.n%len(w.objects)]
-	made, err := w.server.Patch(o.resource, "default", o.name, w.content())
+	made, err := w.server.Patch(o.Kind.Resource, o.Namespace, o.Name, w.content())
 	if err != nil {
 		return err
 	}
-	w.acknowledge(o, made, invariant.Modified)
+	u := unstructured.Unstructured{Object: made}
+	w.ledger.Acknowledge(o, "x", "x", u.GetResourceVersion())
 	return nil
 }
 
@@ -164,36 +163,14 @@ func (w *world) delete() error {
 	w.n++
 	o := w.objects[0]
 	w.objects = w.objects[1:]
-	made, err := w.server.Delete(o.resource, "default", o.name)
-	if err != nil {
+	if _, err := w.server.Delete(o.Kind.Resource, o.Namespace, o.Name); err != nil {
 		return err
 	}
-	w.acknowledge(o, made, invariant.Deleted)
+	w.ledger.Acknowledge(o, "x", "", "") // a client is not told of the version
 	if w.n%2 == 0 {
 		return nil
 	}
-	content := w.content()
-	content["metadata"] = map[string]any{"namespace": "default", "name": o.name}
-	if made, err = w.server.Create(o.resource, content); err != nil {
-		return err
-	}
-	o.uid = w.acknowledge(o, made, invariant.Added)
-	w.objects = append(w.objects, o)
-	return nil
-}
-
-// acknowledge notes a write and returns the object's uid.
-func (w *world) acknowledge(o object, made map[string]any, typ string) string {
-	meta, _ := made["metadata"].(map[string]any)
-	uid, _ := meta["uid"].(string)
-	rv, _ := meta["resourceVersion"].(string)
-	if typ == invariant.Deleted {
-		rv = "" // a client is not told of it
-	}
-	w.writes = append(w.writes, invariant.Write{
-		Stream: o.resource.Resource, Type: typ, UID: uid, ResourceVersion: rv, What: fmt.Sprintf("write %d, %s %s", w.n, o.resource.Resource, o.name),
-	})
-	return uid
+	return w.make(o)
 }
 
 // start starts the daemon; f is nil for a run without a fault.
@@ -239,13 +216,13 @@ func (w *world) collect() error {
 		l := &lines[i]
 		switch next := uint64(len(w.lines)) + 1; {
 		case i > 0 && l.Seq != lines[i-1].Seq+1:
-			return final{fmt.Errorf("%s: seq %d after %d", l.Where, l.Seq, lines[i-1].Seq)}
+			return program.Final(fmt.Errorf("%s: seq %d after %d", l.Where, l.Seq, lines[i-1].Seq))
 		case l.Seq > next:
-			return final{fmt.Errorf("%s: seq %d, the last one seen is %d", l.Where, l.Seq, next-1)}
+			return program.Final(fmt.Errorf("%s: seq %d, the last one seen is %d", l.Where, l.Seq, next-1))
 		case l.Seq == next:
 			w.lines = append(w.lines, *l)
 		case l.ID != w.lines[l.Seq-1].ID || l.Time != w.lines[l.Seq-1].Time:
-			return final{fmt.Errorf("%s: seq %d is now %s, was %s", l.Where, l.Seq, l.ID, w.lines[l.Seq-1].ID)}
+			return program.Final(fmt.Errorf("%s: seq %d is now %s, was %s", l.Where, l.Seq, l.ID, w.lines[l.Seq-1].ID))
 		}
 	}
 	w.seen = seen
@@ -334,11 +311,11 @@ func (w *world) caughtUp() error {
 	}
 	state, err := invariant.Replay(w.lines)
 	if err != nil {
-		return final{err}
+		return program.Final(err)
 	}
 	live, err := w.live()
 	if err != nil {
-		return final{err}
+		return program.Final(err)
 	}
 	return invariant.Compare(state, live)
 }
@@ -346,7 +323,8 @@ func (w *world) caughtUp() error {
 // live returns the server's objects.
 func (w *world) live() (invariant.State, error) {
 	live := make(invariant.State)
-	for _, gvr := range resources {
+	for _, e := range entries {
+		gvr := e.Kind.Resource
 		items, err := w.server.List(gvr, "")
 		if err != nil {
 			return nil, err
@@ -405,7 +383,7 @@ func (w *world) verify() error {
 		return err
 	}
 	changing := slices.DeleteFunc(slices.Clone(w.lines), func(l invariant.Line) bool { return l.Stream != "configmaps" })
-	err := errors.Join(invariant.All(w.lines, invariant.Options{Interrupted: true}), invariant.Writes(w.lines, w.writes), invariant.Changes(changing))
+	err := errors.Join(invariant.All(w.lines, invariant.Options{Interrupted: true}), invariant.Writes(w.lines, w.ledger.Writes()), invariant.Changes(changing))
 	for _, l := range w.lines {
 		if l.Type == invariant.Gap {
 			err = errors.Join(err, fmt.Errorf("%s: GAP %s from %s to %s, though the server had the history", l.Where, l.Reason, l.FromResourceVersion, l.ResourceVersion))
@@ -421,45 +399,10 @@ func (c *count) add(d count) {
 	c.acknowledged, c.lost, c.repeated = c.acknowledged+d.acknowledged, c.lost+d.lost, c.repeated+d.repeated
 }
 
-// tally counts, apart from package invariant, how many acknowledged writes are told of, not at all, and again.
+// tally counts how many acknowledged writes are told of, not at all, and again.
 func (w *world) tally() count {
-	var c count
-	told, seqs, synced := make(map[string]int), make(map[uint64]int), make(map[string]uint64)
-	for _, l := range w.lines {
-		told[l.ID]++
-		seqs[l.Seq]++
-		if told[l.ID] > 1 || seqs[l.Seq] > 1 {
-			c.repeated++
-		}
-		if l.Type == invariant.Synced && synced[l.Stream] == 0 {
-			synced[l.Stream] = number(l.ResourceVersion)
-		}
-	}
-	live := make(map[string]int) // ADDED without a DELETED, by uid
-	for _, l := range w.lines {
-		switch l.Type {
-		case invariant.Added:
-			live[l.UID]++
-		case invariant.Deleted:
-			live[l.UID]--
-		}
-	}
-	for _, write := range w.writes {
-		c.acknowledged++
-		switch {
-		case write.ResourceVersion == "" && live[write.UID] != 0:
-			c.lost++
-		case write.ResourceVersion == "", number(write.ResourceVersion) <= synced[write.Stream]:
-		case told[write.UID+"/"+write.ResourceVersion+"/"+write.Type] == 0:
-			c.lost++
-		}
-	}
-	return c
-}
-
-func number(version string) uint64 {
-	n, _ := strconv.ParseUint(version, 10, 64) // the fake server's versions are numbers
-	return n
+	t := workload.Count(w.lines, w.ledger.Writes())
+	return count{len(w.ledger.Writes()), t.Lost, t.Repeated}
 }
 
 // kill ends a run that did what it should.

@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 const (
@@ -42,9 +40,6 @@ type demo struct {
 
 // run is the whole demo. Progress and faults go to stderr.
 func run(ctx context.Context, stdout, stderr io.Writer) int {
-	// The daemon ends with the thread that started it, so this one must last.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	err := show(ctx, stdout, stderr)
 	switch {
 	case err == nil:
@@ -60,7 +55,7 @@ func run(ctx context.Context, stdout, stderr io.Writer) int {
 
 // show sets the stage, plays and clears away, whatever happens.
 func show(ctx context.Context, stdout, stderr io.Writer) (err error) {
-	root, err := repoRoot(ctx)
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}
@@ -75,7 +70,7 @@ func show(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	fmt.Fprintln(stderr, "demo: building kubejournal")
-	program, err := buildDaemon(ctx, root, dir)
+	binary, err := program.Build(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -93,40 +88,20 @@ func show(ctx context.Context, stdout, stderr io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	client, closeClient, err := connect(c)
+	client, transport, err := workload.Connect(c.RESTConfig())
 	if err != nil {
 		return err
 	}
-	defer closeClient()
+	defer transport.CloseIdleConnections()
 
 	d := &demo{
 		cluster: c, client: client, out: newPrinter(stdout),
-		daemon:  &daemon{program: program, dir: dir, kubeconfig: c.Kubeconfig()},
-		journal: &journal{path: filepath.Join(dir, "journal.jsonl")},
+		daemon:  &daemon{program: binary, dir: dir, kubeconfig: c.Kubeconfig()},
+		journal: &journal{tail: program.NewTail(filepath.Join(dir, "journal.jsonl"))},
 	}
-	defer d.daemon.kill()
+	defer d.journal.tail.Close()
+	defer func() { d.daemon.process.End() }()
 	return d.playAll(ctx)
-}
-
-func repoRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "kubejournal").Output()
-	if err != nil {
-		return "", fmt.Errorf("find repository: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-func connect(c *cluster.Cluster) (client dynamic.Interface, closeClient func(), err error) {
-	config := c.RESTConfig()
-	httpClient, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to cluster: %w", err)
-	}
-	client, err = dynamic.NewForConfigAndClient(config, httpClient)
-	if err != nil {
-		return nil, nil, fmt.Errorf("connect to cluster: %w", err)
-	}
-	return client, func() { utilnet.CloseIdleConnectionsFor(httpClient.Transport) }, nil
 }
 
 func (d *demo) playAll(ctx context.Context) error {
@@ -246,7 +221,7 @@ func (d *demo) apply(changes ...change) func(context.Context) error {
 }
 
 func (d *demo) whileDown(ctx context.Context, do func(context.Context) error) error {
-	d.out.command(fmt.Sprintf("kill -TERM %d", d.daemon.cmd.Process.Pid))
+	d.out.command(fmt.Sprintf("kill -TERM %d", d.daemon.process.PID()))
 	if err := d.daemon.stop(); err != nil {
 		return err
 	}
@@ -279,7 +254,7 @@ func nextSecond(ctx context.Context) error {
 func (d *demo) finish() error {
 	d.steps++
 	d.out.title(d.steps, "The end: is everything there, once?")
-	d.out.command(fmt.Sprintf("kill -TERM %d", d.daemon.cmd.Process.Pid))
+	d.out.command(fmt.Sprintf("kill -TERM %d", d.daemon.process.PID()))
 	if err := d.daemon.stop(); err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"go.uber.org/goleak"
 
 	"kubejournal/internal/logging/loggingtest"
+	"kubejournal/test/invariant"
+	"kubejournal/test/program"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
@@ -118,9 +120,9 @@ func wantEmpty(t *testing.T, temp string) {
 }
 
 func TestCompare(t *testing.T) {
-	added := line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: shop, Name: "a", Manager: "m"}
-	foreign := line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: "kube-system", Name: "a"}
-	gap := line{Type: "GAP", Stream: "configmaps", Reason: "Expired"}
+	added := line{Line: invariant.Line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: shop, Name: "a", Manager: "m"}}
+	foreign := line{Line: invariant.Line{Type: "ADDED", Origin: "watch", Stream: "configmaps", Namespace: "kube-system", Name: "a"}}
+	gap := line{Line: invariant.Line{Type: "GAP", Stream: "configmaps", Reason: "Expired"}}
 	const want = "ADDED watch configmaps shop/a"
 	for _, tc := range []struct {
 		name             string
@@ -146,10 +148,12 @@ func TestCompare(t *testing.T) {
 }
 
 func TestJournalRefresh(t *testing.T) {
-	j := &journal{path: filepath.Join(t.TempDir(), "journal.jsonl")}
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	j := &journal{tail: program.NewTail(path)}
+	defer j.tail.Close()
 	grow := func(text string) error {
 		t.Helper()
-		file, err := os.OpenFile(j.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}

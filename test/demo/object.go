@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+
+	"kubejournal/test/workload"
 )
 
 const (
@@ -27,10 +29,10 @@ type change struct {
 }
 
 var (
-	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	namespaces  = workload.Namespaces
+	configMaps  = workload.ConfigMaps.Resource
+	secrets     = workload.Secrets.Resource
+	deployments = workload.Deployments.Resource
 )
 
 func createNamespace() change {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 const lineTimeout = 30 * time.Second // for a step's lines to appear; a second is usual
@@ -34,12 +36,14 @@ func (d *demo) play(ctx context.Context, s step) error {
 
 func (d *demo) expect(ctx context.Context, s step) error {
 	from := d.seen
-	err := d.daemon.wait(ctx, "the journal has the lines of this step", lineTimeout, func() (bool, error) {
+	err := d.daemon.wait(ctx, "wait until the journal has the lines of this step", lineTimeout, func() error {
 		if err := d.journal.refresh(); err != nil {
-			return false, err
+			return program.Final(err)
 		}
-		missing, _ := compare(s.want, d.journal.lines[from:])
-		return len(missing) == 0, nil
+		if missing, _ := compare(s.want, d.journal.lines[from:]); len(missing) > 0 {
+			return fmt.Errorf("%d lines are missing", len(missing))
+		}
+		return nil
 	})
 	lines := d.journal.lines[from:]
 	d.seen = len(d.journal.lines)

@@ -19,7 +19,7 @@ const (
 
 // The program is the same wherever it is built, needs no library, and says what it is.
 func TestBinary(t *testing.T) {
-	first := program(t)
+	first := kubejournal(t)
 	second, err := build(filepath.Join(t.TempDir(), "another", "place"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -21,13 +20,12 @@ import (
 
 	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
 )
 
 const (
 	root     = "../.." // of the repository
 	patience = 3 * time.Minute
-
-	pollInterval = 25 * time.Millisecond
 )
 
 // shared is what all tests use, made when the first one asks.
@@ -91,8 +89,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, content, 0o644) //nolint:gosec // sources
 }
 
-// program is the path of the program under test.
-func program(t *testing.T) string {
+// kubejournal is the path of the program under test.
+func kubejournal(t *testing.T) string {
 	t.Helper()
 	path, err := shared.program()
 	if err != nil {
@@ -177,19 +175,7 @@ func (s *server) apply(t *testing.T, dry bool, objects ...*unstructured.Unstruct
 // eventually waits until try has no error.
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		err := try()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			t.Fatalf("%s: %v", what, errors.Join(err, context.Cause(ctx)))
-		}
+	if err := program.Eventually(t.Context(), patience, what, try); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	utilexec "k8s.io/utils/exec"
+
+	"kubejournal/test/program"
 )
 
 const nodeAddress = "192.0.2.1" // for documentation, so nobody's
@@ -174,7 +176,7 @@ func (n *node) schedule(pod *corev1.Pod, claims []corev1.PersistentVolumeClaim) 
 func (n *node) run(pod *corev1.Pod) error {
 	folder := filepath.Join(n.dir, "pods", string(pod.UID))
 	image := filepath.Join(folder, "image")
-	program, err := os.ReadFile(n.program)
+	binary, err := os.ReadFile(n.program)
 	if err != nil {
 		return err
 	}
@@ -186,7 +188,7 @@ func (n *node) run(pod *corev1.Pod) error {
 			return err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(image, "kubejournal"), program, 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(image, "kubejournal"), binary, 0o755); err != nil { //nolint:gosec // a program
 		return err
 	}
 	box := &sandbox{started: metav1.Now()}
@@ -338,10 +340,8 @@ func (n *node) keep(pod *corev1.Pod, box *sandbox) error {
 		defer response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	}
-	select {
-	case <-box.process.done:
-		return fmt.Errorf("it has ended: %s\n%s", box.process.cmd.ProcessState, box.process.log())
-	default:
+	if !box.process.Alive() {
+		return box.process.Fault(program.ErrEnded)
 	}
 	ready := probe(container.StartupProbe) && probe(container.LivenessProbe) && probe(container.ReadinessProbe)
 	if ready != box.ready || pod.Status.Phase != corev1.PodRunning {

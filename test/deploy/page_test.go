@@ -201,7 +201,7 @@ func (p *process) stream(name string) (s struct {
 		return s, err
 	}
 	var all []json.RawMessage
-	if err := json.Unmarshal(body, &all); err != nil {
+	if err := json.Unmarshal([]byte(body), &all); err != nil {
 		return s, err
 	}
 	for _, raw := range all {
@@ -323,7 +323,7 @@ resources:
 	}
 
 	b := openBrowser(t)
-	address := string(listening.FindSubmatch(p.log())[1])
+	address := p.address()
 	b.look(desktop)
 	b.do(chromedp.Navigate("http://" + address + "/"))
 	if got, want := value[string](b, `document.getElementById("headline").textContent`), "1 of 7 streams needs attention"; got != want {
@@ -378,8 +378,8 @@ resources:
 		t.Helper()
 		eventually(t, text, func() error {
 			body, err := p.get("/readyz?verbose")
-			if err == nil && !strings.Contains(string(body), text) {
-				err = errors.New(string(body))
+			if err == nil && !strings.Contains(body, text) {
+				err = errors.New(body)
 			}
 			return err
 		})

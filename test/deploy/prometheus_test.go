@@ -185,12 +185,11 @@ func (d *monitored) scraped() *scraper {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listening.FindSubmatch(d.process.log())
 	config := fmt.Sprintf(`
 global: {scrape_interval: %s, evaluation_interval: %[1]s}
 rule_files: [%s, at-once.yaml]
 scrape_configs: [{job_name: kubejournal, static_configs: [{targets: ["%s"], labels: {namespace: kubejournal, pod: kubejournal-0}}]}]
-`, every, asIs, address[1])
+`, every, asIs, d.process.address())
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "at-once.yaml"), atOnce, 0o600), os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -198,10 +197,8 @@ scrape_configs: [{job_name: kubejournal, static_configs: [{targets: ["%s"], labe
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address=127.0.0.1:0"))
 	s := &scraper{t: t}
 	eventually(t, "Prometheus scrapes the daemon", func() error {
-		select {
-		case <-process.done:
+		if !process.Alive() {
 			t.Fatal("Prometheus has ended")
-		default:
 		}
 		address := listeningOn.FindSubmatch(process.log())
 		if address == nil {

@@ -69,7 +69,7 @@ func TestQuickstart(t *testing.T) {
 // mounts and process ids of its own, so that nothing outlives it.
 func alone(t *testing.T) {
 	t.Helper()
-	program(t) // fetches the modules, and what it compiles make build has not to compile again
+	kubejournal(t) // fetches the modules, and what it compiles make build has not to compile again
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -322,7 +322,7 @@ func (x *terminal) try(n *node, s step, until, deadline time.Time) (output, wron
 	if _, err := io.WriteString(x.stdin, s.script+"echo "+end); err != nil {
 		x.t.Fatal(err)
 	}
-	ticker := time.NewTicker(pollInterval)
+	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		n.sync()

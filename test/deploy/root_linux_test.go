@@ -22,7 +22,7 @@ func TestEmptyRoot(t *testing.T) {
 	s.grant(t, m)
 
 	image := t.TempDir()
-	content, err := os.ReadFile(program(t))
+	content, err := os.ReadFile(kubejournal(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,17 +3,12 @@ package deploy
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"syscall"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -21,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"kubejournal/test/program"
 )
 
 const nodeName = "node-1"
@@ -28,7 +25,7 @@ const nodeName = "node-1"
 // ask runs the program to its end, in a folder, with the environment that the manifests give it.
 func ask(t *testing.T, m manifests, folder string, args ...string) []byte {
 	t.Helper()
-	cmd := exec.Command(program(t), args...)
+	cmd := exec.Command(kubejournal(t), args...)
 	cmd.Dir, cmd.Env = folder, m.environment(t, nodeName)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -135,113 +132,84 @@ func (s *server) kubeconfig(t *testing.T, m manifests) string {
 // command is the program with nothing of the environment here.
 func command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(program(t), args...)
+	cmd := exec.Command(kubejournal(t), args...)
 	cmd.Env = []string{}
 	return cmd
 }
 
-// process is a running daemon.
+// process is a running daemon, or another program.
 type process struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stderr string        // path
-	done   chan struct{} // closed when it has ended
+	*program.Process
+	t *testing.T
 }
 
 // launch runs the daemon of the manifests here, with files of its own.
 func launch(t *testing.T, m manifests, kubeconfig string) *process {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.Command(program(t), append(slices.Clone(daemon(t, m.pod(t).Spec).Args),
+	cmd := exec.Command(kubejournal(t), append(slices.Clone(daemon(t, m.pod(t).Spec).Args),
 		"--kubeconfig", kubeconfig, "--config", m.config(t), // the last one counts
 		"--output", filepath.Join(dir, "journal.jsonl"), "--checkpoint", filepath.Join(dir, "kubejournal.db"), "--listen", "127.0.0.1:0")...)
 	cmd.Env = m.environment(t, nodeName)
 	return start(t, cmd)
 }
 
-// start starts a daemon, which ends with the test at the latest.
+// start starts a program, which ends with the test at the latest. Its environment is that of cmd: a container's has
+// nothing else in it.
 func start(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	log, err := os.CreateTemp(t.TempDir(), "stderr-")
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	p, err := program.Start(cmd, filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p := &process{t: t, cmd: cmd, stderr: log.Name(), done: make(chan struct{})}
-	go func() {
-		defer close(p.done)
-		_ = cmd.Wait() // how it ended is in cmd.ProcessState
-	}()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // has ended, as a rule
-		<-p.done
+		p.End()
 		if t.Failed() {
-			t.Logf("the log of %s:\n%s", filepath.Base(cmd.Path), p.log())
+			t.Log(p.Fault(errors.New("in a test that failed")))
 		}
 	})
-	return p
+	return &process{p, t}
 }
 
 func (p *process) log() []byte {
-	content, err := os.ReadFile(p.stderr)
+	content, err := p.Log()
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return content
 }
 
-var listening = regexp.MustCompile(`"msg":"listening"[^\n]*"address":"([^"]+)"`)
+// address is where the daemon listens, which it does.
+func (p *process) address() string {
+	p.t.Helper()
+	address, err := p.Address()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return address
+}
 
 // get asks the daemon over HTTP.
-func (p *process) get(path string) ([]byte, error) {
-	select {
-	case <-p.done:
-		p.t.Fatalf("the daemon has ended: %s", p.cmd.ProcessState)
-	default:
-	}
-	address := listening.FindSubmatch(p.log())
-	if address == nil {
-		return nil, errors.New("not listening yet")
-	}
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, "http://"+string(address[1])+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", response.Status, body)
-	}
-	return body, err
-}
+func (p *process) get(path string) (string, error) { return p.Page(p.t.Context(), path) }
 
 // watching has no error once the daemon is ready and each of its streams watches. One that is pending, for want of a
 // right, is an error for good.
 func (p *process) watching() error {
-	if _, err := p.get("/readyz"); err != nil {
+	if err := p.Ready(p.t.Context()); err != nil {
 		return err
 	}
-	body, err := p.get("/streams")
+	streams, err := p.Streams(p.t.Context())
 	if err != nil {
 		return err
 	}
-	var streams []struct{ Stream, State, Reason string }
-	if err := json.Unmarshal(body, &streams); err != nil {
-		return err
-	}
 	for _, s := range streams {
-		if s.State == "Pending" {
+		if s.State == program.Pending {
 			p.t.Fatalf("%s is pending: %s", s.Stream, s.Reason)
 		}
-		if s.State != "Watching" {
+		if s.State != program.Watching {
 			return fmt.Errorf("%s is %s", s.Stream, s.State)
 		}
 	}
@@ -254,20 +222,15 @@ func (p *process) watching() error {
 // stop ends the daemon as a kubelet would.
 func (p *process) stop() {
 	p.t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		p.t.Fatal(err)
-	}
-	<-p.done
-	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		p.t.Errorf("%s ended with %d", filepath.Base(p.cmd.Path), code)
+	if err := p.Stop(patience); err != nil {
+		p.t.Error(err)
 	}
 }
 
 // kill ends the daemon with no chance to do anything.
 func (p *process) kill() {
 	p.t.Helper()
-	if err := p.cmd.Process.Kill(); err != nil {
+	if _, err := p.Kill(); err != nil {
 		p.t.Fatal(err)
 	}
-	<-p.done
 }

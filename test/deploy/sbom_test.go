@@ -22,7 +22,7 @@ import (
 // The SBOM lists what Go has recorded in the program, each module with its version and hash, and nothing else; and it is
 // the same when it is made again.
 func TestSBOM(t *testing.T) {
-	file := program(t)
+	file := kubejournal(t)
 	text := sbom(t, file)
 	if again := sbom(t, file); !bytes.Equal(text, again) {
 		t.Error("two SBOMs of the same program differ")

@@ -399,7 +399,7 @@ func (r *rsyslog) got() *received { return &r.all }
 func (r *rsyslog) stop()          { r.process.stop() }
 
 // running tells whether it has not been stopped.
-func (r *rsyslog) running() bool { return r.process != nil && r.process.cmd.ProcessState == nil }
+func (r *rsyslog) running() bool { return r.process != nil && r.process.Alive() }
 
 func (r *rsyslog) start() {
 	if err := os.Remove(r.pid); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash leaves it

@@ -93,7 +93,7 @@ func isRotated(path, name string) bool {
 func readFiles(names []string) ([]Line, error) {
 	var files [][]Line
 	for _, name := range names {
-		data, err := readFile(name)
+		data, err := ReadFile(name)
 		if err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
@@ -114,8 +114,8 @@ func readFiles(names []string) ([]Line, error) {
 	return slices.Concat(files...), nil
 }
 
-// readFile reads a file, through gzip where its name says so. A gzip file that is cut short is an error.
-func readFile(name string) ([]byte, error) {
+// ReadFile reads a file, through gzip where its name says so. A gzip file that is cut short is an error.
+func ReadFile(name string) ([]byte, error) {
 	data, err := os.ReadFile(name)
 	if err != nil || !strings.HasSuffix(name, compressed) {
 		return data, err

@@ -9,14 +9,14 @@ import (
 
 // A first sync while objects change, and what comes after it.
 func TestSnapshotThenChurn(t *testing.T) {
-	s := shared.get(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	ns := s.namespaces(t, 3)
 	writers := sc.churn(t, ns...)
 	writers.more(150)
 	sc.daemon.start()
 	writers.more(300)
-	writers.stop()
+	writers.Stop()
 	lines := sc.verify(false)
 	noGap(t, lines)
 	origins := make(map[string]int)
@@ -34,13 +34,13 @@ func TestNamespacesAndSelector(t *testing.T) {
 	ns := s.namespaces(t, 3)
 	watched := ns[:2]
 	entries := every(watched...)
-	entries[0].selector, entries[2].selector = "app=web", "app=web"
+	entries[0].Selector, entries[2].Selector = "app=web", "app=web"
 	sc := play(t, s, entries)
 	writers := sc.churn(t, ns...)
 	writers.more(100)
 	sc.daemon.start()
 	writers.more(300)
-	writers.stop()
+	writers.Stop()
 	lines := sc.verify(false)
 	noGap(t, lines)
 	streams := make(map[string]int)
@@ -50,12 +50,12 @@ func TestNamespacesAndSelector(t *testing.T) {
 			t.Errorf("%s: namespace %q is not watched", l.Where, l.Namespace)
 		}
 	}
-	for _, src := range sc.ledger.sources {
-		if streams[src.stream()] == 0 {
-			t.Errorf("no line of stream %s, there are %v", src.stream(), streams)
+	for _, src := range sc.Ledger.Sources {
+		if streams[src.Stream()] == 0 {
+			t.Errorf("no line of stream %s, there are %v", src.Stream(), streams)
 		}
 	}
-	if len(streams) != len(sc.ledger.sources) {
+	if len(streams) != len(sc.Ledger.Sources) {
 		t.Errorf("streams are %v", streams)
 	}
 }

@@ -1,22 +1,18 @@
 package scenario
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 // daemon is the program with a config, a journal file and a checkpoint, over as many runs as a scenario likes.
@@ -24,16 +20,17 @@ type daemon struct {
 	t       *testing.T
 	dir     string
 	process *process // the latest run
-	address string   // of its HTTP server
 
-	lines []invariant.Line // of the journal, as far as they were read
-	read  int64            // bytes of them
+	tail  *program.Tail    // of the journal
+	lines []invariant.Line // as far as they were read
 }
 
 // newDaemon makes a daemon that does not run yet.
 func newDaemon(t *testing.T, kubeconfig string, entries []entry) *daemon {
 	t.Helper()
 	d := &daemon{t: t, dir: t.TempDir()}
+	d.tail = program.NewTail(d.journal())
+	t.Cleanup(d.tail.Close)
 	d.configure(kubeconfig, entries)
 	return d
 }
@@ -45,21 +42,7 @@ func (d *daemon) checkpoint() string { return filepath.Join(d.dir, "journal.db")
 // configure writes the config file, which the next start reads.
 func (d *daemon) configure(kubeconfig string, entries []entry) {
 	d.t.Helper()
-	var resources []any
-	for _, e := range entries {
-		r := object{"resource": e.kind.gvr.Resource, "group": e.kind.gvr.Group}
-		if e.version != "" {
-			r["version"] = e.version
-		}
-		if len(e.namespaces) > 0 {
-			r["namespaces"] = e.namespaces
-		}
-		if e.selector != "" {
-			r["labelSelector"] = e.selector
-		}
-		resources = append(resources, r)
-	}
-	d.rewrite(d.content(kubeconfig, resources, nil))
+	d.rewrite(d.content(kubeconfig, workload.Configs(entries), nil))
 }
 
 // rewrite writes the config file.
@@ -99,7 +82,6 @@ func (d *daemon) content(kubeconfig string, resources []any, keys object) []byte
 func (d *daemon) launch() {
 	d.t.Helper()
 	d.process = launch(d.t, d.dir, nil, "run", "--config", d.config())
-	d.address = ""
 }
 
 // start starts the daemon and waits until it is ready.
@@ -111,60 +93,18 @@ func (d *daemon) start() {
 
 func (d *daemon) ready() {
 	d.t.Helper()
-	eventually(d.t, later, "ready", func() error {
-		status, body, err := d.get("/readyz")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("status %d: %s", status, body)
-		}
-		return err
-	})
+	eventually(d.t, later, "ready", func() error { return d.process.Ready(d.t.Context()) })
 }
 
 // get asks the daemon's HTTP server.
 func (d *daemon) get(path string) (status int, body string, err error) {
-	d.t.Helper()
-	if !d.process.alive() {
-		d.t.Fatalf("the daemon has ended: %s", d.process.cmd.ProcessState)
-	}
-	if d.address == "" {
-		if d.address = listening(d.process.log(d.t)); d.address == "" {
-			return 0, "", errors.New("not listening yet")
-		}
-	}
-	request, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, "http://"+d.address+path, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(content), err
-}
-
-// listening finds the address in a log.
-func listening(log []byte) string {
-	for line := range bytes.Lines(log) {
-		var entry struct{ Msg, Address string }
-		if json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
-			return entry.Address
-		}
-	}
-	return ""
+	return d.process.Get(d.t.Context(), path)
 }
 
 // state returns the state of a stream, or of an entry that is pending under the name of its resource.
 func (d *daemon) state(name string) (string, error) {
-	d.t.Helper()
-	_, body, err := d.get("/streams")
+	streams, err := d.process.Streams(d.t.Context())
 	if err != nil {
-		return "", err
-	}
-	var streams []struct{ Stream, State string }
-	if err := json.Unmarshal([]byte(body), &streams); err != nil {
 		return "", err
 	}
 	for _, s := range streams {
@@ -172,7 +112,7 @@ func (d *daemon) state(name string) (string, error) {
 			return s.State, nil
 		}
 	}
-	return "", fmt.Errorf("no stream %s in %s", name, body)
+	return "", fmt.Errorf("no stream %s in %v", name, streams)
 }
 
 // await waits until a stream is in a state.
@@ -190,39 +130,28 @@ func (d *daemon) await(name, state string) {
 // kill ends the daemon by SIGKILL.
 func (d *daemon) kill() {
 	d.t.Helper()
-	d.process.kill(d.t)
+	d.process.kill()
 }
 
 // stop ends the daemon by SIGTERM, which must be clean, and soon enough for a pod.
 func (d *daemon) stop() {
 	d.t.Helper()
-	d.process.signal(d.t, syscall.SIGTERM)
-	if status := d.process.exit(d.t); status != 0 {
-		d.t.Fatalf("after SIGTERM: %s", d.process.cmd.ProcessState)
+	if err := d.process.Stop(soon); err != nil {
+		d.t.Fatal(err)
 	}
 }
 
 // tell returns all lines of the journal so far. A last line that has no end yet is left for the next time.
 func (d *daemon) tell() []invariant.Line {
 	d.t.Helper()
-	f, err := os.Open(d.journal())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	data, err := d.tail.Next()
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.NewSectionReader(f, d.read, 1<<40))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	data = data[:bytes.LastIndexByte(data, '\n')+1]
 	lines, err := invariant.Parse("journal.jsonl", len(d.lines)+1, data)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.read += int64(len(data))
 	d.lines = append(d.lines, lines...)
 	return d.lines
 }

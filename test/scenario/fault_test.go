@@ -40,12 +40,11 @@ func fails(t *testing.T, args []string, words ...string) {
 func failsLogging(t *testing.T, args []string, words ...string) (log string) {
 	t.Helper()
 	dir := t.TempDir()
-	out := newPipe(t)
-	run := out.launch(t, dir, args...)
-	if status := run.exit(t); status != 1 {
+	run := launchTeller(t, dir, args...)
+	if status := run.exit(); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
-	stderr := string(run.log(t))
+	stderr := run.log()
 	if strings.HasPrefix(stderr, "{") {
 		log, stderr, _ = strings.Cut(stderr, "\n")
 	}
@@ -57,7 +56,7 @@ func failsLogging(t *testing.T, args []string, words ...string) (log string) {
 			t.Errorf("%q does not say %q", stderr, w)
 		}
 	}
-	if lines := out.rest(t); len(lines) > 0 {
+	if lines := run.lines(); len(lines) > 0 {
 		t.Errorf("%d lines on stdout", len(lines))
 	}
 	t.Logf("%s", stderr)
@@ -66,7 +65,6 @@ func failsLogging(t *testing.T, args []string, words ...string) (log string) {
 
 // What a user sees when the server cannot be asked.
 func TestFaultsOfTheServer(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	admin := s.Kubeconfig()
 	run := func(more ...string) []string { return append([]string{"run", "configmaps"}, more...) }
@@ -128,7 +126,6 @@ func TestFaultsOfTheServer(t *testing.T) {
 
 // What a user sees when a file cannot be had.
 func TestFaultsOfFiles(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	run := func(more ...string) []string {
 		return append([]string{"run", "configmaps", "--kubeconfig", s.Kubeconfig()}, more...)
@@ -161,7 +158,7 @@ func TestFaultsOfFiles(t *testing.T) {
 	})
 	t.Run("held by another", func(t *testing.T) {
 		t.Parallel()
-		d := newDaemon(t, s.Kubeconfig(), []entry{{kind: configMaps, namespaces: []string{"default"}}})
+		d := newDaemon(t, s.Kubeconfig(), []entry{{Kind: configMaps, Namespaces: []string{"default"}}})
 		d.start()
 		fails(t, run("--checkpoint", d.checkpoint()), d.checkpoint(), "held by another process")
 		fails(t, run("--output", d.journal()), d.journal(), "held by another process")
@@ -171,7 +168,6 @@ func TestFaultsOfFiles(t *testing.T) {
 
 // A checkpoint never resumes against another cluster, and a journal is not read into the checkpoint of one.
 func TestCheckpointOfAnotherCluster(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	other, err := cluster.Start(t.Context(), cluster.Options{})
 	if err != nil {
@@ -182,7 +178,7 @@ func TestCheckpointOfAnotherCluster(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	entries := []entry{{kind: configMaps, namespaces: []string{"default"}}}
+	entries := []entry{{Kind: configMaps, Namespaces: []string{"default"}}}
 	d := newDaemon(t, s.Kubeconfig(), entries)
 	d.start()
 	d.stop()

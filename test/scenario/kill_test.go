@@ -16,7 +16,7 @@ import (
 
 // The daemon dies again and again while it writes, sometimes before it was ready.
 func TestKillNineDuringChurn(t *testing.T) {
-	s := shared.get(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	writers := sc.churn(t, s.namespaces(t, 2)...)
 	for round := range 6 {
@@ -31,7 +31,7 @@ func TestKillNineDuringChurn(t *testing.T) {
 		sc.daemon.kill()
 		writers.more(10)
 	}
-	writers.stop()
+	writers.Stop()
 	sc.daemon.start()
 	noGap(t, sc.verify(true))
 }
@@ -50,13 +50,13 @@ func (s *scenario) grown(lines int) {
 // The daemon dies in a first sync, and in a relist, of more objects than a page holds.
 func TestKillNineDuringList(t *testing.T) {
 	const many = 800
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	large := configMaps
-	large.content = func(n int) object {
-		return object{"data": map[string]any{"n": fmt.Sprint(n), "large": strings.Repeat("0123456789abcdef", 256)}}
+	large.Content = func(_ string, n int) map[string]any {
+		return map[string]any{"data": map[string]any{"n": fmt.Sprint(n), "large": strings.Repeat("0123456789abcdef", 256)}}
 	}
-	sc := play(t, s, []entry{{kind: large, namespaces: []string{ns}}})
+	sc := play(t, s, []entry{{Kind: large, Namespaces: []string{ns}}})
 	objects := make([]live, many)
 	each := func(step int, write func(i int) error) {
 		t.Helper()
@@ -84,7 +84,7 @@ func TestKillNineDuringList(t *testing.T) {
 	hit := 0
 	for round := range rounds {
 		sc.daemon.stop()
-		each(2, func(i int) error { return sc.update(t.Context(), &objects[i], "db", i+1+many*(round+1)) })
+		each(2, func(i int) error { return sc.Update(t.Context(), &objects[i], "db", i+1+many*(round+1)) })
 		if err := errors.Join(s.Compact(t.Context()), s.RestartAPIServer(t.Context())); err != nil {
 			t.Fatal(err)
 		}
@@ -132,8 +132,8 @@ func (d *daemon) killWriting(bytes int64) {
 	for size() <= before+bytes {
 		select {
 		case <-tick.C:
-		case <-d.process.done:
-			d.t.Fatalf("the daemon has ended: %s", d.process.cmd.ProcessState)
+		case <-d.process.Done():
+			d.t.Fatalf("the daemon has ended: %s", d.process.State())
 		case <-deadline.C:
 			d.t.Fatalf("the journal does not grow within %s", later)
 		}
@@ -145,18 +145,18 @@ func (d *daemon) killWriting(bytes int64) {
 func TestTerminateDuringChurn(t *testing.T) {
 	s := shared.get(t)
 	sc := play(t, s, every(s.namespaces(t, 1)...))
-	writers := sc.churn(t, sc.ledger.sources[0].namespace)
+	writers := sc.churn(t, sc.Ledger.Sources[0].Namespace)
 	writers.more(100)
 	for range 4 {
 		before := len(sc.daemon.tell())
 		sc.daemon.launch()
 		sc.grown(before + 10)
 		sc.daemon.stop()
-		if log := string(sc.daemon.process.log(t)); strings.Contains(log, `"level":"error"`) {
+		if log := sc.daemon.process.log(); strings.Contains(log, `"level":"error"`) {
 			t.Errorf("errors in the log of a clean run:\n%s", log)
 		}
 	}
 	sc.daemon.start()
-	writers.stop()
+	writers.Stop()
 	noGap(t, sc.verify(true))
 }

@@ -3,37 +3,39 @@ package scenario
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 // The patience of a condition that should come at once, and of one that waits for servers or for a daemon's pauses.
 const (
 	soon  = 30 * time.Second
 	later = 2 * time.Minute
-
-	pollInterval = 25 * time.Millisecond
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// A pool's seats bound how many run, not this: who waits for a seat is one of them.
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
 	code := loggingtest.Hold(m).Run()
 	shared.close()
+	own.close()
 	if binary.dir != "" {
 		_ = os.RemoveAll(binary.dir) // in the temporary folder anyway
 	}
@@ -46,73 +48,38 @@ func TestMain(m *testing.M) {
 
 // binary is the program under test, built once.
 var binary struct {
-	once sync.Once
-	dir  string
-	err  error
+	once      sync.Once
+	dir, path string
+	err       error
 }
 
-func program(t *testing.T) string {
+func kubejournal(t *testing.T) string {
 	t.Helper()
 	binary.once.Do(func() {
-		if binary.dir, binary.err = os.MkdirTemp("", "kubejournal-scenario-"); binary.err != nil {
-			return
-		}
-		if binary.err = noteSources("../../cmd", "../../internal", "../../go.mod"); binary.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-race", "-o", binary.dir, "kubejournal/cmd/kubejournal").CombinedOutput()
-		if err != nil {
-			binary.err = fmt.Errorf("build: %w\n%s", err, out)
+		if binary.dir, binary.err = os.MkdirTemp("", "kubejournal-scenario-"); binary.err == nil {
+			binary.path, binary.err = program.Build(context.Background(), binary.dir, "-race")
 		}
 	})
 	if binary.err != nil {
 		t.Fatal(binary.err)
 	}
-	return filepath.Join(binary.dir, "kubejournal")
-}
-
-// noteSources looks at each file that the program is built from. The go tool repeats a test's last result while the
-// files that the test itself has looked at stay the same, and does not see what a build in another process reads.
-func noteSources(roots ...string) error {
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if _, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return nil // an editor's, gone since the folder was read
-			}
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("look at sources: %w", err)
-		}
-	}
-	return nil
+	return binary.path
 }
 
 // server is a cluster and the administrator's access to it.
 type server struct {
 	*cluster.Cluster
-	transport *http.Client
 	client    dynamic.Interface
+	transport *http.Client // the client's
 }
 
 // serverOf connects to a cluster and teaches it the widgets of the workload.
 func serverOf(ctx context.Context, c *cluster.Cluster) (*server, error) {
-	config := c.RESTConfig()
-	config.Timeout = soon
-	transport, err := rest.HTTPClientFor(config)
+	client, transport, err := workload.Connect(c.RESTConfig())
 	if err != nil {
 		return nil, err
 	}
-	client, err := dynamic.NewForConfigAndClient(config, transport)
-	if err != nil {
-		return nil, err
-	}
-	s := &server{Cluster: c, transport: transport, client: client}
-	err = s.define(ctx, definition("widgets", "Widget", "v1"))
-	return s, err
+	return &server{c, client, transport}, workload.Define(ctx, client, workload.Definition("widgets", "Widget", "v1"))
 }
 
 func (s *server) close() error {
@@ -120,13 +87,20 @@ func (s *server) close() error {
 	return s.Close()
 }
 
-// pool holds the one cluster of the process.
+// pool is a cluster for scenarios, some of them at a time.
 type pool struct {
+	seats chan struct{} // holds one for each scenario that runs
+	own   bool          // a scenario has the cluster to itself, and may end and change its servers
+
 	mu     sync.Mutex
-	server *server // nil before the first scenario, and after one has left it in disorder
+	server *server // nil before the first scenario, and after one has left it in disorder; guarded by mu
 }
 
-var shared pool
+// The scenarios of both run side by side: each waits for servers and for the daemon's pauses most of the time.
+var (
+	shared = pool{seats: make(chan struct{}, 2)} // for scenarios in namespaces of their own
+	own    = pool{seats: make(chan struct{}, 1), own: true}
+)
 
 func (p *pool) close() {
 	p.mu.Lock()
@@ -140,9 +114,17 @@ func (p *pool) close() {
 	p.server = nil
 }
 
-// get returns the cluster, started for the first to ask.
+// get returns the cluster, started for the first to ask, once there is a seat for the test, which becomes parallel.
 func (p *pool) get(t *testing.T) *server {
 	t.Helper()
+	t.Parallel()
+	p.seats <- struct{}{}
+	t.Cleanup(func() {
+		if p.own && t.Failed() { // who knows what it leaves behind: the next gets a new cluster
+			p.close()
+		}
+		<-p.seats
+	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.server == nil {
@@ -171,57 +153,14 @@ func (p *pool) get(t *testing.T) *server {
 	return p.server
 }
 
-// disturb returns the cluster for a scenario that ends and changes its servers. It must not run in parallel. One that
-// fails leaves who knows what behind: the next gets a new cluster.
-func (p *pool) disturb(t *testing.T) *server {
-	t.Helper()
-	s := p.get(t)
-	t.Cleanup(func() {
-		if t.Failed() {
-			p.close()
-		}
-	})
-	return s
-}
-
-// eventually polls check until it returns nil.
+// eventually waits until check returns nil.
 func eventually(t *testing.T, patience time.Duration, what string, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%s: not within %s: %v", what, patience, err)
-		}
+	if err := program.Eventually(t.Context(), patience, what, check); err != nil {
+		t.Fatal(err)
 	}
 }
 
-// define makes a custom resource and waits until it is served.
-func (s *server) define(ctx context.Context, crd object) error {
-	_, err := s.client.Resource(definitions).Create(ctx, crd.unstructured(), metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("define custom resource: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, soon)
-	defer cancel()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		if _, err = s.client.Resource(crd.serves()).List(ctx, metav1.ListOptions{Limit: 1}); err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for custom resource: %w", err)
-		}
-	}
+func (s *server) define(ctx context.Context, crd *unstructured.Unstructured) error {
+	return workload.Define(ctx, s.client, crd)
 }

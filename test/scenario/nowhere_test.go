@@ -2,15 +2,12 @@ package scenario
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -88,7 +85,7 @@ func TestFormsOfHidden(t *testing.T) {
 // output runs the program to its end and returns all that it says. A command that follows is ended.
 func (d *daemon) output(args ...string) []byte {
 	d.t.Helper()
-	cmd := exec.CommandContext(d.t.Context(), program(d.t), args...)
+	cmd := exec.CommandContext(d.t.Context(), kubejournal(d.t), args...)
 	cmd.Dir, cmd.Env = d.dir, []string{"HOME=" + d.dir, "TMPDIR=" + d.dir}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -101,7 +98,7 @@ func (d *daemon) output(args ...string) []byte {
 // what changed and compares what it ignores. Nowhere is there a value of them. What a relist holds back in a file for some
 // milliseconds is looked at in internal/watcher, which can hold that open.
 func TestSecretsNowhere(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
 	var h hidden
@@ -121,10 +118,10 @@ func TestSecretsNowhere(t *testing.T) {
 		t.Helper()
 		password := h.value("the password of " + name)
 		o := object{
-			"apiVersion": "v1", "kind": k.kind, "metadata": object{"name": name, "namespace": ns},
+			"apiVersion": "v1", "kind": k.Kind, "metadata": object{"name": name, "namespace": ns},
 			"data": object{"password": password, "stays": "in sight"},
 		}
-		if k.kind == "Secret" {
+		if k.Kind == "Secret" {
 			o["data"] = object{"password": base64.StdEncoding.EncodeToString([]byte(password))}
 			o["stringData"] = object{h.valueKey(): h.value("a string of " + name)}
 			last, err := json.Marshal(o)
@@ -138,7 +135,7 @@ func TestSecretsNowhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		force := true
-		_, err = s.client.Resource(k.gvr).Namespace(ns).
+		_, err = s.client.Resource(k.Resource).Namespace(ns).
 			Patch(ctx, name, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: "kubectl", Force: &force})
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +143,7 @@ func TestSecretsNowhere(t *testing.T) {
 	}
 	drop := func(name string) {
 		t.Helper()
-		if err := s.client.Resource(secrets.gvr).Namespace(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		if err := s.client.Resource(secrets.Resource).Namespace(ns).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -200,7 +197,11 @@ func TestSecretsNowhere(t *testing.T) {
 	d.start()
 	told("r9")
 	look()
-	for _, args := range [][]string{{"status", "--address", d.address}, {"status", "--address", d.address, "-o", "json"}} {
+	address, err := d.process.Address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"status", "--address", address}, {"status", "--address", address, "-o", "json"}} {
 		h.search(t, strings.Join(args, " "), d.output(args...))
 	}
 	d.stop()
@@ -213,8 +214,10 @@ func TestSecretsNowhere(t *testing.T) {
 	}
 	for name, content := range d.files() {
 		h.search(t, name, content)
-		if strings.HasSuffix(name, ".gz") {
-			h.search(t, name+", unpacked", unpacked(t, content))
+		if unpacked, err := invariant.ReadFile(name); err != nil {
+			t.Error(err)
+		} else {
+			h.search(t, name+", unpacked", unpacked)
 		}
 	}
 	out := d.output("tail", "--no-follow", "--lines=all", d.journal())
@@ -233,15 +236,12 @@ func (d *daemon) everything() (all []byte) {
 		d.t.Fatal(err)
 	}
 	for _, name := range names {
-		content, err := os.ReadFile(name)
+		content, err := invariant.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // compressed meanwhile
 		}
 		if err != nil {
 			d.t.Fatal(err)
-		}
-		if strings.HasSuffix(name, ".gz") {
-			content = unpacked(d.t, content)
 		}
 		all = append(all, content...)
 	}
@@ -250,15 +250,3 @@ func (d *daemon) everything() (all []byte) {
 
 // valueKey is a key of a Secret, which may be seen.
 func (h *hidden) valueKey() string { return "key-" + strings.ToLower(rand.Text()[:6]) }
-
-func unpacked(t *testing.T, content []byte) []byte {
-	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(content))
-	if err == nil {
-		content, err = io.ReadAll(r)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return content
-}

@@ -10,41 +10,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 // The definition of a custom resource comes when the daemon runs already; the others do not wait for it.
 func TestCustomResourceComesLater(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
-	crd := definition("gadgets", "Gadget", "v1beta1", "v1")
+	crd := workload.Definition("gadgets", "Gadget", "v1beta1", "v1")
 	old := widgets // of the same content
-	old.kind, old.gvr = "Gadget", crd.serves()
+	old.Kind, old.Resource = "Gadget", workload.Defined(crd)
 	gadgets := old
-	gadgets.gvr.Version = "v1"
-	entries := []entry{{kind: gadgets, namespaces: []string{ns}}, {kind: configMaps, namespaces: []string{ns}}}
+	gadgets.Resource.Version = "v1"
+	entries := []entry{{Kind: gadgets, Namespaces: []string{ns}}, {Kind: configMaps, Namespaces: []string{ns}}}
 	sc := play(t, s, entries)
 	ctx := t.Context()
-	do := func(o live, err error) live {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
 
 	sc.daemon.start() // what is pending does not hold it up
 	sc.daemon.await("gadgets", "Pending")
-	do(sc.create(ctx, configMaps, ns, "first", "web", 1))
+	sc.made(configMaps, ns, "first", 1)
 	sc.grown(2) // SYNCED and the object
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}
-	one := do(sc.create(ctx, gadgets, ns, "one", "web", 1))
-	two := do(sc.create(ctx, old, ns, "two", "web", 1)) // through the old version
-	sc.daemon.await(sc.ledger.sources[0].stream(), "Watching")
-	do(one, sc.update(ctx, &one, "db", 2))
-	do(two, sc.update(ctx, &two, "db", 2))
+	one := sc.made(gadgets, ns, "one", 1)
+	two := sc.made(old, ns, "two", 1) // through the old version
+	sc.daemon.await(sc.Ledger.Sources[0].Stream(), "Watching")
+	sc.must(sc.Update(ctx, &one, "db", 2))
+	sc.must(sc.Update(ctx, &two, "db", 2))
 	sc.caughtUp()
 	for _, l := range sc.daemon.tell() {
 		if l.Resource == "gadgets" && l.Version != "v1" {
@@ -55,11 +48,11 @@ func TestCustomResourceComesLater(t *testing.T) {
 	// The other version goes on with the same stream.
 	sc.daemon.stop()
 	before := len(sc.daemon.tell())
-	entries[0].version = "v1beta1"
+	entries[0].Version = "v1beta1"
 	sc.daemon.configure(s.Kubeconfig(), entries)
-	do(live{}, sc.delete(ctx, two))
+	sc.must(sc.Delete(ctx, two))
 	sc.daemon.start()
-	do(one, sc.update(ctx, &one, "web", 3))
+	sc.must(sc.Update(ctx, &one, "web", 3))
 	lines := sc.verify(false)
 	noGap(t, lines)
 	for _, l := range lines[before:] {
@@ -72,24 +65,21 @@ func TestCustomResourceComesLater(t *testing.T) {
 // A definition is deleted and made again while the daemon runs: the server's deletions of its objects are told once, the
 // entry waits, and the new objects are told soon.
 func TestCustomResourceGoesAndComesBack(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
-	crd := definition("sprockets", "Sprocket", "v1")
+	crd := workload.Definition("sprockets", "Sprocket", "v1")
 	sprockets := widgets // of the same content
-	sprockets.kind, sprockets.gvr = "Sprocket", crd.serves()
+	sprockets.Kind, sprockets.Resource = "Sprocket", workload.Defined(crd)
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}
-	sc := play(t, s, []entry{{kind: sprockets, namespaces: []string{ns}}})
-	stream := sc.ledger.sources[0].stream()
+	sc := play(t, s, []entry{{Kind: sprockets, Namespaces: []string{ns}}})
+	stream := sc.Ledger.Sources[0].Stream()
 	create := func(names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if _, err := sc.create(ctx, sprockets, ns, name, "web", 1); err != nil {
-				t.Fatal(err)
-			}
+			sc.made(sprockets, ns, name, 1)
 		}
 	}
 	told := func() (deleted int) {
@@ -104,7 +94,7 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 	sc.daemon.await(stream, "Watching")
 	create("one", "two")
 	sc.caughtUp()
-	if err := s.client.Resource(definitions).Delete(ctx, "sprockets."+customGroup, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.Resource(workload.Definitions).Delete(ctx, "sprockets."+workload.Group, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	sc.daemon.await("sprockets", "Pending")
@@ -125,7 +115,7 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 	if got := told(); got != 2 {
 		t.Errorf("%d deletions are told in the end", got)
 	}
-	if log := string(sc.daemon.process.log(t)); strings.Contains(log, "cannot be watched") {
+	if log := sc.daemon.process.log(); strings.Contains(log, "cannot be watched") {
 		t.Error("the log says that definitions cannot be watched")
 	}
 	sc.verify(false)
@@ -134,7 +124,6 @@ func TestCustomResourceGoesAndComesBack(t *testing.T) {
 // A resource that the daemon's identity may not watch: at first, and again later. That it cannot be seen never reads as
 // that it is gone.
 func TestForbiddenResource(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
 	watch := func(resources ...string) []rbacv1.PolicyRule {
@@ -154,21 +143,15 @@ func TestForbiddenResource(t *testing.T) {
 	entries := every(ns)[:2] // configmaps, secrets
 	sc := play(t, s, entries)
 	sc.daemon.configure(kubeconfig, entries)
-	stream := sc.ledger.sources[1].stream()
+	stream := sc.Ledger.Sources[1].Stream()
 	var objects []live
 	for _, k := range []kind{configMaps, secrets} {
-		o, err := sc.create(t.Context(), k, ns, "one", "web", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, o)
+		objects = append(objects, sc.made(k, ns, "one", 1))
 	}
 	update := func(n int) {
 		t.Helper()
 		for i := range objects {
-			if err := sc.update(t.Context(), &objects[i], "web", n); err != nil {
-				t.Fatal(err)
-			}
+			sc.must(sc.Update(t.Context(), &objects[i], "web", n))
 		}
 	}
 
@@ -195,7 +178,7 @@ func TestForbiddenResource(t *testing.T) {
 			t.Errorf("%s: DELETED of what was only forbidden", l.Where)
 		}
 	}
-	if log := string(sc.daemon.process.log(t)); !strings.Contains(log, `"reason":"Forbidden"`) {
+	if log := sc.daemon.process.log(); !strings.Contains(log, `"reason":"Forbidden"`) {
 		t.Error("the log does not say that the resource is forbidden")
 	}
 }

@@ -34,12 +34,12 @@ func (d *daemon) ask(args ...string) (status int, stdout, stderr string) {
 	}
 	defer out.Close()
 	p := launch(d.t, d.dir, out, args...)
-	status = p.exit(d.t)
+	status = p.exit()
 	content, err := os.ReadFile(out.Name())
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return status, string(content), string(p.log(d.t))
+	return status, string(content), p.log()
 }
 
 // documents takes YAML apart.
@@ -76,7 +76,6 @@ func (s *server) apply(t *testing.T, o object) {
 // A daemon whose identity has what kubejournal rbac prints, and nothing else, journals everything that its config names;
 // and without any one of those rules some of it is pending.
 func TestLeastRights(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 2)
 	kubeconfig, err := s.User(t.Context(), "least", nil)
@@ -85,7 +84,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	const app = "least" // what others write on this cluster meanwhile is not for this test
 	entries := []entry{
-		{kind: configMaps, namespaces: ns}, {kind: secrets, namespaces: ns[:1]}, {kind: deployments, selector: "app=" + app}, {kind: widgets, selector: "app=" + app},
+		{Kind: configMaps, Namespaces: ns}, {Kind: secrets, Namespaces: ns[:1]}, {Kind: deployments, Selector: "app=" + app}, {Kind: widgets, Selector: "app=" + app},
 	}
 	sc := play(t, s, entries)
 	d := sc.daemon
@@ -133,16 +132,16 @@ func TestLeastRights(t *testing.T) {
 	d.start()
 	for _, e := range entries {
 		for _, n := range ns {
-			if _, err := sc.create(t.Context(), e.kind, n, "one", app, 1); err != nil {
+			if _, err := sc.create(t.Context(), e.Kind, n, "one", app, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	for _, src := range sc.ledger.sources {
-		d.await(src.stream(), "Watching")
+	for _, src := range sc.Ledger.Sources {
+		d.await(src.Stream(), "Watching")
 	}
 	d.await(oneService, "Watching")
-	if log := string(d.process.log(t)); strings.Contains(log, "forbidden") {
+	if log := d.process.log(); strings.Contains(log, "forbidden") {
 		t.Errorf("something was forbidden:\n%s", log)
 	}
 	noGap(t, sc.verify(false))
@@ -227,7 +226,6 @@ func streamRows(table string) []streamRow {
 
 // The table that stands in for a server is that of the server in these tests, where that is the newest.
 func TestBuiltinTable(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	version, err := s.Version(t.Context())
 	if err != nil {

@@ -47,10 +47,9 @@ func (m *mounted) swap(content []byte) {
 // loaded returns whether the last load of the config was successful, and the hash of the config in effect.
 func (d *daemon) loaded() (ok bool, hash string) {
 	d.t.Helper()
-	for line := range strings.Lines(d.metrics()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for name, value := range d.metrics() {
 		if name == "kubejournal_config_last_reload_successful" {
-			ok = value == "1"
+			ok = value == 1
 		}
 		if label, found := strings.CutPrefix(name, `kubejournal_config_info{hash="`); found {
 			hash = strings.TrimSuffix(label, `"}`)
@@ -62,15 +61,15 @@ func (d *daemon) loaded() (ok bool, hash string) {
 // Reloads under churn, valid and not, by SIGHUP and by what is seen of the file: streams that an edit does not touch ask
 // the server for nothing, one that comes and goes resumes, and no event is lost or told twice.
 func TestReload(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 3)
 	steady := every(ns[0])
-	coming := entry{kind: configMaps, namespaces: ns[1:2]}
+	coming := entry{Kind: configMaps, Namespaces: ns[1:2]}
 	sc := play(t, s, append(steady, coming))
 	m := &mounted{daemon: sc.daemon}
 	var entries []any // of the steady streams
 	for _, e := range steady {
-		entries = append(entries, object{"resource": e.kind.gvr.Resource, "group": e.kind.gvr.Group, "namespaces": e.namespaces})
+		entries = append(entries, object{"resource": e.Kind.Resource.Resource, "group": e.Kind.Resource.Group, "namespaces": e.Namespaces})
 	}
 	comes := object{"resource": "configmaps", "namespaces": ns[1:2]}
 	edit := func(more []any, keys object) []byte {
@@ -132,7 +131,7 @@ func TestReload(t *testing.T) {
 			m.rewrite(content)
 		}
 		if i%5 < 4 { // else it is seen
-			m.process.signal(t, syscall.SIGHUP)
+			m.process.signal(syscall.SIGHUP)
 		}
 		if valid {
 			inEffect = fmt.Sprintf("sha256:%x", sha256.Sum256(content))
@@ -146,9 +145,9 @@ func TestReload(t *testing.T) {
 		})
 	}
 	m.rewrite(edit([]any{comes, changing(0)}, nil))
-	m.await(sc.ledger.sources[len(steady)].stream(), "Watching")
+	m.await(sc.Ledger.Sources[len(steady)].Stream(), "Watching")
 	writers.more(20)
-	writers.stop()
+	writers.Stop()
 	sc.caughtUp()
 	after, _ := unchanged()
 	maps.DeleteFunc(after, func(request string, _ bool) bool { return before[request] })

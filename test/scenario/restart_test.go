@@ -11,7 +11,7 @@ import (
 func TestRestartWithHistory(t *testing.T) {
 	s := shared.get(t)
 	sc := play(t, s, every(s.namespaces(t, 1)...))
-	writers := sc.churn(t, sc.ledger.sources[0].namespace)
+	writers := sc.churn(t, sc.Ledger.Sources[0].Namespace)
 	sc.daemon.start()
 	for range 3 {
 		writers.more(60) // SIGTERM comes in the middle of the churn
@@ -19,28 +19,21 @@ func TestRestartWithHistory(t *testing.T) {
 		writers.more(60)
 		sc.daemon.start()
 	}
-	writers.stop()
+	writers.Stop()
 	noGap(t, sc.verify(false))
 }
 
 // The history of what happened while the daemon was down is gone.
 func TestRestartWithoutHistory(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	sc := play(t, s, every())
 	ctx := t.Context()
-	must := func(o live, err error) live {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	create := func(k kind, name string) live { t.Helper(); return must(sc.create(ctx, k, ns, name, "web", 1)) }
+	create := func(k kind, name string) live { return sc.made(k, ns, name, 1) }
 	objects := make(map[string]live)
 	for _, k := range everyKind {
 		for _, name := range []string{"same", "changed", "gone", "again", "twice"} {
-			objects[k.kind+name] = create(k, name)
+			objects[k.Kind+name] = create(k, name)
 		}
 	}
 	sc.daemon.start()
@@ -48,18 +41,18 @@ func TestRestartWithoutHistory(t *testing.T) {
 	sc.daemon.stop()
 	before := len(sc.daemon.tell())
 	for _, k := range everyKind {
-		changed := objects[k.kind+"changed"]
+		changed := objects[k.Kind+"changed"]
 		for n := range 3 {
-			must(changed, sc.update(ctx, &changed, "web", 2+n))
+			sc.must(sc.Update(ctx, &changed, "web", 2+n))
 		}
 		for _, name := range []string{"gone", "again", "twice"} {
-			must(live{}, sc.delete(ctx, objects[k.kind+name]))
+			sc.must(sc.Delete(ctx, objects[k.Kind+name]))
 		}
 		create(k, "again")
-		must(live{}, sc.delete(ctx, create(k, "twice")))
+		sc.must(sc.Delete(ctx, create(k, "twice")))
 		create(k, "twice")
 		create(k, "new")
-		must(live{}, sc.delete(ctx, create(k, "never")))
+		sc.must(sc.Delete(ctx, create(k, "never")))
 	}
 	if err := s.Compact(ctx); err != nil {
 		t.Fatal(err)
@@ -90,11 +83,11 @@ func TestRestartWithoutHistory(t *testing.T) {
 	}
 	for _, k := range everyKind {
 		for name, w := range want {
-			if got := fmt.Sprint(told[k.kind+" "+name]); got != w {
-				t.Errorf("%s %s: %s, want %s", k.kind, name, got, w)
+			if got := fmt.Sprint(told[k.Kind+" "+name]); got != w {
+				t.Errorf("%s %s: %s, want %s", k.Kind, name, got, w)
 			}
 		}
-		if stream := k.gvr.GroupResource().String(); reasons[stream+" Expired"] != 1 {
+		if stream := k.Resource.GroupResource().String(); reasons[stream+" Expired"] != 1 {
 			t.Errorf("%s: GAPs %v, want one, Expired", stream, reasons)
 		}
 	}

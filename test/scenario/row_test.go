@@ -53,10 +53,12 @@ type at struct {
 	ns  string
 }
 
-func (h *hand) configMaps(ns ...int) at { return at{h, configMaps.gvr, configMaps.kind, h.pick(ns)} }
-func (h *hand) widgets(ns ...int) at    { return at{h, widgets.gvr, widgets.kind, h.pick(ns)} }
-func (h *hand) secrets(ns ...int) at    { return at{h, secrets.gvr, secrets.kind, h.pick(ns)} }
-func (h *hand) deployments() at         { return at{h, deployments.gvr, deployments.kind, h.ns[0]} }
+func (h *hand) configMaps(ns ...int) at {
+	return at{h, configMaps.Resource, configMaps.Kind, h.pick(ns)}
+}
+func (h *hand) widgets(ns ...int) at { return at{h, widgets.Resource, widgets.Kind, h.pick(ns)} }
+func (h *hand) secrets(ns ...int) at { return at{h, secrets.Resource, secrets.Kind, h.pick(ns)} }
+func (h *hand) deployments() at      { return at{h, deployments.Resource, deployments.Kind, h.ns[0]} }
 func (h *hand) pods(ns ...int) at {
 	return at{h, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "Pod", h.pick(ns)}
 }
@@ -161,7 +163,7 @@ func (p *played) entry() any {
 // config; end ends the daemon after the second phase.
 func playRows(t *testing.T, rows []row, keys object, end func(*daemon)) {
 	t.Helper()
-	s := shared.disturb(t)
+	s := own.get(t)
 	d := newDaemon(t, s.Kubeconfig(), nil)
 	var all []*played
 	var entries []any
@@ -245,7 +247,7 @@ func (d *daemon) collect(all []*played, at phase, read int) int {
 		}
 	}
 	deadline := time.Now().Add(soon)
-	tick := time.NewTicker(pollInterval)
+	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		lines := d.tell()

@@ -1,24 +1,21 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 // scenario is a daemon on a server, with a ledger of what is written there.
 type scenario struct {
-	author
+	workload.Author
 	t      *testing.T
 	server *server
 	daemon *daemon
@@ -27,13 +24,9 @@ type scenario struct {
 // play makes a scenario; the daemon does not run yet. Its streams begin with the entries given.
 func play(t *testing.T, s *server, entries []entry) *scenario {
 	t.Helper()
-	program(t) // or the writers would be at it for as long as it builds
-	g := new(ledger)
-	for _, e := range entries {
-		g.sources = append(g.sources, e.sources()...)
-	}
+	kubejournal(t) // or the writers would be at it for as long as it builds
 	return &scenario{
-		author: author{client: s.client, ledger: g},
+		Author: workload.Author{Client: s.client, Ledger: &workload.Ledger{Sources: workload.Sources(entries)}},
 		t:      t, server: s,
 		daemon: newDaemon(t, s.Kubeconfig(), entries),
 	}
@@ -46,8 +39,7 @@ func (s *server) namespaces(t *testing.T, count int) []string {
 	prefix := fmt.Sprintf("n%08x-", rand.Uint32())
 	for i := range count {
 		ns := prefix + string(rune('a'+i))
-		o := object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns}}
-		if _, err := s.client.Resource(namespaces).Create(t.Context(), o.unstructured(), metav1.CreateOptions{}); err != nil {
+		if err := workload.MakeNamespace(t.Context(), s.client, ns); err != nil {
 			t.Fatal(err)
 		}
 		names = append(names, ns)
@@ -58,7 +50,7 @@ func (s *server) namespaces(t *testing.T, count int) []string {
 		for _, ns := range names {
 			for _, k := range everyKind {
 				// A scenario that failed may have left no server to ask, and gets a new one.
-				err := s.client.Resource(k.gvr).Namespace(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+				err := s.client.Resource(k.Resource).Namespace(ns).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 				if err != nil && !t.Failed() {
 					t.Logf("clean up: %v", err)
 				}
@@ -70,25 +62,7 @@ func (s *server) namespaces(t *testing.T, count int) []string {
 
 // live lists what the sources read.
 func (s *scenario) live() (invariant.State, error) {
-	state := make(invariant.State)
-	for _, src := range s.ledger.sources {
-		gvr := src.kind.gvr
-		list, err := s.client.Resource(gvr).Namespace(src.namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: src.selector})
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range list.Items {
-			k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Namespace: item.GetNamespace(), Name: item.GetName()}
-			content, err := json.Marshal(item.Object)
-			if err != nil {
-				return nil, err
-			}
-			if state[k], err = invariant.Expect(k, content); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return state, nil
+	return workload.Live(s.t.Context(), s.Client, s.Ledger.Sources)
 }
 
 // caughtUp waits until the journal's replay is what the server has, all acknowledged writes stand in it, and no list is
@@ -96,14 +70,14 @@ func (s *scenario) live() (invariant.State, error) {
 func (s *scenario) caughtUp() {
 	s.t.Helper()
 	eventually(s.t, later, "catch up", func() error {
-		if !s.daemon.process.alive() {
-			s.t.Fatalf("the daemon has ended: %s", s.daemon.process.cmd.ProcessState)
+		if !s.daemon.process.Alive() {
+			s.t.Fatalf("the daemon has ended: %s", s.daemon.process.State())
 		}
 		lines := s.daemon.tell()
 		if open := listing(lines); open != "" {
 			return fmt.Errorf("stream %s is in the middle of a list", open)
 		}
-		if err := invariant.Writes(lines, s.ledger.all()); err != nil {
+		if err := invariant.Writes(lines, s.Ledger.Writes()); err != nil {
 			return err
 		}
 		told, err := invariant.Replay(lines)
@@ -152,30 +126,19 @@ func (s *scenario) verify(interrupted bool) []invariant.Line {
 	}
 	if err := errors.Join(
 		invariant.All(lines, invariant.Options{Interrupted: interrupted}),
-		invariant.Writes(lines, s.ledger.all()),
+		invariant.Writes(lines, s.Ledger.Writes()),
 		invariant.Compare(told, is),
 	); err != nil {
 		s.t.Errorf("the journal of %d lines does not hold:\n%v", len(lines), err)
 	}
-	if len(lines) < 2 || len(s.ledger.all()) == 0 {
-		s.t.Errorf("%d lines and %d writes prove nothing", len(lines), len(s.ledger.all()))
+	if len(lines) < 2 || len(s.Ledger.Writes()) == 0 {
+		s.t.Errorf("%d lines and %d writes prove nothing", len(lines), len(s.Ledger.Writes()))
 	}
 	for name, content := range s.daemon.files() {
-		leak(s.t, name, content)
-	}
-	s.t.Logf("%d lines, %d acknowledged writes, %d gaps", len(lines), len(s.ledger.all()), len(gaps(lines)))
-	return lines
-}
-
-// leak fails where a Secret's value is among what was written.
-func leak(t *testing.T, name string, content []byte) {
-	t.Helper()
-	encoded := base64.StdEncoding.EncodeToString([]byte(secretValue))
-	encoded = strings.TrimRight(encoded, "=")
-	encoded = encoded[:len(encoded)-len(encoded)%4] // the rest depends on what follows
-	for _, value := range []string{secretValue, encoded} {
-		if i := bytes.Index(content, []byte(value)); i >= 0 {
-			t.Errorf("%s: holds a Secret's value: ...%q", name, content[max(0, i-200):min(len(content), i+60)])
+		if err := workload.Leak(name, content); err != nil {
+			s.t.Error(err)
 		}
 	}
+	s.t.Logf("%d lines, %d acknowledged writes, %d gaps", len(lines), len(s.Ledger.Writes()), len(gaps(lines)))
+	return lines
 }

@@ -11,19 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 // Secrets as people make them, the values of which are in no file of the daemon, by none of their ways: snapshot,
 // watch, and what is read back after a crash.
 func TestSecretsAreRedacted(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
-	sc := play(t, s, []entry{{kind: secrets, namespaces: []string{ns}}})
-	api := s.client.Resource(secrets.gvr).Namespace(ns)
+	sc := play(t, s, []entry{{Kind: secrets, Namespaces: []string{ns}}})
+	api := s.client.Resource(secrets.Resource).Namespace(ns)
 	const applied = "kubectl.kubernetes.io/last-applied-configuration"
 	value := func(n int) string {
-		return base64.StdEncoding.EncodeToString([]byte(secretValue + fmt.Sprint(n)))
+		return base64.StdEncoding.EncodeToString([]byte(workload.SecretValue + fmt.Sprint(n)))
 	}
 	apply := func(name string, n int) {
 		t.Helper()
@@ -32,7 +32,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 			"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
 			"metadata":   map[string]any{"name": name, "namespace": ns},
 			"data":       map[string]any{"password": value(n), "empty": ""},
-			"stringData": map[string]any{"plain": secretValue + fmt.Sprint(n)},
+			"stringData": map[string]any{"plain": workload.SecretValue + fmt.Sprint(n)},
 		}
 		last, err := json.Marshal(o)
 		if err != nil {
@@ -51,7 +51,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 		if n > 0 {
 			before = "x"
 		}
-		sc.ledger.add(secrets, ns, name, before, "x", string(made.GetUID()), made.GetResourceVersion())
+		sc.Ledger.Acknowledge(live{Kind: secrets, Namespace: ns, Name: name, UID: string(made.GetUID())}, before, "x", made.GetResourceVersion())
 	}
 	apply("snapshot", 0)
 	sc.daemon.start()

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 func labelled(app string) object { return object{"metadata": object{"labels": object{"app": app}}} }
@@ -48,7 +49,7 @@ var selections = []row{
 		relist: []string{"ADDED relist d", "DELETED relist c"},
 	},
 	{
-		name: "excludeNamespaces", resource: "widgets." + customGroup, everywhere: true, namespaces: 3,
+		name: "excludeNamespaces", resource: "widgets." + workload.Group, everywhere: true, namespaces: 3,
 		patterns: func(ns []string) object {
 			return object{"excludeNamespaces": []any{ns[1], ns[2][:len(ns[2])-1] + "[c-d]", ns[0] + "-late-*"}}
 		},
@@ -61,7 +62,7 @@ var selections = []row{
 		live: func(h *hand) {
 			late := h.ns[0] + "-late-1"
 			o := object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": late}}
-			if _, err := h.s.client.Resource(namespaces).Create(h.t.Context(), o.unstructured(), metav1.CreateOptions{}); err != nil {
+			if _, err := h.s.client.Resource(workload.Namespaces).Create(h.t.Context(), o.unstructured(), metav1.CreateOptions{}); err != nil {
 				h.t.Fatal(err)
 			}
 			h.ns = append(h.ns, late)
@@ -183,20 +184,18 @@ func TestSelection(t *testing.T) {
 // counted fails unless the metric of config maps is there and above 0.
 func (d *daemon) counted(name string) {
 	d.t.Helper()
-	series := name + `{group="",resource="configmaps"} `
-	for line := range strings.Lines(d.metrics()) {
-		if value, ok := strings.CutPrefix(line, series); ok && value != "0\n" {
-			return
-		}
+	series := name + `{group="",resource="configmaps"}`
+	if d.metrics()[series] > 0 {
+		return
 	}
 	d.t.Errorf("%s is not counted", series)
 }
 
-func (d *daemon) metrics() string {
+func (d *daemon) metrics() map[string]float64 {
 	d.t.Helper()
-	status, body, err := d.get("/metrics")
-	if err != nil || status != 200 {
-		d.t.Fatalf("metrics: %d, %v", status, err)
+	all, err := d.process.Metrics(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
 	}
-	return body
+	return all
 }

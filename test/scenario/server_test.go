@@ -9,7 +9,7 @@ import (
 
 // The API server dies under load, twice, and the daemon stays up.
 func TestAPIServerKilledUnderLoad(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	writers := sc.churn(t, s.namespaces(t, 2)...)
 	sc.daemon.start()
@@ -20,7 +20,7 @@ func TestAPIServerKilledUnderLoad(t *testing.T) {
 		}
 	}
 	writers.more(100)
-	writers.stop()
+	writers.Stop()
 	for _, l := range gaps(sc.verify(true)) {
 		if l.Reason != "Expired" {
 			t.Errorf("%s: GAP %s", l.Where, l.Reason)
@@ -30,7 +30,7 @@ func TestAPIServerKilledUnderLoad(t *testing.T) {
 
 // etcd dies under load, and with it all that the API server can do.
 func TestEtcdKilledUnderLoad(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	sc := play(t, s, every())
 	writers := sc.churn(t, s.namespaces(t, 2)...)
 	sc.daemon.start()
@@ -41,7 +41,7 @@ func TestEtcdKilledUnderLoad(t *testing.T) {
 		}
 	}
 	writers.more(100)
-	writers.stop()
+	writers.Stop()
 	for _, l := range gaps(sc.verify(true)) {
 		if l.Reason != "Expired" {
 			t.Errorf("%s: GAP %s", l.Where, l.Reason)
@@ -51,15 +51,16 @@ func TestEtcdKilledUnderLoad(t *testing.T) {
 
 // etcd is put back from a backup while the daemon is down, and while it is up: it has seen what never happened.
 func TestPositionAheadOfServer(t *testing.T) {
+	t.Parallel()
 	for name, up := range map[string]bool{"daemon down": false, "daemon up": true} {
 		t.Run(name, func(t *testing.T) {
-			s := shared.disturb(t)
+			s := own.get(t)
 			ns := s.namespaces(t, 2)
 			sc := play(t, s, every(ns...))
 			sc.daemon.start()
 			writers := sc.churn(t, ns...)
 			writers.more(60)
-			writers.stop()
+			writers.Stop()
 			backup, err := s.Snapshot(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -67,7 +68,7 @@ func TestPositionAheadOfServer(t *testing.T) {
 			// More than an API server writes by itself at its start, on every stream.
 			writers = sc.churn(t, ns...)
 			writers.more(400)
-			writers.stop()
+			writers.Stop()
 			sc.caughtUp()
 			before := len(sc.daemon.tell())
 			if !up {
@@ -76,23 +77,23 @@ func TestPositionAheadOfServer(t *testing.T) {
 			if err := s.Restore(t.Context(), backup); err != nil {
 				t.Fatal(err)
 			}
-			sc.ledger.restored()
+			sc.Ledger.Restored()
 			if !up {
 				sc.daemon.start()
 			}
-			sc.grown(before + 2*len(sc.ledger.sources)) // each with its GAP and SYNCED
+			sc.grown(before + 2*len(sc.Ledger.Sources)) // each with its GAP and SYNCED
 			writers = sc.churn(t, ns...)
 			writers.more(60)
-			writers.stop()
+			writers.Stop()
 			ahead := make(map[string]int)
 			for _, l := range gaps(sc.verify(true)[before:]) {
 				if l.Reason == invariant.Ahead {
 					ahead[l.Stream]++
 				}
 			}
-			for _, src := range sc.ledger.sources {
-				if ahead[src.stream()] != 1 {
-					t.Errorf("%s: %d GAPs PositionAheadOfServer, want 1", src.stream(), ahead[src.stream()])
+			for _, src := range sc.Ledger.Sources {
+				if ahead[src.Stream()] != 1 {
+					t.Errorf("%s: %d GAPs PositionAheadOfServer, want 1", src.Stream(), ahead[src.Stream()])
 				}
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 const maxLineBytes = 4 << 10 // of TestShape
@@ -176,11 +177,11 @@ var shapes = []row{
 	},
 	{
 		name: "redact", resource: "deployments.apps",
-		before: func(h *hand) { h.deployments().put("a", deployments.content(1)) },
+		before: func(h *hand) { h.deployments().put("a", deployments.Content("", 1)) },
 		first:  []string{"ADDED snapshot a"},
-		live:   func(h *hand) { h.deployments().put("a", deployments.content(2)) },
+		live:   func(h *hand) { h.deployments().put("a", deployments.Content("", 2)) },
 		then:   []string{"MODIFIED watch a"},
-		down:   func(h *hand) { h.deployments().put("a", deployments.content(3)) },
+		down:   func(h *hand) { h.deployments().put("a", deployments.Content("", 3)) },
 		relist: []string{"MODIFIED relist a"},
 		check: each(func(t *testing.T, l invariant.Line, o object) {
 			if got := string(l.Object); strings.Count(got, `"image":"REDACTED"`) != 1 || strings.Contains(got, `"none"`) || o["spec"] == nil {
@@ -190,14 +191,14 @@ var shapes = []row{
 	},
 	{
 		name: "redactSecrets", resource: "secrets", keys: object{"changes": true},
-		before: func(h *hand) { h.secrets().put("a", secrets.content(1)) },
+		before: func(h *hand) { h.secrets().put("a", secrets.Content("", 1)) },
 		first:  []string{"ADDED snapshot a"},
 		live: func(h *hand) {
-			h.secrets().put("a", secrets.content(2))
+			h.secrets().put("a", secrets.Content("", 2))
 			h.secrets().put("a", object{"stringData": object{"password": "x", "new": "y"}})
 		},
 		then:   []string{"MODIFIED watch a", "MODIFIED watch a"},
-		down:   func(h *hand) { h.secrets().put("b", secrets.content(1)) },
+		down:   func(h *hand) { h.secrets().put("b", secrets.Content("", 1)) },
 		relist: []string{"ADDED relist b"},
 		check: func(t *testing.T, h *hand, lines []invariant.Line) {
 			each(func(t *testing.T, l invariant.Line, o object) {
@@ -250,7 +251,7 @@ var shapes = []row{
 	},
 	{
 		name: "manager and subresource", resource: "deployments.apps",
-		before: func(h *hand) { h.deployments().put("a", deployments.content(1)) },
+		before: func(h *hand) { h.deployments().put("a", deployments.Content("", 1)) },
 		first:  []string{"ADDED snapshot a"},
 		live: func(h *hand) {
 			// managedFields tell times by the second: within one nobody knows who was last.
@@ -273,7 +274,7 @@ var shapes = []row{
 		},
 	},
 	{
-		name: "changes", resource: "widgets." + customGroup, keys: object{"changes": true},
+		name: "changes", resource: "widgets." + workload.Group, keys: object{"changes": true},
 		before: func(h *hand) { h.widgets().put("a", spec(1)); h.widgets().put("b", spec(1)) },
 		first:  []string{"ADDED snapshot a", "ADDED snapshot b"},
 		live: func(h *hand) {
@@ -301,7 +302,7 @@ var shapes = []row{
 		},
 	},
 	{
-		name: "changes without the object", resource: "widgets." + customGroup, keys: object{"changes": true, "payload": "none"},
+		name: "changes without the object", resource: "widgets." + workload.Group, keys: object{"changes": true, "payload": "none"},
 		before: func(h *hand) { h.widgets().put("a", object{"spec": object{"v": 1}}) },
 		first:  []string{"ADDED snapshot a"},
 		live:   func(h *hand) { h.widgets().put("a", object{"spec": object{"v": 2}}) },
@@ -323,7 +324,7 @@ var shapes = []row{
 		},
 	},
 	{
-		name: "ignoreFields", resource: "widgets." + customGroup, keys: object{"ignoreFields": []any{"status", "metadata.annotations"}},
+		name: "ignoreFields", resource: "widgets." + workload.Group, keys: object{"ignoreFields": []any{"status", "metadata.annotations"}},
 		before: func(h *hand) {
 			h.widgets().put("a", states(1, 1))
 			h.widgets().put("b", states(1, 1))
@@ -346,7 +347,7 @@ var shapes = []row{
 		relist: []string{"MODIFIED relist b", "ADDED relist d"},
 	},
 	{
-		name: "ignoreFields and changes", resource: "widgets." + customGroup, keys: object{"ignoreFields": []any{"status"}, "changes": true},
+		name: "ignoreFields and changes", resource: "widgets." + workload.Group, keys: object{"ignoreFields": []any{"status"}, "changes": true},
 		before: func(h *hand) { h.widgets().put("a", states(1, 1)) },
 		first:  []string{"ADDED snapshot a"},
 		live:   func(h *hand) { h.widgets().put("a", states(1, 2)); h.widgets().put("a", states(2, 2)) },

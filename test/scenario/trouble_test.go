@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 // A namespace is deleted under the watches of it, and made again: its objects are told as deleted, the watches stay,
 // and see what comes later.
 func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
-	sc := play(t, s, []entry{{kind: configMaps, namespaces: []string{ns}}, {kind: widgets, namespaces: []string{ns}}})
+	sc := play(t, s, []entry{{Kind: configMaps, Namespaces: []string{ns}}, {Kind: widgets, Namespaces: []string{ns}}})
 	ctx := t.Context()
 	var objects []live
 	fill := func(n int) {
@@ -29,11 +29,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 		objects = objects[:0]
 		for _, k := range []kind{configMaps, widgets} {
 			for i := range 3 {
-				o, err := sc.create(ctx, k, ns, fmt.Sprint("o", i), "web", n)
-				if err != nil {
-					t.Fatal(err)
-				}
-				objects = append(objects, o)
+				objects = append(objects, sc.made(k, ns, fmt.Sprint("o", i), n))
 			}
 		}
 	}
@@ -43,14 +39,12 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 	sc.caughtUp()
 	before := len(sc.daemon.tell())
 	// What the namespace's controller does, of which this control plane has none.
-	all := s.client.Resource(namespaces)
+	all := s.client.Resource(workload.Namespaces)
 	if err := all.Delete(ctx, ns, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
-		if err := sc.delete(ctx, o); err != nil {
-			t.Fatal(err)
-		}
+		sc.must(sc.Delete(ctx, o))
 	}
 	gone, err := all.Get(ctx, ns, metav1.GetOptions{})
 	if err != nil {
@@ -73,8 +67,8 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 			t.Errorf("%s: %s %s, want DELETED watch", l.Where, l.Type, l.Origin)
 		}
 	}
-	for _, src := range sc.ledger.sources {
-		sc.daemon.await(src.stream(), "Watching")
+	for _, src := range sc.Ledger.Sources {
+		sc.daemon.await(src.Stream(), "Watching")
 	}
 
 	o := object{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns}}
@@ -88,23 +82,20 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 // A definition is deleted with all its objects, and made again with another version only. Its stream waits, and goes
 // on with what there is then.
 func TestDefinitionIsMadeAgain(t *testing.T) {
-	t.Parallel()
 	s := shared.get(t)
 	ns := s.namespaces(t, 1)[0]
-	old, now := definition("gizmos", "Gizmo", "v1"), definition("gizmos", "Gizmo", "v2")
+	old, now := workload.Definition("gizmos", "Gizmo", "v1"), workload.Definition("gizmos", "Gizmo", "v2")
 	ctx := t.Context()
 	if err := s.define(ctx, old); err != nil {
 		t.Fatal(err)
 	}
 	gizmos := widgets // of the same content
-	gizmos.kind, gizmos.gvr = "Gizmo", old.serves()
-	sc := play(t, s, []entry{{kind: gizmos, namespaces: []string{ns}}})
+	gizmos.Kind, gizmos.Resource = "Gizmo", workload.Defined(old)
+	sc := play(t, s, []entry{{Kind: gizmos, Namespaces: []string{ns}}})
 	create := func(k kind, names ...string) {
 		t.Helper()
 		for _, name := range names {
-			if _, err := sc.create(ctx, k, ns, name, "web", 1); err != nil {
-				t.Fatal(err)
-			}
+			sc.made(k, ns, name, 1)
 		}
 	}
 	create(gizmos, "a", "b")
@@ -112,10 +103,10 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 	create(gizmos, "c")
 	sc.caughtUp()
 
-	if err := s.client.Resource(definitions).Delete(ctx, "gizmos."+customGroup, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.Resource(workload.Definitions).Delete(ctx, "gizmos."+workload.Group, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	stream := sc.ledger.sources[0].stream()
+	stream := sc.Ledger.Sources[0].Stream()
 	eventually(t, later, "stream waits", func() error {
 		state, err := sc.daemon.state(stream)
 		if err == nil && state == "Pending" {
@@ -128,7 +119,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 		return err
 	})
 	eventually(t, soon, "definition is gone", func() error {
-		_, err := s.client.Resource(definitions).Get(ctx, "gizmos."+customGroup, metav1.GetOptions{})
+		_, err := s.client.Resource(workload.Definitions).Get(ctx, "gizmos."+workload.Group, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %w", err)
 		}
@@ -137,8 +128,8 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 	if err := s.define(ctx, now); err != nil {
 		t.Fatal(err)
 	}
-	gizmos.gvr = now.serves()
-	sc.ledger.sources[0].kind = gizmos
+	gizmos.Resource = workload.Defined(now)
+	sc.Ledger.Sources[0].Kind = gizmos
 	create(gizmos, "a", "d")
 	sc.daemon.await(stream, "Watching")
 	create(gizmos, "e")
@@ -160,7 +151,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 // The token in the daemon's kubeconfig is revoked, and the server, restarted, refuses it. Once the kubeconfig holds
 // another, the streams go on; the daemon is not restarted.
 func TestTokenIsReplaced(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
 	const user = "rotated"
@@ -168,7 +159,7 @@ func TestTokenIsReplaced(t *testing.T) {
 		{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"configmaps"}},
 		{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"namespaces"}},
 	}
-	entries := []entry{{kind: configMaps, namespaces: []string{ns}}}
+	entries := []entry{{Kind: configMaps, Namespaces: []string{ns}}}
 	sc := play(t, s, entries)
 	own := filepath.Join(t.TempDir(), "kubeconfig")
 	token := func() {
@@ -191,10 +182,7 @@ func TestTokenIsReplaced(t *testing.T) {
 	token()
 	sc.daemon.configure(own, entries)
 	sc.daemon.start()
-	o, err := sc.create(ctx, configMaps, ns, "a", "web", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := sc.made(configMaps, ns, "a", 1)
 	sc.caughtUp()
 
 	accounts := s.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace("kube-system")
@@ -204,13 +192,11 @@ func TestTokenIsReplaced(t *testing.T) {
 	if err := s.RestartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := sc.update(ctx, &o, "web", 2); err != nil {
-		t.Fatal(err)
-	}
+	sc.must(sc.Update(ctx, &o, "web", 2))
 	logged := func(text string) {
 		t.Helper()
 		eventually(t, later, text, func() error {
-			if !strings.Contains(string(sc.daemon.process.log(t)), text) {
+			if !strings.Contains(sc.daemon.process.log(), text) {
 				return fmt.Errorf("not in the log")
 			}
 			return nil

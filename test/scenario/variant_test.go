@@ -13,9 +13,9 @@ import (
 // refused, and reads pages; the journal must not differ. The same goes for the list after a lost history.
 func TestFirstList(t *testing.T) {
 	const many = 600 // more than fit into a page
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
-	sc := play(t, s, []entry{{kind: configMaps, namespaces: []string{ns}}})
+	sc := play(t, s, []entry{{Kind: configMaps, Namespaces: []string{ns}}})
 	objects := make([]live, many)
 	var group errgroup.Group
 	group.SetLimit(16)
@@ -31,10 +31,10 @@ func TestFirstList(t *testing.T) {
 	sc.daemon.start()
 	sc.caughtUp()
 	sc.daemon.stop()
-	if err := sc.update(t.Context(), &objects[0], "web", many); err != nil {
+	if err := sc.Update(t.Context(), &objects[0], "web", many); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(sc.delete(t.Context(), objects[many-1]), s.Compact(t.Context()), s.RestartAPIServer(t.Context())); err != nil {
+	if err := errors.Join(sc.Delete(t.Context(), objects[many-1]), s.Compact(t.Context()), s.RestartAPIServer(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	sc.daemon.start()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 // pickUp is how long a wildcard may take to begin with a resource that has just been defined.
@@ -20,7 +21,7 @@ const pickUp = 10 * time.Second
 // One entry for all that can be watched: less what it excludes and what another entry names, each object once, also
 // where two groups serve it; and with the resources that come and go.
 func TestWildcard(t *testing.T) {
-	s := shared.disturb(t)
+	s := own.get(t)
 	ns := s.namespaces(t, 1)[0]
 	ctx := t.Context()
 	sc := play(t, s, nil)
@@ -33,33 +34,33 @@ func TestWildcard(t *testing.T) {
 	d.start()
 
 	h := &hand{t: t, s: s, daemon: d, ns: []string{ns}}
-	h.secrets().put("a-secret", secrets.content(1))
-	h.deployments().put("a-deployment", deployments.content(1))
+	h.secrets().put("a-secret", secrets.Content("", 1))
+	h.deployments().put("a-deployment", deployments.Content("", 1))
 	h.put(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 		object{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "a-lease", "namespace": ns}})
 	h.put(newEvents, newEvent(ns, "an-event"))
 	h.configMaps().put("a-map", data("k", "v"))
 
 	// A resource that comes when the wildcard runs.
-	crd := definition("gears", "Gear", "v1")
+	crd := workload.Definition("gears", "Gear", "v1")
 	if err := s.define(ctx, crd); err != nil {
 		t.Fatal(err)
 	}
-	gears := func() at { return at{h, crd.serves(), "Gear", ns} }
+	gears := func() at { return at{h, workload.Defined(crd), "Gear", ns} }
 	gears().put("one", nil)
-	stream := "gears." + customGroup
+	stream := "gears." + workload.Group
 	h.tells(pickUp, stream, "ADDED one")
 	gears().put("two", nil)
 	h.tells(pickUp, stream, "ADDED one", "ADDED two")
 
 	// It goes, with its objects, and comes again.
-	name := crd["metadata"].(map[string]any)["name"].(string)
-	if err := s.client.Resource(definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	name := crd.GetName()
+	if err := s.client.Resource(workload.Definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	h.tells(soon, stream, "ADDED one", "ADDED two", "DELETED one", "DELETED two")
 	eventually(t, soon, "definition is gone", func() error {
-		_, err := s.client.Resource(definitions).Get(ctx, name, metav1.GetOptions{})
+		_, err := s.client.Resource(workload.Definitions).Get(ctx, name, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there: %w", err)
 		}
@@ -105,7 +106,7 @@ func TestWildcard(t *testing.T) {
 	if err := invariant.All(d.tell(), invariant.Options{}); err != nil {
 		t.Error(err)
 	}
-	if err := s.client.Resource(definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+	if err := s.client.Resource(workload.Definitions).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

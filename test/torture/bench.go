@@ -7,27 +7,24 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
 	"kubejournal/test/proxy"
+	"kubejournal/test/workload"
 )
 
 const (
-	pollInterval = 50 * time.Millisecond
-	patience     = 2 * time.Minute // with conditions that come in seconds on a machine that is not busy
-	spareTime    = time.Hour       // of the control plane beyond what was asked for: it is killed then at the latest
+	patience  = 2 * time.Minute  // with conditions that come in seconds on a machine that is not busy
+	stopLimit = 10 * time.Second // from SIGTERM to the end; the daemon promises 5 s
+	spareTime = time.Hour        // of the control plane beyond what was asked for: it is killed then at the latest
 )
 
 // bench is all that a run needs.
@@ -75,7 +72,11 @@ func newBench(ctx context.Context, o options, progress io.Writer) (*bench, error
 }
 
 func (b *bench) setUp(ctx context.Context) (err error) {
-	if b.program, err = build(ctx, b.dir, !b.options.noRace); err != nil {
+	var race []string
+	if !b.options.noRace {
+		race = []string{"-race"}
+	}
+	if b.program, err = program.Build(ctx, b.dir, race...); err != nil {
 		return err
 	}
 	b.cluster, err = cluster.Start(ctx, cluster.Options{
@@ -85,7 +86,7 @@ func (b *bench) setUp(ctx context.Context) (err error) {
 		return err
 	}
 	b.kubeconfig = b.cluster.Kubeconfig()
-	if b.author, err = newAuthor(b.cluster, &ledger{sources: sources()}); err != nil {
+	if b.author, err = newAuthor(b.cluster, sources()); err != nil {
 		return err
 	}
 	if err := b.fill(ctx, "ballast", b.options.ballast); err != nil {
@@ -105,70 +106,58 @@ func (b *bench) timeLimit() time.Duration {
 	return b.options.length + spareTime + time.Duration(b.options.kills)*5*time.Second
 }
 
-func newAuthor(c *cluster.Cluster, g *ledger) (author, error) {
-	config := c.RESTConfig()
-	config.Timeout = 30 * time.Second
-	transport, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return author{}, fmt.Errorf("make client: %w", err)
-	}
-	client, err := dynamic.NewForConfigAndClient(config, transport)
-	if err != nil {
-		return author{}, fmt.Errorf("make client: %w", err)
-	}
-	return author{client: client, ledger: g, transport: transport}, nil
+func newAuthor(c *cluster.Cluster, sources []workload.Source) (author, error) {
+	client, transport, err := workload.Connect(c.RESTConfig())
+	return author{workload.Author{Client: client, Ledger: &workload.Ledger{Sources: sources}}, transport}, err
+}
+
+// author writes to one of the clusters.
+type author struct {
+	workload.Author
+	transport *http.Client
 }
 
 // fill makes the definition, the namespaces, and so many objects that begin with name.
 func (a author) fill(ctx context.Context, name string, count int) error {
-	if err := a.make(ctx, definitionResource, definition()); err != nil {
+	if err := workload.Define(ctx, a.Client, workload.Definition("widgets", "Widget", "v1")); err != nil {
 		return err
 	}
 	for _, ns := range namespaces {
-		o := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": ns},
-		}}
-		if err := a.make(ctx, namespaceResource, o); err != nil {
+		if err := workload.MakeNamespace(ctx, a.Client, ns); err != nil {
 			return err
 		}
-	}
-	err := eventually(ctx, "wait for custom resource", func() error {
-		_, err := a.client.Resource(widgets.gvr).List(ctx, metav1.ListOptions{Limit: 1})
-		return err
-	})
-	if err != nil {
-		return err
 	}
 	var group errgroup.Group
 	group.SetLimit(8)
 	for i := range count {
-		o := live{kind: everyKind[i%len(everyKind)], namespace: namespaces[0], name: fmt.Sprintf("%s-%d", name, i), app: "web"}
-		group.Go(func() error { return a.create(ctx, &o, i) })
+		o := workload.Object{Kind: everyKind[i%len(everyKind)], Namespace: namespaces[0], Name: fmt.Sprintf("%s-%d", name, i), App: "web"}
+		group.Go(func() error { return a.Create(ctx, &o, i) })
 	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("make ballast: %w", err)
 	}
-	a.ledger.reset()
+	a.Ledger.Reset()
 	return nil
 }
 
-func (a author) make(ctx context.Context, resource schema.GroupVersionResource, o *unstructured.Unstructured) error {
-	if _, err := a.client.Resource(resource).Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("make %s %s: %w", resource.Resource, o.GetName(), err)
-	}
-	return nil
+// churn starts writers; name is part of their objects' names.
+func (a author) churn(ctx context.Context, name string, perSecond float64, seed uint64) *workload.Writers {
+	return a.Churn(ctx, workload.Churn{Kinds: everyKind, Namespaces: namespaces, Name: name, Rate: perSecond, Seed: seed, Clear: true})
 }
 
 // close takes everything down. With an error it keeps the folder, and the error says where it is.
 func (b *bench) close(err error) error {
 	if b.daemon != nil {
-		b.daemon.end()
+		b.daemon.process.End()
 	}
 	if b.proxy != nil {
 		b.proxy.Close()
 	}
-	b.author.close()
-	b.other.close()
+	for _, a := range []author{b.author, b.other} {
+		if a.transport != nil {
+			a.transport.CloseIdleConnections()
+		}
+	}
 	keep := err != nil && !errors.Is(err, errInterrupted)
 	if keep {
 		err = fmt.Errorf("%w\nkept in %s", errors.Join(err, b.keep()), b.dir)
@@ -200,7 +189,7 @@ func (b *bench) keep() error {
 		return fmt.Errorf("keep writes: %w", err)
 	}
 	out := json.NewEncoder(file)
-	for _, w := range b.ledger.all() {
+	for _, w := range b.Ledger.Writes() {
 		if err := out.Encode(w); err != nil {
 			return errors.Join(fmt.Errorf("keep writes: %w", err), file.Close())
 		}
@@ -213,27 +202,9 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, "%8s  %s\n", time.Since(b.report.began).Round(time.Second), fmt.Sprintf(format, args...))
 }
 
-// eventually polls check until it returns nil.
 func eventually(ctx context.Context, what string, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		err := check()
-		if stop := (fatal{}); err == nil || errors.As(err, &stop) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w, last: %w", what, ctx.Err(), err)
-		}
-	}
+	return program.Eventually(ctx, patience, what, check)
 }
-
-// fatal is an error that no waiting mends.
-type fatal struct{ error }
 
 // trouble knows when the servers were disturbed: a daemon may then end by itself, since its start waits 15 s for a
 // server and no longer.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,16 +16,18 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubejournal/test/invariant"
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 // daemon is the program with a config, a journal and a checkpoint, over as many runs as it dies.
 type daemon struct {
 	program string
 	dir     string
-	pipe    bool     // the journal goes to stdout
-	process *process // the present run; nil while it is down
-	output  *pipe    // of the latest run, with pipe
-	told    []run    // what came out of the pipe until then
+	pipe    bool             // the journal goes to stdout
+	process *program.Process // the present run; nil while it is down
+	output  *program.Output  // of the latest run, with pipe
+	told    []run            // what came out of the pipe until then
 	runs    int
 	meter   *meter
 
@@ -36,20 +39,6 @@ func newDaemon(b *bench, dir string) (*daemon, error) {
 		return nil, fmt.Errorf("make daemon's folder: %w", err)
 	}
 	d := &daemon{program: b.program, dir: dir, pipe: b.options.stdout, meter: &b.meter, searched: make(map[string]bool)}
-	var resources []any
-	for _, e := range entries {
-		r := map[string]any{"resource": e.kind.gvr.Resource, "group": e.kind.gvr.Group}
-		if len(e.namespaces) > 0 {
-			r["namespaces"] = e.namespaces
-		}
-		if e.selector != "" {
-			r["labelSelector"] = e.selector
-		}
-		if e.changes {
-			r["changes"] = true
-		}
-		resources = append(resources, r)
-	}
 	output := map[string]any{"path": "-"}
 	if !d.pipe {
 		output = map[string]any{
@@ -60,7 +49,7 @@ func newDaemon(b *bench, dir string) (*daemon, error) {
 	content, err := yaml.Marshal(map[string]any{
 		"cluster":    "torture",
 		"kubernetes": map[string]any{"kubeconfig": b.kubeconfig},
-		"resources":  resources,
+		"resources":  workload.Configs(entries),
 		"output":     output,
 		"checkpoint": map[string]any{"path": filepath.Join(dir, "journal.db"), "interval": b.options.interval.String()},
 		"listen":     "127.0.0.1:0",
@@ -80,16 +69,14 @@ func (d *daemon) journal() string { return filepath.Join(d.dir, "journal.jsonl")
 func (d *daemon) launch() (err error) {
 	d.runs++
 	d.meter.launch(time.Now())
-	stderr := fmt.Sprintf("stderr-%05d", d.runs)
-	if !d.pipe {
-		d.process, err = launch(d.program, d.dir, stderr, nil, "run", "--config", d.config())
-		return err
+	cmd := exec.Command(d.program, "run", "--config", d.config())
+	cmd.Dir = d.dir
+	if d.pipe {
+		d.output = new(program.Output)
+		cmd.Stdout = d.output
 	}
-	if d.output, err = newPipe(); err != nil {
-		return err
-	}
-	d.process, err = launch(d.program, d.dir, stderr, d.output.write, "run", "--config", d.config())
-	return errors.Join(err, d.output.write.Close()) // the other end is the program's alone
+	d.process, err = program.Start(cmd, filepath.Join(d.dir, fmt.Sprintf("stderr-%05d", d.runs)))
+	return err
 }
 
 // wait waits for a time, or for the daemon's end by itself; false says that ctx ended first.
@@ -97,7 +84,7 @@ func (d *daemon) wait(ctx context.Context, limit time.Duration) (ended, ok bool)
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-d.process.done:
+	case <-d.process.Done():
 		return true, true
 	case <-timer.C:
 		return false, true
@@ -111,27 +98,20 @@ func (d *daemon) drain(killed time.Time) error {
 	if !d.pipe {
 		return nil
 	}
-	lines, err := d.output.rest(filepath.Join(d.dir, fmt.Sprintf("stdout-%05d", d.runs)))
+	lines, err := keep(d.output.Text(), filepath.Join(d.dir, fmt.Sprintf("stdout-%05d", d.runs)))
 	d.told = append(d.told, run{lines, killed})
 	return err
 }
 
-// end kills the program if it runs.
-func (d *daemon) end() {
-	if d.process != nil && d.process.alive() {
-		_, _ = d.process.kill() // an error says that it has ended
-	}
-}
-
 // status is how the daemon says that its streams stand, for an error.
 func (d *daemon) status(ctx context.Context) string {
-	t, err := d.process.told()
-	if err != nil || t.address == "" {
+	address, err := d.process.Address()
+	if err != nil {
 		return fmt.Sprintf("the daemon cannot be asked: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
-	table, err := exec.CommandContext(ctx, d.program, "status", "--address", t.address).CombinedOutput()
+	table, err := exec.CommandContext(ctx, d.program, "status", "--address", address).CombinedOutput()
 	if err != nil {
 		return fmt.Sprintf("%s%v", table, err)
 	}
@@ -173,9 +153,9 @@ func (d *daemon) skipRotated() error {
 }
 
 // strike takes the marks away that a watch has told of.
-func (d *daemon) strike(marks map[string]source) error {
+func (d *daemon) strike(marks map[string]workload.Source) error {
 	if d.pipe {
-		d.output.strike(marks)
+		strike(d.output.Text(), marks)
 		return nil
 	}
 	return d.look(func(_ string, data []byte) error {
@@ -195,7 +175,7 @@ func (d *daemon) look(check func(file string, data []byte) error) error {
 		if d.searched[plain] {
 			continue
 		}
-		data, err := readFile(f)
+		data, err := invariant.ReadFile(f)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // renamed meanwhile: the next look finds it
 		}
@@ -210,7 +190,7 @@ func (d *daemon) look(check func(file string, data []byte) error) error {
 	return nil
 }
 
-func strike(data []byte, marks map[string]source) {
+func strike(data []byte, marks map[string]workload.Source) {
 	for m := range marks {
 		at := bytes.Index(data, []byte(m))
 		if at < 0 {
@@ -221,4 +201,32 @@ func strike(data []byte, marks map[string]source) {
 			delete(marks, m)
 		}
 	}
+}
+
+// told is what a run says of itself in its log.
+type told struct {
+	running  bool // it came to the end of its start
+	readBack int  // lines of the journal that no commit knew of
+	torn     bool // the journal had a torn last line
+}
+
+func toldBy(p *program.Process) (told, error) {
+	log, err := p.Log()
+	var t told
+	for line := range bytes.Lines(log) {
+		var entry struct {
+			Msg             string
+			Lines, CutBytes int
+		}
+		if json.Unmarshal(line, &entry) != nil {
+			continue // half a line of a log that was killed
+		}
+		switch entry.Msg {
+		case "running":
+			t.running = true
+		case "read back the journal's tail":
+			t.readBack, t.torn = entry.Lines, entry.CutBytes > 0
+		}
+	}
+	return t, err
 }

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
+
+	"kubejournal/test/program"
 )
 
 // fault is something that happens to the servers. It ends with both of them well.
@@ -111,8 +114,8 @@ func (b *bench) restart(ctx context.Context, d *daemon, r *rand.Rand) error {
 	defer b.calm.RUnlock()
 	var err error
 	switch {
-	case !d.process.alive():
-		err = b.excuse(d.process.fault(errEnded), d.process)
+	case !d.process.Alive():
+		err = b.excuse(d.process.Fault(program.ErrEnded), d.process)
 	case r.IntN(5) == 0:
 		b.report.count(daemonStopped)
 		err = b.stop(d)
@@ -132,21 +135,25 @@ func (b *bench) restart(ctx context.Context, d *daemon, r *rand.Rand) error {
 func (b *bench) stop(d *daemon) error {
 	p := d.process
 	d.process = nil
-	return errors.Join(b.excuse(p.stop(), p), d.drain(time.Time{}))
+	err := p.Stop(stopLimit)
+	if log, logErr := p.Log(); p.Killed(syscall.SIGTERM) && logErr == nil && len(log) == 0 {
+		err = nil // before its main could take note of signals, and so before it did anything: a race detector's start is slow
+	}
+	return errors.Join(b.excuse(err, p), d.drain(time.Time{}))
 }
 
 // kill kills the daemon and counts what the kill met.
 func (b *bench) kill(d *daemon) error {
 	p := d.process
 	d.process = nil
-	at, err := p.kill()
+	at, err := p.Kill()
 	if drainErr := d.drain(at); drainErr != nil {
 		return errors.Join(err, drainErr)
 	}
 	if err != nil {
 		return b.excuse(err, p)
 	}
-	t, err := p.told()
+	t, err := toldBy(p)
 	if err != nil {
 		return err
 	}
@@ -160,14 +167,14 @@ func (b *bench) kill(d *daemon) error {
 
 // excuse lets a daemon go that ended with status 1 because it found no server to begin with: whoever runs it, a kubelet
 // or systemd, starts it again. Anything else stays an error.
-func (b *bench) excuse(err error, p *process) error {
-	if !errors.Is(err, errEnded) {
+func (b *bench) excuse(err error, p *program.Process) error {
+	if !errors.Is(err, program.ErrEnded) {
 		return err
 	}
-	if p.cmd.ProcessState.ExitCode() != 1 || !b.trouble.since(p.started) || p.sound() != nil {
+	if p.State().ExitCode() != 1 || !b.trouble.since(p.Started()) || p.Sound() != nil {
 		return err
 	}
-	t, readErr := p.told()
+	t, readErr := toldBy(p)
 	if readErr != nil || t.running { // one that has come to the end of its start goes on without a server
 		return errors.Join(err, readErr)
 	}

@@ -47,7 +47,7 @@ func (b *bench) volley(ctx context.Context, name string, kills int) (proof, *dae
 		return proof{}, nil, err
 	}
 	b.daemon = d
-	b.ledger.forget()
+	b.Ledger.Forget()
 	writers := b.churn(ctx, name, b.options.rate, b.random.Uint64())
 	if d.pipe {
 		err = b.begin(ctx, d)
@@ -55,7 +55,8 @@ func (b *bench) volley(ctx context.Context, name string, kills int) (proof, *dae
 	for i := 0; i < kills && err == nil; i++ {
 		err = b.shoot(ctx, d, b.moment(i))
 	}
-	if err := errors.Join(err, writers.stop(), ctx.Err()); err != nil {
+	writers.Stop()
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return proof{}, nil, err
 	}
 	p, err := b.prove(ctx, d)

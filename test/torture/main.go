@@ -10,10 +10,7 @@
 //
 //	option.go    the command line
 //	bench.go     what a run needs: control plane, program, workload; taken down again
-//	kind.go      resources and streams
-//	ledger.go    what the server acknowledged
-//	writer.go    writers
-//	process.go   one run of the program
+//	entry.go     resources and streams
 //	daemon.go    the program with its config and its files
 //	fault.go     what happens to the servers
 //	proxied.go   what the proxy does

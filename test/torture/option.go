@@ -103,7 +103,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	} else {
 		err = b.torment(ctx)
 	}
-	b.report.finish(b.ledger, &b.meter)
+	b.report.finish(b.Ledger, &b.meter)
 	if ctx.Err() != nil {
 		err = errInterrupted
 	} else {

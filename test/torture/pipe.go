@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"kubejournal/test/invariant"
@@ -16,59 +13,16 @@ import (
 // only.
 const commitSlack = 500 * time.Millisecond
 
-// pipe is the reader of one run's stdout.
-type pipe struct {
-	read, write *os.File
-	done        chan struct{} // closed at the end of the output
-
-	mu   sync.Mutex
-	text bytes.Buffer // whole lines; guarded by mu
-}
-
-func newPipe() (*pipe, error) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("make pipe: %w", err)
-	}
-	p := &pipe{read: r, write: w, done: make(chan struct{})}
-	go func() { // ends when the program, which alone has the other end, has ended
-		defer close(p.done)
-		for in := bufio.NewReader(r); ; {
-			line, err := in.ReadBytes('\n')
-			if err != nil {
-				return // what has no end is lost with the program that wrote it
-			}
-			p.mu.Lock()
-			p.text.Write(line)
-			p.mu.Unlock()
-		}
-	}()
-	return p, nil
-}
-
-func (p *pipe) strike(marks map[string]source) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	strike(p.text.Bytes(), marks)
-}
-
-// rest waits for the end of the output and returns all of it. It also goes into a file, for whoever has to find out.
-func (p *pipe) rest(file string) ([]invariant.Line, error) {
-	<-p.done
-	if err := p.read.Close(); err != nil {
-		return nil, fmt.Errorf("close pipe: %w", err)
-	}
-	if err := os.WriteFile(file, p.text.Bytes(), 0o600); err != nil {
+// keep parses all that a run wrote to stdout. It also goes into a file, for whoever has to find out.
+func keep(text []byte, file string) ([]invariant.Line, error) {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return nil, fmt.Errorf("keep stdout: %w", err)
 	}
-	lines, err := invariant.Parse("stdout", 1, p.text.Bytes())
-	if err != nil {
-		return nil, err
+	lines, err := invariant.Parse("stdout", 1, text)
+	if err == nil {
+		err = invariant.Shape(lines)
 	}
-	if err := invariant.Shape(lines); err != nil {
-		return nil, err
-	}
-	return lighten(lines), nil
+	return lighten(lines), err
 }
 
 // run is what one run wrote to its stdout.

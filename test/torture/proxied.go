@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
 	"kubejournal/test/proxy"
 )
 
@@ -201,7 +202,7 @@ func (b *bench) startOther(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.other, err = newAuthor(b.otherCluster, &ledger{}); err != nil {
+	if b.other, err = newAuthor(b.otherCluster, nil); err != nil {
 		return err
 	}
 	return b.other.fill(ctx, otherName+"ballast", b.options.ballast/5)
@@ -268,7 +269,7 @@ func (b *bench) setFault(ctx context.Context, d *daemon, f proxyFault, r *rand.R
 	defer b.trouble.end()
 	path := ""
 	if r.IntN(3) == 0 {
-		path = "/" + everyKind[r.IntN(len(everyKind))].gvr.Resource
+		path = "/" + everyKind[r.IntN(len(everyKind))].Resource.Resource
 	}
 	faults, what := f.setting(r, path)
 	length := shortest + upTo(r, longest-shortest)
@@ -309,7 +310,7 @@ func (b *bench) expectProgress(ctx context.Context, d *daemon, since string) err
 
 // swap puts the other cluster behind the proxy, while objects change there too. The daemon must end with status 1 and
 // have written nothing of it. Then its own is put back.
-func (b *bench) swap(ctx context.Context, d *daemon, r *rand.Rand) (err error) {
+func (b *bench) swap(ctx context.Context, d *daemon, r *rand.Rand) error {
 	here, err := proxied(b.cluster)
 	if err != nil {
 		return err
@@ -326,7 +327,7 @@ func (b *bench) swap(ctx context.Context, d *daemon, r *rand.Rand) (err error) {
 	running, disconnected := r.IntN(3) > 0, r.IntN(2) == 0
 	b.say("proxy: another cluster; daemon running: %t, its connections closed: %t", running, disconnected)
 	churn := b.other.churn(ctx, fmt.Sprint(otherName, b.swaps), b.options.rate/4, r.Uint64())
-	defer func() { err = errors.Join(err, churn.stop()) }()
+	defer churn.Stop()
 	if !running {
 		if err := b.kill(d); err != nil {
 			return err
@@ -345,9 +346,9 @@ func (b *bench) swap(ctx context.Context, d *daemon, r *rand.Rand) (err error) {
 	}
 	err = eventually(ctx, "wait for the daemon's end", func() error {
 		if err := d.look(foreign); err != nil {
-			return fatal{err}
+			return program.Final(err)
 		}
-		if d.process.alive() {
+		if d.process.Alive() {
 			return errors.New("the daemon still runs, and must end with status 1")
 		}
 		return nil
@@ -357,13 +358,13 @@ func (b *bench) swap(ctx context.Context, d *daemon, r *rand.Rand) (err error) {
 	}
 	p := d.process
 	d.process = nil
-	if code := p.cmd.ProcessState.ExitCode(); code != 1 {
-		return p.fault(fmt.Errorf("the daemon ended with status %d, want 1", code))
+	if code := p.State().ExitCode(); code != 1 {
+		return p.Fault(fmt.Errorf("the daemon ended with status %d, want 1", code))
 	}
-	if err := errors.Join(p.sound(), d.look(foreign)); err != nil {
+	if err := errors.Join(p.Sound(), d.look(foreign)); err != nil {
 		return err
 	}
-	b.say("proxy: the daemon has ended with status 1: %s", p.lastWords())
+	b.say("proxy: the daemon has ended with status 1: %s", lastWords(p))
 	return b.proxy.Switch(here)
 }
 
@@ -384,4 +385,14 @@ func foreign(file string, data []byte) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %d lines of the other cluster, the first: %.300s", filepath.Base(file), n, first)
+}
+
+// lastWords is the last line of a run's log.
+func lastWords(p *program.Process) string {
+	log, err := p.Log()
+	if err != nil {
+		return err.Error()
+	}
+	log = bytes.TrimSpace(log)
+	return string(log[bytes.LastIndexByte(log, '\n')+1:])
 }

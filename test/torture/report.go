@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"kubejournal/test/workload"
 )
 
 // What happens to the daemon; faults of the servers are in fault.go.
@@ -108,9 +110,9 @@ func (r *report) plausible(gaps map[string]int, streams int) error {
 }
 
 // finish notes the time that it took, and what was written in it.
-func (r *report) finish(g *ledger, m *meter) {
+func (r *report) finish(g *workload.Ledger, m *meter) {
 	r.length = time.Since(r.began)
-	r.acknowledged, r.unknown = g.counts()
+	r.acknowledged, r.unknown = g.Counts()
 	r.requests, r.worst, _ = m.result()
 }
 

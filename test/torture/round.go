@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 const markPatience = 3 * time.Second // until another object is made to catch up by
@@ -59,7 +62,8 @@ func (b *bench) round(ctx context.Context, d *daemon, n uint64, length time.Dura
 	group.Go(func() error { return b.disturbProxy(ctx, limited, d, rand.New(rand.NewPCG(b.options.seed+n, 13))) })
 	err := group.Wait()
 	_, _, tooMany := b.meter.result()
-	return errors.Join(err, tooMany, writers.stop(), ctx.Err())
+	writers.Stop()
+	return errors.Join(err, tooMany, ctx.Err())
 }
 
 // prove lets the daemon catch up, stops it, and verifies what it has written. The writers are at rest and the servers
@@ -76,7 +80,7 @@ func (b *bench) prove(ctx context.Context, d *daemon) (proof, error) {
 
 // catchUp has the daemon follow once it is known what was written.
 func (b *bench) catchUp(ctx context.Context, d *daemon) error {
-	if err := eventually(ctx, "settle", func() error { return b.settle(ctx) }); err != nil {
+	if err := eventually(ctx, "settle", func() error { return b.Settle(ctx) }); err != nil {
 		return err
 	}
 	return b.follow(ctx, d)
@@ -90,21 +94,21 @@ func (b *bench) follow(ctx context.Context, d *daemon) error {
 		return err
 	}
 	var (
-		marks map[string]source // streams that have yet to tell, by what to look for
+		marks map[string]workload.Source // streams that have yet to tell, by what to look for
 		made  time.Time
 	)
 	return eventually(ctx, "catch up", func() error {
 		if err := b.keepUp(d); err != nil {
-			return fatal{err}
+			return program.Final(err)
 		}
 		if time.Since(made) > markPatience {
-			open := b.ledger.sources
+			open := b.Ledger.Sources
 			if marks != nil {
 				open = slices.Collect(maps.Values(marks))
 			}
 			var err error
 			if marks, err = b.mark(ctx, open); err != nil {
-				return fatal{err}
+				return program.Final(err)
 			}
 			made = time.Now()
 		}
@@ -112,29 +116,29 @@ func (b *bench) follow(ctx context.Context, d *daemon) error {
 			return err
 		}
 		for _, s := range marks {
-			return fmt.Errorf("%d streams are behind, %s among them", len(marks), s.stream())
+			return fmt.Errorf("%d streams are behind, %s among them", len(marks), s.Stream())
 		}
 		return nil
 	})
 }
 
 // mark makes an object for each of the streams.
-func (b *bench) mark(ctx context.Context, streams []source) (map[string]source, error) {
-	marks := make(map[string]source)
+func (b *bench) mark(ctx context.Context, streams []workload.Source) (map[string]workload.Source, error) {
+	marks := make(map[string]workload.Source)
 	for _, s := range streams {
-		o := live{kind: s.kind, namespace: s.namespace, app: "web"}
-		if o.namespace == "" {
-			o.namespace = namespaces[0]
+		o := workload.Object{Kind: s.Kind, Namespace: s.Namespace, App: "web"}
+		if o.Namespace == "" {
+			o.Namespace = namespaces[0]
 		}
 		err := eventually(ctx, "make mark", func() error {
 			b.marks++
-			o.name = fmt.Sprintf("mark-%d", b.marks)
-			return b.create(ctx, &o, b.marks)
+			o.Name = fmt.Sprintf("mark-%d", b.marks)
+			return b.Create(ctx, &o, b.marks)
 		})
 		if err != nil {
 			return nil, err
 		}
-		marks[`"id":"`+o.uid+"/"] = s
+		marks[`"id":"`+o.UID+"/"] = s
 	}
 	return marks, nil
 }
@@ -145,10 +149,10 @@ func (b *bench) keepUp(d *daemon) error {
 	switch {
 	case d.process == nil:
 		return d.launch()
-	case d.process.alive():
+	case d.process.Alive():
 		return nil
 	}
-	if err := b.excuse(d.process.fault(errEnded), d.process); err != nil {
+	if err := b.excuse(d.process.Fault(program.ErrEnded), d.process); err != nil {
 		return err
 	}
 	return d.launch()

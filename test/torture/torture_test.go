@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
@@ -25,7 +24,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 // killed 25 times under churn, while its journal rotates all the time, the API server is restarted in the middle, and a
 // proxy answers 503 for a while at the end.
 func TestTorture(t *testing.T) {
-	noteSources(t, "../../cmd", "../../internal", "../../go.mod")
 	o := defaultOptions()
 	o.maxSize, o.ballast, o.seed = "16KiB", 100, uint64(time.Now().UnixNano())
 	var err error
@@ -67,7 +65,7 @@ func TestTorture(t *testing.T) {
 	if err == nil {
 		err = b.misbehave(t.Context(), d, o.faults[0], b.random)
 	}
-	if err := errors.Join(err, writers.stop()); err != nil {
+	if writers.Stop(); err != nil {
 		t.Fatal(err)
 	}
 	p, err := b.prove(t.Context(), d)
@@ -78,7 +76,7 @@ func TestTorture(t *testing.T) {
 		t.Error(p.fault)
 	}
 	b.report.add(p)
-	b.report.finish(b.ledger, &b.meter)
+	b.report.finish(b.Ledger, &b.meter)
 	var table bytes.Buffer
 	b.report.print(&table)
 	t.Logf("\n%s", table.Bytes())
@@ -87,26 +85,6 @@ func TestTorture(t *testing.T) {
 	}
 	if p.rotations < 3 || b.report.readBack == 0 {
 		t.Errorf("%d rotations, %d starts that read lines back: this proves little", p.rotations, b.report.readBack)
-	}
-}
-
-// noteSources looks at each file that the program is built from. The go tool repeats a test's last result while the
-// files that the test itself has looked at stay the same, and does not see what a build in another process reads.
-func noteSources(t *testing.T, roots ...string) {
-	t.Helper()
-	for _, root := range roots {
-		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if _, err = os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return nil // an editor's, gone since the folder was read
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -142,55 +120,6 @@ func line(seq uint64, typ, uid, version string) invariant.Line {
 	return invariant.Line{
 		Seq: seq, Type: typ, Stream: "pods", UID: uid, ResourceVersion: version, ID: uid + "/" + version + "/" + typ,
 		Time: time.Unix(int64(seq), 0).UTC().Format(time.RFC3339Nano),
-	}
-}
-
-// What the counts of the table find.
-func TestTally(t *testing.T) {
-	write := func(typ, uid, version string) invariant.Write {
-		return invariant.Write{Stream: "pods", Type: typ, UID: uid, ResourceVersion: version}
-	}
-	synced := line(1, invariant.Synced, "", "10")
-	gap := line(4, invariant.Gap, "", "30")
-	gap.FromResourceVersion, gap.Reason = "20", expired
-	lines := []invariant.Line{
-		synced, line(2, invariant.Added, "a", "11"), line(3, invariant.Modified, "a", "20"), gap,
-		line(5, invariant.Modified, "a", "29"), line(6, invariant.Synced, "", "30"),
-	}
-	for _, tc := range []struct {
-		write     invariant.Write
-		net, lost int
-	}{
-		{write(invariant.Added, "b", "9"), 1, 0}, // before the first sync
-		{write(invariant.Added, "a", "11"), 0, 0},
-		{write(invariant.Modified, "a", "12"), 0, 1},
-		{write(invariant.Modified, "a", "25"), 1, 0}, // in the GAP
-		{write(invariant.Modified, "a", "31"), 0, 1},
-		{write(invariant.Deleted, "a", ""), 0, 1},
-		{write(invariant.Deleted, "c", ""), 0, 0}, // came and went before the first sync
-	} {
-		var p proof
-		p.tally(lines, []invariant.Write{tc.write})
-		if p.net != tc.net || p.lost != tc.lost {
-			t.Errorf("%+v: %d net and %d lost, want %d and %d", tc.write, p.net, p.lost, tc.net, tc.lost)
-		}
-	}
-	snapshot, watched, relisted := line(7, invariant.Added, "d", "31"), line(8, invariant.Added, "e", "32"), line(9, invariant.Added, "f", "33")
-	snapshot.Origin, watched.Origin, relisted.Origin = invariant.FromSnapshot, invariant.FromWatch, invariant.FromRelist
-	var p proof
-	p.tally(append(lines, snapshot, watched, relisted), nil)
-	if p.hidden != 2 || p.synced != 2 {
-		t.Errorf("%d hidden and %d SYNCED, want 2 and 2", p.hidden, p.synced)
-	}
-	// A GAP that names a version from before its list.
-	lines[5].ResourceVersion = "35"
-	p = proof{}
-	p.tally(append(lines[:5:5], relisted, lines[5]), []invariant.Write{write(invariant.Modified, "a", "31"), write(invariant.Modified, "a", "36")})
-	if p.net != 1 || p.lost != 1 || p.hidden != 0 {
-		t.Errorf("behind an early GAP: %+v", p)
-	}
-	if got := repeated(append(lines, lines[1], lines[2])); got != 2 {
-		t.Errorf("%d repeated, want 2", got)
 	}
 }
 
@@ -324,7 +253,7 @@ func TestStrike(t *testing.T) {
 		`{"origin":"watch","id":"v/1/ADDED"}` + "\n":                           false,
 		"{}\n" + `{"origin":"watch","id":"u/1/ADDED"}` + "\n{\"origin\":\"rel": true,
 	} {
-		marks := map[string]source{`"id":"u/`: {}}
+		marks := map[string]workload.Source{`"id":"u/`: {}}
 		if strike([]byte(text), marks); (len(marks) == 0) != want {
 			t.Errorf("%q: %d marks left", text, len(marks))
 		}

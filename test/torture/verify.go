@@ -1,25 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
 )
 
 // proof is what a journal turned out to be.
@@ -58,22 +48,23 @@ func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
 			return p, nil // that is a finding, and there is nothing to look into
 		}
 	}
-	live, err := b.live(ctx)
+	live, err := workload.Live(ctx, b.Client, b.Ledger.Sources)
 	if err != nil {
 		return p, err
 	}
-	writes := b.ledger.all()
+	writes := b.Ledger.Writes()
 	p.lines, p.gaps = len(lines), gaps(lines)
+	t := workload.Count(lines, writes)
+	p.lost, p.net, p.synced, p.hidden = t.Lost, t.Net, t.Synced, t.Hidden
 	if !d.pipe {
-		p.repeated = repeated(lines)
+		p.repeated = t.Repeated
 		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
 	}
-	p.tally(lines, writes)
 	told, err := invariant.Replay(lines)
 	p.fault = errors.Join(p.fault, err,
 		invariant.Objects(lines), invariant.Streams(lines, true),
 		invariant.Writes(lines, writes), invariant.Compare(told, live),
-		b.report.plausible(p.gaps, len(b.ledger.sources)),
+		b.report.plausible(p.gaps, len(b.Ledger.Sources)),
 	)
 	if p.fault == nil && (p.lost > 0 || p.repeated > 0 || p.hidden > 0 || len(lines) < 2 || len(writes) == 0) {
 		p.fault = fmt.Errorf("%s, of %d acknowledged writes", p, len(writes))
@@ -94,13 +85,13 @@ func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
 		changes invariant.ChangesCheck
 	)
 	for _, f := range files {
-		data, err := readFile(f)
+		data, err := invariant.ReadFile(f)
 		if err != nil {
 			p.fault = fmt.Errorf("read journal: %w", err)
 			return nil, false
 		}
 		lines, err := invariant.Parse(filepath.Base(f), 1, data)
-		if err = errors.Join(err, invariant.Shape(lines), leak(f, data), foreign(f, data)); err != nil {
+		if err = errors.Join(err, invariant.Shape(lines), workload.Leak(f, data), foreign(f, data)); err != nil {
 			p.fault = err
 			return nil, false
 		}
@@ -120,26 +111,9 @@ func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
 func changing(lines []invariant.Line) []invariant.Line {
 	asked := make(map[string]bool)
 	for _, s := range sources() {
-		asked[s.stream()] = s.changes
+		asked[s.Stream()] = s.Changes
 	}
 	return slices.DeleteFunc(slices.Clone(lines), func(l invariant.Line) bool { return !asked[l.Stream] })
-}
-
-// readFile reads a file, through gzip where its name says so.
-func readFile(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil || !strings.HasSuffix(path, ".gz") {
-		return data, err
-	}
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	text, err := io.ReadAll(r)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
-	}
-	return text, nil
 }
 
 // lighten copies lines without what only Shape looks at, which is most of their weight.
@@ -173,41 +147,6 @@ func dropOld(lines []invariant.Line) {
 	}
 }
 
-// leak finds a Secret's value in what was written.
-func leak(path string, data []byte) error {
-	encoded := strings.TrimRight(base64.StdEncoding.EncodeToString([]byte(secretValue)), "=")
-	encoded = encoded[:len(encoded)-len(encoded)%4] // the rest depends on what follows
-	for _, value := range []string{secretValue, encoded} {
-		if i := bytes.Index(data, []byte(value)); i >= 0 {
-			return fmt.Errorf("%s: holds a Secret's value: ...%q", filepath.Base(path), data[max(0, i-200):min(len(data), i+60)])
-		}
-	}
-	return nil
-}
-
-// live lists what the streams read.
-func (b *bench) live(ctx context.Context) (invariant.State, error) {
-	state := make(invariant.State)
-	for _, s := range b.ledger.sources {
-		gvr := s.kind.gvr
-		list, err := b.client.Resource(gvr).Namespace(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: s.selector})
-		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", s.stream(), err)
-		}
-		for _, item := range list.Items {
-			k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Namespace: item.GetNamespace(), Name: item.GetName()}
-			content, err := json.Marshal(item.Object)
-			if err != nil {
-				return nil, fmt.Errorf("encode %s: %w", k, err)
-			}
-			if state[k], err = invariant.Expect(k, content); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return state, nil
-}
-
 func gaps(lines []invariant.Line) map[string]int {
 	found := make(map[string]int)
 	for i := range lines {
@@ -216,82 +155,4 @@ func gaps(lines []invariant.Line) map[string]int {
 		}
 	}
 	return found
-}
-
-// repeated counts lines whose id stands in a line before them.
-func repeated(lines []invariant.Line) int {
-	seen := make(map[string]bool, len(lines))
-	n := 0
-	for i := range lines {
-		if seen[lines[i].ID] {
-			n++
-		}
-		seen[lines[i].ID] = true
-	}
-	return n
-}
-
-// tally counts what became of the acknowledged writes, and what lists say. invariant.Writes and Streams say where, and
-// are the judges. The versions up to that of a GAP's SYNCED are told by their net result: the GAP may name an earlier one.
-func (p *proof) tally(lines []invariant.Line, writes []invariant.Write) {
-	type version struct{ stream, uid, version string }
-	type object struct{ stream, uid string }
-	type window struct{ from, to uint64 }
-	told, alive := make(map[version]bool, len(lines)), make(map[object]int)
-	windows, synced, open := make(map[string][]window), make(map[string]bool), make(map[string]bool)
-	number := func(s string) uint64 {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			return math.MaxUint64
-		}
-		return n
-	}
-	for i := range lines {
-		l := &lines[i]
-		switch l.Type {
-		case invariant.Gap:
-			windows[l.Stream] = append(windows[l.Stream], window{number(l.FromResourceVersion), number(l.ResourceVersion)})
-			open[l.Stream] = true
-		case invariant.Synced:
-			p.synced++
-			if !synced[l.Stream] {
-				windows[l.Stream] = append(windows[l.Stream], window{0, number(l.ResourceVersion)})
-			}
-			if last := len(windows[l.Stream]) - 1; open[l.Stream] {
-				windows[l.Stream][last].to = max(windows[l.Stream][last].to, number(l.ResourceVersion))
-			}
-			synced[l.Stream], open[l.Stream] = true, false
-		case invariant.Added:
-			alive[object{l.Stream, l.UID}]++
-		case invariant.Deleted:
-			alive[object{l.Stream, l.UID}]--
-		}
-		if l.Origin != "" && l.Origin != invariant.FromWatch && synced[l.Stream] && !open[l.Stream] {
-			p.hidden++
-		}
-		if l.FinalStateKnown == nil {
-			told[version{l.Stream, l.UID, l.ResourceVersion}] = true
-		}
-	}
-	for _, w := range writes {
-		if w.ResourceVersion == "" {
-			if alive[object{w.Stream, w.UID}] != 0 {
-				p.lost++
-			}
-			continue
-		}
-		if told[version{w.Stream, w.UID, w.ResourceVersion}] {
-			continue
-		}
-		overtaken := false
-		for _, v := range windows[w.Stream] {
-			n := number(w.ResourceVersion)
-			overtaken = overtaken || v.from < n && n <= v.to
-		}
-		if overtaken {
-			p.net++
-		} else {
-			p.lost++
-		}
-	}
 }

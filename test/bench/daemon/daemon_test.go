@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -61,45 +58,6 @@ func TestFaultyFlags(t *testing.T) {
 		if status := run(t.Context(), args, &stdout, &stderr); status != 2 || stderr.Len() == 0 {
 			t.Errorf("run(%q) = %d, says %q", args, status, stderr.String())
 		}
-	}
-}
-
-// TestGrowing reads a file that grows by parts of lines.
-func TestGrowing(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lines")
-	g := &growing{path: path}
-	defer g.close()
-	var got []string
-	read := func() {
-		t.Helper()
-		if err := g.each(func(line []byte) error {
-			got = append(got, string(line))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read() // it is not there yet
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, part := range []string{"a\nb", "b", "b\n", "\nc\nd"} {
-		if _, err := f.WriteString(part); err != nil {
-			t.Fatal(err)
-		}
-		read()
-	}
-	if want := "a\n|bbb\n|\n|c\n"; strings.Join(got, "|") != want {
-		t.Errorf("lines are %q", got)
-	}
-	fault := errors.New("enough")
-	if _, err := f.WriteString("\n"); err != nil {
-		t.Fatal(err)
-	}
-	if err := g.each(func([]byte) error { return fault }); !errors.Is(err, fault) {
-		t.Errorf("error is %v", err)
 	}
 }
 

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"kubejournal/test/bench/canned"
+	"kubejournal/test/cluster"
+	"kubejournal/test/program"
 )
 
 // latencyKind is what is sent: it must have annotations.
@@ -63,11 +65,11 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 	}
 	defer watched.Close()
 	path := filepath.Join(out, "lines")
-	var p *process
+	var p *program.Process
 	if way == "raw" {
 		p, err = job{Way: way, Host: url, Version: kind.Resource.Version, Resource: kind.Resource.Resource, From: "1000", Path: path}.start(dir)
 	} else {
-		if err := writeKubeconfig(filepath.Join(dir, "kubeconfig"), url); err != nil {
+		if err := cluster.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), &rest.Config{Host: url}); err != nil {
 			return err
 		}
 		p, err = launch(dir, b.program, nil, "run", kind.Resource.Resource, "--kubeconfig", "kubeconfig",
@@ -76,7 +78,7 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 	if err != nil {
 		return err
 	}
-	defer p.kill()
+	defer p.End()
 	sent, received, err := follow(ctx, p, watched, path, events)
 	if err != nil {
 		return err
@@ -85,30 +87,25 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 	b.line(name, events, spread(sent)...)
 	if way != "raw" {
 		b.line(fmt.Sprintf("BenchmarkLatency/rate=%g/way=%s-received", b.rate, way), events, spread(received)...)
-		address, err := p.listening(ctx)
-		if err != nil {
-			return err
-		}
-		if err := b.metric(ctx, address, events); err != nil {
+		if err := b.metric(ctx, p, events); err != nil {
 			return err
 		}
 	}
-	_, err = p.stop()
-	return err
+	return p.Stop(stopLimit)
 }
 
 // follow reads lines as the process writes them, and returns how long after its sending, and where a line tells it
 // after its reception, each could be read.
-func follow(ctx context.Context, p *process, watched *os.File, path string, events int) (sent, received []time.Duration, err error) {
-	file := &growing{path: path}
-	defer file.close()
+func follow(ctx context.Context, p *program.Process, watched *os.File, path string, events int) (sent, received []time.Duration, err error) {
+	file := program.NewTail(path)
+	defer file.Close()
 	ctx, cancel := context.WithTimeout(ctx, followLimit)
 	defer cancel()
 	ended := make(chan struct{})
 	defer close(ended)
 	go func() { // what ends the wait for a change
 		select {
-		case <-p.done:
+		case <-p.Done():
 		case <-ctx.Done():
 		case <-ended:
 		}
@@ -117,24 +114,25 @@ func follow(ctx context.Context, p *process, watched *os.File, path string, even
 	changes := make([]byte, 64<<10)
 	for len(sent) < events {
 		if _, err := watched.Read(changes); err != nil {
-			if !p.alive() {
-				err = p.fault("has ended")
+			if !p.Alive() {
+				err = p.Fault(program.ErrEnded)
 			}
 			return nil, nil, fmt.Errorf("wait for lines, %d of %d are there: %w", len(sent), events, errors.Join(err, ctx.Err()))
 		}
-		if err := file.each(func(line []byte) error {
+		text, err := file.Next()
+		if err != nil {
+			return nil, nil, err
+		}
+		for line := range bytes.Lines(text) {
 			now := time.Now()
 			at, ok := canned.Sent(line)
 			if !ok {
-				return nil // a SYNCED line
+				continue // a SYNCED line
 			}
 			sent = append(sent, now.Sub(at))
 			if at, ok := receivedAt(line); ok {
 				received = append(received, now.Sub(at))
 			}
-			return nil
-		}); err != nil {
-			return nil, nil, err
 		}
 	}
 	return sent, received, nil
@@ -170,21 +168,12 @@ func spread(d []time.Duration) []figure {
 }
 
 // metric prints the same as the daemon's own histogram tells it: the upper bounds of the buckets.
-func (b *bench) metric(ctx context.Context, address string, events int) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+func (b *bench) metric(ctx context.Context, p *program.Process, events int) error {
+	text, err := p.Page(ctx, "/metrics")
 	if err != nil {
-		return fmt.Errorf("ask for metrics: %w", err)
+		return err
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("ask for metrics: %w", err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return fmt.Errorf("read metrics: %w", err)
-	}
-	buckets, err := histogram(string(text), "kubejournal_event_write_seconds")
+	buckets, err := histogram(text, "kubejournal_event_write_seconds")
 	if err != nil {
 		return err
 	}
@@ -229,15 +218,4 @@ func (b buckets) within(share float64) float64 {
 		}
 	}
 	return math.Inf(1)
-}
-
-// writeKubeconfig writes access to a server that asks for none.
-func writeKubeconfig(path, url string) error {
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"bench",
-"clusters":[{"name":"bench","cluster":{"server":%q}}],"users":[{"name":"bench","user":{}}],
-"contexts":[{"name":"bench","context":{"cluster":"bench","user":"bench"}}]}`, url)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -23,6 +22,7 @@ import (
 	"time"
 
 	"kubejournal/test/bench/canned"
+	"kubejournal/test/program"
 )
 
 func main() {
@@ -101,7 +101,7 @@ func measure(ctx context.Context, o options, stdout, progress io.Writer) (err er
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	b := &bench{options: o, dir: dir, out: stdout, progress: progress, began: time.Now()}
 	if o.program == "" {
-		if b.program, err = build(ctx, dir); err != nil {
+		if b.program, err = program.Build(ctx, dir); err != nil {
 			return err
 		}
 	} else if b.program, err = filepath.Abs(o.program); err != nil {
@@ -159,15 +159,4 @@ func (b *bench) folder(pattern string) (string, error) {
 		return "", fmt.Errorf("make folder: %w", err)
 	}
 	return dir, nil
-}
-
-// build builds the program as it is shipped.
-func build(ctx context.Context, dir string) (string, error) {
-	program := filepath.Join(dir, "kubejournal")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "kubejournal/cmd/kubejournal")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build kubejournal: %w\n%s", err, out)
-	}
-	return program, nil
 }

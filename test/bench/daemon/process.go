@@ -10,208 +10,59 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"kubejournal/test/bench/baseline"
+	"kubejournal/test/program"
 )
 
-const (
-	pollInterval = 5 * time.Millisecond
-	stopLimit    = 20 * time.Second // from SIGTERM to a process's end
-	stderrTail   = 4 << 10          // bytes of stderr shown in an error
-)
-
-// process is one that is measured.
-type process struct {
-	cmd    *exec.Cmd
-	stderr string        // path
-	done   chan struct{} // closed when it has ended and been waited for
-}
+const stopLimit = 20 * time.Second // from SIGTERM to a process's end
 
 // launch starts a program with the folder dir as its own.
-func launch(dir, program string, env []string, args ...string) (*process, error) {
-	log, err := os.Create(filepath.Join(dir, "stderr"))
-	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(program), err)
-	}
-	defer log.Close()
-	cmd := exec.Command(program, args...)
-	cmd.Dir, cmd.Stderr, cmd.SysProcAttr = dir, log, attributes()
-	// Nothing of the developer's own but what sets Go's runtime up.
-	cmd.Env = append([]string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}, env...)
-	for _, key := range []string{"GOMAXPROCS", "GOMEMLIMIT", "GOGC"} {
-		if v, ok := os.LookupEnv(key); ok {
-			cmd.Env = append(cmd.Env, key+"="+v)
-		}
-	}
-	p := &process{cmd: cmd, stderr: log.Name(), done: make(chan struct{})}
-	began := make(chan error, 1)
-	go func() {
-		defer close(p.done)
-		// Linux kills a child when the thread that started it ends: this one stays as long as the child does.
-		runtime.LockOSThread()
-		err := cmd.Start()
-		began <- err
-		if err == nil {
-			_ = cmd.Wait() // how it ended is in cmd.ProcessState
-		}
-	}()
-	if err := <-began; err != nil {
-		return nil, fmt.Errorf("start %s: %w", filepath.Base(program), err)
-	}
-	return p, nil
-}
-
-func (p *process) alive() bool {
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
+func launch(dir, path string, env []string, args ...string) (*program.Process, error) {
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Env = dir, program.Environ(dir, append(env, program.Runtime()...)...)
+	return program.Start(cmd, filepath.Join(dir, "stderr"))
 }
 
 // stop ends the process by SIGTERM, if it runs, and returns what it has taken: user and system time. The process must
 // have ended well.
-func (p *process) stop() (time.Duration, error) {
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return 0, fmt.Errorf("stop process: %w", err)
+func stop(p *program.Process) (time.Duration, error) {
+	if err := p.Stop(stopLimit); err != nil {
+		return 0, err
 	}
-	select {
-	case <-p.done:
-	case <-time.After(stopLimit):
-		p.kill()
-		return 0, p.fault(fmt.Sprintf("still runs %s after SIGTERM", stopLimit))
-	}
-	if p.cmd.ProcessState.ExitCode() != 0 {
-		return 0, p.fault(p.cmd.ProcessState.String())
-	}
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime(), nil
+	return p.CPU()
 }
 
-// kill ends the process at once.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // an error says that it has ended
-	<-p.done
-}
-
-func (p *process) fault(what string) error {
-	log, err := os.ReadFile(p.stderr)
-	return errors.Join(fmt.Errorf("%s: %s\n%s", filepath.Base(p.cmd.Path), what, log[max(0, len(log)-stderrTail):]), err)
-}
-
-// listening waits for the address that the daemon serves its metrics at.
-func (p *process) listening(ctx context.Context) (string, error) {
-	address := ""
-	err := p.until(ctx, "the daemon to listen", func() (bool, error) {
-		log, err := os.ReadFile(p.stderr)
-		for line := range bytes.Lines(log) {
-			var entry struct{ Msg, Address string }
-			if json.Unmarshal(line, &entry) == nil && entry.Msg == "listening" {
-				address = entry.Address
-			}
-		}
-		return address != "", err
-	})
-	return address, err
-}
-
-// until polls done while the process runs.
-func (p *process) until(ctx context.Context, what string, done func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, baseline.Patience)
-	defer cancel()
-	tick := time.NewTicker(pollInterval)
-	defer tick.Stop()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-p.done:
-			if ok, err := done(); ok || err != nil { // what it did last
-				return err
-			}
-			return p.fault("ended before there was " + what)
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
-		}
-	}
-}
-
-// lines waits until the file at path has at least n lines that contain what.
-func (p *process) lines(ctx context.Context, path, what string, n int) error {
-	file := &growing{path: path}
-	defer file.close()
+// awaitLines waits until the file at path has at least n lines that contain what.
+func awaitLines(ctx context.Context, p *program.Process, path, what string, n int) error {
+	file := program.NewTail(path)
+	defer file.Close()
 	have := 0
-	return p.until(ctx, fmt.Sprintf("%d lines", n), func() (bool, error) {
-		err := file.each(func(line []byte) error {
-			if bytes.Contains(line, []byte(what)) {
-				have++
-			}
-			return nil
-		})
-		return have >= n, err
+	return p.Wait(ctx, baseline.Patience, fmt.Sprintf("wait for %d lines", n), func() error {
+		more, err := countNext(file, what)
+		if err != nil {
+			return program.Final(err)
+		}
+		if have += more; have < n {
+			return fmt.Errorf("there are %d", have)
+		}
+		return nil
 	})
 }
 
-// growing is a file that another process appends lines to, from before it exists.
-type growing struct {
-	path string
-	file *os.File
-	rest []byte // of a line whose end has not been read
-	buf  []byte
-}
-
-// each gives every line to f that has become complete since the last call.
-func (g *growing) each(f func(line []byte) error) error {
-	if g.file == nil {
-		file, err := os.Open(g.path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
+// countNext counts the lines that contain what, of those that have become complete.
+func countNext(file *program.Tail, what string) (n int, err error) {
+	text, err := file.Next()
+	for line := range bytes.Lines(text) {
+		if bytes.Contains(line, []byte(what)) {
+			n++
 		}
-		if err != nil {
-			return fmt.Errorf("read output: %w", err)
-		}
-		g.file, g.buf = file, make([]byte, 256<<10)
 	}
-	for {
-		n, err := g.file.Read(g.buf)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read output: %w", err)
-		}
-		if n == 0 {
-			return nil
-		}
-		b := g.buf[:n]
-		for {
-			i := bytes.IndexByte(b, '\n')
-			if i < 0 {
-				break
-			}
-			line := b[:i+1]
-			if len(g.rest) > 0 {
-				g.rest = append(g.rest, line...)
-				line = g.rest
-			}
-			if err := f(line); err != nil {
-				return err
-			}
-			g.rest, b = g.rest[:0], b[i+1:]
-		}
-		g.rest = append(g.rest, b...)
-	}
-}
-
-func (g *growing) close() {
-	if g.file != nil {
-		g.file.Close()
-	}
+	return n, err
 }
 
 // jobEnv tells a process that it is to read a watch in the way of a baseline.
@@ -232,7 +83,7 @@ var baselines = map[string]func(context.Context, baseline.Watch, io.Writer) erro
 }
 
 // start starts this program again to do the job.
-func (j job) start(dir string) (*process, error) {
+func (j job) start(dir string) (*program.Process, error) {
 	text, err := json.Marshal(j)
 	if err != nil {
 		return nil, fmt.Errorf("encode job: %w", err)

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,9 +11,17 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"kubejournal/test/bench/baseline"
 	"kubejournal/test/cluster"
+	"kubejournal/test/program"
+	"kubejournal/test/workload"
 )
 
 const (
@@ -37,13 +41,13 @@ func (b *bench) real(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	config := c.RESTConfig()
-	client, err := rest.HTTPClientFor(config)
+	client, transport, err := workload.Connect(c.RESTConfig())
 	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+		return err
 	}
-	defer client.CloseIdleConnections()
-	r := &realServer{bench: b, cluster: c, config: config, client: client}
+	defer transport.CloseIdleConnections()
+	pods := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("default")
+	r := &realServer{bench: b, cluster: c, config: c.RESTConfig(), pods: pods}
 	if err := r.history(ctx); err != nil {
 		return err
 	}
@@ -58,7 +62,7 @@ type realServer struct {
 	*bench
 	cluster *cluster.Cluster
 	config  *rest.Config
-	client  *http.Client
+	pods    dynamic.ResourceInterface
 	changes atomic.Int64
 }
 
@@ -78,11 +82,11 @@ func (r *realServer) synced(ctx context.Context) (start, error) {
 	if err != nil {
 		return start{}, err
 	}
-	defer p.kill()
-	if err := p.lines(ctx, filepath.Join(dir, journalFile), `"type":"SYNCED"`, 1); err != nil {
+	defer p.End()
+	if err := awaitLines(ctx, p, filepath.Join(dir, journalFile), `"type":"SYNCED"`, 1); err != nil {
 		return start{}, err
 	}
-	if _, err := p.stop(); err != nil {
+	if err := p.Stop(stopLimit); err != nil {
 		return start{}, err
 	}
 	version, err := r.version(ctx)
@@ -92,7 +96,7 @@ func (r *realServer) synced(ctx context.Context) (start, error) {
 const journalFile = "journal.jsonl"
 
 // daemon starts kubejournal on what is in dir.
-func (r *realServer) daemon(dir string) (*process, error) {
+func (r *realServer) daemon(dir string) (*program.Process, error) {
 	return launch(dir, r.program, nil, "run", "pods", "--kubeconfig", r.cluster.Kubeconfig(),
 		"--output", journalFile, "--checkpoint", "checkpoint.db")
 }
@@ -113,13 +117,13 @@ func (r *realServer) read(way string, from start, events int) (*reader, error) {
 		if one.before, err = countLines(one.path, one.line); err != nil {
 			return nil, err
 		}
-		one.process, err = r.daemon(dir)
+		one.Process, err = r.daemon(dir)
 		return one, err
 	}
 	if way != "raw" {
 		one.line = `"metadata":`
 	}
-	one.process, err = job{
+	one.Process, err = job{
 		Way: way, Host: r.config.Host, Token: r.config.BearerToken, CA: r.config.CAFile,
 		Version: "v1", Resource: "pods", From: from.version, Events: events, Path: one.path,
 	}.start(dir)
@@ -128,7 +132,7 @@ func (r *realServer) read(way string, from start, events int) (*reader, error) {
 
 // reader is the process of one way.
 type reader struct {
-	*process
+	*program.Process
 	way, path string
 	line      string // what every line about an event contains
 	before    int    // lines that were there at the start
@@ -137,19 +141,18 @@ type reader struct {
 // finish waits until the reader has written its events, ends it and returns its CPU time.
 func (r *reader) finish(ctx context.Context, events int) (time.Duration, error) {
 	if r.way == "raw" || r.way == "kubejournal" {
-		if err := r.lines(ctx, r.path, r.line, r.before+events); err != nil {
+		if err := awaitLines(ctx, r.Process, r.path, r.line, r.before+events); err != nil {
 			return 0, fmt.Errorf("%s: %w", r.way, err)
 		}
 	} else {
-		err := r.until(ctx, "its end", func() (bool, error) { return !r.alive(), nil })
-		if err != nil {
+		if _, err := r.Exit(baseline.Patience); err != nil {
 			return 0, fmt.Errorf("%s: %w", r.way, err)
 		}
 		if n, err := countLines(r.path, r.line); err != nil || n != events {
 			return 0, errors.Join(fmt.Errorf("%s: %d lines, want %d", r.way, n, events), err)
 		}
 	}
-	cpu, err := r.stop()
+	cpu, err := stop(r.Process)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", r.way, err)
 	}
@@ -220,7 +223,7 @@ func (r *realServer) once(ctx context.Context, way string, from start, events in
 	if err != nil {
 		return 0, err
 	}
-	defer one.kill()
+	defer one.End()
 	return one.finish(ctx, events)
 }
 
@@ -234,7 +237,7 @@ func (r *realServer) follow(ctx context.Context) error {
 	var readers []*reader
 	defer func() {
 		for _, one := range readers {
-			one.kill()
+			one.End()
 		}
 	}()
 	for _, way := range realWays {
@@ -252,7 +255,7 @@ func (r *realServer) follow(ctx context.Context) error {
 		if one.way != "raw" && one.way != "kubejournal" {
 			continue // they buffer
 		}
-		if err := one.lines(ctx, one.path, one.line, one.before+1); err != nil {
+		if err := awaitLines(ctx, one.Process, one.path, one.line, one.before+1); err != nil {
 			return err
 		}
 	}
@@ -300,65 +303,35 @@ func (r *realServer) write(ctx context.Context, events int) error {
 
 func (r *realServer) change(ctx context.Context, n int64) error {
 	name := fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods)
-	const pods = "/api/v1/namespaces/default/pods"
-	annotations := map[string]string{"example.com/round": fmt.Sprintf("%08d", n)}
 	if n >= realPods {
-		return r.ask(ctx, http.MethodPatch, pods+"/"+name, map[string]any{"metadata": map[string]any{"annotations": annotations}}, nil)
+		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/round":"%08d"}}}`, n)
+		_, err := r.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		return err
 	}
-	annotations["example.com/build"] = strings.Repeat("b7", realPad/2)
-	return r.ask(ctx, http.MethodPost, pods, map[string]any{
+	annotations := map[string]any{"example.com/round": fmt.Sprintf("%08d", n), "example.com/build": strings.Repeat("b7", realPad/2)}
+	_, err := r.pods.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{
-			"name": name, "labels": map[string]string{"app": "web", "pod-template-hash": "6d4cf56db6"}, "annotations": annotations,
+			"name": name, "labels": map[string]any{"app": "web", "pod-template-hash": "6d4cf56db6"}, "annotations": annotations,
 		},
 		"spec": map[string]any{
 			"automountServiceAccountToken": false,
 			"containers": []any{map[string]any{
 				"name": "web", "image": "registry.example.com/shop/web:1.4",
-				"env": []any{map[string]string{"name": "SHOP_SETTING", "value": "value of shop setting"}},
+				"env": []any{map[string]any{"name": "SHOP_SETTING", "value": "value of shop setting"}},
 			}},
 		},
-	}, nil)
+	}}, metav1.CreateOptions{})
+	return err
 }
 
 // version is the server's present one for pods.
 func (r *realServer) version(ctx context.Context) (string, error) {
-	var list struct {
-		Metadata struct{ ResourceVersion string }
-	}
-	err := r.ask(ctx, http.MethodGet, "/api/v1/pods?limit=1", nil, &list)
-	return list.Metadata.ResourceVersion, err
-}
-
-func (r *realServer) ask(ctx context.Context, method, path string, in, out any) error {
-	body, err := json.Marshal(in)
+	list, err := r.pods.List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return fmt.Errorf("encode request: %w", err)
+		return "", err
 	}
-	request, err := http.NewRequestWithContext(ctx, method, r.config.Host+path, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	if method == http.MethodPatch {
-		request.Header.Set("Content-Type", "application/merge-patch+json")
-	}
-	response, err := r.client.Do(request)
-	if err != nil {
-		return err // names method and URL itself
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = fmt.Errorf("%s: %.300s", response.Status, answer)
-	}
-	if err == nil && out != nil {
-		err = json.Unmarshal(answer, out)
-	}
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	return nil
+	return list.GetResourceVersion(), nil
 }
 
 // copyFiles copies the files of one folder into another.
@@ -366,22 +339,12 @@ func copyFiles(to, from string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return fmt.Errorf("copy folder: %w", err)
 	}
-	// launch makes a log of its own.
-	if err := os.Remove(filepath.Join(to, "stderr")); err != nil {
-		return fmt.Errorf("copy folder: %w", err)
-	}
 	return nil
 }
 
 // countLines counts the lines of a file that contain what.
 func countLines(path, what string) (int, error) {
-	file, n := &growing{path: path}, 0
-	defer file.close()
-	err := file.each(func(line []byte) error {
-		if bytes.Contains(line, []byte(what)) {
-			n++
-		}
-		return nil
-	})
-	return n, err
+	file := program.NewTail(path)
+	defer file.Close()
+	return countNext(file, what)
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 // daemon is the program with a config, a journal and a checkpoint, over more than one run.
@@ -35,7 +33,7 @@ func (b *bench) newDaemon(name string) (*daemon, error) {
 func (d *daemon) checkpoint() string { return filepath.Join(d.dir, "journal.db") }
 
 // start starts the program against the server whose kubeconfig is in its folder.
-func (d *daemon) start(stdout *os.File) (*process, error) {
+func (d *daemon) start(stdout io.Writer) (*process, error) {
 	resource := map[string]any{"resource": "configmaps"}
 	if d.streams > 0 {
 		var names []string
@@ -63,45 +61,13 @@ func (d *daemon) start(stdout *os.File) (*process, error) {
 	return launch(d.dir, "kubejournal-"+strconv.Itoa(d.runs), stdout, d.bench.program, "run", "--config", path)
 }
 
-// logged is what the bench looks for in the daemon's log.
-type logged struct {
-	Msg     string `json:"msg"`
-	Address string `json:"address"`
-}
-
 // awaitSynced waits until n streams have told that they are synced.
 func awaitSynced(ctx context.Context, p *process, n int) error {
-	return p.follow(ctx, func(line []byte) bool {
-		var l logged
-		if json.Unmarshal(line, &l) == nil && l.Msg == "synced" {
-			n--
+	return p.Wait(ctx, runLimit, "wait for streams", func() error {
+		log, err := p.Log()
+		if synced := bytes.Count(log, []byte(`"msg":"synced"`)); err == nil && synced < n {
+			err = fmt.Errorf("%d of %d are synced", synced, n)
 		}
-		return n <= 0
+		return err
 	})
-}
-
-// metric reads one of the daemon's metrics that has no labels.
-func (d *daemon) metric(ctx context.Context, p *process, name string) (v float64, err error) {
-	var address string
-	err = p.follow(ctx, func(line []byte) bool {
-		var l logged
-		if json.Unmarshal(line, &l) == nil && l.Msg == "listening" {
-			address = l.Address
-		}
-		return address != ""
-	})
-	if err != nil {
-		return 0, err
-	}
-	var found error = fmt.Errorf("no metric %s", name)
-	err = d.bench.get(ctx, "http://"+address+"/metrics", func(body io.Reader) error {
-		lines := bufio.NewScanner(body)
-		for lines.Scan() {
-			if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-				v, found = strconv.ParseFloat(value, 64)
-			}
-		}
-		return lines.Err()
-	})
-	return v, errors.Join(err, found)
 }

@@ -16,7 +16,7 @@
 //	option.go    the command line
 //	bench.go     what a run needs: certificates, the program, folders
 //	daemon.go    one run of the program
-//	usage.go     what a process uses, from /proc
+//	process.go   a child, and its memory from /proc
 //	replay.go    the journal read back
 //	world.go     the objects, made from their number
 //	server.go    the synthetic API server; request.go: what it is asked

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -74,7 +73,7 @@ func (b *bench) sync(ctx context.Context, name string, streamed bool) error {
 	if err != nil {
 		return err
 	}
-	defer first.stop()
+	defer first.end()
 	if err := b.syncOnce(ctx, d, first, "run=first-sync-"+name+at); err != nil {
 		return err
 	}
@@ -90,13 +89,13 @@ func (b *bench) sync(ctx context.Context, name string, streamed bool) error {
 			return err
 		}
 	}
-	first.stop()
+	first.end()
 	w.generation = 2
 	second, err := b.serve(d.dir, w.flags(streamed)...)
 	if err != nil {
 		return err
 	}
-	defer second.stop()
+	defer second.end()
 	if err := b.syncOnce(ctx, d, second, "run=relist-"+name+at); err != nil {
 		return err
 	}
@@ -132,15 +131,15 @@ func (b *bench) syncOnce(ctx context.Context, d *daemon, s *running, name string
 	if err := awaitSynced(ctx, p, max(1, d.streams)); err != nil {
 		return err
 	}
-	wall := time.Since(p.started)
+	wall := time.Since(p.Started())
 	after, err := s.stats(ctx)
 	if err != nil {
 		return err
 	}
-	if err := terminate(p); err != nil {
+	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
-	b.line(name, mebibytes(p.usage.peaks().anon), "rss-anon-MiB", wall.Seconds(), "wall-s", p.cpu().Seconds(), "cpu-s",
+	b.line(name, mebibytes(p.peaks().anon), "rss-anon-MiB", wall.Seconds(), "wall-s", p.cpu(), "cpu-s",
 		mebibytes(after.Sent-before.Sent), "wire-MiB")
 	return nil
 }
@@ -155,18 +154,18 @@ func (b *bench) resume(ctx context.Context, d *daemon, s *running, name string) 
 	}
 	defer p.end()
 	watch, err := s.await(ctx, func(a asked) bool {
-		return a.Verb == "watch" && a.At > p.started.UnixNano()
+		return a.Verb == "watch" && a.At > p.Started().UnixNano()
 	})
 	if err != nil {
-		return p.fault(err)
+		return p.Fault(err)
 	}
 	if want := strconv.FormatUint(s.version(d), 10); watch.Initial || watch.ResourceVersion != want {
-		return p.fault(fmt.Errorf("the watch began at version %q, with a list: %v; it should resume at %s", watch.ResourceVersion, watch.Initial, want))
+		return p.Fault(fmt.Errorf("the watch began at version %q, with a list: %v; it should resume at %s", watch.ResourceVersion, watch.Initial, want))
 	}
-	if err := terminate(p); err != nil {
+	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
-	b.line(name, time.Unix(0, watch.At).Sub(p.started).Seconds(), "start-s", mebibytes(p.usage.peaks().anon), "rss-anon-MiB", p.cpu().Seconds(), "cpu-s")
+	b.line(name, time.Unix(0, watch.At).Sub(p.Started()).Seconds(), "start-s", mebibytes(p.peaks().anon), "rss-anon-MiB", p.cpu(), "cpu-s")
 	return nil
 }
 
@@ -186,7 +185,7 @@ func (b *bench) informer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.end()
 	told, stdout, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("start informer: %w", err)
@@ -201,14 +200,14 @@ func (b *bench) informer(ctx context.Context, name string) error {
 	stop := context.AfterFunc(ctx, func() { _ = told.SetReadDeadline(time.Now()) })
 	defer stop()
 	if _, err := told.Read(make([]byte, 16)); err != nil {
-		return p.fault(fmt.Errorf("wait for the informer: %w", errors.Join(err, ctx.Err())))
+		return p.Fault(fmt.Errorf("wait for the informer: %w", errors.Join(err, ctx.Err())))
 	}
-	wall := time.Since(p.started)
-	if err := p.signal(syscall.SIGTERM); err != nil {
+	wall := time.Since(p.Started())
+	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
 	b.line("run=first-sync-streamed/objects="+strconv.Itoa(w.objects)+"/way=informer",
-		mebibytes(p.usage.peaks().anon), "rss-anon-MiB", wall.Seconds(), "wall-s", p.cpu().Seconds(), "cpu-s")
+		mebibytes(p.peaks().anon), "rss-anon-MiB", wall.Seconds(), "wall-s", p.cpu(), "cpu-s")
 	return nil
 }
 
@@ -230,7 +229,7 @@ func (b *bench) idle(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.end()
 	p, err := d.start(nil)
 	if err != nil {
 		return err
@@ -239,14 +238,14 @@ func (b *bench) idle(ctx context.Context, name string) error {
 	if err := awaitSynced(ctx, p, d.streams); err != nil {
 		return err
 	}
-	before, err := readCPU(p.cmd.Process.Pid)
+	before, err := p.CPU()
 	if err != nil {
 		return err
 	}
 	if err := pause(ctx, b.options.idle); err != nil {
 		return err
 	}
-	after, err := readCPU(p.cmd.Process.Pid)
+	after, err := p.CPU()
 	if err != nil {
 		return err
 	}
@@ -257,15 +256,15 @@ func (b *bench) idle(ctx context.Context, name string) error {
 	if st.Watches != int64(d.streams) {
 		return fmt.Errorf("%d watches are open where %d should be", st.Watches, d.streams)
 	}
-	now, err := readUsage(p.cmd.Process.Pid)
+	now, err := p.usage()
 	if err != nil {
 		return err
 	}
-	goroutines, err := d.metric(ctx, p, "go_goroutines")
+	metrics, err := p.Metrics(ctx)
 	if err != nil {
 		return err
 	}
-	if err := terminate(p); err != nil {
+	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
 	r := newReplay(w)
@@ -276,8 +275,8 @@ func (b *bench) idle(ctx context.Context, name string) error {
 		return fmt.Errorf("the journal has lines %v of %d streams with an object each", r.lines, d.streams)
 	}
 	b.line("run=idle/streams="+strconv.Itoa(d.streams)+"/way=kubejournal",
-		mebibytes(p.usage.peaks().rss), "rss-MiB", mebibytes(now.rss), "rss-now-MiB", mebibytes(now.anon), "rss-anon-MiB",
-		goroutines/float64(d.streams), "goroutines/stream",
+		mebibytes(p.peaks().rss), "rss-MiB", mebibytes(now.rss), "rss-now-MiB", mebibytes(now.anon), "rss-anon-MiB",
+		metrics["go_goroutines"]/float64(d.streams), "goroutines/stream",
 		float64((after-before).Milliseconds())*float64(time.Minute)/float64(b.options.idle), "cpu-ms/min")
 	return nil
 }
@@ -312,7 +311,7 @@ func (b *bench) blocked(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.end()
 	output, stdout, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("make pipe: %w", err)
@@ -334,11 +333,11 @@ func (b *bench) blocked(ctx context.Context, name string) error {
 			return err
 		}
 		// The bench's own questions, pings and the like are no progress.
-		if st.Sent-sent > 256<<10 || st.Watches < int64(d.streams) || p.usage.peaks().anon > peak {
-			sent, since, peak = st.Sent, time.Now(), p.usage.peaks().anon
+		if st.Sent-sent > 256<<10 || st.Watches < int64(d.streams) || p.peaks().anon > peak {
+			sent, since, peak = st.Sent, time.Now(), p.peaks().anon
 		}
 	}
-	blocked := p.usage.peaks()
+	blocked := p.peaks()
 	total := int64(d.streams) * blockedEvents * (200 << 10)
 	if sent > total/10*9 {
 		return fmt.Errorf("%d of %d bytes went through a blocked output", sent, total)
@@ -355,16 +354,16 @@ func (b *bench) blocked(ctx context.Context, name string) error {
 		err = errors.Join(<-read, ctx.Err())
 	}
 	if err != nil {
-		return p.fault(err)
+		return p.Fault(err)
 	}
 	if r.lines["ADDED"] != d.streams || r.lines["MODIFIED"] != d.streams*blockedEvents || r.lines["SYNCED"] != d.streams {
 		return fmt.Errorf("the output has lines %v", r.lines)
 	}
-	if err := terminate(p); err != nil {
+	if err := p.Stop(stopLimit); err != nil {
 		return err
 	}
 	b.line("run=blocked/streams="+strconv.Itoa(d.streams)+"/way=kubejournal",
-		mebibytes(blocked.anon), "rss-anon-MiB", mebibytes(sent), "taken-MiB", mebibytes(p.usage.peaks().anon), "drained-rss-anon-MiB")
+		mebibytes(blocked.anon), "rss-anon-MiB", mebibytes(sent), "taken-MiB", mebibytes(p.peaks().anon), "drained-rss-anon-MiB")
 	return nil
 }
 
@@ -380,7 +379,7 @@ func (b *bench) lists(ctx context.Context, name string, compressed bool) error {
 	if err != nil {
 		return err
 	}
-	defer s.stop()
+	defer s.end()
 	if compressed {
 		if err := s.writeKubeconfig(d.dir, strings.Replace(s.address, "127.0.0.1", "localhost", 1)); err != nil {
 			return err
@@ -396,7 +395,7 @@ func (b *bench) lists(ctx context.Context, name string, compressed bool) error {
 	if plain := int64(w.objects * w.size); compressed != (st.Sent < plain/2) {
 		return fmt.Errorf("%d objects of %d bytes came in %d bytes", w.objects, w.size, st.Sent)
 	}
-	if cpu, err := readCPU(s.cmd.Process.Pid); err == nil {
+	if cpu, err := s.CPU(); err == nil {
 		fmt.Fprintf(b.notes, "# the server's time: %v\n", cpu)
 	}
 	r := newReplay(w)
