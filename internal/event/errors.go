@@ -2,7 +2,6 @@ package event
 
 import (
 	"errors"
-	"fmt"
 
 	"kubejournal/internal/rawjson"
 )
@@ -13,7 +12,3 @@ var ErrTooLarge = errors.New("value too large")
 // SyntaxError says where bytes are not the JSON that was expected. It never quotes
 // an object, which may be a Secret.
 type SyntaxError = rawjson.SyntaxError
-
-func tooLarge(size, limit int) error {
-	return fmt.Errorf("%w: over %d bytes, limit %d", ErrTooLarge, size, limit)
-}
