@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -232,6 +233,9 @@ func newSlowStart(t *testing.T) *live {
 	return l
 }
 
+// reads matches what a daemon shows that has read some megabytes of its journal.
+var reads = regexp.MustCompile(`recovering: read [1-9][0-9.]* MB of `)
+
 // While the journal is read back the daemon answers over HTTP: it is alive, not
 // ready, and says how far it is.
 func TestAnswersWhileItRecovers(t *testing.T) {
@@ -239,8 +243,8 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 	goOn := l.blockReads(2 << 20)
 	l.start()
 	l.until("it listens", func() bool { return l.address() != "" })
-	l.until("it reads", func() bool { return strings.Contains(l.get("/readyz"), "recovering: read 3.15 MB of ") })
-	if got := l.get("/readyz"); !strings.HasPrefix(got, "[-]startup failed: recovering: read 3.15 MB of ") {
+	l.until("it reads", func() bool { return reads.MatchString(l.get("/readyz")) })
+	if got := l.get("/readyz"); !strings.HasPrefix(got, "[-]startup failed: recovering: read ") {
 		t.Errorf("/readyz says %q", got)
 	}
 	if got := l.get("/livez"); got != "ok\n" {
@@ -256,7 +260,7 @@ func TestAnswersWhileItRecovers(t *testing.T) {
 		t.Errorf("the page says %q", got)
 	}
 	if status, err := ops.FetchStatus(t.Context(), l.address()); err != nil || status.Ready || status.Version != "v1.2.3" || len(status.Checks) != 1 ||
-		!strings.HasPrefix(status.Checks[0].Text, "recovering: read 3.15 MB of ") || len(status.Streams) != 0 {
+		!reads.MatchString(status.Checks[0].Text) || len(status.Streams) != 0 {
 		t.Errorf("/status says %+v, %v", status, err)
 	}
 	goOn()
@@ -276,7 +280,7 @@ func TestStopWhileItRecovers(t *testing.T) {
 	goOn := l.blockReads(2 << 20)
 	l.start()
 	l.until("it reads", func() bool {
-		return l.address() != "" && strings.Contains(l.get("/readyz"), "recovering: read 3.15 MB of ")
+		return l.address() != "" && reads.MatchString(l.get("/readyz"))
 	})
 	l.cancel()
 	goOn()
