@@ -51,7 +51,11 @@ func (s *Stream) Apply(l *Line, c *Changes) {
 		s.Owed = ""
 		return
 	case event.Synced:
+		// A GAP that has become due since the list was complete, for lines that are
+		// missing in the journal, still is.
+		owed := s.Owed
 		s.Move(string(l.ResourceVersion))
+		s.Owed = owed
 		return
 	}
 	c.Apply(l)

@@ -104,9 +104,11 @@ func (j *File) restart(f disk.File, carry []byte) error {
 		_ = j.active.f.Close() // synced, or without a name
 		j.newName = true
 	}
-	j.active = active{f: f, unsynced: len(carry) > 0}
+	// That a file was truncated is to be on disk too before the next commit.
+	j.active = active{f: f, unsynced: carry != nil}
 	j.active.firstSeq, _ = lineSeq(carry)
 	j.active.endsAt(int64(len(carry)))
+	j.active.seen = 0 // no check has found it under its name yet
 	j.active.lineEnd = int64(bytes.LastIndexByte(carry, '\n') + 1)
 	j.carry, j.checked = carry, time.Time{}
 	return j.writeCarry()

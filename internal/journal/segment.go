@@ -105,8 +105,10 @@ func (s *Segment) look(d disk.FS) error {
 		return err
 	}
 	if s.Size = info.Size(); !s.Gzip {
-		s.FirstSeq, err = FirstSeq(f)
-		return err
+		if s.FirstSeq, err = FirstSeq(f); err != nil {
+			s.FirstSeq = 0 // it cannot be read; where it is needed, its lines are missing
+		}
+		return nil
 	}
 	in, err := gunzip(&fileReader{f: f})
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 // nothing any more drops what it has: it would be stale when it is wanted again.
 func (s *Stream) loadPrevious(ctx context.Context) error {
 	previous := s.encoder.previous
+	_, ok, err := s.store.KeptHeader(s.spec.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
 	if previous == nil {
-		_, ok, err := s.store.KeptHeader(s.spec.Name)
-		if err != nil {
-			return fmt.Errorf("%w: %w", errStore, err)
-		}
 		if !ok {
 			return nil
 		}
@@ -27,7 +27,7 @@ func (s *Stream) loadPrevious(ctx context.Context) error {
 	}
 	behind, stale, err := previous.Load()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+		return err // of a write: it is retried
 	}
 	if s.behind = behind; !stale {
 		return nil

@@ -1,6 +1,7 @@
 package watcher_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 )
@@ -500,6 +503,34 @@ func TestTruncatedInARelist(t *testing.T) {
 		w.start()
 		w.synced()
 		w.tell(n, "GAP JournalTruncated", "MODIFIED relist a", "MODIFIED relist b", "MODIFIED relist c", "MODIFIED relist d", "SYNCED +0 ~4 -0 =0")
+	})
+}
+
+// Lines are lost while the SYNCED line of a list is still to be written: that line comes, and then the GAP.
+func TestTruncatedBeforeSynced(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		w.put(configMaps, "a")
+		w.start()
+		w.synced()
+		n := w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =0")
+		info, err := os.Stat(w.journal())
+		must(t, err)
+		w.put(configMaps, "b")
+		w.synced()
+		w.stop()
+		store, err := checkpoint.Open(w.db())
+		must(t, err)
+		state, _, err := store.Stream("configmaps")
+		must(t, err)
+		state.Complete(state.ResourceVersion, &event.Count{})
+		b := checkpoint.NewBatch()
+		b.Add("configmaps", &checkpoint.Changes{State: &state})
+		must(t, errors.Join(store.Commit(b), store.Close()))
+		must(t, os.Truncate(w.journal(), info.Size()))
+		w.read, w.readBytes = w.read[:n], info.Size()
+		w.start()
+		w.synced()
+		w.tell(n, "SYNCED +0 ~0 -0 =0", "GAP JournalTruncated", "MODIFIED relist a", "MODIFIED relist b", "SYNCED +0 ~2 -0 =0")
 	})
 }
 
