@@ -84,7 +84,9 @@ func badNamespace(name string) string {
 func (k *checker) resource(r Resource) {
 	entry := r.Entry
 	k.names(r)
-	k.each(entry, "exclude", r.Exclude, once(anyVersion, badExclude))
+	if r.IsWildcard() {
+		k.each(entry, "exclude", r.Exclude, once(anyVersion, badExclude))
+	}
 	if r.Namespaces != nil && len(r.Namespaces) == 0 {
 		k.add(entry, "namespaces", "is empty; name some, or leave it out for all")
 	}
