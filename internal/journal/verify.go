@@ -15,10 +15,9 @@ import (
 // without a lock daemon, some FUSE file systems): there each would write over the
 // other's lines. The owner file (disk.Owner) shows that there is another one. It is
 // checked before anything is cut off or renamed, before a commit, and before a write
-// that comes checkEvery after the last check. What the earlier process may have
-// written until it found out is read back, since ReadBack waits that long where it
-// has left its owner file; and what comes later still, in a write that took its time,
-// is found by Verify.
+// that comes checkEvery after the last check. Where an owner file was left behind,
+// ReadBack first waits until the earlier process must have noticed, so its last lines
+// are read. A slow write that lands even later is found by Verify.
 //
 // A process that is suspended between its check and its write, for as long as
 // the other one takes to open the files and to commit, can still write over lines.

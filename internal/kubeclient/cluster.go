@@ -13,19 +13,18 @@ import (
 )
 
 // An address can come to lead to another cluster while the daemon runs: a VIP, a
-// DNS name, a proxy. So nothing of an answer is used before the cluster behind
-// the address has told its uid in answer to a request that was made after the
-// answer had begun, over a connection of its own: one that was open before may
-// lead to where the address led then. An address that has changed once is thereby
-// noticed; one that leads to two clusters by turns may not be.
+// DNS name, a proxy. So once an answer has begun, and before any of it is used, the
+// cluster's uid is read over a new connection: an old one may still lead to the
+// previous cluster. This notices an address that has changed once, and may not
+// notice one that leads to two clusters by turns.
 //
 //	a watch, streamed lists included    by Watch, before it returns
 //	a page of a list                    by the caller, before its first object
 //	the version that a GAP names        by the caller, before the line is written
 //	a refusal of the position           by the caller, before it counts
 //
-// The request for the current version before a watch, and a client of metadata
-// only, serve nothing that is written and are not confirmed.
+// The request for the current version before a watch, a client of metadata only, and
+// the list that fills in previous versions, write no line and are not confirmed.
 
 // Requests per second for the cluster's uid that streams share, so that hundreds
 // of watches opened together cost a few.

@@ -49,12 +49,11 @@ func (e *ClusterError) Error() string {
 // line after the last commit is read back and does to the checkpoint what it
 // would have done had the commit come in time. Then it commits. On the way it
 // commits how far it has come, without moving the mark: after a crash, or when ctx
-// ends, which is an error, the next call resumes there. In the place of a
-// checkpoint that was lost, or of one that is new where there are lines, each
-// stream in the journal owes a GAP; and where lines are missing that must be
-// there, each stream owes one behind which it tells of every object again. A
-// journal of another cluster than the checkpoint's is a ClusterError, and nothing
-// of it is taken.
+// ends, which is an error, the next call resumes there. If the checkpoint was lost,
+// or is new beside an existing journal, every stream found in the journal must write
+// a GAP. If committed lines are missing from the journal, every stream must write a
+// GAP and then all of its objects again. A journal of another cluster than the
+// checkpoint's is a ClusterError, and nothing of it is taken.
 func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Recovered, error) {
 	return recoverWithin(ctx, j, store, recoverBytes, recoverTime)
 }

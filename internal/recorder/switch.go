@@ -8,9 +8,9 @@ import (
 // A checkpoint may be used for a journal file, then for stdout, then for the file
 // again. In between, lines go to stdout that the file does not have, and its reader
 // is not told of them; none of its own lines is missing. So the file goes on under the
-// seq that follows its last line, and no stream writes a GAP. Lines of the file that no
-// commit knows of, because a crash came first, were mostly told on stdout once
-// more: those only count that are later than what the checkpoint says by then.
+// seq that follows its last line, and no stream writes a GAP. Uncommitted lines of the
+// file were mostly repeated on stdout, so only those are replayed that are later than
+// the checkpoint's state.
 
 // startOf is from where the file is read back: the last commit of its own lines.
 func startOf(m checkpoint.Mark) checkpoint.FileMark {

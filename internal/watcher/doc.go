@@ -35,7 +35,7 @@
 //	watch.go     one watch session
 //	list.go      one list: streamed initial events, or pages
 //	relist.go    what a list comes to: GAP, the difference, SYNCED
-//	position.go  the position; nothing else moves it
+//	position.go  the position; besides relist.go, nothing else moves it
 //	state.go     what a stream shows of itself
 //	diff.go      what an object of a list means, given what is known
 //	seen.go      which objects a list has shown
