@@ -214,12 +214,12 @@ func readStreams(store *checkpoint.Store) ([]shownStream, error) {
 	streams := []shownStream{}
 	for _, name := range slices.Compact(names) {
 		st, written := states[name]
-		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: string(st.Owed), Gap: st.Open}
+		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: string(st.PendingGap), Gap: st.Open}
 		if s.Known, err = store.Count(name); err != nil {
 			return nil, err
 		}
 		switch {
-		case st.Owed != "":
+		case st.PendingGap != "":
 			s.State = stateGapOwed
 		case st.Open != nil:
 			s.State = stateGapOpen

@@ -34,7 +34,7 @@ func fillCheckpoint(path string) error {
 	b := checkpoint.NewBatch()
 	for name, st := range map[string]*checkpoint.Stream{
 		"pods":               {ResourceVersion: "4711"},
-		"configmaps":         {ResourceVersion: "4000", Owed: "Expired"},
+		"configmaps":         {ResourceVersion: "4000", PendingGap: "Expired"},
 		"secrets":            {ResourceVersion: "12", Open: &checkpoint.Gap{FromResourceVersion: "12", ResourceVersion: "99", Count: event.Count{Added: 1}}},
 		"deployments.apps":   nil, // a snapshot that was cut short
 		"pods?namespace=web": {ResourceVersion: "4712"},

@@ -29,9 +29,9 @@ func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
 	c.put(namespace, name, uid, resourceVersion, flagWithheld)
 }
 
-// Doubt notes that the reader may not have been told of a known object. What else
+// Redeliver notes that the reader may not have been told of a known object. What else
 // is known of it stays.
-func (c *Changes) Doubt(k Known) {
+func (c *Changes) Redeliver(k Known) {
 	k.Doubtful = true
 	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flagsOf(&k))
 }

@@ -141,7 +141,7 @@ func small(t *testing.T, path string) (before, now content) {
 		for i := range n {
 			put(&c, Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(1000 + i)})
 		}
-		c.State = &Stream{ResourceVersion: "1200", Owed: "Expired", Open: &Gap{ResourceVersion: "7"}}
+		c.State = &Stream{ResourceVersion: "1200", PendingGap: "Expired", Open: &Gap{ResourceVersion: "7"}}
 		c.KeepHeader([]byte("header"))
 		c.Keep([]byte("default"), []byte("a"), []byte("kept"))
 		b.Add(name, &c)

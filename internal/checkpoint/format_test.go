@@ -78,7 +78,7 @@ func writeSchema3(t *testing.T, path string) {
 		put(&odd, Known{Name: fmt.Sprint("text-", i), UID: v, ResourceVersion: v})
 	}
 	odd.PutWithheld([]byte("n"), []byte("withheld"), []byte(uuid(1)), []byte("7"))
-	odd.Doubt(Known{Namespace: "n", Name: "doubtful", UID: uuid(2), ResourceVersion: "8", Withheld: true})
+	odd.Redeliver(Known{Namespace: "n", Name: "doubtful", UID: uuid(2), ResourceVersion: "8", Withheld: true})
 	state(&odd, `{"resourceVersion":"5","owed":"Expired","open":{"fromResourceVersion":"5","resourceVersion":"9","added":1,"modified":2,"deleted":3}}`)
 	state(&closing, `{"resourceVersion":"6","closing":{"added":4,"modified":5,"deleted":6,"unchanged":7}}`)
 	b.Add("pods", &pods)

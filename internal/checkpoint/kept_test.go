@@ -139,7 +139,7 @@ func TestWithheld(t *testing.T) {
 					if err != nil || !ok {
 						t.Fatal(k, ok, err)
 					}
-					c.Doubt(k)
+					c.Redeliver(k)
 				}
 			})
 			for range 2 {

@@ -12,9 +12,9 @@ type Stream struct {
 	// ResourceVersion is the position: everything the server did up to it
 	// stands in the journal. Empty before the first sync is complete.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Owed is the reason of a GAP line that is still to be written: the
+	// PendingGap is the reason of a GAP line that is still to be written: the
 	// position is not valid any more. Empty when there is none.
-	Owed event.GapReason `json:"owed,omitempty"`
+	PendingGap event.GapReason `json:"owed,omitempty"`
 	// Open is set from a GAP line until all lines behind it are written.
 	Open *Gap `json:"open,omitempty"`
 	// Closing is set when a list is complete and all its lines are written but
@@ -30,8 +30,8 @@ type Gap struct {
 	event.Count                // of the lines behind the GAP line
 }
 
-// Line is one line of a stream, or an event that was held back.
-type Line struct {
+// Transition is one line of a stream, or an event that was held back.
+type Transition struct {
 	Type   event.Type
 	Origin event.Origin
 	// Of a GAP or SYNCED only the version is set.
@@ -44,18 +44,18 @@ type Line struct {
 // Apply makes s the state behind a line, and adds to c what the line says of its
 // object. A line of a watch moves the position. Lines of a list do not come in the
 // order of versions: they leave the position where it is, and count for an open gap.
-func (s *Stream) Apply(l *Line, c *Changes) {
+func (s *Stream) Apply(l *Transition, c *Changes) {
 	switch l.Type {
 	case event.Gap:
 		s.Open = &Gap{FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
-		s.Owed = ""
+		s.PendingGap = ""
 		return
 	case event.Synced:
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
-		owed := s.Owed
+		owed := s.PendingGap
 		s.Move(string(l.ResourceVersion))
-		s.Owed = owed
+		s.PendingGap = owed
 		return
 	}
 	c.Apply(l)
@@ -66,7 +66,7 @@ func (s *Stream) Apply(l *Line, c *Changes) {
 	}
 }
 
-func (g *Gap) apply(l *Line) {
+func (g *Gap) apply(l *Transition) {
 	if !l.HeldBack {
 		g.Add(l.Type)
 	}
@@ -76,7 +76,7 @@ func (g *Gap) apply(l *Line) {
 }
 
 // Apply adds what a line says of its object.
-func (c *Changes) Apply(l *Line) {
+func (c *Changes) Apply(l *Transition) {
 	switch {
 	case l.Type == event.Deleted:
 		c.Delete(l.Namespace, l.Name)
@@ -91,7 +91,7 @@ func (c *Changes) Apply(l *Line) {
 func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv} }
 
 // Lose notes that the position is not valid any more.
-func (s *Stream) Lose(reason event.GapReason) { s.Owed = reason }
+func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
 
 // Complete notes that a list of the version rv is complete and all its lines are
 // written, but for the SYNCED line that says count; nil for none.
@@ -104,7 +104,7 @@ func (s *Stream) Complete(rv string, count *event.Count) {
 }
 
 // Valid reports whether a watch can start at the position.
-func (s *Stream) Valid() bool { return s.ResourceVersion != "" && s.Owed == "" && s.Open == nil }
+func (s *Stream) Valid() bool { return s.ResourceVersion != "" && s.PendingGap == "" && s.Open == nil }
 
 // From is the version after which the reader has not been told everything.
 func (s *Stream) From() string {

@@ -13,7 +13,7 @@ import (
 
 // A terminal that was closed ends the daemon, as a closed pipe does.
 func TestTerminalIsClosed(t *testing.T) {
-	out := journal.NewStream(display{hungUp{}})
+	out := journal.NewStdout(display{hungUp{}})
 	if _, err := out.Write([]byte("line\n")); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("got %v", err)
 	}

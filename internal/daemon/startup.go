@@ -75,7 +75,7 @@ func (d *Daemon) openOutput(context.Context) error {
 		if d.Display != nil {
 			stdout = d.Display(display{stdout})
 		}
-		d.output = journal.NewStream(stdout)
+		d.output = journal.NewStdout(stdout)
 		return nil
 	}
 	o := journalOptions(d.cfg.Output)

@@ -277,7 +277,7 @@ func (w failingWriter) Write([]byte) (int, error) { return w.n, w.err }
 
 func TestStream(t *testing.T) {
 	var b bytes.Buffer
-	s := NewStream(&b)
+	s := NewStdout(&b)
 	if n, err := s.Write([]byte(line(1))); n != len(line(1)) || err != nil || b.String() != line(1) {
 		t.Errorf("Write = %d, %v", n, err)
 	}
@@ -293,7 +293,7 @@ func TestStream(t *testing.T) {
 		{syscall.ENOSPC, false},
 		{syscall.EAGAIN, false},
 	} {
-		n, err := NewStream(failingWriter{3, c.err}).Write([]byte("12345"))
+		n, err := NewStdout(failingWriter{3, c.err}).Write([]byte("12345"))
 		if n != 3 || !errors.Is(err, c.err) || errors.Is(err, ErrClosed) != c.closed {
 			t.Errorf("Write with %v = %d, %v", c.err, n, err)
 		}
@@ -307,7 +307,7 @@ func TestStreamPipe(t *testing.T) {
 	}
 	defer w.Close()
 	r.Close()
-	if _, err := NewStream(w).Write([]byte(line(1))); !errors.Is(err, ErrClosed) {
+	if _, err := NewStdout(w).Write([]byte(line(1))); !errors.Is(err, ErrClosed) {
 		t.Errorf("Write to a pipe without a reader = %v", err)
 	}
 }

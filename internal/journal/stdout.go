@@ -10,15 +10,15 @@ import (
 // is no use in trying again.
 var ErrClosed = errors.New("output is closed")
 
-// Stream is an output that cannot be read back: stdout. Lines written after the
+// Stdout is an output that cannot be read back: stdout. Lines written after the
 // last checkpoint commit are written again after a crash.
-type Stream struct{ w io.Writer }
+type Stdout struct{ w io.Writer }
 
-// NewStream returns a journal on w.
-func NewStream(w io.Writer) *Stream { return &Stream{w: w} }
+// NewStdout returns a journal on w.
+func NewStdout(w io.Writer) *Stdout { return &Stdout{w: w} }
 
 // Write passes p on. An error that says that the reader is gone wraps ErrClosed.
-func (s *Stream) Write(p []byte) (int, error) {
+func (s *Stdout) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		err = errors.Join(ErrClosed, err)
@@ -27,16 +27,16 @@ func (s *Stream) Write(p []byte) (int, error) {
 }
 
 // Sync does nothing: a pipe's reader owns what it has taken.
-func (s *Stream) Sync() error { return nil }
+func (s *Stdout) Sync() error { return nil }
 
 // Verify does nothing, for the same reason.
-func (s *Stream) Verify() error { return nil }
+func (s *Stdout) Verify() error { return nil }
 
 // Mark returns none: a stream has no position that could be found again.
-func (s *Stream) Mark() Mark { return Mark{} }
+func (s *Stdout) Mark() Mark { return Mark{} }
 
 // Close leaves the writer open; it is not ours.
-func (s *Stream) Close() error { return nil }
+func (s *Stdout) Close() error { return nil }
 
 // Committed does nothing: there is nothing to tidy up.
-func (s *Stream) Committed(uint64) {}
+func (s *Stdout) Committed(uint64) {}

@@ -15,8 +15,8 @@ import (
 // next one.
 const maxPooled = 1 << 20
 
-// Lane is one stream's way into the recorder.
-type Lane struct {
+// Producer is one stream's way into the recorder.
+type Producer struct {
 	stream string
 	// written counts lines by type and origin.
 	written *prometheus.CounterVec
@@ -29,15 +29,15 @@ type Lane struct {
 	lines     atomic.Uint64 // see Lines
 }
 
-// NewLane returns the lane of a stream; written has the labels type and origin.
-func NewLane(stream string, written *prometheus.CounterVec) *Lane {
-	l := &Lane{stream: stream, written: written, counters: make(map[kind]prometheus.Counter)}
-	l.pool.New = func() any { return &Batch{lane: l, counts: make(map[kind]int)} }
+// NewProducer returns the producer of a stream; written has the labels type and origin.
+func NewProducer(stream string, written *prometheus.CounterVec) *Producer {
+	l := &Producer{stream: stream, written: written, counters: make(map[kind]prometheus.Counter)}
+	l.pool.New = func() any { return &Batch{producer: l, counts: make(map[kind]int)} }
 	return l
 }
 
 // count counts n lines of a kind.
-func (l *Lane) count(k kind, n int) {
+func (l *Producer) count(k kind, n int) {
 	if l.written == nil {
 		return
 	}
@@ -50,14 +50,14 @@ func (l *Lane) count(k kind, n int) {
 }
 
 // Committed is the number of the last numbered batch that is committed.
-func (l *Lane) Committed() uint64 { return l.committed.Load() }
+func (l *Producer) Committed() uint64 { return l.committed.Load() }
 
-// Lines is how many lines of the lane stand in the journal. Safe for concurrent
+// Lines is how many lines of the producer stand in the journal. Safe for concurrent
 // use.
-func (l *Lane) Lines() uint64 { return l.lines.Load() }
+func (l *Producer) Lines() uint64 { return l.lines.Load() }
 
 // Batch returns an empty batch. It belongs to the caller until it is submitted.
-func (l *Lane) Batch() *Batch { return l.pool.Get().(*Batch) }
+func (l *Producer) Batch() *Batch { return l.pool.Get().(*Batch) }
 
 type kind struct {
 	typ    event.Type
@@ -70,7 +70,7 @@ type Batch struct {
 	// Changes is what is known once the lines are written.
 	Changes checkpoint.Changes
 
-	lane     *Lane
+	producer *Producer
 	number   uint64 // see Number
 	lines    []byte // the lines, each without its seq
 	ends     []int  // where each line ends in lines
@@ -80,13 +80,13 @@ type Batch struct {
 	weight   int64         // of the recorder's budget
 }
 
-// Number tells this batch from the lane's others: a later one has a higher number.
-// Once the lane has committed it, the checkpoint has what is in the batch. To be
-// asked while no other numbered batch of the lane is being filled.
+// Number tells this batch from the producer's others: a later one has a higher number.
+// Once the producer has committed it, the checkpoint has what is in the batch. To be
+// asked while no other numbered batch of the producer is being filled.
 func (b *Batch) Number() uint64 {
 	if b.number == 0 {
-		b.lane.numbered++
-		b.number = b.lane.numbered
+		b.producer.numbered++
+		b.number = b.producer.numbered
 	}
 	return b.number
 }
@@ -116,12 +116,12 @@ func (b *Batch) Empty() bool { return len(b.ends) == 0 && b.Changes.Empty() }
 
 // Release gives back a batch that is not submitted.
 func (b *Batch) Release() {
-	if b.lane == nil || cap(b.lines) > maxPooled {
+	if b.producer == nil || cap(b.lines) > maxPooled {
 		return
 	}
 	b.Changes.Reset()
 	b.lines, b.ends = b.lines[:0], b.ends[:0]
 	clear(b.counts)
 	b.number, b.weight, b.flushed = 0, 0, nil
-	b.lane.pool.Put(b)
+	b.producer.pool.Put(b)
 }

@@ -137,7 +137,7 @@ func TestRecoverOfAnotherDaemon(t *testing.T) {
 		t.Fatalf("Recover = %+v, %v", got, err)
 	}
 	for name, state := range contentOf(t, store).Streams {
-		if state.Owed != event.JournalTruncated {
+		if state.PendingGap != event.JournalTruncated {
 			t.Errorf("stream %s: %+v", name, state)
 		}
 	}

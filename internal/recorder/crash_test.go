@@ -101,9 +101,9 @@ func TestCrash(t *testing.T) {
 				for _, s := range sources {
 					s.resume(t, store)
 					wg.Go(func() {
-						lane := NewLane(s.name, nil)
+						producer := NewProducer(s.name, nil)
 						for n := 1; ; n++ {
-							b := lane.Batch()
+							b := producer.Batch()
 							for range 3 {
 								l, typ, origin := s.next(t, b.Lines(), &b.Changes)
 								b.AddLine(l, typ, origin, received)

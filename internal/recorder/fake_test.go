@@ -237,19 +237,19 @@ func parse(t *testing.T, b []byte) []line {
 
 // rig is a recorder on fakes.
 type rig struct {
-	t     *testing.T
-	out   *fakeOutput
-	store *fakeStore
-	rec   *Recorder
-	m     *metrics.Metrics
-	done  chan error
-	lanes map[string]*Lane
-	sent  map[string]int // lines by stream
+	t         *testing.T
+	out       *fakeOutput
+	store     *fakeStore
+	rec       *Recorder
+	m         *metrics.Metrics
+	done      chan error
+	producers map[string]*Producer
+	sent      map[string]int // lines by stream
 }
 
 func newRig(t *testing.T, cfg Config) *rig {
 	t.Helper()
-	g := &rig{t: t, out: &fakeOutput{}, done: make(chan error, 1), lanes: make(map[string]*Lane), sent: make(map[string]int)}
+	g := &rig{t: t, out: &fakeOutput{}, done: make(chan error, 1), producers: make(map[string]*Producer), sent: make(map[string]int)}
 	g.store = &fakeStore{Store: tempStore(t), t: t, out: g.out, noSync: cfg.NoSync}
 	g.m = metrics.New("test", "")
 	cfg.Metrics, cfg.Log = g.m, zap.NewNop()
@@ -277,12 +277,12 @@ func (g *rig) counted(name string) float64 {
 
 // batch is n lines of a stream, each of about size bytes, with what they make known.
 func (g *rig) batch(stream string, n, size int) *Batch {
-	lane := g.lanes[stream]
-	if lane == nil {
-		lane = NewLane(stream, nil)
-		g.lanes[stream] = lane
+	producer := g.producers[stream]
+	if producer == nil {
+		producer = NewProducer(stream, nil)
+		g.producers[stream] = producer
 	}
-	b := lane.Batch()
+	b := producer.Batch()
 	if !b.Empty() || b.Len() != 0 || b.Bytes() != 0 {
 		g.t.Errorf("a fresh batch holds %d lines, %d bytes", b.Len(), b.Bytes())
 	}

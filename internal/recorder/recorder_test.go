@@ -73,7 +73,7 @@ func TestProgress(t *testing.T) {
 		}
 		is(Progress{})
 		first := g.batch("a", 3, 100)
-		lane := first.lane
+		producer := first.producer
 		g.submit(first)
 		is(Progress{Written: 3})
 		pass(10 * time.Second)
@@ -82,8 +82,8 @@ func TestProgress(t *testing.T) {
 		g.submit(g.batch("b", 2, 100))
 		committed.Written = 5
 		is(committed)
-		if got := lane.Lines(); got != 3 {
-			t.Errorf("lane a has %d lines, want 3", got)
+		if got := producer.Lines(); got != 3 {
+			t.Errorf("producer a has %d lines, want 3", got)
 		}
 		g.finish()
 		is(Progress{Written: 5, Committed: 5, CommittedAt: time.Now()})
@@ -416,10 +416,10 @@ func TestPendingBound(t *testing.T) {
 		}
 		g.store.unchecked = true
 		g.run(t.Context())
-		lane := NewLane("a", nil)
+		producer := NewProducer("a", nil)
 		accepted, objects := 0, 0
 		for {
-			b := lane.Batch()
+			b := producer.Batch()
 			for range 200 {
 				objects++
 				b.Changes.Put(nil, fmt.Appendf(nil, "%0200d", objects), []byte("u"), []byte("1"))
@@ -640,11 +640,11 @@ func TestCloseReleasesFlush(t *testing.T) {
 func TestBlockedOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, out := io.Pipe()
-		rec := New(journal.NewStream(out), tempStore(t), Config{Metrics: metrics.New("", ""), Log: zap.NewNop()})
+		rec := New(journal.NewStdout(out), tempStore(t), Config{Metrics: metrics.New("", ""), Log: zap.NewNop()})
 		done := make(chan error, 1)
 		go func() { done <- rec.Run(t.Context()) }()
-		lane := NewLane("pods", nil)
-		b := lane.Batch()
+		producer := NewProducer("pods", nil)
+		b := producer.Batch()
 		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now())
 		if err := rec.Submit(t.Context(), b); err != nil {
 			t.Fatal(err)

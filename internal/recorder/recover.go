@@ -262,7 +262,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // told on stdout too
 	default:
 		r.known.Reset()
-		state.Apply(&checkpoint.Line{
+		state.Apply(&checkpoint.Transition{
 			Type: h.Type, Origin: h.Origin, Namespace: []byte(h.Namespace), Name: []byte(h.Name), UID: []byte(h.UID),
 			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion),
 		}, &r.known)
@@ -353,7 +353,7 @@ func (r *recovery) tellAgain() error {
 				return err
 			}
 			r.known.Reset()
-			r.known.Doubt(k)
+			r.known.Redeliver(k)
 			r.batch.Add(stream, &r.known)
 			if r.batch.Bytes() < r.most {
 				return nil

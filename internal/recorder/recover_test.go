@@ -273,11 +273,11 @@ func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
 	want.Streams = maps.Clone(want.Streams)
 	for name := range want.Known {
 		s := want.Streams[name]
-		s.Owed = event.CheckpointLost
+		s.PendingGap = event.CheckpointLost
 		want.Streams[name] = s
 	}
 	for name, s := range want.Streams {
-		s.Owed = event.CheckpointLost
+		s.PendingGap = event.CheckpointLost
 		want.Streams[name] = s
 	}
 	for _, what := range []string{"first", "again"} {
@@ -302,7 +302,7 @@ func TestRecoverHole(t *testing.T) {
 	}
 	is, was := contentOf(t, store), h.after[n]
 	for name, st := range is.Streams {
-		if st.Owed != event.JournalTruncated || st.ResourceVersion != was.Streams[name].ResourceVersion {
+		if st.PendingGap != event.JournalTruncated || st.ResourceVersion != was.Streams[name].ResourceVersion {
 			t.Errorf("stream %s: %+v", name, st)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // step is something that happens to a stream: a line, or an event without one.
 type step struct {
-	checkpoint.Line
+	checkpoint.Transition
 	raw       string // the object, of an event about one
 	known     event.Known
 	bookmark  bool
@@ -33,7 +33,7 @@ func steps(r *rand.Rand, n int) (all []step) {
 	version, uids := 100, 0
 	next := func() string { version++; return fmt.Sprint(version) }
 	about := func(t event.Type, from event.Origin, k event.Known) {
-		s := step{Line: checkpoint.Line{Type: t, Origin: from}, known: k}
+		s := step{Transition: checkpoint.Transition{Type: t, Origin: from}, known: k}
 		switch r.IntN(8) {
 		case 0:
 			s.HeldBack = true
@@ -78,8 +78,8 @@ func steps(r *rand.Rand, n int) (all []step) {
 		}
 	}
 	synced := func() {
-		all = append(all, step{Line: checkpoint.Line{ResourceVersion: []byte(next())}, complete: true},
-			step{Line: checkpoint.Line{Type: event.Synced, ResourceVersion: fmt.Append(nil, version)}})
+		all = append(all, step{Transition: checkpoint.Transition{ResourceVersion: []byte(next())}, complete: true},
+			step{Transition: checkpoint.Transition{Type: event.Synced, ResourceVersion: fmt.Append(nil, version)}})
 	}
 	list(event.FromSnapshot)
 	synced()
@@ -91,13 +91,13 @@ func steps(r *rand.Rand, n int) (all []step) {
 				if r.IntN(3) == 0 {
 					rv = "50" // the server was put back
 				}
-				all = append(all, step{Line: checkpoint.Line{Type: event.Gap, ResourceVersion: []byte(rv)}})
+				all = append(all, step{Transition: checkpoint.Transition{Type: event.Gap, ResourceVersion: []byte(rv)}})
 				list(event.FromRelist)
 			}
 			list(event.FromRelist) // an attempt that continues behind the same GAP
 			synced()
 		case 1:
-			all = append(all, step{Line: checkpoint.Line{ResourceVersion: []byte(next())}, bookmark: true})
+			all = append(all, step{Transition: checkpoint.Transition{ResourceVersion: []byte(next())}, bookmark: true})
 		default:
 			change(event.FromWatch)
 		}
@@ -148,7 +148,7 @@ func (l *live) do(s step) {
 	var (
 		c    checkpoint.Changes
 		err  error
-		line = s.Line
+		line = s.Transition
 		rv   = string(line.ResourceVersion)
 		body []byte
 	)
@@ -160,9 +160,9 @@ func (l *live) do(s step) {
 	case s.Type == event.Gap:
 		line.FromResourceVersion = []byte(l.state.From())
 		l.state.Lose(event.Expired)
-		body = l.render.AppendGap(nil, received, l.state.Owed, l.state.From(), rv)
+		body = l.render.AppendGap(nil, received, l.state.PendingGap, l.state.From(), rv)
 		l.state.Apply(&line, &c)
-		if l.state.Owed != "" || l.state.Open == nil || l.state.Valid() {
+		if l.state.PendingGap != "" || l.state.Open == nil || l.state.Valid() {
 			l.t.Fatalf("behind a GAP line: %+v", l.state)
 		}
 	case s.Type == event.Synced:
@@ -185,7 +185,7 @@ func (l *live) do(s step) {
 	mustCommit(l.t, l.store, b)
 }
 
-func (l *live) about(s step, line *checkpoint.Line, c *checkpoint.Changes) (body []byte, err error) {
+func (l *live) about(s step, line *checkpoint.Transition, c *checkpoint.Changes) (body []byte, err error) {
 	if err := l.render.Scan([]byte(s.raw), &l.object); err != nil {
 		return nil, err
 	}

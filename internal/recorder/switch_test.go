@@ -48,7 +48,7 @@ func runOnce(t *testing.T, out Output, store *checkpoint.Store, cfg Config, from
 	go func() { done <- rec.Run(t.Context()) }()
 	for i := from; i < to; i++ {
 		for _, stream := range streams {
-			b := NewLane(stream, nil).Batch()
+			b := NewProducer(stream, nil).Batch()
 			b.AddLine(watched(t, b.Lines(), stream, i, &b.Changes), event.Added, event.FromWatch, received)
 			if err := rec.Submit(t.Context(), b); err != nil {
 				t.Fatal(err)
@@ -87,7 +87,7 @@ func TestStdoutBehindAnEmptyFile(t *testing.T) {
 	file.Close()
 	m := commitMark(t, store)
 	last := m.LastFile()
-	runOnce(t, journal.NewStream(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: &last}, 5, 9, "pods")
+	runOnce(t, journal.NewStdout(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: &last}, 5, 9, "pods")
 	file = openJournal(t, path, nil)
 	defer file.Close()
 	if found, err := Recover(t.Context(), file, store); err != nil || found.Seq != 5 || found.Stdout != 9 {
@@ -127,7 +127,7 @@ func TestStdoutInBetween(t *testing.T) {
 					for from := committed; from < told; from += events {
 						m := commitMark(t, store)
 						last := m.LastFile()
-						runOnce(t, journal.NewStream(&stdout), store, Config{Seq: m.Seq, File: &last}, from, min(told, from+events), "pods")
+						runOnce(t, journal.NewStdout(&stdout), store, Config{Seq: m.Seq, File: &last}, from, min(told, from+events), "pods")
 					}
 					last := commitMark(t, store)
 					if old && last.FirstSeq == 0 {
@@ -185,7 +185,7 @@ func TestStdoutInBetweenAndHole(t *testing.T) {
 	file.Close()
 	m := commitMark(t, store)
 	last := m.LastFile()
-	runOnce(t, journal.NewStream(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: &last}, 6, 9, "pods")
+	runOnce(t, journal.NewStdout(new(bytes.Buffer)), store, Config{Seq: m.Seq, File: &last}, 6, 9, "pods")
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestStdoutInBetweenAndHole(t *testing.T) {
 	if err != nil || !found.Hole || found.Seq != 6 || found.Stdout != 9 {
 		t.Fatalf("Recover = %+v, %v", found, err)
 	}
-	if st, _, err := store.Stream("pods"); err != nil || st.Owed != event.JournalTruncated {
+	if st, _, err := store.Stream("pods"); err != nil || st.PendingGap != event.JournalTruncated {
 		t.Errorf("%+v, %v", st, err)
 	}
 }

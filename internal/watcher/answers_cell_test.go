@@ -32,7 +32,7 @@ const (
 
 // cell is one request that is answered in one way.
 type cell struct {
-	*world
+	*harness
 	row     row
 	answer  *answer
 	proxy   *badProxy

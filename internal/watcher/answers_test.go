@@ -200,7 +200,7 @@ func testAnswer(t *testing.T, r row, a *answer) string {
 		c := &cell{row: r, answer: a}
 		ok := t.Run(strings.ReplaceAll(r.name+"/"+a.name+"/"+name, " ", "_"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // which waits for every goroutine
-				c.world = newWorld(t, r.server, nil)
+				c.harness = newWorld(t, r.server, nil)
 				defer c.end()
 				c.run(times)
 			})

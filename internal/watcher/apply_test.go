@@ -23,7 +23,7 @@ import (
 
 // apply hands other entries to the daemon as it runs. It takes no time but the
 // server's.
-func (w *world) apply(entries []config.Resource, change func(*manager.Options)) (manager.Difference, error) {
+func (w *harness) apply(entries []config.Resource, change func(*manager.Options)) (manager.Difference, error) {
 	w.t.Helper()
 	o := w.options
 	o.Resources = entries
@@ -35,7 +35,7 @@ func (w *world) apply(entries []config.Resource, change func(*manager.Options)) 
 	return d, err
 }
 
-func (w *world) mustApply(entries []config.Resource, change func(*manager.Options)) manager.Difference {
+func (w *harness) mustApply(entries []config.Resource, change func(*manager.Options)) manager.Difference {
 	w.t.Helper()
 	d, err := w.apply(entries, change)
 	must(w.t, err)
@@ -43,7 +43,7 @@ func (w *world) mustApply(entries []config.Resource, change func(*manager.Option
 }
 
 // askedFor counts the requests after the nth, by stream.
-func (w *world) askedFor(n int) map[string]int {
+func (w *harness) askedFor(n int) map[string]int {
 	count := make(map[string]int)
 	for _, r := range w.srv.Requests()[n:] {
 		if r.Resource == "" || isCheck(r) {
@@ -63,7 +63,7 @@ func (w *world) askedFor(n int) map[string]int {
 }
 
 // series are the streams that metrics speak of.
-func (w *world) series() []string {
+func (w *harness) series() []string {
 	w.t.Helper()
 	families, err := w.life.metrics.Registry.Gather()
 	must(w.t, err)
@@ -90,7 +90,7 @@ func redacting(resource, field string) func(*manager.Options) {
 // for. What was removed resumes when it is added back, and what happened to it
 // meanwhile is told as if it had never been away.
 func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps"), func(w *harness) {
 		w.put(configMaps, "c")
 		w.put(secrets, "s")
 		w.put(deployments, "d")
@@ -139,7 +139,7 @@ func TestApplyTouchesOnlyWhatChanges(t *testing.T) {
 
 // The same config again, with its entries at other places, is no change.
 func TestApplyTheSame(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *harness) {
 		w.start()
 		w.await("two watch", func() bool { return w.srv.OpenWatches("") == 2 })
 		n := len(w.srv.Requests())
@@ -163,7 +163,7 @@ func TestApplyTheSame(t *testing.T) {
 
 // What only the server can tell to be wrong changes nothing.
 func TestApplyFaults(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -194,7 +194,7 @@ func TestApplyFaults(t *testing.T) {
 
 // Another version of an entry is the same stream, from the same position.
 func TestApplyAnotherVersion(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v2", "v1"))
 		w.put(widgets, "w")
 		w.start()
@@ -223,7 +223,7 @@ func TestApplyAnotherVersion(t *testing.T) {
 // one before, whatever else is asked of the daemon; then the stream goes on with
 // it by itself.
 func TestPreferredVersionChanges(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com", "nothing.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("widgets.example.com", "nothing.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.put(widgets, "w")
 		w.start()
@@ -256,7 +256,7 @@ func TestPreferredVersionChanges(t *testing.T) {
 // An entry that stays is left alone when its resource goes away while another is
 // edited: the deletions are told, and it waits for the resource to come back.
 func TestApplyBesideADefinitionThatGoes(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.put(widgets, "w")
 		w.start()
@@ -285,7 +285,7 @@ func TestApplyBesideADefinitionThatGoes(t *testing.T) {
 // A redact rule for a resource that the server does not know yet holds from its
 // first line on.
 func TestApplyRedactRuleForWhatIsToCome(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.mustApply(entries("configmaps", "widgets.example.com"), redacting("wd", "spec.serial"))
@@ -306,7 +306,7 @@ func TestApplyRedactRuleForWhatIsToCome(t *testing.T) {
 // An entry that waits is edited: it is tried at once. And one that is not wanted
 // any more leaves nothing behind.
 func TestApplyToPending(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 		w.srv.Forbid(secrets)
 		w.start()
 		w.await("it is pending", func() bool { return w.state("secrets").State == watcher.Pending })
@@ -336,7 +336,7 @@ func TestApplyToPending(t *testing.T) {
 
 // Nobody waits for a manager that has ended.
 func TestApplyAfterTheEnd(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		ended := w.life.manager
@@ -447,7 +447,7 @@ func applyManyTimes(t *testing.T, seed uint64) {
 // A rule by a short name goes on to hold where another resource takes that name,
 // or the resource gives it up.
 func TestRedactRuleOutlivesItsName(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.example.com", "aardvarks.animals.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("widgets.example.com", "aardvarks.animals.example.com"), func(w *harness) {
 		redacting("wd", "spec.serial")(&w.options)
 		r := widget("v1")
 		r.ShortNames = []string{"wd"}
@@ -480,7 +480,7 @@ func TestRedactRuleOutlivesItsName(t *testing.T) {
 
 // Another order of paths is no change.
 func TestApplyTheSameInAnotherOrder(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		shape := func(drop, redact []string) func(*manager.Options) {

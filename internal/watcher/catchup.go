@@ -32,7 +32,7 @@ func (s *Stream) loadPrevious(ctx context.Context) error {
 	if s.behind = behind; !stale {
 		return nil
 	}
-	b := s.lane.Batch()
+	b := s.producer.Batch()
 	previous.PutHeader(&b.Changes, b.Number())
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
@@ -85,11 +85,11 @@ func (s *Stream) catchUp(ctx context.Context) error {
 // storeAll is catchUp's reading. Its requests end with the first context, its
 // writing with the second.
 func (s *Stream) storeAll(request, ctx context.Context) error {
-	b := s.lane.Batch()
+	b := s.producer.Batch()
 	defer func() { b.Release() }()
 	submit := func() error {
 		full := b
-		b = s.lane.Batch()
+		b = s.producer.Batch()
 		return s.rec.Submit(ctx, full)
 	}
 	take := func(o *event.Object) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // pageFault fails pages of lists from the n-th on, for as long as it is on.
-func (w *world) pageFault(from int, status int) (off func()) {
+func (w *harness) pageFault(from int, status int) (off func()) {
 	pages := 0
 	w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
 		if r.Verb != "list" || r.Resource != "configmaps" || r.Query.Get("limit") == "1" {
@@ -37,7 +37,7 @@ func TestCatchUpBreaksOff(t *testing.T) {
 		"never begins": {1, 504}, "after a page": {2, 429}, "later": {4, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{MaxPage: 10, NoWatchList: true}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{MaxPage: 10, NoWatchList: true}, entries("configmaps"), func(w *harness) {
 				for i := range 60 {
 					w.set("default", fmt.Sprintf("a%02d", i), "Pending", "0")
 				}
@@ -88,7 +88,7 @@ func TestIgnoredChangesAddUp(t *testing.T) {
 	for name, redacts := range map[string]bool{"plain": false, "redacting": true} {
 		t.Run(name, func(t *testing.T) {
 			set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, true }
-			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *world) {
+			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *harness) {
 				if redacts {
 					redacting("configmaps", "data.secret")(&w.options)
 				}
@@ -141,7 +141,7 @@ func TestFilterOfGone(t *testing.T) {
 					entry := demanding("configmaps", func(e *config.Resource) {
 						e.Filter, e.Changes, e.Initial = `object.data.phase == "Failed"`, changes, initial
 					})
-					bubble(t, kubefake.Options{}, entry, func(w *world) {
+					bubble(t, kubefake.Options{}, entry, func(w *harness) {
 						set(&w.options)
 						w.set("default", "told", "Failed", "1")
 						w.set("default", "withheld", "Running", "1")
@@ -168,7 +168,7 @@ func TestFilterOfGone(t *testing.T) {
 // also behind a GAP that puts every object in doubt.
 func TestFilterOfGoneInDoubt(t *testing.T) {
 	// Without the check of seq, whose hole shows the line that is cut off.
-	await := func(w *world) {
+	await := func(w *harness) {
 		w.await("every stream watches", w.watching)
 		w.pass(2 * time.Second)
 	}
@@ -177,7 +177,7 @@ func TestFilterOfGoneInDoubt(t *testing.T) {
 			entry := demanding("configmaps", func(e *config.Resource) {
 				e.Filter, e.Changes = `object.data.phase == "Failed"`, changes
 			})
-			bubble(t, kubefake.Options{}, entry, func(w *world) {
+			bubble(t, kubefake.Options{}, entry, func(w *harness) {
 				for _, name := range []string{"gone", "told"} {
 					w.set("default", name, "Failed", "1")
 				}
@@ -211,7 +211,7 @@ func TestFilterOfGoneInDoubt(t *testing.T) {
 // Lines that carry less than the object are not taken for it when they are read
 // back, however soon the daemon dies after the payload was changed.
 func TestPayloadChangesBeforeAKill(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *world) {
+	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.start()
 		w.settled()
@@ -237,7 +237,7 @@ func TestChangesJoinIgnoreFields(t *testing.T) {
 	ask := func(changes bool) []config.Resource {
 		return demanding("configmaps", func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, changes })
 	}
-	bubble(t, kubefake.Options{}, ask(false), func(w *world) {
+	bubble(t, kubefake.Options{}, ask(false), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.set("default", "b", "Pending", "1")
 		w.start()
@@ -260,7 +260,7 @@ func TestChangesOfWhatWasExcluded(t *testing.T) {
 	ask := func(globs ...string) []config.Resource {
 		return demanding("configmaps", func(e *config.Resource) { e.ExcludeNamespaces, e.Changes = globs, true })
 	}
-	bubble(t, kubefake.Options{}, ask("kube-*"), func(w *world) {
+	bubble(t, kubefake.Options{}, ask("kube-*"), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.set("kube-x", "b", "Pending", "1")
 		w.start()
@@ -280,7 +280,7 @@ func TestChangesOfWhatWasExcluded(t *testing.T) {
 // Changes are turned on while the server does not let the stream run: what there is
 // to compare with is read once it does.
 func TestChangesTurnedOnWhileForbidden(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.set("default", "a", "Pending", "1")
 		w.start()
 		w.settled()

@@ -156,9 +156,9 @@ func isMalformed(err error) bool {
 	return errors.Is(err, kubeclient.ErrBadFrame) || errors.Is(err, event.ErrTooLarge) || errors.As(err, new(*event.SyntaxError))
 }
 
-// identifies returns why an object cannot be told from others, or from its next
+// checkIdentity returns why an object cannot be told from others, or from its next
 // version.
-func identifies(o *event.Object) error {
+func checkIdentity(o *event.Object) error {
 	if len(o.Name) == 0 {
 		return fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
 	}

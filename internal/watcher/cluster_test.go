@@ -67,7 +67,7 @@ var addresses = map[string]func(*address) http.RoundTripper{
 
 // twoClusters is a world whose server's address can be made to lead to another cluster.
 type twoClusters struct {
-	*world
+	*harness
 	other   *kubefake.Server
 	address address
 	forget  func() // what a process that ends takes with it: its connections
@@ -80,9 +80,9 @@ func (c *twoClusters) lead(to *kubefake.Server) { c.address.server.Store(to) }
 // between runs test where the other cluster is ahead of the journalled one by this many versions.
 func between(t *testing.T, o kubefake.Options, way string, ahead int, test func(*twoClusters)) {
 	t.Helper()
-	bubble(t, o, entries("configmaps", "secrets", "deployments.apps"), func(w *world) {
+	bubble(t, o, entries("configmaps", "secrets", "deployments.apps"), func(w *harness) {
 		o.InMemory, o.ClusterUID = true, foreignUID
-		c := &twoClusters{world: w, other: kubefake.New(o)}
+		c := &twoClusters{harness: w, other: kubefake.New(o)}
 		defer c.other.Close()
 		c.lead(w.srv)
 		transport := addresses[way](&c.address)
@@ -120,7 +120,7 @@ func (c *twoClusters) write() {
 // refused waits for the daemon's end, which must name both clusters, and looks at the journal.
 func (c *twoClusters) refused() {
 	c.t.Helper()
-	w, err := c.world, c.refusal
+	w, err := c.harness, c.refusal
 	if w.life != nil {
 		for end := time.Now().Add(patience); len(w.life.ended) == 0 && time.Now().Before(end); w.pass(time.Second) {
 			c.write()
@@ -335,7 +335,7 @@ func TestClusterCheckFails(t *testing.T) {
 		"ClusterUnknown": status(http.StatusForbidden), "Error": {Status: http.StatusOK, Body: "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -363,7 +363,7 @@ func TestClusterCheckFails(t *testing.T) {
 func isCheck(r kubefake.Request) bool { return r.Resource == "namespaces" && r.Name == "kube-system" }
 
 // checks counts the requests for the cluster's uid after the nth request.
-func (w *world) checks(n int) (count int) {
+func (w *harness) checks(n int) (count int) {
 	for _, r := range w.srv.Requests()[n:] {
 		if isCheck(r) {
 			count++
@@ -379,7 +379,7 @@ func TestClusterChecksAreShared(t *testing.T) {
 	for i := range streams {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%03d", i))
 	}
-	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *world) {
+	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
 		w.start()
 		w.synced()
 		w.pass(10 * time.Second)
@@ -407,7 +407,7 @@ func TestClusterChecksAreShared(t *testing.T) {
 
 // A list in pages costs a check for each page.
 func TestClusterChecksOfPages(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for i := range 10 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}

@@ -16,9 +16,9 @@ import (
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // withDefinitions has a server that tells of its definitions.
-func withDefinitions(t *testing.T, names []string, test func(*world)) {
+func withDefinitions(t *testing.T, names []string, test func(*harness)) {
 	t.Helper()
-	bubble(t, kubefake.Options{}, entries(names...), func(w *world) {
+	bubble(t, kubefake.Options{}, entries(names...), func(w *harness) {
 		w.srv.AddResource(kubefake.Resource{
 			Group: crds.Group, Version: crds.Version, Resource: crds.Resource, Kind: "CustomResourceDefinition", Compiled: true,
 		})
@@ -26,7 +26,7 @@ func withDefinitions(t *testing.T, names []string, test func(*world)) {
 	})
 }
 
-func (w *world) define(name string) {
+func (w *harness) define(name string) {
 	w.t.Helper()
 	_, err := w.srv.Create(crds, map[string]any{"metadata": map[string]any{"name": name}})
 	must(w.t, err)
@@ -38,7 +38,7 @@ func (w *world) define(name string) {
 func TestDefinitionComes(t *testing.T) {
 	for name, late := range map[string]time.Duration{"at once": 0, "served later": 2 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			withDefinitions(t, []string{"configmaps", "widgets.example.com"}, func(w *world) {
+			withDefinitions(t, []string{"configmaps", "widgets.example.com"}, func(w *harness) {
 				w.start()
 				w.await("definitions are watched", func() bool { return w.srv.OpenWatches(crds.Resource) == 1 })
 				w.pass(10 * time.Minute) // the pauses have become long
@@ -70,7 +70,7 @@ func TestDefinitionComes(t *testing.T) {
 // A definition goes and comes back: its objects' deletions are told once, and the
 // new ones soon.
 func TestDefinitionGoesAndComesBack(t *testing.T) {
-	withDefinitions(t, []string{"widgets.example.com"}, func(w *world) {
+	withDefinitions(t, []string{"widgets.example.com"}, func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.define("widgets.example.com")
 		w.put(widgets, "w")
@@ -98,7 +98,7 @@ func TestDefinitionGoesAndComesBack(t *testing.T) {
 // Where definitions may not be watched, the daemon says so once and asks now and
 // then, and not all the time.
 func TestDefinitionsAreForbidden(t *testing.T) {
-	withDefinitions(t, []string{"widgets.example.com"}, func(w *world) {
+	withDefinitions(t, []string{"widgets.example.com"}, func(w *harness) {
 		w.srv.Forbid(crds)
 		w.start()
 		w.pass(4 * time.Minute)
@@ -124,7 +124,7 @@ func TestDefinitionsInTrouble(t *testing.T) {
 		"garbage":    on(crds.Resource, "watch", &kubefake.Fault{Stream: kubefake.Garbage}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			withDefinitions(t, []string{"widgets.example.com"}, func(w *world) {
+			withDefinitions(t, []string{"widgets.example.com"}, func(w *harness) {
 				w.srv.SetFault(fault)
 				w.start()
 				w.pass(10 * time.Minute)
@@ -145,7 +145,7 @@ func TestDefinitionsInTrouble(t *testing.T) {
 // Definitions that change all the time do not make the server tell all the time what
 // it serves.
 func TestRestlessDefinitions(t *testing.T) {
-	withWildcard(t, true, func(w *world) {
+	withWildcard(t, true, func(w *harness) {
 		w.start()
 		w.await("all watch", w.watching)
 		w.pass(2 * time.Minute)

@@ -22,7 +22,7 @@ const earlierObjects = 40
 
 // earlierHistory is what the server did until the daemon that wrote testdata/earlier
 // was killed. settle is called where that had caught up.
-func earlierHistory(w *world, settle func()) {
+func earlierHistory(w *harness, settle func()) {
 	for i := range earlierObjects {
 		w.set("default", fmt.Sprintf("a%02d", i), "Pending", strings.Repeat("note ", i))
 	}
@@ -40,7 +40,7 @@ func earlierHistory(w *world, settle func()) {
 // The files of the release that packed previous versions in a format of its own open
 // and resume: there is no gap, and the next line of each object says what changed.
 func TestFilesOfAnEarlierRelease(t *testing.T) {
-	bubble(t, kubefake.Options{}, earlier, func(w *world) {
+	bubble(t, kubefake.Options{}, earlier, func(w *harness) {
 		earlierHistory(w, func() {})
 		for _, name := range []string{"journal.jsonl", "checkpoint.db"} {
 			in, err := os.Open(filepath.Join("testdata", "earlier", name+".gz"))

@@ -37,34 +37,34 @@ type encoded struct {
 
 // add writes the line about an object that the renderer has scanned into the batch,
 // unless it is held back. It returns the transition that this is.
-func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Line, error) {
+func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Transition, error) {
 	out, err := e.encode(b.Lines(), l, o)
 	if err != nil {
-		return checkpoint.Line{}, err
+		return checkpoint.Transition{}, err
 	}
 	if out.written {
 		b.AddLine(out.buf, l.Type, l.Origin, l.Received)
 	}
-	return e.know(b, o, checkpoint.Line{Type: l.Type, Origin: l.Origin, HeldBack: !out.written, Withheld: out.withheld}, out.value), nil
+	return e.know(b, o, checkpoint.Transition{Type: l.Type, Origin: l.Origin, HeldBack: !out.written, Withheld: out.withheld}, out.value), nil
 }
 
 // addSilently takes an object as known without a line.
-func (e *encoder) addSilently(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Line, error) {
+func (e *encoder) addSilently(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Transition, error) {
 	held := !e.sel.excludes(o.Namespace) && !e.sel.matches(event.Added, o)
 	var value []byte
 	if e.stores(o) {
 		if _, err := e.previous.Compare(changes.Version{}, o); err != nil {
-			return checkpoint.Line{}, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+			return checkpoint.Transition{}, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
 		value = e.previous.Value(held)
 	}
-	return e.know(b, o, checkpoint.Line{Type: l.Type, Origin: l.Origin, HeldBack: true, Withheld: held}, value), nil
+	return e.know(b, o, checkpoint.Transition{Type: l.Type, Origin: l.Origin, HeldBack: true, Withheld: held}, value), nil
 }
 
 // addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, l event.Line, k checkpoint.Known, silently bool) (checkpoint.Line, error) {
+func (e *encoder) addGone(b *recorder.Batch, l event.Line, k checkpoint.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
-	line := checkpoint.Line{Type: l.Type, Origin: l.Origin, Namespace: namespace, Name: name, HeldBack: silently}
+	line := checkpoint.Transition{Type: l.Type, Origin: l.Origin, Namespace: namespace, Name: name, HeldBack: silently}
 	if !silently {
 		before, err := e.before(namespace, name)
 		if err != nil {
@@ -84,7 +84,7 @@ func (e *encoder) addGone(b *recorder.Batch, l event.Line, k checkpoint.Known, s
 
 // know completes the transition of an event about an object, and adds to the batch
 // what is stored of it; no value leaves what was stored before.
-func (e *encoder) know(b *recorder.Batch, o *event.Object, l checkpoint.Line, value []byte) checkpoint.Line {
+func (e *encoder) know(b *recorder.Batch, o *event.Object, l checkpoint.Transition, value []byte) checkpoint.Transition {
 	l.Namespace, l.Name, l.UID, l.ResourceVersion = o.Namespace, o.Name, o.UID, o.ResourceVersion
 	switch {
 	case l.Type == event.Deleted:

@@ -27,7 +27,7 @@ func demanding(name string, set func(*config.Resource)) []config.Resource {
 }
 
 // set writes an object with a phase that a filter can look at, and something else.
-func (w *world) set(namespace, name, phase, note string) {
+func (w *harness) set(namespace, name, phase, note string) {
 	w.t.Helper()
 	object := map[string]any{
 		"metadata": map[string]any{"name": name, "namespace": namespace},
@@ -45,14 +45,14 @@ func (w *world) set(namespace, name, phase, note string) {
 }
 
 // settled waits until all streams watch and have seen the server's version.
-func (w *world) settled() {
+func (w *harness) settled() {
 	w.t.Helper()
 	w.await("every stream watches", w.watching)
 	w.pass(2 * time.Second)
 	w.checkSkipped()
 }
 
-func (w *world) filtered() float64 {
+func (w *harness) filtered() float64 {
 	return testutil.ToFloat64(w.life.metrics.Filtered.WithLabelValues("", "configmaps"))
 }
 
@@ -90,7 +90,7 @@ func TestSelection(t *testing.T) {
 	} {
 		for server, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 			t.Run(name+"/"+server, func(t *testing.T) {
-				bubble(t, o, demanding("configmaps", c.set), func(w *world) {
+				bubble(t, o, demanding("configmaps", c.set), func(w *harness) {
 					w.set("default", "a", "Running", "1")
 					w.set("default", "b", "Failed", "1")
 					w.set("kube-x", "c", "Running", "1")
@@ -133,7 +133,7 @@ func TestSelection(t *testing.T) {
 
 // An object on which the filter cannot be evaluated is written, and counted.
 func TestFilterFails(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Filter = `object.data.phase == "Failed"` }), func(w *world) {
+	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Filter = `object.data.phase == "Failed"` }), func(w *harness) {
 		w.start()
 		w.settled()
 		n := w.tell(0, "SYNCED +0 ~0 -0 =0")
@@ -155,9 +155,9 @@ func TestFilterFails(t *testing.T) {
 // and from whatever the reader was told of last where history was lost.
 func TestChangesAcrossRestarts(t *testing.T) {
 	for server, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
-		for end, stop := range map[string]func(*world){"stopped": (*world).stop, "killed": (*world).kill} {
+		for end, stop := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 			t.Run(server+"/"+end, func(t *testing.T) {
-				bubble(t, o, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *world) {
+				bubble(t, o, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 					for i := range 40 { // more than go into a packer's base
 						w.set("default", fmt.Sprint("a", i), "Pending", "0")
 					}
@@ -191,7 +191,7 @@ func TestChangesAcrossRestarts(t *testing.T) {
 
 // Turned on for a stream that runs already, the first change of each object shows.
 func TestChangesTurnedOn(t *testing.T) {
-	bubble(t, kubefake.Options{MaxPage: 3}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{MaxPage: 3}, entries("configmaps"), func(w *harness) {
 		for i := range 10 {
 			w.set("default", fmt.Sprint("a", i), "Pending", "0")
 		}
@@ -237,7 +237,7 @@ func TestLastState(t *testing.T) {
 	} {
 		t.Run(payload, func(t *testing.T) {
 			set := func(e *config.Resource) { e.Changes, e.Payload = true, payload }
-			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *world) {
+			bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *harness) {
 				w.set("default", "a", "Running", "1")
 				w.start()
 				w.settled()
@@ -261,10 +261,10 @@ func TestLastState(t *testing.T) {
 // a relist, another life; and what else changed then is told as one change.
 func TestIgnoreFields(t *testing.T) {
 	for name, changes := range map[string]bool{"digest": false, "with changes": true} {
-		for end, stop := range map[string]func(*world){"stopped": (*world).stop, "killed": (*world).kill} {
+		for end, stop := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 			t.Run(name+"/"+end, func(t *testing.T) {
 				set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"data.note"}, changes }
-				bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *world) {
+				bubble(t, kubefake.Options{}, demanding("configmaps", set), func(w *harness) {
 					w.set("default", "a", "Running", "1")
 					w.set("default", "b", "Running", "1")
 					w.start()
@@ -308,7 +308,7 @@ func TestIgnoreFields(t *testing.T) {
 // What a Secret hides is looked at, and stands nowhere.
 func TestIgnoreFieldsOfSecrets(t *testing.T) {
 	set := func(e *config.Resource) { e.IgnoreFields, e.Changes = []string{"metadata.labels"}, true }
-	bubble(t, kubefake.Options{}, demanding("secrets", set), func(w *world) {
+	bubble(t, kubefake.Options{}, demanding("secrets", set), func(w *harness) {
 		put := func(value, label string) {
 			object := map[string]any{
 				"metadata": map[string]any{"name": "a", "namespace": "default", "labels": map[string]any{"l": label}},
@@ -357,7 +357,7 @@ func TestIgnoreFieldsOfSecrets(t *testing.T) {
 // A line that is longer than it may be keeps its metadata, also where it must be
 // read back; what changed next is then not known.
 func TestMaxLineBytes(t *testing.T) {
-	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *world) {
+	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
 		w.options.MaxLineBytes = 2048
 		w.set("default", "z", "Running", "there is something to keep")
 		w.start()

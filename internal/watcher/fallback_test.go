@@ -34,7 +34,7 @@ func pagesOnly(f *kubefake.Fault) func(kubefake.Request) *kubefake.Fault {
 }
 
 // streamed counts the streamed lists that were asked for from the nth request on.
-func (w *world) streamed(n int) (count int) {
+func (w *harness) streamed(n int) (count int) {
 	for _, r := range w.requests(n, "configmaps", "watch") {
 		if r.Query.Get("sendInitialEvents") != "" {
 			count++
@@ -61,7 +61,7 @@ func TestStreamedListGivesWay(t *testing.T) {
 		"garbage":                           {Status: 200, Body: "<html>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				for i := range 9 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -99,7 +99,7 @@ func TestStreamedListGivesWay(t *testing.T) {
 func TestPagesGiveWay(t *testing.T) {
 	for name, f := range map[string]*kubefake.Fault{"502": status(502), "cut": {CutAfterBytes: 700}, "413": status(413)} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				for i := range 9 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -120,7 +120,7 @@ func TestPagesGiveWay(t *testing.T) {
 // A server that ignores sendInitialEvents sends an event before any pause is
 // over, for ever.
 func TestServerIgnoresSendInitialEventsAndIsBusy(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.srv.SetFault(on("configmaps", "watch", &kubefake.Fault{OmitInitialEventsEnd: true}))
 		w.put(configMaps, "a")
 		w.start()
@@ -155,7 +155,7 @@ func TestPositionRefused(t *testing.T) {
 		"garbage":     {Stream: kubefake.Garbage},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.start()
@@ -179,7 +179,7 @@ func TestPositionRefused(t *testing.T) {
 func TestPositionRefusedByAccident(t *testing.T) {
 	for _, code := range []int{400, 422, 500} {
 		for _, times := range []int{1, 2, 4} {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -201,7 +201,7 @@ func TestPositionRefusedByAccident(t *testing.T) {
 // A watch that was accepted, and ends with an error later, was not refused: an etcd that loses its leader ends those
 // of Events so, which have no bookmarks.
 func TestWatchThatFailsLater(t *testing.T) {
-	bubble(t, kubefake.Options{BookmarkInterval: 100 * time.Hour}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{BookmarkInterval: 100 * time.Hour}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -236,7 +236,7 @@ func TestNoResourceVersion(t *testing.T) {
 		"version without one": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{NoWatchList: true}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{NoWatchList: true}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				fault := pagesOnly(f)
 				if f.Body == "" {
@@ -268,7 +268,7 @@ func TestNoResourceVersion(t *testing.T) {
 
 // A list whose pages do not come to an end is given up.
 func TestEndlessPages(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for i := range 5 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // requests are those about one resource, by verb, from the nth request on.
-func (w *world) requests(from int, resource, verb string) []kubefake.Request {
+func (w *harness) requests(from int, resource, verb string) []kubefake.Request {
 	var some []kubefake.Request
 	for _, r := range w.srv.Requests()[from:] {
 		if r.Resource == resource && r.Verb == verb {
@@ -20,7 +20,7 @@ func (w *world) requests(from int, resource, verb string) []kubefake.Request {
 
 // firstWatch is the version from which the first watch after the nth request
 // began; "" is that of a streamed list.
-func (w *world) firstWatch(from int, resource string) string {
+func (w *harness) firstWatch(from int, resource string) string {
 	w.t.Helper()
 	all := w.requests(from, resource, "watch")
 	if len(all) == 0 {

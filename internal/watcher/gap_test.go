@@ -17,7 +17,7 @@ import (
 
 // upset stops the daemon after its first sync of a, b, c and k, and changes what
 // it must find out by a relist: netResult tells it, in the journal's order.
-func (w *world) upset() (n int) {
+func (w *harness) upset() (n int) {
 	w.t.Helper()
 	for _, name := range []string{"a", "b", "c", "k"} {
 		w.put(configMaps, name)
@@ -53,7 +53,7 @@ var ways = map[string]kubefake.Options{
 func TestGapAtStart(t *testing.T) {
 	for name, o := range ways {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, entries("configmaps"), func(w *world) {
+			bubble(t, o, entries("configmaps"), func(w *harness) {
 				n := w.upset()
 				w.start()
 				w.synced()
@@ -77,7 +77,7 @@ func TestGapAtStart(t *testing.T) {
 func TestGapWhileRunning(t *testing.T) {
 	for name, o := range ways {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, entries("configmaps"), func(w *world) {
+			bubble(t, o, entries("configmaps"), func(w *harness) {
 				for _, name := range []string{"a", "b", "c", "k"} {
 					w.put(configMaps, name)
 				}
@@ -103,7 +103,7 @@ func TestGapWhileRunning(t *testing.T) {
 
 // The server says in mid-watch that the history is gone.
 func TestGoneInMidWatch(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "k")
 		w.start()
 		w.synced()
@@ -124,7 +124,7 @@ func TestGoneInMidWatch(t *testing.T) {
 func TestGapWithNothingChanged(t *testing.T) {
 	for name, o := range ways {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, entries("configmaps"), func(w *world) {
+			bubble(t, o, entries("configmaps"), func(w *harness) {
 				for i := range 5 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -190,7 +190,7 @@ func TestTroubleInARelist(t *testing.T) {
 				testTrouble(t, kubefake.Options{}, fault)
 				return
 			}
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				n := w.upset()
 				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
 					if r.Resource == "configmaps" && r.Query.Get("sendInitialEvents") != "" {
@@ -206,7 +206,7 @@ func TestTroubleInARelist(t *testing.T) {
 		})
 	}
 	t.Run("pages/second page", func(t *testing.T) {
-		bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 			testTroubleIn(w, func(r kubefake.Request) *kubefake.Fault {
 				if r.Query.Get("continue") != "" {
 					return status(403)
@@ -218,7 +218,7 @@ func TestTroubleInARelist(t *testing.T) {
 }
 
 func testTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
-	bubble(t, o, entries("configmaps"), func(w *world) {
+	bubble(t, o, entries("configmaps"), func(w *harness) {
 		testTroubleIn(w, func(r kubefake.Request) *kubefake.Fault {
 			if r.Resource == "configmaps" && lists(r) {
 				return fault
@@ -228,7 +228,7 @@ func testTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
 	})
 }
 
-func testTroubleIn(w *world, fault func(kubefake.Request) *kubefake.Fault) {
+func testTroubleIn(w *harness, fault func(kubefake.Request) *kubefake.Fault) {
 	n := w.upset()
 	w.srv.SetFault(fault)
 	w.start()
@@ -247,7 +247,7 @@ func testTroubleIn(w *world, fault func(kubefake.Request) *kubefake.Fault) {
 
 // tellPart checks that the lines after the first n are the GAP and what an
 // incomplete list may tell behind it.
-func (w *world) tellPart(n int) {
+func (w *harness) tellPart(n int) {
 	w.t.Helper()
 	part := netResult[:slices.Index(netResult, "DELETED relist b")]
 	got := briefs(w.lines()[n:])
@@ -269,7 +269,7 @@ func TestTroubleInAFirstSync(t *testing.T) {
 }
 
 func testFirstTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
-	bubble(t, o, entries("configmaps"), func(w *world) {
+	bubble(t, o, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			w.put(configMaps, name)
 		}
@@ -300,7 +300,7 @@ func testFirstTrouble(t *testing.T, o kubefake.Options, fault *kubefake.Fault) {
 func TestBadRequestInMidWatch(t *testing.T) {
 	for _, code := range []int{400, 422} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.srv.SetFault(first(1, on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Failed, Status: code, AfterEvents: 4})))
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
@@ -323,7 +323,7 @@ func TestBadRequestInMidWatch(t *testing.T) {
 func TestAheadOfServer(t *testing.T) {
 	for name, running := range map[string]bool{"at start": false, "while running": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.put(configMaps, "k")
@@ -380,7 +380,7 @@ func TestBackInARelist(t *testing.T) {
 			"GAP PositionAheadOfServer", "DELETED relist e", "SYNCED +0 ~0 -1 =2"}},
 	} {
 		t.Run(listing, func(t *testing.T) {
-			bubble(t, c.server, entries("configmaps"), func(w *world) {
+			bubble(t, c.server, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				backup := w.srv.Version()
@@ -422,7 +422,7 @@ func TestBackInARelist(t *testing.T) {
 func TestCheckpointLost(t *testing.T) {
 	for name, o := range ways {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, entries("configmaps"), func(w *world) {
+			bubble(t, o, entries("configmaps"), func(w *harness) {
 				w.upset()
 				n := len(w.lines())
 				w.forget()
@@ -443,7 +443,7 @@ func TestCheckpointLost(t *testing.T) {
 // A watch is not opened at a position that the server has not reached, and the
 // question for it is part of every session.
 func TestHungServer(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		for _, verb := range []string{"list", "watch"} {
@@ -467,7 +467,7 @@ func TestHungServer(t *testing.T) {
 
 // breakRelist stops the daemon behind an open GAP and the first page of its relist, in which a has changed. It returns
 // how many lines the journal had before, and its size then. The server stands still from there on.
-func (w *world) breakRelist() (lines int, size int64) {
+func (w *harness) breakRelist() (lines int, size int64) {
 	w.t.Helper()
 	for _, name := range []string{"a", "b", "c", "d"} {
 		w.put(configMaps, name)
@@ -495,7 +495,7 @@ func (w *world) breakRelist() (lines int, size int64) {
 
 // Lines are lost with an open GAP among them, while the server stands still: that GAP holds for nothing.
 func TestTruncatedInARelist(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		n, size := w.breakRelist()
 		must(t, os.Truncate(w.journal(), size))
 		w.read, w.readBytes = w.read[:n], size
@@ -508,7 +508,7 @@ func TestTruncatedInARelist(t *testing.T) {
 
 // Lines are lost while the SYNCED line of a list is still to be written: that line comes, and then the GAP.
 func TestTruncatedBeforeSynced(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -536,7 +536,7 @@ func TestTruncatedBeforeSynced(t *testing.T) {
 
 // Lines are lost of a resource that has no objects, while the server stands still: there is nothing to tell but the GAP.
 func TestTruncatedWithoutObjects(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		n := w.tell(0, "SYNCED +0 ~0 -0 =0")
@@ -556,7 +556,7 @@ func TestTruncatedWithoutObjects(t *testing.T) {
 
 // The checkpoint is lost with a GAP open, while the server stands still: that is a reason of its own.
 func TestCheckpointLostInARelist(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		n, _ := w.breakRelist()
 		w.forget()
 		w.srv.SetFault(nil)
@@ -571,7 +571,7 @@ func TestCheckpointLostInARelist(t *testing.T) {
 // A lost checkpoint costs the streams that it may have had a GAP, and not those
 // that are added when all of them are known again.
 func TestLostIsOver(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.put(secrets, "s")
 		w.start()

@@ -21,8 +21,8 @@ type gate struct {
 	died chan struct{} // closed when the daemon is dead
 	once sync.Once     // closes it
 
-	diskMu sync.Mutex // mu may be held when it is taken
-	strike *strike    // guarded by diskMu; nil is none
+	diskMu   sync.Mutex // mu may be held when it is taken
+	injected *injection // guarded by diskMu; nil is none
 
 	mu   bubbleMutex // guards all below
 	full bool        // the disk takes nothing
@@ -65,11 +65,11 @@ func newGate() *gate {
 func (g *gate) die() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.perish()
+	g.kill()
 	g.disk.Kill()
 }
 
-func (g *gate) perish() { g.once.Do(func() { close(g.died) }) }
+func (g *gate) kill() { g.once.Do(func() { close(g.died) }) }
 
 func (g *gate) dead() bool {
 	select {
@@ -80,35 +80,35 @@ func (g *gate) dead() bool {
 	}
 }
 
-// strike is what becomes of the operation of one kind on the journal's files
+// injection is what becomes of the operation of one kind on the journal's files
 // that follows the next few.
-type strike struct {
+type injection struct {
 	kind  faultdisk.Kind
 	after int // operations of that kind
 	fault faultdisk.Fault
 }
 
-// strikeAt plans what becomes of an operation.
-func (g *gate) strikeAt(s *strike) {
+// inject plans what becomes of an operation.
+func (g *gate) inject(s *injection) {
 	g.diskMu.Lock()
 	defer g.diskMu.Unlock()
-	g.strike = s
+	g.injected = s
 }
 
 // decide is asked by the disk.
 func (g *gate) decide(op faultdisk.Op) faultdisk.Fault {
 	g.diskMu.Lock()
 	defer g.diskMu.Unlock()
-	s := g.strike
+	s := g.injected
 	if s == nil || s.kind != op.Kind {
 		return faultdisk.None
 	}
 	if s.after--; s.after >= 0 {
 		return faultdisk.None
 	}
-	g.strike = nil
+	g.injected = nil
 	if s.fault.Kills() {
-		g.perish()
+		g.kill()
 	}
 	return s.fault
 }
@@ -155,7 +155,7 @@ func (g *gate) heal() {
 	g.setFull(false)
 	g.slow(0, 0)
 	g.failCommits(0, false)
-	g.strikeAt(nil)
+	g.inject(nil)
 }
 
 // dawdle waits as long as *d says, once, or until the daemon dies.
@@ -223,7 +223,7 @@ func (g *gate) Write(p []byte) (int, error) {
 	n, err := g.file.Write(part)
 	g.bytes -= n
 	if n == len(part) && n < len(p) {
-		g.perish()
+		g.kill()
 		g.disk.Kill()
 		err = errors.Join(err, errKilled)
 	}
@@ -262,7 +262,7 @@ func (g *gate) Commit(b *checkpoint.Batch) error {
 		return errKilled
 	}
 	if g.commits == 0 {
-		g.perish()
+		g.kill()
 		g.disk.Kill()
 		if g.persisted {
 			return errors.Join(g.store.Commit(b), errKilled)

@@ -34,8 +34,8 @@ func TestKilledAnywhere(t *testing.T) {
 			if r.IntN(2) == 0 {
 				o.MaxPage = 1 + r.IntN(9)
 			}
-			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *world) {
-				m := mayhem{world: w, rand: r, names: 2 + r.IntN(40)}
+			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *harness) {
+				m := mayhem{harness: w, rand: r, names: 2 + r.IntN(40)}
 				if r.IntN(5) == 0 {
 					w.pad = r.IntN(12 << 10) // large objects make a list of several writes
 				}
@@ -54,7 +54,7 @@ func TestKilledAnywhere(t *testing.T) {
 
 // mayhem makes up what happens to a world.
 type mayhem struct {
-	*world
+	*harness
 	rand  *rand.Rand
 	names int
 }
@@ -145,7 +145,7 @@ func (m *mayhem) down() {
 func TestTornAnywhere(t *testing.T) {
 	for bytes := 0; ; bytes += 11 {
 		survived := false
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 			w.put(configMaps, "a")
 			w.put(configMaps, "b")
 			w.start()
@@ -187,7 +187,7 @@ func TestRecreatedAcrossKill(t *testing.T) {
 	} {
 		for _, pause := range []time.Duration{0, 300 * time.Millisecond, 5 * time.Second} {
 			t.Run(fmt.Sprint(name, " ", pause), func(t *testing.T) {
-				bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+				bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 					w.put(configMaps, "a")
 					w.put(configMaps, "k")
 					w.start()
@@ -219,7 +219,7 @@ func TestRecreatedAcrossKill(t *testing.T) {
 // A relist that dies in the middle of writing goes on behind its GAP: what is
 // written is not written again.
 func TestKilledInARelist(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		n := w.upset()
 		w.start()
 		w.life.gate.dieUncommitted(`"type":"SYNCED"`)
@@ -234,7 +234,7 @@ func TestKilledInARelist(t *testing.T) {
 		w.tell(lines)
 		w.check()
 	})
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		n := w.upset()
 		w.start()
 		w.life.gate.dieAfterBytes(600) // GAP and one line, or a little more
@@ -264,7 +264,7 @@ func TestKilledInARelist(t *testing.T) {
 // SYNCED say of the same versions is said once, since their ids are the same.
 func TestGapAtTheSameVersion(t *testing.T) {
 	t.Run("killed in a relist", func(t *testing.T) {
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 			w.upset()
 			w.start()
 			w.life.gate.dieAfterBytes(600)
@@ -275,7 +275,7 @@ func TestGapAtTheSameVersion(t *testing.T) {
 		})
 	})
 	t.Run("gone again", func(t *testing.T) {
-		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 			w.upset()
 			w.start()
 			w.synced()

@@ -97,7 +97,7 @@ var diskKinds = []faultdisk.Kind{
 // disk is what the disk does to the daemon.
 func (m *model) disk(r *rand.Rand) string {
 	if m.life == nil {
-		m.atStart = &strike{
+		m.atStart = &injection{
 			kind:  []faultdisk.Kind{faultdisk.Sync, faultdisk.Truncate, faultdisk.Create, faultdisk.SyncDir}[r.IntN(4)],
 			after: r.IntN(3),
 			fault: faultdisk.Faults[r.IntN(len(faultdisk.Faults))],
@@ -108,13 +108,13 @@ func (m *model) disk(r *rand.Rand) string {
 	switch r.IntN(7) {
 	case 6:
 		m.interrupted = true
-		s := &strike{
+		s := &injection{
 			kind:  diskKinds[r.IntN(len(diskKinds))],
 			after: r.IntN(4),
 			fault: faultdisk.Faults[r.IntN(len(faultdisk.Faults))],
 		}
 		what := fmt.Sprintf("after %d times %s of the journal: %v", s.after, s.kind, s.fault)
-		g.strikeAt(s) // the disk's from here
+		g.inject(s) // the disk's from here
 		return what
 	case 0:
 		g.setFull(true)

@@ -88,7 +88,7 @@ const maxFailed = 5
 
 // model is a world in which a history happens.
 type model struct {
-	*world
+	*harness
 	seed    uint64
 	streams []modelStream // all that the daemon may be told to journal
 	pool    []config.Resource
@@ -198,7 +198,7 @@ func runHistory(t *testing.T, seed uint64, skip map[int]bool) {
 				m.pool[i].Changes = true
 			}
 		}
-		m.world = newWorld(t, o, m.pool)
+		m.harness = newWorld(t, o, m.pool)
 		defer m.end()
 		m.srv.AddResource(widget("v1"))
 		m.srv.SetFault(m.fault.choose)

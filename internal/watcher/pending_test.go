@@ -24,7 +24,7 @@ func widget(version string, extra ...string) kubefake.Resource {
 }
 
 // only are the lines of one stream.
-func (w *world) only(stream string) []string {
+func (w *harness) only(stream string) []string {
 	w.t.Helper()
 	var some []string
 	for _, l := range w.lines() {
@@ -35,7 +35,7 @@ func (w *world) only(stream string) []string {
 	return some
 }
 
-func (w *world) wantOnly(stream string, want ...string) {
+func (w *harness) wantOnly(stream string, want ...string) {
 	w.t.Helper()
 	if got := w.only(stream); !slices.Equal(got, want) {
 		w.t.Fatalf("lines of %s:\n  got  %q\n  want %q", stream, got, want)
@@ -45,7 +45,7 @@ func (w *world) wantOnly(stream string, want ...string) {
 // A custom resource whose definition comes later is waited for, in nobody's
 // way, and without asking all the time.
 func TestPendingUntilServed(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.await("configmaps watches", func() bool { return w.state("configmaps").State == watcher.Watching })
@@ -80,7 +80,7 @@ func TestPendingUntilServed(t *testing.T) {
 // An entry for what the server does not have leaves nothing behind in the metrics
 // when the config has it no longer.
 func TestPendingUntilUnwanted(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.start()
 		w.await("configmaps watches", func() bool { return w.state("configmaps").State == watcher.Watching })
 		if got := w.series(); !slices.Equal(got, []string{"configmaps", "widgets.example.com"}) {
@@ -98,7 +98,7 @@ func TestPendingUntilAllowed(t *testing.T) {
 	for name, verbs := range map[string][]string{"all": nil, "list": {"list"}, "watch": {"watch"}} {
 		for _, noWatchList := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps", "secrets"), func(w *world) {
+				bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps", "secrets"), func(w *harness) {
 					w.put(configMaps, "a")
 					w.put(secrets, "s")
 					w.srv.Forbid(secrets, verbs...)
@@ -123,7 +123,7 @@ func TestPendingUntilAllowed(t *testing.T) {
 // What was allowed and is no more keeps its position: nothing reads as deleted,
 // and once it is allowed again the stream goes on without a gap.
 func TestForbiddenForAWhile(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -156,7 +156,7 @@ func TestForbiddenForAWhile(t *testing.T) {
 
 // The reason of a GAP outlasts a time in which the stream cannot run.
 func TestGapOutlastsPending(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.put(configMaps, "b")
 		w.start()
@@ -181,7 +181,7 @@ func TestGapOutlastsPending(t *testing.T) {
 func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 	for name, noise := range map[string]bool{"resumes": false, "history gone": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("widgets.example.com", "configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
 				w.srv.AddResource(widget("v1"))
 				w.put(widgets, "w")
 				w.start()
@@ -220,7 +220,7 @@ func TestDefinitionComesBackWithAnotherVersion(t *testing.T) {
 
 // One stream that cannot go on is in nobody's way.
 func TestOneFaultStopsNoOther(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps", "nothing.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps", "nothing.example.com"), func(w *harness) {
 		w.srv.SetFault(on("secrets", "", status(500)))
 		w.srv.Forbid(deployments)
 		w.put(configMaps, "a")
@@ -248,7 +248,7 @@ func TestTwoEntriesForOneStream(t *testing.T) {
 	both := entries("configmaps", "cm")
 	both[0].File, both[0].Line = "kubejournal.yaml", 3
 	both[1].File, both[1].Line = "kubejournal.yaml", 4
-	bubble(t, kubefake.Options{}, both, func(w *world) {
+	bubble(t, kubefake.Options{}, both, func(w *harness) {
 		err := w.tryStart()
 		if err == nil {
 			t.Fatal("no fault")
@@ -267,7 +267,7 @@ func TestTwoEntriesForOneStream(t *testing.T) {
 func TestTwoEntriesForTwoStreams(t *testing.T) {
 	one, other := entry("configmaps"), entry("configmaps")
 	one.Namespaces, other.Namespaces = []string{"x"}, []string{"y"}
-	bubble(t, kubefake.Options{}, []config.Resource{one, other}, func(w *world) {
+	bubble(t, kubefake.Options{}, []config.Resource{one, other}, func(w *harness) {
 		w.putIn(configMaps, "x", "a", nil)
 		w.putIn(configMaps, "y", "a", nil)
 		w.start()
@@ -279,7 +279,7 @@ func TestTwoEntriesForTwoStreams(t *testing.T) {
 func TestScopeFault(t *testing.T) {
 	e := entry("namespaces")
 	e.Namespaces = []string{"x"}
-	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *world) {
+	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
 		if err := w.tryStart(); err == nil {
 			t.Error("no fault")
 		}

@@ -14,13 +14,13 @@ import (
 // checkpoint. It moves when a batch is made, before that is submitted: Submit fails
 // only when the stream ends.
 
-// owed is why the next list is a relist: the reason of a GAP line that is still
+// pendingGap is why the next list is a relist: the reason of a GAP line that is still
 // to be written, or RelistInterrupted behind one that is; empty for a first sync.
-func (s *Stream) owed() event.GapReason {
-	if s.state.Owed == "" && s.state.Open != nil {
+func (s *Stream) pendingGap() event.GapReason {
+	if s.state.PendingGap == "" && s.state.Open != nil {
 		return event.RelistInterrupted
 	}
-	return s.state.Owed
+	return s.state.PendingGap
 }
 
 // moved notes a watch's progress up to the version rv.
@@ -39,15 +39,15 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 		return nil
 	}
 	s.state.Lose(event.GapReason(reason))
-	b := s.lane.Batch()
+	b := s.producer.Batch()
 	b.Changes.State = s.state.Clone()
 	return s.rec.Submit(ctx, b)
 }
 
-// complete notes a complete list at the version rv, asked for at began,
+// listCompleted notes a listCompleted list at the version rv, asked for at began,
 // with all its lines written but the SYNCED line that says count. Without a count
 // there is none to write.
-func (s *Stream) complete(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
+func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
 	s.state.Complete(rv, count)
 	s.behind = false // a list stores what is missing
 	s.reason = ""
@@ -57,12 +57,12 @@ func (s *Stream) complete(rv string, count *event.Count, began time.Time) *check
 	return s.state.Clone()
 }
 
-// close writes the SYNCED line of a list whose other lines are written.
-func (s *Stream) close(ctx context.Context) error {
-	b, now := s.lane.Batch(), time.Now()
+// writeSynced writes the SYNCED line of a list whose other lines are written.
+func (s *Stream) writeSynced(ctx context.Context) error {
+	b, now := s.producer.Batch(), time.Now()
 	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now)
-	s.state.Apply(&checkpoint.Line{Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion)}, &b.Changes)
+	s.state.Apply(&checkpoint.Transition{Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion)}, &b.Changes)
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 func TestOutputBlocked(t *testing.T) {
 	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *world) {
+			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -50,7 +50,7 @@ func TestOutputBlockedInAList(t *testing.T) {
 	const objects = 120 // of 64 KiB, a batch each: more than the recorder's queue
 	for name, relist := range map[string]bool{"first sync": false, "relist": true} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{BookmarkInterval: 10 * time.Minute}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{BookmarkInterval: 10 * time.Minute}, entries("configmaps"), func(w *harness) {
 				w.pad = 64 << 10
 				w.put(configMaps, "known")
 				if relist {
@@ -86,7 +86,7 @@ func TestOutputBlockedInAList(t *testing.T) {
 // not the checkpoint.
 func TestSecretsReachNoFile(t *testing.T) {
 	const marker = "cGx1bS1qYW0tMTIzNDU2Nzg5"
-	bubble(t, kubefake.Options{}, entries("secrets", "configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("secrets", "configmaps"), func(w *harness) {
 		secret := func(name string) map[string]any {
 			return map[string]any{
 				"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{
@@ -143,7 +143,7 @@ func TestRetryAfter(t *testing.T) {
 	const after = 70 // seconds: longer than any pause of our own
 	for name, code := range map[string]int{"429": 429, "503": 503} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				fault := &kubefake.Fault{Status: code, RetryAfter: after}
 				w.srv.SetFault(first(3, on("configmaps", "", fault)))
@@ -216,7 +216,7 @@ func TestStorm(t *testing.T) {
 		"watch: cut at an event":  {options: kubefake.Options{NoWatchList: true}, choose: watches(&kubefake.Fault{Stream: kubefake.Cut, AfterEvents: 1}), most: 1300},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, c.options, entries("configmaps"), func(w *world) {
+			bubble(t, c.options, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()

@@ -15,7 +15,7 @@ import (
 )
 
 // restarts is how often watches were opened again for a reason.
-func (w *world) restarts(reason string) int {
+func (w *harness) restarts(reason string) int {
 	w.t.Helper()
 	families, err := w.life.metrics.Registry.Gather()
 	must(w.t, err)
@@ -37,7 +37,7 @@ func (w *world) restarts(reason string) int {
 
 // watches are the versions from which the watches of configmaps after the nth
 // request began; "" is a streamed list.
-func (w *world) watches(n int) []string {
+func (w *harness) watches(n int) []string {
 	var from []string
 	for _, r := range w.requests(n, "configmaps", "watch") {
 		from = append(from, r.Query.Get("resourceVersion"))
@@ -48,7 +48,7 @@ func (w *world) watches(n int) []string {
 // A watch that was fed with bookmarks and is silent now is opened again where it
 // stood: told once, counted once, with nothing lost and nothing written.
 func TestSilentWatchIsOpenedAgain(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
@@ -102,7 +102,7 @@ func TestQuietWatchIsLeftAlone(t *testing.T) {
 	} {
 		for _, noWatchList := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
-				bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *world) {
+				bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
 					w.srv.SetFault(on("configmaps", "watch", c.fault))
 					w.put(configMaps, "a")
 					w.start()
@@ -142,7 +142,7 @@ func TestQuietWatchIsLeftAlone(t *testing.T) {
 // later.
 func TestSilentFromTheBeginning(t *testing.T) {
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
 			w.put(configMaps, "a")
 			w.start()
 			w.synced()
@@ -158,7 +158,7 @@ func TestSilentFromTheBeginning(t *testing.T) {
 
 // What makes no progress can be seen, and readiness stays what it is.
 func TestStalled(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "nothing.example.com"), func(w *harness) {
 		w.start()
 		w.await("they watch", func() bool {
 			return w.state("configmaps").State == watcher.Watching && w.state("secrets").State == watcher.Watching
@@ -212,7 +212,7 @@ func TestStalledIsShort(t *testing.T) {
 	for i := range 30 {
 		e.Namespaces = append(e.Namespaces, string(rune('a'+i%26))+string(rune('a'+i/26)))
 	}
-	bubble(t, kubefake.Options{}, nil, func(w *world) {
+	bubble(t, kubefake.Options{}, nil, func(w *harness) {
 		w.entries = append(w.entries, e)
 		w.srv.SetFault(on("configmaps", "", status(500)))
 		w.start()

@@ -50,7 +50,7 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	r := &relist{s: s, began: time.Now(), origin: event.FromRelist, gap: s.owed(), state: *s.state.Clone(), batch: s.lane.Batch()}
+	r := &relist{s: s, began: time.Now(), origin: event.FromRelist, gap: s.pendingGap(), state: *s.state.Clone(), batch: s.producer.Batch()}
 	if !empty {
 		r.diff.known = r.lookup
 	}
@@ -59,18 +59,18 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 		r.origin = event.FromSnapshot
 		return r, nil
 	}
-	if err := r.begin(ctx); err != nil {
+	if err := r.decideGap(ctx); err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// begin writes the GAP line, or leaves it due. Behind one that an earlier
+// decideGap writes the GAP line, or leaves it due. Behind one that an earlier
 // attempt has written, a crash included, this attempt goes on: what was told
 // is known, and is not told again. Where there is another reason since then,
 // such as a lost checkpoint, it has a line of its own.
-func (r *relist) begin(ctx context.Context) error {
+func (r *relist) decideGap(ctx context.Context) error {
 	s := r.s
 	var err error
 	if r.version, err = s.client.Version(ctx, s.spec.Target); err != nil {
@@ -86,7 +86,7 @@ func (r *relist) begin(ctx context.Context) error {
 		s.state.Lose(r.gap)
 		r.state.Lose(r.gap)
 	}
-	if open := s.state.Open; open != nil && s.state.Owed == "" {
+	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
 		r.count = open.Count
 		r.before = open.Added + open.Modified
 		return nil
@@ -95,7 +95,7 @@ func (r *relist) begin(ctx context.Context) error {
 	if r.skip || r.mayBeNone(r.version) {
 		return nil
 	}
-	return r.open(ctx)
+	return r.writeGap(ctx)
 }
 
 // mayBeNone reports whether there is no gap where nothing differs: the server, or
@@ -104,8 +104,8 @@ func (r *relist) mayBeNone(rv string) bool {
 	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != event.PositionAheadOfServer && r.gap != event.JournalTruncated
 }
 
-// open writes the GAP line, unless none is due.
-func (r *relist) open(ctx context.Context) error {
+// writeGap writes the GAP line, unless none is due.
+func (r *relist) writeGap(ctx context.Context) error {
 	if !r.due {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (r *relist) open(ctx context.Context) error {
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
-	r.state.Apply(&checkpoint.Line{Type: event.Gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}, &r.batch.Changes)
+	r.state.Apply(&checkpoint.Transition{Type: event.Gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}, &r.batch.Changes)
 	return r.submit(ctx)
 }
 
@@ -176,7 +176,7 @@ func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received tim
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
-	if err := identifies(o); err != nil {
+	if err := checkIdentity(o); err != nil {
 		return err
 	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
@@ -190,7 +190,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		r.count.Unchanged++
 		return r.storeMissing(ctx, o)
 	}
-	if err := r.openFor(ctx, string(o.ResourceVersion)); err != nil {
+	if err := r.writeGapBefore(ctx, string(o.ResourceVersion)); err != nil {
 		return err
 	}
 	if d.replaced {
@@ -210,7 +210,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 }
 
 // apply takes note of a line about an object, or of one that was held back.
-func (r *relist) apply(ctx context.Context, l checkpoint.Line) error {
+func (r *relist) apply(ctx context.Context, l checkpoint.Transition) error {
 	r.state.Apply(&l, &r.batch.Changes)
 	if !l.HeldBack {
 		r.count.Add(l.Type)
@@ -220,16 +220,16 @@ func (r *relist) apply(ctx context.Context, l checkpoint.Line) error {
 	return r.submitFull(ctx)
 }
 
-// openFor writes the GAP line that is still due, in front of a line about what
+// writeGapBefore writes the GAP line that is still due, in front of a line about what
 // the server shows at the version rv.
-func (r *relist) openFor(ctx context.Context, rv string) error {
+func (r *relist) writeGapBefore(ctx context.Context, rv string) error {
 	if r.skip {
 		return nil // there is no line
 	}
 	if r.due && event.Later(rv, r.version) {
 		r.version = rv // a GAP of the position's own version may stand in the journal
 	}
-	return r.open(ctx)
+	return r.writeGap(ctx)
 }
 
 // storeMissing stores an object that is known at this version, where that is missing.
@@ -260,14 +260,14 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if r.due && r.mayBeNone(rv) {
 		// Nothing happened since, so there is no gap; and the lines would have
 		// the ids of those that stand at this version already.
-		r.batch.Changes.State = s.complete(rv, nil, r.began)
+		r.batch.Changes.State = s.listCompleted(rv, nil, r.began)
 		s.encoder.complete(r.batch)
 		return r.submit(ctx)
 	}
 	if r.due && event.Later(rv, r.version) {
 		r.version = rv
 	}
-	if err := r.open(ctx); err != nil {
+	if err := r.writeGap(ctx); err != nil {
 		return err
 	}
 	// What attempts before this one have told of shows as unchanged in this one.
@@ -276,7 +276,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	// good before it is told that this is all: neither stdout, nor objects taken
 	// without lines, can be read back after a crash. One that comes now costs a
 	// second SYNCED line on stdout, and nothing else.
-	r.batch.Changes.State = s.complete(rv, &r.count, r.began)
+	r.batch.Changes.State = s.listCompleted(rv, &r.count, r.began)
 	s.encoder.complete(r.batch)
 	if err := r.submit(ctx); err != nil {
 		return err
@@ -287,7 +287,7 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := s.recount(); err != nil {
 		return err
 	}
-	if err := s.close(ctx); err != nil {
+	if err := s.writeSynced(ctx); err != nil {
 		return err
 	}
 	if r.gap != "" {
@@ -313,7 +313,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	var failed error
 	err := r.s.store.Range(r.s.spec.Name, func(k checkpoint.Known) error {
 		if r.diff.missing(k) {
-			if failed = r.openFor(ctx, rv); failed == nil {
+			if failed = r.writeGapBefore(ctx, rv); failed == nil {
 				failed = r.gone(ctx, k)
 			}
 		}
@@ -370,6 +370,6 @@ func (r *relist) submit(ctx context.Context) error {
 		r.batch.Changes.State = r.state.Clone()
 	}
 	b := r.batch
-	r.batch = r.s.lane.Batch()
+	r.batch = r.s.producer.Batch()
 	return r.s.rec.Submit(ctx, b)
 }

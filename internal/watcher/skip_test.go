@@ -20,7 +20,7 @@ func skipping() []config.Resource {
 }
 
 // checkSkipped is check without what holds only where a reader knows all.
-func (w *world) checkSkipped() {
+func (w *harness) checkSkipped() {
 	w.t.Helper()
 	w.await("every stream watches", w.watching)
 	w.pass(time.Second)
@@ -36,7 +36,7 @@ func (w *world) checkSkipped() {
 func TestSkip(t *testing.T) {
 	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, skipping(), func(w *world) {
+			bubble(t, o, skipping(), func(w *harness) {
 				for i := range 5 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -84,7 +84,7 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 	for name, arm := range killings() {
 		for _, late := range []time.Duration{0, 500 * time.Millisecond, 3 * time.Second} {
 			t.Run(fmt.Sprint(name, " ", late), func(t *testing.T) {
-				bubble(t, kubefake.Options{}, skipping(), func(w *world) {
+				bubble(t, kubefake.Options{}, skipping(), func(w *harness) {
 					for i := range 5 {
 						w.put(configMaps, fmt.Sprint("a", i))
 					}
@@ -137,7 +137,7 @@ func TestSkipKilledAroundSynced(t *testing.T) {
 // A first sync that is trouble: what was taken silently before it broke off is
 // taken again, and nothing of it is told.
 func TestSkipInterrupted(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, skipping(), func(w *world) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, skipping(), func(w *harness) {
 		for i := range 7 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}

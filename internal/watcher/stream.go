@@ -71,14 +71,14 @@ func (e *PendingError) Unwrap() error { return e.Err }
 // report, which has a lock.
 type Stream struct {
 	report
-	spec    Spec
-	client  *kubeclient.Client
-	store   Store
-	rec     Recorder
-	lane    *recorder.Lane
-	render  *event.Renderer
-	encoder *encoder
-	log     *zap.Logger
+	spec     Spec
+	client   *kubeclient.Client
+	store    Store
+	rec      Recorder
+	producer *recorder.Producer
+	render   *event.Renderer
+	encoder  *encoder
+	log      *zap.Logger
 
 	state checkpoint.Stream // the position, see position.go
 	lists lists
@@ -125,8 +125,8 @@ func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, 
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
 		spec:   spec, client: client, store: store, rec: rec, render: render,
-		lane: recorder.NewLane(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
-		log:  log.With(zap.String("stream", spec.Name)),
+		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
+		log:      log.With(zap.String("stream", spec.Name)),
 	}
 	if s.spec.Silence == 0 {
 		s.spec.Silence = watchSilence
@@ -153,7 +153,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	e.previous, err = changes.New(changes.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
 		ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
-	}, s.store, s.lane.Committed, s.log)
+	}, s.store, s.producer.Committed, s.log)
 	return e, err
 }
 
@@ -206,7 +206,7 @@ func (s *Stream) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	status := s.status
-	status.Lines = s.lane.Lines()
+	status.Lines = s.producer.Lines()
 	return status
 }
 
@@ -291,7 +291,7 @@ func (s *Stream) session(ctx context.Context) error {
 		s.loaded = true
 	}
 	if s.state.Closing != nil {
-		if err := s.close(ctx); err != nil {
+		if err := s.writeSynced(ctx); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func TestFirstSync(t *testing.T) {
 		"short bookmarks": {BookmarkInterval: 100 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *world) {
+			bubble(t, o, entries("configmaps", "deployments.apps"), func(w *harness) {
 				for i := range 7 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -60,7 +60,7 @@ func TestFirstSync(t *testing.T) {
 
 func TestFirstSyncOfNothing(t *testing.T) {
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{NoWatchList: noWatchList}, entries("configmaps"), func(w *harness) {
 			w.start()
 			w.synced()
 			n := w.tell(0, "SYNCED +0 ~0 -0 =0")
@@ -79,9 +79,9 @@ func TestFirstSyncOfNothing(t *testing.T) {
 // Bookmarks move the position of a stream in which nothing happens, so that a
 // restart resumes where the server was, not where the last event was.
 func TestQuietStreamIsMovedByBookmarks(t *testing.T) {
-	for name, end := range map[string]func(*world){"stopped": (*world).stop, "killed": (*world).kill} {
+	for name, end := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.start()
 				w.synced()
@@ -111,9 +111,9 @@ func TestQuietStreamIsMovedByBookmarks(t *testing.T) {
 // A restart with the history there resumes: nothing is missing, nothing twice,
 // and there is no GAP.
 func TestRestartWithHistory(t *testing.T) {
-	for name, end := range map[string]func(*world){"stopped": (*world).stop, "killed": (*world).kill} {
+	for name, end := range map[string]func(*harness){"stopped": (*harness).stop, "killed": (*harness).kill} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
 				w.start()
@@ -134,7 +134,7 @@ func TestRestartWithHistory(t *testing.T) {
 }
 
 func TestWatchEndsInGoodOrder(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
 		w.pass(10 * time.Second)
@@ -156,7 +156,7 @@ func TestWatchEndsInGoodOrder(t *testing.T) {
 // Streamed lists are refused from some day on: the next relist reads pages.
 func TestStreamedListRefusedLater(t *testing.T) {
 	for _, fault := range []*kubefake.Fault{nil, status(400), status(422)} {
-		bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *world) {
+		bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
 			for _, name := range []string{"a", "b", "c"} {
 				w.put(configMaps, name)
 			}
@@ -192,7 +192,7 @@ func TestStreamedListRefusedLater(t *testing.T) {
 func TestServerIgnoresSendInitialEvents(t *testing.T) {
 	for name, busy := range map[string]time.Duration{"quiet": 0, "busy": 5 * time.Second} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.srv.SetFault(on("configmaps", "watch", &kubefake.Fault{OmitInitialEventsEnd: true}))
 				w.put(configMaps, "a")
 				w.put(configMaps, "b")
@@ -232,7 +232,7 @@ func TestServerIgnoresSendInitialEvents(t *testing.T) {
 func TestContinueTokensExpire(t *testing.T) {
 	for _, times := range []int{1, 2, 3, 9} {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
-			bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 				for i := range 7 {
 					w.put(configMaps, fmt.Sprint("a", i))
 				}
@@ -282,7 +282,7 @@ func TestInitialEventsInDisorder(t *testing.T) {
 		"twice and reversed": {DuplicateInitialEvents: true, ReverseInitialEvents: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 				w.srv.SetFault(on("configmaps", "watch", f))
 				for _, name := range []string{"a", "b", "c"} {
 					w.put(configMaps, name)
@@ -318,7 +318,7 @@ func TestNamespacesAndSelectors(t *testing.T) {
 	e := entry("configmaps")
 	e.Namespaces, e.LabelSelector = []string{"x", "y"}, "app=web"
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *world) {
+		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
 			w.putIn(configMaps, "x", "a", web)
 			w.putIn(configMaps, "x", "b", db)
 			w.putIn(configMaps, "z", "c", web)
@@ -367,7 +367,7 @@ func TestNamespacesAndSelectors(t *testing.T) {
 }
 
 func TestStreamStatus(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
 		w.srv.SetFault(on("configmaps", "", status(500)))
 		w.start()
 		w.await("it is retrying", func() bool { return w.state("configmaps").State == watcher.Retrying })

@@ -35,7 +35,7 @@ type serverTrouble struct {
 	options kubefake.Options
 	fault   func(kubefake.Request) *kubefake.Fault
 	// begin and end do what no fault of a request can; every is done each second.
-	begin, every, end func(*world)
+	begin, every, end func(*harness)
 	fresh             bool     // the streams have not had their first sync yet
 	gaps              bool     // the history goes: there may be GAP lines
 	stream            string   // where it is not configmaps
@@ -53,7 +53,7 @@ func html(code, retryAfter int) *kubefake.Fault {
 }
 
 // forget has the server forget its history, and every continue token with it.
-func forget(w *world) {
+func forget(w *harness) {
 	_, err := w.srv.Create(secrets, map[string]any{"metadata": map[string]any{"generateName": "noise-", "namespace": "default"}})
 	must(w.t, err)
 	w.srv.DropHistory()
@@ -75,14 +75,14 @@ var serverTroubles = []serverTrouble{
 	{name: "404 in text", fault: each(&kubefake.Fault{Status: 404, Body: "404 page not found\n"})},
 	{name: "no answer", fault: each(&kubefake.Fault{Hang: true})},
 	{name: "every answer takes 20 s", fault: each(&kubefake.Fault{Delay: 20 * time.Second})},
-	{name: "server down", begin: func(w *world) { w.srv.StopAPIServer() }, end: func(w *world) { must(w.t, w.srv.StartAPIServer()) }, gaps: true},
-	{name: "server restarts every 7 s", gaps: true, every: func(w *world) {
+	{name: "server down", begin: func(w *harness) { w.srv.StopAPIServer() }, end: func(w *harness) { must(w.t, w.srv.StartAPIServer()) }, gaps: true},
+	{name: "server restarts every 7 s", gaps: true, every: func(w *harness) {
 		if time.Now().Second()%7 == 0 {
 			w.srv.RestartAPIServer()
 		}
 	}},
 	{name: "watches end at once", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.End})},
-	{name: "watches end after 6 s", every: func(w *world) {
+	{name: "watches end after 6 s", every: func(w *harness) {
 		if time.Now().Second()%6 == 0 {
 			w.srv.EndWatches()
 		}
@@ -109,17 +109,17 @@ var serverTroubles = []serverTrouble{
 		}
 		return &kubefake.Fault{Stream: kubefake.Gone}
 	}},
-	{name: "history forgotten every second", gaps: true, every: func(w *world) {
+	{name: "history forgotten every second", gaps: true, every: func(w *harness) {
 		forget(w)
 		if time.Now().Second()%10 == 0 {
 			w.srv.BreakWatches()
 		}
 	}},
-	{name: "watches stay silent", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent}), end: func(w *world) { w.srv.EndWatches() }},
+	{name: "watches stay silent", fault: on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent}), end: func(w *harness) { w.srv.EndWatches() }},
 	{name: "initial events twice, reversed", fresh: true, fault: on("configmaps", "watch", &kubefake.Fault{DuplicateInitialEvents: true, ReverseInitialEvents: true})},
 	{name: "initial events never end", fresh: true, fault: on("configmaps", "watch", &kubefake.Fault{OmitInitialEventsEnd: true})},
 	// An aggregated API that comes and goes: its server and discovery of its group fail together.
-	{name: "aggregated API comes and goes", stream: "widgets.example.com", every: func(w *world) {
+	{name: "aggregated API comes and goes", stream: "widgets.example.com", every: func(w *harness) {
 		away := time.Now().Second() < 40
 		w.srv.SetStale(schema.GroupVersion{Group: "example.com", Version: "v1"}, away)
 		w.srv.SetFault(nil)
@@ -128,7 +128,7 @@ var serverTroubles = []serverTrouble{
 			w.srv.EndWatches()
 		}
 	}},
-	{name: "a namespace emptied each 20 s", every: func(w *world) {
+	{name: "a namespace emptied each 20 s", every: func(w *harness) {
 		if now := time.Now().Second(); now%20 == 0 {
 			ns := fmt.Sprintf("n%02d", now/20)
 			objects, err := w.srv.List(configMaps, ns)
@@ -139,7 +139,7 @@ var serverTroubles = []serverTrouble{
 			}
 		}
 	}},
-	{name: "definition made again, v1 or v2", stream: "widgets.example.com", gaps: true, quiet: true, every: func(w *world) {
+	{name: "definition made again, v1 or v2", stream: "widgets.example.com", gaps: true, quiet: true, every: func(w *harness) {
 		switch time.Now().Second() {
 		case 0:
 			w.srv.RemoveResource(widgets.GroupResource())
@@ -148,7 +148,7 @@ var serverTroubles = []serverTrouble{
 			w.srv.RemoveResource(widgets.GroupResource())
 			w.srv.AddResource(widget("v1"))
 		}
-	}, end: func(w *world) {
+	}, end: func(w *harness) {
 		w.srv.RemoveResource(widgets.GroupResource())
 		w.srv.AddResource(widget("v1"))
 	}},
@@ -174,7 +174,7 @@ func TestTrouble(t *testing.T) {
 			for i := range troubleStreams {
 				e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%02d", i))
 			}
-			bubble(t, c.options, []config.Resource{e}, func(w *world) {
+			bubble(t, c.options, []config.Resource{e}, func(w *harness) {
 				if c.stream != "" {
 					w.srv.AddResource(widget("v1", c.versions...))
 				}
@@ -194,7 +194,7 @@ func TestTrouble(t *testing.T) {
 
 // suffer lets a world live through a trouble, and returns the requests that came
 // meanwhile and those of the busiest window.
-func (w *world) suffer(e config.Resource, c serverTrouble, lasts time.Duration) (total, worst int) {
+func (w *harness) suffer(e config.Resource, c serverTrouble, lasts time.Duration) (total, worst int) {
 	gvr := resourceOf(e)
 	for _, ns := range e.Namespaces {
 		for i := range 5 {
@@ -247,7 +247,7 @@ func (w *world) suffer(e config.Resource, c serverTrouble, lasts time.Duration) 
 
 // asked is when requests came in after the nth, and connections were refused, in
 // order.
-func (w *world) asked(n int) []time.Time {
+func (w *harness) asked(n int) []time.Time {
 	times := w.srv.Refused()
 	for _, r := range w.srv.Requests()[n:] {
 		if r.Name != "kube-system" { // one small object, to confirm the cluster behind an answer that counts
@@ -288,16 +288,16 @@ func TestTroubleOfManyStreams(t *testing.T) {
 		{name: "503 before the first sync", fault: each(status(503)), fresh: true},
 		{
 			name: "server down", gaps: true,
-			begin: func(w *world) { w.srv.StopAPIServer() }, end: func(w *world) { must(w.t, w.srv.StartAPIServer()) },
+			begin: func(w *harness) { w.srv.StopAPIServer() }, end: func(w *harness) { must(w.t, w.srv.StartAPIServer()) },
 		},
-		{name: "server restarts each minute", gaps: true, every: func(w *world) {
+		{name: "server restarts each minute", gaps: true, every: func(w *harness) {
 			if time.Now().Second() == 30 {
 				w.srv.RestartAPIServer()
 			}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *world) {
+			bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
 				total, worst := w.suffer(e, c, crowdTime)
 				second := busiest(w.asked(0), time.Second)
 				t.Logf("%d streams, %d requests in %v, %.1f per s; %d in the worst %v, %d in the worst second",
@@ -319,7 +319,7 @@ func TestTroubleOfManyPending(t *testing.T) {
 	for i := range troubleStreams {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%02d", i))
 	}
-	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *world) {
+	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
 		began := time.Now()
 		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
 			i := slices.Index(e.Namespaces, r.Namespace)
@@ -359,7 +359,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 	e := entry("configmaps")
 	e.Namespaces = []string{"web"}
 	for _, noWatchList := range []bool{false, true} {
-		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *world) {
+		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
 			make := func() {
 				_, err := w.srv.Create(namespaces, map[string]any{"metadata": map[string]any{"name": "web"}})
 				must(t, err)
@@ -407,7 +407,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 func TestDefinitionIsMadeAgain(t *testing.T) {
 	for name, running := range map[string]bool{"running": true, "stopped": false} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *world) {
+			bubble(t, kubefake.Options{}, entries("widgets.example.com"), func(w *harness) {
 				w.srv.AddResource(widget("v1"))
 				w.put(widgets, "old")
 				w.start()
@@ -453,7 +453,7 @@ func TestDefinitionIsMadeAgain(t *testing.T) {
 // Two versions of one resource are one stream, so two entries for them are a
 // fault; and an entry that names another version resumes.
 func TestTwoVersionsOfOneResource(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("widgets.v1.example.com", "widgets.v2.example.com"), func(w *world) {
+	bubble(t, kubefake.Options{}, entries("widgets.v1.example.com", "widgets.v2.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v2", "v1"))
 		err := w.tryStart()
 		if err == nil || !strings.Contains(err.Error(), "widgets.v1.example.com") || !strings.Contains(err.Error(), "widgets.v2.example.com") {
@@ -482,7 +482,7 @@ func TestTwoVersionsOfOneResource(t *testing.T) {
 // A server that forgets its history as soon as a large list is through is not
 // asked for the next one at once, but after twice the time that it took.
 func TestLongListsRest(t *testing.T) {
-	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *world) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
 		for i := range 10 {
 			w.put(configMaps, fmt.Sprint("a", i))
 		}

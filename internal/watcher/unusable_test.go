@@ -32,7 +32,7 @@ var unusable = map[string]struct{ sent, reason string }{
 const maxUnusable = 200 << 10
 
 // spoil has the server send the values of unusable.
-func (w *world) spoil() {
+func (w *harness) spoil() {
 	var pairs []string
 	for value, u := range unusable {
 		pairs = append(pairs, `"`+value+`"`, u.sent)
@@ -82,7 +82,7 @@ func TestUnusable(t *testing.T) {
 		for _, changes := range []bool{false, true} {
 			for value, u := range unusable {
 				t.Run(fmt.Sprintf("%s/changes=%t/%s", server, changes, value[1:]), func(t *testing.T) {
-					bubble(t, o, demanding("configmaps", func(e *config.Resource) { e.Changes = changes }), func(w *world) {
+					bubble(t, o, demanding("configmaps", func(e *config.Resource) { e.Changes = changes }), func(w *harness) {
 						w.spoil()
 						testUnusable(w, value, u.reason)
 						if changes {
@@ -96,7 +96,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-func testUnusable(w *world, bad, reason string) {
+func testUnusable(w *harness, bad, reason string) {
 	told := 0 // lines without an object
 	named := func(l invariant.Line) {
 		w.t.Helper()
@@ -204,7 +204,7 @@ func testUnusable(w *world, bad, reason string) {
 	}
 }
 
-func journalBytes(w *world) []byte {
+func journalBytes(w *harness) []byte {
 	var all []byte
 	for _, l := range w.lines() {
 		all = slices.Concat(all, l.Object, l.Raw("changes"), []byte(l.ID))
@@ -230,7 +230,7 @@ func TestUnusableSelected(t *testing.T) {
 		"no payload":          {func(e *config.Resource) { e.Payload = "none" }, []string{"ADDED watch a", "MODIFIED watch a", "DELETED watch a"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, kubefake.Options{}, demanding("configmaps", c.set), func(w *world) {
+			bubble(t, kubefake.Options{}, demanding("configmaps", c.set), func(w *harness) {
 				w.spoil()
 				w.start()
 				w.settled()

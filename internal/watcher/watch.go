@@ -133,7 +133,7 @@ const chunkBytes = 128 << 10
 // position past them. The error is why the watch is over, after all that came
 // before it was submitted.
 func (s *Stream) take(ctx context.Context, w *kubeclient.WatchReader, e kubeclient.Event, received time.Time) error {
-	b := s.lane.Batch()
+	b := s.producer.Batch()
 	s.version = s.version[:0]
 	why := s.takeEvent(b, e, received)
 	for size := len(e.Object); why == nil && size < chunkBytes && w.More(); size += len(e.Object) {
@@ -168,7 +168,7 @@ func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.
 			return nil // a position does not go back
 		}
 	case event.Added, event.Modified, event.Deleted:
-		if err := identifies(o); err != nil {
+		if err := checkIdentity(o); err != nil {
 			return err
 		}
 		line, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o)

@@ -20,7 +20,7 @@ func everything(exclude ...string) []config.Resource {
 	return []config.Resource{e}
 }
 
-func (w *world) streams() []string {
+func (w *harness) streams() []string {
 	var names []string
 	for _, s := range w.life.manager.Streams() {
 		if s.State == watcher.Watching {
@@ -30,9 +30,9 @@ func (w *world) streams() []string {
 	return names
 }
 
-func withWildcard(t *testing.T, defined bool, test func(*world)) {
+func withWildcard(t *testing.T, defined bool, test func(*harness)) {
 	t.Helper()
-	bubble(t, kubefake.Options{}, everything(), func(w *world) {
+	bubble(t, kubefake.Options{}, everything(), func(w *harness) {
 		if defined {
 			w.srv.AddResource(kubefake.Resource{
 				Group: crds.Group, Version: crds.Version, Resource: crds.Resource, Kind: "CustomResourceDefinition", Compiled: true,
@@ -47,7 +47,7 @@ func withWildcard(t *testing.T, defined bool, test func(*world)) {
 func TestWildcardCoversWhatComes(t *testing.T) {
 	for name, defined := range map[string]bool{"definitions are watched": true, "definitions are not there": false} {
 		t.Run(name, func(t *testing.T) {
-			withWildcard(t, defined, func(w *world) {
+			withWildcard(t, defined, func(w *harness) {
 				limit := 4 * time.Second
 				if !defined {
 					limit = 20 * time.Second
@@ -93,7 +93,7 @@ func TestWildcardCoversWhatComes(t *testing.T) {
 // An edit of what a wildcard leaves out, or an entry beside it that says the same
 // of one resource, touches nothing else.
 func TestApplyBesideAWildcard(t *testing.T) {
-	withWildcard(t, false, func(w *world) {
+	withWildcard(t, false, func(w *harness) {
 		w.start()
 		w.await("all watch", w.watching)
 		n, all := len(w.srv.Requests()), len(w.streams())
@@ -126,7 +126,7 @@ func TestApplyBesideAWildcard(t *testing.T) {
 
 // An entry that is edited in beside a wildcard takes its resource over.
 func TestEntryTakesOverFromWildcard(t *testing.T) {
-	bubble(t, kubefake.Options{}, everything(), func(w *world) {
+	bubble(t, kubefake.Options{}, everything(), func(w *harness) {
 		w.start()
 		w.await("all watch", w.watching)
 		n := len(w.streams())
@@ -150,7 +150,7 @@ func TestEntryTakesOverFromWildcard(t *testing.T) {
 // What cannot make a difference to a stream does not touch it: its objects are in no
 // namespace.
 func TestExcludedNamespacesLeaveOthersAlone(t *testing.T) {
-	bubble(t, kubefake.Options{}, everything("nosuch"), func(w *world) {
+	bubble(t, kubefake.Options{}, everything("nosuch"), func(w *harness) {
 		w.start()
 		w.await("all watch", w.watching)
 		next := everything("nosuch")

@@ -53,18 +53,18 @@ const shownLines = 40
 // clusterUID is the uid of the namespace kube-system in every world.
 const clusterUID = "11111111-2222-3333-4444-555555555555"
 
-// world is an API server and a daemon's files, with or without the daemon
+// harness is an API server and a daemon's files, with or without the daemon
 // between them. All of it lives in one bubble of testing/synctest.
-type world struct {
+type harness struct {
 	t       *testing.T
 	srv     *kubefake.Server
 	dir     string
 	entries []config.Resource
 	options manager.Options // Resources is set at each start
 	output  journal.Options
-	atStart *strike // what the disk does to the next start
+	atStart *injection // what the disk does to the next start
 
-	life *life // nil while no daemon runs
+	life *instance // nil while no daemon runs
 
 	read      []invariant.Line // of the journal, up to readBytes
 	readBytes int64
@@ -84,8 +84,8 @@ type world struct {
 	interrupted bool
 }
 
-// life is one run of the daemon.
-type life struct {
+// instance is one run of the daemon.
+type instance struct {
 	gate    *gate
 	manager *manager.Manager
 	metrics *metrics.Metrics
@@ -95,7 +95,7 @@ type life struct {
 }
 
 // bubble runs test on a new world; entries are resources as a user names them.
-func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test func(*world)) {
+func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test func(*harness)) {
 	t.Helper()
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	synctest.Test(t, func(t *testing.T) {
@@ -106,18 +106,18 @@ func bubble(t *testing.T, o kubefake.Options, entries []config.Resource, test fu
 }
 
 // newWorld must be called in a bubble.
-func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *world {
+func newWorld(t *testing.T, o kubefake.Options, entries []config.Resource) *harness {
 	o.InMemory = true
 	if o.BookmarkInterval == 0 {
 		o.BookmarkInterval = time.Minute // as the real server
 	}
 	o.ClusterUID = clusterUID
-	w := &world{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
+	w := &harness{t: t, srv: kubefake.New(o), dir: t.TempDir(), entries: entries}
 	w.options = manager.Options{ClusterUID: clusterUID, RedactSecrets: true, DropFields: []string{"metadata.managedFields"}}
 	return w
 }
 
-func (w *world) end() {
+func (w *harness) end() {
 	if w.life != nil {
 		w.kill()
 	}
@@ -141,11 +141,11 @@ func entries(names ...string) []config.Resource {
 	return all
 }
 
-func (w *world) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
-func (w *world) db() string      { return filepath.Join(w.dir, "checkpoint.db") }
+func (w *harness) journal() string { return filepath.Join(w.dir, "journal.jsonl") }
+func (w *harness) db() string      { return filepath.Join(w.dir, "checkpoint.db") }
 
 // start starts the daemon itself, with the world's disk, server and config.
-func (w *world) start() {
+func (w *harness) start() {
 	w.t.Helper()
 	if err := w.tryStart(); err != nil {
 		w.t.Fatal(err)
@@ -153,10 +153,10 @@ func (w *world) start() {
 }
 
 // tryStart returns what the disk, the server or the config is at fault for; the daemon has then ended.
-func (w *world) tryStart() error {
+func (w *harness) tryStart() error {
 	w.t.Helper()
-	l := &life{gate: newGate(), ended: make(chan error, 1)}
-	l.gate.strike, w.atStart = w.atStart, nil
+	l := &instance{gate: newGate(), ended: make(chan error, 1)}
+	l.gate.injected, w.atStart = w.atStart, nil
 	server := w.srv.Config()
 	if w.wrap != nil {
 		server.Transport = w.wrap(server.Transport)
@@ -200,7 +200,7 @@ func (w *world) tryStart() error {
 }
 
 // config is what the daemon is started with.
-func (w *world) config() *config.Config {
+func (w *harness) config() *config.Config {
 	cfg, err := config.Parse([]byte("resources: [pods]"), "kubejournal.yaml", config.Overrides{}, func(string) (string, bool) { return "", false })
 	must(w.t, err)
 	o := w.options
@@ -211,7 +211,7 @@ func (w *world) config() *config.Config {
 }
 
 // stop ends the daemon as SIGTERM does: everything is written and committed.
-func (w *world) stop() {
+func (w *harness) stop() {
 	w.t.Helper()
 	w.life.cancel()
 	if err := <-w.life.ended; err != nil {
@@ -229,7 +229,7 @@ func (w *world) stop() {
 }
 
 // kill ends the daemon as SIGKILL does: nothing reaches a file any more.
-func (w *world) kill() {
+func (w *harness) kill() {
 	w.t.Helper()
 	w.interrupted = true
 	w.life.gate.die()
@@ -237,7 +237,7 @@ func (w *world) kill() {
 }
 
 // ended waits for the daemon's end, and returns why it ended.
-func (w *world) ended() error {
+func (w *harness) ended() error {
 	w.t.Helper()
 	w.life.cancel()
 	err := <-w.life.ended
@@ -246,18 +246,18 @@ func (w *world) ended() error {
 }
 
 // pass lets time go by, and all that it brings happen.
-func (w *world) pass(d time.Duration) {
+func (w *harness) pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // the time of a synctest bubble
 	synctest.Wait()
 }
 
 // await returns once condition holds.
-func (w *world) await(what string, condition func() bool) {
+func (w *harness) await(what string, condition func() bool) {
 	w.t.Helper()
 	w.awaitFor(patience, what, condition)
 }
 
-func (w *world) awaitFor(limit time.Duration, what string, condition func() bool) {
+func (w *harness) awaitFor(limit time.Duration, what string, condition func() bool) {
 	w.t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // the time of a synctest bubble
 		synctest.Wait()
@@ -272,7 +272,7 @@ func (w *world) awaitFor(limit time.Duration, what string, condition func() bool
 
 // synced waits until all streams watch and the journal says what the server
 // has.
-func (w *world) synced() {
+func (w *harness) synced() {
 	w.t.Helper()
 	w.await("every stream watches", w.watching)
 	var err error
@@ -285,13 +285,13 @@ func (w *world) synced() {
 	w.t.Fatalf("the journal does not come to what the server has: %v", err)
 }
 
-func (w *world) watching() bool {
+func (w *harness) watching() bool {
 	all := w.life.manager.Streams()
 	return len(all) > 0 && !slices.ContainsFunc(all, func(s manager.StreamStatus) bool { return s.State != watcher.Watching })
 }
 
 // state is that of one stream.
-func (w *world) state(name string) watcher.Status {
+func (w *harness) state(name string) watcher.Status {
 	for _, s := range w.life.manager.Streams() {
 		if s.Name == name {
 			return s.Status
@@ -301,7 +301,7 @@ func (w *world) state(name string) watcher.Status {
 }
 
 // lines are the journal's whole lines. What has been read is not read again.
-func (w *world) lines() []invariant.Line {
+func (w *harness) lines() []invariant.Line {
 	w.t.Helper()
 	f, err := os.Open(w.journal())
 	must(w.t, err)
@@ -316,7 +316,7 @@ func (w *world) lines() []invariant.Line {
 }
 
 // compare lays the journal beside the server.
-func (w *world) compare() error {
+func (w *harness) compare() error {
 	told, err := invariant.Replay(w.lines())
 	if err != nil {
 		return err
@@ -334,7 +334,7 @@ func (w *world) compare() error {
 
 // tracks compares tracked_objects with the number of objects that streams know
 // together, by group and resource.
-func (w *world) tracks(want map[string]int) error {
+func (w *harness) tracks(want map[string]int) error {
 	families, err := w.life.metrics.Registry.Gather()
 	must(w.t, err)
 	got := make(map[string]int)
@@ -355,7 +355,7 @@ func (w *world) tracks(want map[string]int) error {
 }
 
 // live is what the server has of the resources that are journalled whole.
-func (w *world) live() invariant.State {
+func (w *harness) live() invariant.State {
 	all := make(invariant.State)
 	for _, e := range w.entries {
 		gvr := resourceOf(e)
@@ -395,7 +395,7 @@ func resourceOf(e config.Resource) schema.GroupVersionResource {
 }
 
 // check is the end of a test: all that holds for every journal.
-func (w *world) check() {
+func (w *harness) check() {
 	w.t.Helper()
 	w.synced()
 	lines, err := invariant.Read(w.journal())
@@ -412,7 +412,7 @@ func (w *world) check() {
 }
 
 // dump shows the journal's lines where a test has failed.
-func (w *world) dump() {
+func (w *harness) dump() {
 	lines, err := invariant.ReadJournal(w.journal())
 	if err != nil {
 		w.t.Log(err)
@@ -451,7 +451,7 @@ func briefs(lines []invariant.Line) []string {
 
 // tell checks that the lines after the first n are these, and returns how many
 // there are now.
-func (w *world) tell(n int, want ...string) int {
+func (w *harness) tell(n int, want ...string) int {
 	w.t.Helper()
 	lines := w.lines()
 	if got := briefs(lines[n:]); !slices.Equal(got, want) {
@@ -461,9 +461,11 @@ func (w *world) tell(n int, want ...string) int {
 }
 
 // put creates or changes an object in the namespace default.
-func (w *world) put(gvr schema.GroupVersionResource, name string) { w.putIn(gvr, "default", name, nil) }
+func (w *harness) put(gvr schema.GroupVersionResource, name string) {
+	w.putIn(gvr, "default", name, nil)
+}
 
-func (w *world) putIn(gvr schema.GroupVersionResource, namespace, name string, labels map[string]any) {
+func (w *harness) putIn(gvr schema.GroupVersionResource, namespace, name string, labels map[string]any) {
 	w.t.Helper()
 	w.serial++
 	object := map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace, "labels": labels}}
@@ -487,7 +489,7 @@ func (w *world) putIn(gvr schema.GroupVersionResource, namespace, name string, l
 	w.acknowledged(gvr, typ, stored)
 }
 
-func (w *world) remove(gvr schema.GroupVersionResource, name string) {
+func (w *harness) remove(gvr schema.GroupVersionResource, name string) {
 	w.t.Helper()
 	stored, err := w.srv.Delete(gvr, "default", name)
 	must(w.t, err)
@@ -495,7 +497,7 @@ func (w *world) remove(gvr schema.GroupVersionResource, name string) {
 }
 
 // acknowledged notes a write to a resource that one stream tells as a whole.
-func (w *world) acknowledged(gvr schema.GroupVersionResource, typ string, stored map[string]any) {
+func (w *harness) acknowledged(gvr schema.GroupVersionResource, typ string, stored map[string]any) {
 	for _, e := range w.entries {
 		if resourceOf(e).GroupResource() != gvr.GroupResource() || e.Namespaces != nil || e.LabelSelector != "" || e.FieldSelector != "" {
 			continue
@@ -534,4 +536,4 @@ func (b *syncBuffer) String() string {
 }
 
 // forget takes the checkpoint away.
-func (w *world) forget() { must(w.t, os.Remove(w.db())) }
+func (w *harness) forget() { must(w.t, os.Remove(w.db())) }
