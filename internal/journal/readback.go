@@ -40,6 +40,7 @@ type reading struct {
 	lastSeq       uint64       // of the last line that was found; guarded by File.mu
 	at            *Position    // for the callback
 	passed, total atomic.Int64 // bytes
+	heads         headReader   // for listings, which a start alone makes
 }
 
 // Position returns the place behind the line that ReadBack is giving to its
@@ -71,7 +72,7 @@ func (j *File) Fresh() (bool, error) {
 // segments returns the journal's segments in the order of seq, the open file last.
 // Of those that begin with the same line one is taken.
 func (j *File) segments() ([]Segment, error) {
-	all, err := listSegments(j.disk, j.path)
+	all, err := listSegments(j.disk, j.path, &j.reading.heads)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,10 @@
 package journal
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -31,9 +33,9 @@ type Segment struct {
 // names such as logrotate gives, and the file at path. What others made may
 // repeat lines of another segment. A file that is renamed or compressed during
 // the call may be missing: a reader that finds a hole in seq calls it again.
-func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path) }
+func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path, new(headReader)) }
 
-func listSegments(d disk.FS, path string) ([]Segment, error) {
+func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 	dir, n := filepath.Dir(path), namingOf(path)
 	entries, err := d.ReadDir(dir)
 	if err != nil {
@@ -55,7 +57,7 @@ func listSegments(d disk.FS, path string) ([]Segment, error) {
 			continue // the same lines
 		}
 		_, _, s.Ours = n.parse(name)
-		if err := s.look(d); err != nil {
+		if err := s.look(d, heads); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
 		if s.FirstSeq > 0 || s.Active {
@@ -91,7 +93,7 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 
 // look reads the file's size and first line. FirstSeq is 0 where the file is gone,
 // may not be read or holds something else.
-func (s *Segment) look(d disk.FS) error {
+func (s *Segment) look(d disk.FS, heads *headReader) error {
 	f, err := s.open(d)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
@@ -110,14 +112,39 @@ func (s *Segment) look(d disk.FS) error {
 		}
 		return nil
 	}
-	in, err := gunzip(&fileReader{f: f})
-	if err != nil {
-		return nil // it is no gzip file of a journal
+	s.FirstSeq = heads.firstSeq(s.Path, f)
+	return nil
+}
+
+// headReader reads the beginnings of compressed segments. A start lists all of them
+// several times, so what they begin with, which never changes, is remembered, and what a
+// decompressor allocates is reused. The zero headReader is ready.
+type headReader struct {
+	known map[string]uint64 // by path
+	in    *bufio.Reader
+	z     gzip.Reader
+}
+
+// firstSeq returns the seq of the first line that f holds compressed, 0 where that is
+// no line.
+func (h *headReader) firstSeq(path string, f disk.File) uint64 {
+	if seq, ok := h.known[path]; ok {
+		return seq
+	}
+	if h.known == nil {
+		h.known, h.in = make(map[string]uint64), bufio.NewReader(nil)
+	}
+	h.in.Reset(&fileReader{f: f})
+	if h.z.Reset(h.in) != nil {
+		return 0
 	}
 	var head [headSize]byte
-	n, _ := io.ReadFull(in, head[:]) // a damaged file ends early
-	s.FirstSeq, _ = lineSeq(head[:n])
-	return nil
+	n, _ := io.ReadFull(&h.z, head[:]) // a damaged file ends early
+	seq, ok := lineSeq(head[:n])
+	if ok && seq > 0 {
+		h.known[path] = seq
+	}
+	return seq
 }
 
 // LastSeq reads the seq of the last whole line, 0 where there is none. Of a
