@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubejournal/test/program"
 )
 
 const (
@@ -130,21 +132,12 @@ func tool(t *testing.T, name string) string {
 // which does not say every few seconds that it is alive.
 func runControllers(t *testing.T, s *server) {
 	t.Helper()
-	cmd := exec.Command(tool(t, "kube-controller-manager"), "--kubeconfig="+s.Kubeconfig(), "--root-ca-file="+s.RESTConfig().CAFile,
-		"--controllers=*,-node-lifecycle-controller", "--leader-elect=false", "--secure-port=0", "--flex-volume-plugin-dir="+t.TempDir())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_, _ = cmd.Process.Kill(), cmd.Wait()
-		if t.Failed() {
-			t.Logf("kube-controller-manager's errors:\n%s", regexp.MustCompile("(?m)^E.*").FindAll(log.Bytes(), -1))
-		}
-	})
+	controllers := start(t, exec.Command(tool(t, "kube-controller-manager"), "--kubeconfig="+s.Kubeconfig(), "--root-ca-file="+s.RESTConfig().CAFile,
+		"--controllers=*,-node-lifecycle-controller", "--leader-elect=false", "--secure-port=0", "--flex-volume-plugin-dir="+t.TempDir()))
 	eventually(t, "controllers work", func() error {
+		if !controllers.Alive() {
+			return controllers.Fault(program.ErrEnded)
+		}
 		_, err := s.client.CoreV1().ConfigMaps("default").Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
 		return err
 	})

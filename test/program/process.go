@@ -61,8 +61,10 @@ func Start(cmd *exec.Cmd, log string) (*Process, error) {
 	began := make(chan error, 1)
 	go func() {
 		defer close(p.done)
-		// Linux kills a child when the thread that started it ends. This one stays as long as the child does.
+		// Linux kills a child when the thread that started it ends. This one stays as long as the child does, and longer,
+		// since it may have started another one before.
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		p.started = time.Now()
 		err := cmd.Start()
 		began <- err
