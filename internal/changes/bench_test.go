@@ -9,7 +9,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func newRenderer(tb testing.TB) *event.Renderer {

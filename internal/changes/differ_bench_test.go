@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // BenchmarkOption is what a line costs, from the object's bytes on, with one

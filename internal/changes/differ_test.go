@@ -15,8 +15,8 @@ import (
 	"unicode/utf8"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
 	"kubejournal/internal/rawjson"
+	"kubejournal/test/eventtest"
 	"kubejournal/test/invariant"
 )
 

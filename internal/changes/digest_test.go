@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func mustDigester(tb testing.TB, shape event.Shape, ignore ...string) *Digester {

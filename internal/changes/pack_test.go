@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func mustUnpack(t testing.TB, p *Packer, packed, want []byte) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // benchSizes are those of the pods, in bytes.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"kubejournal/internal/event/eventtest"
 	"kubejournal/internal/rawjson"
+	"kubejournal/test/eventtest"
 )
 
 const formObject = `{"kind":"Pod","metadata":{"name":"a","uid":"u","resourceVersion":"5","managedFields":[{"manager":"m"}],"labels":{"b":"c"}},"spec":{"x":"y"}}`

@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func newRandom(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func TestShape(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"kubejournal/internal/event/eventtest"
 	"kubejournal/internal/rawjson"
+	"kubejournal/test/eventtest"
 )
 
 // objectDepth is how deep an object may be.

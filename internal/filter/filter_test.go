@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // secret stands for what no error may tell.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/disk/faultdisk"
+	"kubejournal/test/faultdisk"
 )
 
 // keeper writes a journal as the recorder does, with a checkpoint in memory.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/disk/faultdisk"
+	"kubejournal/test/faultdisk"
 )
 
 // pair is two processes on one journal whose lock does nothing, with the checkpoint

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
-	"kubejournal/internal/disk/faultdisk"
+	"kubejournal/test/faultdisk"
 )
 
 // rig is a journal in a bubble of testing/synctest, so that the time of names and

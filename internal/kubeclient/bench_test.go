@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // benchSizes are those of the pods, in bytes.

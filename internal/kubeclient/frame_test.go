@@ -11,7 +11,7 @@ import (
 	"testing/iotest"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // readers are ways in which the same bytes may arrive.

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func listItems(l *ListReader) ([]string, error) {

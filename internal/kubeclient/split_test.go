@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 func TestSplitWatch(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/kubefake"
-	"kubejournal/internal/logging/loggingtest"
+	"kubejournal/test/loggingtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // decode keeps numbers as they are written.

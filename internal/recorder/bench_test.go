@@ -13,8 +13,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
 	"kubejournal/internal/journal"
+	"kubejournal/test/eventtest"
 )
 
 const (

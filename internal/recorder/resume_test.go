@@ -14,8 +14,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
-	"kubejournal/internal/disk/faultdisk"
 	"kubejournal/internal/journal"
+	"kubejournal/test/faultdisk"
 )
 
 // folder is a journal in several files, some of them compressed.

@@ -21,7 +21,7 @@ import (
 	"kubejournal/internal/changes"
 	kubejournal "kubejournal/internal/config"
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // compile checks a schema against the meta-schema of its draft and makes a validator of it.

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"kubejournal/internal/event"
-	"kubejournal/internal/event/eventtest"
 	"kubejournal/internal/journal"
+	"kubejournal/test/eventtest"
 )
 
 // podLines are n lines about pods of size bytes, as a journal has them.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/disk/faultdisk"
 	"kubejournal/internal/journal"
+	"kubejournal/test/faultdisk"
 )
 
 // gate stands between the recorder and its files, and is where a test kills the

@@ -11,8 +11,8 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
-	"kubejournal/internal/disk/faultdisk"
 	"kubejournal/internal/manager"
+	"kubejournal/test/faultdisk"
 )
 
 func (m *model) killed(*rand.Rand) string {

@@ -19,12 +19,12 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
-	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/bench/baseline"
 	"kubejournal/test/bench/canned"
+	"kubejournal/test/loggingtest"
 )
 
 // What one reading of BenchmarkWire is of: enough to make the start of a way

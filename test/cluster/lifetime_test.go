@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kubejournal/internal/logging/loggingtest"
+	"kubejournal/test/loggingtest"
 )
 
 // ownerMode in the environment makes the test binary the process that TestServersEndWithTheirOwner kills.

@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 
-	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/cluster"
+	"kubejournal/test/loggingtest"
 	"kubejournal/test/program"
 )
 

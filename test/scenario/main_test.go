@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/cluster"
+	"kubejournal/test/loggingtest"
 	"kubejournal/test/program"
 	"kubejournal/test/workload"
 )

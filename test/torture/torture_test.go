@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
-	"kubejournal/internal/logging/loggingtest"
 	"kubejournal/test/invariant"
+	"kubejournal/test/loggingtest"
 	"kubejournal/test/workload"
 )
 

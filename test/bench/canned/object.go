@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubejournal/internal/event/eventtest"
+	"kubejournal/test/eventtest"
 )
 
 // Kind is a kind of object that a server sends. All have managedFields, of

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"kubejournal/internal/logging/loggingtest"
+	"kubejournal/test/loggingtest"
 )
 
 // The test binary is the server and the informer too.
