@@ -22,17 +22,17 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT  := $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS := $(if $(VERSION),-X main.version=$(VERSION)) $(if $(COMMIT),-X main.commit=$(COMMIT))
 
-# Packages that need no control plane run side by side; of those under test/ two, since each has two servers and a daemon
-# to feed, and waits for them half of the time. The longest of each goes first, so that it does not end alone.
-UNIT        = kubejournal/internal/watcher $$(go list ./... | grep -Ev '^kubejournal/(test/|internal/watcher$$)')
-INTEGRATION = kubejournal/test/scenario $$(go list ./test/... | grep -Ev '/test/(crash|scenario)$$')
+# The two longest packages go first, so that neither ends alone. Those under test/ wait for servers half of the time, hence
+# more packages at a time than there are cores. test/crash is a part of model.
+UNIT  = kubejournal/internal/watcher $$(go list ./... | grep -Ev '^kubejournal/(test/|internal/watcher$$)')
+SUITE = kubejournal/test/scenario kubejournal/internal/watcher $$(go list ./... | grep -Ev '/(test/crash|test/scenario|internal/watcher)$$')
 # What tests write goes to memory where there is room for it, since most of a sync of a real disk is waiting and no test
 # cuts the power of the machine; what the go tool builds does not. Collecting garbage took a quarter of a raced test's time.
 SCRATCH     = $$(test "$$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$6 == "/dev/shm" { print $$4 }')" -gt 4000000 2>/dev/null && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 FAST        = GOTMPDIR="$${TMPDIR:-/tmp}" TMPDIR=$(SCRATCH) GOGC=400
 RACE        = $(FAST) CGO_ENABLED=1 bin/gotestsum --format standard-quiet -- -race
 
-TEST_STEPS = vet lint controlplane unit model integration
+TEST_STEPS = vet lint controlplane suite
 
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
@@ -73,20 +73,22 @@ vet: ## go vet
 lint: bin/golangci-lint ## golangci-lint, built from tools/
 	bin/golangci-lint run ./...
 
-unit: cc bin/gotestsum ## tests that need no control plane, with the race detector
+suite: cc bin/gotestsum ## all tests but those of model, with the race detector
+	$(RACE) -timeout 25m -p 4 $(SUITE)
+
+unit: cc bin/gotestsum ## of these, those that need no control plane
 	$(RACE) -timeout 20m $(UNIT)
 
-# Without the race detector: unit has run a share of each with it. What test/crash traces is built without it anyway, and
-# make crash has the tracer watched.
+# Without the race detector: suite has run a share of each with it. What test/crash traces is built without it anyway, and
+# make crash has the tracer watched. test/crash runs beside the others: half of its time is waiting.
 model: bin/gotestsum ## HISTORIES (3000) random histories with a simulated clock, each damaged byte, a fault at file operations
 	@mkdir -p bin && go test -c -o bin/watcher.test ./internal/watcher && go test -c -o bin/checkpoint.test ./internal/checkpoint
-	cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^Test(Model|KilledAnywhere|TroubleOfManyStreams)$$' \
-		-test.timeout 20m -model.histories=$(HISTORIES)
-	cd internal/checkpoint && $(FAST) ../../bin/checkpoint.test -test.run '^TestOpenAnyByte$$'
-	$(FAST) bin/gotestsum --format standard-quiet -- -timeout 25m ./test/crash
-
-integration: cc bin/gotestsum ## tests on a real control plane, with the race detector
-	$(RACE) -timeout 25m -p 2 $(INTEGRATION)
+	@status=0; \
+	$(FAST) bin/gotestsum --format standard-quiet -- -timeout 25m ./test/crash & crash=$$!; \
+	(cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^Test(Model|KilledAnywhere|TroubleOfManyStreams)$$' \
+		-test.timeout 20m -model.histories=$(HISTORIES)) || status=1; \
+	(cd internal/checkpoint && $(FAST) ../../bin/checkpoint.test -test.run '^TestOpenAnyByte$$') || status=1; \
+	wait $$crash || status=1; exit $$status
 
 crash: cc ## every fault at every file operation of the real process (about 10 minutes)
 	CGO_ENABLED=1 go test -race -count=1 -timeout 60m -v ./test/crash -run '^TestCrash$$' -complete
