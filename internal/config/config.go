@@ -25,8 +25,7 @@ type Config struct {
 	Listen        string     `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""` // "" listens nowhere
 	Log           Log        `mapstructure:"log"`
 
-	// src says where each value was written, for the messages; nil in a Config that was not loaded.
-	src *source
+	src source // where each value was written, for the messages
 }
 
 // Kubernetes says how to reach the API server; with both fields empty as kubectl does, in-cluster as the last resort.
@@ -151,16 +150,8 @@ func withoutFile() *Config {
 	return c
 }
 
-// At returns a fault of the value of a key, placed where the value was written.
-func (c *Config) At(key, msg string) Fault { return c.src.fault("", key, msg) }
-
-// Fault places a message at a key of an entry. A resource that is written as its name alone has no keys.
-func (c *Config) Fault(entry, field, msg string) Fault {
-	if c.src != nil && c.src.short[entry] {
-		field = ""
-	}
-	return c.src.fault(entry, field, msg)
-}
+// At is Fault of a key outside of entries.
+func (c *Config) At(key, msg string) Fault { return c.Fault("", key, msg) }
 
 // Hash is that of the config file, e.g. sha256:9f86d0...; "" when there is none.
 func (c *Config) Hash() string { return c.src.hash }

@@ -18,7 +18,7 @@ import (
 // document is the config file as it is read: the YAML tree is walked along the Config type, and what fits goes into
 // values. viper would lower-case the keys and lose the lines, so every fault of the text is found here.
 type document struct {
-	src    *source
+	src    source
 	values map[string]any // for viper; holds only values of the right type
 	faults Faults
 	broken bool // not readable as one YAML mapping: nothing else is reported
@@ -90,8 +90,7 @@ func yamlFault(err error) (*yaml.Node, int, error) {
 
 func (d *document) fault(node *yaml.Node, path, format string, args ...any) {
 	d.src.faulted[path] = true
-	entry, field := splitPath(path)
-	d.faults = append(d.faults, Fault{File: d.src.file, Line: node.Line, Entry: entry, Field: field, Msg: fmt.Sprintf(format, args...)})
+	d.faults = append(d.faults, Fault{d.src.file, node.Line, path, fmt.Sprintf(format, args...)})
 }
 
 // tooMany counts one key or item. At the limit it gives up on the document, with this as its only fault.
@@ -103,28 +102,17 @@ func (d *document) tooMany(node *yaml.Node, path string) bool {
 	return d.broken
 }
 
-// splitPath splits resources[2].namespaces[0] into resources[2] and namespaces[0].
-func splitPath(path string) (entry, field string) {
-	i := strings.IndexByte(path, ']')
-	if i < 0 {
-		return "", path
-	}
-	return path[:i+1], strings.TrimPrefix(path[i+1:], ".")
-}
-
 // mapping reads a mapping into the keys of a struct type. path is "" at the top.
 func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[string]any {
-	values := map[string]any{}
-	seen := map[string]int{}
-	known := keysOf(t)
+	values, known := map[string]any{}, keysOf(t)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], resolve(node.Content[i+1])
-		at := strings.TrimPrefix(path+"."+oneLine(name.Value), ".")
+		at := join(path, oneLine(name.Value))
 		if d.tooMany(name, at) {
 			return values
 		}
-		k, ok := known.find(name.Value)
-		line, twice := seen[name.Value]
+		key, ok := known[name.Value]
+		line, twice := d.src.lines[at]
 		switch {
 		case name.Kind != yaml.ScalarNode:
 			d.fault(name, path, "has a key that is not plain text; known here: %s", known)
@@ -133,9 +121,8 @@ func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[str
 		case twice:
 			d.fault(name, at, "is set twice, first on line %d; keep one", line)
 		default:
-			seen[name.Value] = name.Line
 			d.src.lines[at] = name.Line
-			if v, ok := d.value(at, name, value, k); ok {
+			if v := d.key(at, name, value, key); v != nil {
 				values[name.Value] = v
 			}
 		}
@@ -143,141 +130,114 @@ func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[str
 	return values
 }
 
-var durationType = reflect.TypeFor[time.Duration]()
-
-// value reads the value of a key. It reports false where there is nothing to take: after a fault, and for a section
-// with nothing in it, which is what remains when a user comments its keys out.
-func (d *document) value(path string, name, node *yaml.Node, k key) (any, bool) {
-	t := k.typ
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch off := k.tag.Get("off"); {
+// key reads the value of a key. It returns nil where there is nothing to take: after a fault, and for a section with
+// nothing in it, which is what remains when a user comments its keys out.
+func (d *document) key(path string, name, node *yaml.Node, key reflect.StructField) any {
+	off := key.Tag.Get("off")
+	switch {
 	case !isNull(node):
-	case t.Kind() == reflect.Struct:
-		return nil, false
+		return d.value(path, name, node, key.Type, key.Tag)
+	case key.Type.Kind() == reflect.Struct:
 	case path == "resources":
 		d.fault(name, path, "%s", noResources)
-		return nil, false
 	case off != "":
 		d.fault(name, path, "has no value; write %s for none, or leave the key out", off)
-		return nil, false
 	default:
 		d.fault(name, path, "has no value; give it one or leave the key out")
-		return nil, false
 	}
+	return nil
+}
+
+// value reads a value; tag is that of its key. It returns nil after a fault. A resource may be written as its name alone.
+func (d *document) value(path string, at, node *yaml.Node, t reflect.Type, tag reflect.StructTag) any {
+	isEntry := t == reflect.TypeFor[Resource]()
 	switch {
+	case t.Kind() == reflect.Struct && node.Kind == yaml.MappingNode:
+		return d.mapping(path, node, t)
+	case t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
+		return d.list(path, node, t.Elem())
+	case isEntry && isText(node):
+		d.src.short[path] = true
+		return map[string]any{"resource": node.Value}
+	case isEntry:
+		d.fault(at, path, "is %s; write a name such as pods, or resource: pods with keys below", kindOf(node))
 	case t.Kind() == reflect.Struct:
-		if node.Kind != yaml.MappingNode {
-			d.fault(name, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
-			return nil, false
-		}
-		return d.mapping(path, node, t), true
+		d.fault(at, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
 	case t.Kind() == reflect.Slice:
-		if node.Kind != yaml.SequenceNode {
-			d.fault(name, path, "is %s; it takes a list, e.g. %s", kindOf(node), k.tag.Get("eg"))
-			return nil, false
+		d.fault(at, path, "is %s; it takes a list, e.g. %s", kindOf(node), tag.Get("eg"))
+	default:
+		v, msg := scalar(node, t, tag)
+		if msg == "" {
+			return v
 		}
-		return d.list(path, node, t.Elem()), true
-	}
-	v, msg := scalar(node, t, k.tag)
-	if msg != "" {
 		d.fault(node, path, "%s", msg)
-		return nil, false
 	}
-	return v, true
+	return nil
 }
 
-// scalar returns a value that is neither list nor section, or what is wrong with it. Whether it is within its range is
-// for Validate to check.
-func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
-	isScalar := node.Kind == yaml.ScalarNode
-	switch {
-	case t == durationType:
-		if !isScalar {
-			return nil, fmt.Sprintf("is %s; it takes a duration such as %s", kindOf(node), tag.Get("eg"))
-		}
-		v, err := time.ParseDuration(node.Value)
-		if err != nil {
-			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, tag.Get("eg"))
-		}
-		return v, ""
-	case t.Kind() == reflect.Int64: // every one is a number of bytes
-		if !isScalar {
-			return nil, "is " + kindOf(node) + "; it takes a size such as 100MiB"
-		}
-		v, ok := parseSize(node.Value)
-		if !ok {
-			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
-		}
-		return v, ""
-	case t.Kind() == reflect.Bool:
-		var b bool
-		if !isScalar || node.ShortTag() != "!!bool" || node.Decode(&b) != nil {
-			return nil, "is " + kindOf(node) + "; write true or false"
-		}
-		return b, ""
-	case t.Kind() == reflect.Int:
-		var n int
-		if !isScalar || node.ShortTag() != "!!int" || node.Decode(&n) != nil {
-			return nil, "is " + kindOf(node) + "; write a whole number such as 10"
-		}
-		return n, ""
-	}
-	switch takes := tag.Get("takes"); {
-	case isScalar && node.ShortTag() == "!!str":
-		return node.Value, ""
-	case strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!"):
-		return nil, "begins with !, which is a tag in YAML; put the text into quotes"
-	case isScalar && takes != "":
-		return nil, fmt.Sprintf("is %s; it takes %s", kindOf(node), takes)
-	case isScalar:
-		return nil, fmt.Sprintf("is %s; it takes text, put it in quotes: %q", kindOf(node), node.Value)
-	}
-	return nil, "is " + kindOf(node) + "; it takes text"
-}
-
-// list reads a list of texts or of sections. An element that cannot be read leaves an empty one behind, so that the
-// numbers of the others stay as the user counts them.
+// list reads a list. An element that cannot be read leaves an empty one behind, so that the numbers of the others stay as
+// the user counts them.
 func (d *document) list(path string, node *yaml.Node, elem reflect.Type) []any {
 	values := make([]any, 0, len(node.Content))
 	for i, item := range node.Content {
-		line := item.Line
-		item = resolve(item)
 		at := fmt.Sprintf("%s[%d]", path, i)
-		d.src.lines[at] = line
+		d.src.lines[at] = item.Line
+		item = resolve(item)
 		if d.tooMany(item, at) {
 			return values
 		}
-		if elem.Kind() == reflect.Struct {
-			values = append(values, d.entry(at, item, elem))
-			continue
-		}
-		v, msg := scalar(item, elem, "")
-		if msg != "" {
-			d.fault(item, at, "%s", msg)
-			v = ""
+		v := d.value(at, item, item, elem, "")
+		if v == nil {
+			v = reflect.Zero(elem).Interface()
 		}
 		values = append(values, v)
 	}
 	return values
 }
 
-// entry reads one element of a list of sections. A resource may be written as its name alone.
-func (d *document) entry(path string, node *yaml.Node, t reflect.Type) map[string]any {
-	short := t == reflect.TypeFor[Resource]()
+// scalar returns a value that is neither list nor section, or what is wrong with it. Whether it is within its range is
+// checked later.
+func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
+	isScalar, eg, takes := node.Kind == yaml.ScalarNode, tag.Get("eg"), tag.Get("takes")
+	is := "is " + kindOf(node)
 	switch {
-	case node.Kind == yaml.MappingNode:
-		return d.mapping(path, node, t)
-	case short && node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str":
-		d.src.short[path] = true
-		return map[string]any{"resource": node.Value}
-	case short:
-		d.fault(node, path, "is %s; write a name such as pods, or resource: pods with keys below", kindOf(node))
-	default:
-		d.fault(node, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
+	case t == reflect.TypeFor[time.Duration]():
+		if !isScalar {
+			return nil, is + "; it takes a duration such as " + eg
+		}
+		v, err := time.ParseDuration(node.Value)
+		if err != nil {
+			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, eg)
+		}
+		return v, ""
+	case t.Kind() == reflect.Int64: // every one is a number of bytes
+		if !isScalar {
+			return nil, is + "; it takes a size such as 100MiB"
+		}
+		v, ok := parseSize(node.Value)
+		if !ok {
+			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
+		}
+		return v, ""
+	case t.Kind() == reflect.Bool, t.Kind() == reflect.Int:
+		v := reflect.New(t)
+		if isScalar && node.ShortTag() == "!!"+t.Name() && node.Decode(v.Interface()) == nil {
+			return v.Elem().Interface(), ""
+		}
+		if t.Kind() == reflect.Bool {
+			return nil, is + "; write true or false"
+		}
+		return nil, is + "; write a whole number such as 10"
+	case isText(node):
+		return node.Value, ""
+	case strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!"):
+		return nil, "begins with !, which is a tag in YAML; put the text into quotes"
+	case isScalar && takes != "":
+		return nil, is + "; it takes " + takes
+	case isScalar:
+		return nil, fmt.Sprintf("%s; it takes text, put it in quotes: %q", is, node.Value)
 	}
-	return map[string]any{}
+	return nil, is + "; it takes text"
 }
 
 func resolve(node *yaml.Node) *yaml.Node {
@@ -287,33 +247,24 @@ func resolve(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-func isNull(node *yaml.Node) bool {
-	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
-}
+func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" }
+
+func isText(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" }
 
 // kindOf names what a value is, for use within a sentence.
 func kindOf(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.MappingNode:
+	kinds := map[string]string{"!!int": "the number ", "!!float": "the number ", "!!bool": "the boolean ", "!!timestamp": "the date "}
+	switch kind := kinds[node.ShortTag()]; {
+	case node.Kind == yaml.MappingNode:
 		return "a set of keys"
-	case yaml.SequenceNode:
+	case node.Kind == yaml.SequenceNode:
 		return "a list"
-	case yaml.ScalarNode:
-	default:
-		return "nothing that can be read"
-	}
-	switch node.ShortTag() {
-	case "!!null":
+	case isNull(node):
 		return "empty"
-	case "!!str":
+	case isText(node):
 		return fmt.Sprintf("the text %q", node.Value)
-	case "!!int", "!!float":
-		return "the number " + node.Value
-	case "!!bool":
-		return "the boolean " + node.Value
-	case "!!timestamp":
-		return "the date " + node.Value
-	default:
-		return "a value tagged " + node.Tag
+	case kind != "":
+		return kind + node.Value
 	}
+	return "a value tagged " + node.Tag
 }

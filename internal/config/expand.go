@@ -12,13 +12,14 @@ func (c *Config) expand(env Env) Faults {
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		put := func(field string, value *string) {
-			expanded, fault := expandOne(*value, env)
-			if fault == "" {
+			expanded, msg := expandOne(*value, env)
+			if msg == "" {
 				*value = expanded
 				return
 			}
-			faults = append(faults, c.src.fault(r.Entry, field, fault))
-			c.src.faulted[r.Entry+"."+field] = true
+			f := c.Fault(r.Entry, field, msg)
+			c.src.faulted[f.Path] = true
+			faults = append(faults, f)
 		}
 		put("labelSelector", &r.LabelSelector)
 		put("fieldSelector", &r.FieldSelector)

@@ -33,35 +33,29 @@ func Load(path string, o Overrides, env Env) (*Config, error) {
 
 // Read returns the content of the config file at path. The error is Faults.
 func Read(path string) ([]byte, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return nil, Faults{{File: path, Msg: err.Error()}}
-	}
-	return data, nil
-}
-
-// readFile returns errors that do not name the path: the caller's fault does.
-func readFile(path string) ([]byte, error) {
 	var data []byte
 	f, err := os.Open(path) //nolint:gosec // the path is the user's own
 	if err == nil {
 		defer f.Close() //nolint:errcheck // only read from
 		data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	}
-	var pathErr *fs.PathError
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err // the fault names the path
+	}
+	var msg string
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("no such file; name the config with --config")
+		msg = "no such file; name the config with --config"
 	case errors.Is(err, syscall.EISDIR):
-		return nil, errors.New("is a directory; name the file in it")
-	case errors.As(err, &pathErr):
-		return nil, fmt.Errorf("cannot be read: %w", pathErr.Err)
+		msg = "is a directory; name the file in it"
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		msg = "cannot be read: " + err.Error()
 	case len(data) > maxFileBytes:
-		return nil, fmt.Errorf("is larger than %d bytes; is this the config?", maxFileBytes)
+		msg = fmt.Sprintf("is larger than %d bytes; is this the config?", maxFileBytes)
+	default:
+		return data, nil
 	}
-	return data, nil
+	return nil, Faults{{File: path, Msg: msg}}
 }
 
 // Parse is Load of a file that was read before.
@@ -82,8 +76,10 @@ func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 // decode reads the values. viper merges them, a later source over an earlier one: defaults, the file, the environment, the
 // flags. Faults are those of the file's text, which leave the default; an error says that it cannot be read at all.
 func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
-	doc := document{src: newSource(file)}
 	cfg := withoutFile()
+	doc := document{src: source{
+		file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]bool{},
+	}}
 	if file != "" {
 		cfg = Default()
 		doc.src.hash = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
@@ -122,24 +118,21 @@ func (c *Config) place(args []string) {
 		r.Entry = fmt.Sprintf("redact[%d]", i)
 		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
 	}
+	if len(args) > 0 {
+		c.Resources = nil
+	}
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		r.Entry = fmt.Sprintf("resources[%d]", i)
 		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
-	}
-	if len(args) > 0 {
-		c.Resources = nil
+		r.Initial, r.Payload = cmp.Or(r.Initial, Snapshot), cmp.Or(r.Payload, PayloadObject)
 	}
 	for i, arg := range args {
+		entry, file := fmt.Sprintf("argument %d", i+1), "command line"
+		c.src.from[entry], c.src.short[entry] = file, true
 		for name := range strings.SplitSeq(arg, ",") {
-			r := Resource{Name: name, File: "command line", Entry: fmt.Sprintf("argument %d", i+1)}
-			c.src.from[r.Entry], c.src.short[r.Entry] = r.File, true
-			c.Resources = append(c.Resources, r)
+			c.Resources = append(c.Resources, Resource{Name: name, Initial: Snapshot, Payload: PayloadObject, File: file, Entry: entry})
 		}
-	}
-	for i := range c.Resources {
-		r := &c.Resources[i]
-		r.Initial, r.Payload = cmp.Or(r.Initial, Snapshot), cmp.Or(r.Payload, PayloadObject)
 	}
 }
 
@@ -174,9 +167,9 @@ func ListenAddress(path string, env Env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg, _, err := decode(data, path, Overrides{}, env)
-	if err == nil && cfg.src.isFaulted("listen") {
-		_, err = Parse(data, path, Overrides{}, env)
+	cfg, faults, err := decode(data, path, Overrides{}, env)
+	if err == nil && cfg.src.faulted["listen"] {
+		err = faults.err()
 	}
 	if err != nil {
 		return "", err
