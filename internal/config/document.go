@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,9 +34,6 @@ const maxNodes = 1 << 16
 // read walks a whole file. It sets broken where the file cannot be walked.
 func (d *document) read(data []byte) {
 	root, line, err := parse(data)
-	if err == nil && root.Kind != yaml.MappingNode {
-		line, err = root.Line, errors.New("is "+kindOf(root)+"; a config is keys and values, e.g. resources: [pods]")
-	}
 	if err != nil {
 		d.broken = true
 		d.faults = Faults{{File: d.src.file, Line: line, Msg: err.Error()}}
@@ -42,7 +42,7 @@ func (d *document) read(data []byte) {
 	d.values = d.mapping("", root, reflect.TypeFor[Config]())
 }
 
-// parse returns the root of the one document in data. An error comes with its line, 0 where there is none.
+// parse returns the root of the one document in data, a mapping. An error comes with its line, 0 where there is none.
 func parse(data []byte) (root *yaml.Node, line int, err error) {
 	if !utf8.Valid(data) {
 		return nil, 0, errors.New("is not UTF-8 text; save the file as UTF-8")
@@ -59,8 +59,10 @@ func parse(data []byte) (root *yaml.Node, line int, err error) {
 		return yamlFault(err)
 	case len(doc.Content) == 0 || isNull(doc.Content[0]):
 		return nil, 0, errors.New("is empty; it needs at least resources, e.g. resources: [pods]")
+	case doc.Content[0].Kind != yaml.MappingNode:
+		return nil, doc.Content[0].Line, errors.New("is " + kindOf(doc.Content[0]) + "; a config is keys and values, e.g. resources: [pods]")
 	}
-	return resolve(doc.Content[0]), 0, nil
+	return doc.Content[0], 0, nil
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
@@ -69,15 +71,15 @@ var yamlLine = regexp.MustCompile(`line (\d+): `)
 // nothing of globs and expressions.
 func yamlFault(err error) (*yaml.Node, int, error) {
 	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
-		if n, err := strconv.Atoi(msg[m[2]:m[3]]); err == nil {
-			line, msg = n, msg[:m[0]]+msg[m[1]:]
-		}
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		msg = strings.Replace(msg, m[0], "", 1)
 	}
+	const quote = "; put what begins with * into quotes"
 	for _, r := range []struct{ about, remedy string }{
 		{"cannot start any token", "; indent with spaces, not tabs, and quote values that begin with a special character"},
-		{"expected alphabetic or numeric character", "; put what begins with * into quotes"},
-		{"unknown anchor", "; put what begins with * into quotes"},
+		{"expected alphabetic or numeric character", quote},
+		{"unknown anchor", quote},
 		{"mapping values are not allowed", "; put a value that has a colon and a space in it into quotes"},
 	} {
 		if strings.Contains(msg, r.about) {
@@ -167,10 +169,10 @@ func (d *document) value(path string, at, node *yaml.Node, t reflect.Type, tag r
 		d.fault(at, path, "is %s; it takes a list, e.g. %s", kindOf(node), tag.Get("eg"))
 	default:
 		v, msg := scalar(node, t, tag)
-		if msg == "" {
-			return v
+		if msg != "" {
+			d.fault(node, path, "%s", msg)
 		}
-		d.fault(node, path, "%s", msg)
+		return v
 	}
 	return nil
 }
@@ -241,8 +243,8 @@ func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg 
 }
 
 func resolve(node *yaml.Node) *yaml.Node {
-	for node.Kind == yaml.AliasNode && node.Alias != nil {
-		node = node.Alias
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
 	}
 	return node
 }
@@ -267,4 +269,76 @@ func kindOf(node *yaml.Node) string {
 		return kind + node.Value
 	}
 	return "a value tagged " + node.Tag
+}
+
+var sizeForm = regexp.MustCompile(`^(0|[1-9][0-9]*)(([kMGT]|[KMGT]i)?B?)$`)
+
+// sizeUnit maps what may follow a number, but for a B, to bytes.
+var sizeUnit = map[string]uint64{
+	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+}
+
+// parseSize reads a size in bytes as Kubernetes spells its quantities, in whole numbers, with or without a B behind.
+func parseSize(text string) (bytes int64, ok bool) {
+	m := sizeForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(m[1], 10, 64)
+	unit := sizeUnit[m[3]]
+	if err != nil || n > math.MaxInt64/unit {
+		return 0, false
+	}
+	return int64(n * unit), true
+}
+
+// keys are the keys that a section of the file takes, by name.
+type keys map[string]reflect.StructField
+
+func keysOf(t reflect.Type) keys {
+	all := keys{}
+	for f := range t.Fields() {
+		if name := f.Tag.Get("mapstructure"); name != "" && name != "-" {
+			all[name] = f
+		}
+	}
+	return all
+}
+
+func (ks keys) String() string { return strings.Join(slices.Sorted(maps.Keys(ks)), ", ") }
+
+// unknown returns the message for a key that the section does not take, with what might have been meant.
+func (ks keys) unknown(name string) string {
+	if name == "<<" {
+		return "merge keys are not supported; write the keys out"
+	}
+	if first, rest, dotted := strings.Cut(name, "."); dotted {
+		if _, ok := ks[first]; ok {
+			return fmt.Sprintf("unknown key; write %s: {%s: ...}", first, rest)
+		}
+	}
+	for n := range 1 + min(len(name)/3, 3) {
+		for _, known := range slices.Sorted(maps.Keys(ks)) {
+			if within(n, strings.ToLower(name), strings.ToLower(known)) {
+				return fmt.Sprintf("unknown key; did you mean %s?", known)
+			}
+		}
+	}
+	return "unknown key; known here: " + ks.String()
+}
+
+// within reports whether adding, dropping, changing or swapping with their neighbour at most n letters leads from a to b.
+func within(n int, a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	switch {
+	case a == "" || b == "":
+		return len(a)+len(b) <= n
+	case n == 0:
+		return false
+	case len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && within(n-1, a[2:], b[2:]):
+		return true
+	}
+	return within(n-1, a[1:], b) || within(n-1, a, b[1:]) || within(n-1, a[1:], b[1:])
 }

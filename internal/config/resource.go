@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,15 +13,13 @@ import (
 	"kubejournal/internal/filter"
 )
 
-// Types are those of lines about objects, in the order of a canonical entry.
-var Types = []string{"ADDED", "MODIFIED", "DELETED"}
+// types are those of lines about objects, in the order of a canonical entry.
+var types = []string{"ADDED", "MODIFIED", "DELETED"}
 
 // typed is a resource's name split as far as that is possible without a server.
 type typed struct {
-	resource string
-	version  string
-	group    string
-	hasGroup bool // false: the server decides
+	resource, version, group string
+	hasGroup                 bool // false: the server decides
 }
 
 var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
@@ -95,24 +94,20 @@ func badNamespace(name string) string {
 func (k *checker) names(r Resource) {
 	name, msg := parseName(r.Name), badName(r.Name)
 	star := r.Name == Wildcard && !k.src.short[r.Entry]
-	if star {
-		msg = ""
-	}
-	k.refuse(msg != "", r.Entry, "resource", "%s", msg)
+	k.refuse(!star && msg != "", r.Entry, "resource", "%s", msg)
 	k.refuse(msg == "" && r.Group != nil && name.hasGroup, r.Entry, "group",
 		"is set twice, here and in resource: %s; write resource: %s", r.Name, name.resource)
 	k.refuse(msg == "" && r.Version != "" && name.version != "", r.Entry, "version",
 		"is set twice, here and in resource: %s; keep one", r.Name)
 
 	// Left out it would be the core group, which is not what a star looks like.
-	k.refuse(star && r.Group == nil, r.Entry, "group", `is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
-	group := ""
-	if r.Group != nil {
-		group = *r.Group
-	}
+	k.refuse(star && r.Group == nil, r.Entry, "group",
+		`is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
+	group := *cmp.Or(r.Group, new(string))
 	wild := strings.Contains(group, Wildcard)
 	k.refuse(group == Wildcard && r.Version != "", r.Entry, "version", `is that of one group; leave it out beside group: "*"`)
-	k.refuse(wild && group != Wildcard, r.Entry, "group", `%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, group)
+	k.refuse(wild && group != Wildcard, r.Entry, "group",
+		`%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, group)
 	k.refuse(!wild && group != "" && len(validation.IsDNS1123Subdomain(group)) > 0, r.Entry, "group",
 		`%q is not the name of an API group; write e.g. apps, or "" for core`, group)
 	k.refuse(r.Version != "" && len(validation.IsDNS1123Label(r.Version)) > 0, r.Entry, "version",
@@ -134,8 +129,10 @@ func (k *checker) resource(r Resource) {
 	_, err := CanonicalLabels(r.LabelSelector)
 	k.refuse(err != nil, entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
 	_, err = CanonicalFields(r.FieldSelector)
-	k.refuse(err != nil, entry, "fieldSelector", "%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)
-	k.refuse(r.Types != nil && len(r.Types) == 0, entry, "types", "is empty; name some of ADDED, MODIFIED and DELETED, or leave it out for all")
+	k.refuse(err != nil, entry, "fieldSelector",
+		"%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)
+	k.refuse(r.Types != nil && len(r.Types) == 0, entry, "types",
+		"is empty; name some of ADDED, MODIFIED and DELETED, or leave it out for all")
 	k.each(entry, "types", r.Types, once(itself, badType))
 	if r.Filter != "" {
 		_, err := filter.Compile(r.Filter)
@@ -150,14 +147,14 @@ func (k *checker) resource(r Resource) {
 
 func badType(t string) string {
 	switch upper := strings.ToUpper(t); {
-	case slices.Contains(Types, t):
+	case slices.Contains(types, t):
 		return ""
-	case slices.Contains(Types, upper):
+	case slices.Contains(types, upper):
 		return fmt.Sprintf("%q is not a type; write %s", t, upper)
 	case upper == "GAP" || upper == "SYNCED":
 		return fmt.Sprintf("%q is about the stream and always written; write ADDED, MODIFIED or DELETED", t)
 	}
-	return notOneOf(t, Types)
+	return notOneOf(t, types)
 }
 
 // badExclusion returns what is wrong with a pattern of excludeNamespaces, or "".
@@ -199,12 +196,9 @@ func (k *checker) duplicates() {
 		}
 		for _, ns := range namespaces {
 			s := stream{name, ns, labels, fields, strings.Join(slices.Sorted(slices.Values(r.Exclude)), ",")}
-			other, taken := first[s]
-			if !taken {
+			if other, taken := first[s]; !taken {
 				first[s] = r
-				continue
-			}
-			if other.Entry != r.Entry || r.Line == 0 {
+			} else if other.Entry != r.Entry || r.Line == 0 {
 				k.refuse(true, r.Entry, "", "%s", sameStream(r, other, ns))
 				break
 			}

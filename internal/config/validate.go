@@ -15,14 +15,10 @@ import (
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
 
 const (
-	// minInterval is a floor below which the daemon would do nothing but commit: each one waits for the disk.
-	minInterval = time.Millisecond
-	// maxInterval bounds what has to be read back after a crash, or is written twice on stdout.
-	maxInterval = time.Hour
-	// minSize is a floor below which a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand.
-	minSize = 4 << 10
-	// minLineBytes is a floor below which lines would lose their objects and be hardly shorter for it.
-	minLineBytes = 1 << 10
+	minInterval  = time.Millisecond // below, the daemon would do nothing but commit: each one waits for the disk
+	maxInterval  = time.Hour        // bounds what has to be read back after a crash, or is written twice on stdout
+	minSize      = 4 << 10          // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
+	minLineBytes = 1 << 10          // below, lines would lose their objects and be hardly shorter for it
 )
 
 // checker collects the faults of a Config, except for values that could not be read.
@@ -53,15 +49,12 @@ func (k *checker) each(entry, field string, list []string, bad func(string) stri
 func once[K comparable](key func(string) K, bad func(string) string) func(string) string {
 	seen := map[K]bool{}
 	return func(v string) string {
-		if msg := bad(v); msg != "" {
-			return msg
+		msg := bad(v)
+		if msg == "" && seen[key(v)] {
+			msg = fmt.Sprintf("%q is listed twice; keep one", v)
 		}
-		if k := key(v); seen[k] {
-			return fmt.Sprintf("%q is listed twice; keep one", v)
-		} else {
-			seen[k] = true
-		}
-		return ""
+		seen[key(v)] = true
+		return msg
 	}
 }
 
@@ -109,12 +102,11 @@ func (k *checker) output(out Output) {
 }
 
 func (k *checker) checkpoint(c Checkpoint) {
-	const path, interval = "checkpoint.path", "checkpoint.interval"
-	k.refuse(c.Path == Stdout, "", path, `"-" is not a file; name one, or "" to keep no checkpoint`)
-	k.refuse(c.Path != "" && c.Path != Stdout && k.Output.Path != "" && samePath(k.Output.Path, c.Path), "", path,
+	k.refuse(c.Path == Stdout, "", "checkpoint.path", `"-" is not a file; name one, or "" to keep no checkpoint`)
+	k.refuse(c.Path != "" && c.Path != Stdout && k.Output.Path != "" && samePath(k.Output.Path, c.Path), "", "checkpoint.path",
 		"is also output.path; the checkpoint needs a file of its own")
-	k.refuse(c.Interval < minInterval, "", interval, "%s is too short; write at least %s, such as 1s", c.Interval, minInterval)
-	k.refuse(c.Interval > maxInterval, "", interval, "%s is too long; write at most 1h, such as 1s", c.Interval)
+	k.refuse(c.Interval < minInterval, "", "checkpoint.interval", "%s is too short; write at least %s, such as 1s", c.Interval, minInterval)
+	k.refuse(c.Interval > maxInterval, "", "checkpoint.interval", "%s is too long; write at most 1h, such as 1s", c.Interval)
 }
 
 // samePath compares by name only: whether two names lead to one file can change until the daemon opens them.
