@@ -134,33 +134,6 @@ func TestTailOnTerminal(t *testing.T) {
 	}
 }
 
-func TestNoColour(t *testing.T) {
-	for _, c := range []struct {
-		noColour, term string
-		want           bool
-	}{{"", "xterm", true}, {"1", "xterm", false}, {"", "dumb", false}, {"", "", true}} {
-		got := wantsColour(func(name string) string { return map[string]string{"NO_COLOR": c.noColour, "TERM": c.term}[name] })
-		if got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
-func TestReaderGone(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	if readerGone(w) || readerGone(&bytes.Buffer{}) {
-		t.Error("gone before it went")
-	}
-	r.Close()
-	if !readerGone(w) {
-		t.Error("not noticed")
-	}
-}
-
 // beside runs the program beside the test. stop ends it as Ctrl-C does, and wants a good end.
 func beside(t *testing.T, stdout io.Writer, args ...string) (stop func()) {
 	t.Helper()

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"text/tabwriter"
 
@@ -42,11 +41,7 @@ because it is missing or not allowed, or when the server cannot be asked.`,
 			if given := givenFlags(cmd); len(given) > 0 && !server {
 				return &usageError{cmd, errors.New("--kubeconfig and --context are for --server; add it")}
 			}
-			path, err := configPath(configFlag, nil, os.LookupEnv)
-			if err != nil {
-				return err
-			}
-			cfg, err := config.Load(path, config.Overrides{Flags: givenFlags(cmd)}, os.LookupEnv)
+			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if err != nil {
 				return err
 			}
