@@ -81,7 +81,9 @@ cannot be read.`,
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated", each(&f.Filter.Types, tail.ParseType))
 	complete(cmd, "type", tail.Types)
 	flags.Func("since", "show lines since that `TIME`: 10m or 2h ago, or 2026-11-20T16:10:22Z", func(text string) (err error) {
-		f.Filter.Since, err = tail.ParseSince(text, time.Now())
+		if text != "" {
+			f.Filter.Since, err = tail.ParseSince(text, time.Now())
+		}
 		return err
 	})
 	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, or json for the lines as they are", "text", "json")
@@ -93,7 +95,7 @@ cannot be read.`,
 // each returns what a flag does that takes a list with commas and may be repeated.
 func each[T any](all *[]T, parse func(string) (T, error)) func(string) error {
 	return func(list string) error {
-		for text := range strings.SplitSeq(list, ",") {
+		for text := range strings.FieldsFuncSeq(list, func(r rune) bool { return r == ',' }) {
 			v, err := parse(text)
 			if err != nil {
 				return err
