@@ -76,9 +76,11 @@ cannot be read.`,
 	flags.FuncP("lines", "N", "show the last `N` lines first, or all; from stdin all (default 10)", f.setLines)
 	flags.BoolVarP(&f.Follow, "follow", "f", true, "go on with lines that come")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
-	flags.Func("resource", "show these `RESOURCE`s alone: pods, deploy, deployments.apps; may be repeated", each(&f.Filter.Resources, tail.ParseResource))
+	flags.Func("resource", "show these `RESOURCE`s alone: pods, deploy, deployments.apps; may be repeated",
+		each(&f.Filter.Resources, tail.ParseResource))
 	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
-	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated", each(&f.Filter.Types, tail.ParseType))
+	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated",
+		each(&f.Filter.Types, tail.ParseType))
 	complete(cmd, "type", tail.Types)
 	flags.Func("since", "show lines since that `TIME`: 10m or 2h ago, or 2026-11-20T16:10:22Z", func(text string) (err error) {
 		if text != "" {

@@ -38,8 +38,11 @@ func Summarize(path string) (*Summary, error) {
 		return nil, err
 	}
 	defer s.Close() //nolint:errcheck // only read from
-	var errs [7]error
-	sum, recovery := &Summary{Path: path}, Recovery{}
+	var (
+		sum      = &Summary{Path: path}
+		recovery Recovery
+		errs     [7]error
+	)
 	sum.Size, errs[0] = s.Size()
 	sum.Cluster, errs[1] = s.Cluster()
 	sum.Schema, errs[2] = s.Schema()
