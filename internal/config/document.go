@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -109,7 +110,7 @@ func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[str
 	values, known := map[string]any{}, keysOf(t)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], resolve(node.Content[i+1])
-		at := join(path, oneLine(name.Value))
+		at := join(path, cmp.Or(oneLine(name.Value), `""`))
 		if d.tooMany(name, at) {
 			return values
 		}

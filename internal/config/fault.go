@@ -35,8 +35,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// err sorts the faults by line and returns them as an error; nil when there is none, since a nil slice in an error
-// interface is not nil.
+// err sorts the faults by line and returns them as an error, or nil: an empty Faults would be an error that is not nil.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil
