@@ -94,7 +94,7 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	case len(found.Faults) > 0:
 		return found.Faults
 	case n > 0:
-		return fmt.Errorf("%s: not all of it can run on this server, %s above", path, count(n, "finding stands", "findings stand"))
+		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s\n", path, s.Host, count(found.Streams, "stream", "streams"))
 	return err

@@ -70,7 +70,7 @@ type Resource struct {
 	Entry string `mapstructure:"-" json:"-"`
 }
 
-// IsWildcard reports whether the entry stands for all resources of a group, or for a resource of every group.
+// IsWildcard reports whether the entry covers all resources of a group, or a resource of every group.
 func (r Resource) IsWildcard() bool {
 	return r.Name == Wildcard || r.Group != nil && *r.Group == Wildcard
 }
@@ -88,7 +88,7 @@ const (
 	PayloadNone     = "none"
 )
 
-// Wildcard stands for every resource, or every group.
+// Wildcard is every resource, or every group.
 const Wildcard = "*"
 
 // Output is where the lines go.
@@ -103,7 +103,7 @@ type Output struct {
 	MaxLineBytes int64         `mapstructure:"maxLineBytes"`                // a longer line keeps its metadata only; 0: no limit
 }
 
-// Stdout is the output path that stands for the standard output.
+// Stdout is the output path of the standard output.
 const Stdout = "-"
 
 // When the output file is flushed to the disk.

@@ -24,7 +24,7 @@ type typed struct {
 
 var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// parseName reads resource, resource.group or resource.version.group. Only a server can tell an odd version from the
+// parseName reads resource, resource.group or resource.version.group. Only a server knows an odd version from the
 // first word of a group; what looks like a version is taken for one.
 func parseName(name string) typed {
 	resource, rest, dotted := strings.Cut(name, ".")
@@ -171,8 +171,8 @@ func badExclusion(glob string, r Resource) string {
 	return ""
 }
 
-// duplicates finds entries that resolve to the same stream whatever the server says. Only discovery can tell that two
-// names (po and pods) are one resource, or what a wildcard covers, unless two wildcards are equal.
+// duplicates finds entries that resolve to the same stream on any server. Only discovery knows that two names (po and
+// pods) are one resource, or what a wildcard covers, unless two wildcards are equal.
 func (k *checker) duplicates() {
 	type stream struct {
 		typed
