@@ -1,21 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/checkpoint"
-	"kubejournal/internal/config"
 )
 
 // checkpointEnv is the variable behind --checkpoint.
@@ -46,21 +43,16 @@ func (f *checkpointFlags) add(cmd *cobra.Command) {
 
 // find returns the path of the checkpoint: the flag's, else the variable's, else that of the config that run would read.
 func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
-	if f.path != "" {
-		return f.path, nil
-	}
-	if path := os.Getenv(checkpointEnv); path != "" {
+	if path := cmp.Or(f.path, os.Getenv(checkpointEnv)); path != "" {
 		return path, nil
 	}
-	file, err := configPath(f.config, nil, os.LookupEnv)
-	if err != nil {
+	file, cfg, err := loadConfig(f.config, nil)
+	switch {
+	case file == "":
 		return "", &usageError{cmd, errors.New("no checkpoint named; name one with --checkpoint PATH, or its config with --config FILE")}
-	}
-	cfg, err := config.Load(file, config.Overrides{}, os.LookupEnv)
-	if err != nil {
+	case err != nil:
 		return "", err
-	}
-	if cfg.Checkpoint.Path == "" {
+	case cfg.Checkpoint.Path == "":
 		return "", &usageError{cmd, fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
 	}
 	return cfg.Checkpoint.Path, nil
@@ -107,163 +99,44 @@ Exit status: 0, 2 for a usage or config fault, 1 if the file cannot be read or a
   kubejournal checkpoint show --config kubejournal.yaml -o json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := oneOf(cmd, "--output", output, "table", "json"); err != nil {
-				return err
-			}
 			path, err := where.find(cmd)
 			if err != nil {
 				return err
 			}
-			shown, err := readCheckpoint(path)
+			shown, err := checkpoint.Summarize(path)
 			if err != nil {
 				return explainCheckpoint(path, err)
 			}
 			if output == "json" {
-				return writeJSON(cmd.OutOrStdout(), shown)
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(shown)
 			}
-			return writeTable(cmd.OutOrStdout(), shown)
+			return writeCheckpoint(cmd.OutOrStdout(), shown)
 		},
 	}
 	where.add(cmd)
-	cmd.Flags().StringVarP(&output, "output", "o", "table", "`FORMAT`: table or json")
+	addChoice(cmd, &output, "output", "o", "`FORMAT`: table or json", "table", "json")
 	return cmd
 }
 
-// shownCheckpoint is what checkpoint show shows, as -o json writes it.
-type shownCheckpoint struct {
-	Path    string          `json:"path"`
-	Size    int64           `json:"size"` // bytes
-	Cluster string          `json:"cluster,omitempty"`
-	Schema  uint64          `json:"schema"`
-	Lost    bool            `json:"lost,omitempty"` // an earlier one was
-	Journal checkpoint.Mark `json:"journal"`
-	// Recovered is the seq up to which a start had read the journal back when it was
-	// interrupted.
-	Recovered uint64        `json:"recovered,omitempty"`
-	Streams   []shownStream `json:"streams"`
-}
-
-type shownStream struct {
-	Stream          string          `json:"stream"`
-	ResourceVersion string          `json:"resourceVersion,omitempty"`
-	State           string          `json:"state"`
-	Reason          string          `json:"reason,omitempty"` // of the gap that is owed
-	Gap             *checkpoint.Gap `json:"gap,omitempty"`    // the open one
-	Known           int             `json:"known"`            // objects
-}
-
-// The states of a stream in a checkpoint.
-const (
-	stateSynced    = "synced"
-	stateFirstSync = "first sync"
-	stateGapOwed   = "gap owed"
-	stateGapOpen   = "gap open"
-	stateReset     = "reset"
-)
-
-// readCheckpoint reads everything before it returns, so that the file is not locked while it is printed.
-func readCheckpoint(path string) (*shownCheckpoint, error) {
-	store, err := checkpoint.OpenReadOnly(path)
-	if err != nil {
-		return nil, err
-	}
-	defer store.Close() //nolint:errcheck // only read from
-	c := &shownCheckpoint{Path: path}
-	if c.Schema, err = store.Schema(); err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(store.Path())
-	if err != nil {
-		return nil, err
-	}
-	c.Size = info.Size()
-	if c.Cluster, err = store.Cluster(); err != nil {
-		return nil, err
-	}
-	if c.Lost, err = store.Lost(); err != nil {
-		return nil, err
-	}
-	if c.Journal, err = store.Mark(); err != nil {
-		return nil, err
-	}
-	interrupted, _, err := store.Recovery()
-	if err != nil {
-		return nil, err
-	}
-	c.Recovered = interrupted.Mark.Seq
-	c.Streams, err = readStreams(store)
-	return c, err
-}
-
-// readStreams returns every stream that the checkpoint has anything of, by name.
-func readStreams(store *checkpoint.Store) ([]shownStream, error) {
-	states, err := store.Streams()
-	if err != nil {
-		return nil, err
-	}
-	forgotten, err := store.Forgotten()
-	if err != nil {
-		return nil, err
-	}
-	knowing, err := store.Knowing()
-	if err != nil {
-		return nil, err
-	}
-	names := slices.Concat(knowing, slices.Collect(maps.Keys(states)), slices.Collect(maps.Keys(forgotten)))
-	slices.Sort(names)
-	streams := []shownStream{}
-	for _, name := range slices.Compact(names) {
-		st, written := states[name]
-		s := shownStream{Stream: name, ResourceVersion: st.ResourceVersion, Reason: string(st.PendingGap), Gap: st.Open}
-		if s.Known, err = store.Count(name); err != nil {
-			return nil, err
-		}
-		switch {
-		case st.PendingGap != "":
-			s.State = stateGapOwed
-		case st.Open != nil:
-			s.State = stateGapOpen
-		case st.ResourceVersion != "":
-			s.State = stateSynced
-		case forgotten[name] && !written && s.Known == 0:
-			s.State = stateReset
-		default:
-			s.State = stateFirstSync
-		}
-		streams = append(streams, s)
-	}
-	return streams, nil
-}
-
-func writeJSON(w io.Writer, c *shownCheckpoint) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(c)
-}
-
-func writeTable(w io.Writer, c *shownCheckpoint) error {
+// writeCheckpoint shows a checkpoint, then its streams as a table.
+func writeCheckpoint(w io.Writer, c *checkpoint.Summary) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "path\t%s\n", c.Path)
-	fmt.Fprintf(t, "size\t%d bytes\n", c.Size)
-	fmt.Fprintf(t, "schema\t%d\n", c.Schema)
-	fmt.Fprintf(t, "cluster\t%s\n", orDash(c.Cluster))
 	journal := "-"
 	if c.Journal.Seq > 0 {
 		journal = fmt.Sprintf("committed up to seq %d", c.Journal.Seq)
 	}
-	fmt.Fprintf(t, "journal\t%s\n", journal)
+	fmt.Fprintf(t, "path\t%s\nsize\t%d bytes\nschema\t%d\ncluster\t%s\njournal\t%s\n", c.Path, c.Size, c.Schema, cmp.Or(c.Cluster, "-"), journal)
 	if c.Recovered > 0 {
 		fmt.Fprintf(t, "recovery\tinterrupted at seq %d; the next start goes on there\n", c.Recovered)
 	}
 	if c.Lost {
 		fmt.Fprintln(t, "lost\tan earlier checkpoint was; a stream that is new in this one begins with a GAP line")
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
 	if len(c.Streams) == 0 {
-		_, err := fmt.Fprintln(w, "\nno streams yet")
-		return err
+		fmt.Fprintln(t, "\nno streams yet")
+		return t.Flush()
 	}
 	fmt.Fprintln(t, "\nSTREAM\tPOSITION\tSTATE\tKNOWN")
 	for _, s := range c.Streams {
@@ -272,18 +145,11 @@ func writeTable(w io.Writer, c *shownCheckpoint) error {
 		case s.Reason != "":
 			state += ": " + s.Reason
 		case s.Gap != nil:
-			state += fmt.Sprintf(": %s to %s", orDash(s.Gap.FromResourceVersion), s.Gap.ResourceVersion)
+			state += fmt.Sprintf(": %s to %s", cmp.Or(s.Gap.FromResourceVersion, "-"), s.Gap.ResourceVersion)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", s.Stream, orDash(s.ResourceVersion), state, s.Known)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", s.Stream, cmp.Or(s.ResourceVersion, "-"), state, s.Known)
 	}
 	return t.Flush()
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
 }
 
 func newCheckpointResetCommand() *cobra.Command {
@@ -317,38 +183,15 @@ it.`,
 			if err != nil {
 				return err
 			}
-			forgotten, err := resetStream(path, args[0])
+			forgotten, err := checkpoint.ForgetIn(path, args[0])
 			if err != nil {
 				return explainCheckpoint(path, err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: forgot position %s and %d known objects; the next run begins it anew\n",
-				forgotten.Stream, orDash(forgotten.ResourceVersion), forgotten.Known)
+				forgotten.Stream, cmp.Or(forgotten.ResourceVersion, "-"), forgotten.Known)
 			return err
 		},
 	}
 	where.add(cmd)
 	return cmd
-}
-
-// resetStream forgets one stream and returns what it was. To forget it again changes nothing.
-func resetStream(path, name string) (was shownStream, err error) {
-	store, err := checkpoint.OpenExisting(path)
-	if err != nil {
-		return was, err
-	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	streams, err := readStreams(store)
-	if err != nil {
-		return was, err
-	}
-	names := make([]string, len(streams))
-	for i, s := range streams {
-		if names[i] = s.Stream; s.Stream == name {
-			return s, store.Forget(name)
-		}
-	}
-	if len(names) == 0 {
-		return was, fmt.Errorf("checkpoint %s has no stream %q; it has none at all", path, name)
-	}
-	return was, fmt.Errorf("checkpoint %s has no stream %q; it has %s", path, name, strings.Join(names, ", "))
 }

@@ -108,7 +108,7 @@ func TestCheckpointJSON(t *testing.T) {
 	if status != exitOK || stderr != "" {
 		t.Fatalf("status %d, stderr %s", status, stderr)
 	}
-	var got shownCheckpoint
+	var got checkpoint.Summary
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -116,16 +116,16 @@ func TestCheckpointJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := shownCheckpoint{
+	want := checkpoint.Summary{
 		Path: path, Size: info.Size(), Cluster: "11111111-2222-3333-4444-555555555555", Schema: 1,
 		Journal: checkpoint.Mark{Seq: 1234, FirstSeq: 1000, Offset: 56789},
-		Streams: []shownStream{
-			{Stream: "configmaps", ResourceVersion: "4000", State: stateGapOwed, Reason: "Expired", Known: 10},
-			{Stream: "deployments.apps", State: stateFirstSync, Known: 16},
-			{Stream: "pods", State: stateReset},
-			{Stream: "pods?namespace=web", ResourceVersion: "4712", State: stateSynced},
+		Streams: []checkpoint.StreamSummary{
+			{Stream: "configmaps", ResourceVersion: "4000", State: "gap owed", Reason: "Expired", Known: 10},
+			{Stream: "deployments.apps", State: "first sync", Known: 16},
+			{Stream: "pods", State: "reset"},
+			{Stream: "pods?namespace=web", ResourceVersion: "4712", State: "synced"},
 			{
-				Stream: "secrets", ResourceVersion: "12", State: stateGapOpen, Known: 7,
+				Stream: "secrets", ResourceVersion: "12", State: "gap open", Known: 7,
 				Gap: &checkpoint.Gap{FromResourceVersion: "12", ResourceVersion: "99", Count: event.Count{Added: 1}},
 			},
 		},
@@ -150,7 +150,7 @@ func TestCheckpointPath(t *testing.T) {
 		if status != exitOK {
 			return strconv.Itoa(status) + " " + stderr
 		}
-		var c shownCheckpoint
+		var c checkpoint.Summary
 		if err := json.Unmarshal([]byte(stdout), &c); err != nil {
 			t.Fatal(err)
 		}

@@ -300,7 +300,7 @@ func TestDocsConfigKeys(t *testing.T) {
 func TestDocsRestart(t *testing.T) {
 	var want, marked []string
 	for _, f := range daemon.FixedKeys(config.Default(), new(config.Config)) {
-		want = append(want, f.Field)
+		want = append(want, f.Path)
 	}
 	for key, row := range rows(t, "docs/config.md") {
 		if strings.HasSuffix(row, "| restart |") {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -50,6 +51,15 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 		" exists; name one with --config FILE, or name resources, e.g. kubejournal run pods"}}
 }
 
+// loadConfig reads the config that --config names, or else the one that run would read. path is "" if there is none.
+func loadConfig(flag string, given map[string]string) (path string, cfg *config.Config, err error) {
+	if path, err = configPath(flag, nil, os.LookupEnv); err != nil {
+		return "", nil, err
+	}
+	cfg, err = config.Load(path, config.Overrides{Flags: given}, os.LookupEnv)
+	return path, cfg, err
+}
+
 // givenFlags returns the flags that the user gave, an empty value included: --listen "" turns listening off.
 func givenFlags(cmd *cobra.Command) map[string]string {
 	given := map[string]string{}
@@ -71,15 +81,45 @@ func addServerFlags(cmd *cobra.Command) {
 }
 
 // serverOptions is what those flags say, or else their variables; no config is read.
-func serverOptions(cmd *cobra.Command, env config.Env) config.Kubernetes {
-	given := givenFlags(cmd)
-	var k config.Kubernetes
-	for key, to := range map[string]*string{"kubernetes.kubeconfig": &k.Kubeconfig, "kubernetes.context": &k.Context} {
-		o := config.Options[slices.IndexFunc(config.Options, func(o config.Option) bool { return o.Key == key })]
-		*to, _ = env(o.Env)
-		if said, ok := given[o.Flag]; ok {
-			*to = said
+func serverOptions(cmd *cobra.Command) config.Kubernetes {
+	values, given := map[string]string{}, givenFlags(cmd)
+	for _, o := range config.Options {
+		values[o.Key] = os.Getenv(o.Env)
+		if value, ok := given[o.Flag]; ok {
+			values[o.Key] = value
 		}
 	}
-	return k
+	return config.Kubernetes{Kubeconfig: values["kubernetes.kubeconfig"], Context: values["kubernetes.context"]}
+}
+
+// choice is the value of a flag that takes one of a few words.
+type choice struct {
+	word  *string
+	words []string
+}
+
+// addChoice adds such a flag. Its default is the first word.
+func addChoice(cmd *cobra.Command, word *string, flag, short, usage string, words ...string) {
+	*word = words[0]
+	cmd.Flags().VarP(choice{word, words}, flag, short, usage)
+	complete(cmd, flag, words)
+}
+
+func (c choice) String() string { return *c.word }
+
+func (c choice) Type() string { return "string" }
+
+func (c choice) Set(word string) error {
+	if last := len(c.words) - 1; !slices.Contains(c.words, word) {
+		return fmt.Errorf("%q is not known; write %s or %s", word, strings.Join(c.words[:last], ", "), c.words[last])
+	}
+	*c.word = word
+	return nil
+}
+
+// complete has a shell complete the value of a flag.
+func complete(cmd *cobra.Command, flag string, words []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag
+	}
 }

@@ -104,19 +104,19 @@ func TestReadBuild(t *testing.T) {
 		Deps:     []*debug.Module{{Path: "k8s.io/client-go", Version: "v0.37.2"}},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}},
 	}
-	if b := readBuild(info); b.version != "v1.2.3" || b.commit != "abc (modified)" || b.clientGo != "v0.37.2" {
+	if b := readBuild(info, true); b.version != "v1.2.3" || b.commit != "abc (modified)" || b.clientGo != "v0.37.2" {
 		t.Errorf("got %+v", b)
 	}
 	info.Main.Version, info.Settings = "(devel)", nil
-	if b := readBuild(info); b.version != "devel" || b.commit != "unknown" {
+	if b := readBuild(info, true); b.version != "devel" || b.commit != "unknown" {
 		t.Errorf("working tree: got %+v", b)
 	}
-	if b := readBuild(nil); b.version != "unknown" || b.clientGo != "unknown" || b.goVersion == "" {
+	if b := readBuild(nil, false); b.version != "unknown" || b.clientGo != "unknown" {
 		t.Errorf("no build information: got %+v", b)
 	}
 	version, commit = "v9", "def"
 	t.Cleanup(func() { version, commit = "", "" })
-	if b := readBuild(info); b.version != "v9" || b.commit != "def" {
+	if b := readBuild(info, true); b.version != "v9" || b.commit != "def" {
 		t.Errorf("linked in: got %+v", b)
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"kubejournal/internal/access"
-	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/rbac"
 )
@@ -53,11 +51,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 			if o.Offline && o.Enumerate {
 				return &usageError{cmd, errors.New("--enumerate needs the server; leave --offline out")}
 			}
-			path, err := configPath(configFlag, nil, os.LookupEnv)
-			if err != nil {
-				return err
-			}
-			cfg, err := config.Load(path, config.Overrides{Flags: givenFlags(cmd)}, os.LookupEnv)
+			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if err != nil {
 				return err
 			}

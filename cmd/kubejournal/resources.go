@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/access"
-	"kubejournal/internal/rbac"
 )
 
 func newResourcesCommand() *cobra.Command {
@@ -43,10 +40,7 @@ Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
   kubejournal resources -o name`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := oneOf(cmd, "--output", output, "yaml", "name"); err != nil {
-				return err
-			}
-			s, err := access.Ask(cmd.Context(), serverOptions(cmd, os.LookupEnv), cmd.ErrOrStderr())
+			s, err := access.Ask(cmd.Context(), serverOptions(cmd), cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
@@ -57,91 +51,24 @@ Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
 			if len(offers) == 0 {
 				return errors.New("the server has nothing that can be watched")
 			}
-			if output == "name" {
-				return writeNames(cmd.OutOrStdout(), offers, all)
+			if output == "yaml" {
+				return access.WriteEntries(cmd.OutOrStdout(), offers, namespace, all)
 			}
-			return writeEntries(cmd.OutOrStdout(), offers, namespace, all)
+			var names strings.Builder
+			for _, o := range offers {
+				if all || o.Refusal == "" {
+					fmt.Fprintln(&names, o.GVR.GroupResource())
+				}
+			}
+			_, err = io.WriteString(cmd.OutOrStdout(), names.String())
+			return err
 		},
 	}
 	addServerFlags(cmd)
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVarP(&namespace, "namespace", "n", "", "what may be watched in this `NAMESPACE`")
-	flags.StringVarP(&output, "output", "o", "yaml", "`FORMAT`: yaml or name")
+	addChoice(cmd, &output, "output", "o", "`FORMAT`: yaml or name", "yaml", "name")
 	flags.BoolVar(&all, "all", false, "also what this identity may not list and watch")
 	return cmd
-}
-
-// entryOf is the entry of a config for a resource.
-func entryOf(o access.Offer, namespace string) string {
-	name := o.GVR.GroupResource().String()
-	if namespace != "" && o.Namespaced {
-		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, rbac.QuoteName(namespace))
-	}
-	return name
-}
-
-// aboutOffer is the comment behind it.
-func aboutOffer(o access.Offer) string {
-	scope := "cluster-scoped"
-	if o.Namespaced {
-		scope = "namespaced"
-	}
-	parts := []string{o.Kind, scope, strings.Join(o.Versions, " ")}
-	if len(o.ShortNames) > 0 {
-		parts = append(parts, "short "+strings.Join(o.ShortNames, " "))
-	}
-	about := strings.Join(parts, ", ")
-	for _, same := range o.Same {
-		about += "; the same objects as " + same.String()
-	}
-	if o.Refusal != "" {
-		about += "; " + o.Refusal
-	}
-	return about
-}
-
-func writeNames(w io.Writer, offers []access.Offer, all bool) error {
-	var b bytes.Buffer
-	for _, o := range offers {
-		if all || o.Refusal == "" {
-			fmt.Fprintln(&b, o.GVR.GroupResource())
-		}
-	}
-	_, err := w.Write(b.Bytes())
-	return err
-}
-
-func writeEntries(w io.Writer, offers []access.Offer, namespace string, all bool) error {
-	width, denied := 0, 0
-	for _, o := range offers {
-		if o.Refusal != "" {
-			denied++
-		}
-		if all || o.Refusal == "" {
-			width = max(width, len(entryOf(o, namespace)))
-		}
-	}
-	if all && denied > 0 {
-		width += len("# ")
-	}
-	var b bytes.Buffer
-	if denied == len(offers) {
-		fmt.Fprintln(&b, "resources: [] # this identity may list and watch none of them")
-	} else {
-		fmt.Fprintln(&b, "resources:")
-	}
-	for _, o := range offers {
-		switch {
-		case o.Refusal == "":
-			fmt.Fprintf(&b, "  - %-*s  # %s\n", width, entryOf(o, namespace), aboutOffer(o))
-		case all:
-			fmt.Fprintf(&b, "  # - %-*s  # %s\n", width-len("# "), entryOf(o, namespace), aboutOffer(o))
-		}
-	}
-	if denied > 0 && !all {
-		fmt.Fprintf(&b, "  # and %d that this identity may not list and watch; --all shows them\n", denied)
-	}
-	_, err := w.Write(b.Bytes())
-	return err
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kubejournal/internal/config"
 )
@@ -83,7 +83,12 @@ between, a line of its own says so.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: group,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return &usageError{cmd, err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+			err = fmt.Errorf("--%s: %w", invalid.GetFlag().Name, invalid.Unwrap())
+		}
+		return &usageError{cmd, err}
+	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
 		newStatusCommand(), newTailCommand(), newSchemaCommand(), newVersionCommand())
 	root.InitDefaultCompletionCmd()
@@ -113,13 +118,4 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return &usageError{cmd, fmt.Errorf("unexpected argument %q", args[0])}
 	}
 	return nil
-}
-
-// oneOf refuses a flag's value that is none of a few words with a usage error.
-func oneOf(cmd *cobra.Command, flag, value string, words ...string) error {
-	if slices.Contains(words, value) {
-		return nil
-	}
-	last := len(words) - 1
-	return &usageError{cmd, fmt.Errorf("%s: %q is not known; write %s or %s", flag, value, strings.Join(words[:last], ", "), words[last])}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -86,7 +87,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return &usageError{cmd, err}
 	}
-	if path == "" && terminalWidth(cmd.ErrOrStderr()) != nil {
+	if path == "" && tail.Terminal(cmd.ErrOrStderr(), os.Getenv).Width != nil {
 		cfg.Log.Format = "console" // nobody could choose it, and people read it
 	}
 	log, level, err := logging.New(cfg.Log.Level, cfg.Log.Format, zapcore.AddSync(cmd.ErrOrStderr()))
@@ -99,8 +100,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // from here on, so that one during the start is neither lost nor the end
 	defer signal.Stop(hangup)
-	info, _ := debug.ReadBuildInfo()
-	build := readBuild(info)
+	build := readBuild(debug.ReadBuildInfo())
 	return daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
 		Stdout: cmd.OutOrStdout(), Display: display, ProfileAddress: f.profile,
@@ -113,27 +113,17 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 func displayOf(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer, error) {
 	from := "--format"
 	if format == "" {
-		if format = os.Getenv(formatEnv); format != "" {
-			from = formatEnv
-		}
+		format, from = os.Getenv(formatEnv), formatEnv
 	}
-	width := terminalWidth(cmd.OutOrStdout())
-	switch format {
-	case "json":
-		if width == nil {
-			return nil, nil
-		}
-	case "", "auto":
-		if width == nil {
-			return nil, nil
-		}
-	case "text":
-		if path != config.Stdout {
-			return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with 'kubejournal tail %s'", from, path)
-		}
-	default:
+	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+	style.JSON = format == "json"
+	switch {
+	case !slices.Contains([]string{"", "auto", "json", "text"}, format):
 		return nil, fmt.Errorf("%s: %q is not known; write auto, json or text", from, format)
+	case format == "text" && path != config.Stdout:
+		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with 'kubejournal tail %s'", from, path)
+	case format != "text" && style.Width == nil:
+		return nil, nil
 	}
-	style := tail.Style{JSON: format == "json", Width: width, Colour: width != nil && wantsColour(os.Getenv)}
 	return func(w io.Writer) io.Writer { return tail.NewPrinter(w, style) }, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -47,9 +48,6 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
   kubejournal status -o json | jq '.[] | select(.state != "Watching")'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := oneOf(cmd, "--output", output, "table", "json"); err != nil {
-				return err
-			}
 			at, err := statusAddress(cmd, address, configFlag)
 			if err != nil {
 				return err
@@ -73,10 +71,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 	flags.SortFlags = false
 	flags.StringVar(&configFlag, "config", "", "config `FILE` of the daemon (default: as for run)")
 	flags.StringVar(&address, "address", "", "`HOST:PORT` where the daemon listens (default: listen of the config)")
-	flags.StringVarP(&output, "output", "o", "table", "`FORMAT`: table, or json for what /streams says")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag stands above
-	}
+	addChoice(cmd, &output, "output", "o", "`FORMAT`: table, or json for what /streams says", "table", "json")
 	return cmd
 }
 
@@ -147,7 +142,7 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 		if one.Reason != "" {
 			state += " (" + one.Reason + ")"
 		}
-		row(one.Stream, state, orDash(one.ResourceVersion), ago(now, one.LastProgress), ago(now, one.LastGap))
+		row(one.Stream, state, cmp.Or(one.ResourceVersion, "-"), ago(now, one.LastProgress), ago(now, one.LastGap))
 	}
 	return t.Flush()
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,24 +20,6 @@ import (
 	"kubejournal/internal/kubefake"
 )
 
-// syncBuffer is a buffer that many goroutines write into.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // until waits for a condition.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
@@ -56,7 +37,7 @@ func until(t *testing.T, what string, condition func() bool) {
 
 // listening is 'kubejournal run' beside the test, which watches config maps and may not watch secrets. It returns where it
 // listens.
-func listening(t *testing.T, log *syncBuffer) (address string, stop func() int) {
+func listening(t *testing.T, log *screen) (address string, stop func() int) {
 	t.Helper()
 	clearEnv(t)
 	dir := t.TempDir()
@@ -91,7 +72,7 @@ func listening(t *testing.T, log *syncBuffer) (address string, stop func() int) 
 }
 
 func TestStatus(t *testing.T) {
-	address, stop := listening(t, new(syncBuffer))
+	address, stop := listening(t, newScreen())
 	var status int
 	var stdout, stderr string
 	until(t, "it has both streams", func() bool {
@@ -121,7 +102,7 @@ func TestStatus(t *testing.T) {
 
 // SIGHUP has the config read again.
 func TestHangUp(t *testing.T) {
-	log := new(syncBuffer)
+	log := newScreen()
 	address, stop := listening(t, log)
 	until(t, "it runs", func() bool {
 		_, stdout, _ := execute(t, "status", "--address", address)
@@ -133,6 +114,26 @@ func TestHangUp(t *testing.T) {
 	until(t, "it is reloaded", func() bool { return strings.Contains(log.String(), `"msg":"config reloaded"`) })
 	if status := stop(); status != 0 {
 		t.Errorf("status %d", status)
+	}
+}
+
+// A checkpoint of another cluster than the one that answers is a fault for the user to look into, not one of usage.
+func TestRunOnAnotherCluster(t *testing.T) {
+	clearEnv(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "c.db")
+	if err := fillCheckpoint(path); err != nil {
+		t.Fatal(err)
+	}
+	const uid = "99999999-8888-7777-6666-555555555555"
+	srv := kubefake.New(kubefake.Options{ClusterUID: uid})
+	t.Cleanup(srv.Close)
+	kubeconfig := must[string](t)(srv.Kubeconfig(dir))
+	status, stdout, stderr := execute(t, "run", "configmaps", "--kubeconfig", kubeconfig, "--checkpoint", path)
+	want := "kubejournal: checkpoint.path: " + path + " belongs to another cluster (11111111-2222-3333-4444-555555555555; this one, "
+	_, last, _ := strings.Cut(stderr, want)
+	if status != exitFault || stdout != "" || !strings.Contains(last, "is "+uid+"); name another checkpoint and output") {
+		t.Errorf("status %d, stdout %q, stderr %q, want %d and %q", status, stdout, stderr, exitFault, want)
 	}
 }
 

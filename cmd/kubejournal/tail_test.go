@@ -21,12 +21,53 @@ import (
 	"kubejournal/internal/schema"
 )
 
-// terminal is a pseudo terminal: what is written to tty comes out as screen.
+// screen holds what many goroutines write to it.
+type screen struct {
+	mu   sync.Mutex
+	text []byte
+	more chan struct{} // closed when more has come
+}
+
+func newScreen() *screen { return &screen{more: make(chan struct{})} }
+
+func (s *screen) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))...)
+	close(s.more)
+	s.more = make(chan struct{})
+	return len(b), nil
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return string(s.text)
+}
+
+// until waits until the screen matches.
+func (s *screen) until(t *testing.T, pattern string) string {
+	t.Helper()
+	want, late := regexp.MustCompile(pattern), time.After(soon)
+	for {
+		s.mu.Lock()
+		text, more := string(s.text), s.more
+		s.mu.Unlock()
+		if want.MatchString(text) {
+			return text
+		}
+		select {
+		case <-more:
+		case <-late:
+			t.Fatalf("never shown: %s\n%q", pattern, text)
+		}
+	}
+}
+
+// terminal is a pseudo terminal: what is written to tty comes out on the screen.
 type terminal struct {
-	tty    *os.File
-	mu     sync.Mutex
-	screen []byte
-	more   chan struct{} // closed when more has come
+	*screen
+	tty *os.File
 }
 
 func newTerminal(t *testing.T, width uint16) *terminal {
@@ -52,45 +93,11 @@ func newTerminal(t *testing.T, width uint16) *terminal {
 	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: width}); err != nil {
 		t.Fatal(err)
 	}
-	term := &terminal{tty: tty, more: make(chan struct{})}
+	s := newScreen()
 	go func() { // until the master is closed
-		b := make([]byte, 4096)
-		for {
-			n, err := master.Read(b)
-			term.add(b[:n])
-			if err != nil {
-				return
-			}
-		}
+		_, _ = io.Copy(s, master)
 	}()
-	return term
-}
-
-func (s *terminal) add(b []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.screen = append(s.screen, bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))...)
-	close(s.more)
-	s.more = make(chan struct{})
-}
-
-// until waits until the screen matches.
-func (s *terminal) until(t *testing.T, pattern string) string {
-	t.Helper()
-	want, late := regexp.MustCompile(pattern), time.After(soon)
-	for {
-		s.mu.Lock()
-		text, more := string(s.screen), s.more
-		s.mu.Unlock()
-		if want.MatchString(text) {
-			return text
-		}
-		select {
-		case <-more:
-		case <-late:
-			t.Fatalf("never shown: %s\n%q", pattern, text)
-		}
-	}
+	return &terminal{screen: s, tty: tty}
 }
 
 func TestTailOnTerminal(t *testing.T) {
@@ -131,33 +138,6 @@ func TestTailOnTerminal(t *testing.T) {
 	}
 	if text := s.until(t, `"name":"web-2.*\n`); strings.Contains(text, "\u009b") || !strings.Contains(text, `"web-2\u009b2J"`) {
 		t.Errorf("JSON: %q", text)
-	}
-}
-
-func TestNoColour(t *testing.T) {
-	for _, c := range []struct {
-		noColour, term string
-		want           bool
-	}{{"", "xterm", true}, {"1", "xterm", false}, {"", "dumb", false}, {"", "", true}} {
-		got := wantsColour(func(name string) string { return map[string]string{"NO_COLOR": c.noColour, "TERM": c.term}[name] })
-		if got != c.want {
-			t.Errorf("%+v: %t", c, got)
-		}
-	}
-}
-
-func TestReaderGone(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	if readerGone(w) || readerGone(&bytes.Buffer{}) {
-		t.Error("gone before it went")
-	}
-	r.Close()
-	if !readerGone(w) {
-		t.Error("not noticed")
 	}
 }
 
@@ -237,16 +217,12 @@ func TestRunOnTerminal(t *testing.T) {
 func TestRunIntoPipe(t *testing.T) {
 	clearEnv(t)
 	for format, want := range map[string]string{"": `^\{"seq":1,.*"type":"SYNCED"`, "text": `(?s)^\d{4}-\d\d-\d\d \S+\n\d\d:\d\d.*SYNCED +configmaps`} {
-		s := &terminal{more: make(chan struct{})}
-		_, stop := running(t, writerFunc(func(b []byte) (int, error) { s.add(b); return len(b), nil }), "configmaps", "--format", format)
+		s := newScreen()
+		_, stop := running(t, s, "configmaps", "--format", format)
 		s.until(t, want)
 		stop()
 	}
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // Lines of a real run are what the schema says they are.
 func TestRunMatchesSchema(t *testing.T) {
@@ -261,8 +237,8 @@ func TestRunMatchesSchema(t *testing.T) {
 	}
 	validator := must[*jsonschema.Schema](t)(c.Compile("line.json"))
 
-	out := &terminal{more: make(chan struct{})}
-	srv, stop := running(t, writerFunc(func(b []byte) (int, error) { out.add(b); return len(b), nil }), "configmaps", "secrets", "namespaces")
+	out := newScreen()
+	srv, stop := running(t, out, "configmaps", "secrets", "namespaces")
 	out.until(t, `(?s)(SYNCED.*){6}`) // the type and the id of each
 	for i := range 5 {
 		name := "c" + strconv.Itoa(i)

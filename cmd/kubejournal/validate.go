@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"text/tabwriter"
 
@@ -42,11 +41,7 @@ because it is missing or not allowed, or when the server cannot be asked.`,
 			if given := givenFlags(cmd); len(given) > 0 && !server {
 				return &usageError{cmd, errors.New("--kubeconfig and --context are for --server; add it")}
 			}
-			path, err := configPath(configFlag, nil, os.LookupEnv)
-			if err != nil {
-				return err
-			}
-			cfg, err := config.Load(path, config.Overrides{Flags: givenFlags(cmd)}, os.LookupEnv)
+			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
 			if err != nil {
 				return err
 			}
@@ -99,7 +94,7 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	case len(found.Faults) > 0:
 		return found.Faults
 	case n > 0:
-		return fmt.Errorf("%s: not all of it can run on this server, %s above", path, count(n, "finding stands", "findings stand"))
+		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s\n", path, s.Host, count(found.Streams, "stream", "streams"))
 	return err

@@ -20,47 +20,38 @@ func newVersionCommand() *cobra.Command {
 		Short: "Show the version, the commit, and the Go and client-go it was built with",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			b := readBuild(info)
+			b := readBuild(debug.ReadBuildInfo())
 			_, err := fmt.Fprintf(cmd.OutOrStdout(), "kubejournal %s\ncommit      %s\ngo          %s\nclient-go   %s\n",
-				b.version, b.commit, b.goVersion, b.clientGo)
+				b.version, b.commit, runtime.Version(), b.clientGo)
 			return err
 		},
 	}
 }
 
 // build is what a binary was made of; "unknown" where it was not recorded.
-type build struct{ version, commit, goVersion, clientGo string }
+type build struct{ version, commit, clientGo string }
 
-// readBuild takes the link-time values first. info is nil in a binary without build information.
-func readBuild(info *debug.BuildInfo) build {
-	b := build{version: version, commit: commit, goVersion: runtime.Version()}
-	if info != nil {
-		b.version = cmp.Or(b.version, strings.Trim(info.Main.Version, "()")) // (devel) in a build from a working tree
-		b.commit = cmp.Or(b.commit, recordedCommit(info.Settings))
-		for _, m := range info.Deps {
-			if m.Path == "k8s.io/client-go" {
-				b.clientGo = m.Version
-			}
+// readBuild takes the link-time values first. A binary may have no build information.
+func readBuild(info *debug.BuildInfo, ok bool) build {
+	if !ok {
+		info = new(debug.BuildInfo)
+	}
+	vcs := map[string]string{}
+	for _, s := range info.Settings {
+		vcs[s.Key] = s.Value
+	}
+	if vcs["vcs.modified"] == "true" {
+		vcs["vcs.revision"] += " (modified)"
+	}
+	b := build{
+		version:  cmp.Or(version, strings.Trim(info.Main.Version, "()"), "unknown"), // (devel) in a build from a working tree
+		commit:   cmp.Or(commit, vcs["vcs.revision"], "unknown"),
+		clientGo: "unknown",
+	}
+	for _, m := range info.Deps {
+		if m.Path == "k8s.io/client-go" {
+			b.clientGo = m.Version
 		}
 	}
-	const unknown = "unknown"
-	b.version, b.commit, b.clientGo = cmp.Or(b.version, unknown), cmp.Or(b.commit, unknown), cmp.Or(b.clientGo, unknown)
 	return b
-}
-
-func recordedCommit(settings []debug.BuildSetting) string {
-	revision, modified := "", ""
-	for _, s := range settings {
-		switch {
-		case s.Key == "vcs.revision":
-			revision = s.Value
-		case s.Key == "vcs.modified" && s.Value == "true":
-			modified = " (modified)"
-		}
-	}
-	if revision == "" {
-		return ""
-	}
-	return revision + modified
 }

@@ -7,7 +7,12 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Config is a complete, checked configuration. Struct tags describe the keys of the file: mapstructure is the key's name, eg
@@ -25,8 +30,7 @@ type Config struct {
 	Listen        string     `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""` // "" listens nowhere
 	Log           Log        `mapstructure:"log"`
 
-	// src says where each value was written, for the messages; nil in a Config that was not loaded.
-	src *source
+	src source // where each value was written, for the messages
 }
 
 // Kubernetes says how to reach the API server; with both fields empty as kubectl does, in-cluster as the last resort.
@@ -38,11 +42,12 @@ type Kubernetes struct {
 // Resource is one entry of the resources list as the user wrote it; package discovery resolves it to streams. It has one
 // field for each key, and the place of the entry.
 type Resource struct {
-	Name       string   `mapstructure:"resource"`                                          // what kubectl takes: pods, deploy, deployments.v1.apps
-	Group      *string  `mapstructure:"group"`                                             // nil: not set; "" is core
-	Version    string   `mapstructure:"version"`                                           // "": the server's preferred version
-	Exclude    []string `mapstructure:"exclude" eg:"[events, leases.coordination.k8s.io]"` // of a wildcard: resources that it does not cover, as kubectl takes them
-	Namespaces []string `mapstructure:"namespaces" eg:"[web, db]"`                         // nil: one watch for all
+	Name    string  `mapstructure:"resource"` // what kubectl takes: pods, deploy, deployments.v1.apps
+	Group   *string `mapstructure:"group"`    // nil: not set; "" is core
+	Version string  `mapstructure:"version"`  // "": the server's preferred version
+	// Exclude are resources that a wildcard does not cover, as kubectl takes them.
+	Exclude    []string `mapstructure:"exclude" eg:"[events, leases.coordination.k8s.io]"`
+	Namespaces []string `mapstructure:"namespaces" eg:"[web, db]"` // nil: one watch for all
 	// ExcludeNamespaces are globs; an object in a namespace that one matches is not written.
 	ExcludeNamespaces []string `mapstructure:"excludeNamespaces" eg:"[kube-*]"`
 	LabelSelector     string   `mapstructure:"labelSelector"`               // canonical after Load
@@ -52,7 +57,8 @@ type Resource struct {
 	Initial           string   `mapstructure:"initial"`                     // Snapshot or Skip
 	Payload           string   `mapstructure:"payload"`                     // PayloadObject, PayloadMetadata or PayloadNone
 	Changes           bool     `mapstructure:"changes"`                     // MODIFIED lines list the fields that changed
-	IgnoreFields      []string `mapstructure:"ignoreFields" eg:"[status]"`  // dotted paths; a MODIFIED in which nothing else changed is not written
+	// IgnoreFields are dotted paths; a MODIFIED in which nothing else changed is not written.
+	IgnoreFields []string `mapstructure:"ignoreFields" eg:"[status]"`
 
 	// Namespace comes from -n: the one namespace of a resource that has namespaces, ignored where it has none (as
 	// kubectl does). Only set where Namespaces is nil.
@@ -64,7 +70,7 @@ type Resource struct {
 	Entry string `mapstructure:"-" json:"-"`
 }
 
-// IsWildcard reports whether the entry stands for all resources of a group, or for a resource of every group.
+// IsWildcard reports whether the entry covers all resources of a group, or a resource of every group.
 func (r Resource) IsWildcard() bool {
 	return r.Name == Wildcard || r.Group != nil && *r.Group == Wildcard
 }
@@ -82,23 +88,22 @@ const (
 	PayloadNone     = "none"
 )
 
-// Wildcard stands for every resource, or every group.
+// Wildcard is every resource, or every group.
 const Wildcard = "*"
 
 // Output is where the lines go.
 type Output struct {
 	Path string `mapstructure:"path"` // Stdout or a file
 	// Rotation; without effect on Stdout.
-	MaxSize  int64         `mapstructure:"maxSize"`                     // bytes at which the file is rotated; 0: never
-	MaxAge   time.Duration `mapstructure:"maxAge" eg:"168h for a week"` // older rotated files are removed; 0: no limit
-	MaxFiles int           `mapstructure:"maxFiles"`                    // more rotated files are removed, the oldest first; 0: no limit
-	Compress bool          `mapstructure:"compress"`                    // rotated files, gzip
-	Sync     string        `mapstructure:"sync"`                        // SyncCommit or SyncNever
-	// MaxLineBytes bounds a line: a longer one keeps its metadata only; 0: no limit.
-	MaxLineBytes int64 `mapstructure:"maxLineBytes"`
+	MaxSize      int64         `mapstructure:"maxSize"`                     // bytes at which the file is rotated; 0: never
+	MaxAge       time.Duration `mapstructure:"maxAge" eg:"168h for a week"` // older rotated files are removed; 0: no limit
+	MaxFiles     int           `mapstructure:"maxFiles"`                    // more rotated files are removed, the oldest first; 0: no limit
+	Compress     bool          `mapstructure:"compress"`                    // rotated files, gzip
+	Sync         string        `mapstructure:"sync"`                        // SyncCommit or SyncNever
+	MaxLineBytes int64         `mapstructure:"maxLineBytes"`                // a longer line keeps its metadata only; 0: no limit
 }
 
-// Stdout is the output path that stands for the standard output.
+// Stdout is the output path of the standard output.
 const Stdout = "-"
 
 // When the output file is flushed to the disk.
@@ -132,9 +137,7 @@ type Log struct {
 // Default returns the configuration of an empty file. All defaults are set here and nowhere else.
 func Default() *Config {
 	return &Config{
-		Output: Output{
-			Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit,
-		},
+		Output:        Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit},
 		Checkpoint:    Checkpoint{Path: "kubejournal.db", Interval: time.Second},
 		RedactSecrets: true,
 		DropFields:    []string{"metadata.managedFields"},
@@ -143,24 +146,8 @@ func Default() *Config {
 	}
 }
 
-// withoutFile returns the defaults of a run with resources as arguments and no config file: it writes to stdout, stores
-// nothing and opens no port.
-func withoutFile() *Config {
-	c := Default()
-	c.Checkpoint.Path, c.Listen = "", ""
-	return c
-}
-
-// At returns a fault of the value of a key, placed where the value was written.
-func (c *Config) At(key, msg string) Fault { return c.src.fault("", key, msg) }
-
-// Fault places a message at a key of an entry. A resource that is written as its name alone has no keys.
-func (c *Config) Fault(entry, field, msg string) Fault {
-	if c.src != nil && c.src.short[entry] {
-		field = ""
-	}
-	return c.src.fault(entry, field, msg)
-}
+// At is Fault of a key outside of entries.
+func (c *Config) At(key, msg string) Fault { return c.Fault("", key, msg) }
 
 // Hash is that of the config file, e.g. sha256:9f86d0...; "" when there is none.
 func (c *Config) Hash() string { return c.src.hash }
@@ -170,4 +157,46 @@ func (c *Config) Same(other *Config) bool {
 	a, errA := json.Marshal(c)
 	b, errB := json.Marshal(other)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
+}
+
+// CanonicalLabels returns the one spelling of a label selector that names its stream, so that spaces, order and ==
+// instead of = do not make another stream of it.
+func CanonicalLabels(selector string) (string, error) {
+	requirements, err := labels.ParseToRequirements(selector)
+	if err != nil {
+		return "", err
+	}
+	terms := make([]string, 0, len(requirements))
+	for _, r := range requirements {
+		// Only the operator can hold ==.
+		terms = append(terms, strings.Replace(r.String(), "==", "=", 1))
+	}
+	slices.Sort(terms)
+	return strings.Join(slices.Compact(terms), ","), nil
+}
+
+// CanonicalFields does for a field selector what CanonicalLabels does for a label selector.
+func CanonicalFields(selector string) (string, error) {
+	parsed, err := fields.ParseSelector(selector)
+	if err != nil {
+		return "", err
+	}
+	return parsed.String(), nil
+}
+
+// canonicalise brings checked entries into one spelling, so that an edit that changes none of their meaning is no change.
+func (c *Config) canonicalise() {
+	for i := range c.Resources {
+		r := &c.Resources[i]
+		r.LabelSelector, _ = CanonicalLabels(r.LabelSelector) // checked before
+		r.FieldSelector, _ = CanonicalFields(r.FieldSelector)
+		r.Filter = strings.TrimSpace(r.Filter)
+		r.ExcludeNamespaces = slices.Compact(slices.Sorted(slices.Values(r.ExcludeNamespaces)))
+		r.IgnoreFields = slices.Compact(slices.Sorted(slices.Values(r.IgnoreFields)))
+		slices.SortFunc(r.Types, func(a, b string) int { return slices.Index(types, a) - slices.Index(types, b) })
+		if slices.Equal(r.Types, types) {
+			r.Types = nil
+		}
+		r.Exclude = slices.Collect(slices.Values(r.Exclude)) // nil if it is empty, as those above
+	}
 }

@@ -39,7 +39,7 @@ func mustLoad(t *testing.T, yaml string, o Overrides, env Env) *Config {
 	if err != nil {
 		t.Fatalf("load: %v", err)
 	}
-	if err := c.Validate(); err != nil {
+	if err := c.check().err(); err != nil {
 		t.Fatalf("validate what was loaded: %v", err)
 	}
 	return c
@@ -292,18 +292,18 @@ func TestCanonicalSelectors(t *testing.T) {
 }
 
 // A Config made by a program is held to the same rules, without a file to name.
-func TestValidateProgrammatic(t *testing.T) {
+func TestCheckWithoutFile(t *testing.T) {
 	c := Default()
-	if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "resources: ") {
+	if err := c.check().err(); err == nil || !strings.HasPrefix(err.Error(), "resources: ") {
 		t.Errorf("no resources: got %v", err)
 	}
 	c.Resources = []Resource{{Name: "po ds", Initial: Snapshot, Payload: PayloadObject, Entry: "resources[0]"}}
 	var faults Faults
-	if err := c.Validate(); !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Error(), "resources[0].resource: ") {
+	if err := c.check().err(); !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Error(), "resources[0].resource: ") {
 		t.Errorf("bad name: got %v", err)
 	}
 	c.Resources[0].Name = "pods"
-	if err := c.Validate(); err != nil {
+	if err := c.check().err(); err != nil {
 		t.Errorf("good config: %v", err)
 	}
 }
@@ -345,15 +345,15 @@ func TestExampleFile(t *testing.T) {
 	}
 	var requireKeys func(typ reflect.Type)
 	requireKeys = func(typ reflect.Type) {
-		for _, f := range keysOf(typ) {
-			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + f.name + `:|[{ ]` + f.name + `:`).Match(data) {
-				t.Errorf("example lacks %s", f.name)
+		for name, f := range keysOf(typ) {
+			if !regexp.MustCompile(`(?m)^[ #-]*[\[{]*` + name + `:|[{ ]` + name + `:`).Match(data) {
+				t.Errorf("example lacks %s", name)
 			}
-			for f.typ.Kind() == reflect.Slice {
-				f.typ = f.typ.Elem()
+			for f.Type.Kind() == reflect.Slice {
+				f.Type = f.Type.Elem()
 			}
-			if f.typ.Kind() == reflect.Struct {
-				requireKeys(f.typ)
+			if f.Type.Kind() == reflect.Struct {
+				requireKeys(f.Type)
 			}
 		}
 	}
@@ -522,7 +522,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatalf("config %v and error %v", c, err)
 		}
 		if err == nil {
-			if err := c.Validate(); err != nil {
+			if err := c.check().err(); err != nil {
 				t.Fatalf("loaded, but: %v", err)
 			}
 			for _, r := range c.Resources {

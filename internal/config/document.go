@@ -2,11 +2,15 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +22,7 @@ import (
 // document is the config file as it is read: the YAML tree is walked along the Config type, and what fits goes into
 // values. viper would lower-case the keys and lose the lines, so every fault of the text is found here.
 type document struct {
-	src    *source
+	src    source
 	values map[string]any // for viper; holds only values of the right type
 	faults Faults
 	broken bool // not readable as one YAML mapping: nothing else is reported
@@ -31,9 +35,6 @@ const maxNodes = 1 << 16
 // read walks a whole file. It sets broken where the file cannot be walked.
 func (d *document) read(data []byte) {
 	root, line, err := parse(data)
-	if err == nil && root.Kind != yaml.MappingNode {
-		line, err = root.Line, errors.New("is "+kindOf(root)+"; a config is keys and values, e.g. resources: [pods]")
-	}
 	if err != nil {
 		d.broken = true
 		d.faults = Faults{{File: d.src.file, Line: line, Msg: err.Error()}}
@@ -42,7 +43,7 @@ func (d *document) read(data []byte) {
 	d.values = d.mapping("", root, reflect.TypeFor[Config]())
 }
 
-// parse returns the root of the one document in data. An error comes with its line, 0 where there is none.
+// parse returns the root of the one document in data, a mapping. An error comes with its line, 0 where there is none.
 func parse(data []byte) (root *yaml.Node, line int, err error) {
 	if !utf8.Valid(data) {
 		return nil, 0, errors.New("is not UTF-8 text; save the file as UTF-8")
@@ -59,8 +60,10 @@ func parse(data []byte) (root *yaml.Node, line int, err error) {
 		return yamlFault(err)
 	case len(doc.Content) == 0 || isNull(doc.Content[0]):
 		return nil, 0, errors.New("is empty; it needs at least resources, e.g. resources: [pods]")
+	case doc.Content[0].Kind != yaml.MappingNode:
+		return nil, doc.Content[0].Line, errors.New("is " + kindOf(doc.Content[0]) + "; a config is keys and values, e.g. resources: [pods]")
 	}
-	return resolve(doc.Content[0]), 0, nil
+	return doc.Content[0], 0, nil
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
@@ -69,15 +72,15 @@ var yamlLine = regexp.MustCompile(`line (\d+): `)
 // nothing of globs and expressions.
 func yamlFault(err error) (*yaml.Node, int, error) {
 	msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-	if m := yamlLine.FindStringSubmatchIndex(msg); m != nil {
-		if n, err := strconv.Atoi(msg[m[2]:m[3]]); err == nil {
-			line, msg = n, msg[:m[0]]+msg[m[1]:]
-		}
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		msg = strings.Replace(msg, m[0], "", 1)
 	}
+	const quote = "; put what begins with * into quotes"
 	for _, r := range []struct{ about, remedy string }{
 		{"cannot start any token", "; indent with spaces, not tabs, and quote values that begin with a special character"},
-		{"expected alphabetic or numeric character", "; put what begins with * into quotes"},
-		{"unknown anchor", "; put what begins with * into quotes"},
+		{"expected alphabetic or numeric character", quote},
+		{"unknown anchor", quote},
 		{"mapping values are not allowed", "; put a value that has a colon and a space in it into quotes"},
 	} {
 		if strings.Contains(msg, r.about) {
@@ -90,8 +93,7 @@ func yamlFault(err error) (*yaml.Node, int, error) {
 
 func (d *document) fault(node *yaml.Node, path, format string, args ...any) {
 	d.src.faulted[path] = true
-	entry, field := splitPath(path)
-	d.faults = append(d.faults, Fault{File: d.src.file, Line: node.Line, Entry: entry, Field: field, Msg: fmt.Sprintf(format, args...)})
+	d.faults = append(d.faults, Fault{d.src.file, node.Line, path, fmt.Sprintf(format, args...)})
 }
 
 // tooMany counts one key or item. At the limit it gives up on the document, with this as its only fault.
@@ -103,28 +105,17 @@ func (d *document) tooMany(node *yaml.Node, path string) bool {
 	return d.broken
 }
 
-// splitPath splits resources[2].namespaces[0] into resources[2] and namespaces[0].
-func splitPath(path string) (entry, field string) {
-	i := strings.IndexByte(path, ']')
-	if i < 0 {
-		return "", path
-	}
-	return path[:i+1], strings.TrimPrefix(path[i+1:], ".")
-}
-
 // mapping reads a mapping into the keys of a struct type. path is "" at the top.
 func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[string]any {
-	values := map[string]any{}
-	seen := map[string]int{}
-	known := keysOf(t)
+	values, known := map[string]any{}, keysOf(t)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		name, value := node.Content[i], resolve(node.Content[i+1])
-		at := strings.TrimPrefix(path+"."+oneLine(name.Value), ".")
+		at := join(path, cmp.Or(oneLine(name.Value), `""`))
 		if d.tooMany(name, at) {
 			return values
 		}
-		k, ok := known.find(name.Value)
-		line, twice := seen[name.Value]
+		key, ok := known[name.Value]
+		line, twice := d.src.lines[at]
 		switch {
 		case name.Kind != yaml.ScalarNode:
 			d.fault(name, path, "has a key that is not plain text; known here: %s", known)
@@ -133,9 +124,8 @@ func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[str
 		case twice:
 			d.fault(name, at, "is set twice, first on line %d; keep one", line)
 		default:
-			seen[name.Value] = name.Line
 			d.src.lines[at] = name.Line
-			if v, ok := d.value(at, name, value, k); ok {
+			if v := d.key(at, name, value, key); v != nil {
 				values[name.Value] = v
 			}
 		}
@@ -143,177 +133,213 @@ func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[str
 	return values
 }
 
-var durationType = reflect.TypeFor[time.Duration]()
-
-// value reads the value of a key. It reports false where there is nothing to take: after a fault, and for a section
-// with nothing in it, which is what remains when a user comments its keys out.
-func (d *document) value(path string, name, node *yaml.Node, k key) (any, bool) {
-	t := k.typ
-	if t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	switch off := k.tag.Get("off"); {
+// key reads the value of a key. It returns nil where there is nothing to take: after a fault, and for a section with
+// nothing in it, which is what remains when a user comments its keys out.
+func (d *document) key(path string, name, node *yaml.Node, key reflect.StructField) any {
+	off := key.Tag.Get("off")
+	switch {
 	case !isNull(node):
-	case t.Kind() == reflect.Struct:
-		return nil, false
+		return d.value(path, name, node, key.Type, key.Tag)
+	case key.Type.Kind() == reflect.Struct:
 	case path == "resources":
 		d.fault(name, path, "%s", noResources)
-		return nil, false
 	case off != "":
 		d.fault(name, path, "has no value; write %s for none, or leave the key out", off)
-		return nil, false
 	default:
 		d.fault(name, path, "has no value; give it one or leave the key out")
-		return nil, false
 	}
+	return nil
+}
+
+// value reads a value; tag is that of its key. It returns nil after a fault. A resource may be written as its name alone.
+func (d *document) value(path string, at, node *yaml.Node, t reflect.Type, tag reflect.StructTag) any {
+	isEntry := t == reflect.TypeFor[Resource]()
 	switch {
+	case t.Kind() == reflect.Struct && node.Kind == yaml.MappingNode:
+		return d.mapping(path, node, t)
+	case t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode:
+		return d.list(path, node, t.Elem())
+	case isEntry && isText(node):
+		d.src.short[path] = true
+		return map[string]any{"resource": node.Value}
+	case isEntry:
+		d.fault(at, path, "is %s; write a name such as pods, or resource: pods with keys below", kindOf(node))
 	case t.Kind() == reflect.Struct:
-		if node.Kind != yaml.MappingNode {
-			d.fault(name, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
-			return nil, false
-		}
-		return d.mapping(path, node, t), true
+		d.fault(at, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
 	case t.Kind() == reflect.Slice:
-		if node.Kind != yaml.SequenceNode {
-			d.fault(name, path, "is %s; it takes a list, e.g. %s", kindOf(node), k.tag.Get("eg"))
-			return nil, false
+		d.fault(at, path, "is %s; it takes a list, e.g. %s", kindOf(node), tag.Get("eg"))
+	default:
+		v, msg := scalar(node, t, tag)
+		if msg != "" {
+			d.fault(node, path, "%s", msg)
 		}
-		return d.list(path, node, t.Elem()), true
+		return v
 	}
-	v, msg := scalar(node, t, k.tag)
-	if msg != "" {
-		d.fault(node, path, "%s", msg)
-		return nil, false
-	}
-	return v, true
+	return nil
 }
 
-// scalar returns a value that is neither list nor section, or what is wrong with it. Whether it is within its range is
-// for Validate to check.
-func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
-	isScalar := node.Kind == yaml.ScalarNode
-	switch {
-	case t == durationType:
-		if !isScalar {
-			return nil, fmt.Sprintf("is %s; it takes a duration such as %s", kindOf(node), tag.Get("eg"))
-		}
-		v, err := time.ParseDuration(node.Value)
-		if err != nil {
-			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, tag.Get("eg"))
-		}
-		return v, ""
-	case t.Kind() == reflect.Int64: // every one is a number of bytes
-		if !isScalar {
-			return nil, "is " + kindOf(node) + "; it takes a size such as 100MiB"
-		}
-		v, ok := parseSize(node.Value)
-		if !ok {
-			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
-		}
-		return v, ""
-	case t.Kind() == reflect.Bool:
-		var b bool
-		if !isScalar || node.ShortTag() != "!!bool" || node.Decode(&b) != nil {
-			return nil, "is " + kindOf(node) + "; write true or false"
-		}
-		return b, ""
-	case t.Kind() == reflect.Int:
-		var n int
-		if !isScalar || node.ShortTag() != "!!int" || node.Decode(&n) != nil {
-			return nil, "is " + kindOf(node) + "; write a whole number such as 10"
-		}
-		return n, ""
-	}
-	switch takes := tag.Get("takes"); {
-	case isScalar && node.ShortTag() == "!!str":
-		return node.Value, ""
-	case strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!"):
-		return nil, "begins with !, which is a tag in YAML; put the text into quotes"
-	case isScalar && takes != "":
-		return nil, fmt.Sprintf("is %s; it takes %s", kindOf(node), takes)
-	case isScalar:
-		return nil, fmt.Sprintf("is %s; it takes text, put it in quotes: %q", kindOf(node), node.Value)
-	}
-	return nil, "is " + kindOf(node) + "; it takes text"
-}
-
-// list reads a list of texts or of sections. An element that cannot be read leaves an empty one behind, so that the
-// numbers of the others stay as the user counts them.
+// list reads a list. An element that cannot be read leaves an empty one behind, so that the numbers of the others stay as
+// the user counts them.
 func (d *document) list(path string, node *yaml.Node, elem reflect.Type) []any {
 	values := make([]any, 0, len(node.Content))
 	for i, item := range node.Content {
-		line := item.Line
-		item = resolve(item)
 		at := fmt.Sprintf("%s[%d]", path, i)
-		d.src.lines[at] = line
+		d.src.lines[at] = item.Line
+		item = resolve(item)
 		if d.tooMany(item, at) {
 			return values
 		}
-		if elem.Kind() == reflect.Struct {
-			values = append(values, d.entry(at, item, elem))
-			continue
-		}
-		v, msg := scalar(item, elem, "")
-		if msg != "" {
-			d.fault(item, at, "%s", msg)
-			v = ""
+		v := d.value(at, item, item, elem, "")
+		if v == nil {
+			v = reflect.Zero(elem).Interface()
 		}
 		values = append(values, v)
 	}
 	return values
 }
 
-// entry reads one element of a list of sections. A resource may be written as its name alone.
-func (d *document) entry(path string, node *yaml.Node, t reflect.Type) map[string]any {
-	short := t == reflect.TypeFor[Resource]()
+// scalar returns a value that is neither list nor section, or what is wrong with it. Whether it is within its range is
+// checked later.
+func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
+	isScalar, eg, takes := node.Kind == yaml.ScalarNode, tag.Get("eg"), tag.Get("takes")
+	is := "is " + kindOf(node)
 	switch {
-	case node.Kind == yaml.MappingNode:
-		return d.mapping(path, node, t)
-	case short && node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str":
-		d.src.short[path] = true
-		return map[string]any{"resource": node.Value}
-	case short:
-		d.fault(node, path, "is %s; write a name such as pods, or resource: pods with keys below", kindOf(node))
-	default:
-		d.fault(node, path, "is %s; it takes the keys %s", kindOf(node), keysOf(t))
+	case t == reflect.TypeFor[time.Duration]():
+		if !isScalar {
+			return nil, is + "; it takes a duration such as " + eg
+		}
+		v, err := time.ParseDuration(node.Value)
+		if err != nil {
+			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, eg)
+		}
+		return v, ""
+	case t.Kind() == reflect.Int64: // every one is a number of bytes
+		if !isScalar {
+			return nil, is + "; it takes a size such as 100MiB"
+		}
+		v, ok := parseSize(node.Value)
+		if !ok {
+			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
+		}
+		return v, ""
+	case t.Kind() == reflect.Bool, t.Kind() == reflect.Int:
+		v := reflect.New(t)
+		if isScalar && node.ShortTag() == "!!"+t.Name() && node.Decode(v.Interface()) == nil {
+			return v.Elem().Interface(), ""
+		}
+		if t.Kind() == reflect.Bool {
+			return nil, is + "; write true or false"
+		}
+		return nil, is + "; write a whole number such as 10"
+	case isText(node):
+		return node.Value, ""
+	case strings.HasPrefix(node.Tag, "!") && !strings.HasPrefix(node.Tag, "!!"):
+		return nil, "begins with !, which is a tag in YAML; put the text into quotes"
+	case isScalar && takes != "":
+		return nil, is + "; it takes " + takes
+	case isScalar:
+		return nil, fmt.Sprintf("%s; it takes text, put it in quotes: %q", is, node.Value)
 	}
-	return map[string]any{}
+	return nil, is + "; it takes text"
 }
 
 func resolve(node *yaml.Node) *yaml.Node {
-	for node.Kind == yaml.AliasNode && node.Alias != nil {
-		node = node.Alias
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
 	}
 	return node
 }
 
-func isNull(node *yaml.Node) bool {
-	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
-}
+func isNull(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" }
+
+func isText(node *yaml.Node) bool { return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!str" }
 
 // kindOf names what a value is, for use within a sentence.
 func kindOf(node *yaml.Node) string {
-	switch node.Kind {
-	case yaml.MappingNode:
+	kinds := map[string]string{"!!int": "the number ", "!!float": "the number ", "!!bool": "the boolean ", "!!timestamp": "the date "}
+	switch kind := kinds[node.ShortTag()]; {
+	case node.Kind == yaml.MappingNode:
 		return "a set of keys"
-	case yaml.SequenceNode:
+	case node.Kind == yaml.SequenceNode:
 		return "a list"
-	case yaml.ScalarNode:
-	default:
-		return "nothing that can be read"
-	}
-	switch node.ShortTag() {
-	case "!!null":
+	case isNull(node):
 		return "empty"
-	case "!!str":
+	case isText(node):
 		return fmt.Sprintf("the text %q", node.Value)
-	case "!!int", "!!float":
-		return "the number " + node.Value
-	case "!!bool":
-		return "the boolean " + node.Value
-	case "!!timestamp":
-		return "the date " + node.Value
-	default:
-		return "a value tagged " + node.Tag
+	case kind != "":
+		return kind + node.Value
 	}
+	return "a value tagged " + node.Tag
+}
+
+var sizeForm = regexp.MustCompile(`^(0|[1-9][0-9]*)(([kMGT]|[KMGT]i)?B?)$`)
+
+// sizeUnit maps what may follow a number, but for a B, to bytes.
+var sizeUnit = map[string]uint64{
+	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+}
+
+// parseSize reads a size in bytes as Kubernetes spells its quantities, in whole numbers, with or without a B behind.
+func parseSize(text string) (bytes int64, ok bool) {
+	m := sizeForm.FindStringSubmatch(text)
+	if m == nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(m[1], 10, 64)
+	unit := sizeUnit[m[3]]
+	if err != nil || n > math.MaxInt64/unit {
+		return 0, false
+	}
+	return int64(n * unit), true
+}
+
+// keys are the keys that a section of the file takes, by name.
+type keys map[string]reflect.StructField
+
+func keysOf(t reflect.Type) keys {
+	all := keys{}
+	for f := range t.Fields() {
+		if name := f.Tag.Get("mapstructure"); name != "" && name != "-" {
+			all[name] = f
+		}
+	}
+	return all
+}
+
+func (ks keys) String() string { return strings.Join(slices.Sorted(maps.Keys(ks)), ", ") }
+
+// unknown returns the message for a key that the section does not take, with what might have been meant.
+func (ks keys) unknown(name string) string {
+	if name == "<<" {
+		return "merge keys are not supported; write the keys out"
+	}
+	if first, rest, dotted := strings.Cut(name, "."); dotted {
+		if _, ok := ks[first]; ok {
+			return fmt.Sprintf("unknown key; write %s: {%s: ...}", first, rest)
+		}
+	}
+	for n := range 1 + min(len(name)/3, 3) {
+		for _, known := range slices.Sorted(maps.Keys(ks)) {
+			if within(n, strings.ToLower(name), strings.ToLower(known)) {
+				return fmt.Sprintf("unknown key; did you mean %s?", known)
+			}
+		}
+	}
+	return "unknown key; known here: " + ks.String()
+}
+
+// within reports whether adding, dropping, changing or swapping with their neighbour at most n letters leads from a to b.
+func within(n int, a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	switch {
+	case a == "" || b == "":
+		return len(a)+len(b) <= n
+	case n == 0:
+		return false
+	case len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && within(n-1, a[2:], b[2:]):
+		return true
+	}
+	return within(n-1, a[1:], b) || within(n-1, a, b[1:]) || within(n-1, a[1:], b[1:])
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,28 +8,19 @@ import (
 
 // Fault is one thing that is wrong with a configuration.
 type Fault struct {
-	File  string // the config file, or the flag or variable that the value came from
-	Line  int    // in File, from 1; 0 where there is none
-	Entry string // the list entry, e.g. resources[2]; "" for a key outside a list
-	Field string // the key, dotted; below Entry where that is set
-	Msg   string // what is wrong and what to write instead
+	File string // the config file, or the flag or variable that the value came from
+	Line int    // in File, from 1; 0 where there is none
+	Path string // the value, e.g. log.level or resources[2].labelSelector; "" is none
+	Msg  string // what is wrong and what to write instead
 }
 
-// Error returns the fault as one line: file:line: entry.field: message.
+// Error returns the fault as one line: file:line: path: message.
 func (f Fault) Error() string {
-	parts := []string{f.File, f.path(), oneLine(f.Msg)}
+	parts := []string{f.File, f.Path, oneLine(f.Msg)}
 	if f.Line > 0 {
 		parts[0] += ":" + strconv.Itoa(f.Line)
 	}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
-}
-
-// path is the fault's place inside the file, e.g. resources[2].labelSelector.
-func (f Fault) path() string {
-	if f.Entry == "" || f.Field == "" || f.Field[0] == '[' {
-		return f.Entry + f.Field
-	}
-	return f.Entry + "." + f.Field
 }
 
 // Faults is every fault of a configuration, in the order of the file.
@@ -45,8 +35,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// err sorts the faults by line and returns them as an error; nil when there is none, since a nil slice in an error
-// interface is not nil.
+// err sorts the faults by line and returns them as an error, or nil: an empty Faults would be an error that is not nil.
 func (fs Faults) err() error {
 	if len(fs) == 0 {
 		return nil
@@ -66,58 +55,43 @@ func oneLine(s string) string {
 }
 
 // source records where the values of a Config were written and which of them could not be read, so that a fault is
-// reported once.
+// reported once. Of a Config that was not loaded it is empty.
 type source struct {
 	file    string            // "" when the resources came from the command line
 	hash    string            // of the file
 	lines   map[string]int    // path, e.g. resources[2].labelSelector -> line in file
-	from    map[string]string // key -> flag or variable that set it in place of the file
+	from    map[string]string // path -> flag or variable that set it in place of the file
 	short   map[string]bool   // entries that are a name alone, without keys
 	faulted map[string]bool   // paths with a fault from reading
 }
 
-func newSource(file string) *source {
-	return &source{file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]bool{}}
+// Fault places a message at a key of an entry, or at a key outside of entries where entry is "": at its own line, else at
+// that of the nearest thing around it. A resource that is written as its name alone has no keys.
+func (c *Config) Fault(entry, field, msg string) Fault {
+	path := join(entry, field)
+	if c.src.short[entry] {
+		path = entry
+	}
+	if from, ok := c.src.from[path]; ok {
+		return Fault{File: from, Path: path, Msg: msg}
+	}
+	return Fault{c.src.file, around(c.src.lines, path), path, msg}
 }
 
-// outward yields a path and everything around it, e.g. resources[2].types[0], resources[2].types, resources[2], resources.
-func outward(path string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for p := path; p != "" && yield(p); p = p[:max(strings.LastIndexAny(p, ".["), 0)] {
-		}
+func join(path, key string) string {
+	if path == "" || key == "" {
+		return path + key
 	}
+	return path + "." + key
 }
 
-// fault places a message: at the path's own line, else at the line of the nearest thing around it.
-func (s *source) fault(entry, field, msg string) Fault {
-	f := Fault{Entry: entry, Field: field, Msg: msg}
-	if s == nil {
-		return f
-	}
-	path := f.path()
-	if from, ok := s.from[path]; ok {
-		f.File = from
-		return f
-	}
-	f.File = s.file
-	for p := range outward(path) {
-		if line, ok := s.lines[p]; ok {
-			f.Line = line
-			break
+// around returns what m has for a path, else for the nearest thing around it: for resources[2].types[0],
+// resources[2].types, resources[2] and resources.
+func around[V any](m map[string]V, path string) (v V) {
+	for ; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
+		if v, ok := m[path]; ok {
+			return v
 		}
 	}
-	return f
-}
-
-// isFaulted reports whether the path, or something around it, could not be read.
-func (s *source) isFaulted(path string) bool {
-	if s == nil {
-		return false
-	}
-	for p := range outward(path) {
-		if s.faulted[p] {
-			return true
-		}
-	}
-	return false
+	return v
 }

@@ -29,17 +29,16 @@ func matches(glob, name string) bool {
 // matchesSomeName reports whether a pattern that path.Match takes matches any name of a namespace: lower-case letters,
 // digits and -, which is neither the first nor the last, at most 63 in all.
 func matchesSomeName(glob string) bool {
-	const edge, inside = "abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghijklmnopqrstuvwxyz0123456789-"
-	parts := globParts(glob)
-	length := 0
+	const edge = "abcdefghijklmnopqrstuvwxyz0123456789"
+	parts, length := globParts(glob), 0
 	for i, part := range parts {
 		if part == "*" {
 			continue
 		}
 		length++
-		allowed := inside
-		if i == 0 || i == len(parts)-1 {
-			allowed = edge
+		allowed := edge
+		if i > 0 && i < len(parts)-1 {
+			allowed += "-"
 		}
 		if !strings.ContainsFunc(allowed, func(c rune) bool { return matches(part, string(c)) }) {
 			return false
@@ -54,10 +53,9 @@ func globParts(glob string) []string {
 	var parts []string
 	begin := 0
 	for at := range glob + " " {
-		if part := glob[begin:at]; part != "" {
-			if _, err := path.Match(part, ""); err == nil {
-				parts, begin = append(parts, part), at
-			}
+		part := glob[begin:at]
+		if _, err := path.Match(part, ""); err == nil && part != "" {
+			parts, begin = append(parts, part), at
 		}
 	}
 	return parts

@@ -18,6 +18,38 @@ import (
 // maxFileBytes bounds what is read: a config is written by hand or by a template, and a wrong path may be a device.
 const maxFileBytes = 1 << 20
 
+// Option is a key of the config that a flag and an environment variable set too.
+type Option struct {
+	Key  string // dotted key of the file
+	Flag string // without the dashes
+	Env  string
+}
+
+// Options lists them all. The command line derives its flags from it.
+var Options = []Option{
+	{Key: "kubernetes.kubeconfig", Flag: "kubeconfig", Env: "KUBEJOURNAL_KUBECONFIG"},
+	{Key: "kubernetes.context", Flag: "context", Env: "KUBEJOURNAL_CONTEXT"},
+	{Key: "output.path", Flag: "output", Env: "KUBEJOURNAL_OUTPUT"},
+	{Key: "checkpoint.path", Flag: "checkpoint", Env: "KUBEJOURNAL_CHECKPOINT"},
+	{Key: "listen", Flag: "listen", Env: listenEnv},
+	{Key: "log.level", Flag: "log-level", Env: "KUBEJOURNAL_LOG_LEVEL"},
+}
+
+// namespaceEnv is the variable behind -n, which belongs to no single key.
+const namespaceEnv = "KUBEJOURNAL_NAMESPACE"
+
+const listenEnv = "KUBEJOURNAL_LISTEN"
+
+// Env looks up a variable, as os.LookupEnv does.
+type Env func(name string) (value string, ok bool)
+
+// Overrides are the arguments and flags of the command line.
+type Overrides struct {
+	Flags     map[string]string // name of a flag in Options -> its value; only the flags that were given
+	Namespace string            // -n; "" when not given
+	Resources []string          // arguments: they take the place of the file's resources
+}
+
 // Load reads the config file at path, applies environment and command line and checks the result. With an empty path
 // there is no file: the resources come from the overrides. The error is Faults, complete.
 func Load(path string, o Overrides, env Env) (*Config, error) {
@@ -33,35 +65,29 @@ func Load(path string, o Overrides, env Env) (*Config, error) {
 
 // Read returns the content of the config file at path. The error is Faults.
 func Read(path string) ([]byte, error) {
-	data, err := readFile(path)
-	if err != nil {
-		return nil, Faults{{File: path, Msg: err.Error()}}
-	}
-	return data, nil
-}
-
-// readFile returns errors that do not name the path: the caller's fault does.
-func readFile(path string) ([]byte, error) {
 	var data []byte
 	f, err := os.Open(path) //nolint:gosec // the path is the user's own
 	if err == nil {
 		defer f.Close() //nolint:errcheck // only read from
 		data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	}
-	var pathErr *fs.PathError
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err // the fault names the path
+	}
+	var msg string
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("no such file; name the config with --config")
+		msg = "no such file; name the config with --config"
 	case errors.Is(err, syscall.EISDIR):
-		return nil, errors.New("is a directory; name the file in it")
-	case errors.As(err, &pathErr):
-		return nil, fmt.Errorf("cannot be read: %w", pathErr.Err)
+		msg = "is a directory; name the file in it"
 	case err != nil:
-		return nil, fmt.Errorf("cannot be read: %w", err)
+		msg = "cannot be read: " + err.Error()
 	case len(data) > maxFileBytes:
-		return nil, fmt.Errorf("is larger than %d bytes; is this the config?", maxFileBytes)
+		msg = fmt.Sprintf("is larger than %d bytes; is this the config?", maxFileBytes)
+	default:
+		return data, nil
 	}
-	return data, nil
+	return nil, Faults{{File: path, Msg: msg}}
 }
 
 // Parse is Load of a file that was read before.
@@ -82,10 +108,13 @@ func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 // decode reads the values. viper merges them, a later source over an earlier one: defaults, the file, the environment, the
 // flags. Faults are those of the file's text, which leave the default; an error says that it cannot be read at all.
 func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
-	doc := document{src: newSource(file)}
-	cfg := withoutFile()
-	if file != "" {
-		cfg = Default()
+	cfg := Default()
+	doc := document{src: source{
+		file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]bool{},
+	}}
+	if file == "" { // resources are arguments: to stdout, with no position stored and no port open
+		cfg.Checkpoint.Path, cfg.Listen = "", ""
+	} else {
 		doc.src.hash = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 		doc.read(data)
 		if doc.broken {
@@ -122,24 +151,21 @@ func (c *Config) place(args []string) {
 		r.Entry = fmt.Sprintf("redact[%d]", i)
 		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
 	}
+	if len(args) > 0 {
+		c.Resources = nil
+	}
 	for i := range c.Resources {
 		r := &c.Resources[i]
 		r.Entry = fmt.Sprintf("resources[%d]", i)
 		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
-	}
-	if len(args) > 0 {
-		c.Resources = nil
+		r.Initial, r.Payload = cmp.Or(r.Initial, Snapshot), cmp.Or(r.Payload, PayloadObject)
 	}
 	for i, arg := range args {
+		entry, file := fmt.Sprintf("argument %d", i+1), "command line"
+		c.src.from[entry], c.src.short[entry] = file, true
 		for name := range strings.SplitSeq(arg, ",") {
-			r := Resource{Name: name, File: "command line", Entry: fmt.Sprintf("argument %d", i+1)}
-			c.src.from[r.Entry], c.src.short[r.Entry] = r.File, true
-			c.Resources = append(c.Resources, r)
+			c.Resources = append(c.Resources, Resource{Name: name, Initial: Snapshot, Payload: PayloadObject, File: file, Entry: entry})
 		}
-	}
-	for i := range c.Resources {
-		r := &c.Resources[i]
-		r.Initial, r.Payload = cmp.Or(r.Initial, Snapshot), cmp.Or(r.Payload, PayloadObject)
 	}
 }
 
@@ -147,8 +173,8 @@ func (c *Config) place(args []string) {
 func (c *Config) setNamespace(namespace string, env Env) Faults {
 	from := "--namespace"
 	if namespace == "" {
-		namespace, _ = env(NamespaceEnv)
-		from = NamespaceEnv
+		namespace, _ = env(namespaceEnv)
+		from = namespaceEnv
 	}
 	if namespace == "" {
 		return nil
@@ -164,6 +190,60 @@ func (c *Config) setNamespace(namespace string, env Env) Faults {
 	return nil
 }
 
+// expand puts the environment's values in place of $(NAME) in selectors and namespaces, included or excluded. The
+// form and its escape, $$(NAME) for a literal $(NAME), are those of a container's env in a pod.
+func (c *Config) expand(env Env) Faults {
+	var faults Faults
+	for i := range c.Resources {
+		r := &c.Resources[i]
+		put := func(field string, value *string) {
+			expanded, msg := expandOne(*value, env)
+			if msg == "" {
+				*value = expanded
+				return
+			}
+			f := c.Fault(r.Entry, field, msg)
+			c.src.faulted[f.Path] = true
+			faults = append(faults, f)
+		}
+		put("labelSelector", &r.LabelSelector)
+		put("fieldSelector", &r.FieldSelector)
+		for j := range r.Namespaces {
+			put(fmt.Sprintf("namespaces[%d]", j), &r.Namespaces[j])
+		}
+		for j := range r.ExcludeNamespaces {
+			put(fmt.Sprintf("excludeNamespaces[%d]", j), &r.ExcludeNamespaces[j])
+		}
+	}
+	return faults
+}
+
+// expandOne returns the text with its variables replaced, or what is wrong with one of them.
+func expandOne(text string, env Env) (expanded, fault string) {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "$(")
+		name, after, closed := strings.Cut(rest, ")")
+		literal, escaped := strings.CutSuffix(before, "$")
+		switch value, set := env(name); {
+		case !found:
+			b.WriteString(text)
+			return b.String(), ""
+		case !closed:
+			return "", fmt.Sprintf("%q has no closing bracket; write $(NAME)", "$("+rest)
+		case escaped:
+			b.WriteString(literal + "$(" + name + ")")
+		case name == "":
+			return "", "$() names no variable; write $(NAME)"
+		case !set:
+			return "", fmt.Sprintf("$(%s) is not set in the environment; set it, or write $$(%s) for the text itself", name, name)
+		default:
+			b.WriteString(before + value)
+		}
+		text = after
+	}
+}
+
 // ListenAddress returns where a daemon with the config at path listens. It does so also where the file has faults now,
 // while the daemon runs with an earlier version of it.
 func ListenAddress(path string, env Env) (string, error) {
@@ -174,12 +254,12 @@ func ListenAddress(path string, env Env) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cfg, _, err := decode(data, path, Overrides{}, env)
-	if err == nil && cfg.src.isFaulted("listen") {
-		_, err = Parse(data, path, Overrides{}, env)
-	}
-	if err != nil {
+	cfg, faults, err := decode(data, path, Overrides{}, env)
+	switch {
+	case err != nil:
 		return "", err
+	case cfg.src.faulted["listen"]:
+		return "", faults.err()
 	}
 	return cfg.Listen, nil
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,20 +13,18 @@ import (
 	"kubejournal/internal/filter"
 )
 
-// Types are those of lines about objects, in the order of a canonical entry.
-var Types = []string{"ADDED", "MODIFIED", "DELETED"}
+// types are those of lines about objects, in the order of a canonical entry.
+var types = []string{"ADDED", "MODIFIED", "DELETED"}
 
 // typed is a resource's name split as far as that is possible without a server.
 type typed struct {
-	resource string
-	version  string
-	group    string
-	hasGroup bool // false: the server decides
+	resource, version, group string
+	hasGroup                 bool // false: the server decides
 }
 
 var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// parseName reads resource, resource.group or resource.version.group. Only a server can tell an odd version from the
+// parseName reads resource, resource.group or resource.version.group. Only a server knows an odd version from the
 // first word of a group; what looks like a version is taken for one.
 func parseName(name string) typed {
 	resource, rest, dotted := strings.Cut(name, ".")
@@ -49,6 +48,8 @@ var nameForm = regexp.MustCompile(`^[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?(\.[A-Za-
 func badName(name string) string {
 	resource, group, _ := strings.Cut(name, ".")
 	switch {
+	case name == "":
+		return "names no resource; write a name as kubectl takes it, e.g. pods"
 	case name == Wildcard:
 		return `"*" does not name a group; in a config write resource: "*" with group: "*" for everything that can be watched`
 	case resource == Wildcard && !strings.Contains(group, Wildcard):
@@ -69,6 +70,14 @@ func badName(name string) string {
 	return ""
 }
 
+// badExactName is badName where a wildcard cannot be written, but one of something for each resource.
+func badExactName(name, one string) string {
+	if strings.Contains(name, Wildcard) {
+		return fmt.Sprintf("%q: wildcards are not supported here; write one %s for each resource", name, one)
+	}
+	return badName(name)
+}
+
 // badNamespace returns what is wrong with a namespace's name, or "".
 func badNamespace(name string) string {
 	if strings.Contains(name, "*") {
@@ -80,32 +89,54 @@ func badNamespace(name string) string {
 	return ""
 }
 
-// resource checks one entry.
+// names checks what an entry says of its resource: name, group, version and, of a wildcard, what it does not cover.
+// Whether the server has any of it is for discovery to check.
+func (k *checker) names(r Resource) {
+	name, msg := parseName(r.Name), badName(r.Name)
+	star := r.Name == Wildcard && !k.src.short[r.Entry]
+	k.refuse(!star && msg != "", r.Entry, "resource", "%s", msg)
+	k.refuse(msg == "" && r.Group != nil && name.hasGroup, r.Entry, "group",
+		"is set twice, here and in resource: %s; write resource: %s", r.Name, name.resource)
+	k.refuse(msg == "" && r.Version != "" && name.version != "", r.Entry, "version",
+		"is set twice, here and in resource: %s; keep one", r.Name)
+
+	// Left out it would be the core group, which is not what a star looks like.
+	k.refuse(star && r.Group == nil, r.Entry, "group",
+		`is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
+	group := *cmp.Or(r.Group, new(string))
+	wild := strings.Contains(group, Wildcard)
+	k.refuse(group == Wildcard && r.Version != "", r.Entry, "version", `is that of one group; leave it out beside group: "*"`)
+	k.refuse(wild && group != Wildcard, r.Entry, "group",
+		`%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, group)
+	k.refuse(!wild && group != "" && len(validation.IsDNS1123Subdomain(group)) > 0, r.Entry, "group",
+		`%q is not the name of an API group; write e.g. apps, or "" for core`, group)
+	k.refuse(r.Version != "" && len(validation.IsDNS1123Label(r.Version)) > 0, r.Entry, "version",
+		"%q is not a version of an API; write e.g. v1, or leave it out for the server's preferred one", r.Version)
+
+	if r.IsWildcard() {
+		k.each(r.Entry, "exclude", r.Exclude, once(anyVersion, func(name string) string { return badExactName(name, "name") }))
+	} else {
+		k.refuse(len(r.Exclude) > 0, r.Entry, "exclude", `goes with resource: "*" or group: "*" only; leave it out`)
+	}
+}
+
+// resource checks the rest of an entry.
 func (k *checker) resource(r Resource) {
 	entry := r.Entry
-	k.names(r)
-	if r.IsWildcard() {
-		k.each(entry, "exclude", r.Exclude, once(anyVersion, badExclude))
-	}
-	if r.Namespaces != nil && len(r.Namespaces) == 0 {
-		k.add(entry, "namespaces", "is empty; name some, or leave it out for all")
-	}
+	k.refuse(r.Namespaces != nil && len(r.Namespaces) == 0, entry, "namespaces", "is empty; name some, or leave it out for all")
 	k.each(entry, "namespaces", r.Namespaces, once(itself, badNamespace))
 	k.each(entry, "excludeNamespaces", r.ExcludeNamespaces, once(itself, func(glob string) string { return badExclusion(glob, r) }))
-	if _, err := CanonicalLabels(r.LabelSelector); err != nil {
-		k.add(entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
-	}
-	if _, err := CanonicalFields(r.FieldSelector); err != nil {
-		k.add(entry, "fieldSelector", "%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)
-	}
-	if r.Types != nil && len(r.Types) == 0 {
-		k.add(entry, "types", "is empty; name some of ADDED, MODIFIED and DELETED, or leave it out for all")
-	}
+	_, err := CanonicalLabels(r.LabelSelector)
+	k.refuse(err != nil, entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
+	_, err = CanonicalFields(r.FieldSelector)
+	k.refuse(err != nil, entry, "fieldSelector",
+		"%q: %v; write a selector as kubectl takes it, e.g. spec.nodeName=node-1", r.FieldSelector, err)
+	k.refuse(r.Types != nil && len(r.Types) == 0, entry, "types",
+		"is empty; name some of ADDED, MODIFIED and DELETED, or leave it out for all")
 	k.each(entry, "types", r.Types, once(itself, badType))
 	if r.Filter != "" {
-		if _, err := filter.Compile(r.Filter); err != nil {
-			k.add(entry, "filter", "%v", err)
-		}
+		_, err := filter.Compile(r.Filter)
+		k.refuse(err != nil, entry, "filter", "%v", err)
 	}
 	k.oneOf(entry, "initial", r.Initial, Snapshot, Skip)
 	k.oneOf(entry, "payload", r.Payload, PayloadObject, PayloadMetadata, PayloadNone)
@@ -114,72 +145,16 @@ func (k *checker) resource(r Resource) {
 	})
 }
 
-// names checks what an entry says of its resource: name, group and version.
-func (k *checker) names(r Resource) {
-	field := "resource"
-	if k.src != nil && k.src.short[r.Entry] {
-		field = "" // the short form and an argument have no keys
-	}
-	star := r.Name == Wildcard && field != ""
-	name := parseName(r.Name)
-	switch msg := badName(r.Name); {
-	case star:
-	case r.Name == "":
-		k.add(r.Entry, field, "names no resource; write a name as kubectl takes it, e.g. pods")
-	case msg != "":
-		k.add(r.Entry, field, "%s", msg)
-	default:
-		if r.Group != nil && name.hasGroup {
-			k.add(r.Entry, "group", "is set twice, here and in resource: %s; write resource: %s", r.Name, name.resource)
-		}
-		if r.Version != "" && name.version != "" {
-			k.add(r.Entry, "version", "is set twice, here and in resource: %s; keep one", r.Name)
-		}
-	}
-	switch {
-	case r.Group == nil:
-		if star { // left out it would be the core group, which is not what a star looks like
-			k.add(r.Entry, "group", `is missing beside resource: "*"; write "*" for every group, "" for core, or the name of one`)
-		}
-	case *r.Group == Wildcard:
-		if r.Version != "" {
-			k.add(r.Entry, "version", `is that of one group; leave it out beside group: "*"`)
-		}
-	case strings.Contains(*r.Group, Wildcard):
-		k.add(r.Entry, "group", `%q: a wildcard is "*" alone, for every group; write that, or one entry for each group`, *r.Group)
-	case *r.Group != "" && len(validation.IsDNS1123Subdomain(*r.Group)) > 0:
-		k.add(r.Entry, "group", `%q is not the name of an API group; write e.g. apps, or "" for core`, *r.Group)
-	}
-	if r.Version != "" && len(validation.IsDNS1123Label(r.Version)) > 0 {
-		k.add(r.Entry, "version", "%q is not a version of an API; write e.g. v1, or leave it out for the server's preferred one", r.Version)
-	}
-	if len(r.Exclude) > 0 && !r.IsWildcard() {
-		k.add(r.Entry, "exclude", `goes with resource: "*" or group: "*" only; leave it out`)
-	}
-}
-
-// badExclude returns what is wrong with a name that a wildcard does not cover, or "". Whether the server has it is for
-// discovery to check.
-func badExclude(name string) string {
-	switch {
-	case name == "":
-		return "names no resource; write a name as kubectl takes it, e.g. events"
-	case strings.Contains(name, Wildcard):
-		return fmt.Sprintf("%q: wildcards are not supported here; write one name for each resource", name)
-	}
-	return badName(name)
-}
-
 func badType(t string) string {
 	switch upper := strings.ToUpper(t); {
-	case slices.Contains(Types, t):
+	case slices.Contains(types, t):
 		return ""
-	case slices.Contains(Types, upper):
+	case slices.Contains(types, upper):
 		return fmt.Sprintf("%q is not a type; write %s", t, upper)
 	case upper == "GAP" || upper == "SYNCED":
 		return fmt.Sprintf("%q is about the stream and always written; write ADDED, MODIFIED or DELETED", t)
 	}
-	return notOneOf(t, Types)
+	return notOneOf(t, types)
 }
 
 // badExclusion returns what is wrong with a pattern of excludeNamespaces, or "".
@@ -196,16 +171,16 @@ func badExclusion(glob string, r Resource) string {
 	return ""
 }
 
-// duplicates finds entries that resolve to the same stream whatever the server says. Only discovery can tell that two
-// names (po and pods) are one resource, or what a wildcard covers, unless two wildcards are equal.
-func (k *checker) duplicates(resources []Resource) {
+// duplicates finds entries that resolve to the same stream on any server. Only discovery knows that two names (po and
+// pods) are one resource, or what a wildcard covers, unless two wildcards are equal.
+func (k *checker) duplicates() {
 	type stream struct {
 		typed
 		namespace, labels, fields string
 		exclude                   string // of a wildcard
 	}
 	first := map[stream]Resource{}
-	for _, r := range resources {
+	for _, r := range k.Resources {
 		name := anyVersion(r.Name)
 		if r.Group != nil {
 			name.group, name.hasGroup = *r.Group, true
@@ -221,13 +196,10 @@ func (k *checker) duplicates(resources []Resource) {
 		}
 		for _, ns := range namespaces {
 			s := stream{name, ns, labels, fields, strings.Join(slices.Sorted(slices.Values(r.Exclude)), ",")}
-			other, taken := first[s]
-			if !taken {
+			if other, taken := first[s]; !taken {
 				first[s] = r
-				continue
-			}
-			if other.Entry != r.Entry || r.Line == 0 {
-				k.add(r.Entry, "", "%s", sameStream(r, other, ns))
+			} else if other.Entry != r.Entry || r.Line == 0 {
+				k.refuse(true, r.Entry, "", "%s", sameStream(r, other, ns))
 				break
 			}
 		}
