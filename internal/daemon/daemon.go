@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +18,7 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
@@ -29,7 +31,7 @@ import (
 // stopTimeout is how long a stop may take to write and commit what is left, so that the process is gone within 5 s.
 const stopTimeout = 4500 * time.Millisecond
 
-// Options is what a run takes besides its config.
+// Options is what a run takes besides its config. It is long because tests replace parts of the outside world.
 type Options struct {
 	Version, Commit string
 	Log             *zap.Logger
@@ -58,29 +60,29 @@ type Options struct {
 	Assembled func(*kubeclient.Client, *manager.Manager, *metrics.Metrics)
 }
 
-// Daemon is one run of kubejournal. Its fields are in the order in which they are made; close takes them down in the
-// opposite order.
+// Daemon is one run of kubejournal. Its fields are in the order in which the start makes them.
 type Daemon struct {
 	Options
-	cfg      *config.Config // at the start
-	about    ops.About      // as of the start
-	metrics  *metrics.Metrics
-	startup  startup
-	listener listener
-	output   output
-	store    *checkpoint.Store
-	apiServer
-	clusterUID string          // of the checkpoint's cluster; "" is unknown
-	recording  recorder.Config // from where on lines are written
+	cfg        *config.Config // at the start
+	about      ops.About      // as of the start
+	metrics    *metrics.Metrics
+	startup    startup
+	site       *ops.Site
+	output     recorder.Output
+	store      *checkpoint.Store
+	access     *kubeclient.Access
+	client     *kubeclient.Client // goes through access
+	clusterUID string             // of the checkpoint's cluster; "" is unknown
+	recording  recorder.Config    // from where on lines are written
+	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *manager.Manager
 	reload     *reloader
-}
 
-// output is a journal.File or a journal.Stream.
-type output interface {
-	recorder.Output
-	Close() error
+	// The start owns these, then the reloader, then close.
+	server       *ops.Server    // answers with site; nil: nowhere
+	stopSampling func()         // nil: rates are not sampled
+	closers      []func() error // of what was opened, in that order
 }
 
 // New returns a daemon that is still to run, once.
@@ -97,7 +99,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	d.metrics.ReloadTime.SetToCurrentTime()
 	d.metrics.SetConfig(cfg.Hash())
 	d.startup.setText("opening the output and the checkpoint")
-	d.listener.site = ops.NewSite(d.metrics.Registry,
+	d.site = ops.NewSite(d.metrics.Registry,
 		[]ops.Check{{Name: "startup", Err: d.startup.err}},
 		func() []manager.StreamStatus { return nil },
 		func() ops.About { return d.about })
@@ -107,20 +109,14 @@ func New(cfg *config.Config, o Options) *Daemon {
 // Run starts everything and runs until ctx ends, or until something breaks that only a restart can mend.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
-	if d.ProfileAddress != "" {
-		server, err := ops.Listen(d.ProfileAddress, ops.ProfileHandler())
-		if err != nil {
-			return fmt.Errorf("--pprof: %w", err)
-		}
-		server.Serve(d.Log, "serving profiles")
-		defer server.Close() //nolint:errcheck // a profile under way does not matter any more
-	}
-	// What is on this machine comes first: a fault there is found at once. What may take long comes when the daemon
-	// already answers over HTTP, and the journal is read when it is known which cluster it must be of.
+
+	// Start. What is on this machine comes first: a fault there is found at once. What may take long comes when the
+	// daemon already answers over HTTP, and the journal is read when it is known which cluster it must be of.
 	for _, step := range []func(context.Context) error{
+		d.serveProfiles,
 		d.openOutput,
-		d.withRoom(d.openCheckpoint),
 		d.listen,
+		d.withRoom(d.openCheckpoint),
 		d.connect,
 		d.identify,
 		d.withRoom(d.recover),
@@ -137,19 +133,64 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	d.Log.Info("running", zap.String("version", d.Version), zap.String("server", d.host()),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.recording.Seq))
-	stopReloads := d.reload.start(ctx)
-	err = d.explainCluster(d.runParts(ctx))
+
+	// Reload, until everything else has ended.
+	reloads, stopReloads := context.WithCancel(ctx)
+	var reloading sync.WaitGroup
+	reloading.Go(func() { d.reload.run(reloads) })
+
+	// Run the streams until ctx ends, and the recorder until it has written and committed what they have left. After
+	// ctx's end that takes at most stopTimeout, whatever a part waits for.
+	streams, stopStreams := context.WithCancel(ctx)
+	writing, stopWriting := context.WithCancel(context.Background())
+	defer stopWriting()
+	defer context.AfterFunc(streams, func() { time.AfterFunc(stopTimeout, stopWriting) })()
+	streamsEnded := make(chan error, 1)
+	go func() {
+		err := d.manager.Run(streams)
+		d.rec.Close()
+		streamsEnded <- err
+	}()
+	err = d.rec.Run(writing)
+	stopStreams() // without a recorder they would wait for ever
+
+	// Shut down.
+	fault := errors.New("stop streams: one does not answer")
+	select {
+	case fault = <-streamsEnded:
+	case <-writing.Done():
+		if len(streamsEnded) > 0 { // both came at once
+			fault = <-streamsEnded
+		}
+	}
 	stopReloads()
-	if ctx.Err() != nil && err == nil {
+	reloading.Wait()
+	if err = errors.Join(fault, err); err == nil && ctx.Err() != nil {
 		d.Log.Info("stopped, everything is written and committed")
+	}
+	if errors.As(err, new(*kubeclient.ClusterError)) {
+		return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled cluster again, "+
+			"or name another checkpoint and output for this one", d.host(), err)
 	}
 	return err
 }
 
+// close closes what was opened, the latest first.
+func (d *Daemon) close() error {
+	d.answerOn(nil)
+	if d.stopSampling != nil {
+		d.stopSampling()
+	}
+	var errs []error
+	for _, closeOne := range slices.Backward(d.closers) {
+		errs = append(errs, closeOne())
+	}
+	return errors.Join(errs...)
+}
+
 // assemble makes the parts that run, of what the steps before it have opened, and shows them over HTTP.
 func (d *Daemon) assemble(context.Context) error {
-	var out recorder.Output = d.output
-	var store recorder.Checkpoint = d.store
+	out, store := d.output, recorder.Checkpoint(d.store)
 	if d.WrapRecording != nil {
 		out, store = d.WrapRecording(out, store)
 	}
@@ -161,7 +202,7 @@ func (d *Daemon) assemble(context.Context) error {
 		return asFaults(errs)
 	}
 	d.reload = newReloader(d)
-	d.listener.site.Show(
+	d.site.Show(
 		[]ops.Check{
 			{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
 			{Name: "output", Err: d.outputError},
@@ -199,55 +240,9 @@ func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
 }
 
 // asFaults makes config faults of what only the server could find.
-func asFaults(errs []error) config.Faults {
-	var faults config.Faults
+func asFaults(errs []error) (faults config.Faults) {
 	for _, err := range errs {
 		faults = append(faults, config.Fault{Msg: err.Error()})
 	}
 	return faults
-}
-
-// runParts runs the streams and the recorder and stops them in order: streams first, then the recorder, which writes
-// and commits what the streams have left. From ctx's end on it takes at most stopTimeout, whatever a part waits for.
-func (d *Daemon) runParts(ctx context.Context) error {
-	streams, stopStreams := context.WithCancel(ctx)
-	defer stopStreams()
-	writing, stopWriting := context.WithCancel(context.Background())
-	defer stopWriting()
-	late := time.AfterFunc(math.MaxInt64, stopWriting)
-	defer late.Stop()
-	defer context.AfterFunc(streams, func() { late.Reset(stopTimeout) })()
-
-	managed := make(chan error, 1)
-	go func() {
-		err := d.manager.Run(streams)
-		d.rec.Close()
-		managed <- err
-	}()
-	err := d.rec.Run(writing)
-	stopStreams() // without a recorder they would wait for ever
-	select {
-	case other := <-managed:
-		return errors.Join(other, err)
-	case <-writing.Done():
-	}
-	select {
-	case other := <-managed: // both at once
-		return errors.Join(other, err)
-	default:
-		return errors.Join(errors.New("stop streams: one does not answer"), err)
-	}
-}
-
-// close takes down what was opened.
-func (d *Daemon) close() error {
-	d.listener.use(nil, d.Log)
-	var errs []error
-	if d.store != nil {
-		errs = append(errs, d.store.Close())
-	}
-	if d.output != nil {
-		errs = append(errs, d.output.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -5,44 +5,43 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/manager"
-	"kubejournal/internal/metrics"
-	"kubejournal/internal/ops"
+	"kubejournal/internal/config"
 )
 
-// Rates are known from when the daemon listens to when it does no longer, wherever
-// it listens meanwhile.
-func TestSamplesWhileItListens(t *testing.T) {
-	site := ops.NewSite(metrics.New("", "").Registry, nil, func() []manager.StreamStatus { return nil }, func() ops.About { return ops.About{} })
-	listen := func() *ops.Server {
-		server, err := ops.Listen("127.0.0.1:0", site)
+// Rates are sampled from when the daemon first listens until it ends, whatever the address is meanwhile.
+func TestSamplesOnceItListens(t *testing.T) {
+	cfg, err := config.Load("", config.Overrides{Resources: []string{"pods"}}, func(string) (string, bool) { return "", false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := New(cfg, Options{Log: zap.NewNop()})
+	listen := func(address string) {
+		server, err := d.listenOn(address, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return server
+		d.answerOn(server)
 	}
-	l := &listener{site: site}
-	l.use(nil, zap.NewNop())
-	if l.stopSampling != nil {
+	listen("")
+	if d.stopSampling != nil {
 		t.Error("it samples and listens nowhere")
 	}
-	for range 2 {
-		l.use(listen(), zap.NewNop())
-		if l.stopSampling == nil {
-			t.Fatal("it listens and does not sample")
-		}
-		stop, stopped := l.stopSampling, 0
-		l.stopSampling = func() {
-			stop()
-			stopped++
-		}
-		l.use(listen(), zap.NewNop())
+	listen("127.0.0.1:0")
+	if d.stopSampling == nil {
+		t.Fatal("it listens and does not sample")
+	}
+	stop, stopped := d.stopSampling, 0
+	d.stopSampling = func() {
+		stop()
+		stopped++
+	}
+	for _, address := range []string{"127.0.0.1:0", "", "127.0.0.1:0"} {
+		listen(address)
 		if stopped != 0 {
-			t.Error("it forgets with each other address")
+			t.Errorf("it forgets the rates with the address %q", address)
 		}
-		l.use(nil, zap.NewNop())
-		if stopped != 1 || l.stopSampling != nil || l.server != nil {
-			t.Errorf("it stops sampling %d times when it listens no longer", stopped)
-		}
+	}
+	if err := d.close(); err != nil || stopped != 1 || d.server != nil {
+		t.Errorf("closed: %v; it stops sampling %d times", err, stopped)
 	}
 }
