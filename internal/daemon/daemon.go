@@ -31,7 +31,7 @@ import (
 // stopTimeout is how long a stop may take to write and commit what is left, so that the process is gone within 5 s.
 const stopTimeout = 4500 * time.Millisecond
 
-// Options is what a run takes besides its config. It is long because tests replace parts of the outside world.
+// Options is what a run takes besides its config.
 type Options struct {
 	Version, Commit string
 	Log             *zap.Logger
@@ -39,8 +39,6 @@ type Options struct {
 	Stdout          io.Writer
 	// Display wraps Stdout to show lines to people; nil writes them as they are.
 	Display func(io.Writer) io.Writer
-	// ProfileAddress is where Go profiles are served, before anything else starts; "" is nowhere.
-	ProfileAddress string
 	// ConfigPath is the config file; "" is none. Parse makes a config of its content and what overrides it.
 	ConfigPath string
 	Parse      func(content []byte) (*config.Config, error)
@@ -49,11 +47,9 @@ type Options struct {
 
 	// What tests replace; nil is the real thing.
 
-	Disk disk.FS // of the journal
-	// Server finds the API server.
-	Server func(config.Kubernetes) (*rest.Config, error)
-	// Changed replaces the watch on the config file and the kubeconfig: each of them may have changed.
-	Changed <-chan struct{}
+	Disk    disk.FS                                       // of the journal
+	Server  func(config.Kubernetes) (*rest.Config, error) // finds the API server
+	Changed <-chan struct{}                               // the config file or the kubeconfig may have changed
 	// WrapRecording wraps what the recorder writes to.
 	WrapRecording func(recorder.Output, recorder.Checkpoint) (recorder.Output, recorder.Checkpoint)
 	// Assembled is called with what runs, before it does.
@@ -79,10 +75,8 @@ type Daemon struct {
 	manager    *manager.Manager
 	reload     *reloader
 
-	// The start owns these, then the reloader, then close.
-	server       *ops.Server    // answers with site; nil: nowhere
-	stopSampling func()         // nil: rates are not sampled
-	closers      []func() error // of what was opened, in that order
+	server  *ops.Server    // answers with site; nil: nowhere. The start owns it, then the reloader, then close
+	closers []func() error // of what was opened, in that order
 }
 
 // New returns a daemon that is still to run, once.
@@ -90,11 +84,13 @@ func New(cfg *config.Config, o Options) *Daemon {
 	if o.Server == nil {
 		o.Server = access.Find
 	}
-	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit)}
-	d.about = ops.About{
-		Version: d.Version, Commit: d.Commit, Started: time.Now(), Cluster: cfg.Cluster,
-		Config: d.ConfigPath, Output: cfg.Output.Path, Checkpoint: cfg.Checkpoint.Path,
+	if info, err := os.Stat(o.ConfigPath); err == nil && !info.Mode().IsRegular() {
+		o.ConfigPath = "" // a pipe, whose content is read
 	}
+	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit), about: ops.About{
+		Version: o.Version, Commit: o.Commit, Started: time.Now(), Cluster: cfg.Cluster,
+		Config: o.ConfigPath, Output: cfg.Output.Path, Checkpoint: cfg.Checkpoint.Path,
+	}}
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
 	d.metrics.SetConfig(cfg.Hash())
@@ -109,11 +105,12 @@ func New(cfg *config.Config, o Options) *Daemon {
 // Run starts everything and runs until ctx ends, or until something breaks that only a restart can mend.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
+	stopSampling := d.site.Sample() // of the lines that the streams write
+	defer stopSampling()
 
 	// Start. What is on this machine comes first: a fault there is found at once. What may take long comes when the
 	// daemon already answers over HTTP, and the journal is read when it is known which cluster it must be of.
 	for _, step := range []func(context.Context) error{
-		d.serveProfiles,
 		d.openOutput,
 		d.listen,
 		d.withRoom(d.openCheckpoint),
@@ -178,9 +175,6 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 // close closes what was opened, the latest first.
 func (d *Daemon) close() error {
 	d.answerOn(nil)
-	if d.stopSampling != nil {
-		d.stopSampling()
-	}
 	var errs []error
 	for _, closeOne := range slices.Backward(d.closers) {
 		errs = append(errs, closeOne())
@@ -201,7 +195,9 @@ func (d *Daemon) assemble(context.Context) error {
 	if errs := d.manager.Check(); len(errs) > 0 {
 		return asFaults(errs)
 	}
-	d.reload = newReloader(d)
+	d.reload = &reloader{d: d}
+	d.reload.inEffect.Store(d.cfg)
+	d.reload.last.Store(new(ops.Reload))
 	d.site.Show(
 		[]ops.Check{
 			{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
@@ -212,8 +208,8 @@ func (d *Daemon) assemble(context.Context) error {
 		d.manager.Streams,
 		func() ops.About {
 			about := d.about
-			about.Cluster, about.Config = d.reload.inEffect.Load().Cluster, d.reload.path
-			about.Server, about.Progress, about.Reload = d.host(), d.rec.Progress(), *d.reload.last.Load()
+			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
+			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()
 			return about
 		})
 	if d.Assembled != nil {

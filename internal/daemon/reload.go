@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
@@ -30,40 +30,27 @@ const emptyPause = time.Second
 // anything is touched.
 type reloader struct {
 	d        *Daemon
-	path     string // of the config file; "" is none
-	changed  <-chan struct{}
-	files    *filewatch.Watcher            // signals changed; nil where a test does
+	files    *filewatch.Watcher            // nil where a test signals changes
 	inEffect atomic.Pointer[config.Config] // set by run alone
 	last     atomic.Pointer[ops.Reload]    // what came of the last reload; set by run alone
 	seen     string                        // what the file held at the last attempt, or why it could not be read; owned by run
 }
 
-func newReloader(d *Daemon) *reloader {
-	r := &reloader{d: d, path: d.ConfigPath, changed: d.Changed}
-	r.inEffect.Store(d.cfg)
-	r.last.Store(new(ops.Reload))
-	if info, err := os.Stat(r.path); r.path != "" && err == nil && !info.Mode().IsRegular() {
-		r.path = "" // a pipe, whose content is read
-	}
-	if r.changed == nil {
-		r.files = filewatch.New(r.paths, d.Log)
-		r.changed = r.files.C
-	}
-	return r
-}
-
 // paths are the files that are read again when they change.
 func (r *reloader) paths() []string {
 	files := access.Files(r.inEffect.Load().Kubernetes)
-	if r.path != "" {
-		files = append(files, r.path)
+	if r.d.ConfigPath != "" {
+		return append(files, r.d.ConfigPath)
 	}
 	return files
 }
 
 // run applies edits until ctx ends.
 func (r *reloader) run(ctx context.Context) {
-	if r.files != nil {
+	changed := r.d.Changed
+	if changed == nil {
+		r.files = filewatch.New(r.paths, r.d.Log)
+		changed = r.files.C
 		var watching sync.WaitGroup
 		watching.Go(func() { r.files.Run(ctx) })
 		defer watching.Wait()
@@ -73,15 +60,12 @@ func (r *reloader) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-r.d.Hangup:
-			if r.path == "" {
+			if r.d.ConfigPath == "" {
 				r.d.Log.Info("SIGHUP: there is no config file to read again, nothing changes")
-			} else {
-				r.reload(ctx, true)
 			}
-		case <-r.changed:
-			if r.path != "" {
-				r.reload(ctx, false)
-			}
+			r.reload(ctx, true)
+		case <-changed:
+			r.reload(ctx, false)
 		}
 		r.d.access.Look(ctx)
 	}
@@ -91,6 +75,9 @@ func (r *reloader) run(ctx context.Context) {
 // left alone, if that one succeeded. What fails is retried: a port that was taken or a server that did not answer may be
 // there now.
 func (r *reloader) reload(ctx context.Context, asked bool) {
+	if r.d.ConfigPath == "" {
+		return
+	}
 	content, err := r.read(ctx)
 	seen := string(content)
 	if err != nil {
@@ -127,20 +114,29 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 
 // read returns what the file holds. Where that is nothing, or cannot be read, it waits and reads once more.
 func (r *reloader) read(ctx context.Context) ([]byte, error) {
-	for waited := false; ; waited = true {
-		content, err := config.Read(r.path)
-		empty := len(bytes.TrimSpace(content)) == 0
-		if !empty || waited || !kubeclient.Sleep(ctx, emptyPause) {
-			return content, err
-		}
+	content, err := config.Read(r.d.ConfigPath)
+	if len(bytes.TrimSpace(content)) == 0 && kubeclient.Sleep(ctx, emptyPause) {
+		return config.Read(r.d.ConfigPath)
 	}
+	return content, err
 }
 
 // apply brings next into effect. On an error, which has one line per fault, nothing has changed.
 func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager.Difference, err error) {
 	d, now := r.d, r.inEffect.Load()
 	faults := FixedKeys(now, next)
-	change := r.prepareAccess(ctx, now, next, &faults)
+	change := d.access.Keep()
+	if now.Kubernetes != next.Kubernetes {
+		key := "kubernetes.context"
+		if now.Kubernetes.Kubeconfig != next.Kubernetes.Kubeconfig {
+			key = "kubernetes.kubeconfig"
+		}
+		if other, err := d.access.Prepare(ctx, func() (*rest.Config, error) { return d.Server(next.Kubernetes) }, d.sameCluster); err == nil {
+			change = other
+		} else {
+			faults = append(faults, next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
+		}
+	}
 	var server *ops.Server // nil listens nowhere
 	if now.Listen != next.Listen {
 		if server, err = d.listenOn(next.Listen, now.Listen); err != nil {
@@ -184,8 +180,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 }
 
 // FixedKeys names the keys that differ and cannot change while the daemon runs.
-func FixedKeys(now, next *config.Config) config.Faults {
-	var faults config.Faults
+func FixedKeys(now, next *config.Config) (faults config.Faults) {
 	for _, k := range []struct{ key, now, next string }{
 		{"output.path", now.Output.Path, next.Output.Path},
 		{"checkpoint.path", now.Checkpoint.Path, next.Checkpoint.Path},
@@ -196,23 +191,6 @@ func FixedKeys(now, next *config.Config) config.Faults {
 		}
 	}
 	return faults
-}
-
-// prepareAccess opens the connection to the API server that next names, where that is another one.
-func (r *reloader) prepareAccess(ctx context.Context, now, next *config.Config, faults *config.Faults) *kubeclient.Change {
-	if next.Kubernetes == now.Kubernetes {
-		return r.d.access.Keep()
-	}
-	change, err := r.d.access.Prepare(ctx, r.d.finder(next.Kubernetes), r.d.sameCluster)
-	if err == nil {
-		return change
-	}
-	key := "kubernetes.context"
-	if next.Kubernetes.Kubeconfig != now.Kubernetes.Kubeconfig {
-		key = "kubernetes.kubeconfig"
-	}
-	*faults = append(*faults, next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
-	return r.d.access.Keep()
 }
 
 // failed logs and shows why a config is not in effect.

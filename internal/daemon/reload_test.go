@@ -139,7 +139,7 @@ func TestConfigIsEmptyForAMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before()
-				r := &reloader{path: path}
+				r := &reloader{d: &Daemon{Options: Options{ConfigPath: path}}}
 				written := make(chan struct{})
 				go func() {
 					synctest.Wait() // it has found nothing

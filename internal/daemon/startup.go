@@ -77,20 +77,6 @@ func isDiskFull(err error) bool {
 	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), syscall.ENOSPC.Error()))
 }
 
-// serveProfiles serves Go profiles until close.
-func (d *Daemon) serveProfiles(context.Context) error {
-	if d.ProfileAddress == "" {
-		return nil
-	}
-	server, err := ops.Listen(d.ProfileAddress, ops.ProfileHandler())
-	if err != nil {
-		return fmt.Errorf("--pprof: %w", err)
-	}
-	server.Serve(d.Log, "serving profiles")
-	d.closers = append(d.closers, func() error { _ = server.Close(); return nil }) // a profile under way does not matter any more
-	return nil
-}
-
 // openOutput opens the journal file, or takes stdout.
 func (d *Daemon) openOutput(context.Context) error {
 	if d.cfg.Output.Path == config.Stdout {
@@ -137,11 +123,9 @@ func (t terminal) Write(p []byte) (int, error) {
 // its place, for reading and writing, and every line would seem to be written.
 func wasClosed(f *os.File) bool {
 	is, err := f.Stat()
-	if err != nil {
-		return true
-	}
-	if null, err := os.Stat(os.DevNull); err != nil || !os.SameFile(is, null) {
-		return false
+	null, nullErr := os.Stat(os.DevNull)
+	if err != nil || nullErr != nil || !os.SameFile(is, null) {
+		return err != nil
 	}
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
@@ -170,19 +154,13 @@ func (d *Daemon) listenOn(address, held string) (*ops.Server, error) {
 	return server, nil
 }
 
-// answerOn answers on server from now on, and no longer on the one before; nil is none. From the first one on rates are
-// sampled, until close.
+// answerOn answers on server from now on, and no longer on the one before; nil is none.
 func (d *Daemon) answerOn(server *ops.Server) {
 	if d.server != nil {
 		_ = d.server.Close() // what it was answering does not matter any more
 	}
-	d.server = server
-	if server == nil {
-		return
-	}
-	server.Serve(d.Log, "listening")
-	if d.stopSampling == nil {
-		d.stopSampling = d.site.Sample()
+	if d.server = server; server != nil {
+		server.Serve(d.Log, "listening")
 	}
 }
 
@@ -253,16 +231,12 @@ func (d *Daemon) host() string { return access.Redacted(d.access.Host()) }
 
 // connect finds the API server, and finds it again when requests fail.
 func (d *Daemon) connect(context.Context) (err error) {
-	if d.access, err = kubeclient.NewAccess(d.finder(d.cfg.Kubernetes), d.sameCluster, d.Log); err != nil {
+	find := func() (*rest.Config, error) { return d.Server(d.cfg.Kubernetes) }
+	if d.access, err = kubeclient.NewAccess(find, d.sameCluster, d.Log); err != nil {
 		return access.NotFound(err)
 	}
 	d.client, err = kubeclient.New(d.access.Config())
 	return err
-}
-
-// finder returns what finds the API server that k names, anew each time.
-func (d *Daemon) finder(k config.Kubernetes) func() (*rest.Config, error) {
-	return func() (*rest.Config, error) { return d.Server(k) }
 }
 
 // sameCluster makes sure that new credentials, or a server that the config names anew, lead to the cluster that is
@@ -295,13 +269,13 @@ func (d *Daemon) identify(ctx context.Context) error {
 	d.startup.setText("asking the API server")
 	var id string
 	err := d.reach(ctx, func(ctx context.Context) (err error) {
-		id, err = d.client.ClusterID(ctx)
+		if id, err = d.client.ClusterID(ctx); kubeclient.IsUnreadable(err) {
+			d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to this cluster", zap.Error(err))
+			return nil
+		}
 		return err
 	})
-	switch {
-	case kubeclient.IsUnreadable(err):
-		d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to this cluster", zap.Error(err))
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	if d.clusterUID, err = d.store.Cluster(); err != nil {
@@ -329,8 +303,8 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 	for logged := false; ; logged = true {
 		err := ask(limited)
 		switch {
-		case err == nil, errors.As(err, new(*discovery.PartialError)), kubeclient.IsUnreadable(err):
-			return err
+		case err == nil:
+			return nil
 		case apierrors.IsUnauthorized(err):
 			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.host(), err)
 		case isTransient(err) && limited.Err() == nil:
@@ -415,10 +389,12 @@ func (d *Daemon) discover(ctx context.Context) error {
 		return fmt.Errorf("create discovery client: %w", err)
 	}
 	d.resolver = discovery.New(client)
-	err = d.reach(ctx, d.resolver.Refresh)
-	if errors.As(err, new(*discovery.PartialError)) {
-		d.Log.Warn("discovery is incomplete", zap.Error(err))
-		return nil
-	}
-	return err
+	return d.reach(ctx, func(ctx context.Context) error {
+		err := d.resolver.Refresh(ctx)
+		if errors.As(err, new(*discovery.PartialError)) {
+			d.Log.Warn("discovery is incomplete", zap.Error(err))
+			return nil
+		}
+		return err
+	})
 }
