@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -132,7 +133,7 @@ func (s *Server) create(r *resource, namespace string, object map[string]any, ma
 	}
 	delete(m, "deletionTimestamp")
 	s.stamp(r, object, uid, manager)
-	return s.put(r.store, object), nil
+	return s.put(r.store, object, false), nil
 }
 
 // stamp gives a new object what the server gives it, except for its version.
@@ -185,9 +186,9 @@ func (s *Server) update(r *resource, namespace, name string, object map[string]a
 	}
 	m["managedFields"] = replaceEntry(was["managedFields"], managedEntry(r, object, manager))
 	if m["deletionTimestamp"] != nil && len(finalizers(object)) == 0 {
-		return s.tombstone(r.store, old), nil
+		return s.put(r.store, deepCopy(old.object), true), nil
 	}
-	return s.put(r.store, deepCopy(object)), nil
+	return s.put(r.store, deepCopy(object), false), nil
 }
 
 func (s *Server) patch(r *resource, namespace, name string, patch map[string]any, manager string) (*record, error) {
@@ -219,7 +220,7 @@ func (s *Server) remove(r *resource, namespace, name string, p preconditions) (*
 		return nil, conflict(r, name)
 	}
 	if len(finalizers(old.object)) == 0 {
-		return s.tombstone(r.store, old), nil
+		return s.put(r.store, deepCopy(old.object), true), nil
 	}
 	if m["deletionTimestamp"] != nil {
 		return old, nil
@@ -230,7 +231,7 @@ func (s *Server) remove(r *resource, namespace, name string, p preconditions) (*
 	if g, ok := m["generation"].(int64); ok {
 		m["generation"] = g + 1
 	}
-	return s.put(r.store, object), nil
+	return s.put(r.store, object, false), nil
 }
 
 func conflict(r *resource, name string) error {
@@ -258,14 +259,8 @@ func managedEntry(r *resource, object map[string]any, manager string) map[string
 
 // replaceEntry puts entry in the place of the one of the same manager.
 func replaceEntry(entries any, entry map[string]any) []any {
-	out := []any{}
 	list, _ := entries.([]any)
-	for _, e := range list {
-		if e.(map[string]any)["manager"] != entry["manager"] {
-			out = append(out, e)
-		}
-	}
-	return append(out, entry)
+	return append(slices.DeleteFunc(slices.Clone(list), func(e any) bool { return e.(map[string]any)["manager"] == entry["manager"] }), entry)
 }
 
 // fieldSet names the fields of an object in the way of managedFields.
@@ -285,12 +280,9 @@ func fieldSet(v map[string]any, except ...string) map[string]any {
 }
 
 func withoutStatus(object map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range object {
-		if k != "status" && k != "metadata" {
-			out[k] = v
-		}
-	}
+	out := maps.Clone(object)
+	delete(out, "status")
+	delete(out, "metadata")
 	return out
 }
 

@@ -16,8 +16,8 @@ import (
 func body(r *http.Request, types ...string) (map[string]any, error) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if media != "" && !slices.Contains(types, media) {
-		return nil, &apierrors.StatusError{ErrStatus: statusFor(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", ")))}
+		return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", ")))
 	}
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
