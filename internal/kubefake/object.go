@@ -46,7 +46,7 @@ func (s *Server) Patch(gvr schema.GroupVersionResource, namespace, name string, 
 // and returns its last state.
 func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
 	return s.direct(gvr, func(r *resource) (*record, error) {
-		return s.remove(r, namespace, name, preconditions{})
+		return s.remove(r, namespace, name, nil)
 	})
 }
 
@@ -165,10 +165,8 @@ func (s *Server) update(r *resource, namespace, name string, object map[string]a
 	}
 	r.normalize(object)
 	m, was := metadata(object), metadata(old.object)
-	for _, key := range []string{"resourceVersion", "uid"} {
-		if given := text(m, key); given != "" && given != text(was, key) {
-			return nil, conflict(r, name)
-		}
+	if contradicts(m, was) {
+		return nil, conflict(r, name)
 	}
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
 		if v, ok := was[key]; ok {
@@ -204,19 +202,14 @@ func (s *Server) patch(r *resource, namespace, name string, patch map[string]any
 	return s.update(r, namespace, name, object, manager)
 }
 
-// preconditions must hold for a deletion; empty ones always do.
-type preconditions struct {
-	UID             string `json:"uid"`
-	ResourceVersion string `json:"resourceVersion"`
-}
-
-func (s *Server) remove(r *resource, namespace, name string, p preconditions) (*record, error) {
+// remove deletes an object if it has the uid and the version that given names, if any.
+func (s *Server) remove(r *resource, namespace, name string, given map[string]any) (*record, error) {
 	old, err := s.get(r, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	m := metadata(old.object)
-	if p.UID != "" && p.UID != text(m, "uid") || p.ResourceVersion != "" && p.ResourceVersion != text(m, "resourceVersion") {
+	if contradicts(given, m) {
 		return nil, conflict(r, name)
 	}
 	if len(finalizers(old.object)) == 0 {
@@ -232,6 +225,14 @@ func (s *Server) remove(r *resource, namespace, name string, p preconditions) (*
 		m["generation"] = g + 1
 	}
 	return s.put(r.store, object, false), nil
+}
+
+// contradicts reports whether a client expects another version or uid than an object has.
+func contradicts(expected, meta map[string]any) bool {
+	return slices.ContainsFunc([]string{"resourceVersion", "uid"}, func(key string) bool {
+		given := text(expected, key)
+		return given != "" && given != text(meta, key)
+	})
 }
 
 func conflict(r *resource, name string) error {
