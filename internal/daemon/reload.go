@@ -134,7 +134,8 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 		if other, err := d.access.Prepare(ctx, func() (*rest.Config, error) { return d.Server(next.Kubernetes) }, d.sameCluster); err == nil {
 			change = other
 		} else {
-			faults = append(faults, next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
+			faults = append(faults, next.At(key,
+				fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
 		}
 	}
 	var server *ops.Server // nil listens nowhere
@@ -187,7 +188,8 @@ func FixedKeys(now, next *config.Config) (faults config.Faults) {
 		{"log.format", now.Log.Format, next.Log.Format},
 	} {
 		if k.now != k.next {
-			faults = append(faults, next.At(k.key, fmt.Sprintf("cannot change from %q to %q while kubejournal runs; restart it, or put the old value back", k.now, k.next)))
+			faults = append(faults, next.At(k.key,
+				fmt.Sprintf("cannot change from %q to %q while kubejournal runs; restart it, or put the old value back", k.now, k.next)))
 		}
 	}
 	return faults
