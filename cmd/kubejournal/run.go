@@ -96,6 +96,14 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	defer log.Sync() //nolint:errcheck // stderr holds nothing back, and a terminal refuses to be synced
 	logging.RouteKubernetes(log)
+	if f.profile != "" {
+		server, err := ops.Listen(f.profile, ops.ProfileHandler())
+		if err != nil {
+			return fmt.Errorf("--pprof: %w", err)
+		}
+		server.Serve(log, "serving profiles")
+		defer server.Close() //nolint:errcheck // a profile under way does not matter any more
+	}
 	signal.Ignore(syscall.SIGPIPE) // a reader of stdout that goes away is an error to report, not a signal to die of
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP) // from here on, so that one during the start is neither lost nor the end
@@ -103,7 +111,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	build := readBuild(debug.ReadBuildInfo())
 	return daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
-		Stdout: cmd.OutOrStdout(), Display: display, ProfileAddress: f.profile,
+		Stdout: cmd.OutOrStdout(), Display: display,
 		ConfigPath: path, Hangup: hangup,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())

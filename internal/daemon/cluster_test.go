@@ -97,10 +97,10 @@ func (l *live) lines() []invariant.Line {
 	return lines
 }
 
-// told waits until the journal has a line of an object.
-func (l *live) told(name string) {
+// written waits until the journal has a line of an object.
+func (l *live) written(name string) {
 	l.t.Helper()
-	l.until(name+" is told", func() bool {
+	l.until(name+" is written", func() bool {
 		content, err := os.ReadFile(l.journal())
 		return err == nil && strings.Contains(string(content), fmt.Sprintf("%q:%q", "name", name))
 	})
@@ -144,7 +144,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	l.start()
 	l.watched("configmaps", "secrets")
 	l.on(l.srv, "a")
-	l.told("a")
+	l.written("a")
 
 	at.target.Store(other)
 	l.srv.EndWatches()
@@ -164,7 +164,7 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	l.on(l.srv, "b")
 	at.target.Store(l.srv)
 	l.start()
-	l.told("b")
+	l.written("b")
 	l.onlyOurs()
 }
 
@@ -178,7 +178,7 @@ func uidOf(t *testing.T, srv *kubefake.Server) string {
 	return ns["metadata"].(map[string]any)["uid"].(string)
 }
 
-// New credentials that lead to a server whose cluster cannot be told: they are refused where the cluster is known, and
+// New credentials that lead to a server whose cluster is unknown: they are refused where the cluster is known, and
 // where the address is another.
 func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 	for name, known := range map[string]bool{"known": true, "never known": false} {
@@ -193,7 +193,7 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 			l.start()
 			l.watched("configmaps")
 			l.on(l.srv, "a")
-			l.told("a")
+			l.written("a")
 
 			l.reach(other, "")
 			const kept = "the credentials have changed but cannot be used, keeping the old ones"
@@ -203,7 +203,7 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 			}
 			l.srv.EndWatches()
 			l.on(l.srv, "b")
-			l.told("b")
+			l.written("b")
 			for _, r := range other.Requests() {
 				if r.Path != "/api/v1/namespaces/kube-system" {
 					t.Errorf("asked the other cluster for %s", r.Path)
@@ -216,7 +216,7 @@ func TestCredentialsOfAnUnknownCluster(t *testing.T) {
 			l.until("the new token is used", func() bool { return l.logged("the credentials have changed, using the new ones") == 1 })
 			l.srv.EndWatches()
 			l.on(l.srv, "c")
-			l.told("c")
+			l.written("c")
 			l.onlyOurs()
 			if err := l.stop(); err != nil {
 				t.Error(err)

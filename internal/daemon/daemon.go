@@ -7,8 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
+	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,6 +18,7 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
@@ -37,8 +39,6 @@ type Options struct {
 	Stdout          io.Writer
 	// Display wraps Stdout to show lines to people; nil writes them as they are.
 	Display func(io.Writer) io.Writer
-	// ProfileAddress is where Go profiles are served, before anything else starts; "" is nowhere.
-	ProfileAddress string
 	// ConfigPath is the config file; "" is none. Parse makes a config of its content and what overrides it.
 	ConfigPath string
 	Parse      func(content []byte) (*config.Config, error)
@@ -47,40 +47,36 @@ type Options struct {
 
 	// What tests replace; nil is the real thing.
 
-	Disk disk.FS // of the journal
-	// Server finds the API server.
-	Server func(config.Kubernetes) (*rest.Config, error)
-	// Changed replaces the watch on the config file and the kubeconfig: each of them may have changed.
-	Changed <-chan struct{}
+	Disk    disk.FS                                       // of the journal
+	Server  func(config.Kubernetes) (*rest.Config, error) // finds the API server
+	Changed <-chan struct{}                               // the config file or the kubeconfig may have changed
 	// WrapRecording wraps what the recorder writes to.
 	WrapRecording func(recorder.Output, recorder.Checkpoint) (recorder.Output, recorder.Checkpoint)
 	// Assembled is called with what runs, before it does.
 	Assembled func(*kubeclient.Client, *manager.Manager, *metrics.Metrics)
 }
 
-// Daemon is one run of kubejournal. Its fields are in the order in which they are made; close takes them down in the
-// opposite order.
+// Daemon is one run of kubejournal. Its fields are in the order in which the start makes them.
 type Daemon struct {
 	Options
-	cfg      *config.Config // at the start
-	about    ops.About      // as of the start
-	metrics  *metrics.Metrics
-	startup  startup
-	listener listener
-	output   output
-	store    *checkpoint.Store
-	apiServer
-	clusterUID string          // of the checkpoint's cluster; "" is unknown
-	recording  recorder.Config // from where on lines are written
+	cfg        *config.Config // at the start
+	about      ops.About      // as of the start
+	metrics    *metrics.Metrics
+	startup    startup
+	site       *ops.Site
+	output     recorder.Output
+	store      *checkpoint.Store
+	access     *kubeclient.Access
+	client     *kubeclient.Client // goes through access
+	clusterUID string             // of the checkpoint's cluster; "" is unknown
+	recording  recorder.Config    // from where on lines are written
+	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *manager.Manager
 	reload     *reloader
-}
 
-// output is a journal.File or a journal.Stream.
-type output interface {
-	recorder.Output
-	Close() error
+	server  *ops.Server    // answers with site; nil: nowhere. The start owns it, then the reloader, then close
+	closers []func() error // of what was opened, in that order
 }
 
 // New returns a daemon that is still to run, once.
@@ -88,16 +84,18 @@ func New(cfg *config.Config, o Options) *Daemon {
 	if o.Server == nil {
 		o.Server = access.Find
 	}
-	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit)}
-	d.about = ops.About{
-		Version: d.Version, Commit: d.Commit, Started: time.Now(), Cluster: cfg.Cluster,
-		Config: d.ConfigPath, Output: cfg.Output.Path, Checkpoint: cfg.Checkpoint.Path,
+	if info, err := os.Stat(o.ConfigPath); err == nil && !info.Mode().IsRegular() {
+		o.ConfigPath = "" // a pipe, whose content is read
 	}
+	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit), about: ops.About{
+		Version: o.Version, Commit: o.Commit, Started: time.Now(), Cluster: cfg.Cluster,
+		Config: o.ConfigPath, Output: cfg.Output.Path, Checkpoint: cfg.Checkpoint.Path,
+	}}
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
 	d.metrics.SetConfig(cfg.Hash())
 	d.startup.setText("opening the output and the checkpoint")
-	d.listener.site = ops.NewSite(d.metrics.Registry,
+	d.site = ops.NewSite(d.metrics.Registry,
 		[]ops.Check{{Name: "startup", Err: d.startup.err}},
 		func() []manager.StreamStatus { return nil },
 		func() ops.About { return d.about })
@@ -107,20 +105,15 @@ func New(cfg *config.Config, o Options) *Daemon {
 // Run starts everything and runs until ctx ends, or until something breaks that only a restart can mend.
 func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, d.close()) }()
-	if d.ProfileAddress != "" {
-		server, err := ops.Listen(d.ProfileAddress, ops.ProfileHandler())
-		if err != nil {
-			return fmt.Errorf("--pprof: %w", err)
-		}
-		server.Serve(d.Log, "serving profiles")
-		defer server.Close() //nolint:errcheck // a profile under way does not matter any more
-	}
-	// What is on this machine comes first: a fault there is found at once. What may take long comes when the daemon
-	// already answers over HTTP, and the journal is read when it is known which cluster it must be of.
+	stopSampling := d.site.Sample() // of the lines that the streams write
+	defer stopSampling()
+
+	// Start. What is on this machine comes first: a fault there is found at once. What may take long comes when the
+	// daemon already answers over HTTP, and the journal is read when it is known which cluster it must be of.
 	for _, step := range []func(context.Context) error{
 		d.openOutput,
-		d.withRoom(d.openCheckpoint),
 		d.listen,
+		d.withRoom(d.openCheckpoint),
 		d.connect,
 		d.identify,
 		d.withRoom(d.recover),
@@ -137,19 +130,61 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	d.Log.Info("running", zap.String("version", d.Version), zap.String("server", d.host()),
 		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.recording.Seq))
-	stopReloads := d.reload.start(ctx)
-	err = d.explainCluster(d.runParts(ctx))
+
+	// Reload, until everything else has ended.
+	reloads, stopReloads := context.WithCancel(ctx)
+	var reloading sync.WaitGroup
+	reloading.Go(func() { d.reload.run(reloads) })
+
+	// Run the streams until ctx ends, and the recorder until it has written and committed what they have left. After
+	// ctx's end that takes at most stopTimeout, whatever a part waits for.
+	streams, stopStreams := context.WithCancel(ctx)
+	writing, stopWriting := context.WithCancel(context.Background())
+	defer stopWriting()
+	defer context.AfterFunc(streams, func() { time.AfterFunc(stopTimeout, stopWriting) })()
+	streamsEnded := make(chan error, 1)
+	go func() {
+		err := d.manager.Run(streams)
+		d.rec.Close()
+		streamsEnded <- err
+	}()
+	err = d.rec.Run(writing)
+	stopStreams() // without a recorder they would wait for ever
+
+	// Shut down.
+	fault := errors.New("stop streams: one does not answer")
+	select {
+	case fault = <-streamsEnded:
+	case <-writing.Done():
+		if len(streamsEnded) > 0 { // both came at once
+			fault = <-streamsEnded
+		}
+	}
 	stopReloads()
-	if ctx.Err() != nil && err == nil {
+	reloading.Wait()
+	if err = errors.Join(fault, err); err == nil && ctx.Err() != nil {
 		d.Log.Info("stopped, everything is written and committed")
+	}
+	if errors.As(err, new(*kubeclient.ClusterError)) {
+		return fmt.Errorf("%s: %w, and nothing of it was written; have the address lead to the journalled cluster again, "+
+			"or name another checkpoint and output for this one", d.host(), err)
 	}
 	return err
 }
 
+// close closes what was opened, the latest first.
+func (d *Daemon) close() error {
+	d.answerOn(nil)
+	var errs []error
+	for _, closeOne := range slices.Backward(d.closers) {
+		errs = append(errs, closeOne())
+	}
+	return errors.Join(errs...)
+}
+
 // assemble makes the parts that run, of what the steps before it have opened, and shows them over HTTP.
 func (d *Daemon) assemble(context.Context) error {
-	var out recorder.Output = d.output
-	var store recorder.Checkpoint = d.store
+	out, store := d.output, recorder.Checkpoint(d.store)
 	if d.WrapRecording != nil {
 		out, store = d.WrapRecording(out, store)
 	}
@@ -160,8 +195,10 @@ func (d *Daemon) assemble(context.Context) error {
 	if errs := d.manager.Check(); len(errs) > 0 {
 		return asFaults(errs)
 	}
-	d.reload = newReloader(d)
-	d.listener.site.Show(
+	d.reload = &reloader{d: d}
+	d.reload.inEffect.Store(d.cfg)
+	d.reload.last.Store(new(ops.Reload))
+	d.site.Show(
 		[]ops.Check{
 			{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
 			{Name: "output", Err: d.outputError},
@@ -171,8 +208,8 @@ func (d *Daemon) assemble(context.Context) error {
 		d.manager.Streams,
 		func() ops.About {
 			about := d.about
-			about.Cluster, about.Config = d.reload.inEffect.Load().Cluster, d.reload.path
-			about.Server, about.Progress, about.Reload = d.host(), d.rec.Progress(), *d.reload.last.Load()
+			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
+			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()
 			return about
 		})
 	if d.Assembled != nil {
@@ -199,55 +236,9 @@ func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
 }
 
 // asFaults makes config faults of what only the server could find.
-func asFaults(errs []error) config.Faults {
-	var faults config.Faults
+func asFaults(errs []error) (faults config.Faults) {
 	for _, err := range errs {
 		faults = append(faults, config.Fault{Msg: err.Error()})
 	}
 	return faults
-}
-
-// runParts runs the streams and the recorder and stops them in order: streams first, then the recorder, which writes
-// and commits what the streams have left. From ctx's end on it takes at most stopTimeout, whatever a part waits for.
-func (d *Daemon) runParts(ctx context.Context) error {
-	streams, stopStreams := context.WithCancel(ctx)
-	defer stopStreams()
-	writing, stopWriting := context.WithCancel(context.Background())
-	defer stopWriting()
-	late := time.AfterFunc(math.MaxInt64, stopWriting)
-	defer late.Stop()
-	defer context.AfterFunc(streams, func() { late.Reset(stopTimeout) })()
-
-	managed := make(chan error, 1)
-	go func() {
-		err := d.manager.Run(streams)
-		d.rec.Close()
-		managed <- err
-	}()
-	err := d.rec.Run(writing)
-	stopStreams() // without a recorder they would wait for ever
-	select {
-	case other := <-managed:
-		return errors.Join(other, err)
-	case <-writing.Done():
-	}
-	select {
-	case other := <-managed: // both at once
-		return errors.Join(other, err)
-	default:
-		return errors.Join(errors.New("stop streams: one does not answer"), err)
-	}
-}
-
-// close takes down what was opened.
-func (d *Daemon) close() error {
-	d.listener.use(nil, d.Log)
-	var errs []error
-	if d.store != nil {
-		errs = append(errs, d.store.Close())
-	}
-	if d.output != nil {
-		errs = append(errs, d.output.Close())
-	}
-	return errors.Join(errs...)
 }

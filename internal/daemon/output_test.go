@@ -13,11 +13,11 @@ import (
 
 // A terminal that was closed ends the daemon, as a closed pipe does.
 func TestTerminalIsClosed(t *testing.T) {
-	out := journal.NewStdout(display{hungUp{}})
+	out := journal.NewStdout(terminal{hungUp{}})
 	if _, err := out.Write([]byte("line\n")); !errors.Is(err, journal.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := (display{io.Discard}).Write([]byte("line\n")); err != nil {
+	if _, err := (terminal{io.Discard}).Write([]byte("line\n")); err != nil {
 		t.Error(err)
 	}
 }

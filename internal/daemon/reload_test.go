@@ -18,7 +18,7 @@ import (
 )
 
 // An edit of the file takes effect, and leaves alone what it does not change. One
-// with a fault changes nothing, is told of, and is forgotten with the next.
+// with a fault changes nothing, is reported, and is forgotten with the next.
 func TestReload(t *testing.T) {
 	l := newLive(t)
 	writeFile(t, l.config(), l.text("configmaps, secrets"))
@@ -139,7 +139,7 @@ func TestConfigIsEmptyForAMoment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				before()
-				r := &reloader{path: path}
+				r := &reloader{d: &Daemon{Options: Options{ConfigPath: path}}}
 				written := make(chan struct{})
 				go func() {
 					synctest.Wait() // it has found nothing
@@ -292,7 +292,7 @@ func TestKubeconfigIsReplaced(t *testing.T) {
 	l.until("it is noticed", func() bool { return l.logged("the credentials have changed, using the new ones") == 1 })
 	l.srv.EndWatches()
 	l.put(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "a")
-	l.until("a is told", func() bool {
+	l.until("a is written", func() bool {
 		content, err := os.ReadFile(l.journal())
 		return err == nil && strings.Contains(string(content), `"name":"a"`)
 	})

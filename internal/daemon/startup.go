@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,20 +16,33 @@ import (
 
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clientdiscovery "k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
 )
 
-// fullPause is between two attempts of a start on a full disk.
-const fullPause = 2 * time.Second
+const (
+	// fullPause is between two attempts of a start on a full disk.
+	fullPause = 2 * time.Second
+	// reachTimeout is how long a start waits for an API server that does not answer: a node's boot, a server's restart.
+	reachTimeout = 15 * time.Second
+	reachPause   = 500 * time.Millisecond
+	// discoveryRate is in requests per second: servers without aggregated discovery are asked once per group and version.
+	discoveryRate = 50
+)
 
 // startup is what a start is doing, for /readyz. Safe for concurrent use.
-type startup struct {
-	doing atomic.Pointer[func() string]
-}
+type startup struct{ doing atomic.Pointer[func() string] }
 
 // set sets what the start is doing from now on; doing is called for each request.
 func (s *startup) set(doing func() string) { s.doing.Store(&doing) }
@@ -49,12 +63,9 @@ func (d *Daemon) withRoom(step func(context.Context) error) func(context.Context
 			}
 			if !logged {
 				d.Log.Error("the disk is full, waiting for space to start", zap.Error(err))
-				if err := d.listen(ctx); err != nil {
-					return err
-				}
 			}
 			d.startup.setText("the disk is full, waiting for space: " + err.Error())
-			if !pause(ctx, fullPause) {
+			if !kubeclient.Sleep(ctx, fullPause) {
 				return err
 			}
 		}
@@ -66,6 +77,7 @@ func isDiskFull(err error) bool {
 	return err != nil && (errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || strings.Contains(err.Error(), syscall.ENOSPC.Error()))
 }
 
+// openOutput opens the journal file, or takes stdout.
 func (d *Daemon) openOutput(context.Context) error {
 	if d.cfg.Output.Path == config.Stdout {
 		stdout := d.Stdout
@@ -73,7 +85,7 @@ func (d *Daemon) openOutput(context.Context) error {
 			return errors.New("output.path: stdout is closed; open it, or name a file")
 		}
 		if d.Display != nil {
-			stdout = d.Display(display{stdout})
+			stdout = d.Display(terminal{stdout})
 		}
 		d.output = journal.NewStdout(stdout)
 		return nil
@@ -85,6 +97,7 @@ func (d *Daemon) openOutput(context.Context) error {
 		return fmt.Errorf("output.path: %w%s", err, remedy(err))
 	}
 	d.output = f
+	d.closers = append(d.closers, f.Close)
 	d.metrics.WatchFilesystem("output", filepath.Dir(f.Path()))
 	return nil
 }
@@ -94,12 +107,12 @@ func journalOptions(o config.Output) journal.Options {
 	return journal.Options{MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress}
 }
 
-// display is a stdout that people look at. It reports that it was closed as a pipe does: SIGHUP, by which other
+// terminal is a stdout that people look at. It reports that it was closed as a pipe does: SIGHUP, by which other
 // programs learn of it, does not end this one.
-type display struct{ io.Writer }
+type terminal struct{ io.Writer }
 
-func (d display) Write(p []byte) (int, error) {
-	n, err := d.Writer.Write(p)
+func (t terminal) Write(p []byte) (int, error) {
+	n, err := t.Writer.Write(p)
 	if errors.Is(err, syscall.EIO) {
 		err = errors.Join(io.ErrClosedPipe, err)
 	}
@@ -110,27 +123,56 @@ func (d display) Write(p []byte) (int, error) {
 // its place, for reading and writing, and every line would seem to be written.
 func wasClosed(f *os.File) bool {
 	is, err := f.Stat()
-	if err != nil {
-		return true
-	}
-	null, err := os.Stat(os.DevNull)
-	if err != nil || !os.SameFile(is, null) {
-		return false
+	null, nullErr := os.Stat(os.DevNull)
+	if err != nil || nullErr != nil || !os.SameFile(is, null) {
+		return err != nil
 	}
 	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
 	return err == nil && flags&unix.O_ACCMODE == unix.O_RDWR
 }
 
+// listen answers over HTTP from now on.
+func (d *Daemon) listen(context.Context) error {
+	server, err := d.listenOn(d.cfg.Listen, "")
+	d.answerOn(server)
+	return err
+}
+
+// listenOn opens an address to answer on, while another one is held; nil is that of "", which is nowhere.
+func (d *Daemon) listenOn(address, held string) (*ops.Server, error) {
+	if address == "" {
+		return nil, nil
+	}
+	server, err := ops.Listen(address, d.site)
+	port := address[strings.LastIndexByte(address, ':')+1:]
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE) && strings.HasSuffix(held, ":"+port):
+		return nil, fmt.Errorf("%w: kubejournal itself holds this port on %s; name another port, or restart it", err, held)
+	case err != nil:
+		return nil, fmt.Errorf("%w; name another address, or \"\" for none", err)
+	}
+	return server, nil
+}
+
+// answerOn answers on server from now on, and no longer on the one before; nil is none.
+func (d *Daemon) answerOn(server *ops.Server) {
+	if d.server != nil {
+		_ = d.server.Close() // what it was answering does not matter any more
+	}
+	if d.server = server; server != nil {
+		server.Serve(d.Log, "listening")
+	}
+}
+
 // openCheckpoint opens the checkpoint. A damaged one is set aside under another name, and what is lost with it shows in
 // the journal as GAP lines.
-func (d *Daemon) openCheckpoint(context.Context) error {
+func (d *Daemon) openCheckpoint(context.Context) (err error) {
 	path := d.cfg.Checkpoint.Path
 	if path == "" {
-		store, err := checkpoint.OpenTemp()
-		if err != nil {
+		if d.store, err = checkpoint.OpenTemp(); err != nil {
 			return fmt.Errorf("checkpoint.path is empty, and none can be kept while it runs: %w; set TMPDIR to a folder that can be written, or name a file", err)
 		}
-		d.store = store
+		d.closers = append(d.closers, d.store.Close)
 		return nil
 	}
 	store, err := checkpoint.Open(path)
@@ -145,15 +187,23 @@ func (d *Daemon) openCheckpoint(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
 	}
+	if err := markLost(store, path); err != nil {
+		return errors.Join(err, store.Close()) // the step may be repeated
+	}
 	d.store = store
+	d.closers = append(d.closers, store.Close)
 	if err := store.OwnerError(); err != nil {
 		d.Log.Warn(err.Error(), zap.String("path", store.Path()))
 	}
 	d.metrics.WatchFilesystem("checkpoint", filepath.Dir(store.Path()))
+	return nil
+}
+
+// markLost notes in a new checkpoint that it takes the place of a damaged one, which an earlier start may have set aside.
+func markLost(store *checkpoint.Store, path string) error {
 	if marked, err := store.Marked(); err != nil || marked {
 		return err
 	}
-	// Also where an earlier start set it aside and came no further.
 	lost, err := checkpoint.WasSetAside(path)
 	if err == nil && lost {
 		err = store.SetLost()
@@ -176,6 +226,107 @@ func remedy(err error) string {
 	return ""
 }
 
+// host is the server's address, for people.
+func (d *Daemon) host() string { return access.Redacted(d.access.Host()) }
+
+// connect finds the API server, and finds it again when requests fail.
+func (d *Daemon) connect(context.Context) (err error) {
+	find := func() (*rest.Config, error) { return d.Server(d.cfg.Kubernetes) }
+	if d.access, err = kubeclient.NewAccess(find, d.sameCluster, d.Log); err != nil {
+		return access.NotFound(err)
+	}
+	d.client, err = kubeclient.New(d.access.Config())
+	return err
+}
+
+// sameCluster makes sure that new credentials, or a server that the config names anew, lead to the cluster that is
+// journalled. An identity that may not read kube-system, and could not since the start, can have its credentials
+// replaced at the same address only: that is no more of a risk than the start was.
+func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client) error {
+	cluster, identified := d.client.Cluster()
+	if !identified {
+		return nil // the start is still to ask
+	}
+	host := access.Redacted(c.Host())
+	id, err := c.ClusterID(ctx)
+	switch {
+	case kubeclient.IsUnreadable(err) && (cluster.Readable || c.Moved()):
+		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system", host, err)
+	case kubeclient.IsUnreadable(err):
+		return nil
+	case err != nil:
+		return err
+	case cluster.ID == "" && c.Moved():
+		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system could not be read before; restart kubejournal", host)
+	case cluster.ID != "" && id != cluster.ID:
+		return fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", host, id, cluster.ID)
+	}
+	return nil
+}
+
+// identify makes sure that the checkpoint belongs to this cluster, and that the streams use no answer of another one.
+func (d *Daemon) identify(ctx context.Context) error {
+	d.startup.setText("asking the API server")
+	var id string
+	err := d.reach(ctx, func(ctx context.Context) (err error) {
+		if id, err = d.client.ClusterID(ctx); kubeclient.IsUnreadable(err) {
+			d.Log.Warn("the namespace kube-system cannot be read: cannot check that the checkpoint belongs to this cluster", zap.Error(err))
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if d.clusterUID, err = d.store.Cluster(); err != nil {
+		return err
+	}
+	switch {
+	case id == "" || id == d.clusterUID:
+	case d.clusterUID != "":
+		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
+			d.cfg.Checkpoint.Path, d.clusterUID, d.host(), id)
+	default:
+		if err := d.store.SetCluster(id); err != nil {
+			return err
+		}
+		d.clusterUID = id
+	}
+	d.client.Expect(kubeclient.Cluster{ID: d.clusterUID, Learn: d.store.SetCluster, Readable: id != ""})
+	return nil
+}
+
+// reach asks the server something, and asks again for a while where there is no answer.
+func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	for logged := false; ; logged = true {
+		err := ask(limited)
+		switch {
+		case err == nil:
+			return nil
+		case apierrors.IsUnauthorized(err):
+			return fmt.Errorf("the API server %s does not accept these credentials: %w; check the kubeconfig and its context", d.host(), err)
+		case isTransient(err) && limited.Err() == nil:
+			if !logged {
+				d.Log.Info("waiting for the API server", zap.String("server", d.host()), zap.Duration("atMost", reachTimeout), zap.Error(err))
+			}
+			d.startup.setText(fmt.Sprintf("waiting for the API server %s: %v", d.host(), err))
+			if kubeclient.Sleep(limited, reachPause) {
+				continue
+			}
+		}
+		return fmt.Errorf("ask the API server %s: %w", d.host(), err)
+	}
+}
+
+// isTransient reports whether an error is that of a server, or of a proxy before it, that is just starting.
+func isTransient(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+}
+
 // recover takes what a crash left in the journal into the checkpoint.
 func (d *Daemon) recover(ctx context.Context) error {
 	file, ok := d.output.(*journal.File)
@@ -187,7 +338,7 @@ func (d *Daemon) recover(ctx context.Context) error {
 	}
 	d.startup.set(func() string {
 		passed, total := file.Progress()
-		return fmt.Sprintf("recovering: read %s of %s", bytesOf(passed), bytesOf(total))
+		return fmt.Sprintf("recovering: read %.1f MB of %.1f MB", float64(passed)/1e6, float64(total)/1e6)
 	})
 	found, err := recorder.Recover(ctx, file, d.store)
 	if other := new(recorder.ClusterError); errors.As(err, &other) {
@@ -228,14 +379,22 @@ func logRecovery(log *zap.Logger, found recorder.Recovered, lastSeq uint64) {
 	}
 }
 
-// bytesOf is a number of bytes for people.
-func bytesOf(n int64) string {
-	f := float64(n)
-	for _, unit := range []string{"B", "kB", "MB"} {
-		if f < 1000 {
-			return fmt.Sprintf("%.3g %s", f, unit)
-		}
-		f /= 1000
+// discover asks the server what it serves.
+func (d *Daemon) discover(ctx context.Context) error {
+	d.startup.setText("asking the API server what it serves")
+	c := d.access.Config()
+	c.QPS, c.Burst = discoveryRate, 2*discoveryRate
+	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
+	if err != nil {
+		return fmt.Errorf("create discovery client: %w", err)
 	}
-	return fmt.Sprintf("%.1f GB", f)
+	d.resolver = discovery.New(client)
+	return d.reach(ctx, func(ctx context.Context) error {
+		err := d.resolver.Refresh(ctx)
+		if errors.As(err, new(*discovery.PartialError)) {
+			d.Log.Warn("discovery is incomplete", zap.Error(err))
+			return nil
+		}
+		return err
+	})
 }

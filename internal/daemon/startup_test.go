@@ -135,7 +135,7 @@ func TestJournalOfAnotherCluster(t *testing.T) {
 }
 
 // Two daemons of one cluster whose journals got exchanged: each says that lines
-// are missing, writes a GAP and tells of every object again.
+// are missing, writes a GAP and reports every object again.
 func TestExchangedJournals(t *testing.T) {
 	one := journalled(t, "a", "b")
 	other := &live{t: t, srv: one.srv, dir: t.TempDir()}
@@ -149,7 +149,7 @@ func TestExchangedJournals(t *testing.T) {
 	writeFile(t, other.journal(), string(mine))
 	for l, before := range map[*live][]byte{one: others, other: mine} {
 		l.start()
-		l.until("it tells again", func() bool {
+		l.until("it reports them again", func() bool {
 			after := read(t, l.journal())[len(before):]
 			return bytes.Contains(after, []byte(`"reason":"JournalTruncated"`)) && bytes.Contains(after, []byte(`"SYNCED"`))
 		})

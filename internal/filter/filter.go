@@ -2,29 +2,62 @@
 //
 // An expression sees two variables: object, the object as the server sent it, and type, one of ADDED, MODIFIED and
 // DELETED. It is compiled once, with the language and the limits that expressions have in Kubernetes, and may then be
-// asked from many goroutines.
-//
-//	filter.go       Program: what is asked
-//	environment.go  the language: functions, variables, limits
-//	reads.go        which parts of an object an expression looks at
-//	decode.go       those parts, from JSON
-//	fault.go        what is wrong with an expression, or with an object for it, in one line
+// evaluated from many goroutines.
 package filter
 
 import (
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
-	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/ext"
 )
+
+const (
+	objectVariable = "object"
+	typeVariable   = "type"
+)
+
+// costLimit bounds one evaluation: PerCallLimit of k8s.io/apiserver/pkg/apis/cel, about 0.1 seconds. Kubernetes looks
+// every 100 steps (CheckFrequency there) whether a request was given up; nothing gives one up here, so that is not set.
+const costLimit = 1_000_000
+
+// environment is the language, made once: the options are those of k8s.io/apiserver/pkg/cel/environment, so that an
+// expression from an admission policy reads the same here. The functions that come from Kubernetes itself (quantity,
+// url, semver, find) are not among them; regex and math are on top.
+var environment = sync.OnceValues(func() (*cel.Env, error) {
+	return cel.NewEnv(
+		cel.Variable(objectVariable, cel.DynType),
+		cel.Variable(typeVariable, cel.StringType),
+		cel.HomogeneousAggregateLiterals(),
+		cel.EagerlyValidateDeclarations(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.CrossTypeNumericComparisons(true),
+		cel.OptionalTypes(),
+		cel.ASTValidators(
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateRegexLiterals(),
+			cel.ValidateHomogeneousAggregateLiterals(),
+		),
+		ext.Strings(ext.StringsVersion(2)),
+		ext.Sets(),
+		ext.Lists(ext.ListsVersion(3)),
+		ext.TwoVarComprehensions(),
+		ext.Network(),
+		ext.Regex(),
+		ext.Math(),
+	)
+})
 
 // Program is an expression that was checked. It is safe for concurrent use.
 type Program struct {
 	known   cel.Program // where the object is known
 	unknown cel.Program // evaluates in part; slower
-	reads   *fields     // of the object; nil: nothing
+	reads   *fields     // of the object; nil: nothing, so that no object need be at hand
 	where   positions
 }
 
@@ -35,8 +68,8 @@ func Compile(expr string) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("set up CEL: %w", err)
 	}
-	if isBlank(expr) {
-		return nil, errEmpty
+	if strings.TrimSpace(expr) == "" {
+		return nil, errors.New("is empty; write a CEL expression, e.g. " + example + ", or leave it out for everything")
 	}
 	ast, issues := env.Compile(expr)
 	if issues.Err() != nil {
@@ -49,17 +82,15 @@ func Compile(expr string) (*Program, error) {
 	if err := checkTypes(ast.NativeRep(), p.where); err != nil {
 		return nil, err
 	}
-	if p.known, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit)); err != nil {
-		return nil, fmt.Errorf("plan the expression: %s; write it in another way", oneLine(err.Error()))
+	p.known, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(costLimit))
+	if err == nil {
+		p.unknown, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval), cel.CostLimit(costLimit))
 	}
-	if p.unknown, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize, cel.OptPartialEval), cel.CostLimit(costLimit)); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("plan the expression: %s; write it in another way", oneLine(err.Error()))
 	}
 	return p, nil
 }
-
-// UsesObject is false where the expression looks at type only, so that no object need be at hand.
-func (p *Program) UsesObject() bool { return p.reads != nil }
 
 // Match evaluates the expression for one object, as JSON, and the type of what happened to it. With an error there is
 // no answer: a key that is not there, a value of another kind, a cost over the limit. The error says nothing of what
@@ -68,7 +99,7 @@ func (p *Program) UsesObject() bool { return p.reads != nil }
 // The JSON has been checked when it was received. Of any other text this makes an error or some answer.
 func (p *Program) Match(t string, object []byte) (bool, error) {
 	vars := variables{kind: t}
-	if p.UsesObject() {
+	if p.reads != nil {
 		v, err := decode(object, p.reads)
 		if err != nil {
 			return false, fmt.Errorf("evaluate filter: read the object: %w", err)
@@ -81,7 +112,7 @@ func (p *Program) Match(t string, object []byte) (bool, error) {
 	}
 	match, ok := out.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("evaluate filter: the result is %s, not true or false; compare it", kindOf(out))
+		return false, fmt.Errorf("evaluate filter: the result is %s, not true or false; compare it", describe(out.Type()))
 	}
 	return bool(match), nil
 }
@@ -120,13 +151,3 @@ func (v *variables) ResolveName(name string) (any, bool) {
 
 // Parent implements cel.Activation.
 func (*variables) Parent() cel.Activation { return nil }
-
-var errEmpty = errors.New("is empty; write a CEL expression, e.g. " + example + ", or leave it out for everything")
-
-// kindOf names the kind of a value in a sentence, and nothing of the value.
-func kindOf(v ref.Val) string {
-	if t, ok := v.Type().(*cel.Type); ok {
-		return describe(t)
-	}
-	return v.Type().TypeName()
-}

@@ -11,7 +11,7 @@ import (
 	"kubejournal/test/eventtest"
 )
 
-// secret stands for what no error may tell.
+// secret stands for what no error may show.
 const secret = "(Hunter2"
 
 const pod = `{
@@ -237,7 +237,7 @@ func TestMatchUnknown(t *testing.T) {
 		if match, decided := p.MatchUnknown("DELETED"); match != c.match || decided != c.decided {
 			t.Errorf("%s: match %t, decided %t", c.expr, match, decided)
 		}
-		if got := p.UsesObject(); got != c.usesObject {
+		if got := p.reads != nil; got != c.usesObject {
 			t.Errorf("%s: uses the object: %t", c.expr, got)
 		}
 		if !c.usesObject {

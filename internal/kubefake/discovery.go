@@ -3,11 +3,11 @@ package kubefake
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -177,61 +177,51 @@ func (s *Server) storageHash(r *resource) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// aggregated is the whole of discovery in one document. It is built from maps:
-// the types for it are in a module that only this package would need.
-func (s *Server) aggregated(core bool, version string) map[string]any {
+// aggregated is the whole of discovery in one document.
+func (s *Server) aggregated(core bool, version string) apidiscovery.APIGroupDiscoveryList {
 	names, versions := s.groups()
-	items := []any{}
+	all := apidiscovery.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/" + version},
+		Items:    []apidiscovery.APIGroupDiscovery{},
+	}
 	for _, name := range names {
 		if (name == "") != core {
 			continue
 		}
-		var list []any
+		group := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		for _, v := range versions[name] {
-			list = append(list, s.aggregatedGroupVersion(schema.GroupVersion{Group: name, Version: v}))
+			group.Versions = append(group.Versions, s.aggregatedVersionOf(schema.GroupVersion{Group: name, Version: v}))
 		}
-		items = append(items, map[string]any{"metadata": map[string]any{"name": name}, "versions": list})
+		all.Items = append(all.Items, group)
 	}
-	return map[string]any{
-		"kind": "APIGroupDiscoveryList", "apiVersion": fmt.Sprintf("apidiscovery.k8s.io/%s", version),
-		"metadata": map[string]any{}, "items": items,
-	}
+	return all
 }
 
-func (s *Server) aggregatedGroupVersion(gv schema.GroupVersion) map[string]any {
+func (s *Server) aggregatedVersionOf(gv schema.GroupVersion) apidiscovery.APIVersionDiscovery {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stale[gv] {
-		return map[string]any{"version": gv.Version, "freshness": "Stale"}
+		return apidiscovery.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessStale}
 	}
-	var list []any
+	all := apidiscovery.APIVersionDiscovery{Version: gv.Version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
 	for _, r := range s.resources {
 		if r.Group != gv.Group || !r.serves(gv.Version) {
 			continue
 		}
-		kind := map[string]any{"group": r.Group, "version": gv.Version, "kind": r.Kind}
-		scope := "Cluster"
+		entry := apidiscovery.APIResourceDiscovery{
+			Resource: r.Resource.Resource, SingularResource: r.Singular, Scope: apidiscovery.ScopeCluster,
+			ResponseKind: &metav1.GroupVersionKind{Group: r.Group, Version: gv.Version, Kind: r.Kind},
+			Verbs:        r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+		}
 		if r.Namespaced {
-			scope = "Namespaced"
+			entry.Scope = apidiscovery.ScopeNamespace
 		}
-		entry := map[string]any{
-			"resource": r.Resource.Resource, "responseKind": kind, "scope": scope,
-			"singularResource": r.Singular, "verbs": r.Verbs,
-		}
-		if len(r.ShortNames) > 0 {
-			entry["shortNames"] = r.ShortNames
-		}
-		if len(r.Categories) > 0 {
-			entry["categories"] = r.Categories
-		}
-		var subs []any
 		for _, sub := range r.Subresources {
-			subs = append(subs, map[string]any{"subresource": sub, "responseKind": kind, "verbs": []string{"get", "patch", "update"}})
+			entry.Subresources = append(entry.Subresources, apidiscovery.APISubresourceDiscovery{
+				Subresource: sub, ResponseKind: entry.ResponseKind, Verbs: []string{"get", "patch", "update"},
+			})
 		}
-		if subs != nil {
-			entry["subresources"] = subs
-		}
-		list = append(list, entry)
+		all.Resources = append(all.Resources, entry)
 	}
-	return map[string]any{"version": gv.Version, "resources": list, "freshness": "Current"}
+	return all
 }

@@ -2,6 +2,7 @@ package kubefake
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -86,14 +87,13 @@ func (r *resource) render(object map[string]any, apiVersion string, f form) []by
 
 // ordered renders a map with the keys of order first, the others after them.
 func ordered(m map[string]any, order []string) []byte {
-	keys := slices.Sorted(maps.Keys(m))
 	rank := func(key string) int {
 		if i := slices.Index(order, key); i >= 0 {
 			return i
 		}
 		return len(order)
 	}
-	slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
+	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a, b)) })
 	b := []byte{'{'}
 	for i, key := range keys {
 		if i > 0 {

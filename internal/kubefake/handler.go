@@ -3,6 +3,7 @@ package kubefake
 import (
 	"bytes"
 	"fmt"
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -151,7 +152,7 @@ func methodNotAllowed() metav1.Status {
 }
 
 func unauthorized() error {
-	return &apierrors.StatusError{ErrStatus: statusFor(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")}
+	return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 }
 
 // authorize answers 401 to a wrong token or client certificate and 403 to none, except for what the
@@ -207,12 +208,9 @@ func negotiate(r *http.Request, verb string) (form, error) {
 		return whole, nil
 	}
 	for _, clause := range strings.Split(accept, ",") {
-		parts := strings.Split(clause, ";")
-		media := strings.TrimSpace(parts[0])
-		params := map[string]string{}
-		for _, p := range parts[1:] {
-			k, v, _ := strings.Cut(strings.TrimSpace(p), "=")
-			params[k] = v
+		media, params, err := mime.ParseMediaType(clause)
+		if err != nil {
+			continue
 		}
 		if media != "application/json" && media != "application/*" && media != "*/*" {
 			continue
@@ -224,6 +222,6 @@ func negotiate(r *http.Request, verb string) (form, error) {
 			return metaOnly, nil
 		}
 	}
-	return whole, &apierrors.StatusError{ErrStatus: statusFor(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
-		"only the following media types are accepted: application/json")}
+	return whole, failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"only the following media types are accepted: application/json")
 }

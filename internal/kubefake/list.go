@@ -151,7 +151,7 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 	case o.match == metav1.ResourceVersionMatchExact, o.match == "" && o.limit > 0 && o.version > 0:
 		at = o.version
 		if at < s.compacted {
-			return nil, compactedList()
+			return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 		}
 	}
 	limit := o.limit

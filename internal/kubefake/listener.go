@@ -3,7 +3,9 @@ package kubefake
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -136,10 +138,7 @@ func (l *listener) Close() error {
 // cut closes every connection from the server's side.
 func (l *listener) cut() {
 	l.mu.Lock()
-	open := make([]net.Conn, 0, len(l.conns))
-	for c := range l.conns {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Keys(l.conns))
 	l.mu.Unlock()
 	for _, c := range open {
 		c.Close()

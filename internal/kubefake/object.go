@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func (s *Server) Patch(gvr schema.GroupVersionResource, namespace, name string, 
 // and returns its last state.
 func (s *Server) Delete(gvr schema.GroupVersionResource, namespace, name string) (map[string]any, error) {
 	return s.direct(gvr, func(r *resource) (*record, error) {
-		return s.remove(r, namespace, name, preconditions{})
+		return s.remove(r, namespace, name, nil)
 	})
 }
 
@@ -132,7 +133,7 @@ func (s *Server) create(r *resource, namespace string, object map[string]any, ma
 	}
 	delete(m, "deletionTimestamp")
 	s.stamp(r, object, uid, manager)
-	return s.put(r.store, object), nil
+	return s.put(r.store, object, false), nil
 }
 
 // stamp gives a new object what the server gives it, except for its version.
@@ -164,10 +165,8 @@ func (s *Server) update(r *resource, namespace, name string, object map[string]a
 	}
 	r.normalize(object)
 	m, was := metadata(object), metadata(old.object)
-	for _, key := range []string{"resourceVersion", "uid"} {
-		if given := text(m, key); given != "" && given != text(was, key) {
-			return nil, conflict(r, name)
-		}
+	if contradicts(m, was) {
+		return nil, conflict(r, name)
 	}
 	for _, key := range []string{"name", "namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"} {
 		if v, ok := was[key]; ok {
@@ -185,9 +184,9 @@ func (s *Server) update(r *resource, namespace, name string, object map[string]a
 	}
 	m["managedFields"] = replaceEntry(was["managedFields"], managedEntry(r, object, manager))
 	if m["deletionTimestamp"] != nil && len(finalizers(object)) == 0 {
-		return s.tombstone(r.store, old), nil
+		return s.put(r.store, deepCopy(old.object), true), nil
 	}
-	return s.put(r.store, deepCopy(object)), nil
+	return s.put(r.store, deepCopy(object), false), nil
 }
 
 func (s *Server) patch(r *resource, namespace, name string, patch map[string]any, manager string) (*record, error) {
@@ -203,23 +202,18 @@ func (s *Server) patch(r *resource, namespace, name string, patch map[string]any
 	return s.update(r, namespace, name, object, manager)
 }
 
-// preconditions must hold for a deletion; empty ones always do.
-type preconditions struct {
-	UID             string `json:"uid"`
-	ResourceVersion string `json:"resourceVersion"`
-}
-
-func (s *Server) remove(r *resource, namespace, name string, p preconditions) (*record, error) {
+// remove deletes an object if it has the uid and the version that given names, if any.
+func (s *Server) remove(r *resource, namespace, name string, given map[string]any) (*record, error) {
 	old, err := s.get(r, namespace, name)
 	if err != nil {
 		return nil, err
 	}
 	m := metadata(old.object)
-	if p.UID != "" && p.UID != text(m, "uid") || p.ResourceVersion != "" && p.ResourceVersion != text(m, "resourceVersion") {
+	if contradicts(given, m) {
 		return nil, conflict(r, name)
 	}
 	if len(finalizers(old.object)) == 0 {
-		return s.tombstone(r.store, old), nil
+		return s.put(r.store, deepCopy(old.object), true), nil
 	}
 	if m["deletionTimestamp"] != nil {
 		return old, nil
@@ -230,7 +224,15 @@ func (s *Server) remove(r *resource, namespace, name string, p preconditions) (*
 	if g, ok := m["generation"].(int64); ok {
 		m["generation"] = g + 1
 	}
-	return s.put(r.store, object), nil
+	return s.put(r.store, object, false), nil
+}
+
+// contradicts reports whether a client expects another version or uid than an object has.
+func contradicts(expected, meta map[string]any) bool {
+	return slices.ContainsFunc([]string{"resourceVersion", "uid"}, func(key string) bool {
+		given := text(expected, key)
+		return given != "" && given != text(meta, key)
+	})
 }
 
 func conflict(r *resource, name string) error {
@@ -258,14 +260,8 @@ func managedEntry(r *resource, object map[string]any, manager string) map[string
 
 // replaceEntry puts entry in the place of the one of the same manager.
 func replaceEntry(entries any, entry map[string]any) []any {
-	out := []any{}
 	list, _ := entries.([]any)
-	for _, e := range list {
-		if e.(map[string]any)["manager"] != entry["manager"] {
-			out = append(out, e)
-		}
-	}
-	return append(out, entry)
+	return append(slices.DeleteFunc(slices.Clone(list), func(e any) bool { return e.(map[string]any)["manager"] == entry["manager"] }), entry)
 }
 
 // fieldSet names the fields of an object in the way of managedFields.
@@ -285,12 +281,9 @@ func fieldSet(v map[string]any, except ...string) map[string]any {
 }
 
 func withoutStatus(object map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range object {
-		if k != "status" && k != "metadata" {
-			out[k] = v
-		}
-	}
+	out := maps.Clone(object)
+	delete(out, "status")
+	delete(out, "metadata")
 	return out
 }
 

@@ -89,12 +89,9 @@ func (s *Server) addResource(r Resource, st *store) *resource {
 func (s *Server) RemoveResource(gr schema.GroupResource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	res := s.find(gr)
-	if res == nil {
-		panic(fmt.Sprintf("kubefake: remove resource %s: not served", gr))
-	}
+	res := s.mustFind(gr)
 	for _, rec := range res.store.at(s.version, "") {
-		s.tombstone(res.store, rec)
+		s.put(res.store, deepCopy(rec.object), true)
 	}
 	s.resources = slices.DeleteFunc(s.resources, func(r *resource) bool { return r == res })
 	for st := range s.streams {
@@ -124,6 +121,15 @@ func (s *Server) find(gr schema.GroupResource) *resource {
 	return nil
 }
 
+// mustFind is find of a resource that a test names. It is called with mu held.
+func (s *Server) mustFind(gr schema.GroupResource) *resource {
+	r := s.find(gr)
+	if r == nil {
+		panic(fmt.Sprintf("kubefake: change resource %s: not served", gr))
+	}
+	return r
+}
+
 func (s *Server) addBuiltins() {
 	eventFields := []string{
 		"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
@@ -146,7 +152,8 @@ func (s *Server) addBuiltins() {
 		}
 		res := s.addResource(r, st)
 		if r.Group == "events.k8s.io" {
-			res.outward, res.inward = renameKeys(eventNames), renameKeys(swapped(eventNames))
+			res.outward = func(object map[string]any) { renameKeys(object, eventNames, false) }
+			res.inward = func(object map[string]any) { renameKeys(object, eventNames, true) }
 		}
 	}
 }
@@ -163,21 +170,15 @@ var eventNames = map[string]string{
 	"reportingComponent": "reportingController",
 }
 
-func swapped(names map[string]string) map[string]string {
-	out := make(map[string]string, len(names))
-	for k, v := range names {
-		out[v] = k
-	}
-	return out
-}
-
-func renameKeys(names map[string]string) func(map[string]any) {
-	return func(object map[string]any) {
-		for from, to := range names {
-			if v, ok := object[from]; ok {
-				delete(object, from)
-				object[to] = v
-			}
+// renameKeys renames, in place, from the keys of names to its values; back is the other way.
+func renameKeys(object map[string]any, names map[string]string, back bool) {
+	for from, to := range names {
+		if back {
+			from, to = to, from
+		}
+		if v, ok := object[from]; ok {
+			delete(object, from)
+			object[to] = v
 		}
 	}
 }
@@ -198,7 +199,7 @@ func (s *Server) addNamespaces() {
 			uid = s.opts.ClusterUID
 		}
 		s.stamp(res, object, uid, "kube-apiserver")
-		s.put(res.store, object)
+		s.put(res.store, object, false)
 	}
 }
 
@@ -208,10 +209,7 @@ func (s *Server) addNamespaces() {
 func (s *Server) SetVersions(gr schema.GroupResource, version string, extra ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.find(gr)
-	if r == nil {
-		panic(fmt.Sprintf("kubefake: set versions of %s: not served", gr))
-	}
+	r := s.mustFind(gr)
 	r.Version, r.ExtraVersions = version, extra
 	s.notify()
 }
@@ -220,10 +218,6 @@ func (s *Server) SetVersions(gr schema.GroupResource, version string, extra ...s
 func (s *Server) SetShortNames(gr schema.GroupResource, names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.find(gr)
-	if r == nil {
-		panic(fmt.Sprintf("kubefake: set short names of %s: not served", gr))
-	}
-	r.ShortNames = names
+	s.mustFind(gr).ShortNames = names
 	s.notify()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -23,7 +24,7 @@ func (s selection) matches(r *record) bool {
 	if r == nil || !strings.HasPrefix(r.key, prefixOf(s.namespace)) {
 		return false
 	}
-	return s.labels.Matches(labelsOf(r.object)) && s.fields.Matches(fieldsOf(r.object))
+	return s.everything() || s.labels.Matches(labelsOf(r.object)) && s.fields.Matches(fieldsOf(r.object))
 }
 
 // parseSelection reads the selectors of a request. name restricts it to one
@@ -51,22 +52,14 @@ func (r *resource) parseSelection(namespace, name, labelSelector, fieldSelector 
 	return sel, nil
 }
 
-type labelsOf map[string]any
-
-func (o labelsOf) Has(label string) bool {
-	_, ok := o.Lookup(label)
-	return ok
-}
-
-func (o labelsOf) Get(label string) string {
-	v, _ := o.Lookup(label)
-	return v
-}
-
-func (o labelsOf) Lookup(label string) (string, bool) {
-	set, _ := metadata(o)["labels"].(map[string]any)
-	v, ok := set[label].(string)
-	return v, ok
+// labelsOf are an object's labels.
+func labelsOf(object map[string]any) labels.Set {
+	set := labels.Set{}
+	given, _ := metadata(object)["labels"].(map[string]any)
+	for label, v := range given {
+		set[label], _ = v.(string)
+	}
+	return set
 }
 
 // fieldsOf finds a dotted path; what is not there reads as empty.
@@ -75,15 +68,8 @@ type fieldsOf map[string]any
 func (o fieldsOf) Has(string) bool { return true }
 
 func (o fieldsOf) Get(path string) string {
-	var v any = map[string]any(o)
-	for _, key := range strings.Split(path, ".") {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return ""
-		}
-		v = m[key]
-	}
-	if v == nil {
+	v, _, err := unstructured.NestedFieldNoCopy(o, strings.Split(path, ".")...)
+	if err != nil || v == nil {
 		return ""
 	}
 	return fmt.Sprint(v)

@@ -32,6 +32,11 @@ func statusFor(code int, reason metav1.StatusReason, message string) metav1.Stat
 	}
 }
 
+// failure is an error that is answered with this Status.
+func failure(code int, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: statusFor(code, reason, message)}
+}
+
 func writeError(w http.ResponseWriter, err error) { writeStatus(w, statusOf(err)) }
 
 func writeStatus(w http.ResponseWriter, st metav1.Status) {
@@ -50,16 +55,6 @@ func writeJSON(w http.ResponseWriter, code int, body []byte) {
 
 func expired(version, oldest uint64) error {
 	return apierrors.NewResourceExpired(fmt.Sprintf("too old resource version: %d (%d)", version, oldest))
-}
-
-// compactedWatch is what etcd's answer becomes for a resource without a watch
-// cache.
-func compactedWatch() error {
-	return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
-}
-
-func compactedList() error {
-	return apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 }
 
 // compactedPage carries a token with which the rest can still be listed, at the

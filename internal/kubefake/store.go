@@ -2,6 +2,7 @@ package kubefake
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,12 +81,7 @@ func (st *store) at(version uint64, prefix string) []*record {
 
 // after returns the records that are newer than version.
 func (st *store) after(version uint64) []*record {
-	i, _ := slices.BinarySearchFunc(st.log, version, func(r *record, v uint64) int {
-		if r.version <= v {
-			return -1
-		}
-		return 1
-	})
+	i := sort.Search(len(st.log), func(i int) bool { return st.log[i].version > version })
 	return st.log[i:len(st.log):len(st.log)]
 }
 
@@ -108,37 +104,14 @@ func (st *store) cutBack(version uint64) {
 
 // put writes object, which must be stamped and is owned by the store from here
 // on, as the next version. It is called with mu held.
-func (s *Server) put(st *store, object map[string]any) *record {
+func (s *Server) put(st *store, object map[string]any, deleted bool) *record {
 	s.version++
 	meta := metadata(object)
 	meta["resourceVersion"] = formatVersion(s.version)
-	r := &record{version: s.version, key: keyOf(text(meta, "namespace"), text(meta, "name")), object: object}
+	r := &record{version: s.version, key: keyOf(text(meta, "namespace"), text(meta, "name")), deleted: deleted, object: object}
 	st.append(r)
 	s.notify()
 	return r
-}
-
-// tombstone writes the deletion of r as the next version. It is called with mu
-// held.
-func (s *Server) tombstone(st *store, r *record) *record {
-	s.version++
-	object := deepCopy(r.object)
-	metadata(object)["resourceVersion"] = formatVersion(s.version)
-	t := &record{version: s.version, key: r.key, deleted: true, object: object}
-	st.append(t)
-	s.notify()
-	return t
-}
-
-// oldestWatch is the version from which a watch of res can begin. It is called
-// with mu held.
-func (s *Server) oldestWatch(res *resource) uint64 {
-	if res.Uncached {
-		// etcd refuses to start at a revision below the compacted one, and a
-		// watch of version N starts at N+1.
-		return max(s.compacted, 1) - 1
-	}
-	return res.store.window
 }
 
 // Version is that of the last write.

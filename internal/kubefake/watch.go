@@ -126,7 +126,12 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		return nil
 	}
 	if streamInitial && o.bookmarks {
-		events = f.disturb(events)
+		if f.DuplicateInitialEvents {
+			events = append(events, events...)
+		}
+		if f.ReverseInitialEvents {
+			slices.Reverse(events)
+		}
 		if !f.OmitInitialEventsEnd {
 			events = append(events, event{"BOOKMARK", res.bookmark(res.apiVersion(req.Version), pos, true, as)})
 		}
@@ -137,27 +142,17 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 	return nil
 }
 
-// checkHistory returns the error of a watch from before the history of a resource.
+// checkHistory returns the error of a watch from before the history of a resource. It is called with mu held.
 func (s *Server) checkHistory(res *resource, version uint64) error {
-	oldest := s.oldestWatch(res)
 	switch {
-	case version >= oldest:
-		return nil
-	case res.Uncached:
-		return compactedWatch()
+	case !res.Uncached && version < res.store.window:
+		return expired(version, res.store.window)
+	case res.Uncached && version+1 < s.compacted:
+		// etcd refuses to start at a revision below the compacted one, and a watch of version N starts at N+1. This is
+		// what its answer becomes for a resource without a watch cache.
+		return apierrors.NewResourceExpired("The resourceVersion for the provided watch is too old.")
 	}
-	return expired(version, oldest)
-}
-
-// disturb does to the initial events what the fault says.
-func (f *Fault) disturb(events []event) []event {
-	if f.DuplicateInitialEvents {
-		events = append(events, events...)
-	}
-	if f.ReverseInitialEvents {
-		slices.Reverse(events)
-	}
-	return events
+	return nil
 }
 
 // follow sends what is written after version pos until the stream ends. opened

@@ -16,8 +16,8 @@ import (
 func body(r *http.Request, types ...string) (map[string]any, error) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	if media != "" && !slices.Contains(types, media) {
-		return nil, &apierrors.StatusError{ErrStatus: statusFor(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", ")))}
+		return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			fmt.Sprintf("the body of the request was in an unknown format - accepted media types include: %s", strings.Join(types, ", ")))
 	}
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) act(req Request, res *resource, sent map[string]any, manager st
 		rec, err = s.patch(res, req.Namespace, req.Name, sent, manager)
 	case "delete":
 		given, _ := sent["preconditions"].(map[string]any)
-		rec, err = s.remove(res, req.Namespace, req.Name, preconditions{text(given, "uid"), text(given, "resourceVersion")})
+		rec, err = s.remove(res, req.Namespace, req.Name, given)
 		if err == nil && rec.deleted && res.Kind != "Pod" {
 			return code, marshal(res.deletion(rec)), nil
 		}
@@ -121,7 +121,7 @@ func (s *Server) removeAll(req Request, res *resource, as form) (int, []byte, er
 			continue
 		}
 		m := metadata(rec.object)
-		if _, err := s.remove(res, text(m, "namespace"), text(m, "name"), preconditions{}); err != nil {
+		if _, err := s.remove(res, text(m, "namespace"), text(m, "name"), nil); err != nil {
 			return 0, nil, err
 		}
 		items = append(items, res.encode(rec, req.Version, as.ofItem()))

@@ -9,7 +9,9 @@ import (
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zapio"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 )
 
@@ -56,6 +58,8 @@ func utc(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 func RouteKubernetes(log *zap.Logger) {
 	logger := zapr.NewLogger(log.Named("client-go"))
 	klog.SetLogger(logger)
+	// Each of the API server's warnings once, not at every request.
+	rest.SetDefaultWarningHandler(rest.NewWarningWriter(&zapio.Writer{Log: log, Level: zap.WarnLevel}, rest.WarningWriterOptions{Deduplicate: true}))
 	// In place of klog's own handler, which adds a call stack's worth of names, and of a sleep of 1 ms.
 	utilruntime.ErrorHandlers = []utilruntime.ErrorHandler{
 		func(_ context.Context, err error, msg string, keysAndValues ...any) {

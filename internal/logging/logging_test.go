@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +14,12 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 )
 
@@ -118,7 +125,33 @@ func route(t *testing.T, log *zap.Logger) {
 	t.Cleanup(func() {
 		klog.ClearLogger()
 		utilruntime.ErrorHandlers = handlers
+		rest.SetDefaultWarningHandler(rest.WarningLogger{})
 	})
+}
+
+// A warning of the API server is logged once, not at every request.
+func TestServerWarnings(t *testing.T) {
+	log, out := newLogger(t, "info", "json")
+	route(t, log)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Warning", `299 - "policy/v1beta1 is deprecated"`)
+	}))
+	defer server.Close()
+	client, err := rest.RESTClientFor(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{
+		GroupVersion: &schema.GroupVersion{Version: "v1"}, NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme()),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer utilnet.CloseIdleConnectionsFor(client.Client.Transport)
+	for range 2 {
+		if err := client.Get().AbsPath("/").Do(t.Context()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := lines(t, out); len(got) != 1 || got[0]["level"] != "warn" || !strings.Contains(got[0]["msg"].(string), "policy/v1beta1 is deprecated") {
+		t.Errorf("got %v", got)
+	}
 }
 
 func TestRouteKubernetes(t *testing.T) {

@@ -73,11 +73,11 @@ func TestRBACText(t *testing.T) {
 		)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			needs, warnings, err := rightsOf(tc.cfg, resources.Offline(), Options{Offline: true, Enumerate: tc.enumerate})
+			got, warnings, err := Manifest(tc.cfg, "kubejournal.yaml", resources.Offline(), Options{Offline: true, Enumerate: tc.enumerate},
+				Subject{Name: "kubejournal", Namespace: "audit", Account: "journal"})
 			if err != nil || len(warnings) > 0 {
 				t.Fatalf("got %v, %v", err, warnings)
 			}
-			got := manifest("kubejournal.yaml", needs, Subject{Name: "kubejournal", Namespace: "audit", Account: "journal"})
 			golden := filepath.Join("testdata", name+".yaml")
 			if *update {
 				if err := os.WriteFile(golden, got, 0o644); err != nil { //nolint:gosec // a file of the repository
@@ -145,7 +145,7 @@ func parseRBAC(t *testing.T, text []byte) []role {
 	}
 }
 
-// grants tells whether roles allow a right, as RBAC would.
+// grants reports whether roles allow a right, as RBAC would.
 func grants(roles []role, right resources.Right) bool {
 	has := func(list []string, value string) bool {
 		return slices.Contains(list, value) || slices.Contains(list, "*")
@@ -181,11 +181,10 @@ func TestRBACIsLeast(t *testing.T) {
 		}
 		cfg := configOf(entries...)
 		enumerate := rng.IntN(2) == 0
-		needs, warnings, err := rightsOf(cfg, resolver, Options{Enumerate: enumerate})
+		text, warnings, err := Manifest(cfg, "k.yaml", resolver, Options{Enumerate: enumerate}, Subject{Name: "kubejournal", Namespace: "audit", Account: "kubejournal"})
 		if err != nil {
 			continue // the same stream twice
 		}
-		text := manifest("k.yaml", needs, Subject{Name: "kubejournal", Namespace: "audit", Account: "kubejournal"})
 		roles := parseRBAC(t, text)
 		var wanted []resources.Right
 		for i, resolved := range resolver.ResolveAll(cfg.Resources) {
@@ -226,7 +225,7 @@ func TestRBACIsLeast(t *testing.T) {
 	}
 }
 
-// cameToNothing tells whether a wildcard covers nothing now: its rule is for what comes.
+// cameToNothing reports whether a wildcard covers nothing now: its rule is for what comes.
 func cameToNothing(resolver *resources.Resolver, cfg *config.Config) bool {
 	return slices.ContainsFunc(resolver.ResolveAll(cfg.Resources), func(r resources.Resolution) bool {
 		missing := new(resources.NotFoundError)
@@ -243,12 +242,12 @@ func TestRBACIsDeterministic(t *testing.T) {
 		for _, n := range names {
 			entries = append(entries, config.Resource{Name: n})
 		}
-		needs, _, err := rightsOf(configOf(entries...), resources.Offline(), Options{Offline: true})
+		text, _, err := Manifest(configOf(entries...), "k", resources.Offline(), Options{Offline: true}, Subject{"a", "b", "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var rules strings.Builder
-		for line := range strings.Lines(string(manifest("k", needs, Subject{"a", "b", "c"}))) {
+		for line := range strings.Lines(string(text)) {
 			if !strings.HasPrefix(line, "#") {
 				rules.WriteString(line)
 			}
