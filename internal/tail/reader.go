@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 )
 
 // errRewritten says that a file does not hold any more what was read from it.
@@ -16,16 +17,21 @@ type active struct {
 	off int64 // of the next byte to read
 
 	// The last line that was taken: where it begins, and its first bytes. With seq and time among them, no other line
-	// has the same.
+	// has the same. Before the first one it is the end of the line in front of it.
 	markAt int64
 	mark   []byte
+
+	check [32 << 10]byte // scratch
 }
 
 const markBytes = 128
 
 // seek continues at off, where a line begins.
 func (a *active) seek(off int64) {
-	a.off, a.markAt, a.mark = off, off, a.mark[:0]
+	a.off, a.markAt, a.mark = off, 0, a.mark[:0]
+	if off > 0 {
+		a.took([]byte{'\n'}, off-1)
+	}
 }
 
 // took remembers a line.
@@ -39,7 +45,7 @@ func (a *active) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
-	if same, err := a.same(); err != nil {
+	if same, err := a.holds(a.mark, a.markAt); err != nil {
 		return 0, err
 	} else if !same {
 		return 0, errRewritten
@@ -51,29 +57,17 @@ func (a *active) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// holds reports whether the line stands at its place, whole.
-func (a *active) holds(line []byte, at int64) (bool, error) {
-	is := make([]byte, len(line)+1)
-	n, err := a.f.ReadAt(is, at)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	return n == len(is) && is[n-1] == '\n' && bytes.Equal(is[:n-1], line), nil
-}
-
-// same reports whether the last line still stands where it stood, or, before the first, whether a line ends there.
-func (a *active) same() (bool, error) {
-	at, want := a.markAt, a.mark
-	if len(want) == 0 {
-		if at == 0 {
-			return true, nil
+// holds reports whether the file has b at an offset.
+func (a *active) holds(b []byte, at int64) (bool, error) {
+	for part := range slices.Chunk(b, len(a.check)) {
+		n, err := a.f.ReadAt(a.check[:len(part)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
 		}
-		at, want = at-1, []byte{'\n'}
+		if !bytes.Equal(a.check[:n], part) {
+			return false, nil
+		}
+		at += int64(n)
 	}
-	var got [markBytes]byte
-	n, err := a.f.ReadAt(got[:len(want)], at)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	return bytes.Equal(got[:n], want), nil
+	return true, nil
 }

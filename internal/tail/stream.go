@@ -56,51 +56,43 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	}
 	var (
 		lines journal.Reader
-		last  [][]byte
 		line  Line
+		last  [][]byte
 	)
-	take := func(raw []byte) error {
-		if o.Lines < 0 {
-			return show(&line, raw, o, p)
+	lines.Reset(from, 0)
+	for {
+		next, ended := lines.Next()
+		raw := next.Bytes
+		if errors.Is(ended, io.EOF) { // a last line without an end is one all the same: nothing more will come
+			raw = lines.Torn()
 		}
-		if line.Parse(raw) != nil || o.Filter.Match(&line) {
-			last = append(last, bytes.Clone(raw))
-			last = last[max(len(last)-o.Lines, 0):]
+		if ended == nil || len(raw) > 0 {
+			if o.Lines < 0 {
+				if err := show(&line, raw, &o, p); err != nil {
+					return err
+				}
+			} else if line.Parse(raw) != nil || o.Filter.Match(&line) {
+				last = append(last, bytes.Clone(raw))
+				last = last[max(len(last)-o.Lines, 0):]
+			}
 		}
-		return nil
-	}
-	end := func() error {
+		if ended == nil {
+			continue
+		}
 		for _, raw := range last {
-			if err := show(&line, raw, o, p); err != nil {
+			if err := show(&line, raw, &o, p); err != nil {
 				return err
 			}
 		}
+		if !errors.Is(ended, io.EOF) {
+			return errors.Join(fmt.Errorf("read lines: %w", ended), p.Flush())
+		}
 		return p.Flush()
 	}
-	lines.Reset(from, 0)
-	for {
-		next, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("read lines: %w", err), end())
-		}
-		if err := take(next.Bytes); err != nil {
-			return err
-		}
-	}
-	// A last line without an end is one all the same: nothing more will come.
-	if rest := lines.Torn(); len(rest) > 0 {
-		if err := take(rest); err != nil {
-			return err
-		}
-	}
-	return end()
 }
 
-// show parses a line and prints it where it passes. One that cannot be read always does.
-func show(line *Line, raw []byte, o Options, p *Printer) error {
+// show parses a line and prints it if it passes the filter. One that cannot be read always does.
+func show(line *Line, raw []byte, o *Options, p *Printer) error {
 	if line.Parse(raw) != nil {
 		return showBad(raw, o, p)
 	}
@@ -110,12 +102,13 @@ func show(line *Line, raw []byte, o Options, p *Printer) error {
 	return p.Print(line)
 }
 
-func showBad(raw []byte, o Options, p *Printer) error {
-	shown, err := p.Bad(raw)
-	if !shown && err == nil {
+// showBad shows, as text, a line that is none of a journal. Where a program reads JSON, a notice names it.
+func showBad(raw []byte, o *Options, p *Printer) error {
+	if p.style.JSON {
 		o.notice("not a journal line: %s", describeBad(nil, raw))
+		return nil
 	}
-	return err
+	return p.bad(raw)
 }
 
 func (o *Options) notice(format string, args ...any) {
@@ -124,7 +117,7 @@ func (o *Options) notice(format string, args ...any) {
 	}
 }
 
-func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
+func isGzip(b []byte) bool { return string(b) == "\x1f\x8b" }
 
 // flushing shows what there is before it waits for more.
 type flushing struct {
