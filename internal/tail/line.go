@@ -69,10 +69,10 @@ func (l *Line) Parse(raw []byte) error {
 	c := rawjson.NewCursor(raw)
 	next := 0
 	for more := c.Take('{'); more; more = c.Take(',') {
-		if objectIsLast(c.Rest()) && l.complete() {
+		key, ok := c.Key()
+		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
 			return nil
 		}
-		key, ok := c.Key()
 		value := c.Value()
 		if !ok || value == nil {
 			return errNotLine
@@ -85,11 +85,6 @@ func (l *Line) Parse(raw []byte) error {
 		return errNotLine
 	}
 	return nil
-}
-
-// objectIsLast reports whether the rest of a line is the object.
-func objectIsLast(rest []byte) bool {
-	return bytes.HasPrefix(rest, []byte(`"object":{`)) && bytes.HasSuffix(rest, []byte("}}"))
 }
 
 // complete reads seq and time, and reports whether everything was read that every line has.
@@ -115,10 +110,13 @@ func (l *Line) scope() []byte {
 
 // pick returns the values of those members of an object that have the names; nil for what it does not have.
 func pick(object []byte, names ...string) (values [5][]byte) {
-	next := 0
+	next, left := 0, len(names)
 	for key, value := range rawjson.Members(object) {
 		if at := indexFrom(names, key, next); at >= 0 {
 			values[at], next = value, at+1
+			if left--; left == 0 {
+				break
+			}
 		}
 	}
 	return values

@@ -100,7 +100,7 @@ func head(b []byte, limit int) []byte {
 // cutEnd cuts the text from start on to limit columns, its end left out.
 func cutEnd(dst []byte, start, limit int) []byte {
 	text := dst[start:]
-	if columns(text) <= limit {
+	if len(text) <= limit || columns(text) <= limit {
 		return dst
 	}
 	if limit < 1 {

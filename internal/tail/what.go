@@ -219,7 +219,7 @@ func appendChanges(dst []byte, changes []change, limit int) []byte {
 		room := limit - len(appendMore(nil, rest-1))
 		if shown == 0 {
 			dst = cutEnd(dst, start, max(room, 1))
-		} else if columns(dst[start:]) > room {
+		} else if len(dst)-start > room && columns(dst[start:]) > room {
 			return appendMore(dst[:before], rest)
 		}
 	}
