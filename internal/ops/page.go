@@ -188,27 +188,21 @@ func (s *Site) look(now time.Time) page {
 
 // headline sums the streams up in words.
 func headline(all, attend, moving int) string {
+	of := fmt.Sprintf("of %d %s", all, plural(all, "stream", "streams"))
 	switch {
 	case all == 0:
 		return "No stream yet"
 	case attend > 0:
-		return fmt.Sprintf("%d of %s %s attention", attend, count(all, "stream"), verb(attend, "needs", "need"))
+		return fmt.Sprintf("%d %s %s attention", attend, of, plural(attend, "needs", "need"))
 	case moving > 0:
-		return fmt.Sprintf("%d of %s %s not watch yet", moving, count(all, "stream"), verb(moving, "does", "do"))
+		return fmt.Sprintf("%d %s %s not watch yet", moving, of, plural(moving, "does", "do"))
 	case all == 1:
 		return "The one stream watches"
 	}
 	return fmt.Sprintf("All %d streams watch", all)
 }
 
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-func verb(n int, one, many string) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
@@ -243,9 +237,7 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 		r.Why += ": " + means
 	}
 	switch {
-	case s.State == watcher.Pending, s.State == watcher.Retrying:
-		r.Level = bad
-	case failing:
+	case s.State == watcher.Pending, s.State == watcher.Retrying, failing:
 		r.Level = bad
 	case s.State == watcher.Watching && s.Stalled(now) != "":
 		r.Level, r.Why = bad, s.Stalled(now)
@@ -310,15 +302,15 @@ func ago(now, at time.Time) string { return Age(now, at) + " ago" }
 
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// rateText is lines per second, for people; "" where it is not known yet.
+// rateText is the rate of a series for people; "" where it is not known yet.
 func rateText(s series) string {
-	rate, ok := s.rate()
-	if !ok {
-		return ""
+	if rate, ok := s.rate(); ok {
+		return perSecond(rate)
 	}
-	return perSecond(rate)
+	return ""
 }
 
+// perSecond is lines per second for people.
 func perSecond(rate float64) string {
 	switch {
 	case rate == 0:
@@ -346,31 +338,21 @@ func (chart) Width() int  { return steps }
 func (chart) Height() int { return chartHeight }
 
 func draw(s series) chart {
-	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(s.peak())}
-	var most uint32
-	for _, n := range s {
-		most = max(most, n)
-	}
+	peak := s.peak()
+	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(float64(peak) / step.Seconds())}
 	var path []byte
-	open := false
 	for i, n := range s {
 		if n == 0 {
-			if open {
-				path = append(path, "V32z"...)
-			}
-			open = false
 			continue
 		}
-		if !open {
+		if i == 0 || s[i-1] == 0 {
 			path = fmt.Appendf(path, "M%d 32", c.From+i)
 		}
-		open = true
-		// What is there at all is to be seen.
-		high := max(2, uint64(n)*(chartHeight-2)/uint64(most))
+		high := max(2, uint64(n)*(chartHeight-2)/uint64(peak)) // so that few lines are to be seen too
 		path = fmt.Appendf(path, "V%dh1", chartHeight-high)
-	}
-	if open {
-		path = append(path, "V32z"...)
+		if i == len(s)-1 || s[i+1] == 0 {
+			path = append(path, "V32z"...)
+		}
 	}
 	c.Path = string(path)
 	return c

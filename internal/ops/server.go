@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,7 +23,7 @@ const (
 type Server struct {
 	http     *http.Server
 	listener net.Listener
-	served   chan struct{} // closed when Serve's goroutine has ended; nil before Serve
+	served   sync.WaitGroup // Serve's goroutine
 }
 
 // Listen opens addr, as in the config's listen. Requests wait until Serve.
@@ -40,13 +41,11 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 // Serve answers until Close, and logs what in front of the address now, and "no longer" what should it break.
 func (s *Server) Serve(log *zap.Logger, what string) {
 	log.Info(what, zap.String("address", s.Addr().String()))
-	s.served = make(chan struct{})
-	go func() {
-		defer close(s.served)
+	s.served.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("no longer "+what, zap.Error(err))
 		}
-	}()
+	})
 }
 
 // Addr is the address that the server listens on.
@@ -54,15 +53,13 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close stops the server; answers under way get a moment to end.
 func (s *Server) Close() error {
-	if s.served == nil {
-		return s.listener.Close()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	<-s.served
+	_ = s.listener.Close() // closed already, except before Serve
+	s.served.Wait()
 	return err
 }

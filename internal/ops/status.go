@@ -25,17 +25,17 @@ type Status struct {
 
 // Stream is one entry of /streams, and of streams in /status.
 type Stream struct {
-	Stream          string     `json:"stream"`
-	State           string     `json:"state"`
-	Reason          string     `json:"reason,omitempty"`
-	Since           *time.Time `json:"since,omitempty"`        // in this state
-	FailingSince    *time.Time `json:"failingSince,omitempty"` // no session has worked
-	ResourceVersion string     `json:"resourceVersion,omitempty"`
-	Synced          bool       `json:"synced"`
-	LastProgress    *time.Time `json:"lastProgress,omitempty"`
+	Stream          string    `json:"stream"`
+	State           string    `json:"state"`
+	Reason          string    `json:"reason,omitempty"`
+	Since           time.Time `json:"since,omitzero"`        // in this state
+	FailingSince    time.Time `json:"failingSince,omitzero"` // no session has worked
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Synced          bool      `json:"synced"`
+	LastProgress    time.Time `json:"lastProgress,omitzero"`
 	// Idle is the age of the last progress, or of the state where there was none.
-	Idle    float64    `json:"idleSeconds"`
-	LastGap *time.Time `json:"lastGap,omitempty"`
+	Idle    float64   `json:"idleSeconds"`
+	LastGap time.Time `json:"lastGap,omitzero"`
 	// Events is how many lines the stream has written since it was started.
 	Events uint64 `json:"events"`
 	// Rate is the mean of the last minute; nil in the first seconds.
@@ -56,12 +56,11 @@ func (s *Site) streamsNow() []Stream {
 	now := time.Now()
 	for _, s := range all {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: when(s.Since), ResourceVersion: s.Position,
-			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: when(s.LastGap),
-			Events: s.Lines,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
+			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}
 		if s.State != watcher.Watching {
-			one.FailingSince = when(s.Failing)
+			one.FailingSince = s.Failing.UTC()
 		}
 		if rate, ok := recent[s.Name].rate(); ok {
 			one.Rate = &rate
@@ -69,14 +68,6 @@ func (s *Site) streamsNow() []Stream {
 		out = append(out, one)
 	}
 	return out
-}
-
-func when(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
