@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -40,16 +39,10 @@ var (
 	// pageEdition changes when the daemon serves another page, so that an open one reloads itself.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
 
-	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else, whatever a name or a
-	// reason holds.
-	pagePolicy = strings.Join([]string{
-		"default-src 'none'",
-		"style-src 'sha256-" + digest(pageCSS) + "'",
-		"script-src 'sha256-" + digest(pageJS) + "'",
-		"img-src data:", // the icon
-		"connect-src 'self'",
-		"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
-	}, "; ")
+	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else, whatever names and
+	// reasons hold. data: is for the icon.
+	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageCSS), digest(pageJS))
 )
 
 func digest(s string) string {
@@ -89,7 +82,6 @@ type page struct {
 	Detail   string // what the streams need attention for
 	Title    string
 	Alerts   []string
-	Attend   int // rows that need attention: they come first
 	Rows     []row
 	Left     int // rows that are left out
 	Checks   []CheckResult
@@ -104,6 +96,7 @@ type row struct {
 	Resource, Scope string // the two parts of its name
 	Level           level
 	Why             string // it is at that level
+	trouble         string // the same in a word; "" where no attention is needed
 	NewGap          bool
 	Rate            string
 	Chart           chart
@@ -126,32 +119,16 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 
 // look collects what there is to see.
 func (s *Site) look(now time.Time) page {
-	p := page{About: s.view.Load().about(), Now: now}
-	var failed []string
-	p.Reload.Fault = printable(p.Reload.Fault)
-	p.Checks, _ = s.runChecks()
-	for i := range p.Checks {
-		c := &p.Checks[i]
-		c.Text = printable(c.Text)
-		if !c.OK {
-			failed = append(failed, c.Name)
-			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
-			p.Level = bad
-		}
-	}
-	if p.Reload.Fault != "" {
-		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
-		p.Level = bad
-	}
+	p := page{About: s.view.Load().about(), Now: now, Title: "kubejournal"}
 	all, of := s.rates.read()
 	p.Rate, p.Chart = rateText(all), draw(all)
-	moving, why := 0, make(map[string]int)
+	attend, moving, troubles := 0, 0, make(map[string]int)
 	for _, status := range s.streams() {
 		r := newRow(status, now)
 		switch {
-		case r.Level >= note:
-			p.Attend++
-			why[r.trouble()]++
+		case r.trouble != "":
+			attend++
+			troubles[r.trouble]++
 		case r.Level == busy:
 			moving++
 		}
@@ -159,28 +136,40 @@ func (s *Site) look(now time.Time) page {
 		p.Rows = append(p.Rows, r)
 	}
 	slices.SortStableFunc(p.Rows, func(a, b row) int { return cmp.Compare(b.Level, a.Level) })
-	p.Headline = headline(len(p.Rows), p.Attend, moving)
-	if p.Left = max(0, len(p.Rows)-maxRows); p.Left > 0 {
-		p.Rows = p.Rows[:maxRows]
+	p.Headline = headline(len(p.Rows), attend, moving)
+	for _, trouble := range slices.Sorted(maps.Keys(troubles)) {
+		p.Detail = strings.TrimPrefix(fmt.Sprintf("%s, %d %s", p.Detail, troubles[trouble], trouble), ", ")
 	}
+	p.Left = max(0, len(p.Rows)-maxRows)
+	p.Rows = p.Rows[:len(p.Rows)-p.Left]
 	for i := range p.Rows {
 		r := &p.Rows[i]
-		recent := of[r.key]
-		r.Rate, r.Chart = rateText(recent), draw(recent)
+		r.Rate, r.Chart = rateText(of[r.key]), draw(of[r.key])
 	}
-	var details []string
-	for _, trouble := range slices.Sorted(maps.Keys(why)) {
-		details = append(details, fmt.Sprintf("%d %s", why[trouble], trouble))
+
+	var failed []string
+	p.Checks, _ = s.runChecks()
+	for i := range p.Checks {
+		c := &p.Checks[i]
+		c.Text = printable(c.Text)
+		if !c.OK {
+			failed = append(failed, c.Name)
+			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
+		}
 	}
-	p.Detail = strings.Join(details, ", ")
 	if len(failed) > 0 {
 		p.Headline = "Not ready (" + strings.Join(failed, ", ") + "). " + p.Headline
 	}
-	p.Title = "kubejournal"
+	if p.Reload.Fault = printable(p.Reload.Fault); p.Reload.Fault != "" {
+		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
+	}
+	if len(p.Alerts) > 0 {
+		p.Level = bad
+	}
 	if p.Cluster != "" {
 		p.Title += " " + p.Cluster
 	}
-	if n := p.Attend + len(p.Alerts); n > 0 {
+	if n := attend + len(p.Alerts); n > 0 {
 		p.Title = fmt.Sprintf("(%d) %s", n, p.Title)
 	}
 	return p
@@ -237,12 +226,14 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 		r.Why += ": " + means
 	}
 	switch {
-	case s.State == watcher.Pending, s.State == watcher.Retrying, failing:
-		r.Level = bad
+	case s.State == watcher.Pending:
+		r.Level, r.trouble = bad, "pending"
+	case s.State == watcher.Retrying, failing:
+		r.Level, r.trouble = bad, "failing"
 	case s.State == watcher.Watching && s.Stalled(now) != "":
-		r.Level, r.Why = bad, s.Stalled(now)
+		r.Level, r.trouble, r.Why = bad, "silent", s.Stalled(now)
 	case r.NewGap:
-		r.Level, r.Why = note, "gap in the last hour"
+		r.Level, r.trouble, r.Why = note, "with a gap in the last hour", "gap in the last hour"
 	case s.State != watcher.Watching:
 		r.Level = busy
 	}
@@ -250,19 +241,6 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 		r.Why = strings.TrimPrefix(r.Why+", failing for "+Age(now, s.Failing), ", ")
 	}
 	return r
-}
-
-// trouble is in a few words why the stream needs attention.
-func (r row) trouble() string {
-	switch {
-	case r.Level == note:
-		return "with a gap in the last hour"
-	case r.State == watcher.Watching:
-		return "silent"
-	case r.State == watcher.Pending:
-		return "pending"
-	}
-	return "failing"
 }
 
 // Waits reports whether it is worth showing since when the state lasts.
@@ -288,12 +266,10 @@ func (a About) Behind() uint64 { return a.Progress.Written - a.Progress.Committe
 func Age(now, at time.Time) string {
 	d := max(now.Sub(at), 0).Round(time.Second)
 	switch {
-	case d < time.Minute:
-		return d.String()
 	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+		return d.String()
 	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
@@ -313,14 +289,12 @@ func rateText(s series) string {
 // perSecond is lines per second for people.
 func perSecond(rate float64) string {
 	switch {
-	case rate == 0:
-		return "0"
-	case rate < 0.1:
+	case rate > 0 && rate < 0.1:
 		return "<0.1"
-	case rate < 10:
-		return strconv.FormatFloat(rate, 'f', 1, 64)
+	case rate > 0 && rate < 10:
+		return fmt.Sprintf("%.1f", rate)
 	}
-	return strconv.FormatFloat(rate, 'f', 0, 64)
+	return fmt.Sprintf("%.0f", rate)
 }
 
 // chartHeight is that of a chart; a step is 1 wide.

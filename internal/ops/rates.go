@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"maps"
 	"math"
 	"slices"
@@ -26,7 +25,7 @@ type rates struct {
 	streams func() []manager.StreamStatus
 
 	mu  sync.Mutex
-	of  map[string]*past // by stream; nil while it does not sample; guarded by mu
+	of  map[string]*past // by stream; guarded by mu
 	all series           // of all streams together; guarded by mu
 }
 
@@ -44,25 +43,6 @@ func (r *rates) begin() {
 	r.all, r.of = nil, make(map[string]*past, len(now))
 	for name, n := range now {
 		r.of[name] = &past{counter: n}
-	}
-}
-
-// run samples until ctx ends, and then forgets what it knows.
-func (r *rates) run(ctx context.Context) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.all, r.of = nil, nil
-	}()
-	tick := time.NewTicker(step)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			r.sample()
-		}
 	}
 }
 

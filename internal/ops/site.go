@@ -87,12 +87,24 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Sample measures how many lines the streams write, until the function that it returns is called. Not twice at once.
+// Sample measures from now on how many lines the streams write, until the function that it returns is called. Not twice
+// at once.
 func (s *Site) Sample() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.rates.begin()
 	var sampler sync.WaitGroup
-	sampler.Go(func() { s.rates.run(ctx) })
+	sampler.Go(func() {
+		tick := time.NewTicker(step)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				s.rates.sample()
+			}
+		}
+	})
 	return func() {
 		cancel()
 		sampler.Wait()
@@ -128,14 +140,14 @@ func (s *Site) ready(w http.ResponseWriter, request *http.Request) {
 	results, ready := s.runChecks()
 	var text strings.Builder
 	for _, r := range results {
-		switch {
-		case !r.OK:
-			fmt.Fprintf(&text, "[-]%s failed: %s\n", r.Name, r.Text)
-		case r.Text != "":
-			fmt.Fprintf(&text, "[+]%s ok: %s\n", r.Name, r.Text)
-		default:
-			fmt.Fprintf(&text, "[+]%s ok\n", r.Name)
+		mark, result := '+', "ok"
+		if !r.OK {
+			mark, result = '-', "failed"
 		}
+		if r.Text != "" {
+			result += ": " + r.Text
+		}
+		fmt.Fprintf(&text, "[%c]%s %s\n", mark, r.Name, result)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch {
