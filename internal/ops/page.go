@@ -50,15 +50,11 @@ func digest(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// refresh is how often the page asks for itself again.
-const refresh = 3 * time.Second
-
-// maxRows bounds the page, which is sent every few seconds to each viewer. Streams that need attention come first;
-// /streams has all.
-const maxRows = 500
-
-// gapIsNews is how long a gap is worth attention.
-const gapIsNews = time.Hour
+const (
+	refresh   = 3 * time.Second // how often the page asks for itself again
+	maxRows   = 500             // of the page, which each viewer fetches every few seconds; /streams has all
+	gapIsNews = time.Hour       // how long a gap is worth attention
+)
 
 // level is how much attention something needs.
 type level int
@@ -76,17 +72,15 @@ func (l level) String() string { return [...]string{"fine", "busy", "note", "bad
 // page is what the template shows.
 type page struct {
 	About
-	Now      time.Time
-	Level    level
-	Headline string
-	Detail   string // what the streams need attention for
-	Title    string
-	Alerts   []string
-	Rows     []row
-	Left     int // rows that are left out
-	Checks   []CheckResult
-	Rate     string
-	Chart    chart
+	Now             time.Time
+	Level           level
+	Title, Headline string
+	Detail          string // what the streams need attention for
+	Alerts          []string
+	Rows            []row // those that need attention come first
+	Left            int   // rows that are left out
+	Checks          []CheckResult
+	Chart           chart
 }
 
 // row is one stream.
@@ -98,7 +92,6 @@ type row struct {
 	Why             string // it is at that level
 	trouble         string // the same in a word; "" where no attention is needed
 	NewGap          bool
-	Rate            string
 	Chart           chart
 }
 
@@ -121,7 +114,7 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 func (s *Site) look(now time.Time) page {
 	p := page{About: s.view.Load().about(), Now: now, Title: "kubejournal"}
 	all, of := s.rates.read()
-	p.Rate, p.Chart = rateText(all), draw(all)
+	p.Chart = draw(all)
 	attend, moving, troubles := 0, 0, make(map[string]int)
 	for _, status := range s.streams() {
 		r := newRow(status, now)
@@ -143,8 +136,7 @@ func (s *Site) look(now time.Time) page {
 	p.Left = max(0, len(p.Rows)-maxRows)
 	p.Rows = p.Rows[:len(p.Rows)-p.Left]
 	for i := range p.Rows {
-		r := &p.Rows[i]
-		r.Rate, r.Chart = rateText(of[r.key]), draw(of[r.key])
+		p.Rows[i].Chart = draw(of[p.Rows[i].key])
 	}
 
 	var failed []string
@@ -214,9 +206,6 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
 	r.StreamStatus = s
 	r.Resource, r.Scope, _ = strings.Cut(s.Name, "?")
-	if r.Scope != "" {
-		r.Scope = "?" + r.Scope
-	}
 	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such
 	// gaps as long as it is quiet.
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
@@ -278,14 +267,6 @@ func ago(now, at time.Time) string { return Age(now, at) + " ago" }
 
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// rateText is the rate of a series for people; "" where it is not known yet.
-func rateText(s series) string {
-	if rate, ok := s.rate(); ok {
-		return perSecond(rate)
-	}
-	return ""
-}
-
 // perSecond is lines per second for people.
 func perSecond(rate float64) string {
 	switch {
@@ -302,6 +283,7 @@ const chartHeight = 32
 
 // chart is a series as a picture of steps, as high as its peak.
 type chart struct {
+	Rate  string // "" where it is not known yet
 	Known bool
 	From  int    // where what is known begins, from the left
 	Path  string // of the area
@@ -314,6 +296,9 @@ func (chart) Height() int { return chartHeight }
 func draw(s series) chart {
 	peak := s.peak()
 	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(float64(peak) / step.Seconds())}
+	if rate, ok := s.rate(); ok {
+		c.Rate = perSecond(rate)
+	}
 	var path []byte
 	for i, n := range s {
 		if n == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kubejournal/internal/manager"
 	"kubejournal/internal/recorder"
@@ -94,16 +95,10 @@ func (s *Site) Sample() (stop func()) {
 	s.rates.begin()
 	var sampler sync.WaitGroup
 	sampler.Go(func() {
-		tick := time.NewTicker(step)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				s.rates.sample()
-			}
-		}
+		_ = wait.PollUntilContextCancel(ctx, step, false, func(context.Context) (bool, error) {
+			s.rates.sample()
+			return false, nil
+		}) // ctx has ended
 	})
 	return func() {
 		cancel()
