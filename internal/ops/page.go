@@ -15,7 +15,6 @@ import (
 	"time"
 	"unicode"
 
-	"kubejournal/internal/config"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 )
@@ -39,8 +38,7 @@ var (
 	// pageEdition changes when the daemon serves another page, so that an open one reloads itself.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
 
-	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else, whatever names and
-	// reasons hold. data: is for the icon.
+	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else. data: is for the icon.
 	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; connect-src 'self'; "+
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageCSS), digest(pageJS))
 )
@@ -54,6 +52,8 @@ const (
 	refresh   = 3 * time.Second // how often the page asks for itself again
 	maxRows   = 500             // of the page, which each viewer fetches every few seconds; /streams has all
 	gapIsNews = time.Hour       // how long a gap is worth attention
+
+	chartHeight = 32 // where a step is 1 wide
 )
 
 // level is how much attention something needs.
@@ -81,6 +81,7 @@ type page struct {
 	Left            int   // rows that are left out
 	Checks          []CheckResult
 	Chart           chart
+	Behind          uint64 // lines that are written and not committed
 }
 
 // row is one stream.
@@ -112,11 +113,12 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 
 // look collects what there is to see.
 func (s *Site) look(now time.Time) page {
-	p := page{About: s.view.Load().about(), Now: now, Title: "kubejournal"}
+	p := page{About: s.view.Load().about(), Now: now}
+	p.Behind = p.Progress.Written - p.Progress.Committed
 	all, of := s.rates.read()
 	p.Chart = draw(all)
 	attend, moving, troubles := 0, 0, make(map[string]int)
-	for _, status := range s.streams() {
+	for _, status := range s.rates.streams() {
 		r := newRow(status, now)
 		switch {
 		case r.trouble != "":
@@ -158,9 +160,7 @@ func (s *Site) look(now time.Time) page {
 	if len(p.Alerts) > 0 {
 		p.Level = bad
 	}
-	if p.Cluster != "" {
-		p.Title += " " + p.Cluster
-	}
+	p.Title = strings.TrimSpace("kubejournal " + p.Cluster)
 	if n := attend + len(p.Alerts); n > 0 {
 		p.Title = fmt.Sprintf("(%d) %s", n, p.Title)
 	}
@@ -210,10 +210,7 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	// gaps as long as it is quiet.
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
-	r.Why = s.Reason
-	if means := meanings[s.Reason]; means != "" {
-		r.Why += ": " + means
-	}
+	r.Why = strings.TrimSuffix(s.Reason+": "+meanings[s.Reason], ": ")
 	switch {
 	case s.State == watcher.Pending:
 		r.Level, r.trouble = bad, "pending"
@@ -245,12 +242,6 @@ func printable(s string) string {
 	}, s)
 }
 
-// IsStdout reports whether there is no journal file.
-func (a About) IsStdout() bool { return a.Output == config.Stdout }
-
-// Behind is how many lines are written and not committed.
-func (a About) Behind() uint64 { return a.Progress.Written - a.Progress.Committed }
-
 // Age is a duration as kubectl shows it: with two units at most.
 func Age(now, at time.Time) string {
 	d := max(now.Sub(at), 0).Round(time.Second)
@@ -264,7 +255,6 @@ func Age(now, at time.Time) string {
 }
 
 func ago(now, at time.Time) string { return Age(now, at) + " ago" }
-
 func exact(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // perSecond is lines per second for people.
@@ -278,16 +268,12 @@ func perSecond(rate float64) string {
 	return fmt.Sprintf("%.0f", rate)
 }
 
-// chartHeight is that of a chart; a step is 1 wide.
-const chartHeight = 32
-
 // chart is a series as a picture of steps, as high as its peak.
 type chart struct {
-	Rate  string // "" where it is not known yet
-	Known bool
-	From  int    // where what is known begins, from the left
-	Path  string // of the area
-	Peak  string
+	Rate, Peak string // lines per second; Rate is "" where it is not known yet
+	Known      bool
+	From       int    // where what is known begins, from the left
+	Path       string // of the area
 }
 
 func (chart) Width() int  { return steps }

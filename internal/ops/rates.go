@@ -1,7 +1,7 @@
 package ops
 
 import (
-	"maps"
+	"cmp"
 	"math"
 	"slices"
 	"sync"
@@ -10,13 +10,11 @@ import (
 	"kubejournal/internal/manager"
 )
 
+// The recent past is known in steps, for ten minutes, in half a kilobyte for each stream.
 const (
-	// step is how finely the recent past is known, and steps how far back: ten minutes, in half a kilobyte for each
-	// stream.
-	step  = 5 * time.Second
-	steps = 120
-	// minute is what a rate is the mean of, in steps: less jumps about.
-	minute = int(time.Minute / step)
+	step   = 5 * time.Second
+	steps  = 120
+	minute = int(time.Minute / step) // steps that a rate is the mean of: less jumps about
 )
 
 // rates knows how many lines each stream has written in each of the last steps. The streams count by themselves; here
@@ -37,46 +35,36 @@ type past struct {
 
 // begin takes the counters as they are: what was before is not known.
 func (r *rates) begin() {
-	now := r.counters()
+	r.sample()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all, r.of = nil, make(map[string]*past, len(now))
-	for name, n := range now {
-		r.of[name] = &past{counter: n}
+	r.all = nil
+	for _, p := range r.of {
+		p.series = nil
 	}
 }
 
 // sample ends a step. Streams that are gone are forgotten.
 func (r *rates) sample() {
-	now := r.counters()
+	now := make(map[string]uint64)
+	for _, s := range r.streams() {
+		now[s.Name] += s.Lines // an entry that waits may have the name of a stream that runs
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.of, func(name string, _ *past) bool { _, is := now[name]; return !is })
 	var all uint64
+	of := make(map[string]*past, len(now))
 	for name, n := range now {
-		p := r.of[name]
-		if p == nil {
-			p = new(past)
-			r.of[name] = p
-		}
-		lines := n - p.counter
+		p := cmp.Or(r.of[name], new(past))
 		if n < p.counter {
-			lines = n // the stream was started again, and counts from the beginning
+			p.counter = 0 // the stream was started again
 		}
-		p.counter = n
-		p.add(lines)
-		all += lines
+		p.add(n - p.counter)
+		all += n - p.counter
+		p.counter, of[name] = n, p
 	}
+	r.of = of
 	r.all.add(all)
-}
-
-// counters are the streams' own. An entry that waits may have the name of a stream that runs.
-func (r *rates) counters() map[string]uint64 {
-	all := make(map[string]uint64)
-	for _, s := range r.streams() {
-		all[s.Name] += s.Lines
-	}
-	return all
 }
 
 // read returns the recent past of all streams together and of each.

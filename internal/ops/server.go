@@ -31,7 +31,7 @@ type Server struct {
 // Listen opens addr, as in the config's listen. Requests wait until Serve.
 func Listen(addr string, h http.Handler) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
-	if op := new(net.OpError); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // the rest is the address again
 	}
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"kubejournal/internal/manager"
 	"kubejournal/internal/recorder"
@@ -61,7 +60,7 @@ type view struct {
 // NewSite returns the site of a daemon. It knows no rates before Sample.
 func NewSite(registry *prometheus.Registry, checks []Check, streams func() []manager.StreamStatus, about func() About) *Site {
 	s := &Site{}
-	s.rates.streams = s.streams
+	s.rates.streams = func() []manager.StreamStatus { return s.view.Load().streams() }
 	s.Show(checks, streams, about)
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -77,28 +76,26 @@ func (s *Site) Show(checks []Check, streams func() []manager.StreamStatus, about
 	s.view.Store(&view{checks, streams, about})
 }
 
-func (s *Site) streams() []manager.StreamStatus { return s.view.Load().streams() }
-
-// writeTimeout bounds the time to write a response, so that a client that does not read cannot hold it for ever. It is
-// not the server's, as a profile takes as long as the client asks for.
-const writeTimeout = time.Minute
-
+// ServeHTTP gives a response a minute, so that a client that does not read cannot hold it for ever. The limit is not the
+// server's, as a profile takes as long as the client asks for.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a test's writer may have none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)) // a test's writer may have none
 	s.mux.ServeHTTP(w, r)
 }
 
-// Sample measures from now on how many lines the streams write, until the function that it returns is called. Not twice
-// at once.
+// Sample measures how many lines the streams write until stop is called. Not twice at once.
 func (s *Site) Sample() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.rates.begin()
 	var sampler sync.WaitGroup
 	sampler.Go(func() {
-		_ = wait.PollUntilContextCancel(ctx, step, false, func(context.Context) (bool, error) {
-			s.rates.sample()
-			return false, nil
-		}) // ctx has ended
+		for tick := time.Tick(step); ; s.rates.sample() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+		}
 	})
 	return func() {
 		cancel()
@@ -113,7 +110,6 @@ type CheckResult struct {
 	Text string `json:"text,omitempty"` // what is wrong, or worth knowing
 }
 
-// runChecks runs all checks.
 func (s *Site) runChecks() (results []CheckResult, ready bool) {
 	ready = true
 	for _, c := range s.view.Load().checks {

@@ -33,28 +33,23 @@ type Stream struct {
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
 	Synced          bool      `json:"synced"`
 	LastProgress    time.Time `json:"lastProgress,omitzero"`
-	// Idle is the age of the last progress, or of the state where there was none.
-	Idle    float64   `json:"idleSeconds"`
-	LastGap time.Time `json:"lastGap,omitzero"`
-	// Events is how many lines the stream has written since it was started.
-	Events uint64 `json:"events"`
-	// Rate is the mean of the last minute; nil in the first seconds.
-	Rate *float64 `json:"eventsPerSecond,omitempty"`
+	Idle            float64   `json:"idleSeconds"` // age of the last progress, or of the state where there was none
+	LastGap         time.Time `json:"lastGap,omitzero"`
+	Events          uint64    `json:"events"`                    // lines written since the stream was started
+	Rate            *float64  `json:"eventsPerSecond,omitempty"` // mean of the last minute; nil in the first seconds
 }
 
 func (s *Site) statusNow() Status {
 	about := s.view.Load().about()
-	status := Status{Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Streams: s.streamsNow()}
-	status.Checks, status.Ready = s.runChecks()
-	return status
+	checks, ready := s.runChecks()
+	return Status{about.Version, about.Commit, about.Started.UTC(), ready, checks, s.streamsNow()}
 }
 
 func (s *Site) streamsNow() []Stream {
-	all := s.streams()
-	out := make([]Stream, 0, len(all))
+	out := []Stream{}
 	_, recent := s.rates.read()
 	now := time.Now()
-	for _, s := range all {
+	for _, s := range s.rates.streams() {
 		one := Stream{
 			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
 			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
@@ -78,10 +73,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 }
 
 const (
-	// clientTimeout is how long a daemon may take to answer.
-	clientTimeout = 5 * time.Second
-	// maxResponse bounds what is read of one response, in bytes.
-	maxResponse = 64 << 20
+	clientTimeout = 5 * time.Second // for the daemon to answer
+	maxResponse   = 64 << 20        // bytes read of one response
 )
 
 // FetchStatus asks the daemon at address, host:port, for its /status.
@@ -106,8 +99,7 @@ func Fetch(ctx context.Context, address, path string) ([]byte, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clientTimeout}
 	response, err := client.Do(request)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err // the rest is the address again
 		}
 		return nil, fmt.Errorf("no kubejournal answers at %s: %w; is it running, and does it listen there? name another address with --address HOST:PORT", address, err)
