@@ -255,7 +255,7 @@ func Age(now, at time.Time) string {
 }
 
 func ago(now, at time.Time) string { return Age(now, at) + " ago" }
-func exact(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func exact(t time.Time) string     { return t.UTC().Format(time.RFC3339) }
 
 // perSecond is lines per second for people.
 func perSecond(rate float64) string {

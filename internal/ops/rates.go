@@ -27,7 +27,6 @@ type rates struct {
 	all series           // of all streams together; guarded by mu
 }
 
-// past is one stream's.
 type past struct {
 	counter uint64 // at the end of the last step
 	series
