@@ -5,29 +5,21 @@
 //	Filter        which lines to show
 //	Printer       a line as text in columns, or as it is
 //
-// # What a reader may rely on
-//
 // File shows every line of the journal once, from the first that is asked for, in the order of seq: when the active
 // file is rotated by the daemon or renamed by logrotate, when several rotations happen between two checks, when it is
 // removed, truncated or replaced. Where lines went with a removed file before they could be read, a notice names them.
-//
 // A line is shown when its end is there. Until then nothing of it is kept: a daemon that starts after a crash cuts off
 // a torn line and writes another in its place.
-//
-// # How it knows
 //
 // seq rises by one from line to line. The first line of each further file is compared with the last one shown: lines up
 // to that one, no newer than it, are what the daemon carried over; a higher seq says which lines are missing, and those
 // are looked for in the rotated files. Within the active file, after each read, the last line taken must still be where
 // it was; else the file was truncated or written anew and is read again from its beginning.
-//
 // A journal that begins anew under the same name has newer lines with a lower seq, and is shown from its first line. If
 // the clock was set back meanwhile, it is taken for a repetition until its time passes that of the last line.
 //
-// # What reaches a terminal
-//
 // Names and messages come from anybody who may write to the cluster. What does not print (control characters, those that
-// turn the direction of text) is shown as an escape such as \x1b, in text and in JSON.
+// turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
 //
 // The memory used is bounded by the longest line. The object in a line is passed over, not checked.
 package tail

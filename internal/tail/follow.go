@@ -65,20 +65,22 @@ func (t *tail) drain(ctx context.Context) error {
 		if err == nil && len(line.Bytes) >= read {
 			same, err = t.in.holds(line.Bytes, line.Offset)
 		}
+		ended := errors.Is(err, io.EOF)
 		switch {
-		case errors.Is(err, io.EOF):
-			t.readAgain(line.Offset)
-			return nil
+		case ended || err == nil && !same:
+			t.in.off = line.Offset
+			t.lines.Reset(&t.in, line.Offset)
+			if ended {
+				return nil
+			}
+			continue
 		case errors.Is(err, errRewritten):
 			t.o.notice("%s was truncated or written anew, reading it again", t.path)
-			t.again()
-			t.reread = true
+			t.seek(0)
+			t.skipping, t.reread = t.last > 0, true
 			continue
 		case err != nil:
 			return fmt.Errorf("read journal: %w", err)
-		case !same:
-			t.readAgain(line.Offset)
-			continue
 		}
 		if err := t.take(ctx, line.Bytes); err != nil {
 			return err
@@ -86,18 +88,6 @@ func (t *tail) drain(ctx context.Context) error {
 		t.in.took(line.Bytes, line.Offset)
 	}
 	return nil
-}
-
-// readAgain reads the active file once more from offset on.
-func (t *tail) readAgain(offset int64) {
-	t.in.off = offset
-	t.lines.Reset(&t.in, offset)
-}
-
-// again begins at the beginning of a file that may repeat lines.
-func (t *tail) again() {
-	t.seek(0)
-	t.skipping = t.last > 0
 }
 
 // next opens the file that has taken the active one's place, nil where there is none. An empty one has not yet: lines
@@ -132,8 +122,8 @@ func (t *tail) turn(ctx context.Context, next *os.File) error {
 	err := t.drain(ctx)
 	t.close()
 	t.in.f = next
-	t.again()
-	t.reread = false
+	t.seek(0)
+	t.skipping, t.reread = t.last > 0, false
 	return err
 }
 

@@ -16,13 +16,11 @@ const (
 
 // Style says how a Printer shows lines.
 type Style struct {
-	// JSON shows lines as they are.
-	JSON bool
+	JSON   bool // lines as they are
+	Colour bool // for a line's type
 	// Width returns the columns of the terminal that is written to, and may change; nil where it is none: then there
 	// are no headings, and nothing is cut.
 	Width func() int
-	// Colour says which type a line is of by a colour too.
-	Colour bool
 }
 
 // Printer shows lines, with times in the local time zone. It is for one goroutine. What it has buffered when a write
@@ -173,53 +171,41 @@ func (p *Printer) layOut() {
 }
 
 func (p *Printer) appendHeadings() {
-	p.dim(true)
-	start := len(p.out)
-	p.out = fmt.Appendf(p.out, "%-*s%-*s", len(timeLayout)+gap, "TIME", typeWidth+gap, "TYPE")
+	row := fmt.Appendf(nil, "%-*s%-*s", len(timeLayout)+gap, "TIME", typeWidth+gap, "TYPE")
 	for i, c := range adaptable {
-		p.out = fmt.Appendf(p.out, "%-*s", p.width[i]+gap, c.heading)
+		row = fmt.Appendf(row, "%-*s", p.width[i]+gap, c.heading)
 	}
-	p.out = append(p.out, "WHAT"...)
-	p.out = p.out[:start+len(head(p.out[start:], p.full))]
-	p.dim(false)
-	p.out = append(p.out, '\n')
-}
-
-func (p *Printer) dim(on bool) {
-	switch {
-	case !p.style.Colour:
-	case on:
-		p.out = append(p.out, "\x1b[2m"...)
-	default:
-		p.out = append(p.out, "\x1b[0m"...)
-	}
+	p.appendDim(head(append(row, "WHAT"...), p.full))
 }
 
 // appendDate writes a line with the date where it is another than that of the line before.
 func (p *Printer) appendDate(t time.Time) {
 	zone, _ := t.Zone()
-	day := t.Year()*1000 + t.YearDay()
-	if day == p.day && zone == p.zone {
-		return
+	if day := t.Year()*1000 + t.YearDay(); day != p.day || zone != p.zone {
+		p.day, p.zone = day, zone
+		p.appendDim(t.AppendFormat(nil, "2006-01-02 MST"))
 	}
-	p.day, p.zone = day, zone
-	p.dim(true)
-	p.out = t.AppendFormat(p.out, "2006-01-02 MST")
-	p.dim(false)
-	p.out = append(p.out, '\n')
+}
+
+func (p *Printer) appendDim(text []byte) {
+	if p.style.Colour {
+		text = fmt.Appendf(nil, "\x1b[2m%s\x1b[0m", text)
+	}
+	p.out = append(append(p.out, text...), '\n')
 }
 
 func (p *Printer) appendRow(l *Line) {
 	p.layOut()
 	local := l.Time.Local()
 	p.appendDate(local)
-	row := len(p.out)
 	p.out = pad(local.AppendFormat(p.out, timeLayout), gap)
 	p.appendType(l.text(typeKey))
 	left := p.full - headWidth
 	for i, c := range adaptable {
 		start := len(p.out)
-		p.out = c.appendTo(p.out, l)
+		if p.out = c.appendTo(p.out, l); len(p.out) == start {
+			p.out = append(p.out, '-')
+		}
 		n := columns(p.out[start:])
 		p.width[i] = min(max(p.width[i], n), p.limit[i])
 		if p.style.Width != nil && n > p.limit[i] {
@@ -233,7 +219,7 @@ func (p *Printer) appendRow(l *Line) {
 	left = max(left, 1)
 	start := len(p.out)
 	p.out = cutEnd(appendWhat(p.out, l, left), start, left)
-	p.out = append(trimRight(p.out, row), '\n')
+	p.out = append(bytes.TrimRight(p.out, " "), '\n')
 }
 
 // colours are the terminal's codes for a line's type.

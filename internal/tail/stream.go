@@ -14,11 +14,9 @@ import (
 
 // Options say which lines to show, and how long to wait for more.
 type Options struct {
-	// Lines is how many of the last lines that pass the filter are shown first; All is every one.
-	Lines  int
+	Lines  int // of the last lines that pass the filter, this many are shown first; All is every one
 	Filter Filter
-	// Follow continues with lines that come later, until ctx ends.
-	Follow bool
+	Follow bool // continue with lines that come later, until ctx ends
 	// Notice is called with what a reader should know about the files, not about the cluster: lines that are gone. It
 	// is one sentence without a full stop. Default none.
 	Notice func(string)
@@ -60,35 +58,35 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		last  [][]byte
 	)
 	lines.Reset(from, 0)
-	for {
-		next, ended := lines.Next()
+	var ended error
+	for ended == nil {
+		var next journal.Line
+		next, ended = lines.Next()
 		raw := next.Bytes
 		if errors.Is(ended, io.EOF) { // a last line without an end is one all the same: nothing more will come
 			raw = lines.Torn()
 		}
-		if ended == nil || len(raw) > 0 {
-			if o.Lines < 0 {
-				if err := show(&line, raw, &o, p); err != nil {
-					return err
-				}
-			} else if line.Parse(raw) != nil || o.Filter.Match(&line) {
-				last = append(last, bytes.Clone(raw))
-				last = last[max(len(last)-o.Lines, 0):]
-			}
+		if ended != nil && len(raw) == 0 {
+			break
 		}
-		if ended == nil {
-			continue
-		}
-		for _, raw := range last {
+		if o.Lines < 0 {
 			if err := show(&line, raw, &o, p); err != nil {
 				return err
 			}
+		} else if line.Parse(raw) != nil || o.Filter.Match(&line) {
+			last = append(last, bytes.Clone(raw))
+			last = last[max(len(last)-o.Lines, 0):]
 		}
-		if !errors.Is(ended, io.EOF) {
-			return errors.Join(fmt.Errorf("read lines: %w", ended), p.Flush())
+	}
+	for _, raw := range last {
+		if err := show(&line, raw, &o, p); err != nil {
+			return err
 		}
+	}
+	if errors.Is(ended, io.EOF) {
 		return p.Flush()
 	}
+	return errors.Join(fmt.Errorf("read lines: %w", ended), p.Flush())
 }
 
 // show parses a line and prints it if it passes the filter. One that cannot be read always does.

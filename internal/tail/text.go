@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -158,9 +157,4 @@ func pad(dst []byte, n int) []byte {
 		dst = append(dst, blanks...)
 	}
 	return append(dst, blanks[:max(n, 0)]...)
-}
-
-// trimRight drops blanks at the end of what was appended behind start.
-func trimRight(dst []byte, start int) []byte {
-	return dst[:start+len(bytes.TrimRight(dst[start:], " "))]
 }

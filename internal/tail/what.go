@@ -38,22 +38,11 @@ func appendObject(dst []byte, l *Line) []byte {
 	if namespace := l.text(namespaceKey); len(namespace) > 0 {
 		dst = append(appendText(dst, namespace), '/')
 	}
-	return appendOrDash(dst, l.text(nameKey))
-}
-
-// appendOrDash appends a text, a dash for an empty one.
-func appendOrDash(dst, inside []byte) []byte {
-	if len(inside) == 0 {
-		return append(dst, '-')
-	}
-	return appendText(dst, inside)
+	return appendText(dst, l.text(nameKey))
 }
 
 // appendScope appends namespace=web&labelSelector=app%3Dweb as people write it.
 func appendScope(dst, scope []byte) []byte {
-	if len(scope) == 0 {
-		return append(dst, '-')
-	}
 	plain, err := url.QueryUnescape(strings.ReplaceAll(string(scope), "&", " "))
 	if err != nil {
 		return appendRaw(dst, scope)
@@ -63,12 +52,12 @@ func appendScope(dst, scope []byte) []byte {
 
 // appendWho appends who wrote last; of a Kubernetes Event, who reported it.
 func appendWho(dst []byte, l *Line) []byte {
-	if event := pick(l.values[eventKey], "reporter"); len(rawjson.Inside(event[0])) > 0 {
-		return appendText(dst, rawjson.Inside(event[0]))
+	event := pick(l.values[eventKey], "reporter")
+	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
+		return appendText(dst, reporter)
 	}
-	manager, subresource := l.text(managerKey), l.text(subresourceKey)
-	dst = appendOrDash(dst, manager)
-	if len(manager) > 0 && len(subresource) > 0 {
+	dst = appendText(dst, l.text(managerKey))
+	if subresource := l.text(subresourceKey); len(subresource) > 0 {
 		dst = appendText(append(dst, '/'), subresource)
 	}
 	return dst
@@ -260,7 +249,7 @@ func appendPath(dst, pointer []byte) []byte {
 			step = bytes.ReplaceAll(bytes.ReplaceAll(step, []byte("~1"), []byte("/")), []byte("~0"), []byte("~"))
 		}
 		switch {
-		case isIndex(step):
+		case string(step) == "-", len(step) > 0 && len(bytes.Trim(step, "0123456789")) == 0:
 			dst = append(append(append(dst, '['), step...), ']')
 		case len(step) == 0 || bytes.ContainsAny(step, `./[]" `):
 			dst = append(appendText(append(dst, `["`...), step), `"]`...)
@@ -272,10 +261,6 @@ func appendPath(dst, pointer []byte) []byte {
 		}
 	}
 	return dst
-}
-
-func isIndex(step []byte) bool {
-	return len(step) > 0 && (string(step) == "-" || len(bytes.Trim(step, "0123456789")) == 0)
 }
 
 // appendValue appends a value in short: a string without its quotes where it is one word, no more than the beginning
