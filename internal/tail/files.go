@@ -1,10 +1,5 @@
 // Package tail shows journal lines to people. The lines come from package journal's Reader.
 //
-//	File, Stream  where lines come from: a journal's files, followed over rotation; or a pipe
-//	Line          what a line says before its object
-//	Filter        which lines to show
-//	Printer       a line as text in columns, or as it is
-//
 // File shows every line of the journal once, from the first that is asked for, in the order of seq: when the active
 // file is rotated by the daemon or renamed by logrotate, when several rotations happen between two checks, when it is
 // removed, truncated or replaced. Where lines went with a removed file before they could be read, a notice names them.

@@ -16,11 +16,71 @@ import (
 )
 
 const (
+	// markBytes is how much of a line identifies it: with seq and time in it, no other line has the same.
+	markBytes = 128
 	// pollEvery is how often a file that is followed is checked for lines. That takes four system calls.
 	pollEvery = 100 * time.Millisecond
 	// findAgain is how often a rotated file is looked for that was compressed or renamed while it was looked for.
 	findAgain = 5
 )
+
+// errRewritten says that a file does not hold any more what was read from it.
+var errRewritten = errors.New("file was truncated or written anew")
+
+// active reads a file that is appended to, and makes sure that it is still the same.
+type active struct {
+	f   *os.File
+	off int64 // of the next byte to read
+
+	// The last line that was taken: where it begins, and its first bytes. Before the first one it is the end of the line
+	// in front of it.
+	markAt int64
+	mark   []byte
+
+	check [32 << 10]byte // scratch
+}
+
+// seek continues at off, where a line begins.
+func (a *active) seek(off int64) {
+	a.off, a.markAt, a.mark = off, 0, a.mark[:0]
+	if off > 0 {
+		a.took([]byte{'\n'}, off-1)
+	}
+}
+
+// took remembers a line.
+func (a *active) took(line []byte, at int64) {
+	a.markAt, a.mark = at, append(a.mark[:0], line[:min(len(line), markBytes)]...)
+}
+
+// Read compares the last line after reading, so that what was read belongs to the same file content as that line.
+func (a *active) Read(p []byte) (int, error) {
+	n, err := a.f.ReadAt(p, a.off)
+	same, failed := a.holds(a.mark, a.markAt)
+	if failed != nil {
+		return 0, failed
+	}
+	if !same {
+		return 0, errRewritten
+	}
+	a.off += int64(n)
+	return n, err
+}
+
+// holds reports whether the file has b at an offset.
+func (a *active) holds(b []byte, at int64) (bool, error) {
+	for part := range slices.Chunk(b, len(a.check)) {
+		n, err := a.f.ReadAt(a.check[:len(part)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if !bytes.Equal(a.check[:n], part) {
+			return false, nil
+		}
+		at += int64(n)
+	}
+	return true, nil
+}
 
 // follow shows the active file, and those that take its place.
 func (t *tail) follow(ctx context.Context) error {
@@ -177,9 +237,9 @@ func (t *tail) skips() bool {
 	return true
 }
 
-// catchUp shows the lines between the last one and the line before, which are in rotated files: in the last one that
-// begins in front of them, and those behind it; where logrotate has made copies, perhaps in an earlier one. A file that is
-// renamed or compressed while it is looked for is there at the next attempt; what is missing at the last one is named.
+// catchUp shows the lines between the last one and the line before: from the last rotated file that begins in front of
+// them on; where logrotate has made copies, perhaps from an earlier one. A file that is renamed or compressed while it is
+// looked for is there at the next attempt; what is missing at the last one is named.
 func (t *tail) catchUp(ctx context.Context, before uint64) error {
 	for more := 0; more < findAgain && t.last+1 < before && ctx.Err() == nil; more++ {
 		files, err := journal.Segments(t.path)

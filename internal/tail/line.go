@@ -3,6 +3,7 @@ package tail
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -124,15 +125,8 @@ func pick(object []byte, names ...string) (values [5][]byte) {
 
 // indexFrom returns the index of a name, or -1. It begins to look at next, since members mostly come in one order.
 func indexFrom(names []string, name []byte, next int) int {
-	for i := next; i < len(names); i++ {
-		if names[i] == string(name) {
-			return i
-		}
+	if at := slices.Index(names[next:], string(name)); at >= 0 {
+		return next + at
 	}
-	for i := range next {
-		if names[i] == string(name) {
-			return i
-		}
-	}
-	return -1
+	return slices.Index(names[:next], string(name))
 }

@@ -17,8 +17,7 @@ type Options struct {
 	Lines  int // of the last lines that pass the filter, this many are shown first; All is every one
 	Filter Filter
 	Follow bool // continue with lines that come later, until ctx ends
-	// Notice is called with what a reader should know about the files, not about the cluster: lines that are gone. It
-	// is one sentence without a full stop. Default none.
+	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
 	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
@@ -28,8 +27,7 @@ type Options struct {
 const All = -1
 
 // Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where the options ask for
-// those alone, are known at the end only and held in memory until then, as they will be shown.
-//
+// those alone, are known at the end only and held in memory until then.
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
 func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	ended := make(chan error, 1)

@@ -76,8 +76,7 @@ func columnsOf(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me) {
 		return 0 // drawn over the one before
 	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
+	if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
 		return 2
 	}
 	return 1
@@ -135,12 +134,9 @@ func appendSafeJSON(dst, b []byte) []byte {
 			break
 		}
 		r, n := utf8.DecodeRune(b)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			dst = append(dst, string(utf8.RuneError)...)
-		case unicode.IsGraphic(r):
-			dst = append(dst, b[:n]...)
-		default:
+		if unicode.IsGraphic(r) { // U+FFFD too, for what is not UTF-8
+			dst = utf8.AppendRune(dst, r)
+		} else {
 			for _, half := range utf16.AppendRune(nil, r) {
 				dst = fmt.Appendf(dst, `\u%04x`, half)
 			}

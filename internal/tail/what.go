@@ -21,7 +21,6 @@ func appendResource(dst []byte, l *Line) []byte {
 	resource := l.text(resourceKey)
 	if len(resource) == 0 {
 		resource, _, _ = bytes.Cut(l.text(streamKey), []byte("?"))
-		return appendText(dst, resource)
 	}
 	dst = appendText(dst, resource)
 	if group := l.text(groupKey); len(group) > 0 {
@@ -56,8 +55,9 @@ func appendWho(dst []byte, l *Line) []byte {
 	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
 		return appendText(dst, reporter)
 	}
-	dst = appendText(dst, l.text(managerKey))
-	if subresource := l.text(subresourceKey); len(subresource) > 0 {
+	manager, subresource := l.text(managerKey), l.text(subresourceKey)
+	dst = appendText(dst, manager)
+	if len(manager) > 0 && len(subresource) > 0 {
 		dst = appendText(append(dst, '/'), subresource)
 	}
 	return dst
@@ -272,9 +272,7 @@ func appendValue(dst, v []byte) []byte {
 	switch v[0] {
 	case '"':
 		inside := rawjson.Inside(v)
-		if long := maxValue * 12; len(inside) > long {
-			inside = inside[:long] // a column is at most one escape pair of 12 bytes
-		}
+		inside = inside[:min(len(inside), maxValue*12)] // a column is at most one escape pair of 12 bytes
 		start := len(dst)
 		dst = appendText(append(dst, '"'), inside)
 		if word := dst[start+1:]; len(word) == 0 || bytes.IndexByte(word, ' ') >= 0 || bytes.IndexByte(word, ',') >= 0 || bytes.Contains(word, []byte("→")) {
