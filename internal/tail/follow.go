@@ -16,12 +16,9 @@ import (
 )
 
 const (
-	// markBytes is how much of a line identifies it: with seq and time in it, no other line has the same.
-	markBytes = 128
-	// pollEvery is how often a file that is followed is checked for lines. That takes four system calls.
-	pollEvery = 100 * time.Millisecond
-	// findAgain is how often a rotated file is looked for that was compressed or renamed while it was looked for.
-	findAgain = 5
+	markBytes = 128                    // of a line that identify it: with seq and time in it, no other line has the same
+	pollEvery = 100 * time.Millisecond // how often a file that is followed is checked, which takes four system calls
+	findAgain = 5                      // how often a rotated file is looked for that was compressed or renamed meanwhile
 )
 
 // errRewritten says that a file does not hold any more what was read from it.

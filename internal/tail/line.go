@@ -3,7 +3,6 @@ package tail
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"strconv"
 	"time"
 
@@ -125,8 +124,13 @@ func pick(object []byte, names ...string) (values [5][]byte) {
 
 // indexFrom returns the index of a name, or -1. It begins to look at next, since members mostly come in one order.
 func indexFrom(names []string, name []byte, next int) int {
-	if at := slices.Index(names[next:], string(name)); at >= 0 {
-		return next + at
+	for i := range names {
+		if i += next; i >= len(names) {
+			i -= len(names)
+		}
+		if names[i] == string(name) {
+			return i
+		}
 	}
-	return slices.Index(names[:next], string(name))
+	return -1
 }

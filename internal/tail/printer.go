@@ -201,8 +201,8 @@ func (p *Printer) appendRow(l *Line) {
 	p.out = pad(local.AppendFormat(p.out, timeLayout), gap)
 	p.appendType(l.text(typeKey))
 	left := p.full - headWidth
-	for i, c := range adaptable {
-		start := len(p.out)
+	for i := range adaptable {
+		c, start := &adaptable[i], len(p.out)
 		if p.out = c.appendTo(p.out, l); len(p.out) == start {
 			p.out = append(p.out, '-')
 		}

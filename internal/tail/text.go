@@ -15,19 +15,9 @@ import (
 
 const ellipsis = "…"
 
-// plain reports whether b is printable ASCII without a backslash: then it means and shows what it is.
-func plain(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' || c > '~' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // appendText appends what the inside of a JSON string means, printable.
 func appendText(dst, inside []byte) []byte {
-	if plain(inside) {
+	if !slices.ContainsFunc(inside, func(c byte) bool { return c < ' ' || c > '~' || c == '\\' }) { // it is what it means
 		return append(dst, inside...)
 	}
 	for len(inside) > 0 {
@@ -61,10 +51,14 @@ func appendRune(dst []byte, r rune) []byte {
 // columns returns how many columns of a terminal printable text takes.
 func columns(b []byte) int {
 	n := 0
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		n += columnsOf(r)
-		b = b[size:]
+	for i := 0; i < len(b); n++ {
+		if b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(b[i:])
+		n += columnsOf(r) - 1
+		i += size
 	}
 	return n
 }
