@@ -148,11 +148,11 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 }
 
 // ago is how long ago something was, or - where it never was.
-func ago(now time.Time, at *time.Time) string {
-	if at == nil {
+func ago(now, at time.Time) string {
+	if at.IsZero() {
 		return "-"
 	}
-	return ops.Age(now, *at) + " ago"
+	return ops.Age(now, at) + " ago"
 }
 
 // printable keeps what others have sent from acting on the terminal, or on the table.

@@ -7,47 +7,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// filesystems looks at file systems when metrics are asked for.
-type filesystems struct {
-	free, size *prometheus.GaugeVec
+var (
+	filesystemFree = prometheus.NewDesc("kubejournal_filesystem_free_bytes",
+		"Bytes that can still be written to the file system of output and checkpoint; where both are on one, the same twice.", []string{"path"}, nil)
+	filesystemSize = prometheus.NewDesc("kubejournal_filesystem_size_bytes",
+		"Size of the file system of output and checkpoint.", []string{"path"}, nil)
+)
 
-	mu      sync.Mutex
-	folders map[string]string // label to folder; guarded by mu
+// filesystems reads the size of file systems when metrics are collected.
+type filesystems struct {
+	folders sync.Map // string, by label
 }
 
 // WatchFilesystem adds the file system of a folder to the metrics, labelled with what is there: output or checkpoint.
 // While statfs fails it has no value.
 func (m *Metrics) WatchFilesystem(path, folder string) {
-	f := &m.filesystems
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.folders == nil {
-		f.folders = make(map[string]string)
-	}
-	f.folders[path] = folder
+	m.filesystems.folders.Store(path, folder)
 }
 
 // Describe implements prometheus.Collector.
 func (f *filesystems) Describe(c chan<- *prometheus.Desc) {
-	f.free.Describe(c)
-	f.size.Describe(c)
+	c <- filesystemFree
+	c <- filesystemSize
 }
 
 // Collect implements prometheus.Collector.
 func (f *filesystems) Collect(c chan<- prometheus.Metric) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for path, folder := range f.folders {
+	for path, folder := range f.folders.Range {
 		var is unix.Statfs_t
-		if err := unix.Statfs(folder, &is); err != nil {
-			f.free.DeleteLabelValues(path)
-			f.size.DeleteLabelValues(path)
+		if err := unix.Statfs(folder.(string), &is); err != nil {
 			continue
 		}
 		block := float64(is.Bsize)
-		f.free.WithLabelValues(path).Set(float64(is.Bavail) * block)
-		f.size.WithLabelValues(path).Set(float64(is.Blocks) * block)
+		c <- prometheus.MustNewConstMetric(filesystemFree, prometheus.GaugeValue, float64(is.Bavail)*block, path.(string))
+		c <- prometheus.MustNewConstMetric(filesystemSize, prometheus.GaugeValue, float64(is.Blocks)*block, path.(string))
 	}
-	f.free.Collect(c)
-	f.size.Collect(c)
 }

@@ -30,7 +30,19 @@ func TestWatchFilesystem(t *testing.T) {
 		}
 	}
 	count(2)
-	free, size := testutil.ToFloat64(m.FilesystemFree.WithLabelValues("output")), testutil.ToFloat64(m.FilesystemSize.WithLabelValues("output"))
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var free, size float64
+	for _, f := range families {
+		switch f.GetName() {
+		case "kubejournal_filesystem_free_bytes":
+			free = f.GetMetric()[0].GetGauge().GetValue()
+		case "kubejournal_filesystem_size_bytes":
+			size = f.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
 	if free <= 0 || size < free {
 		t.Errorf("%v bytes of %v are free", free, size)
 	}

@@ -1,5 +1,4 @@
-// Package metrics names what kubejournal counts. The names and labels are the contract's; no label ever carries an
-// object's name.
+// Package metrics has every metric of kubejournal. Names and labels are the contract's; no label carries an object's name.
 package metrics
 
 import (
@@ -7,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // Metrics has a field for every metric of one daemon. All are safe for concurrent use.
@@ -32,8 +32,6 @@ type Metrics struct {
 	LastCommit      prometheus.Gauge       // unix time
 	CheckpointBytes prometheus.Gauge       // bytes
 	Tracked         *prometheus.GaugeVec   // group, resource: objects known to the streams that run
-	FilesystemFree  *prometheus.GaugeVec   // path: bytes left to us where it is, see WatchFilesystem
-	FilesystemSize  *prometheus.GaugeVec   // path: bytes
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
 	configInfo      *prometheus.GaugeVec   // hash
@@ -43,67 +41,59 @@ type Metrics struct {
 
 // New returns the metrics of one daemon, registered in a registry of their own.
 func New(version, commit string) *Metrics {
+	r := prometheus.NewRegistry()
+	auto := promauto.With(r)
 	m := &Metrics{
-		Registry: prometheus.NewRegistry(),
-		Events: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_total",
+		Registry: r,
+		Events: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_total",
 			Help: "Journal lines written; GAP and SYNCED have no origin."}, []string{"group", "resource", "type", "origin"}),
-		Filtered: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_filtered_total",
+		Filtered: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_filtered_total",
 			Help: "Events that are not written, by filter, types, excludeNamespaces or ignoreFields."}, []string{"group", "resource"}),
-		FilterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
+		FilterErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
 			Help: "Events on which the filter could not be evaluated. Each is written."}, []string{"group", "resource"}),
-		Unusable: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_unusable_objects_total",
+		Unusable: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_unusable_objects_total",
 			Help: "Objects received that are too large, too deep or no JSON. A line without object names each."}, []string{"group", "resource"}),
-		OutputBytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
+		OutputBytes: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
-		OutputErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
+		OutputErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
 			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}),
-		StreamState: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
+		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
 			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
-		LastProgress: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
+		LastProgress: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
 			Help: "Time of the stream's last event or bookmark, or of another proof that it misses nothing."}, []string{"stream"}),
-		WatchRestarts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",
+		WatchRestarts: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",
 			Help: "Watches that ended and were opened again, by reason."}, []string{"group", "resource", "reason"}),
-		Relists: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_relists_total",
+		Relists: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_relists_total",
 			Help: "Complete lists, by reason."}, []string{"group", "resource", "reason"}),
-		RelistSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_relist_duration_seconds",
+		RelistSeconds: auto.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_relist_duration_seconds",
 			Help: "Time from a list's request to its SYNCED line.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
-		WriteSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_event_write_seconds",
+		WriteSeconds: auto.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_event_write_seconds",
 			Help: "Time from receiving an event to its line being written.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9)}),
-		QueueLength: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_queue_length",
+		QueueLength: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_queue_length",
 			Help: "Batches of lines that wait to be written."}),
-		Commits: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_commits_total",
+		Commits: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_commits_total",
 			Help: "Checkpoint commits."}),
-		CommitErrors: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_errors_total",
+		CommitErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_errors_total",
 			Help: "Checkpoint commits that failed, and journal syncs before them. Each is tried again."}),
-		CommitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_checkpoint_commit_seconds",
+		CommitSeconds: auto.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_checkpoint_commit_seconds",
 			Help: "Time of a checkpoint commit with the journal sync before it.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
-		LastCommit: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_last_commit_timestamp_seconds",
+		LastCommit: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_last_commit_timestamp_seconds",
 			Help: "Time of the last checkpoint commit."}),
-		CheckpointBytes: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
+		CheckpointBytes: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
 			Help: "Size of the checkpoint file."}),
-		Tracked: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_tracked_objects",
+		Tracked: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_tracked_objects",
 			Help: "Objects that are known, to the streams that run: what a list is compared with after a gap."}, []string{"group", "resource"}),
-		FilesystemFree: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_filesystem_free_bytes",
-			Help: "Bytes that can still be written to the file system of output and checkpoint; where both are on one, the same twice."}, []string{"path"}),
-		FilesystemSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_filesystem_size_bytes",
-			Help: "Size of the file system of output and checkpoint."}, []string{"path"}),
-		ReloadOK: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_successful",
+		ReloadOK: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_successful",
 			Help: "1 when the last load of the config succeeded."}),
-		ReloadTime: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
+		ReloadTime: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
 			Help: "Time of the last successful load of the config."}),
-		configInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
+		configInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
 			Help: "1, labelled with the hash of the config file in effect."}, []string{"hash"}),
-		buildInfo: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
+		buildInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
 			Help: "1, labelled with what was built."}, []string{"version", "commit", "goversion"}),
 	}
-	m.filesystems.free, m.filesystems.size = m.FilesystemFree, m.FilesystemSize
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
-	m.Registry.MustRegister(
-		m.Events, m.Filtered, m.FilterErrors, m.Unusable, m.OutputBytes, m.OutputErrors, m.StreamState, m.LastProgress, m.WatchRestarts, m.Relists,
-		m.RelistSeconds, m.WriteSeconds, m.QueueLength, m.Commits, m.CommitErrors, m.CommitSeconds, m.LastCommit,
-		m.CheckpointBytes, m.Tracked, &m.filesystems, m.ReloadOK, m.ReloadTime, m.configInfo, m.buildInfo,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	)
+	r.MustRegister(&m.filesystems, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

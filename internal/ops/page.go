@@ -11,12 +11,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
-	"kubejournal/internal/config"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 )
@@ -40,16 +38,9 @@ var (
 	// pageEdition changes when the daemon serves another page, so that an open one reloads itself.
 	pageEdition = digest(pageHTML + pageCSS + pageJS)
 
-	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else, whatever a name or a
-	// reason holds.
-	pagePolicy = strings.Join([]string{
-		"default-src 'none'",
-		"style-src 'sha256-" + digest(pageCSS) + "'",
-		"script-src 'sha256-" + digest(pageJS) + "'",
-		"img-src data:", // the icon
-		"connect-src 'self'",
-		"base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'",
-	}, "; ")
+	// pagePolicy lets the page be what is sent with it and ask for itself again, and nothing else. data: is for the icon.
+	pagePolicy = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; img-src data:; connect-src 'self'; "+
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'", digest(pageCSS), digest(pageJS))
 )
 
 func digest(s string) string {
@@ -57,15 +48,13 @@ func digest(s string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// refresh is how often the page asks for itself again.
-const refresh = 3 * time.Second
+const (
+	refresh   = 3 * time.Second // how often the page asks for itself again
+	maxRows   = 500             // of the page, which each viewer fetches every few seconds; /streams has all
+	gapIsNews = time.Hour       // how long a gap is worth attention
 
-// maxRows bounds the page, which is sent every few seconds to each viewer. Streams that need attention come first;
-// /streams has all.
-const maxRows = 500
-
-// gapIsNews is how long a gap is worth attention.
-const gapIsNews = time.Hour
+	chartHeight = 32 // where a step is 1 wide
+)
 
 // level is how much attention something needs.
 type level int
@@ -83,18 +72,16 @@ func (l level) String() string { return [...]string{"fine", "busy", "note", "bad
 // page is what the template shows.
 type page struct {
 	About
-	Now      time.Time
-	Level    level
-	Headline string
-	Detail   string // what the streams need attention for
-	Title    string
-	Alerts   []string
-	Attend   int // rows that need attention: they come first
-	Rows     []row
-	Left     int // rows that are left out
-	Checks   []CheckResult
-	Rate     string
-	Chart    chart
+	Now             time.Time
+	Level           level
+	Title, Headline string
+	Detail          string // what the streams need attention for
+	Alerts          []string
+	Rows            []row // those that need attention come first
+	Left            int   // rows that are left out
+	Checks          []CheckResult
+	Chart           chart
+	Behind          uint64 // lines that are written and not committed
 }
 
 // row is one stream.
@@ -104,8 +91,8 @@ type row struct {
 	Resource, Scope string // the two parts of its name
 	Level           level
 	Why             string // it is at that level
+	trouble         string // the same in a word; "" where no attention is needed
 	NewGap          bool
-	Rate            string
 	Chart           chart
 }
 
@@ -127,31 +114,16 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 // look collects what there is to see.
 func (s *Site) look(now time.Time) page {
 	p := page{About: s.view.Load().about(), Now: now}
-	var failed []string
-	p.Reload.Fault = printable(p.Reload.Fault)
-	p.Checks, _ = s.runChecks()
-	for i := range p.Checks {
-		c := &p.Checks[i]
-		c.Text = printable(c.Text)
-		if !c.OK {
-			failed = append(failed, c.Name)
-			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
-			p.Level = bad
-		}
-	}
-	if p.Reload.Fault != "" {
-		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
-		p.Level = bad
-	}
+	p.Behind = p.Progress.Written - p.Progress.Committed
 	all, of := s.rates.read()
-	p.Rate, p.Chart = rateText(all), draw(all)
-	moving, why := 0, make(map[string]int)
-	for _, status := range s.streams() {
+	p.Chart = draw(all)
+	attend, moving, troubles := 0, 0, make(map[string]int)
+	for _, status := range s.rates.streams() {
 		r := newRow(status, now)
 		switch {
-		case r.Level >= note:
-			p.Attend++
-			why[r.trouble()]++
+		case r.trouble != "":
+			attend++
+			troubles[r.trouble]++
 		case r.Level == busy:
 			moving++
 		}
@@ -159,28 +131,37 @@ func (s *Site) look(now time.Time) page {
 		p.Rows = append(p.Rows, r)
 	}
 	slices.SortStableFunc(p.Rows, func(a, b row) int { return cmp.Compare(b.Level, a.Level) })
-	p.Headline = headline(len(p.Rows), p.Attend, moving)
-	if p.Left = max(0, len(p.Rows)-maxRows); p.Left > 0 {
-		p.Rows = p.Rows[:maxRows]
+	p.Headline = headline(len(p.Rows), attend, moving)
+	for _, trouble := range slices.Sorted(maps.Keys(troubles)) {
+		p.Detail = strings.TrimPrefix(fmt.Sprintf("%s, %d %s", p.Detail, troubles[trouble], trouble), ", ")
 	}
+	p.Left = max(0, len(p.Rows)-maxRows)
+	p.Rows = p.Rows[:len(p.Rows)-p.Left]
 	for i := range p.Rows {
-		r := &p.Rows[i]
-		recent := of[r.key]
-		r.Rate, r.Chart = rateText(recent), draw(recent)
+		p.Rows[i].Chart = draw(of[p.Rows[i].key])
 	}
-	var details []string
-	for _, trouble := range slices.Sorted(maps.Keys(why)) {
-		details = append(details, fmt.Sprintf("%d %s", why[trouble], trouble))
+
+	var failed []string
+	p.Checks, _ = s.runChecks()
+	for i := range p.Checks {
+		c := &p.Checks[i]
+		c.Text = printable(c.Text)
+		if !c.OK {
+			failed = append(failed, c.Name)
+			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
+		}
 	}
-	p.Detail = strings.Join(details, ", ")
 	if len(failed) > 0 {
 		p.Headline = "Not ready (" + strings.Join(failed, ", ") + "). " + p.Headline
 	}
-	p.Title = "kubejournal"
-	if p.Cluster != "" {
-		p.Title += " " + p.Cluster
+	if p.Reload.Fault = printable(p.Reload.Fault); p.Reload.Fault != "" {
+		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
 	}
-	if n := p.Attend + len(p.Alerts); n > 0 {
+	if len(p.Alerts) > 0 {
+		p.Level = bad
+	}
+	p.Title = strings.TrimSpace("kubejournal " + p.Cluster)
+	if n := attend + len(p.Alerts); n > 0 {
 		p.Title = fmt.Sprintf("(%d) %s", n, p.Title)
 	}
 	return p
@@ -188,27 +169,21 @@ func (s *Site) look(now time.Time) page {
 
 // headline sums the streams up in words.
 func headline(all, attend, moving int) string {
+	of := fmt.Sprintf("of %d %s", all, plural(all, "stream", "streams"))
 	switch {
 	case all == 0:
 		return "No stream yet"
 	case attend > 0:
-		return fmt.Sprintf("%d of %s %s attention", attend, count(all, "stream"), verb(attend, "needs", "need"))
+		return fmt.Sprintf("%d %s %s attention", attend, of, plural(attend, "needs", "need"))
 	case moving > 0:
-		return fmt.Sprintf("%d of %s %s not watch yet", moving, count(all, "stream"), verb(moving, "does", "do"))
+		return fmt.Sprintf("%d %s %s not watch yet", moving, of, plural(moving, "does", "do"))
 	case all == 1:
 		return "The one stream watches"
 	}
 	return fmt.Sprintf("All %d streams watch", all)
 }
 
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
-func verb(n int, one, many string) string {
+func plural(n int, one, many string) string {
 	if n == 1 {
 		return one
 	}
@@ -231,26 +206,20 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	s.Name, s.Reason = printable(s.Name), printable(s.Reason)
 	r.StreamStatus = s
 	r.Resource, r.Scope, _ = strings.Cut(s.Name, "?")
-	if r.Scope != "" {
-		r.Scope = "?" + r.Scope
-	}
 	// Where nothing had changed it is shown, and no more: a quiet stream of Events, which get no bookmarks, has such
 	// gaps as long as it is quiet.
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
-	r.Why = s.Reason
-	if means := meanings[s.Reason]; means != "" {
-		r.Why += ": " + means
-	}
+	r.Why = strings.TrimSuffix(s.Reason+": "+meanings[s.Reason], ": ")
 	switch {
-	case s.State == watcher.Pending, s.State == watcher.Retrying:
-		r.Level = bad
-	case failing:
-		r.Level = bad
+	case s.State == watcher.Pending:
+		r.Level, r.trouble = bad, "pending"
+	case s.State == watcher.Retrying, failing:
+		r.Level, r.trouble = bad, "failing"
 	case s.State == watcher.Watching && s.Stalled(now) != "":
-		r.Level, r.Why = bad, s.Stalled(now)
+		r.Level, r.trouble, r.Why = bad, "silent", s.Stalled(now)
 	case r.NewGap:
-		r.Level, r.Why = note, "gap in the last hour"
+		r.Level, r.trouble, r.Why = note, "with a gap in the last hour", "gap in the last hour"
 	case s.State != watcher.Watching:
 		r.Level = busy
 	}
@@ -258,19 +227,6 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 		r.Why = strings.TrimPrefix(r.Why+", failing for "+Age(now, s.Failing), ", ")
 	}
 	return r
-}
-
-// trouble is in a few words why the stream needs attention.
-func (r row) trouble() string {
-	switch {
-	case r.Level == note:
-		return "with a gap in the last hour"
-	case r.State == watcher.Watching:
-		return "silent"
-	case r.State == watcher.Pending:
-		return "pending"
-	}
-	return "failing"
 }
 
 // Waits reports whether it is worth showing since when the state lasts.
@@ -286,91 +242,62 @@ func printable(s string) string {
 	}, s)
 }
 
-// IsStdout reports whether there is no journal file.
-func (a About) IsStdout() bool { return a.Output == config.Stdout }
-
-// Behind is how many lines are written and not committed.
-func (a About) Behind() uint64 { return a.Progress.Written - a.Progress.Committed }
-
 // Age is a duration as kubectl shows it: with two units at most.
 func Age(now, at time.Time) string {
 	d := max(now.Sub(at), 0).Round(time.Second)
 	switch {
-	case d < time.Minute:
-		return d.String()
 	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+		return d.String()
 	case d < 24*time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
 	}
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
 func ago(now, at time.Time) string { return Age(now, at) + " ago" }
+func exact(t time.Time) string     { return t.UTC().Format(time.RFC3339) }
 
-func exact(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// rateText is lines per second, for people; "" where it is not known yet.
-func rateText(s series) string {
-	rate, ok := s.rate()
-	if !ok {
-		return ""
-	}
-	return perSecond(rate)
-}
-
+// perSecond is lines per second for people.
 func perSecond(rate float64) string {
 	switch {
-	case rate == 0:
-		return "0"
-	case rate < 0.1:
+	case rate > 0 && rate < 0.1:
 		return "<0.1"
-	case rate < 10:
-		return strconv.FormatFloat(rate, 'f', 1, 64)
+	case rate > 0 && rate < 10:
+		return fmt.Sprintf("%.1f", rate)
 	}
-	return strconv.FormatFloat(rate, 'f', 0, 64)
+	return fmt.Sprintf("%.0f", rate)
 }
-
-// chartHeight is that of a chart; a step is 1 wide.
-const chartHeight = 32
 
 // chart is a series as a picture of steps, as high as its peak.
 type chart struct {
-	Known bool
-	From  int    // where what is known begins, from the left
-	Path  string // of the area
-	Peak  string
+	Rate, Peak string // lines per second; Rate is "" where it is not known yet
+	Known      bool
+	From       int    // where what is known begins, from the left
+	Path       string // of the area
 }
 
 func (chart) Width() int  { return steps }
 func (chart) Height() int { return chartHeight }
 
 func draw(s series) chart {
-	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(s.peak())}
-	var most uint32
-	for _, n := range s {
-		most = max(most, n)
+	peak := s.peak()
+	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(float64(peak) / step.Seconds())}
+	if rate, ok := s.rate(); ok {
+		c.Rate = perSecond(rate)
 	}
 	var path []byte
-	open := false
 	for i, n := range s {
 		if n == 0 {
-			if open {
-				path = append(path, "V32z"...)
-			}
-			open = false
 			continue
 		}
-		if !open {
+		if i == 0 || s[i-1] == 0 {
 			path = fmt.Appendf(path, "M%d 32", c.From+i)
 		}
-		open = true
-		// What is there at all is to be seen.
-		high := max(2, uint64(n)*(chartHeight-2)/uint64(most))
+		high := max(2, uint64(n)*(chartHeight-2)/uint64(peak)) // so that few lines are to be seen too
 		path = fmt.Appendf(path, "V%dh1", chartHeight-high)
-	}
-	if open {
-		path = append(path, "V32z"...)
+		if i == len(s)-1 || s[i+1] == 0 {
+			path = append(path, "V32z"...)
+		}
 	}
 	c.Path = string(path)
 	return c

@@ -1,21 +1,20 @@
 package ops
 
 import (
-	"context"
+	"cmp"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"kubejournal/internal/manager"
 )
 
+// The recent past is known in steps, for ten minutes, in half a kilobyte for each stream.
 const (
-	// step is how finely the recent past is known, and steps how far back: ten minutes, in half a kilobyte for each
-	// stream.
-	step  = 5 * time.Second
-	steps = 120
-	// minute is what a rate is the mean of, in steps: less jumps about.
-	minute = int(time.Minute / step)
+	step   = 5 * time.Second
+	steps  = 120
+	minute = int(time.Minute / step) // steps that a rate is the mean of: less jumps about
 )
 
 // rates knows how many lines each stream has written in each of the last steps. The streams count by themselves; here
@@ -23,133 +22,87 @@ const (
 type rates struct {
 	streams func() []manager.StreamStatus
 
-	mu    sync.Mutex
-	ended int              // steps; guarded by mu
-	of    map[string]*past // by stream; nil while it does not sample; guarded by mu
-	all   past             // of all streams together; guarded by mu
+	mu  sync.Mutex
+	of  map[string]*past // by stream; guarded by mu
+	all series           // of all streams together; guarded by mu
 }
 
-// past is one stream's.
 type past struct {
-	counter uint64        // as it was last
-	first   int           // the step in which the stream was seen first
-	counts  [steps]uint32 // a ring: step n is at n % steps
+	counter uint64 // at the end of the last step
+	series
 }
 
 // begin takes the counters as they are: what was before is not known.
 func (r *rates) begin() {
-	now := r.counters()
+	r.sample()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ended, r.all, r.of = 0, past{}, make(map[string]*past, len(now))
-	for name, n := range now {
-		r.of[name] = &past{counter: n}
-	}
-}
-
-// run samples until ctx ends, and then forgets what it knows.
-func (r *rates) run(ctx context.Context) {
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.of = nil
-	}()
-	tick := time.NewTicker(step)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			r.sample()
-		}
+	r.all = nil
+	for _, p := range r.of {
+		p.series = nil
 	}
 }
 
 // sample ends a step. Streams that are gone are forgotten.
 func (r *rates) sample() {
-	now := r.counters()
+	now := make(map[string]uint64)
+	for _, s := range r.streams() {
+		now[s.Name] += s.Lines // an entry that waits may have the name of a stream that runs
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name := range r.of {
-		if _, is := now[name]; !is {
-			delete(r.of, name)
-		}
-	}
 	var all uint64
+	of := make(map[string]*past, len(now))
 	for name, n := range now {
-		p := r.of[name]
-		if p == nil {
-			p = &past{first: r.ended}
-			r.of[name] = p
-		}
-		lines := n - p.counter
+		p := cmp.Or(r.of[name], new(past))
 		if n < p.counter {
-			lines = n // the stream was started again, and counts from the beginning
+			p.counter = 0 // the stream was started again
 		}
-		p.counter = n
-		p.counts[r.ended%steps] = clamp(lines)
-		all += lines
+		p.add(n - p.counter)
+		all += n - p.counter
+		p.counter, of[name] = n, p
 	}
-	r.all.counts[r.ended%steps] = clamp(all)
-	r.ended++
+	r.of = of
+	r.all.add(all)
 }
-
-// counters are the streams' own. An entry that waits may have the name of a stream that runs.
-func (r *rates) counters() map[string]uint64 {
-	all := make(map[string]uint64)
-	for _, s := range r.streams() {
-		all[s.Name] += s.Lines
-	}
-	return all
-}
-
-func clamp(n uint64) uint32 { return uint32(min(n, math.MaxUint32)) } //nolint:gosec // bounded
 
 // read returns the recent past of all streams together and of each.
 func (r *rates) read() (all series, of map[string]series) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.of == nil {
-		return nil, nil
-	}
 	of = make(map[string]series, len(r.of))
 	for name, p := range r.of {
-		of[name] = p.series(r.ended)
+		of[name] = slices.Clone(p.series)
 	}
-	return r.all.series(r.ended), of
-}
-
-func (p *past) series(ended int) series {
-	s := make(series, 0, steps)
-	for n := max(p.first, ended-steps); n < ended; n++ {
-		s = append(s, p.counts[n%steps])
-	}
-	return s
+	return slices.Clone(r.all), of
 }
 
 // series is how many lines were written in each of the last steps, the newest last. It is shorter than steps where more
 // is not known.
 type series []uint32
 
+// add appends a step.
+func (s *series) add(lines uint64) {
+	if len(*s) == steps {
+		*s = slices.Delete(*s, 0, 1)
+	}
+	*s = append(*s, uint32(min(lines, math.MaxUint32))) //nolint:gosec // bounded
+}
+
 // rate is the mean of the last minute, in lines per second; ok is false before the first step has ended.
 func (s series) rate() (perSecond float64, ok bool) {
 	last := s[max(0, len(s)-minute):]
-	if len(last) == 0 {
-		return 0, false
-	}
 	var sum float64
 	for _, n := range last {
 		sum += float64(n)
 	}
-	return sum / (float64(len(last)) * step.Seconds()), true
+	return sum / (float64(len(last)) * step.Seconds()), len(last) > 0
 }
 
-// peak is the busiest step, in lines per second.
-func (s series) peak() float64 {
-	var most uint32
+// peak is the busiest step.
+func (s series) peak() (most uint32) {
 	for _, n := range s {
 		most = max(most, n)
 	}
-	return float64(most) / step.Seconds()
+	return most
 }

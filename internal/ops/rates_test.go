@@ -72,15 +72,15 @@ func TestRate(t *testing.T) {
 		s    series
 		rate float64
 		ok   bool
-		peak float64
+		peak uint32
 	}{
 		{nil, 0, false, 0},
-		{series{10}, 2, true, 2},
-		{series{10, 0}, 1, true, 2},
-		{append(series{1000}, make(series, minute)...), 0, true, 200},
-		{append(make(series, minute), 6), 0.1, true, 1.2},
+		{series{10}, 2, true, 10},
+		{series{10, 0}, 1, true, 10},
+		{append(series{1000}, make(series, minute)...), 0, true, 1000},
+		{append(make(series, minute), 6), 0.1, true, 6},
 	} {
-		if rate, ok := c.s.rate(); rate != c.rate || ok != c.ok || c.s.peak() != c.peak {
+		if rate, ok := c.s.rate(); ok && rate != c.rate || ok != c.ok || c.s.peak() != c.peak {
 			t.Errorf("%v: rate %v %v, peak %v; want %v %v, %v", c.s, rate, ok, c.s.peak(), c.rate, c.ok, c.peak)
 		}
 	}
@@ -94,7 +94,7 @@ func TestSampleAgain(t *testing.T) {
 			return []manager.StreamStatus{{Name: "pods", Status: watcher.Status{Lines: lines.Load()}}}
 		}
 		site := NewSite(metrics.New("", "").Registry, nil, streams, func() About { return About{} })
-		if all, of := site.rates.read(); all != nil || of != nil {
+		if all, of := site.rates.read(); all != nil || len(of) > 0 {
 			t.Errorf("%v %v before the first sample", all, of)
 		}
 		for range 2 {
@@ -106,9 +106,6 @@ func TestSampleAgain(t *testing.T) {
 				t.Errorf("%v %v, want one step of 5", all, of)
 			}
 			stop()
-			if all, of := site.rates.read(); all != nil || of != nil {
-				t.Errorf("%v %v after the end", all, of)
-			}
 			lines.Add(100)
 		}
 	})

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
+	"strconv"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,13 +25,13 @@ const (
 type Server struct {
 	http     *http.Server
 	listener net.Listener
-	served   chan struct{} // closed when Serve's goroutine has ended; nil before Serve
+	served   sync.WaitGroup // Serve's goroutine
 }
 
 // Listen opens addr, as in the config's listen. Requests wait until Serve.
 func Listen(addr string, h http.Handler) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
-	if op := new(net.OpError); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // the rest is the address again
 	}
 	if err != nil {
@@ -40,13 +43,11 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 // Serve answers until Close, and logs what in front of the address now, and "no longer" what should it break.
 func (s *Server) Serve(log *zap.Logger, what string) {
 	log.Info(what, zap.String("address", s.Addr().String()))
-	s.served = make(chan struct{})
-	go func() {
-		defer close(s.served)
+	s.served.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("no longer "+what, zap.Error(err))
 		}
-	}()
+	})
 }
 
 // Addr is the address that the server listens on.
@@ -54,15 +55,41 @@ func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
 // Close stops the server; answers under way get a moment to end.
 func (s *Server) Close() error {
-	if s.served == nil {
-		return s.listener.Close()
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = s.http.Close()
 	}
-	<-s.served
+	_ = s.listener.Close() // closed already, except before Serve
+	s.served.Wait()
 	return err
+}
+
+// CheckProfile refuses an address for profiles that others than this machine could reach: a heap profile shows what is
+// in memory, and a CPU profile costs.
+func CheckProfile(addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%q is no address and port; write 127.0.0.1:6060", addr)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q is no port number; write 127.0.0.1:6060", port)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return errors.New("profiles are served on loopback only; write 127.0.0.1:6060, and reach it with kubectl port-forward or ssh -L")
+	}
+	return nil
+}
+
+// ProfileHandler answers /debug/pprof/ as the Go tools ask for it.
+func ProfileHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	return mux
 }

@@ -60,7 +60,7 @@ type view struct {
 // NewSite returns the site of a daemon. It knows no rates before Sample.
 func NewSite(registry *prometheus.Registry, checks []Check, streams func() []manager.StreamStatus, about func() About) *Site {
 	s := &Site{}
-	s.rates.streams = s.streams
+	s.rates.streams = func() []manager.StreamStatus { return s.view.Load().streams() }
 	s.Show(checks, streams, about)
 	s.mux.HandleFunc("GET /{$}", s.page)
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -76,23 +76,27 @@ func (s *Site) Show(checks []Check, streams func() []manager.StreamStatus, about
 	s.view.Store(&view{checks, streams, about})
 }
 
-func (s *Site) streams() []manager.StreamStatus { return s.view.Load().streams() }
-
-// writeTimeout bounds the time to write a response, so that a client that does not read cannot hold it for ever. It is
-// not the server's, as a profile takes as long as the client asks for.
-const writeTimeout = time.Minute
-
+// ServeHTTP gives a response a minute, so that a client that does not read cannot hold it for ever. The limit is not the
+// server's, as a profile takes as long as the client asks for.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a test's writer may have none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)) // a test's writer may have none
 	s.mux.ServeHTTP(w, r)
 }
 
-// Sample measures how many lines the streams write, until the function that it returns is called. Not twice at once.
+// Sample measures how many lines the streams write until stop is called. Not twice at once.
 func (s *Site) Sample() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.rates.begin()
 	var sampler sync.WaitGroup
-	sampler.Go(func() { s.rates.run(ctx) })
+	sampler.Go(func() {
+		for tick := time.Tick(step); ; s.rates.sample() {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+			}
+		}
+	})
 	return func() {
 		cancel()
 		sampler.Wait()
@@ -106,7 +110,6 @@ type CheckResult struct {
 	Text string `json:"text,omitempty"` // what is wrong, or worth knowing
 }
 
-// runChecks runs all checks.
 func (s *Site) runChecks() (results []CheckResult, ready bool) {
 	ready = true
 	for _, c := range s.view.Load().checks {
@@ -128,14 +131,14 @@ func (s *Site) ready(w http.ResponseWriter, request *http.Request) {
 	results, ready := s.runChecks()
 	var text strings.Builder
 	for _, r := range results {
-		switch {
-		case !r.OK:
-			fmt.Fprintf(&text, "[-]%s failed: %s\n", r.Name, r.Text)
-		case r.Text != "":
-			fmt.Fprintf(&text, "[+]%s ok: %s\n", r.Name, r.Text)
-		default:
-			fmt.Fprintf(&text, "[+]%s ok\n", r.Name)
+		mark, result := '+', "ok"
+		if !r.OK {
+			mark, result = '-', "failed"
 		}
+		if r.Text != "" {
+			result += ": " + r.Text
+		}
+		fmt.Fprintf(&text, "[%c]%s %s\n", mark, r.Name, result)
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch {

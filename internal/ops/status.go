@@ -25,43 +25,37 @@ type Status struct {
 
 // Stream is one entry of /streams, and of streams in /status.
 type Stream struct {
-	Stream          string     `json:"stream"`
-	State           string     `json:"state"`
-	Reason          string     `json:"reason,omitempty"`
-	Since           *time.Time `json:"since,omitempty"`        // in this state
-	FailingSince    *time.Time `json:"failingSince,omitempty"` // no session has worked
-	ResourceVersion string     `json:"resourceVersion,omitempty"`
-	Synced          bool       `json:"synced"`
-	LastProgress    *time.Time `json:"lastProgress,omitempty"`
-	// Idle is the age of the last progress, or of the state where there was none.
-	Idle    float64    `json:"idleSeconds"`
-	LastGap *time.Time `json:"lastGap,omitempty"`
-	// Events is how many lines the stream has written since it was started.
-	Events uint64 `json:"events"`
-	// Rate is the mean of the last minute; nil in the first seconds.
-	Rate *float64 `json:"eventsPerSecond,omitempty"`
+	Stream          string    `json:"stream"`
+	State           string    `json:"state"`
+	Reason          string    `json:"reason,omitempty"`
+	Since           time.Time `json:"since,omitzero"`        // in this state
+	FailingSince    time.Time `json:"failingSince,omitzero"` // no session has worked
+	ResourceVersion string    `json:"resourceVersion,omitempty"`
+	Synced          bool      `json:"synced"`
+	LastProgress    time.Time `json:"lastProgress,omitzero"`
+	Idle            float64   `json:"idleSeconds"` // age of the last progress, or of the state where there was none
+	LastGap         time.Time `json:"lastGap,omitzero"`
+	Events          uint64    `json:"events"`                    // lines written since the stream was started
+	Rate            *float64  `json:"eventsPerSecond,omitempty"` // mean of the last minute; nil in the first seconds
 }
 
 func (s *Site) statusNow() Status {
 	about := s.view.Load().about()
-	status := Status{Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Streams: s.streamsNow()}
-	status.Checks, status.Ready = s.runChecks()
-	return status
+	checks, ready := s.runChecks()
+	return Status{about.Version, about.Commit, about.Started.UTC(), ready, checks, s.streamsNow()}
 }
 
 func (s *Site) streamsNow() []Stream {
-	all := s.streams()
-	out := make([]Stream, 0, len(all))
+	out := []Stream{}
 	_, recent := s.rates.read()
 	now := time.Now()
-	for _, s := range all {
+	for _, s := range s.rates.streams() {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: when(s.Since), ResourceVersion: s.Position,
-			Synced: s.Synced, LastProgress: when(s.LastProgress), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: when(s.LastGap),
-			Events: s.Lines,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
+			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}
 		if s.State != watcher.Watching {
-			one.FailingSince = when(s.Failing)
+			one.FailingSince = s.Failing.UTC()
 		}
 		if rate, ok := recent[s.Name].rate(); ok {
 			one.Rate = &rate
@@ -69,14 +63,6 @@ func (s *Site) streamsNow() []Stream {
 		out = append(out, one)
 	}
 	return out
-}
-
-func when(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }
 
 func writeJSON(w http.ResponseWriter, v any) {
@@ -87,10 +73,8 @@ func writeJSON(w http.ResponseWriter, v any) {
 }
 
 const (
-	// clientTimeout is how long a daemon may take to answer.
-	clientTimeout = 5 * time.Second
-	// maxResponse bounds what is read of one response, in bytes.
-	maxResponse = 64 << 20
+	clientTimeout = 5 * time.Second // for the daemon to answer
+	maxResponse   = 64 << 20        // bytes read of one response
 )
 
 // FetchStatus asks the daemon at address, host:port, for its /status.
@@ -115,8 +99,7 @@ func Fetch(ctx context.Context, address, path string) ([]byte, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clientTimeout}
 	response, err := client.Do(request)
 	if err != nil {
-		var op *net.OpError
-		if errors.As(err, &op) {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err // the rest is the address again
 		}
 		return nil, fmt.Errorf("no kubejournal answers at %s: %w; is it running, and does it listen there? name another address with --address HOST:PORT", address, err)

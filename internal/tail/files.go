@@ -1,3 +1,22 @@
+// Package tail shows journal lines to people. The lines come from package journal's Reader.
+//
+// File shows every line of the journal once, from the first that is asked for, in the order of seq: when the active
+// file is rotated by the daemon or renamed by logrotate, when several rotations happen between two checks, when it is
+// removed, truncated or replaced. Where lines went with a removed file before they could be read, a notice names them.
+// A line is shown when its end is there. Until then nothing of it is kept: a daemon that starts after a crash cuts off
+// a torn line and writes another in its place.
+//
+// seq rises by one from line to line. The first line of each further file is compared with the last one shown: lines up
+// to that one, no newer than it, are what the daemon carried over; a higher seq says which lines are missing, and those
+// are looked for in the rotated files. Within the active file, after each read, the last line taken must still be where
+// it was; else the file was truncated or written anew and is read again from its beginning.
+// A journal that begins anew under the same name has newer lines with a lower seq, and is shown from its first line. If
+// the clock was set back meanwhile, it is taken for a repetition until its time passes that of the last line.
+//
+// Names and messages come from anybody who may write to the cluster. What does not print (control characters, those that
+// turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
+//
+// The memory used is bounded by the longest line. The object in a line is passed over, not checked.
 package tail
 
 import (
@@ -6,6 +25,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,12 +33,8 @@ import (
 	"kubejournal/internal/journal"
 )
 
-const (
-	// clockSlack is how far the clock may have been set back for lines since a time to be found all the same.
-	clockSlack = time.Minute
-	// findAgain is how often a rotated file is looked for that was compressed or renamed while it was looked for.
-	findAgain = 5
-)
+// clockSlack is how far the clock may have been set back for lines since a time to be found all the same.
+const clockSlack = time.Minute
 
 // tail shows one journal.
 type tail struct {
@@ -26,22 +42,20 @@ type tail struct {
 	p    *Printer
 	path string // of the active file, no symbolic link
 
-	files []journal.Segment // rotated, as the start found them
-	alone bool              // the one in files was named itself
-	// unreadable are the files that a notice has named.
-	unreadable map[string]bool
-	skip       int    // lines that pass the filter and are not shown all the same
-	in         active // in.f is nil while there is no active file
+	files      []journal.Segment // rotated, as the start found them
+	alone      bool              // the one in files was named itself
+	unreadable map[string]bool   // files that a notice has named
+	skip       int               // lines that pass the filter and are not shown all the same
+	in         active            // in.f is nil while there is no active file
 
 	line       Line
 	lines      journal.Reader
 	otherLines journal.Reader // for files that are read while a line of another one waits
 
-	last   uint64    // seq of the last line taken
-	newest time.Time // of the lines taken
-	// skipping says that what comes now may repeat lines that were taken: a file begins. reread says that it is one
-	// that was read before.
-	skipping, reread bool
+	last     uint64    // seq of the last line taken
+	newest   time.Time // of the lines taken
+	skipping bool      // a file begins: what comes now may repeat lines that were taken
+	reread   bool      // and was read before
 }
 
 // File shows the journal at path: lines of its files, rotated ones included, and those to come. What is no regular file
@@ -89,18 +103,18 @@ func (t *tail) open() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("open journal: %w", err)
 	}
-	if f != nil {
-		zipped, err := startsAsGzip(f)
-		if t.alone = zipped || journal.IsRotated(t.path); t.alone || err != nil {
-			_ = f.Close() // it is opened again by its name
-			t.files = []journal.Segment{{Path: t.path, Gzip: zipped}}
-			t.o.Follow = false
-			return err
-		}
-	}
 	first := uint64(0)
 	if f != nil {
 		t.in.f = f
+		var magic [2]byte
+		if _, err := f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read journal: %w", err)
+		}
+		if zipped := isGzip(magic[:]); zipped || journal.IsRotated(t.path) {
+			t.close()
+			t.files, t.alone, t.o.Follow = []journal.Segment{{Path: t.path, Gzip: zipped}}, true, false
+			return nil
+		}
 		if first, err = journal.FirstSeq(f); err != nil {
 			return err
 		}
@@ -117,26 +131,25 @@ func (t *tail) open() error {
 	return err
 }
 
-func startsAsGzip(f *os.File) (bool, error) {
-	var magic [2]byte
-	if _, err := f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("read journal: %w", err)
-	}
-	return isGzip(magic[:]), nil
-}
-
 // begin shows the lines that are there and wanted, up to the active file's.
 func (t *tail) begin(ctx context.Context) error {
 	file, offset, err := t.place(ctx)
 	if err != nil {
 		return err
 	}
-	for i := file; i < len(t.files); i++ {
+	for ; file < len(t.files); file++ {
 		t.skipping = t.last > 0
-		if err := t.showFile(ctx, t.files[i], offset); err != nil {
-			return err
+		for raw := range t.linesOf(ctx, &t.lines, t.files[file], offset) {
+			if err := t.take(ctx, raw); err != nil {
+				return err
+			}
 		}
 		offset = 0
+	}
+	if rest := t.lines.Torn(); t.alone && len(rest) > 0 && !t.unreadable[t.path] {
+		if err := t.take(ctx, rest); err != nil {
+			return err
+		}
 	}
 	t.skipping = t.last > 0 && offset == 0
 	t.seek(offset)
@@ -149,82 +162,74 @@ func (t *tail) seek(offset int64) {
 	t.lines.Reset(&t.in, offset)
 }
 
+// linesOf yields the lines of a rotated file from offset on. A notice names a file that cannot be read to its end. One
+// that is gone has no lines: the first line of the next one shows what is missing.
+func (t *tail) linesOf(ctx context.Context, r *journal.Reader, file journal.Segment, offset int64) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		defer r.Close()
+		err := r.Open(file, offset)
+		for err == nil && ctx.Err() == nil {
+			var line journal.Line
+			if line, err = r.Next(); err == nil && !yield(line.Bytes) {
+				return
+			}
+		}
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || t.unreadable[file.Path] {
+			return
+		}
+		t.unreadable[file.Path] = true
+		t.o.notice("%s cannot be read to its end: %v", file.Path, err)
+	}
+}
+
 // place finds the first line to show: the index of its file, len(t.files) for the active one, and its offset there.
-// Lines are looked through from the last one back, so that it costs what is shown, not what is there.
+// It searches from the last line back, so that it costs what is shown, not what is there.
 func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
 	if t.o.Lines < 0 && t.o.Filter.Since.IsZero() {
 		return 0, 0, nil
 	}
-	s := search{o: &t.o, want: t.o.Lines}
+	s := search{filter: &t.o.Filter, want: t.o.Lines}
 	file = len(t.files)
-	if t.in.f == nil && s.want == 0 {
-		return file, 0, nil
-	}
 	if t.in.f != nil {
-		if offset, err = t.placeInActive(ctx, &s); err != nil || s.done {
-			return file, offset, err
-		}
+		offset, err = placeBackward(ctx, t.in.f, &s)
 	}
-	for file > 0 && !s.done {
+	if t.o.Lines == 0 {
+		if s.done { // what is there counts as taken
+			t.last, t.newest = s.line.Seq, s.line.Time
+		}
+		return file, offset, err
+	}
+	for file > 0 && !s.done && err == nil {
 		file--
-		if offset, err = t.placeIn(ctx, t.files[file], &s); err != nil {
-			return 0, 0, err
-		}
+		offset, err = t.placeIn(ctx, t.files[file], &s)
 	}
-	return file, offset, nil
+	return file, offset, err
 }
 
-// search counts the lines to show.
+// search counts the lines to show, going back.
 type search struct {
-	o     *Options
-	want  int // still, or All
-	line  Line
-	found bool // a line of the journal, the last one
-	done  bool // nothing further back is wanted
-	seq   uint64
-	time  time.Time
+	filter *Filter
+	want   int  // still, or All
+	done   bool // nothing further back is wanted
+	line   Line // the last one that was looked at
 }
 
-// take counts one line, going back, and reports whether it is wanted.
-func (s *search) take(raw []byte) bool {
-	if s.line.Parse(raw) == nil {
-		if !s.found {
-			s.found, s.seq, s.time = true, s.line.Seq, s.line.Time
-		}
-		if since := s.o.Filter.Since; !since.IsZero() && s.line.Time.Before(since.Add(-clockSlack)) {
-			s.done = true
-			return false
-		}
-		if !s.o.Filter.Match(&s.line) {
-			return false
-		}
+// wants reports whether a line is wanted.
+func (s *search) wants(raw []byte) bool {
+	if s.line.Parse(raw) != nil {
+		return s.want != 0
 	}
+	since := s.filter.Since
+	s.done = s.want == 0 || !since.IsZero() && s.line.Time.Before(since.Add(-clockSlack))
+	return !s.done && s.filter.Match(&s.line)
+}
+
+// found counts lines that are wanted.
+func (s *search) found(n int) {
 	if s.want > 0 {
-		s.want--
-		s.done = s.want == 0
+		s.want = max(s.want-n, 0)
+		s.done = s.done || s.want == 0
 	}
-	return true
-}
-
-func (t *tail) placeInActive(ctx context.Context, s *search) (int64, error) {
-	if s.want != 0 {
-		return placeBackward(ctx, t.in.f, s)
-	}
-	info, err := t.in.f.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("read journal: %w", err)
-	}
-	b := journal.NewBackward(t.in.f, info.Size())
-	// What is there counts as taken.
-	end := b.Offset()
-	for line, err := b.Next(); err == nil && ctx.Err() == nil; line, err = b.Next() {
-		if s.take(line.Bytes); s.found {
-			t.last, t.newest = s.seq, s.time
-			break
-		}
-	}
-	s.done = true
-	return end, nil
 }
 
 // placeBackward returns the offset of the first line that is wanted, as far as one must go back; 0 where the file was
@@ -238,16 +243,16 @@ func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
 	first := b.Offset()
 	for !s.done && ctx.Err() == nil {
 		line, err := b.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if errors.Is(err, io.ErrUnexpectedEOF) {
+		switch {
+		case errors.Is(err, io.EOF):
+			return first, nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
 			return 0, nil
-		}
-		if err != nil {
+		case err != nil:
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
-		if s.take(line.Bytes) {
+		if s.wants(line.Bytes) {
+			s.found(1)
 			first = b.Offset()
 		}
 	}
@@ -267,61 +272,16 @@ func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (in
 			return 0, fmt.Errorf("open journal: %w", err)
 		}
 	}
-	all, count := *s, 0
-	err := t.otherLines.Open(file, 0)
-	for err == nil && ctx.Err() == nil {
-		var line journal.Line
-		if line, err = t.otherLines.Next(); err != nil {
-			break // also where the file is damaged: showing it says so
-		}
-		all.want, all.done = All, false
-		if all.take(line.Bytes) {
+	count, older := 0, false // older: a line before those that are wanted
+	for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
+		if s.wants(raw) {
 			count++
 		}
-		s.done = s.done || all.done // an older line than any wanted stands before it
+		older = older || s.done
 	}
-	if s.want > 0 {
+	if s.done = older; s.want > 0 {
 		t.skip = max(count-s.want, 0)
-		s.want = max(s.want-count, 0)
-		s.done = s.done || s.want == 0
 	}
+	s.found(count)
 	return 0, nil
-}
-
-// showFile shows a rotated file from offset on.
-func (t *tail) showFile(ctx context.Context, file journal.Segment, offset int64) error {
-	return t.readFile(ctx, file, offset, &t.lines, func(line journal.Line, end bool) (bool, error) {
-		if !end {
-			return true, t.take(ctx, line.Bytes)
-		}
-		if rest := t.lines.Torn(); t.alone && len(rest) > 0 {
-			return false, show(&t.line, rest, t.o, t.p)
-		}
-		return false, nil
-	})
-}
-
-// readFile calls fn with each line of a rotated file, and at last with end, until it returns false. What cannot be read
-// of the file is a notice, not an error. One that is gone has no lines: the first line of the next one shows what is
-// missing.
-func (t *tail) readFile(ctx context.Context, file journal.Segment, offset int64, lines *journal.Reader, fn func(line journal.Line, end bool) (more bool, err error)) error {
-	bad := lines.Open(file, offset)
-	if errors.Is(bad, fs.ErrNotExist) {
-		return nil
-	}
-	defer lines.Close()
-	for bad == nil && ctx.Err() == nil {
-		var line journal.Line
-		if line, bad = lines.Next(); bad != nil && !errors.Is(bad, io.EOF) {
-			break
-		}
-		if more, err := fn(line, bad != nil); !more || err != nil {
-			return err
-		}
-	}
-	if bad != nil && !t.unreadable[file.Path] {
-		t.unreadable[file.Path] = true
-		t.o.notice("%s cannot be read to its end: %v", file.Path, bad)
-	}
-	return nil
 }

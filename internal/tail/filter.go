@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"bytes"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -63,10 +62,10 @@ func ParseResource(text string) (Resource, error) {
 // match reports whether a line is about the resource. The singular is the kind in lower case, as in every API that
 // follows the conventions.
 func (r *Resource) match(l *Line) bool {
-	if string(l.Resource) != r.name && !strings.EqualFold(string(l.Kind), r.name) {
+	if string(l.text(resourceKey)) != r.name && !strings.EqualFold(string(l.text(kindKey)), r.name) {
 		return false
 	}
-	return (!r.hasGroup || string(l.Group) == r.group) && (r.version == "" || string(l.Version) == r.version)
+	return (!r.hasGroup || string(l.text(groupKey)) == r.group) && (r.version == "" || string(l.text(versionKey)) == r.version)
 }
 
 // ParseType reads a line's type, in upper or lower case.
@@ -94,39 +93,17 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 
 // Match reports whether to show the line.
 func (f *Filter) Match(l *Line) bool {
-	if !f.Since.IsZero() && l.Time.Before(f.Since) {
-		return false
-	}
-	if len(f.Types) > 0 && !contains(f.Types, l.Type) {
-		return false
-	}
-	if len(f.Resources) > 0 && !slices.ContainsFunc(f.Resources, func(r Resource) bool { return r.match(l) }) {
-		return false
-	}
-	return len(f.Namespaces) == 0 || f.inNamespace(l)
+	return !l.Time.Before(f.Since) &&
+		(len(f.Types) == 0 || slices.Contains(f.Types, string(l.text(typeKey)))) &&
+		(len(f.Resources) == 0 || slices.ContainsFunc(f.Resources, func(r Resource) bool { return r.match(l) })) &&
+		(len(f.Namespaces) == 0 || f.inNamespace(l))
 }
 
 // inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream has objects of the namespace.
 func (f *Filter) inNamespace(l *Line) bool {
 	if !l.aboutStream() {
-		return contains(f.Namespaces, l.Namespace)
-	}
-	if !bytes.Contains(l.scope(), []byte("namespace=")) {
-		return true
+		return slices.Contains(f.Namespaces, string(l.text(namespaceKey)))
 	}
 	scope, err := url.ParseQuery(string(l.scope()))
-	if err != nil || !scope.Has("namespace") {
-		return true
-	}
-	return slices.Contains(f.Namespaces, scope.Get("namespace"))
-}
-
-// contains compares without making a string of b.
-func contains(list []string, b []byte) bool {
-	for _, s := range list {
-		if s == string(b) {
-			return true
-		}
-	}
-	return false
+	return err != nil || !scope.Has("namespace") || slices.Contains(f.Namespaces, scope.Get("namespace"))
 }

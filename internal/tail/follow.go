@@ -12,25 +12,79 @@ import (
 	"sort"
 	"time"
 
-	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 )
 
-// pollEvery is how often a file that is followed is checked for lines. That takes four system calls.
-const pollEvery = 100 * time.Millisecond
+const (
+	markBytes = 128                    // of a line that identify it: with seq and time in it, no other line has the same
+	pollEvery = 100 * time.Millisecond // how often a file that is followed is checked, which takes four system calls
+	findAgain = 5                      // how often a rotated file is looked for that was compressed or renamed meanwhile
+)
+
+// errRewritten says that a file does not hold any more what was read from it.
+var errRewritten = errors.New("file was truncated or written anew")
+
+// active reads a file that is appended to, and makes sure that it is still the same.
+type active struct {
+	f   *os.File
+	off int64 // of the next byte to read
+
+	// The last line that was taken: where it begins, and its first bytes. Before the first one it is the end of the line
+	// in front of it.
+	markAt int64
+	mark   []byte
+
+	check [32 << 10]byte // scratch
+}
+
+// seek continues at off, where a line begins.
+func (a *active) seek(off int64) {
+	a.off, a.markAt, a.mark = off, 0, a.mark[:0]
+	if off > 0 {
+		a.took([]byte{'\n'}, off-1)
+	}
+}
+
+// took remembers a line.
+func (a *active) took(line []byte, at int64) {
+	a.markAt, a.mark = at, append(a.mark[:0], line[:min(len(line), markBytes)]...)
+}
+
+// Read compares the last line after reading, so that what was read belongs to the same file content as that line.
+func (a *active) Read(p []byte) (int, error) {
+	n, err := a.f.ReadAt(p, a.off)
+	same, failed := a.holds(a.mark, a.markAt)
+	if failed != nil {
+		return 0, failed
+	}
+	if !same {
+		return 0, errRewritten
+	}
+	a.off += int64(n)
+	return n, err
+}
+
+// holds reports whether the file has b at an offset.
+func (a *active) holds(b []byte, at int64) (bool, error) {
+	for part := range slices.Chunk(b, len(a.check)) {
+		n, err := a.f.ReadAt(a.check[:len(part)], at)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		if !bytes.Equal(a.check[:n], part) {
+			return false, nil
+		}
+		at += int64(n)
+	}
+	return true, nil
+}
 
 // follow shows the active file, and those that take its place.
 func (t *tail) follow(ctx context.Context) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for ctx.Err() == nil {
-		err := t.drain(ctx)
-		if errors.Is(err, errRewritten) {
-			t.o.notice("%s was truncated or written anew, reading it again", t.path)
-			t.again()
-			continue
-		}
-		if err != nil || !t.o.Follow {
+		if err := t.drain(ctx); err != nil || !t.o.Follow {
 			return errors.Join(err, t.p.Flush())
 		}
 		next, err := t.next()
@@ -59,32 +113,31 @@ func (t *tail) follow(ctx context.Context) error {
 
 // drain shows what there is of the active file. Of a line without its end nothing is kept: a daemon that starts after a
 // crash puts another in its place. It may do so between two reads, so a line that came with more than one, and the first,
-// which stands where there was no line before, are read again and compared.
+// which is where there was no line before, are compared with the file.
 func (t *tail) drain(ctx context.Context) error {
-	if t.in.f == nil {
-		return nil
-	}
-	for ctx.Err() == nil {
+	for t.in.f != nil && ctx.Err() == nil {
 		read := t.lines.Buffered()
 		line, err := t.lines.Next()
+		same := true
+		if err == nil && len(line.Bytes) >= read {
+			same, err = t.in.holds(line.Bytes, line.Offset)
+		}
+		ended := errors.Is(err, io.EOF)
 		switch {
-		case errors.Is(err, io.EOF):
-			t.readAgain(line.Offset)
-			return nil
+		case ended || err == nil && !same:
+			t.in.off = line.Offset
+			t.lines.Reset(&t.in, line.Offset)
+			if ended {
+				return nil
+			}
+			continue
 		case errors.Is(err, errRewritten):
-			return err
+			t.o.notice("%s was truncated or written anew, reading it again", t.path)
+			t.seek(0)
+			t.skipping, t.reread = t.last > 0, true
+			continue
 		case err != nil:
 			return fmt.Errorf("read journal: %w", err)
-		}
-		if len(line.Bytes) >= read && len(line.Bytes) < event.MaxLine {
-			whole, err := t.in.holds(line.Bytes, line.Offset)
-			if err != nil {
-				return fmt.Errorf("read journal: %w", err)
-			}
-			if !whole {
-				t.readAgain(line.Offset)
-				continue
-			}
 		}
 		if err := t.take(ctx, line.Bytes); err != nil {
 			return err
@@ -92,18 +145,6 @@ func (t *tail) drain(ctx context.Context) error {
 		t.in.took(line.Bytes, line.Offset)
 	}
 	return nil
-}
-
-// readAgain reads the active file once more from offset on.
-func (t *tail) readAgain(offset int64) {
-	t.in.off = offset
-	t.lines.Reset(&t.in, offset)
-}
-
-// again begins at the beginning of a file that does not hold any more what it did.
-func (t *tail) again() {
-	t.seek(0)
-	t.skipping, t.reread = t.last > 0, true
 }
 
 // next opens the file that has taken the active one's place, nil where there is none. An empty one has not yet: lines
@@ -133,35 +174,27 @@ func (t *tail) next() (*os.File, error) {
 }
 
 // turn continues with the next file. Everything that came to the one before came before the next one's first line, so
-// that it is read to its end now. A line that has no end there stands in the next one as a whole.
+// that it is read to its end now. A line that has no end there is in the next one as a whole.
 func (t *tail) turn(ctx context.Context, next *os.File) error {
 	err := t.drain(ctx)
-	for errors.Is(err, errRewritten) {
-		t.again()
-		err = t.drain(ctx)
-	}
-	if err != nil {
-		_ = next.Close() // nothing was read
-		return err
-	}
 	t.close()
 	t.in.f = next
-	t.again()
-	t.reread = false
-	return nil
+	t.seek(0)
+	t.skipping, t.reread = t.last > 0, false
+	return err
 }
 
 // take shows a line of the journal, unless it was shown already. Where it begins a file, the lines that are missing in
 // between are shown first.
 func (t *tail) take(ctx context.Context, raw []byte) error {
 	l := &t.line
-	// Where others have truncated the file, zeros stand in front until the daemon notices.
+	// Where others have truncated the file, zeros are in front until the daemon notices.
 	raw = bytes.TrimLeft(raw, "\x00")
 	if l.Parse(raw) != nil {
 		if t.reread || t.skips() {
 			return nil
 		}
-		return showBad(raw, t.o, t.p)
+		return showBad(raw, &t.o, t.p)
 	}
 	if t.skipping {
 		if l.Seq <= t.last && !l.Time.After(t.newest) {
@@ -171,7 +204,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 		if l.Seq <= t.last {
 			t.o.notice("the journal goes on with line %d behind line %d: it was begun anew, or lines were taken back", l.Seq, t.last)
 		}
-		if t.last > 0 && l.Seq > t.last+1 {
+		if t.last > 0 {
 			if err := t.catchUp(ctx, l.Seq); err != nil {
 				return err
 			}
@@ -180,7 +213,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 	return t.print(l)
 }
 
-// print shows a line that has not been, where it passes the filter.
+// print shows a line that was not shown yet, if it passes the filter.
 func (t *tail) print(l *Line) error {
 	t.last = l.Seq
 	if l.Time.After(t.newest) {
@@ -192,7 +225,7 @@ func (t *tail) print(l *Line) error {
 	return t.p.Print(l)
 }
 
-// skips reports whether one more wanted line stands before the first one to show.
+// skips reports whether the line is one of those in front of the first one to show.
 func (t *tail) skips() bool {
 	if t.skip == 0 {
 		return false
@@ -201,9 +234,9 @@ func (t *tail) skips() bool {
 	return true
 }
 
-// catchUp shows the lines between the last one and the line before, which stand in rotated files: in the last one that
-// begins in front of them, and those behind it; where logrotate has made copies, perhaps in an earlier one. A file that is
-// renamed or compressed while it is looked for is there at the next attempt; what is missing at the last one is named.
+// catchUp shows the lines between the last one and the line before: from the last rotated file that begins in front of
+// them on; where logrotate has made copies, perhaps from an earlier one. A file that is renamed or compressed while it is
+// looked for is there at the next attempt; what is missing at the last one is named.
 func (t *tail) catchUp(ctx context.Context, before uint64) error {
 	for more := 0; more < findAgain && t.last+1 < before && ctx.Err() == nil; more++ {
 		files, err := journal.Segments(t.path)
@@ -237,18 +270,18 @@ func (t *tail) missing(before uint64) {
 // showMissed shows the lines of a rotated file that come after the last one and before another, up to a hole unless
 // holes are to be skipped.
 func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64, skipHoles bool) error {
-	l := new(Line)
-	return t.readFile(ctx, file, 0, &t.otherLines, func(line journal.Line, end bool) (bool, error) {
-		if end {
-			return false, nil
-		}
-		if good := l.Parse(line.Bytes) == nil; !good || l.Seq <= t.last {
-			return true, nil
+	var l Line
+	for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
+		if l.Parse(raw) != nil || l.Seq <= t.last {
+			continue
 		}
 		if l.Seq >= before || l.Seq > t.last+1 && !skipHoles {
-			return false, nil
+			break
 		}
 		t.missing(l.Seq)
-		return true, t.print(l)
-	})
+		if err := t.print(&l); err != nil {
+			return err
+		}
+	}
+	return nil
 }

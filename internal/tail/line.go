@@ -9,42 +9,76 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Line is what a journal line says beside its object. The slices are parts of the line that was parsed.
+// Line is what a journal line says beside its object.
 type Line struct {
-	Raw  []byte // the whole of it, without its end
+	Raw  []byte // the whole line, without its end
 	Seq  uint64
 	Time time.Time
 
-	// The insides of JSON strings, escapes and all; empty where the line has none.
-	Type, Origin, Stream                   []byte
-	Group, Version, Resource, Kind         []byte
-	Namespace, Name, ResourceVersion       []byte
-	Manager, Subresource                   []byte
-	Reason, FromResourceVersion            []byte
-	TruncatedReason                        []byte
-	Generation, FinalStateKnown, Truncated []byte // JSON values
-	Event, Changes, Count                  []byte // JSON values
+	values [len(keys)][]byte // JSON, parts of Raw; nil where the line has none
+}
+
+// The members of a line.
+const (
+	seqKey = iota
+	timeKey
+	typeKey
+	originKey
+	idKey
+	streamKey
+	clusterKey
+	groupKey
+	versionKey
+	resourceKey
+	kindKey
+	clusterUIDKey
+	namespaceKey
+	nameKey
+	uidKey
+	reasonKey
+	fromResourceVersionKey
+	resourceVersionKey
+	generationKey
+	managerKey
+	subresourceKey
+	finalStateKnownKey
+	countKey
+	truncatedKey
+	truncatedReasonKey
+	eventKey
+	changesKey
+)
+
+// keys are the names of the members, in the order in which kubejournal writes them.
+var keys = [...]string{
+	"seq", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
+	"namespace", "name", "uid", "reason", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
+	"finalStateKnown", "count", "truncated", "truncatedReason", "event", "changes",
 }
 
 var errNotLine = errors.New("not a journal line")
 
-// Parse reads a line, with or without white space around it. What it refuses is no line of a journal: it has no seq,
+// Parse reads a line, with or without white space around it. It refuses what is no line of a journal: what has no seq,
 // time, type or stream, or does not end as a line does.
 //
-// kubejournal writes the object last, and what stands in front of it is all that is read then. Where others have put
-// the members into another order, the object is walked over.
+// kubejournal writes the object last, and only what is in front of it is read then. Where others have put the members
+// into another order, the object is passed over.
 func (l *Line) Parse(raw []byte) error {
 	raw = bytes.TrimSpace(raw)
 	*l = Line{Raw: raw}
 	c := rawjson.NewCursor(raw)
+	next := 0
 	for more := c.Take('{'); more; more = c.Take(',') {
-		if l.complete() && objectIsLast(c.Rest()) {
+		key, ok := c.Key()
+		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
 			return nil
 		}
-		key, ok := c.Key()
 		value := c.Value()
-		if !ok || value == nil || !l.set(key, value) {
+		if !ok || value == nil {
 			return errNotLine
+		}
+		if at := indexFrom(keys[:], key, next); at >= 0 {
+			l.values[at], next = value, at+1
 		}
 	}
 	if !c.Take('}') || len(c.Rest()) > 0 || !l.complete() {
@@ -53,79 +87,50 @@ func (l *Line) Parse(raw []byte) error {
 	return nil
 }
 
-// complete tells whether everything was read that every line has.
+// complete reads seq and time, and reports whether everything was read that every line has.
 func (l *Line) complete() bool {
-	return l.Seq > 0 && !l.Time.IsZero() && len(l.Type) > 0 && len(l.Stream) > 0
+	var err error
+	l.Seq, err = strconv.ParseUint(string(l.values[seqKey]), 10, 64)
+	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.text(timeKey)) == nil && len(l.text(typeKey)) > 0 && len(l.text(streamKey)) > 0
 }
 
-// objectIsLast reports whether the rest of a line is the object.
-func objectIsLast(rest []byte) bool {
-	return bytes.HasPrefix(rest, []byte(`"object":{`)) && bytes.HasSuffix(rest, []byte("}}"))
-}
+// text returns the inside of a member that is a string, with its escapes; nil where it is none.
+func (l *Line) text(key int) []byte { return rawjson.Inside(l.values[key]) }
 
-// set takes one member. It is false where seq or time cannot be what they are called; a member of another kind than
-// it should be is left out.
-func (l *Line) set(key, v []byte) bool {
-	switch string(key) {
-	case "seq":
-		n, err := strconv.ParseUint(string(v), 10, 64)
-		l.Seq = n
-		return err == nil && n > 0
-	case "time":
-		return l.Time.UnmarshalText(rawjson.Inside(v)) == nil
-	case "type":
-		l.Type = rawjson.Inside(v)
-	case "origin":
-		l.Origin = rawjson.Inside(v)
-	case "stream":
-		l.Stream = rawjson.Inside(v)
-	case "group":
-		l.Group = rawjson.Inside(v)
-	case "version":
-		l.Version = rawjson.Inside(v)
-	case "resource":
-		l.Resource = rawjson.Inside(v)
-	case "kind":
-		l.Kind = rawjson.Inside(v)
-	case "namespace":
-		l.Namespace = rawjson.Inside(v)
-	case "name":
-		l.Name = rawjson.Inside(v)
-	case "resourceVersion":
-		l.ResourceVersion = rawjson.Inside(v)
-	case "manager":
-		l.Manager = rawjson.Inside(v)
-	case "subresource":
-		l.Subresource = rawjson.Inside(v)
-	case "reason":
-		l.Reason = rawjson.Inside(v)
-	case "fromResourceVersion":
-		l.FromResourceVersion = rawjson.Inside(v)
-	case "generation":
-		l.Generation = v
-	case "finalStateKnown":
-		l.FinalStateKnown = v
-	case "truncated":
-		l.Truncated = v
-	case "truncatedReason":
-		l.TruncatedReason = rawjson.Inside(v)
-	case "event":
-		l.Event = v
-	case "changes":
-		l.Changes = v
-	case "count":
-		l.Count = v
-	}
-	return true
-}
-
-// aboutStream tells whether the line is about a stream, not an object.
+// aboutStream reports whether the line is about a stream, not an object.
 func (l *Line) aboutStream() bool {
-	return string(l.Type) == "GAP" || string(l.Type) == "SYNCED"
+	return string(l.text(typeKey)) == "GAP" || string(l.text(typeKey)) == "SYNCED"
 }
 
-// scope is what stands behind the question mark of the stream's name; empty for all objects of a resource.
+// scope is what follows the question mark in the stream's name; empty for all objects of a resource.
 func (l *Line) scope() []byte {
-	_, scope, _ := bytes.Cut(l.Stream, []byte("?"))
+	_, scope, _ := bytes.Cut(l.text(streamKey), []byte("?"))
 	return scope
+}
+
+// pick returns the values of those members of an object that have the names; nil for what it does not have.
+func pick(object []byte, names ...string) (values [5][]byte) {
+	next, left := 0, len(names)
+	for key, value := range rawjson.Members(object) {
+		if at := indexFrom(names, key, next); at >= 0 {
+			values[at], next = value, at+1
+			if left--; left == 0 {
+				break
+			}
+		}
+	}
+	return values
+}
+
+// indexFrom returns the index of a name, or -1. It begins to look at next, since members mostly come in one order.
+func indexFrom(names []string, name []byte, next int) int {
+	for i := range names {
+		if i += next; i >= len(names) {
+			i -= len(names)
+		}
+		if names[i] == string(name) {
+			return i
+		}
+	}
+	return -1
 }

@@ -27,7 +27,8 @@ func TestParse(t *testing.T) {
 	if l.Seq != 7 || !l.Time.Equal(time.Date(2026, 11, 20, 15, 10, 22, 123456789, time.UTC)) {
 		t.Errorf("seq %d, time %s", l.Seq, l.Time)
 	}
-	got := fmt.Sprintf("%s %s %s %s %s %s %s %s %s %s %s %s %s", l.Type, l.Origin, l.Stream, l.Group, l.Version, l.Resource, l.Kind, l.Namespace, l.Name, l.ResourceVersion, l.Generation, l.Manager, l.Subresource)
+	got := fmt.Sprintf("%s %s %s %s %s %s %s %s %s %s %s %s %s", l.text(typeKey), l.text(originKey), l.text(streamKey), l.text(groupKey), l.text(versionKey), l.text(resourceKey), l.text(kindKey),
+		l.text(namespaceKey), l.text(nameKey), l.text(resourceVersionKey), l.values[generationKey], l.text(managerKey), l.text(subresourceKey))
 	if want := "MODIFIED watch deployments.apps apps v1 deployments Deployment shop web 12 3 kubectl scale"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -39,7 +40,7 @@ func TestParse(t *testing.T) {
 		"object that is empty": `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","object":{}}`,
 		"other kinds":          `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","namespace":5,"manager":null,"event":[]}`,
 	} {
-		if l := parse(t, raw); l.Seq != 1 || string(l.Name) != "a" || string(l.Type) != "ADDED" || len(l.Namespace)+len(l.Manager) > 0 {
+		if l := parse(t, raw); l.Seq != 1 || string(l.text(nameKey)) != "a" || string(l.text(typeKey)) != "ADDED" || len(l.text(namespaceKey))+len(l.text(managerKey)) > 0 {
 			t.Errorf("%s: %+v", name, l)
 		}
 	}

@@ -14,13 +14,10 @@ import (
 
 // Options say which lines to show, and how long to wait for more.
 type Options struct {
-	// Lines is how many of the last lines that pass the filter are shown first; All is every one.
-	Lines  int
+	Lines  int // of the last lines that pass the filter, this many are shown first; All is every one
 	Filter Filter
-	// Follow continues with lines that come later, until ctx ends.
-	Follow bool
-	// Notice is called with what a reader should know about the files, not about the cluster: lines that are gone. It
-	// is one sentence without a full stop. Default none.
+	Follow bool // continue with lines that come later, until ctx ends
+	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
 	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
@@ -30,8 +27,7 @@ type Options struct {
 const All = -1
 
 // Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where the options ask for
-// those alone, are known at the end only and held in memory until then, as they will be shown.
-//
+// those alone, are known at the end only and held in memory until then.
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
 func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	ended := make(chan error, 1)
@@ -56,51 +52,43 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	}
 	var (
 		lines journal.Reader
-		last  [][]byte
 		line  Line
+		last  [][]byte
 	)
-	take := func(raw []byte) error {
-		if o.Lines < 0 {
-			return show(&line, raw, o, p)
+	lines.Reset(from, 0)
+	var ended error
+	for ended == nil {
+		var next journal.Line
+		next, ended = lines.Next()
+		raw := next.Bytes
+		if errors.Is(ended, io.EOF) { // a last line without an end is one all the same: nothing more will come
+			raw = lines.Torn()
 		}
-		if line.Parse(raw) != nil || o.Filter.Match(&line) {
+		if ended != nil && len(raw) == 0 {
+			break
+		}
+		if o.Lines < 0 {
+			if err := show(&line, raw, &o, p); err != nil {
+				return err
+			}
+		} else if line.Parse(raw) != nil || o.Filter.Match(&line) {
 			last = append(last, bytes.Clone(raw))
 			last = last[max(len(last)-o.Lines, 0):]
 		}
-		return nil
 	}
-	end := func() error {
-		for _, raw := range last {
-			if err := show(&line, raw, o, p); err != nil {
-				return err
-			}
+	for _, raw := range last {
+		if err := show(&line, raw, &o, p); err != nil {
+			return err
 		}
+	}
+	if errors.Is(ended, io.EOF) {
 		return p.Flush()
 	}
-	lines.Reset(from, 0)
-	for {
-		next, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return errors.Join(fmt.Errorf("read lines: %w", err), end())
-		}
-		if err := take(next.Bytes); err != nil {
-			return err
-		}
-	}
-	// A last line without an end is one all the same: nothing more will come.
-	if rest := lines.Torn(); len(rest) > 0 {
-		if err := take(rest); err != nil {
-			return err
-		}
-	}
-	return end()
+	return errors.Join(fmt.Errorf("read lines: %w", ended), p.Flush())
 }
 
-// show parses a line and prints it where it passes. One that cannot be read always does.
-func show(line *Line, raw []byte, o Options, p *Printer) error {
+// show parses a line and prints it if it passes the filter. One that cannot be read always does.
+func show(line *Line, raw []byte, o *Options, p *Printer) error {
 	if line.Parse(raw) != nil {
 		return showBad(raw, o, p)
 	}
@@ -110,12 +98,13 @@ func show(line *Line, raw []byte, o Options, p *Printer) error {
 	return p.Print(line)
 }
 
-func showBad(raw []byte, o Options, p *Printer) error {
-	shown, err := p.Bad(raw)
-	if !shown && err == nil {
+// showBad shows, as text, a line that is none of a journal. Where a program reads JSON, a notice names it.
+func showBad(raw []byte, o *Options, p *Printer) error {
+	if p.style.JSON {
 		o.notice("not a journal line: %s", describeBad(nil, raw))
+		return nil
 	}
-	return err
+	return p.bad(raw)
 }
 
 func (o *Options) notice(format string, args ...any) {
@@ -124,7 +113,7 @@ func (o *Options) notice(format string, args ...any) {
 	}
 }
 
-func isGzip(b []byte) bool { return len(b) >= 2 && b[0] == 0x1f && b[1] == 0x8b }
+func isGzip(b []byte) bool { return string(b) == "\x1f\x8b" }
 
 // flushing shows what there is before it waits for more.
 type flushing struct {

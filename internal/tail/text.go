@@ -1,7 +1,8 @@
 package tail
 
 import (
-	"bytes"
+	"fmt"
+	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf16"
@@ -14,19 +15,9 @@ import (
 
 const ellipsis = "…"
 
-// plain tells whether b is printable ASCII without a backslash: then it means and shows what it is.
-func plain(b []byte) bool {
-	for _, c := range b {
-		if c < ' ' || c > '~' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // appendText appends what the inside of a JSON string means, printable.
 func appendText(dst, inside []byte) []byte {
-	if plain(inside) {
+	if !slices.ContainsFunc(inside, func(c byte) bool { return c < ' ' || c > '~' || c == '\\' }) { // it is what it means
 		return append(dst, inside...)
 	}
 	for len(inside) > 0 {
@@ -57,18 +48,17 @@ func appendRune(dst []byte, r rune) []byte {
 	return append(dst, quoted[1:len(quoted)-1]...)
 }
 
-// columns is how many columns of a terminal printable text takes.
+// columns returns how many columns of a terminal printable text takes.
 func columns(b []byte) int {
 	n := 0
-	for len(b) > 0 {
-		if b[0] < utf8.RuneSelf {
-			n++
-			b = b[1:]
+	for i := 0; i < len(b); n++ {
+		if b[i] < utf8.RuneSelf {
+			i++
 			continue
 		}
-		r, size := utf8.DecodeRune(b)
-		n += columnsOf(r)
-		b = b[size:]
+		r, size := utf8.DecodeRune(b[i:])
+		n += columnsOf(r) - 1
+		i += size
 	}
 	return n
 }
@@ -80,14 +70,13 @@ func columnsOf(r rune) int {
 	if unicode.In(r, unicode.Mn, unicode.Me) {
 		return 0 // drawn over the one before
 	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
+	if kind := width.LookupRune(r).Kind(); kind == width.EastAsianWide || kind == width.EastAsianFullwidth {
 		return 2
 	}
 	return 1
 }
 
-// head is the longest beginning of printable text that takes at most limit columns.
+// head returns the longest beginning of printable text that takes at most limit columns.
 func head(b []byte, limit int) []byte {
 	n := 0
 	for i := 0; i < len(b); {
@@ -100,40 +89,32 @@ func head(b []byte, limit int) []byte {
 	return b
 }
 
-// cutEnd appends text cut to limit columns, its end left out.
-func cutEnd(dst, b []byte, limit int) []byte {
-	if columns(b) <= limit {
-		return append(dst, b...)
+// cutEnd cuts the text from start on to limit columns, its end left out.
+func cutEnd(dst []byte, start, limit int) []byte {
+	text := dst[start:]
+	if len(text) <= limit || columns(text) <= limit {
+		return dst
 	}
 	if limit < 1 {
-		return dst
+		return dst[:start]
 	}
-	return append(append(dst, head(b, limit-1)...), ellipsis...)
+	return append(dst[:start+len(head(text, limit-1))], ellipsis...)
 }
 
-// cutFrom cuts what was appended behind start to limit columns, as cutEnd does.
-func cutFrom(dst []byte, start, limit int) []byte {
-	if columns(dst[start:]) <= limit {
-		return dst
-	}
-	return append(dst[:start+len(head(dst[start:], limit-1))], ellipsis...)
-}
-
-// cutMiddle does the same, and leaves out the middle: of a pod's name both ends tell something.
-func cutMiddle(dst, b []byte, limit int) []byte {
-	all := columns(b)
+// cutMiddle does the same, and leaves out the middle: of a pod's name both ends are worth seeing.
+func cutMiddle(dst []byte, start, limit int) []byte {
+	text := dst[start:]
+	all := columns(text)
 	if all <= limit || limit < 3 {
-		return cutEnd(dst, b, limit)
+		return cutEnd(dst, start, limit)
 	}
 	tail := (limit - 1) / 2
-	dst = append(append(dst, head(b, limit-1-tail)...), ellipsis...)
-	end := b[len(head(b, all-tail)):]
-	if columns(end) > tail {
-		// A wide rune stands across the cut.
-		_, size := utf8.DecodeRune(end)
-		end = end[size:]
+	from, to := len(head(text, limit-1-tail)), len(head(text, all-tail))
+	if columns(text[to:]) > tail { // a wide rune is across the cut
+		_, size := utf8.DecodeRune(text[to:])
+		to += size
 	}
-	return append(dst, end...)
+	return slices.Replace(dst, start+from, start+to, []byte(ellipsis)...)
 }
 
 // appendSafeJSON appends JSON with escapes in the place of what a terminal would act on. It means the same.
@@ -147,25 +128,16 @@ func appendSafeJSON(dst, b []byte) []byte {
 			break
 		}
 		r, n := utf8.DecodeRune(b)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			dst = append(dst, string(utf8.RuneError)...)
-		case unicode.IsGraphic(r):
-			dst = append(dst, b[:n]...)
-		case r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			dst = appendEscape(appendEscape(dst, high), low)
-		default:
-			dst = appendEscape(dst, r)
+		if unicode.IsGraphic(r) { // U+FFFD too, for what is not UTF-8
+			dst = utf8.AppendRune(dst, r)
+		} else {
+			for _, half := range utf16.AppendRune(nil, r) {
+				dst = fmt.Appendf(dst, `\u%04x`, half)
+			}
 		}
 		b = b[n:]
 	}
 	return dst
-}
-
-func appendEscape(dst []byte, r rune) []byte {
-	const digits = "0123456789abcdef"
-	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
 // pad appends blanks for n columns.
@@ -175,9 +147,4 @@ func pad(dst []byte, n int) []byte {
 		dst = append(dst, blanks...)
 	}
 	return append(dst, blanks[:max(n, 0)]...)
-}
-
-// trimRight drops blanks at the end of what was appended behind start.
-func trimRight(dst []byte, start int) []byte {
-	return dst[:start+len(bytes.TrimRight(dst[start:], " "))]
 }

@@ -2,9 +2,9 @@ package tail
 
 import (
 	"bytes"
+	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"kubejournal/internal/rawjson"
@@ -18,36 +18,30 @@ const (
 
 // appendResource appends the resource as kubectl names it.
 func appendResource(dst []byte, l *Line) []byte {
-	if len(l.Resource) == 0 {
-		stream, _, _ := bytes.Cut(l.Stream, []byte("?"))
-		return appendText(dst, stream)
+	resource := l.text(resourceKey)
+	if len(resource) == 0 {
+		resource, _, _ = bytes.Cut(l.text(streamKey), []byte("?"))
 	}
-	dst = appendText(dst, l.Resource)
-	if len(l.Group) > 0 {
-		dst = appendText(append(dst, '.'), l.Group)
+	dst = appendText(dst, resource)
+	if group := l.text(groupKey); len(group) > 0 {
+		dst = appendText(append(dst, '.'), group)
 	}
 	return dst
 }
 
-// appendObject appends the object's namespace and name; of a line about a stream, what narrows the stream.
+// appendObject appends the object's namespace and name; of a line about a stream, its scope.
 func appendObject(dst []byte, l *Line) []byte {
 	if l.aboutStream() {
 		return appendScope(dst, l.scope())
 	}
-	if len(l.Namespace) > 0 {
-		dst = append(appendText(dst, l.Namespace), '/')
+	if namespace := l.text(namespaceKey); len(namespace) > 0 {
+		dst = append(appendText(dst, namespace), '/')
 	}
-	if len(l.Name) == 0 {
-		return append(dst, '-')
-	}
-	return appendText(dst, l.Name)
+	return appendText(dst, l.text(nameKey))
 }
 
 // appendScope appends namespace=web&labelSelector=app%3Dweb as people write it.
 func appendScope(dst, scope []byte) []byte {
-	if len(scope) == 0 {
-		return append(dst, '-')
-	}
 	plain, err := url.QueryUnescape(strings.ReplaceAll(string(scope), "&", " "))
 	if err != nil {
 		return appendRaw(dst, scope)
@@ -57,70 +51,58 @@ func appendScope(dst, scope []byte) []byte {
 
 // appendWho appends who wrote last; of a Kubernetes Event, who reported it.
 func appendWho(dst []byte, l *Line) []byte {
-	start := len(dst)
-	for key, v := range rawjson.Members(l.Event) {
-		if string(key) == "reporter" {
-			dst = appendText(dst[:start], rawjson.Inside(v))
-		}
+	event := pick(l.values[eventKey], "reporter")
+	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
+		return appendText(dst, reporter)
 	}
-	if len(dst) > start {
-		return dst
-	}
-	if len(l.Manager) == 0 {
-		return append(dst, '-')
-	}
-	dst = appendText(dst, l.Manager)
-	if len(l.Subresource) > 0 {
-		dst = appendText(append(dst, '/'), l.Subresource)
+	manager, subresource := l.text(managerKey), l.text(subresourceKey)
+	dst = appendText(dst, manager)
+	if len(manager) > 0 && len(subresource) > 0 {
+		dst = appendText(append(dst, '/'), subresource)
 	}
 	return dst
 }
 
-// appendWhat appends the short form of what happened. It may stop beyond limit columns; 0 is no limit.
+// appendWhat appends in short what happened. It may exceed limit columns.
 func appendWhat(dst []byte, l *Line, limit int) []byte {
+	switch string(l.text(typeKey)) {
+	case "GAP":
+		return appendGap(dst, l)
+	case "SYNCED":
+		return appendCount(dst, l.values[countKey])
+	}
 	start := len(dst)
 	part := func() {
 		if len(dst) > start {
 			dst = append(dst, ", "...)
 		}
 	}
-	switch string(l.Type) {
-	case "GAP":
-		return appendGap(dst, l)
-	case "SYNCED":
-		return appendCount(dst, l.Count)
-	}
-	if origin := string(l.Origin); origin == "snapshot" || origin == "relist" {
+	if origin := string(l.text(originKey)); origin == "snapshot" || origin == "relist" {
 		dst = append(dst, origin...)
 	}
-	if string(l.FinalStateKnown) == "false" {
+	if string(l.values[finalStateKnownKey]) == "false" {
 		part()
 		dst = append(dst, "final state not known"...)
 	}
-	if len(l.Event) > 0 {
+	event, generation := l.values[eventKey], l.values[generationKey]
+	if len(event) > 0 {
 		part()
-		dst = appendEvent(dst, l)
+		dst = appendEvent(dst, event, l.text(namespaceKey))
 	}
-	before := len(dst)
-	if len(l.Changes) > 0 {
+	changed := changesOf(l.values[changesKey])
+	switch {
+	case len(changed) > 0:
 		part()
-		between, left := len(dst), limit
-		if limit > 0 {
-			left = max(limit-columns(dst[start:]), 1)
-		}
-		if dst = appendChanges(dst, l.Changes, left); len(dst) == between {
-			dst = dst[:before]
-		}
-	}
-	if len(dst) == before && len(l.Generation) > 0 && len(l.Event) == 0 {
+		dst = appendChanges(dst, changed, max(limit-columns(dst[start:]), 1))
+	case len(generation) > 0 && len(event) == 0:
 		part()
-		dst = appendRaw(append(dst, "generation "...), l.Generation)
+		dst = appendRaw(append(dst, "generation "...), generation)
 	}
-	if string(l.Truncated) == "true" {
+	if string(l.values[truncatedKey]) == "true" {
 		part()
 		dst = append(dst, "truncated"...)
-		if len(l.TruncatedReason) > 0 {
-			dst = appendText(append(dst, ' '), l.TruncatedReason)
+		if reason := l.text(truncatedReasonKey); len(reason) > 0 {
+			dst = appendText(append(dst, ' '), reason)
 		}
 	}
 	return dst
@@ -128,17 +110,16 @@ func appendWhat(dst []byte, l *Line, limit int) []byte {
 
 // appendGap appends why there is a gap and what it spans.
 func appendGap(dst []byte, l *Line) []byte {
-	dst = appendText(dst, l.Reason)
-	if len(l.FromResourceVersion) == 0 && len(l.ResourceVersion) == 0 {
+	dst = appendText(dst, l.text(reasonKey))
+	from, to := l.text(fromResourceVersionKey), l.text(resourceVersionKey)
+	if len(from) == 0 && len(to) == 0 {
 		return dst
 	}
-	dst = append(dst, ", resourceVersion "...)
-	if len(l.FromResourceVersion) > 0 {
-		dst = appendText(dst, l.FromResourceVersion)
-	} else {
-		dst = append(dst, '?')
+	if len(from) == 0 {
+		from = []byte("?")
 	}
-	return appendText(append(dst, "→"...), l.ResourceVersion)
+	dst = appendText(append(dst, ", resourceVersion "...), from)
+	return appendText(append(dst, "→"...), to)
 }
 
 // appendCount appends the counts that are not 0.
@@ -159,28 +140,25 @@ func appendCount(dst, count []byte) []byte {
 	return dst
 }
 
-// appendEvent appends what a Kubernetes Event says, and about what.
-func appendEvent(dst []byte, l *Line) []byte {
-	var reason, message, kind, count, about []byte
-	for key, v := range rawjson.Members(l.Event) {
-		switch string(key) {
-		case "reason":
-			reason = rawjson.Inside(v)
-		case "message":
-			message = rawjson.Inside(v)
-		case "type":
-			kind = rawjson.Inside(v)
-		case "count":
-			count = v
-		case "regarding":
-			about = v
-		}
-	}
+// appendEvent appends what a Kubernetes Event says, and about what; with the namespace of that if it is not own.
+func appendEvent(dst, event, own []byte) []byte {
+	v := pick(event, "reason", "message", "type", "count", "regarding")
+	reason, message, kind, count := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2]), v[3]
 	if len(kind) > 0 && string(kind) != "Normal" {
 		dst = append(appendText(dst, kind), ' ')
 	}
 	dst = appendText(dst, reason)
-	dst = appendRegarding(dst, about, l.Namespace)
+
+	v = pick(v[4], "kind", "namespace", "name")
+	kind, namespace, name := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2])
+	if len(kind)+len(name) > 0 {
+		dst = appendText(append(dst, ' '), kind)
+		if len(namespace) > 0 && !bytes.Equal(namespace, own) {
+			dst = appendText(append(dst, '/'), namespace)
+		}
+		dst = appendText(append(dst, '/'), name)
+	}
+
 	if len(message) > 0 {
 		dst = appendText(append(dst, ": "...), bytes.TrimSpace(message))
 	}
@@ -190,27 +168,22 @@ func appendEvent(dst []byte, l *Line) []byte {
 	return dst
 }
 
-// appendRegarding appends the object that an Event is about, with its namespace where that is not the Event's own.
-func appendRegarding(dst, about, own []byte) []byte {
-	var kind, namespace, name []byte
-	for key, v := range rawjson.Members(about) {
-		switch string(key) {
-		case "kind":
-			kind = rawjson.Inside(v)
-		case "namespace":
-			namespace = rawjson.Inside(v)
-		case "name":
-			name = rawjson.Inside(v)
+// change is an operation of a line's changes, as far as it is shown.
+type change struct {
+	op, path, old, now []byte
+}
+
+// changesOf returns the changes other than bookkeeping.
+func changesOf(changes []byte) []change {
+	var all []change
+	for operation := range rawjson.Elements(changes) {
+		v := pick(operation, "op", "path", "old", "value")
+		c := change{rawjson.Inside(v[0]), rawjson.Inside(v[1]), v[2], v[3]}
+		if !bookkeeping(c.path) {
+			all = append(all, c)
 		}
 	}
-	if len(kind)+len(name) == 0 {
-		return dst
-	}
-	dst = appendText(append(dst, ' '), kind)
-	if len(namespace) > 0 && !bytes.Equal(namespace, own) {
-		dst = appendText(append(dst, '/'), namespace)
-	}
-	return appendText(append(dst, '/'), name)
+	return all
 }
 
 // bookkeeping reports whether a field changes with every write and means nothing to a reader.
@@ -219,57 +192,27 @@ func bookkeeping(pointer []byte) bool {
 	return ok && (string(rest) == "resourceVersion" || string(rest) == "generation" || bytes.HasPrefix(rest, []byte("managedFields")))
 }
 
-// change is an operation of a line's changes, as far as it is shown.
-type change struct {
-	op, path, old, now []byte
-}
-
-// eachChange calls fn with the changes other than bookkeeping, until it returns false.
-func eachChange(changes []byte, fn func(c change) bool) {
-	for operation := range rawjson.Elements(changes) {
-		var c change
-		for key, v := range rawjson.Members(operation) {
-			switch string(key) {
-			case "op":
-				c.op = rawjson.Inside(v)
-			case "path":
-				c.path = rawjson.Inside(v)
-			case "old":
-				c.old = v
-			case "value":
-				c.now = v
-			}
-		}
-		if !bookkeeping(c.path) && !fn(c) {
-			return
-		}
-	}
-}
-
 // appendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
-// them as fit into limit columns; 0 is no limit. The bookkeeping is left out. There is always one, which may be cut.
-func appendChanges(dst, changes []byte, limit int) []byte {
-	all := 0
-	eachChange(changes, func(change) bool { all++; return true })
-	start, shown := len(dst), 0
-	eachChange(changes, func(c change) bool {
-		before := len(dst)
+// them as fit into limit columns. There is always one, which may be cut.
+func appendChanges(dst []byte, changes []change, limit int) []byte {
+	start := len(dst)
+	for shown, c := range changes {
+		before, rest := len(dst), len(changes)-shown
+		if shown == maxChanges {
+			return appendMore(dst, rest)
+		}
 		if shown > 0 {
 			dst = append(dst, ", "...)
 		}
 		dst = appendChange(dst, c)
-		rest := all - shown - 1
-		if room := limit - len(appendMore(nil, rest)); limit > 0 && columns(dst[start:]) > room {
-			if shown > 0 {
-				dst = dst[:before]
-				return false
-			}
-			dst = cutFrom(dst, start, max(room, 1))
+		room := limit - len(appendMore(nil, rest-1))
+		if shown == 0 {
+			dst = cutEnd(dst, start, max(room, 1))
+		} else if len(dst)-start > room && columns(dst[start:]) > room {
+			return appendMore(dst[:before], rest)
 		}
-		shown++
-		return shown < maxChanges
-	})
-	return appendMore(dst, all-shown)
+	}
+	return dst
 }
 
 // appendMore appends how many changes are not shown.
@@ -277,7 +220,7 @@ func appendMore(dst []byte, n int) []byte {
 	if n == 0 {
 		return dst
 	}
-	return append(strconv.AppendInt(append(dst, ", +"...), int64(n), 10), " more"...)
+	return fmt.Appendf(dst, ", +%d more", n)
 }
 
 func appendChange(dst []byte, c change) []byte {
@@ -306,7 +249,7 @@ func appendPath(dst, pointer []byte) []byte {
 			step = bytes.ReplaceAll(bytes.ReplaceAll(step, []byte("~1"), []byte("/")), []byte("~0"), []byte("~"))
 		}
 		switch {
-		case isIndex(step):
+		case string(step) == "-", len(step) > 0 && len(bytes.Trim(step, "0123456789")) == 0:
 			dst = append(append(append(dst, '['), step...), ']')
 		case len(step) == 0 || bytes.ContainsAny(step, `./[]" `):
 			dst = append(appendText(append(dst, `["`...), step), `"]`...)
@@ -320,10 +263,6 @@ func appendPath(dst, pointer []byte) []byte {
 	return dst
 }
 
-func isIndex(step []byte) bool {
-	return len(step) > 0 && (string(step) == "-" || len(bytes.Trim(step, "0123456789")) == 0)
-}
-
 // appendValue appends a value in short: a string without its quotes where it is one word, no more than the beginning
 // of a long one, and of an object or array that it is one.
 func appendValue(dst, v []byte) []byte {
@@ -333,20 +272,18 @@ func appendValue(dst, v []byte) []byte {
 	switch v[0] {
 	case '"':
 		inside := rawjson.Inside(v)
-		if long := maxValue * 12; len(inside) > long {
-			inside = inside[:long] // a column is at most one escape pair of 12 bytes
-		}
+		inside = inside[:min(len(inside), maxValue*12)] // a column is at most one escape pair of 12 bytes
 		start := len(dst)
 		dst = appendText(append(dst, '"'), inside)
 		if word := dst[start+1:]; len(word) == 0 || bytes.IndexByte(word, ' ') >= 0 || bytes.IndexByte(word, ',') >= 0 || bytes.Contains(word, []byte("→")) {
-			return append(cutFrom(dst, start+1, maxValue), '"')
+			return append(cutEnd(dst, start+1, maxValue), '"')
 		}
-		return cutFrom(slices.Delete(dst, start, start+1), start, maxValue)
+		return cutEnd(slices.Delete(dst, start, start+1), start, maxValue)
 	case '{', '[':
 		if len(v) > maxComplex {
 			return append(append(append(dst, v[0]), ellipsis...), v[0]+2) // } and ] stand two behind { and [
 		}
 	}
 	start := len(dst)
-	return cutFrom(appendRaw(dst, v), start, maxValue)
+	return cutEnd(appendRaw(dst, v), start, maxValue)
 }
