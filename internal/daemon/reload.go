@@ -21,7 +21,6 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/filewatch"
 	"kubejournal/internal/journal"
-	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/ops"
 )
@@ -155,7 +154,7 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 // apply brings next into effect. On an error, which is config.Faults, nothing has changed.
 func (r *reloader) apply(ctx context.Context, next *config.Config) (d manager.Difference, err error) {
 	faults := FixedKeys(r.cfg, next)
-	change := r.prepareAccess(ctx, next, &faults)
+	useAccess := r.prepareAccess(ctx, next, &faults)
 	server := r.prepareServer(next, &faults)
 	file, _ := r.d.output.(*journal.File)
 	if file != nil {
@@ -171,14 +170,13 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (d manager.Di
 		}
 	}
 	if len(faults) > 0 {
-		change.Discard()
 		if server != nil {
 			_ = server.Close() // it has not answered yet
 		}
 		return manager.Difference{}, faults
 	}
 	// From here on nothing can fail.
-	change.Use()
+	useAccess()
 	r.inEffect.Store(next)
 	if r.cfg.Kubernetes != next.Kubernetes && r.files != nil {
 		r.files.Again()
@@ -210,20 +208,20 @@ func FixedKeys(now, next *config.Config) config.Faults {
 }
 
 // prepareAccess opens the connection to the API server that next names, where that is another one.
-func (r *reloader) prepareAccess(ctx context.Context, next *config.Config, faults *config.Faults) *kubeclient.Change {
+func (r *reloader) prepareAccess(ctx context.Context, next *config.Config, faults *config.Faults) (use func()) {
 	if next.Kubernetes == r.cfg.Kubernetes {
-		return r.d.access.Keep()
+		return func() {}
 	}
-	change, err := r.d.access.Prepare(ctx, r.d.finder(next.Kubernetes), r.d.sameCluster)
+	use, err := r.d.access.Prepare(ctx, r.d.finder(next.Kubernetes))
 	if err == nil {
-		return change
+		return use
 	}
 	key := "kubernetes.context"
 	if next.Kubernetes.Kubeconfig != r.cfg.Kubernetes.Kubeconfig {
 		key = "kubernetes.kubeconfig"
 	}
 	*faults = append(*faults, next.At(key, fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
-	return r.d.access.Keep()
+	return func() {}
 }
 
 // prepareServer listens where next says, if that is another address; nil listens nowhere.

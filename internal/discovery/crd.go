@@ -136,12 +136,8 @@ func (w *CRDWatcher) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := w.client.MetadataOnly()
-	if err != nil {
-		return err
-	}
 	options := v1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
-	r, err := client.Watch(ctx, crds, options, crdTimeout+rand.N(crdTimeout))
+	r, err := w.client.MetadataOnly().Watch(ctx, crds, options, crdTimeout+rand.N(crdTimeout))
 	if err != nil {
 		return err
 	}

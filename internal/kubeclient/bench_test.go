@@ -69,7 +69,7 @@ func BenchmarkCopy(b *testing.B) {
 
 func BenchmarkFrame(b *testing.B) {
 	eachSize(b, func(b *testing.B, size int) {
-		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, 0)
+		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, event.MaxObject)
 		for b.Loop() {
 			if _, err := f.Next(); err != nil {
 				b.Fatal(err)
@@ -103,7 +103,7 @@ func BenchmarkPath(b *testing.B) {
 
 // newPath returns a function that makes one line of the stream's next event.
 func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) func() error {
-	f := newFrameReader(&loop{b: stream}, 0)
+	f := newFrameReader(&loop{b: stream}, event.MaxObject)
 	r := mustRenderer(tb, src, shape)
 	var (
 		o   event.Object
