@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/access"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/rbac"
 )
 
@@ -73,7 +74,7 @@ Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
 }
 
 // entryOf is the entry of a config for a resource.
-func entryOf(o access.Offer, namespace string) string {
+func entryOf(o discovery.Offer, namespace string) string {
 	name := o.GVR.GroupResource().String()
 	if namespace != "" && o.Namespaced {
 		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, rbac.QuoteName(namespace))
@@ -82,7 +83,7 @@ func entryOf(o access.Offer, namespace string) string {
 }
 
 // aboutOffer is the comment behind it.
-func aboutOffer(o access.Offer) string {
+func aboutOffer(o discovery.Offer) string {
 	scope := "cluster-scoped"
 	if o.Namespaced {
 		scope = "namespaced"
@@ -101,7 +102,7 @@ func aboutOffer(o access.Offer) string {
 	return about
 }
 
-func writeNames(w io.Writer, offers []access.Offer, all bool) error {
+func writeNames(w io.Writer, offers []discovery.Offer, all bool) error {
 	var b bytes.Buffer
 	for _, o := range offers {
 		if all || o.Refusal == "" {
@@ -112,7 +113,7 @@ func writeNames(w io.Writer, offers []access.Offer, all bool) error {
 	return err
 }
 
-func writeEntries(w io.Writer, offers []access.Offer, namespace string, all bool) error {
+func writeEntries(w io.Writer, offers []discovery.Offer, namespace string, all bool) error {
 	width, denied := 0, 0
 	for _, o := range offers {
 		if o.Refusal != "" {

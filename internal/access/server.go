@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -20,10 +17,8 @@ import (
 )
 
 const (
-	// questionsAtOnce bounds how many questions about rights the server is asked at a time.
-	questionsAtOnce = 10
-	// askTimeout bounds each request.
-	askTimeout = 15 * time.Second
+	questionsAtOnce = 10 // about rights
+	askTimeout      = 15 * time.Second
 )
 
 // Server is an API server that a command asks a few questions.
@@ -51,7 +46,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	partial := new(discovery.PartialError)
 	switch {
 	case errors.As(err, &partial):
-		for _, gv := range slices.SortedFunc(maps.Keys(partial.Failed), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
+		for _, gv := range partial.Versions() {
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
 	case err != nil:
@@ -80,9 +75,9 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 			}
 			if len(denied) > 0 {
 				all[i] = "may not " + strings.Join(denied, " and ")
-				if why != "" {
-					all[i] += " (" + oneLine(why) + ")"
-				}
+			}
+			if why != "" {
+				all[i] += " (" + oneLine(why) + ")"
 			}
 			return nil
 		})
@@ -93,30 +88,20 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 // oneLine keeps what a server says on one line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Offer is a resource that can be watched, and why this identity may not; "" where it may.
-type Offer struct {
-	discovery.Offer
-	Refusal string
-}
-
-// Watchable returns all that can be watched; namespace is where, "" everywhere.
-func (s *Server) Watchable(ctx context.Context, namespace string) ([]Offer, error) {
+// Watchable returns all that can be watched, and which of it this identity may not; namespace is where, "" everywhere.
+func (s *Server) Watchable(ctx context.Context, namespace string) ([]discovery.Offer, error) {
 	found := s.Offers()
-	asked := make([][]discovery.Right, len(found))
-	for i, o := range found {
+	var asked [][]discovery.Right
+	for _, o := range found {
 		stream := discovery.Stream{GVR: o.GVR}
 		if o.Namespaced {
 			stream.Namespace = namespace
 		}
-		asked[i] = stream.Rights()
+		asked = append(asked, stream.Rights())
 	}
 	refusals, err := s.refusals(ctx, asked)
-	if err != nil {
-		return nil, err
+	for i := range found {
+		found[i].Refusal = refusals[i]
 	}
-	all := make([]Offer, len(found))
-	for i, o := range found {
-		all[i] = Offer{o, refusals[i]}
-	}
-	return all, nil
+	return found, err
 }

@@ -31,13 +31,18 @@ func (e *NotFoundError) Error() string {
 		msg = fmt.Sprintf("the server has nothing to watch for %q that no other entry names", e.Name)
 	}
 	if len(e.Failed) > 0 {
-		names := make([]string, len(e.Failed))
-		for i, gv := range e.Failed {
-			names[i] = gv.String()
-		}
-		msg += ", but it could not tell about " + strings.Join(names, ", ")
+		msg += ", but it could not tell about " + strings.Join(texts(e.Failed), ", ")
 	}
 	return msg
+}
+
+// texts returns what each of all is called.
+func texts[T fmt.Stringer](all []T) []string {
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.String()
+	}
+	return names
 }
 
 // UnwatchableError means that a resource does not support list and watch. The entry is pending, as a later version of its server
@@ -55,16 +60,12 @@ func (e *UnwatchableError) Error() string {
 // AmbiguousError means that a name fits several resources between which the server gives no order.
 type AmbiguousError struct {
 	Name    string
-	Matches []schema.GroupVersionResource
+	Matches []schema.GroupResource
 }
 
 func (e *AmbiguousError) Error() string {
-	names := make([]string, len(e.Matches))
-	for i, m := range e.Matches {
-		names[i] = m.GroupResource().String()
-	}
-	slices.Sort(names)
-	return fmt.Sprintf("%q could be any of %s; write one of them", e.Name, strings.Join(slices.Compact(names), ", "))
+	names := slices.Sorted(slices.Values(texts(e.Matches)))
+	return fmt.Sprintf("%q could be any of %s; write one of them", e.Name, strings.Join(names, ", "))
 }
 
 // EntryError is a fault of an entry that shows only beside what the server has, and that only the config can mend. Its text
@@ -76,22 +77,10 @@ func (e *EntryError) Error() string { return e.msg }
 // IsConfigFault reports whether an error of ResolveAll goes away only when the config changes.
 func IsConfigFault(err error) bool { return errors.As(err, new(*EntryError)) }
 
-// noNamespaces is the fault of an entry that names namespaces for a resource that has none.
-func noNamespaces(entry config.Resource, resource schema.GroupResource) *EntryError {
-	return &EntryError{fmt.Sprintf("%s%s.namespaces: %s have no namespaces; leave namespaces out", at(entry), entry.Entry, resource)}
-}
-
-// sameStream is the fault of two entries that resolve to one stream, by names that only the server knows to be the same.
-func sameStream(entry, other config.Resource, stream Stream) *EntryError {
-	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same stream %s; remove one of them",
-		at(entry), other.Entry, other.Name, entry.Entry, entry.Name, stream.Name())}
-}
-
-// sameObjects is the fault of two entries that resolve to the same objects, which the server serves through two groups.
-func sameObjects(stream, other Stream) *EntryError {
-	entry, otherEntry := stream.Entry, other.Entry
-	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same objects, which the server has both as %s and as %s; remove one of them",
-		at(entry), otherEntry.Entry, otherEntry.Name, entry.Entry, entry.Name, other.Name(), stream.Name())}
+// sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
+func sameAs(entry, other config.Resource, what string) *EntryError {
+	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same %s; remove one of them",
+		at(entry), other.Entry, other.Name, entry.Entry, entry.Name, what)}
 }
 
 // at is the place of an entry, as the faults of a config begin.
@@ -109,12 +98,16 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	parts := make([]string, 0, len(e.Failed))
-	for gv, err := range e.Failed {
-		parts = append(parts, fmt.Sprintf("%s: %v", gv, err))
+	var parts []string
+	for _, gv := range e.Versions() {
+		parts = append(parts, fmt.Sprintf("%s: %v", gv, e.Failed[gv]))
 	}
-	slices.Sort(parts)
 	return "discover part of the resources: " + strings.Join(parts, "; ")
+}
+
+// Versions are what the server did not answer for, in order.
+func (e *PartialError) Versions() []schema.GroupVersion {
+	return slices.SortedFunc(maps.Keys(e.Failed), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // Unwrap gives errors.Is each cause.

@@ -18,6 +18,7 @@ type Offer struct {
 	ShortNames []string
 	Versions   []string               // that are served, the GVR's first
 	Same       []schema.GroupResource // that serve the same objects
+	Refusal    string                 // why this identity may not watch it, as far as that was asked; "" where it may
 }
 
 // Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources that serve the
@@ -40,9 +41,8 @@ func (r *Resolver) Offers() []Offer {
 			Versions: s.versionsWith(found),
 		})
 	}
-	rank := s.ranks()
 	slices.SortFunc(all, func(a, b Offer) int {
-		return cmp.Or(cmp.Compare(rank[a.GVR.Group], rank[b.GVR.Group]), strings.Compare(a.GVR.Resource, b.GVR.Resource))
+		return cmp.Or(cmp.Compare(s.index(a.GVR.Group), s.index(b.GVR.Group)), strings.Compare(a.GVR.Resource, b.GVR.Resource))
 	})
 	return all
 }
@@ -50,11 +50,9 @@ func (r *Resolver) Offers() []Offer {
 // versionsWith returns the versions in which a resource is served, its own first.
 func (s *snapshot) versionsWith(r served) []string {
 	versions := []string{r.gvr.Version}
-	for _, v := range versionsOf(s.groups[s.index(r.gvr.Group)]) {
-		gvr := r.gvr
-		gvr.Version = v
-		if _, ok := s.resource(gvr); ok && v != r.gvr.Version {
-			versions = append(versions, v)
+	for other := range s.within(&r.gvr.Group, "") {
+		if other.Name == r.Name && other.gvr != r.gvr {
+			versions = append(versions, other.gvr.Version)
 		}
 	}
 	return versions
@@ -67,9 +65,14 @@ func (r *Resolver) Named(entry config.Resource) (resources []schema.GroupResourc
 	if s == nil {
 		s = &snapshot{}
 	}
-	for _, found := range s.named(entry.Name, entry.Group, entry.Version) {
-		resources = append(resources, found.gvr.GroupResource())
-		known = found.Name != ""
+	all := s.named(entry.Name, entry.Group, entry.Version)
+	return groupResources(all), all[0].Name != ""
+}
+
+func groupResources(all []served) []schema.GroupResource {
+	var resources []schema.GroupResource
+	for _, r := range all {
+		resources = append(resources, r.gvr.GroupResource())
 	}
-	return resources, known
+	return resources
 }

@@ -237,7 +237,7 @@ func randomSnapshot(rng *rand.Rand) *snapshot {
 		groups = append(groups, g)
 	}
 	rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
-	return newSnapshot(groups, lists, nil, nil)
+	return newSnapshot(groups, lists, new(PartialError), nil)
 }
 
 // A config with a wildcard over all tells of each object exactly once, whatever else it names: each class of objects
@@ -283,14 +283,14 @@ func TestEachObjectOnce(t *testing.T) {
 			}
 		}
 		for i, resolved := range (&Resolver{known: s}).ResolveAll(entries) {
-			if resolved.Err != nil && !IsWildcard(entries[i]) {
+			if resolved.Err != nil && !entries[i].IsWildcard() {
 				for _, r := range s.named(entries[i].Name, nil, "") {
 					left.add(r, true)
 				}
 			}
 		}
 		for _, g := range s.groups {
-			for _, r := range watchables(g, "") {
+			for _, r := range s.watchables(g.Group.Name, "") {
 				if n := told[r.class()]; n > 1 || n == 0 && !left.has(r) {
 					t.Fatalf("seed %d, round %d: %s is told by %d streams\nentries %+v\ngot %q", seed, round, r.gvr, n, entries, outcome(&Resolver{known: s}, entries))
 				}

@@ -111,7 +111,8 @@ type Target struct {
 	LabelSelector, FieldSelector string
 }
 
-func (t Target) path() []string {
+// Path returns the segments of the path at which the server has it.
+func (t Target) Path() []string {
 	p := []string{"apis", t.Resource.Group, t.Resource.Version}
 	if t.Resource.Group == "" {
 		p = []string{"api", t.Resource.Version}
@@ -125,7 +126,7 @@ func (t Target) path() []string {
 // get is a request for a list or watch, which client-go does not repeat: on a 429 or 5xx that would hide the reason.
 func (c *Client) get(t Target, o v1.ListOptions) *rest.Request {
 	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
-	return c.rest.Get().MaxRetries(0).AbsPath(t.path()...).SetHeader("Accept", c.accept).
+	return c.rest.Get().MaxRetries(0).AbsPath(t.Path()...).SetHeader("Accept", c.accept).
 		SpecificallyVersionedParams(&o, v1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }
 

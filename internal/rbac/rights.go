@@ -43,7 +43,7 @@ func rightsOf(cfg *config.Config, resolver *discovery.Resolver, o Options) (all 
 	custom := false // custom resources may be among them
 	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
 		entry := cfg.Resources[i]
-		wildcard := discovery.IsWildcard(entry)
+		wildcard := entry.IsWildcard()
 		custom = custom || wildcard
 		if discovery.IsConfigFault(resolved.Err) {
 			faults = append(faults, config.Fault{Msg: resolved.Err.Error()})
