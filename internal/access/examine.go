@@ -31,7 +31,8 @@ type Row struct{ Entry, Resource, Stream, Version, State string }
 func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination, error) {
 	e := new(Examination)
 	all := s.ResolveAll(cfg.Resources)
-	asked := [][]discovery.Right{{{Verb: "get", Resource: schema.GroupResource{Resource: "namespaces"}, Name: "kube-system", Namespace: "kube-system"}}}
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	asked := [][]discovery.Right{{{Verb: "get", Resource: namespaces, Name: "kube-system", Namespace: "kube-system"}}}
 	for _, resolved := range all {
 		for _, st := range resolved.Streams {
 			asked = append(asked, st.Rights())
@@ -78,7 +79,7 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 }
 
 // examineStream returns the state of a stream that this identity is refused, or not where refusal is "".
-func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.Config, st discovery.Stream, refusal string) (state string, err error) {
+func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.Config, st discovery.Stream, refusal string) (string, error) {
 	if refusal != "" {
 		field := "resource"
 		if len(st.Entry.Namespaces) > 0 {
@@ -92,7 +93,7 @@ func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.
 		return "ok", nil
 	}
 	// Each resource has fields of its own to select by, which discovery does not name.
-	err = s.client.Get().AbsPath(kubeclient.Target{Resource: st.GVR, Namespace: st.Namespace}.Path()...).
+	err := s.client.Get().AbsPath(kubeclient.Target{Resource: st.GVR, Namespace: st.Namespace}.Path()...).
 		SetHeader("Accept", "application/json").Param("limit", "1").Param("fieldSelector", st.FieldSelector).Do(ctx).Error()
 	switch {
 	case err == nil:
@@ -100,24 +101,26 @@ func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.
 	case !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err):
 		return "", fmt.Errorf("list %s: %w", st.Name(), err)
 	}
-	e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector", fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
-		st.GVR.GroupResource(), st.FieldSelector, oneLine(err.Error()))))
+	e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector", fmt.Sprintf(
+		"the server does not select %s by %q: %s; take a field that it knows, or 'filter'", st.GVR.GroupResource(), st.FieldSelector, oneLine(err.Error()))))
 	return "config fault", nil
 }
 
 // addUnresolved notes why an entry results in no stream, or in fewer than it asks for.
 func (e *Examination) addUnresolved(cfg *config.Config, entry config.Resource, err error) {
 	row := Row{entry.Entry, rbac.EntryName(entry), "-", "-", "pending: " + err.Error()}
-	switch text := err.Error(); {
-	case discovery.IsConfigFault(err):
-		row.State = "config fault"
-		e.Faults = append(e.Faults, config.Fault{Msg: text})
+	remedy := "" // the others name theirs
+	switch {
 	case errors.As(err, new(*discovery.NotFoundError)):
-		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", text+"; it starts once that is there, see 'kubejournal resources' for what is"))
+		remedy = "; it starts once that is there, see 'kubejournal resources' for what is"
 	case errors.As(err, new(*discovery.UnwatchableError)):
-		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", text+"; see 'kubejournal resources' for what can be"))
-	default: // says what to do by itself
-		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", text))
+		remedy = "; see 'kubejournal resources' for what can be"
+	}
+	if discovery.IsConfigFault(err) {
+		row.State = "config fault"
+		e.Faults = append(e.Faults, config.Fault{Msg: err.Error()})
+	} else {
+		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", err.Error()+remedy))
 	}
 	e.Rows = append(e.Rows, row)
 }

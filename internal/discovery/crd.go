@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,9 +57,8 @@ type CRDWatcher struct {
 	began time.Time       // the round
 	apart time.Duration   // from it to the next
 
-	// Of the goroutine that watches; nil where there is none.
-	cancel context.CancelFunc
-	done   chan struct{}
+	cancel  context.CancelFunc // ends the goroutine that watches; nil where there is none
+	running sync.WaitGroup     // that goroutine
 }
 
 // NewCRDWatcher returns a watcher that is off.
@@ -70,32 +70,21 @@ func NewCRDWatcher(client *kubeclient.Client, log *zap.Logger) *CRDWatcher {
 
 // Set starts to watch, until ctx ends, or stops, where that is not so yet.
 func (w *CRDWatcher) Set(ctx context.Context, on bool) {
-	switch {
-	case !on:
-		w.stop()
-	case w.cancel == nil:
-		ctx, cancel := context.WithCancel(ctx)
-		w.cancel, w.done = cancel, make(chan struct{})
-		go func() {
-			defer close(w.done)
-			w.run(ctx)
-		}()
+	switch running := w.cancel != nil; {
+	case on && !running:
+		ctx, w.cancel = context.WithCancel(ctx)
+		w.running.Go(func() { w.run(ctx) })
+	case !on && running:
+		w.cancel()
+		w.running.Wait()
+		w.cancel = nil
 	}
 }
 
 // Close stops to watch, and plans nothing any more.
 func (w *CRDWatcher) Close() {
-	w.stop()
+	w.Set(context.Background(), false)
 	w.timer.Stop()
-}
-
-func (w *CRDWatcher) stop() {
-	if w.cancel == nil {
-		return
-	}
-	w.cancel()
-	<-w.done
-	w.cancel = nil
 }
 
 // Changed receives when a CRD has changed, or may have. Plan is to be called then.
@@ -147,7 +136,7 @@ func (w *CRDWatcher) run(ctx context.Context) {
 		if healthy {
 			pauses.Reset()
 		}
-		pause := time.Duration(0)
+		var pause time.Duration
 		switch {
 		case ctx.Err() != nil:
 			return

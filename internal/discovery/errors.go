@@ -18,11 +18,9 @@ var ErrNothingKnown = errors.New("the server's resources are not known yet")
 
 // NotFoundError means that the server does not have a resource, or not yet. The entry is pending.
 type NotFoundError struct {
-	Name     string // as the user wrote it, with group and version
-	Wildcard bool   // the entry stands for whatever there is, and nothing of it is left
-	// Failed are the group versions that the server gave no answer for and that were never seen before; the resource
-	// may be one of theirs.
-	Failed []schema.GroupVersion
+	Name     string                // as the user wrote it, with group and version
+	Wildcard bool                  // the entry has a wildcard, and nothing that fits is left
+	Failed   []schema.GroupVersion // never seen, and not answered for now: the resource may be one of theirs
 }
 
 func (e *NotFoundError) Error() string {
@@ -45,8 +43,7 @@ func texts[T fmt.Stringer](all []T) []string {
 	return names
 }
 
-// UnwatchableError means that a resource does not support list and watch. The entry is pending, as a later version of its server
-// may support them.
+// UnwatchableError means that a resource does not support list and watch. The entry is pending: a later server may.
 type UnwatchableError struct {
 	GVR   schema.GroupVersionResource
 	Verbs []string // what it supports
@@ -68,28 +65,19 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q could be any of %s; write one of them", e.Name, strings.Join(names, ", "))
 }
 
-// EntryError is a fault of an entry that shows only beside what the server has, and that only the config can mend. Its text
-// is a config fault.
-type EntryError struct{ msg string }
-
-func (e *EntryError) Error() string { return e.msg }
+// EntryError is a fault of an entry that shows only beside what the server has, and that only the config can mend.
+type EntryError struct{ config.Fault }
 
 // IsConfigFault reports whether an error of ResolveAll goes away only when the config changes.
 func IsConfigFault(err error) bool { return errors.As(err, new(*EntryError)) }
 
-// sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
-func sameAs(entry, other config.Resource, what string) *EntryError {
-	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same %s; remove one of them",
-		at(entry), other.Entry, other.Name, entry.Entry, entry.Name, what)}
+func entryError(entry config.Resource, format string, args ...any) *EntryError {
+	return &EntryError{config.Fault{File: cmp.Or(entry.File, "command line"), Line: entry.Line, Msg: fmt.Sprintf(format, args...)}}
 }
 
-// at is the place of an entry, as the faults of a config begin.
-func at(entry config.Resource) string {
-	where := cmp.Or(entry.File, "command line")
-	if entry.Line > 0 {
-		where += fmt.Sprintf(":%d", entry.Line)
-	}
-	return where + ": "
+// sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
+func sameAs(entry, other config.Resource, what string) *EntryError {
+	return entryError(entry, "%s (%s) and %s (%s) come to the same %s; remove one of them", other.Entry, other.Name, entry.Entry, entry.Name, what)
 }
 
 // PartialError means that the server answered for some of its groups only. What was known of the others stays in use.

@@ -75,7 +75,7 @@ func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
 	case !all[0].watchable():
 		return nil, &UnwatchableError{GVR: all[0].gvr, Verbs: all[0].Verbs}
 	case len(entry.Namespaces) > 0 && !all[0].Namespaced:
-		return nil, &EntryError{fmt.Sprintf("%s%s.namespaces: %s have no namespaces; leave namespaces out", at(entry), entry.Entry, all[0].gvr.GroupResource())}
+		return nil, entryError(entry, "%s.namespaces: %s have no namespaces; leave namespaces out", entry.Entry, all[0].gvr.GroupResource())
 	}
 	return all, nil
 }

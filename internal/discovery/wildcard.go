@@ -14,38 +14,31 @@ func (r served) watchable() bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// cohabitants are the resources through which Kubernetes serves the same objects, the one that stands for all first.
+// cohabitants are the resources through which Kubernetes serves the same objects, each with the one that stands for all.
 // Discovery's storageVersionHash says the same, but its aggregated form, which newer servers give, leaves it out.
-var cohabitants = [][]schema.GroupResource{
-	{{Resource: "events"}, {Group: "events.k8s.io", Resource: "events"}},
+var cohabitants = map[schema.GroupResource]schema.GroupResource{
+	{Resource: "events"}:                         {Resource: "events"},
+	{Group: "events.k8s.io", Resource: "events"}: {Resource: "events"},
 }
 
 // class identifies the objects behind a resource: it is equal for resources that serve the same ones. Where a server gives
 // no hash, each resource is a class of its own.
 func (r served) class() string {
-	gr := r.gvr.GroupResource()
-	for _, same := range cohabitants {
-		if slices.Contains(same, gr) {
-			return same[0].String()
-		}
-	}
-	if r.StorageVersionHash != "" {
+	first, ok := cohabitants[r.gvr.GroupResource()]
+	switch {
+	case ok:
+		return first.String()
+	case r.StorageVersionHash != "":
 		return r.Kind + "/" + r.StorageVersionHash
 	}
-	return gr.String()
+	return r.gvr.GroupResource().String()
 }
 
 // isHeld reports whether the objects of a resource belong to a group that did not answer yet. To begin with this group
 // and change to that one later would be two streams for the same objects.
 func (s *snapshot) isHeld(gr schema.GroupResource) bool {
-	for _, same := range cohabitants {
-		for _, before := range same[:max(slices.Index(same, gr), 0)] {
-			if slices.ContainsFunc(s.failed, func(gv schema.GroupVersion) bool { return gv.Group == before.Group }) {
-				return true
-			}
-		}
-	}
-	return false
+	first, ok := cohabitants[gr]
+	return ok && first != gr && slices.ContainsFunc(s.failed, func(gv schema.GroupVersion) bool { return gv.Group == first.Group })
 }
 
 const widest = 2
