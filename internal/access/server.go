@@ -16,10 +16,7 @@ import (
 	"kubejournal/internal/discovery"
 )
 
-const (
-	questionsAtOnce = 10 // about rights
-	askTimeout      = 15 * time.Second
-)
+const questionsAtOnce = 10 // about rights
 
 // Server is an API server that a command asks a few questions.
 type Server struct {
@@ -35,7 +32,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 		return nil, NotFound(err)
 	}
 	c.WarningHandler = rest.NoWarnings{}
-	c.Timeout = askTimeout
+	c.Timeout = 15 * time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
@@ -43,13 +40,11 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	s := &Server{Resolver: discovery.New(client), Host: Redacted(c.Host), client: client.RESTClient()}
 	err = s.Refresh(ctx)
-	partial := new(discovery.PartialError)
-	switch {
-	case errors.As(err, &partial):
+	if partial, ok := errors.AsType[*discovery.PartialError](err); ok {
 		for _, gv := range partial.Versions() {
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
-	case err != nil:
+	} else if err != nil {
 		return nil, fmt.Errorf("ask the API server %s: %w", Redacted(c.Host), err)
 	}
 	return s, nil
@@ -73,11 +68,8 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 					denied, why = append(denied, right.Verb), reason
 				}
 			}
-			if len(denied) > 0 {
-				all[i] = "may not " + strings.Join(denied, " and ")
-			}
-			if why != "" {
-				all[i] += " (" + oneLine(why) + ")"
+			if len(denied) > 0 { // the server need not give a reason
+				all[i] = strings.TrimSuffix(fmt.Sprintf("may not %s (%s)", strings.Join(denied, " and "), oneLine(why)), " ()")
 			}
 			return nil
 		})

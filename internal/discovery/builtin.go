@@ -16,7 +16,11 @@ import (
 var builtinTable string
 
 // Offline returns a Resolver that knows Kubernetes' own resources and uses no server; it must not be refreshed.
-func Offline() *Resolver { return &Resolver{known: builtin()} }
+func Offline() *Resolver {
+	r := new(Resolver)
+	r.known.Store(builtin())
+	return r
+}
 
 // IsBuiltin reports whether a group is one of Kubernetes' own: its resources come with the server and need no
 // CustomResourceDefinition.

@@ -21,13 +21,10 @@ type Offer struct {
 	Refusal    string                 // why this identity may not watch it, as far as that was asked; "" where it may
 }
 
-// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources that serve the
-// same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.
+// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources
+// that serve the same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.
 func (r *Resolver) Offers() []Offer {
 	s := r.snapshot()
-	if s == nil {
-		return nil
-	}
 	var all []Offer
 	first := map[string]int{}
 	for _, found := range s.matches(config.Resource{Name: config.Wildcard}) {
@@ -61,11 +58,7 @@ func (s *snapshot) versionsWith(r served) []string {
 // Named returns the resources that an entry without wildcards is about, whether or not they can be watched. One that is
 // not known is taken at its word; known then says false.
 func (r *Resolver) Named(entry config.Resource) (resources []schema.GroupResource, known bool) {
-	s := r.snapshot()
-	if s == nil {
-		s = &snapshot{}
-	}
-	all := s.named(entry.Name, entry.Group, entry.Version)
+	all := r.snapshot().named(entry.Name, entry.Group, entry.Version)
 	return groupResources(all), all[0].Name != ""
 }
 

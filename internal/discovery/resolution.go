@@ -26,7 +26,7 @@ func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
 // the namespaces and selectors of that one are. Of two entries that resolve to the same, the later one has the error.
 func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 	all := make([]Resolution, len(entries))
-	s := r.snapshot()
+	s := r.known.Load()
 	if s == nil {
 		for i := range all {
 			all[i].Err = ErrNothingKnown

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -19,10 +21,8 @@ import (
 type Resolver struct {
 	client discovery.DiscoveryInterfaceWithContext
 
-	refresh sync.Mutex // held during a request to the server
-
-	mu    sync.RWMutex
-	known *snapshot // guarded by mu; replaced as a whole; nil before the first answer
+	refresh sync.Mutex               // held during a request to the server
+	known   atomic.Pointer[snapshot] // nil before the first answer
 }
 
 // New returns a Resolver that knows nothing until its first Refresh.
@@ -52,9 +52,7 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	if failed[core] == nil && lostCore(lists, before) {
 		partial.Failed[core] = errors.New("missing from the answer")
 	}
-	r.mu.Lock()
-	r.known = newSnapshot(groups, lists, partial, before)
-	r.mu.Unlock()
+	r.known.Store(newSnapshot(groups, lists, partial, before))
 	if len(partial.Failed) > 0 {
 		return partial
 	}
@@ -65,12 +63,8 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 // or without group and version. Of several resources with one name each fits, whichever kubectl would take. known
 // reports whether any does.
 func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known bool) {
-	s := r.snapshot()
-	if s == nil {
-		return false, false
-	}
 	full, partial := schema.ParseResourceArg(strings.ToLower(name))
-	for d := range s.within(nil, "") {
+	for d := range r.snapshot().within(nil, "") {
 		if d.is(partial.Resource) && strings.HasPrefix(d.gvr.Group, partial.Group) ||
 			full != nil && d.is(full.Resource) && d.gvr.GroupVersion() == full.GroupVersion() {
 			known = true
@@ -80,11 +74,8 @@ func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known
 	return fits, known
 }
 
-func (r *Resolver) snapshot() *snapshot {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.known
-}
+// snapshot returns what is known, which may be nothing.
+func (r *Resolver) snapshot() *snapshot { return cmp.Or(r.known.Load(), new(snapshot)) }
 
 // is reports whether word is a name or the kind of a resource.
 func (r served) is(word string) bool {

@@ -310,7 +310,7 @@ func TestKeepFailedGroupNotListed(t *testing.T) {
 		return g
 	}
 	before := newSnapshot([]*metav1.APIGroup{announce("a", "v1", "v2"), announce("b", "v1")},
-		[]*metav1.APIResourceList{list("a/v1", "things"), list("a/v2", "things", "others"), list("b/v1", "things")}, new(PartialError), nil)
+		[]*metav1.APIResourceList{list("a/v1", "things"), list("a/v2", "things", "others"), list("b/v1", "things")}, new(PartialError), new(snapshot))
 	failed := map[schema.GroupVersion]error{{Group: "a", Version: "v1"}: errors.New("x"), {Group: "c", Version: "v1"}: errors.New("y")}
 	for name, groups := range map[string][]*metav1.APIGroup{
 		"no version listed":  {announce("b", "v1")},

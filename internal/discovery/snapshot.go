@@ -90,18 +90,13 @@ var core = schema.GroupVersion{Version: "v1"}
 // lostCore reports whether an answer misses the core resources that were there before: a proxy or a server half
 // started, never news.
 func lostCore(lists []*metav1.APIResourceList, before *snapshot) bool {
-	if known, _ := before.resources(core); len(known) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
+	known, _ := before.resources(core)
+	return len(known) > 0 && !slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
 		return l.GroupVersion == core.Version && len(l.APIResources) > 0
 	})
 }
 
 func (s *snapshot) resources(gv schema.GroupVersion) ([]metav1.APIResource, bool) {
-	if s == nil {
-		return nil, false
-	}
 	i := s.index(gv.Group)
 	if i < 0 {
 		return nil, false
