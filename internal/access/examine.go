@@ -50,7 +50,7 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 		entry := cfg.Resources[i]
 		for _, st := range resolved.Streams {
 			e.Streams++
-			state, err := s.examineStream(ctx, e, cfg, st, refusals[e.Streams])
+			state, err := s.examineStream(ctx, cfg, e, st, refusals[e.Streams])
 			if err != nil {
 				return nil, err
 			}
@@ -78,16 +78,16 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 	return e, nil
 }
 
-// examineStream returns the state of a stream that this identity is refused, or not where refusal is "".
-func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.Config, st discovery.Stream, refusal string) (string, error) {
-	if refusal != "" {
+// examineStream returns the state of a stream that this identity is refused, or not where why is "".
+func (s *Server) examineStream(ctx context.Context, cfg *config.Config, e *Examination, st discovery.Stream, why string) (string, error) {
+	if why != "" {
 		field := "resource"
 		if len(st.Entry.Namespaces) > 0 {
 			field = "namespaces"
 		}
 		e.Pending = append(e.Pending, cfg.Fault(st.Entry.Entry, field,
-			fmt.Sprintf("%s: this identity %s; grant it, see 'kubejournal rbac --help'", st.Name(), refusal)))
-		return "pending: " + refusal, nil
+			fmt.Sprintf("%s: this identity %s; grant it, see 'kubejournal rbac --help'", st.Name(), why)))
+		return "pending: " + why, nil
 	}
 	if st.FieldSelector == "" {
 		return "ok", nil
@@ -101,8 +101,9 @@ func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.
 	case !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err):
 		return "", fmt.Errorf("list %s: %w", st.Name(), err)
 	}
-	e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector", fmt.Sprintf(
-		"the server does not select %s by %q: %s; take a field that it knows, or 'filter'", st.GVR.GroupResource(), st.FieldSelector, oneLine(err.Error()))))
+	msg := fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
+		st.GVR.GroupResource(), st.FieldSelector, oneLine(err.Error()))
+	e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector", msg))
 	return "config fault", nil
 }
 

@@ -31,8 +31,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	if err != nil {
 		return nil, NotFound(err)
 	}
-	c.WarningHandler = rest.NoWarnings{}
-	c.Timeout = 15 * time.Second
+	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
@@ -57,8 +56,7 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 	group.SetLimit(questionsAtOnce)
 	for i, rights := range asked {
 		group.Go(func() error {
-			var denied []string
-			var why string
+			denied, why := []string{}, ""
 			for _, right := range rights {
 				allowed, reason, err := discovery.Allowed(ctx, s.client, right)
 				if err != nil {
@@ -85,15 +83,15 @@ func (s *Server) Watchable(ctx context.Context, namespace string) ([]discovery.O
 	found := s.Offers()
 	var asked [][]discovery.Right
 	for _, o := range found {
-		stream := discovery.Stream{GVR: o.GVR}
-		if o.Namespaced {
-			stream.Namespace = namespace
+		stream := discovery.Stream{GVR: o.GVR, Namespace: namespace}
+		if !o.Namespaced {
+			stream.Namespace = ""
 		}
 		asked = append(asked, stream.Rights())
 	}
 	refusals, err := s.refusals(ctx, asked)
-	for i := range found {
-		found[i].Refusal = refusals[i]
+	for i, refusal := range refusals {
+		found[i].Refusal = refusal
 	}
 	return found, err
 }
