@@ -53,6 +53,11 @@ var statuses = func() runtime.Serializer {
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{})
 }()
 
+// once has client-go not repeat requests: on a 429 or 5xx that would hide the reason.
+type once struct{ rest.Interface }
+
+func (c once) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
+
 // New returns a client for the server that config names. config is not changed.
 func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
@@ -65,6 +70,7 @@ func New(config *rest.Config) (*Client, error) {
 	config.ContentType = runtime.ContentTypeJSON
 	config.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{
 		MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", Serializer: statuses,
+		StreamSerializer: &runtime.StreamSerializerInfo{Serializer: statuses, Framer: json.Framer},
 	})
 	config.QPS = -1 // the limits are the Client's
 	config.UserAgent = cmp.Or(config.UserAgent, "kubejournal")
@@ -79,9 +85,11 @@ func New(config *rest.Config) (*Client, error) {
 	if c.http, err = rest.HTTPClientFor(config); err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	if c.rest, err = rest.UnversionedRESTClientForConfigAndClient(config, c.http); err != nil {
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, c.http)
+	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
+	c.rest = once{client}
 	c.verifier = newVerifier(c.ClusterID)
 	return c, nil
 }
@@ -123,20 +131,22 @@ func (t Target) Path() []string {
 	return append(p, t.Resource.Resource)
 }
 
-// get is a request for a list or watch, which client-go does not repeat: on a 429 or 5xx that would hide the reason.
+// get is a request for a list.
 func (c *Client) get(t Target, o v1.ListOptions) *rest.Request {
 	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
-	return c.rest.Get().MaxRetries(0).AbsPath(t.Path()...).SetHeader("Accept", c.accept).
+	return c.rest.Get().AbsPath(t.Path()...).SetHeader("Accept", c.accept).
 		SpecificallyVersionedParams(&o, v1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }
 
 // send makes a request when it is its turn, and returns the answer's body, which may be read until cancel, the function
 // that goes with ctx, is called.
-func send(ctx context.Context, cancel context.CancelFunc, turns *rate.Limiter, r *rest.Request) (io.ReadCloser, error) {
+func send(ctx context.Context, cancel context.CancelFunc, turns *rate.Limiter,
+	do func(context.Context) (io.ReadCloser, error),
+) (io.ReadCloser, error) {
 	if err := turns.Wait(ctx); err != nil {
 		return nil, fmt.Errorf("wait for the request's turn: %w", err)
 	}
-	return answered(ctx, cancel, r.Stream)
+	return answered(ctx, cancel, do)
 }
 
 // answered makes a request and cancels it when no answer has begun within answerTimeout.

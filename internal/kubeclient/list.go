@@ -59,7 +59,7 @@ func (c *Client) List(ctx context.Context, t Target, limit int64, token string) 
 		r.SetHeader("Accept-Encoding", "identity")
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	body, err := send(ctx, cancel, c.lists, r)
+	body, err := send(ctx, cancel, c.lists, r.Stream)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -3,6 +3,7 @@ package kubeclient
 import (
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"sync"
@@ -26,8 +27,12 @@ func Guard(config *rest.Config) {
 	config.WrapTransport = transport.Wrappers(func(t http.RoundTripper) http.RoundTripper { return newGuard(t, made) }, config.WrapTransport)
 }
 
-// apart is the key by which a request's context asks for a connection of its own.
-type apart struct{}
+// The keys by which a request's context asks for a connection of its own, and has a place for the body of its answer,
+// which client-go then takes for empty.
+type (
+	apart struct{}
+	taken struct{}
+)
 
 // guard is a transport that Guard was called for.
 type guard struct {
@@ -69,6 +74,9 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err := refusal(r, response); err != nil {
 		return nil, errors.Join(err, response.Body.Close())
+	}
+	if body, ok := r.Context().Value(taken{}).(*io.ReadCloser); ok && response.StatusCode == http.StatusOK {
+		*body, response.Body = response.Body, http.NoBody
 	}
 	return response, nil
 }

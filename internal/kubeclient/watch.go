@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 
 	"kubejournal/internal/event"
 )
@@ -37,10 +38,10 @@ type WatchReader struct {
 // When it returns, the server has begun to answer and the cluster behind it is the expected one. The watch ends with
 // ctx, and must be closed.
 func (c *Client) Watch(ctx context.Context, t Target, o v1.ListOptions, timeout time.Duration) (*WatchReader, error) {
-	o.Watch = true
 	o.TimeoutSeconds = new(int64(timeout / time.Second))
+	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
 	ctx, cancel := context.WithTimeout(ctx, timeout+watchGrace)
-	body, err := send(ctx, cancel, c.watches, c.get(t, o))
+	body, err := send(ctx, cancel, c.watches, func(ctx context.Context) (io.ReadCloser, error) { return c.watch(ctx, t, o) })
 	if err != nil {
 		cancel()
 		return nil, err
@@ -51,6 +52,24 @@ func (c *Client) Watch(ctx context.Context, t Target, o v1.ListOptions, timeout 
 		return nil, err
 	}
 	return w, nil
+}
+
+// watch returns the body of the answer. The dynamic client reads a watch on a goroutine of its own and hands decoded events
+// through a channel. Here the guard keeps the body from it, so that it ends at once and the caller reads.
+func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (io.ReadCloser, error) {
+	var body io.ReadCloser
+	ctx = context.WithValue(ctx, taken{}, &body)
+	w, err := dynamic.New(c.rest).Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	for range w.ResultChan() {
+		continue // there is nothing
+	}
+	if body == nil { // client-go returns an empty watch where the connection ends before there is an answer
+		return nil, fmt.Errorf("connection lost before the watch was answered: %w", io.ErrUnexpectedEOF)
+	}
+	return body, nil
 }
 
 // Next waits for an event, but no longer than patience: then the watch is cut, and the error is ErrSilent. It is

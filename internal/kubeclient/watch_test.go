@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/event"
@@ -297,7 +296,7 @@ func TestWatchNoAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Watch(t.Context(), pods, metav1.ListOptions{}, time.Minute); !utilnet.IsProbableEOF(err) {
+	if _, err := client.Watch(t.Context(), pods, metav1.ListOptions{}, time.Minute); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("got %v", err)
 	}
 }
