@@ -72,6 +72,7 @@ func New(config *rest.Config) (*Client, error) {
 		MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", Serializer: statuses,
 		StreamSerializer: &runtime.StreamSerializerInfo{Serializer: statuses, Framer: json.Framer},
 	})
+	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return bodyTaker{t} })
 	config.QPS = -1 // the limits are the Client's
 	config.UserAgent = cmp.Or(config.UserAgent, "kubejournal")
 	c := &Client{

@@ -3,7 +3,6 @@ package kubeclient
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"sync"
@@ -27,12 +26,8 @@ func Guard(config *rest.Config) {
 	config.WrapTransport = transport.Wrappers(func(t http.RoundTripper) http.RoundTripper { return newGuard(t, made) }, config.WrapTransport)
 }
 
-// The keys by which a request's context asks for a connection of its own, and has a place for the body of its answer,
-// which client-go then takes for empty.
-type (
-	apart struct{}
-	taken struct{}
-)
+// apart is the key by which a request's context asks for a connection of its own.
+type apart struct{}
 
 // guard is a transport that Guard was called for.
 type guard struct {
@@ -74,9 +69,6 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if err := refusal(r, response); err != nil {
 		return nil, errors.Join(err, response.Body.Close())
-	}
-	if body, ok := r.Context().Value(taken{}).(*io.ReadCloser); ok && response.StatusCode == http.StatusOK {
-		*body, response.Body = response.Body, http.NoBody
 	}
 	return response, nil
 }

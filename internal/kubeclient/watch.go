@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,12 +56,15 @@ func (c *Client) Watch(ctx context.Context, t Target, o v1.ListOptions, timeout 
 }
 
 // watch returns the body of the answer. The dynamic client reads a watch on a goroutine of its own and hands decoded events
-// through a channel. Here the guard keeps the body from it, so that it ends at once and the caller reads.
+// through a channel. Here bodyTaker keeps the body from it, so that it ends at once and the caller reads.
 func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (io.ReadCloser, error) {
 	var body io.ReadCloser
 	ctx = context.WithValue(ctx, taken{}, &body)
 	w, err := dynamic.New(c.rest).Resource(t.Resource).Namespace(t.Namespace).Watch(ctx, o)
 	if err != nil {
+		if body != nil {
+			_ = body.Close() // nobody has read it
+		}
 		return nil, err
 	}
 	for range w.ResultChan() {
@@ -71,6 +75,24 @@ func (c *Client) watch(ctx context.Context, t Target, o v1.ListOptions) (io.Read
 	}
 	return body, nil
 }
+
+// taken is the key by which a request's context has a place for the body of its answer.
+type taken struct{}
+
+// bodyTaker puts bodies there. client-go gets an empty one.
+type bodyTaker struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bodyTaker) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if body, ok := r.Context().Value(taken{}).(*io.ReadCloser); ok && err == nil && response.StatusCode == http.StatusOK {
+		*body, response.Body = response.Body, http.NoBody
+	}
+	return response, err
+}
+
+// WrappedRoundTripper is for client-go.
+func (b bodyTaker) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
 
 // Next waits for an event, but no longer than patience: then the watch is cut, and the error is ErrSilent. It is
 // ErrWatchEnded where the server has ended the watch, an API error where it has sent one, and wraps ErrBadFrame where
