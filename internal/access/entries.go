@@ -7,13 +7,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/rbac"
 )
 
 // WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused is
 // counted, or with all written as a comment. namespace is the one that the entries name; "" is none.
-func WriteEntries(w io.Writer, offers []Offer, namespace string, all bool) error {
-	refused := len(slices.DeleteFunc(slices.Clone(offers), func(o Offer) bool { return o.Refusal == "" }))
+func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all bool) error {
+	refused := len(slices.DeleteFunc(slices.Clone(offers), func(o discovery.Offer) bool { return o.Refusal == "" }))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	if refused == len(offers) {
 		fmt.Fprintln(t, "resources: [] # this identity may list and watch none of them")
@@ -23,9 +24,9 @@ func WriteEntries(w io.Writer, offers []Offer, namespace string, all bool) error
 	for _, o := range offers {
 		switch {
 		case o.Refusal == "":
-			fmt.Fprintf(t, "  - %s\t# %s\n", o.entry(namespace), o.about())
+			fmt.Fprintf(t, "  - %s\t# %s\n", entryOf(o, namespace), aboutOffer(o))
 		case all:
-			fmt.Fprintf(t, "  # - %s\t# %s\n", o.entry(namespace), o.about())
+			fmt.Fprintf(t, "  # - %s\t# %s\n", entryOf(o, namespace), aboutOffer(o))
 		}
 	}
 	if refused > 0 && !all {
@@ -34,7 +35,7 @@ func WriteEntries(w io.Writer, offers []Offer, namespace string, all bool) error
 	return t.Flush()
 }
 
-func (o *Offer) entry(namespace string) string {
+func entryOf(o discovery.Offer, namespace string) string {
 	name := o.GVR.GroupResource().String()
 	if namespace != "" && o.Namespaced {
 		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, rbac.QuoteName(namespace))
@@ -42,7 +43,7 @@ func (o *Offer) entry(namespace string) string {
 	return name
 }
 
-func (o *Offer) about() string {
+func aboutOffer(o discovery.Offer) string {
 	scope := "cluster-scoped"
 	if o.Namespaced {
 		scope = "namespaced"

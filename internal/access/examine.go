@@ -11,6 +11,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/rbac"
 )
 
@@ -30,35 +31,36 @@ type Row struct{ Entry, Resource, Stream, Version, State string }
 func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination, error) {
 	e := new(Examination)
 	all := s.ResolveAll(cfg.Resources)
-	var asked [][]discovery.Right
+	namespaces := schema.GroupResource{Resource: "namespaces"}
+	asked := [][]discovery.Right{{{Verb: "get", Resource: namespaces, Name: "kube-system", Namespace: "kube-system"}}}
 	for _, resolved := range all {
 		for _, st := range resolved.Streams {
 			asked = append(asked, st.Rights())
 		}
 	}
-	e.Streams = len(asked)
-	kubeSystem := discovery.Right{Verb: "get", Name: "kube-system", Namespace: "kube-system"}
-	kubeSystem.Resource.Resource = "namespaces"
-	refusals, err := s.refusals(ctx, append(asked, []discovery.Right{kubeSystem}))
+	refusals, err := s.refusals(ctx, asked)
 	if err != nil {
 		return nil, err
+	}
+	if refusals[0] != "" {
+		e.Warnings = append(e.Warnings, config.Fault{File: "kubejournal: warning",
+			Msg: "this identity " + refusals[0] + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
 	}
 	for i, resolved := range all {
 		entry := cfg.Resources[i]
 		for _, st := range resolved.Streams {
-			state, err := s.examineStream(ctx, e, cfg, entry, st, refusals[0])
+			e.Streams++
+			state, err := s.examineStream(ctx, cfg, e, st, refusals[e.Streams])
 			if err != nil {
 				return nil, err
 			}
-			refusals = refusals[1:]
 			e.Rows = append(e.Rows, Row{entry.Entry, rbac.EntryName(entry), st.Name(), st.GVR.Version, state})
 		}
-		e.addUnresolved(cfg, entry, resolved.Err)
+		if resolved.Err != nil {
+			e.addUnresolved(cfg, entry, resolved.Err)
+		}
 	}
-	if refusal := refusals[0]; refusal != "" {
-		e.Warnings = append(e.Warnings, config.Fault{File: "kubejournal: warning",
-			Msg: "this identity " + refusal + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
-	}
+	e.Faults = slices.Compact(e.Faults) // an entry has a stream for each of its namespaces
 	warnUnknown := func(name, entry, field, verb string) {
 		if _, known := s.Fits(name, schema.GroupResource{}); !known {
 			e.Warnings = append(e.Warnings, cfg.Fault(entry, field,
@@ -76,72 +78,50 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 	return e, nil
 }
 
-// examineStream returns the state of a stream that this identity is refused, or not where refusal is "".
-func (s *Server) examineStream(ctx context.Context, e *Examination, cfg *config.Config, entry config.Resource, st discovery.Stream, refusal string) (state string, err error) {
-	if refusal != "" {
+// examineStream returns the state of a stream that this identity is refused, or not where why is "".
+func (s *Server) examineStream(ctx context.Context, cfg *config.Config, e *Examination, st discovery.Stream, why string) (string, error) {
+	if why != "" {
 		field := "resource"
-		if len(entry.Namespaces) > 0 {
+		if len(st.Entry.Namespaces) > 0 {
 			field = "namespaces"
 		}
-		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, field,
-			fmt.Sprintf("%s: this identity %s; grant it, see 'kubejournal rbac --help'", st.Name(), refusal)))
-		return "pending: " + refusal, nil
+		e.Pending = append(e.Pending, cfg.Fault(st.Entry.Entry, field,
+			fmt.Sprintf("%s: this identity %s; grant it, see 'kubejournal rbac --help'", st.Name(), why)))
+		return "pending: " + why, nil
 	}
 	if st.FieldSelector == "" {
 		return "ok", nil
 	}
-	answer, err := s.selects(ctx, st)
-	if answer == "" {
-		return "ok", err
+	// Each resource has fields of its own to select by, which discovery does not name.
+	err := s.client.Get().AbsPath(kubeclient.Target{Resource: st.GVR, Namespace: st.Namespace}.Path()...).
+		SetHeader("Accept", "application/json").Param("limit", "1").Param("fieldSelector", st.FieldSelector).Do(ctx).Error()
+	switch {
+	case err == nil:
+		return "ok", nil
+	case !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err):
+		return "", fmt.Errorf("list %s: %w", st.Name(), err)
 	}
-	fault := cfg.Fault(entry.Entry, "fieldSelector", fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
-		st.GVR.GroupResource(), st.FieldSelector, answer))
-	if !slices.Contains(e.Faults, fault) { // an entry has a stream for each of its namespaces
-		e.Faults = append(e.Faults, fault)
-	}
+	msg := fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
+		st.GVR.GroupResource(), st.FieldSelector, oneLine(err.Error()))
+	e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector", msg))
 	return "config fault", nil
 }
 
-// selects asks the server to select by a stream's field selector: each resource has fields of its own for that, which
-// discovery does not name. The answer is why it does not; "" where it does.
-func (s *Server) selects(ctx context.Context, st discovery.Stream) (answer string, err error) {
-	root := "/apis"
-	if st.GVR.Group == "" {
-		root = "/api"
-	}
-	err = s.client.Get().AbsPath(root, st.GVR.Group, st.GVR.Version).NamespaceIfScoped(st.Namespace, st.Namespace != "").Resource(st.GVR.Resource).
-		SetHeader("Accept", "application/json").Param("limit", "1").Param("fieldSelector", st.FieldSelector).Do(ctx).Error()
-	switch {
-	case apierrors.IsBadRequest(err), apierrors.IsInvalid(err):
-		return oneLine(err.Error()), nil
-	case err != nil:
-		return "", fmt.Errorf("list %s: %w", st.Name(), err)
-	}
-	return "", nil
-}
-
-// addUnresolved notes why an entry results in no stream; nil: it results in some.
+// addUnresolved notes why an entry results in no stream, or in fewer than it asks for.
 func (e *Examination) addUnresolved(cfg *config.Config, entry config.Resource, err error) {
-	if err == nil {
-		return
-	}
-	state := "pending: " + err.Error()
-	if discovery.IsConfigFault(err) {
-		state = "config fault"
-		e.Faults = append(e.Faults, config.Fault{Msg: err.Error()})
-	} else {
-		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", err.Error()+remedyFor(err)))
-	}
-	e.Rows = append(e.Rows, Row{entry.Entry, rbac.EntryName(entry), "-", "-", state})
-}
-
-// remedyFor is what a user can do about an entry without a stream, where the error itself does not say it.
-func remedyFor(err error) string {
+	row := Row{entry.Entry, rbac.EntryName(entry), "-", "-", "pending: " + err.Error()}
+	remedy := "" // the others name theirs
 	switch {
 	case errors.As(err, new(*discovery.NotFoundError)):
-		return "; it starts once that is there, see 'kubejournal resources' for what is"
+		remedy = "; it starts once that is there, see 'kubejournal resources' for what is"
 	case errors.As(err, new(*discovery.UnwatchableError)):
-		return "; see 'kubejournal resources' for what can be"
+		remedy = "; see 'kubejournal resources' for what can be"
 	}
-	return ""
+	if discovery.IsConfigFault(err) {
+		row.State = "config fault"
+		e.Faults = append(e.Faults, config.Fault{Msg: err.Error()})
+	} else {
+		e.Pending = append(e.Pending, cfg.Fault(entry.Entry, "resource", err.Error()+remedy))
+	}
+	e.Rows = append(e.Rows, row)
 }

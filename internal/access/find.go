@@ -13,8 +13,8 @@ import (
 
 // Find finds the API server as kubectl does.
 func Find(k config.Kubernetes) (*rest.Config, error) {
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), overrides).ClientConfig()
+	context := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), context).ClientConfig()
 }
 
 // Files are the kubeconfigs that Find may read, whether they exist or not.

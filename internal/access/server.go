@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientdiscovery "k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -19,12 +16,7 @@ import (
 	"kubejournal/internal/discovery"
 )
 
-const (
-	// questionsAtOnce bounds how many questions about rights the server is asked at a time.
-	questionsAtOnce = 10
-	// askTimeout bounds each request.
-	askTimeout = 15 * time.Second
-)
+const questionsAtOnce = 10 // about rights
 
 // Server is an API server that a command asks a few questions.
 type Server struct {
@@ -39,8 +31,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	if err != nil {
 		return nil, NotFound(err)
 	}
-	c.WarningHandler = rest.NoWarnings{}
-	c.Timeout = askTimeout
+	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
@@ -48,13 +39,11 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	s := &Server{Resolver: discovery.New(client), Host: Redacted(c.Host), client: client.RESTClient()}
 	err = s.Refresh(ctx)
-	partial := new(discovery.PartialError)
-	switch {
-	case errors.As(err, &partial):
-		for _, gv := range slices.SortedFunc(maps.Keys(partial.Failed), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) }) {
+	if partial, ok := errors.AsType[*discovery.PartialError](err); ok {
+		for _, gv := range partial.Versions() {
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
-	case err != nil:
+	} else if err != nil {
 		return nil, fmt.Errorf("ask the API server %s: %w", Redacted(c.Host), err)
 	}
 	return s, nil
@@ -67,8 +56,7 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 	group.SetLimit(questionsAtOnce)
 	for i, rights := range asked {
 		group.Go(func() error {
-			var denied []string
-			var why string
+			denied, why := []string{}, ""
 			for _, right := range rights {
 				allowed, reason, err := discovery.Allowed(ctx, s.client, right)
 				if err != nil {
@@ -78,11 +66,8 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 					denied, why = append(denied, right.Verb), reason
 				}
 			}
-			if len(denied) > 0 {
-				all[i] = "may not " + strings.Join(denied, " and ")
-				if why != "" {
-					all[i] += " (" + oneLine(why) + ")"
-				}
+			if len(denied) > 0 { // the server need not give a reason
+				all[i] = strings.TrimSuffix(fmt.Sprintf("may not %s (%s)", strings.Join(denied, " and "), oneLine(why)), " ()")
 			}
 			return nil
 		})
@@ -93,30 +78,20 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 // oneLine keeps what a server says on one line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Offer is a resource that can be watched, and why this identity may not; "" where it may.
-type Offer struct {
-	discovery.Offer
-	Refusal string
-}
-
-// Watchable returns all that can be watched; namespace is where, "" everywhere.
-func (s *Server) Watchable(ctx context.Context, namespace string) ([]Offer, error) {
+// Watchable returns all that can be watched, and which of it this identity may not; namespace is where, "" everywhere.
+func (s *Server) Watchable(ctx context.Context, namespace string) ([]discovery.Offer, error) {
 	found := s.Offers()
-	asked := make([][]discovery.Right, len(found))
-	for i, o := range found {
-		stream := discovery.Stream{GVR: o.GVR}
-		if o.Namespaced {
-			stream.Namespace = namespace
+	var asked [][]discovery.Right
+	for _, o := range found {
+		stream := discovery.Stream{GVR: o.GVR, Namespace: namespace}
+		if !o.Namespaced {
+			stream.Namespace = ""
 		}
-		asked[i] = stream.Rights()
+		asked = append(asked, stream.Rights())
 	}
 	refusals, err := s.refusals(ctx, asked)
-	if err != nil {
-		return nil, err
+	for i, refusal := range refusals {
+		found[i].Refusal = refusal
 	}
-	all := make([]Offer, len(found))
-	for i, o := range found {
-		all[i] = Offer{o, refusals[i]}
-	}
-	return all, nil
+	return found, err
 }

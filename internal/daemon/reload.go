@@ -125,14 +125,14 @@ func (r *reloader) read(ctx context.Context) ([]byte, error) {
 func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager.Difference, err error) {
 	d, now := r.d, r.inEffect.Load()
 	faults := FixedKeys(now, next)
-	change := d.access.Keep()
+	useAccess := func() {}
 	if now.Kubernetes != next.Kubernetes {
 		key := "kubernetes.context"
 		if now.Kubernetes.Kubeconfig != next.Kubernetes.Kubeconfig {
 			key = "kubernetes.kubeconfig"
 		}
-		if other, err := d.access.Prepare(ctx, func() (*rest.Config, error) { return d.Server(next.Kubernetes) }, d.sameCluster); err == nil {
-			change = other
+		if use, err := d.access.Prepare(ctx, func() (*rest.Config, error) { return d.Server(next.Kubernetes) }); err == nil {
+			useAccess = use
 		} else {
 			faults = append(faults, next.At(key,
 				fmt.Sprintf("cannot be used while kubejournal runs: %v; restart it, or put the old value back", err)))
@@ -158,14 +158,13 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 		diff, err = d.manager.Apply(ctx, options)
 	}
 	if err != nil {
-		change.Discard()
 		if server != nil {
 			_ = server.Close() // it has not answered yet
 		}
 		return diff, err
 	}
 	// From here on nothing can fail.
-	change.Use()
+	useAccess()
 	r.inEffect.Store(next)
 	if now.Kubernetes != next.Kubernetes && r.files != nil {
 		r.files.Again()

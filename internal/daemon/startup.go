@@ -242,7 +242,7 @@ func (d *Daemon) connect(context.Context) (err error) {
 // sameCluster makes sure that new credentials, or a server that the config names anew, lead to the cluster that is
 // journalled. An identity that may not read kube-system, and could not since the start, can have its credentials
 // replaced at the same address only: that is no more of a risk than the start was.
-func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client) error {
+func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client, moved bool) error {
 	cluster, identified := d.client.Cluster()
 	if !identified {
 		return nil // the start is still to ask
@@ -250,13 +250,13 @@ func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client) error {
 	host := access.Redacted(c.Host())
 	id, err := c.ClusterID(ctx)
 	switch {
-	case kubeclient.IsUnreadable(err) && (cluster.Readable || c.Moved()):
+	case kubeclient.IsUnreadable(err) && (cluster.Readable || moved):
 		return fmt.Errorf("cannot tell whether %s is the same cluster: %w; allow get of the namespace kube-system", host, err)
 	case kubeclient.IsUnreadable(err):
 		return nil
 	case err != nil:
 		return err
-	case cluster.ID == "" && c.Moved():
+	case cluster.ID == "" && moved:
 		return fmt.Errorf("cannot tell whether %s is the same cluster, as the namespace kube-system could not be read before; restart kubejournal", host)
 	case cluster.ID != "" && id != cluster.ID:
 		return fmt.Errorf("%s is another cluster, %s; the one that is journalled is %s", host, id, cluster.ID)

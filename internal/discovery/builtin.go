@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/restmapper"
 )
 
 // builtinTable is what a kube-apiserver v1.36 serves by itself that can be watched, one resource a line:
@@ -16,42 +16,38 @@ import (
 var builtinTable string
 
 // Offline returns a Resolver that knows Kubernetes' own resources and uses no server; it must not be refreshed.
-func Offline() *Resolver { return &Resolver{known: builtin()} }
+func Offline() *Resolver {
+	r := new(Resolver)
+	r.known.Store(builtin())
+	return r
+}
 
 // IsBuiltin reports whether a group is one of Kubernetes' own: its resources come with the server and need no
 // CustomResourceDefinition.
 func IsBuiltin(group string) bool { return builtin().index(group) >= 0 }
 
 var builtin = sync.OnceValue(func() *snapshot {
-	lists := map[schema.GroupVersion]*metav1.APIResourceList{}
-	groups := map[string]*metav1.APIGroup{}
-	var inOrder []*metav1.APIGroup
+	s := &snapshot{}
 	for line := range strings.Lines(builtinTable) {
 		fields := append(strings.Fields(line), "")
 		resource, rest, _ := strings.Cut(fields[0], ".")
 		version, group, _ := strings.Cut(rest, ".")
-		gv := schema.GroupVersion{Group: group, Version: version}
-		g := groups[group]
-		if g == nil {
-			g = &metav1.APIGroup{Name: group, PreferredVersion: metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: version}}
-			groups[group], inOrder = g, append(inOrder, g)
+		i := s.index(group)
+		if i < 0 {
+			i = len(s.groups)
+			s.groups = append(s.groups, &restmapper.APIGroupResources{
+				Group:              metav1.APIGroup{Name: group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: version}},
+				VersionedResources: map[string][]metav1.APIResource{},
+			})
 		}
-		if lists[gv] == nil {
-			lists[gv] = &metav1.APIResourceList{GroupVersion: gv.String()}
-			g.Versions = append(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: version})
+		g := s.groups[i]
+		if g.VersionedResources[version] == nil {
+			g.Group.Versions = append(g.Group.Versions, metav1.GroupVersionForDiscovery{Version: version})
 		}
-		described := metav1.APIResource{
+		g.VersionedResources[version] = append(g.VersionedResources[version], metav1.APIResource{
 			Name: resource, SingularName: strings.ToLower(fields[1]), Kind: fields[1], Namespaced: fields[2] == "namespaced",
-			Verbs: metav1.Verbs{"list", "watch"},
-		}
-		if fields[3] != "" {
-			described.ShortNames = strings.Split(fields[3], ",")
-		}
-		lists[gv].APIResources = append(lists[gv].APIResources, described)
+			Verbs: metav1.Verbs{"list", "watch"}, ShortNames: strings.FieldsFunc(fields[3], func(r rune) bool { return r == ',' }),
+		})
 	}
-	all := make([]*metav1.APIResourceList, 0, len(lists))
-	for _, l := range lists {
-		all = append(all, l)
-	}
-	return newSnapshot(inOrder, all, nil, nil)
+	return s
 })

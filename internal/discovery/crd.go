@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,16 @@ const (
 	// CRDs are watched: an aggregated API has none.
 	fastPoll = 15 * time.Second
 	slowPoll = time.Minute
+
+	// The pauses before the server is asked what it serves, once a definition has changed: a little, since definitions
+	// come in heaps; and again, since what the server serves, and what it says that it serves, both come some time later.
+	askFirst  = 300 * time.Millisecond
+	askSecond = time.Second
+	askThird  = 2 * time.Second
+	// Definitions that change all the time have the server asked in rounds that come further and further apart, up to
+	// askApart; after a quiet time of askCalm the next round is at once again.
+	askApart = 15 * time.Second
+	askCalm  = time.Minute
 )
 
 var crds = kubeclient.Target{Resource: schema.GroupVersionResource{
@@ -34,63 +45,78 @@ var crds = kubeclient.Target{Resource: schema.GroupVersionResource{
 // CRDWatcher watches the CustomResourceDefinitions and says when to ask the server what it serves. It is no stream:
 // nothing of it is written, and what it misses is found by asking now and then. Its methods are for one goroutine.
 type CRDWatcher struct {
-	client    *kubeclient.Client
-	log       *zap.Logger
-	changed   chan struct{} // holds one
-	live      atomic.Bool   // a watch is open
-	debouncer debouncer
+	client  *kubeclient.Client
+	log     *zap.Logger
+	changed chan struct{} // holds one
+	live    atomic.Bool   // a watch is open
 
-	// Of the goroutine that watches; nil where there is none.
-	cancel context.CancelFunc
-	done   chan struct{}
+	// The plan of when to ask.
+	timer *time.Timer
+	first bool            // the timer runs for the first time of a round
+	left  []time.Duration // the pauses before those that follow
+	began time.Time       // the round
+	apart time.Duration   // from it to the next
+
+	cancel  context.CancelFunc // ends the goroutine that watches; nil where there is none
+	running sync.WaitGroup     // that goroutine
 }
 
 // NewCRDWatcher returns a watcher that is off.
 func NewCRDWatcher(client *kubeclient.Client, log *zap.Logger) *CRDWatcher {
-	return &CRDWatcher{client: client, log: log, changed: make(chan struct{}, 1)}
+	w := &CRDWatcher{client: client, log: log, changed: make(chan struct{}, 1), timer: time.NewTimer(0)}
+	w.timer.Stop()
+	return w
 }
 
 // Set starts to watch, until ctx ends, or stops, where that is not so yet.
 func (w *CRDWatcher) Set(ctx context.Context, on bool) {
-	switch {
-	case !on:
-		w.stop()
-	case w.cancel == nil:
-		ctx, cancel := context.WithCancel(ctx)
-		w.cancel, w.done = cancel, make(chan struct{})
-		go func() {
-			defer close(w.done)
-			w.run(ctx)
-		}()
+	switch running := w.cancel != nil; {
+	case on && !running:
+		ctx, w.cancel = context.WithCancel(ctx)
+		w.running.Go(func() { w.run(ctx) })
+	case !on && running:
+		w.cancel()
+		w.running.Wait()
+		w.cancel = nil
 	}
 }
 
 // Close stops to watch, and plans nothing any more.
 func (w *CRDWatcher) Close() {
-	w.stop()
-	w.debouncer.stop()
-}
-
-func (w *CRDWatcher) stop() {
-	if w.cancel == nil {
-		return
-	}
-	w.cancel()
-	<-w.done
-	w.cancel = nil
+	w.Set(context.Background(), false)
+	w.timer.Stop()
 }
 
 // Changed receives when a CRD has changed, or may have. Plan is to be called then.
 func (w *CRDWatcher) Changed() <-chan struct{} { return w.changed }
 
-// Plan plans to ask the server what it serves, which was asked last this long ago.
-func (w *CRDWatcher) Plan(ago time.Duration) { w.debouncer.begin(ago) }
+// Plan plans a round of asking the server what it serves, which was asked last this long ago.
+func (w *CRDWatcher) Plan(ago time.Duration) {
+	if w.first {
+		return
+	}
+	now := time.Now()
+	since := now.Sub(w.began)
+	if since > askCalm {
+		w.apart = 0
+	}
+	pause := max(askFirst, askSecond-ago, w.apart-since)
+	w.first, w.left = true, []time.Duration{askSecond, askThird}
+	w.began, w.apart = now.Add(pause), min(max(2*w.apart, askSecond), askApart)
+	w.timer.Reset(pause)
+}
 
 // Due receives when the server is to be asked what it serves. Asked is to be called then.
-func (w *CRDWatcher) Due() <-chan time.Time { return w.debouncer.due() }
+func (w *CRDWatcher) Due() <-chan time.Time { return w.timer.C }
 
-// Asked plans to ask again.
-func (w *CRDWatcher) Asked() { w.debouncer.next() }
+// Asked plans the next time of the round.
+func (w *CRDWatcher) Asked() {
+	w.first = false
+	if len(w.left) > 0 {
+		w.timer.Reset(w.left[0])
+		w.left = w.left[1:]
+	}
+}
 
 // PollInterval is how often an entry with a wildcard has to ask by itself.
 func (w *CRDWatcher) PollInterval() time.Duration {
@@ -110,7 +136,7 @@ func (w *CRDWatcher) run(ctx context.Context) {
 		if healthy {
 			pauses.Reset()
 		}
-		pause := time.Duration(0)
+		var pause time.Duration
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -136,12 +162,8 @@ func (w *CRDWatcher) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := w.client.MetadataOnly()
-	if err != nil {
-		return err
-	}
 	options := v1.ListOptions{ResourceVersion: version, AllowWatchBookmarks: true}
-	r, err := client.Watch(ctx, crds, options, crdTimeout+rand.N(crdTimeout))
+	r, err := w.client.MetadataOnly().Watch(ctx, crds, options, crdTimeout+rand.N(crdTimeout))
 	if err != nil {
 		return err
 	}
@@ -158,77 +180,4 @@ func (w *CRDWatcher) session(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// The pauses before the server is asked what it serves, once a definition has
-// changed: a little, since definitions come in heaps; and again, since what the
-// server serves, and what it says that it serves, both come some time later.
-const (
-	lookFirst  = 300 * time.Millisecond
-	lookSecond = time.Second
-	lookThird  = 2 * time.Second
-)
-
-// Definitions that change all the time are looked at in rounds that come further
-// and further apart, up to lookApart; after a quiet time of lookCalm the next round
-// is at once again.
-const (
-	lookApart = 15 * time.Second
-	lookCalm  = time.Minute
-)
-
-// debouncer is when the server is asked. The zero value waits for nothing.
-type debouncer struct {
-	timer *time.Timer
-	first bool            // the timer runs for the first look
-	left  []time.Duration // the pauses before those that follow
-	began time.Time       // the round
-	apart time.Duration   // from it to the next
-}
-
-// begin plans a round of looks, the first one not sooner than lookSecond after the
-// look before, which was this long ago.
-func (d *debouncer) begin(ago time.Duration) {
-	if d.first {
-		return
-	}
-	now := time.Now()
-	since := now.Sub(d.began)
-	if since > lookCalm {
-		d.apart = 0
-	}
-	pause := max(lookFirst, lookSecond-ago, d.apart-since)
-	d.first, d.left = true, []time.Duration{lookSecond, lookThird}
-	d.began, d.apart = now.Add(pause), min(max(2*d.apart, lookSecond), lookApart)
-	d.arm(pause)
-}
-
-// next plans the look after one that is due.
-func (d *debouncer) next() {
-	d.first = false
-	if len(d.left) > 0 {
-		d.arm(d.left[0])
-		d.left = d.left[1:]
-	}
-}
-
-func (d *debouncer) arm(pause time.Duration) {
-	if d.timer == nil {
-		d.timer = time.NewTimer(pause)
-		return
-	}
-	d.timer.Reset(pause)
-}
-
-func (d *debouncer) due() <-chan time.Time {
-	if d.timer == nil {
-		return nil
-	}
-	return d.timer.C
-}
-
-func (d *debouncer) stop() {
-	if d.timer != nil {
-		d.timer.Stop()
-	}
 }

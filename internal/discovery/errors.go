@@ -18,11 +18,9 @@ var ErrNothingKnown = errors.New("the server's resources are not known yet")
 
 // NotFoundError means that the server does not have a resource, or not yet. The entry is pending.
 type NotFoundError struct {
-	Name     string // as the user wrote it, with group and version
-	Wildcard bool   // the entry stands for whatever there is, and nothing of it is left
-	// Failed are the group versions that the server gave no answer for and that were never seen before; the resource
-	// may be one of theirs.
-	Failed []schema.GroupVersion
+	Name     string                // as the user wrote it, with group and version
+	Wildcard bool                  // the entry has a wildcard, and nothing that fits is left
+	Failed   []schema.GroupVersion // never seen, and not answered for now: the resource may be one of theirs
 }
 
 func (e *NotFoundError) Error() string {
@@ -31,17 +29,21 @@ func (e *NotFoundError) Error() string {
 		msg = fmt.Sprintf("the server has nothing to watch for %q that no other entry names", e.Name)
 	}
 	if len(e.Failed) > 0 {
-		names := make([]string, len(e.Failed))
-		for i, gv := range e.Failed {
-			names[i] = gv.String()
-		}
-		msg += ", but it could not tell about " + strings.Join(names, ", ")
+		msg += ", but it could not tell about " + strings.Join(texts(e.Failed), ", ")
 	}
 	return msg
 }
 
-// UnwatchableError means that a resource does not support list and watch. The entry is pending, as a later version of its server
-// may support them.
+// texts returns what each of all is called.
+func texts[T fmt.Stringer](all []T) []string {
+	names := make([]string, len(all))
+	for i, t := range all {
+		names[i] = t.String()
+	}
+	return names
+}
+
+// UnwatchableError means that a resource does not support list and watch. The entry is pending: a later server may.
 type UnwatchableError struct {
 	GVR   schema.GroupVersionResource
 	Verbs []string // what it supports
@@ -55,52 +57,28 @@ func (e *UnwatchableError) Error() string {
 // AmbiguousError means that a name fits several resources between which the server gives no order.
 type AmbiguousError struct {
 	Name    string
-	Matches []schema.GroupVersionResource
+	Matches []schema.GroupResource
 }
 
 func (e *AmbiguousError) Error() string {
-	names := make([]string, len(e.Matches))
-	for i, m := range e.Matches {
-		names[i] = m.GroupResource().String()
-	}
-	slices.Sort(names)
-	return fmt.Sprintf("%q could be any of %s; write one of them", e.Name, strings.Join(slices.Compact(names), ", "))
+	names := slices.Sorted(slices.Values(texts(e.Matches)))
+	return fmt.Sprintf("%q could be any of %s; write one of them", e.Name, strings.Join(names, ", "))
 }
 
-// EntryError is a fault of an entry that shows only beside what the server has, and that only the config can mend. Its text
-// is a config fault.
-type EntryError struct{ msg string }
-
-func (e *EntryError) Error() string { return e.msg }
+// EntryError is a fault of an entry that shows only beside what the server has, and that only the config can mend.
+type EntryError struct{ config.Fault }
 
 // IsConfigFault reports whether an error of ResolveAll goes away only when the config changes.
 func IsConfigFault(err error) bool { return errors.As(err, new(*EntryError)) }
 
-// noNamespaces is the fault of an entry that names namespaces for a resource that has none.
-func noNamespaces(entry config.Resource, resource schema.GroupResource) *EntryError {
-	return &EntryError{fmt.Sprintf("%s%s.namespaces: %s have no namespaces; leave namespaces out", at(entry), entry.Entry, resource)}
+func entryError(entry config.Resource, format string, args ...any) *EntryError {
+	return &EntryError{config.Fault{File: cmp.Or(entry.File, "command line"), Line: entry.Line, Msg: fmt.Sprintf(format, args...)}}
 }
 
-// sameStream is the fault of two entries that resolve to one stream, by names that only the server knows to be the same.
-func sameStream(entry, other config.Resource, stream Stream) *EntryError {
-	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same stream %s; remove one of them",
-		at(entry), other.Entry, other.Name, entry.Entry, entry.Name, stream.Name())}
-}
-
-// sameObjects is the fault of two entries that resolve to the same objects, which the server serves through two groups.
-func sameObjects(stream, other Stream) *EntryError {
-	entry, otherEntry := stream.Entry, other.Entry
-	return &EntryError{fmt.Sprintf("%s%s (%s) and %s (%s) come to the same objects, which the server has both as %s and as %s; remove one of them",
-		at(entry), otherEntry.Entry, otherEntry.Name, entry.Entry, entry.Name, other.Name(), stream.Name())}
-}
-
-// at is the place of an entry, as the faults of a config begin.
-func at(entry config.Resource) string {
-	where := cmp.Or(entry.File, "command line")
-	if entry.Line > 0 {
-		where += fmt.Sprintf(":%d", entry.Line)
-	}
-	return where + ": "
+// sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
+func sameAs(entry, other config.Resource, what string) *EntryError {
+	return entryError(entry, "%s (%s) and %s (%s) come to the same %s; remove one of them",
+		other.Entry, other.Name, entry.Entry, entry.Name, what)
 }
 
 // PartialError means that the server answered for some of its groups only. What was known of the others stays in use.
@@ -109,12 +87,16 @@ type PartialError struct {
 }
 
 func (e *PartialError) Error() string {
-	parts := make([]string, 0, len(e.Failed))
-	for gv, err := range e.Failed {
-		parts = append(parts, fmt.Sprintf("%s: %v", gv, err))
+	var parts []string
+	for _, gv := range e.Versions() {
+		parts = append(parts, fmt.Sprintf("%s: %v", gv, e.Failed[gv]))
 	}
-	slices.Sort(parts)
 	return "discover part of the resources: " + strings.Join(parts, "; ")
+}
+
+// Versions are what the server did not answer for, in order.
+func (e *PartialError) Versions() []schema.GroupVersion {
+	return slices.SortedFunc(maps.Keys(e.Failed), func(a, b schema.GroupVersion) int { return strings.Compare(a.String(), b.String()) })
 }
 
 // Unwrap gives errors.Is each cause.

@@ -18,15 +18,13 @@ type Offer struct {
 	ShortNames []string
 	Versions   []string               // that are served, the GVR's first
 	Same       []schema.GroupResource // that serve the same objects
+	Refusal    string                 // why this identity may not watch it, as far as that was asked; "" where it may
 }
 
-// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources that serve the
-// same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.
+// Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources
+// that serve the same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.
 func (r *Resolver) Offers() []Offer {
 	s := r.snapshot()
-	if s == nil {
-		return nil
-	}
 	var all []Offer
 	first := map[string]int{}
 	for _, found := range s.matches(config.Resource{Name: config.Wildcard}) {
@@ -40,9 +38,8 @@ func (r *Resolver) Offers() []Offer {
 			Versions: s.versionsWith(found),
 		})
 	}
-	rank := s.ranks()
 	slices.SortFunc(all, func(a, b Offer) int {
-		return cmp.Or(cmp.Compare(rank[a.GVR.Group], rank[b.GVR.Group]), strings.Compare(a.GVR.Resource, b.GVR.Resource))
+		return cmp.Or(cmp.Compare(s.index(a.GVR.Group), s.index(b.GVR.Group)), strings.Compare(a.GVR.Resource, b.GVR.Resource))
 	})
 	return all
 }
@@ -50,11 +47,9 @@ func (r *Resolver) Offers() []Offer {
 // versionsWith returns the versions in which a resource is served, its own first.
 func (s *snapshot) versionsWith(r served) []string {
 	versions := []string{r.gvr.Version}
-	for _, v := range versionsOf(s.groups[s.index(r.gvr.Group)]) {
-		gvr := r.gvr
-		gvr.Version = v
-		if _, ok := s.resource(gvr); ok && v != r.gvr.Version {
-			versions = append(versions, v)
+	for other := range s.within(&r.gvr.Group, "") {
+		if other.Name == r.Name && other.gvr != r.gvr {
+			versions = append(versions, other.gvr.Version)
 		}
 	}
 	return versions
@@ -63,13 +58,14 @@ func (s *snapshot) versionsWith(r served) []string {
 // Named returns the resources that an entry without wildcards is about, whether or not they can be watched. One that is
 // not known is taken at its word; known then says false.
 func (r *Resolver) Named(entry config.Resource) (resources []schema.GroupResource, known bool) {
-	s := r.snapshot()
-	if s == nil {
-		s = &snapshot{}
+	all := r.snapshot().named(entry.Name, entry.Group, entry.Version)
+	return groupResources(all), all[0].Name != ""
+}
+
+func groupResources(all []served) []schema.GroupResource {
+	var resources []schema.GroupResource
+	for _, r := range all {
+		resources = append(resources, r.gvr.GroupResource())
 	}
-	for _, found := range s.named(entry.Name, entry.Group, entry.Version) {
-		resources = append(resources, found.gvr.GroupResource())
-		known = found.Name != ""
-	}
-	return resources, known
+	return resources
 }

@@ -26,7 +26,7 @@ func (r *Resolver) Resolve(entry config.Resource) ([]Stream, error) {
 // the namespaces and selectors of that one are. Of two entries that resolve to the same, the later one has the error.
 func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 	all := make([]Resolution, len(entries))
-	s := r.snapshot()
+	s := r.known.Load()
 	if s == nil {
 		for i := range all {
 			all[i].Err = ErrNothingKnown
@@ -62,22 +62,22 @@ func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 
 // explicit finds what an entry without wildcards names, and that it can be watched.
 func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
-	gvr, err := s.find(entry.Name, entry.Group, entry.Version)
-	if err != nil {
-		return nil, err
-	}
+	all := s.find(entry.Name, entry.Group, entry.Version)
 	// If all groups answered, kubectl would find a bare name elsewhere.
-	if entry.Group == nil && isBare(entry.Name) && s.isHeld(gvr.GroupResource()) {
-		return nil, &NotFoundError{Name: entry.Name, Failed: s.failed}
+	held := func(r served) bool {
+		return entry.Group == nil && isBare(entry.Name) && s.isHeld(r.gvr.GroupResource())
 	}
-	found := s.served(gvr)
-	if !found.watchable() {
-		return nil, &UnwatchableError{GVR: gvr, Verbs: found.Verbs}
+	switch {
+	case len(all) > 1:
+		return nil, &AmbiguousError{Name: entry.Name, Matches: groupResources(all)}
+	case len(all) == 0, held(all[0]):
+		return nil, &NotFoundError{Name: written(entry), Failed: s.failed}
+	case !all[0].watchable():
+		return nil, &UnwatchableError{GVR: all[0].gvr, Verbs: all[0].Verbs}
+	case len(entry.Namespaces) > 0 && !all[0].Namespaced:
+		return nil, entryError(entry, "%s.namespaces: %s have no namespaces; leave namespaces out", entry.Entry, all[0].gvr.GroupResource())
 	}
-	if len(entry.Namespaces) > 0 && !found.Namespaced {
-		return nil, noNamespaces(entry, gvr.GroupResource())
-	}
-	return []served{found}, nil
+	return all, nil
 }
 
 // streams makes the streams of an entry over resources that can be watched.
@@ -116,7 +116,7 @@ func (s *snapshot) streams(entry config.Resource, resources []served) ([]Stream,
 
 // nothingFor is the error of a wildcard that resolves to nothing.
 func (s *snapshot) nothingFor(entry config.Resource) error {
-	return &NotFoundError{Name: written(entry.Name, entry.Group, entry.Version), Wildcard: true, Failed: s.failed}
+	return &NotFoundError{Name: written(entry), Wildcard: true, Failed: s.failed}
 }
 
 // settle finds the streams that two entries resolve to. Of resources that serve the same objects, a wildcard keeps the
@@ -124,13 +124,12 @@ func (s *snapshot) nothingFor(entry config.Resource) error {
 func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	type reading struct{ class, scope string }
 	readingOf := func(st Stream) reading { return reading{s.served(st.GVR).class(), st.scope()} }
-	rank := s.ranks()
 	first := map[reading]int{}
 	for i, entry := range entries {
 		for _, st := range all[i].Streams {
 			at := readingOf(st)
-			if best, ok := first[at]; IsWildcard(entry) && (!ok || rank[st.GVR.Group] < best) {
-				first[at] = rank[st.GVR.Group]
+			if best, ok := first[at]; entry.IsWildcard() && (!ok || s.index(st.GVR.Group) < best) {
+				first[at] = s.index(st.GVR.Group)
 			}
 		}
 	}
@@ -141,15 +140,16 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 		var fault error
 		for _, st := range all[i].Streams {
 			at := readingOf(st)
-			if IsWildcard(entry) && rank[st.GVR.Group] > first[at] {
+			if entry.IsWildcard() && s.index(st.GVR.Group) > first[at] {
 				continue
 			}
 			if other, taken := owner[st.Name()]; taken {
-				fault = cmp.Or[error](fault, sameStream(entry, other, st))
+				fault = cmp.Or[error](fault, sameAs(entry, other, "stream "+st.Name()))
 				continue
 			}
-			if other, taken := read[at]; taken && !IsWildcard(entry) {
-				fault = cmp.Or[error](fault, sameObjects(st, other))
+			if other, taken := read[at]; taken && !entry.IsWildcard() {
+				fault = cmp.Or[error](fault, sameAs(entry, other.Entry,
+					fmt.Sprintf("objects, which the server has both as %s and as %s", other.Name(), st.Name())))
 				continue
 			}
 			owner[st.Name()], read[at] = entry, st

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,20 +9,20 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
+
+	"kubejournal/internal/config"
 )
 
 // Resolver records what the server serves and finds in it what a user names. It is safe for concurrent use.
 type Resolver struct {
 	client discovery.DiscoveryInterfaceWithContext
 
-	refresh sync.Mutex // held during a request to the server
-
-	mu    sync.RWMutex
-	known *snapshot // guarded by mu; replaced as a whole; nil before the first answer
+	refresh sync.Mutex               // held during a request to the server
+	known   atomic.Pointer[snapshot] // nil before the first answer
 }
 
 // New returns a Resolver that knows nothing until its first Refresh.
@@ -37,26 +38,23 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	defer r.refresh.Unlock()
 
 	groups, lists, err := r.client.ServerGroupsAndResourcesWithContext(ctx)
-	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && !partial {
+	failed, partly := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partly {
 		return fmt.Errorf("discover resources: %w", err)
 	}
 	// A cut connection or a canceled context fails every group that was not asked yet: not an answer.
 	if ctxErr := ctx.Err(); ctxErr != nil {
 		return fmt.Errorf("discover resources: %w", ctxErr)
 	}
+	partial := &PartialError{Failed: map[schema.GroupVersion]error{}}
+	maps.Copy(partial.Failed, failed)
 	before := r.snapshot()
 	if failed[core] == nil && lostCore(lists, before) {
-		if failed = maps.Clone(failed); failed == nil {
-			failed = map[schema.GroupVersion]error{}
-		}
-		failed[core] = errors.New("missing from the answer")
+		partial.Failed[core] = errors.New("missing from the answer")
 	}
-	r.mu.Lock()
-	r.known = newSnapshot(groups, lists, failed, before)
-	r.mu.Unlock()
-	if len(failed) > 0 {
-		return &PartialError{Failed: failed}
+	r.known.Store(newSnapshot(groups, lists, partial, before))
+	if len(partial.Failed) > 0 {
+		return partial
 	}
 	return nil
 }
@@ -65,108 +63,85 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 // or without group and version. Of several resources with one name each fits, whichever kubectl would take. known
 // reports whether any does.
 func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known bool) {
-	s := r.snapshot()
-	if s == nil {
-		return false, false
-	}
 	full, partial := schema.ParseResourceArg(strings.ToLower(name))
-	for _, g := range s.groups {
-		group := g.Group.Name
-		for version, resources := range g.VersionedResources {
-			for _, d := range resources {
-				as := func(word string) bool {
-					return slices.ContainsFunc(append([]string{d.Name, d.SingularName, d.Kind}, d.ShortNames...), func(name string) bool {
-						return strings.EqualFold(name, word)
-					})
-				}
-				if strings.Contains(d.Name, "/") ||
-					!(as(partial.Resource) && strings.HasPrefix(group, partial.Group)) &&
-						!(full != nil && as(full.Resource) && group == full.Group && version == full.Version) {
-					continue
-				}
-				known = true
-				fits = fits || schema.GroupResource{Group: group, Resource: d.Name} == resource
-			}
+	for d := range r.snapshot().within(nil, "") {
+		if d.is(partial.Resource) && strings.HasPrefix(d.gvr.Group, partial.Group) ||
+			full != nil && d.is(full.Resource) && d.gvr.GroupVersion() == full.GroupVersion() {
+			known = true
+			fits = fits || d.gvr.GroupResource() == resource
 		}
 	}
 	return fits, known
 }
 
-func (r *Resolver) snapshot() *snapshot {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.known
+// snapshot returns what is known, which may be nothing.
+func (r *Resolver) snapshot() *snapshot { return cmp.Or(r.known.Load(), new(snapshot)) }
+
+// is reports whether word is a name or the kind of a resource.
+func (r served) is(word string) bool {
+	return r.isName(word) || r.isShortName(word) || strings.EqualFold(r.Kind, word)
 }
 
-// find resolves what kubectl takes, in kubectl's order: resource.version.group, then resource.group, then a kind. A
-// group or a version said beside the name narrows the search to it.
-func (s *snapshot) find(name string, group *string, version string) (schema.GroupVersionResource, error) {
+func (r served) isName(word string) bool {
+	return strings.EqualFold(r.Name, word) || strings.EqualFold(r.SingularName, word)
+}
+
+func (r served) isShortName(word string) bool {
+	return slices.ContainsFunc(r.ShortNames, func(short string) bool { return strings.EqualFold(short, word) })
+}
+
+// find returns the resource that kubectl takes a name for, in kubectl's order: resource.version.group, then resource.group,
+// then a kind. A group or a version said beside the name narrows the search to it. It returns several where the server
+// gives no order between them.
+func (s *snapshot) find(name string, group *string, version string) []served {
 	full, partial := schema.ParseResourceArg(strings.ToLower(name))
-	within := s.only(group, version)
-	if full != nil {
-		if gvr, err := within.only(&full.Group, full.Version).match(full.Resource, ""); err == nil {
-			return gvr, nil
+	if full != nil && (group == nil || *group == full.Group) && (version == "" || version == full.Version) {
+		exact := schema.GroupResource{Resource: full.Resource}
+		if found := s.lookup(exact, &full.Group, full.Version); len(found) == 1 {
+			return found
 		}
 	}
-	gvr, err := within.match(partial.Resource, partial.Group)
-	if meta.IsNoMatchError(err) {
-		gvr, err = within.kind(partial)
-	}
-	var ambiguous *meta.AmbiguousResourceError
-	switch {
-	case err == nil:
-		return gvr, nil
-	case errors.As(err, &ambiguous):
-		return schema.GroupVersionResource{}, &AmbiguousError{Name: name, Matches: ambiguous.MatchingResources}
-	default:
-		return schema.GroupVersionResource{}, &NotFoundError{Name: written(name, group, version), Failed: s.failed}
-	}
+	return s.lookup(partial, group, version)
 }
 
-// match looks for a plural, a singular or a short name.
-func (s *snapshot) match(resource, group string) (schema.GroupVersionResource, error) {
-	asked := schema.GroupVersionResource{Group: group, Resource: resource}
-	if resource == "" || len(s.groups) == 0 {
-		return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked}
+// lookup returns the resource that a name means in the first of these senses: a plural or singular, a short name, a kind; in
+// the group that the name has, else in groups that begin like it. Only as a plural or singular can it mean several.
+func (s *snapshot) lookup(name schema.GroupResource, group *string, version string) []served {
+	if name.Resource == "" {
+		return nil
 	}
-	gvr, err := s.mapper().ResourceForWithContext(context.Background(), asked)
-	if err != nil {
-		return schema.GroupVersionResource{}, err
-	}
-	// The mapper makes up plurals for kinds ending in List; only what the server described is there.
-	if _, ok := s.resource(gvr); !ok {
-		return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked}
-	}
-	return gvr, nil
-}
-
-// kind looks for a kind whose lower-case form is not the singular name, as custom resources may have it.
-func (s *snapshot) kind(asked schema.GroupResource) (schema.GroupVersionResource, error) {
-	for _, g := range s.groups {
-		if !strings.HasPrefix(g.Group.Name, asked.Group) {
-			continue
-		}
-		for _, v := range versionsOf(g) {
-			for _, r := range g.VersionedResources[v] {
-				if strings.EqualFold(r.Kind, asked.Resource) && !strings.Contains(r.Name, "/") {
-					return schema.GroupVersionResource{Group: g.Group.Name, Version: v, Resource: r.Name}, nil
+	for _, ofGroup := range []func(group, asked string) bool{
+		func(group, asked string) bool { return asked == "" || group == asked }, strings.HasPrefix,
+	} {
+		for i, has := range []func(served, string) bool{served.isName, served.isShortName, served.is} {
+			var found []served
+			for r := range s.within(group, version) {
+				if len(found) > 0 && (i > 0 || r.gvr.GroupVersion() != found[0].gvr.GroupVersion()) {
+					break
 				}
+				if has(r, name.Resource) && ofGroup(r.gvr.Group, name.Group) {
+					found = append(found, r)
+				}
+			}
+			if len(found) > 0 {
+				return found
 			}
 		}
 	}
-	return schema.GroupVersionResource{}, &meta.NoResourceMatchError{PartialResource: asked.WithVersion("")}
+	return nil
 }
 
 // isBare reports whether a name has neither version nor group.
 func isBare(name string) bool { return !strings.Contains(name, ".") }
 
-// written joins the parts of a long form as kubectl takes them.
-func written(name string, group *string, version string) string {
-	if version != "" {
-		name += "." + version
+// written joins the parts of an entry's long form as kubectl takes them.
+func written(entry config.Resource) string {
+	name := entry.Name
+	if entry.Version != "" {
+		name += "." + entry.Version
 	}
-	if group != nil && *group != "" {
-		name += "." + *group
+	if entry.Group != nil && *entry.Group != "" {
+		name += "." + *entry.Group
 	}
 	return name
 }

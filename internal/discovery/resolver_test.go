@@ -82,6 +82,7 @@ func TestResolveNames(t *testing.T) {
 			{config.Resource{Name: "widgets.one"}, "widgets.v2.one.example.com"}, // kubectl takes the beginning of a group
 			{config.Resource{Name: "BigGadget"}, "gadgetry.v2.one.example.com"},  // a kind that no name resembles
 			{config.Resource{Name: "gadgetry"}, "gadgetry.v2.one.example.com"},
+			{config.Resource{Name: "BigGadget.v2.one.example.com"}, "gadgetry.v2.one.example.com"},
 		} {
 			if got := resolveOne(t, r, tc.entry); got != tc.want {
 				t.Errorf("%s %v %s: got %s, want %s", tc.entry.Name, tc.entry.Group, tc.entry.Version, got, tc.want)
@@ -309,17 +310,17 @@ func TestKeepFailedGroupNotListed(t *testing.T) {
 		return g
 	}
 	before := newSnapshot([]*metav1.APIGroup{announce("a", "v1", "v2"), announce("b", "v1")},
-		[]*metav1.APIResourceList{list("a/v1", "things"), list("a/v2", "things", "others"), list("b/v1", "things")}, nil, nil)
+		[]*metav1.APIResourceList{list("a/v1", "things"), list("a/v2", "things", "others"), list("b/v1", "things")}, new(PartialError), new(snapshot))
 	failed := map[schema.GroupVersion]error{{Group: "a", Version: "v1"}: errors.New("x"), {Group: "c", Version: "v1"}: errors.New("y")}
 	for name, groups := range map[string][]*metav1.APIGroup{
 		"no version listed":  {announce("b", "v1")},
 		"one version listed": {announce("a", "v2"), announce("b", "v1")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			after := newSnapshot(groups, []*metav1.APIResourceList{list("a/v2", "things", "others"), list("b/v1", "things")}, failed, before)
-			gvr, err := after.find("things", nil, "v1")
-			if err != nil || gvr.Group != "a" {
-				t.Errorf("found %v, %v, want it in group a", gvr, err)
+			after := newSnapshot(groups, []*metav1.APIResourceList{list("a/v2", "things", "others"), list("b/v1", "things")}, &PartialError{Failed: failed}, before)
+			found := after.find("things", nil, "v1")
+			if len(found) != 1 || found[0].gvr.Group != "a" {
+				t.Errorf("found %v, want it in group a", found)
 			}
 			if want := []schema.GroupVersion{{Group: "c", Version: "v1"}}; !slices.Equal(after.failed, want) {
 				t.Errorf("never seen: %v, want %v", after.failed, want)
@@ -417,9 +418,25 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
+// Two resources of one version share a singular, and the server gives no order between them.
+func TestAmbiguousName(t *testing.T) {
+	bothForms(t, func(t *testing.T, s *server, r *Resolver) {
+		s.set(func(s *server) {
+			s.groups = append(s.groups, group{"example.com", []version{{"v1", []metav1.APIResource{
+				res("aas", "a", "A", true, readOnly), res("abs", "a", "B", true, readOnly),
+			}}}})
+		})
+		mustRefresh(t, r)
+		_, err := r.Resolve(config.Resource{Name: "a"})
+		if want := `"a" could be any of aas.example.com, abs.example.com; write one of them`; !errors.As(err, new(*AmbiguousError)) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	})
+}
+
 func TestAmbiguousText(t *testing.T) {
-	err := &AmbiguousError{Name: "x", Matches: []schema.GroupVersionResource{
-		{Group: "b", Version: "v1", Resource: "x"}, {Group: "a", Version: "v1", Resource: "x"}, {Group: "a", Version: "v2", Resource: "x"},
+	err := &AmbiguousError{Name: "x", Matches: []schema.GroupResource{
+		{Group: "b", Resource: "x"}, {Group: "a", Resource: "x"},
 	}}
 	if got, want := fmt.Sprint(err), `"x" could be any of x.a, x.b; write one of them`; got != want {
 		t.Errorf("got %s, want %s", got, want)

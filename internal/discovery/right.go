@@ -50,11 +50,11 @@ func Allowed(ctx context.Context, client rest.Interface, right Right) (allowed b
 	}
 	raw, err := client.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").
 		SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").Body(question).Do(ctx).Raw()
-	if err != nil {
-		return false, "", fmt.Errorf("ask for the right to %s %s: %w", right.Verb, right.Resource, err)
-	}
 	var answer authorizationv1.SelfSubjectAccessReview
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	if err == nil {
+		err = json.Unmarshal(raw, &answer)
+	}
+	if err != nil {
 		return false, "", fmt.Errorf("ask for the right to %s %s: %w", right.Verb, right.Resource, err)
 	}
 	return answer.Status.Allowed, answer.Status.Reason, nil

@@ -1,77 +1,54 @@
 package discovery
 
 import (
-	"context"
+	"iter"
 	"slices"
-	"sync"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 )
 
 // snapshot is what the server was known to serve at one time. It never changes once it is made.
 type snapshot struct {
-	groups []*restmapper.APIGroupResources // in the server's order, which decides between equal names
+	groups []*restmapper.APIGroupResources // core first, then in the server's order, which decides between equal names
 	failed []schema.GroupVersion           // asked for and never seen, sorted
-
-	once sync.Once
-	all  meta.RESTMapperWithContext // made of groups at the first look-up
-}
-
-// mapper finds plurals, singulars and short names.
-func (s *snapshot) mapper() meta.RESTMapperWithContext {
-	s.once.Do(func() {
-		s.all = restmapper.NewShortcutExpanderWithContext(
-			meta.ToRESTMapperWithContext(restmapper.NewDiscoveryRESTMapper(s.groups)), cached{snapshot: s}, nil)
-	})
-	return s.all
 }
 
 // newSnapshot puts an answer together; where the answer has a hole that before could fill, it does.
-func newSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error, before *snapshot) *snapshot {
+func newSnapshot(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed *PartialError, before *snapshot) *snapshot {
 	byVersion := make(map[string][]metav1.APIResource, len(lists))
 	for _, l := range lists {
 		byVersion[l.GroupVersion] = l.APIResources
 	}
 	s := &snapshot{}
-	listed := map[schema.GroupVersion]bool{}
 	for _, g := range groups {
 		out := &restmapper.APIGroupResources{Group: *g, VersionedResources: map[string][]metav1.APIResource{}}
 		for _, v := range g.Versions {
-			gv := schema.GroupVersion{Group: g.Name, Version: v.Version}
-			listed[gv] = true
-			if resources, ok := byVersion[v.GroupVersion]; ok && failed[gv] == nil {
+			resources, ok := byVersion[v.GroupVersion]
+			if ok && failed.Failed[schema.GroupVersion{Group: g.Name, Version: v.Version}] == nil {
 				out.VersionedResources[v.Version] = resources
-			} else if resources, ok := before.resources(gv); ok && failed[gv] != nil {
-				out.VersionedResources[v.Version] = resources
-			} else if failed[gv] != nil {
-				s.failed = append(s.failed, gv)
 			}
 		}
 		s.groups = append(s.groups, out)
 	}
-	for gv := range failed {
-		if !listed[gv] {
-			s.keep(gv, before)
+	for _, gv := range failed.Versions() {
+		if resources, ok := before.resources(gv); ok {
+			s.keep(gv, resources, before)
+		} else {
+			s.failed = append(s.failed, gv)
 		}
 	}
-	slices.SortFunc(s.failed, func(a, b schema.GroupVersion) int {
-		return slices.Compare([]string{a.Group, a.Version}, []string{b.Group, b.Version})
+	slices.SortStableFunc(s.groups, func(a, b *restmapper.APIGroupResources) int {
+		return min(len(a.Group.Name), 1) - min(len(b.Group.Name), 1)
 	})
 	return s
 }
 
-// keep carries a failed version over that the answer's list of groups left out: aggregated discovery does that to a
-// group none of whose versions can be reached.
-func (s *snapshot) keep(gv schema.GroupVersion, before *snapshot) {
-	resources, ok := before.resources(gv)
-	if !ok {
-		s.failed = append(s.failed, gv)
-		return
-	}
+// keep carries a failed version over. The answer's list of groups may have left it out: aggregated discovery does that to
+// a group none of whose versions can be reached.
+func (s *snapshot) keep(gv schema.GroupVersion, resources []metav1.APIResource, before *snapshot) {
 	i := before.index(gv.Group)
 	old := before.groups[i].Group
 	if j := s.index(gv.Group); j >= 0 {
@@ -113,18 +90,13 @@ var core = schema.GroupVersion{Version: "v1"}
 // lostCore reports whether an answer misses the core resources that were there before: a proxy or a server half
 // started, never news.
 func lostCore(lists []*metav1.APIResourceList, before *snapshot) bool {
-	if known, _ := before.resources(core); len(known) == 0 {
-		return false
-	}
-	return !slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
+	known, _ := before.resources(core)
+	return len(known) > 0 && !slices.ContainsFunc(lists, func(l *metav1.APIResourceList) bool {
 		return l.GroupVersion == core.Version && len(l.APIResources) > 0
 	})
 }
 
 func (s *snapshot) resources(gv schema.GroupVersion) ([]metav1.APIResource, bool) {
-	if s == nil {
-		return nil, false
-	}
 	i := s.index(gv.Group)
 	if i < 0 {
 		return nil, false
@@ -133,58 +105,52 @@ func (s *snapshot) resources(gv schema.GroupVersion) ([]metav1.APIResource, bool
 	return resources, ok
 }
 
-// resource finds the server's own description of a resource, never that of a subresource.
-func (s *snapshot) resource(gvr schema.GroupVersionResource) (metav1.APIResource, bool) {
-	resources, _ := s.resources(gvr.GroupVersion())
-	for _, r := range resources {
-		if r.Name == gvr.Resource {
-			return r, true
-		}
-	}
-	return metav1.APIResource{}, false
+// served is a resource in one version, as the server describes it.
+type served struct {
+	gvr schema.GroupVersionResource
+	metav1.APIResource
 }
 
-// only returns the part of the snapshot within a group and a version; nil and "" leave it whole.
-func (s *snapshot) only(group *string, version string) *snapshot {
-	if group == nil && version == "" {
-		return s
-	}
-	out := &snapshot{failed: s.failed}
-	for _, g := range s.groups {
-		if group != nil && g.Group.Name != *group {
-			continue
-		}
-		if version == "" {
-			out.groups = append(out.groups, g)
-		} else if resources, ok := g.VersionedResources[version]; ok {
-			out.groups = append(out.groups, &restmapper.APIGroupResources{
-				Group:              g.Group,
-				VersionedResources: map[string][]metav1.APIResource{version: resources},
-			})
-		}
-	}
-	return out
-}
-
-// cached answers from a snapshot the one question that the shortcut expander asks. The rest of the interface is not
-// there and must not be called.
-type cached struct {
-	discovery.DiscoveryInterfaceWithContext
-	*snapshot
-}
-
-// ServerGroupsAndResourcesWithContext lists the resources in the order of their groups, preferred versions first: the
-// first short name that fits is the one that counts. (client-go's own list is in random order with aggregated discovery.)
-func (c cached) ServerGroupsAndResourcesWithContext(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
-	var groups []*metav1.APIGroup
-	var lists []*metav1.APIResourceList
-	for _, g := range c.groups {
-		groups = append(groups, &g.Group)
-		for _, v := range g.Group.Versions {
-			if resources, ok := g.VersionedResources[v.Version]; ok {
-				lists = append(lists, &metav1.APIResourceList{GroupVersion: v.GroupVersion, APIResources: resources})
+// within returns the resources of a group and a version, nil and "" for all of them, in the order in which names are looked
+// up: as the groups are, preferred versions first. Subresources are not among them.
+func (s *snapshot) within(group *string, version string) iter.Seq[served] {
+	return func(yield func(served) bool) {
+		for _, g := range s.groups {
+			if group != nil && g.Group.Name != *group {
+				continue
+			}
+			for _, v := range versionsOf(g) {
+				if version != "" && v != version {
+					continue
+				}
+				for _, r := range g.VersionedResources[v] {
+					gvr := schema.GroupVersionResource{Group: g.Group.Name, Version: v, Resource: r.Name}
+					if !strings.Contains(r.Name, "/") && !yield(served{gvr, r}) {
+						return
+					}
+				}
 			}
 		}
 	}
-	return groups, lists, nil
+}
+
+// served returns the server's own description of a resource; one without a name where there is none.
+func (s *snapshot) served(gvr schema.GroupVersionResource) served {
+	for r := range s.within(&gvr.Group, gvr.Version) {
+		if r.gvr == gvr {
+			return r
+		}
+	}
+	return served{gvr: gvr}
+}
+
+// versionsOf returns the versions of a group, the preferred one first.
+func versionsOf(g *restmapper.APIGroupResources) []string {
+	versions := []string{g.Group.PreferredVersion.Version}
+	for _, v := range g.Group.Versions {
+		if v.Version != versions[0] {
+			versions = append(versions, v.Version)
+		}
+	}
+	return versions
 }

@@ -3,6 +3,7 @@ package discovery
 
 import (
 	"net/url"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -20,26 +21,25 @@ type Stream struct {
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
 
-	// Entry is the one that the stream comes from.
-	Entry config.Resource
+	Entry config.Resource // that the stream comes from
 }
 
-// Name is kubectl's name of the resource with its scope. It is what a position is kept under: it holds no version, so
-// that a stream goes on where it was when only the version changes.
+// Name is kubectl's name of the resource with its scope. A position is kept under it: a stream resumes when only the version
+// changes.
 func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
 
 // scope is the part of the name that does not say what the resource is.
 func (s Stream) scope() string {
-	scope := ""
-	separator := byte('?')
+	var parts []string
 	for _, p := range [...]struct{ key, value string }{
 		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector},
 	} {
-		if p.value == "" {
-			continue
+		if p.value != "" {
+			parts = append(parts, p.key+"="+url.QueryEscape(p.value))
 		}
-		scope += string(separator) + p.key + "=" + url.QueryEscape(p.value)
-		separator = '&'
 	}
-	return scope
+	if len(parts) == 0 {
+		return ""
+	}
+	return "?" + strings.Join(parts, "&")
 }

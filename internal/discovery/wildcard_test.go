@@ -211,6 +211,13 @@ func TestCohabitantsStay(t *testing.T) {
 	}
 }
 
+// knowing returns a Resolver that knows s.
+func knowing(s *snapshot) *Resolver {
+	r := new(Resolver)
+	r.known.Store(s)
+	return r
+}
+
 // randomSnapshot is a server with some groups, in several versions, some of whose resources share names, objects or both.
 func randomSnapshot(rng *rand.Rand) *snapshot {
 	var groups []*metav1.APIGroup
@@ -237,7 +244,7 @@ func randomSnapshot(rng *rand.Rand) *snapshot {
 		groups = append(groups, g)
 	}
 	rng.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
-	return newSnapshot(groups, lists, nil, nil)
+	return newSnapshot(groups, lists, new(PartialError), new(snapshot))
 }
 
 // A config with a wildcard over all tells of each object exactly once, whatever else it names: each class of objects
@@ -267,7 +274,7 @@ func TestEachObjectOnce(t *testing.T) {
 		rng.Shuffle(len(entries), func(i, j int) { entries[i], entries[j] = entries[j], entries[i] })
 
 		told := map[string]int{}
-		for _, resolved := range (&Resolver{known: s}).ResolveAll(entries) {
+		for _, resolved := range knowing(s).ResolveAll(entries) {
 			for _, st := range resolved.Streams {
 				r := s.served(st.GVR)
 				if !r.watchable() {
@@ -282,17 +289,17 @@ func TestEachObjectOnce(t *testing.T) {
 				left.add(r, true)
 			}
 		}
-		for i, resolved := range (&Resolver{known: s}).ResolveAll(entries) {
-			if resolved.Err != nil && !IsWildcard(entries[i]) {
+		for i, resolved := range knowing(s).ResolveAll(entries) {
+			if resolved.Err != nil && !entries[i].IsWildcard() {
 				for _, r := range s.named(entries[i].Name, nil, "") {
 					left.add(r, true)
 				}
 			}
 		}
 		for _, g := range s.groups {
-			for _, r := range watchables(g, "") {
+			for _, r := range s.watchables(g.Group.Name, "") {
 				if n := told[r.class()]; n > 1 || n == 0 && !left.has(r) {
-					t.Fatalf("seed %d, round %d: %s is told by %d streams\nentries %+v\ngot %q", seed, round, r.gvr, n, entries, outcome(&Resolver{known: s}, entries))
+					t.Fatalf("seed %d, round %d: %s is told by %d streams\nentries %+v\ngot %q", seed, round, r.gvr, n, entries, outcome(knowing(s), entries))
 				}
 			}
 		}
@@ -300,7 +307,7 @@ func TestEachObjectOnce(t *testing.T) {
 			continue
 		}
 		excluded := s.excluded(all)
-		for _, st := range (&Resolver{known: s}).ResolveAll(entries)[0].Streams {
+		for _, st := range knowing(s).ResolveAll(entries)[0].Streams {
 			if excluded.has(s.served(st.GVR)) {
 				t.Fatalf("round %d: %s is excluded", round, st.Name())
 			}

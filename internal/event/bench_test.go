@@ -2,15 +2,11 @@ package event
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
 	"kubejournal/test/eventtest"
 )
-
-// benchSizes are those of the pods, in bytes.
-var benchSizes = []int{2000, 6000, 60000}
 
 var podSource = Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
 
@@ -25,24 +21,14 @@ func mustRenderer(tb testing.TB, src Source, shape Shape) *Renderer {
 	return r
 }
 
-func eachSize(b *testing.B, f func(b *testing.B, size int)) {
-	for _, size := range benchSizes {
-		b.Run(fmt.Sprintf("pod=%dKB", size/1000), func(b *testing.B) {
-			b.SetBytes(int64(len(eventtest.WatchStream(64, size)) / 64))
-			b.ReportAllocs()
-			f(b, size)
-		})
-	}
-}
-
 func BenchmarkScan(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) { benchScan(b, size, podShape) })
+	eventtest.EachSize(b, func(b *testing.B, size int) { benchScan(b, size, podShape) })
 }
 
 // BenchmarkRedact is BenchmarkScan with the value of every environment variable
 // redacted, of which there are some in each pod.
 func BenchmarkRedact(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		benchScan(b, size, Shape{Drop: podShape.Drop, Redact: []string{"spec.containers[*].env[*].value"}})
 	})
 }
@@ -71,7 +57,7 @@ func manyPods(size int) [][]byte {
 
 // BenchmarkJSONValid is what the standard library takes to check as much.
 func BenchmarkJSONValid(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		pods := manyPods(size)
 		i := 0
 		for b.Loop() {
@@ -85,7 +71,7 @@ func BenchmarkJSONValid(b *testing.B) {
 
 // BenchmarkJSONDecode is the way that is not taken: into maps.
 func BenchmarkJSONDecode(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		pods := manyPods(size)
 		i := 0
 		for b.Loop() {
@@ -99,7 +85,7 @@ func BenchmarkJSONDecode(b *testing.B) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		r := mustRenderer(b, podSource, podShape)
 		var o Object
 		if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {
@@ -117,7 +103,7 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkParseHeader(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		r := mustRenderer(b, podSource, podShape)
 		var o Object
 		if err := r.Scan(eventtest.Pod(size, 1), &o); err != nil {

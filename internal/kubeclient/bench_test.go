@@ -11,9 +11,6 @@ import (
 	"kubejournal/test/eventtest"
 )
 
-// benchSizes are those of the pods, in bytes.
-var benchSizes = []int{2000, 6000, 60000}
-
 var podSource = event.Source{Stream: "pods", Cluster: "prod-eu1", Version: "v1", Resource: "pods", Kind: "Pod"}
 
 var podShape = event.Shape{Drop: []string{"metadata.managedFields"}}
@@ -41,19 +38,9 @@ func mustRenderer(tb testing.TB, src event.Source, shape event.Shape) *event.Ren
 	return r
 }
 
-func eachSize(b *testing.B, f func(b *testing.B, size int)) {
-	for _, size := range benchSizes {
-		b.Run(fmt.Sprintf("pod=%dKB", size/1000), func(b *testing.B) {
-			b.SetBytes(int64(len(eventtest.WatchStream(64, size)) / 64))
-			b.ReportAllocs()
-			f(b, size)
-		})
-	}
-}
-
 // BenchmarkCopy is the floor: the stream's bytes read and copied once more.
 func BenchmarkCopy(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		stream := eventtest.WatchStream(64, size)
 		per := len(stream) / 64
 		in := &loop{b: stream}
@@ -68,8 +55,8 @@ func BenchmarkCopy(b *testing.B) {
 }
 
 func BenchmarkFrame(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
-		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, 0)
+	eventtest.EachSize(b, func(b *testing.B, size int) {
+		f := newFrameReader(&loop{b: eventtest.WatchStream(64, size)}, event.MaxObject)
 		for b.Loop() {
 			if _, err := f.Next(); err != nil {
 				b.Fatal(err)
@@ -79,7 +66,7 @@ func BenchmarkFrame(b *testing.B) {
 }
 
 func BenchmarkSplit(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		frame := bytes.TrimSpace(eventtest.WatchStream(1, size))
 		for b.Loop() {
 			if _, _, err := splitWatch(frame); err != nil {
@@ -91,7 +78,7 @@ func BenchmarkSplit(b *testing.B) {
 
 // BenchmarkPath is the whole way from the wire's bytes to the line.
 func BenchmarkPath(b *testing.B) {
-	eachSize(b, func(b *testing.B, size int) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
 		step := newPath(b, eventtest.WatchStream(64, size), podSource, podShape)
 		for b.Loop() {
 			if err := step(); err != nil {
@@ -103,7 +90,7 @@ func BenchmarkPath(b *testing.B) {
 
 // newPath returns a function that makes one line of the stream's next event.
 func newPath(tb testing.TB, stream []byte, src event.Source, shape event.Shape) func() error {
-	f := newFrameReader(&loop{b: stream}, 0)
+	f := newFrameReader(&loop{b: stream}, event.MaxObject)
 	r := mustRenderer(tb, src, shape)
 	var (
 		o   event.Object

@@ -25,7 +25,7 @@ type buffer struct {
 	full       bool  // the last read has filled b: there is more to come
 	slack      int   // how often on end b has run empty with little of it used
 	off        int64 // bytes of the stream before b[0]
-	max        int   // limit of one value in bytes; 0 or less is none
+	max        int   // limit of one value in bytes
 	err        error // from r; there is no more to come
 }
 
@@ -40,8 +40,7 @@ func (f *buffer) space() {
 	}
 }
 
-// fill reads at least one more byte. It may move the window: positions within
-// bytes stay, slices of it do not.
+// fill reads at least one more byte. It may move the window: positions within bytes stay, slices of it do not.
 func (f *buffer) fill() error {
 	if f.err != nil {
 		return f.err
@@ -51,9 +50,7 @@ func (f *buffer) fill() error {
 		n, err := f.r.Read(f.b[f.end:])
 		f.end += n
 		f.full = f.end == len(f.b)
-		if err != nil {
-			f.err = err
-		}
+		f.err = err
 		if n > 0 {
 			return nil
 		}
@@ -110,24 +107,24 @@ func (f *buffer) next() (byte, error) {
 	}
 }
 
-// value returns the complete JSON value at the window's start and passes it.
-// The slice holds until the next call that reads.
+// value returns the complete JSON value at the window's start and passes it. The slice holds until the next call that reads.
 func (f *buffer) value() ([]byte, error) {
 	var bal rawjson.Balance
 	for {
-		if n, ok := bal.Run(f.bytes()); ok {
-			v := f.bytes()[:n]
-			if n == 0 {
-				return nil, f.syntax("expected a value")
-			}
-			if f.max > 0 && n > f.max {
-				return nil, tooLarge(n, f.max)
-			}
+		v := f.bytes()
+		n, ok := bal.Run(v)
+		if ok {
+			v = v[:n]
+		}
+		if len(v) > f.max {
+			return nil, tooLarge(len(v), f.max)
+		}
+		if ok && n == 0 {
+			return nil, f.syntax("expected a value")
+		}
+		if ok {
 			f.discard(n)
 			return v, nil
-		}
-		if n := f.end - f.start; f.max > 0 && n > f.max {
-			return nil, tooLarge(n, f.max)
 		}
 		if err := f.fill(); err != nil {
 			return nil, unexpected(err)
@@ -167,20 +164,14 @@ func tooLarge(size, limit int) error {
 	return fmt.Errorf("%w: over %d bytes, limit %d", event.ErrTooLarge, size, limit)
 }
 
-// garbage is the syntax error for what is not JSON at all. Only at the beginning
-// of a response is it quoted: there it is an error page, later it may be a torn
-// Secret.
-func (f *buffer) garbage(msg string) error {
+// syntax is the error for what is not there. What is there instead is quoted only at the beginning of a response: there it
+// is an error page, later it may be a torn Secret.
+func (f *buffer) syntax(msg string) error {
 	const shown = 80
-	b := f.bytes()
-	if f.offset() > 0 {
-		return f.syntax("%s", msg)
+	if f.offset() == 0 {
+		msg += fmt.Sprintf(", got %q", f.bytes()[:min(len(f.bytes()), shown)])
 	}
-	return f.syntax("%s, got %q", msg, b[:min(len(b), shown)])
-}
-
-func (f *buffer) syntax(format string, args ...any) error {
-	return &event.SyntaxError{Offset: f.offset(), Msg: fmt.Sprintf(format, args...)}
+	return &event.SyntaxError{Offset: f.offset(), Msg: msg}
 }
 
 // unexpected is err in the middle of a value.
@@ -189,4 +180,12 @@ func unexpected(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
+}
+
+// during adds to the error of a reader what it did, unless the error is an end.
+func during(what string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }

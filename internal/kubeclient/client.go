@@ -2,6 +2,7 @@
 package kubeclient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,109 +10,98 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/event"
 )
 
-// Requests per second to the server, for lists and for watches each: enough to
-// start hundreds of streams in seconds, and a ceiling whatever goes wrong.
 const (
+	// Requests per second to the server, for lists and for watches each: enough to start hundreds of streams in seconds.
 	requestRate  = 50
 	requestBurst = 100
 
-	// answerTimeout is how long a server may take to begin an answer. client-go
-	// notices a dead connection by itself, but not a server that hangs.
+	// answerTimeout is how long a server may take to begin an answer. client-go notices a dead connection, but not a
+	// server that hangs.
 	answerTimeout = 30 * time.Second
 )
 
-// Client reads from one API server. Watch and List return readers that the
-// caller pulls raw JSON from, on its own goroutine. It never repeats a request
-// by itself; when to try again is the caller's decision.
+// Client reads from one API server. Watch and List return readers that the caller pulls raw JSON from, on its own
+// goroutine. It never repeats a request by itself; when to try again is the caller's decision.
 type Client struct {
-	config *rest.Config // all but the serializer
+	*verifier // of the cluster that answers
+
 	http   *http.Client
-	rest   noRetry
+	rest   rest.Interface
+	accept string // the form of objects to ask for
 
-	// client-go would not limit watches, and would take the wait for a list's
-	// turn for the server's.
+	// client-go would not limit watches, and would take the wait for a list's turn for the server's.
 	lists, watches *rate.Limiter
-
-	verifier *verifier // of the cluster that answers
-	moved    bool      // as in Moved
 
 	// MaxObject bounds one object, in bytes. It is event.MaxObject, but in tests.
 	MaxObject int
 }
 
-// noRetry keeps client-go from repeating requests on 429 and 5xx, which would
-// keep the reason from us.
-type noRetry struct{ rest.Interface }
+// statuses decodes the Status of a refusal. Nothing else is decoded.
+var statuses = func() runtime.Serializer {
+	scheme := runtime.NewScheme()
+	v1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{})
+}()
 
-func (c noRetry) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
+// once has client-go not repeat requests: on a 429 or 5xx that would hide the reason.
+type once struct{ rest.Interface }
 
-// New returns a client for the server that config names. config is not
-// changed.
+func (c once) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
+
+// New returns a client for the server that config names. config is not changed.
 func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	if _, guarded := config.Transport.(*Access); !guarded {
 		Guard(config)
 	}
-	return newClient(config)
-}
-
-// newClient is New for a configuration whose transport is guarded, which it changes.
-func newClient(config *rest.Config) (*Client, error) {
 	config.GroupVersion = &schema.GroupVersion{}
 	config.APIPath = "/" // every request names its whole path
-	config.AcceptContentTypes = "application/json"
-	config.ContentType = "application/json"
+	config.AcceptContentTypes = runtime.ContentTypeJSON
+	config.ContentType = runtime.ContentTypeJSON
+	config.NegotiatedSerializer = runtime.NewSimpleNegotiatedSerializer(runtime.SerializerInfo{
+		MediaType: runtime.ContentTypeJSON, MediaTypeType: "application", MediaTypeSubType: "json", Serializer: statuses,
+		StreamSerializer: &runtime.StreamSerializerInfo{Serializer: statuses, Framer: json.Framer},
+	})
+	config.Wrap(func(t http.RoundTripper) http.RoundTripper { return bodyTaker{t} })
 	config.QPS = -1 // the limits are the Client's
-	if config.UserAgent == "" {
-		config.UserAgent = "kubejournal"
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("create client: %w", err)
-	}
+	config.UserAgent = cmp.Or(config.UserAgent, "kubejournal")
 	c := &Client{
-		config: config, http: client,
+		accept:  runtime.ContentTypeJSON,
 		lists:   rate.NewLimiter(requestRate, requestBurst),
 		watches: rate.NewLimiter(requestRate, requestBurst),
 
 		MaxObject: event.MaxObject,
 	}
-	c.verifier = newVerifier(c.ClusterID)
-	if c.rest, err = c.with(rawSerializer{}); err != nil {
-		return nil, err
+	var err error
+	if c.http, err = rest.HTTPClientFor(config); err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
 	}
+	client, err := rest.UnversionedRESTClientForConfigAndClient(config, c.http)
+	if err != nil {
+		return nil, fmt.Errorf("create client: %w", err)
+	}
+	c.rest = once{client}
+	c.verifier = newVerifier(c.ClusterID)
 	return c, nil
 }
 
-// with returns a REST client, on the same connections, that reads answers with s.
-func (c *Client) with(s rawSerializer) (noRetry, error) {
-	config := *c.config
-	config.NegotiatedSerializer = s
-	r, err := rest.UnversionedRESTClientForConfigAndClient(&config, c.http)
-	if err != nil {
-		return noRetry{}, fmt.Errorf("create client: %w", err)
-	}
-	return noRetry{r}, nil
-}
-
-// MetadataOnly returns a client on the same connections and with the same limits
-// that asks for the metadata of objects alone, where the server can, and answers
-// whatever cluster it comes from.
-func (c *Client) MetadataOnly() (*Client, error) {
-	config := *c.config
-	config.AcceptContentTypes = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+// MetadataOnly returns a client on the same connections and with the same limits that asks for the metadata of objects
+// alone, where the server can, and takes answers of any cluster.
+func (c *Client) MetadataOnly() *Client {
 	narrow := *c
-	narrow.config, narrow.verifier = &config, newVerifier(nil)
-	var err error
-	narrow.rest, err = narrow.with(rawSerializer{})
-	return &narrow, err
+	narrow.accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+	narrow.verifier = newVerifier(nil)
+	return &narrow
 }
 
 // Host is the server's address.
@@ -120,23 +110,18 @@ func (c *Client) Host() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// Moved reports whether the client, offered to Access's accept, uses another
-// address or proxy than the current one.
-func (c *Client) Moved() bool { return c.moved }
-
-// CloseIdleConnections has further requests make new connections: one has turned
-// out to be dead, and those that wait to be used again may be so as well.
+// CloseIdleConnections has further requests make new connections: one has turned out to be dead, and idle ones may be too.
 func (c *Client) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
-// Target is what a stream reads: a resource, in one namespace or all, and a
-// pair of selectors.
+// Target is what a stream reads: a resource, in one namespace or all, and a pair of selectors.
 type Target struct {
 	Resource                     schema.GroupVersionResource
 	Namespace                    string
 	LabelSelector, FieldSelector string
 }
 
-func path(t Target) []string {
+// Path returns the segments of the path at which the server has it.
+func (t Target) Path() []string {
 	p := []string{"apis", t.Resource.Group, t.Resource.Version}
 	if t.Resource.Group == "" {
 		p = []string{"api", t.Resource.Version}
@@ -147,9 +132,25 @@ func path(t Target) []string {
 	return append(p, t.Resource.Resource)
 }
 
-// answered makes a request and gives up when no answer has begun within
-// answerTimeout. What do returns may use its context until the caller calls
-// the cancel function that goes with ctx.
+// get is a request for a list.
+func (c *Client) get(t Target, o v1.ListOptions) *rest.Request {
+	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
+	return c.rest.Get().AbsPath(t.Path()...).SetHeader("Accept", c.accept).
+		SpecificallyVersionedParams(&o, v1.ParameterCodec, schema.GroupVersion{Version: "v1"})
+}
+
+// send makes a request when it is its turn, and returns the answer's body, which may be read until cancel, the function
+// that goes with ctx, is called.
+func send(ctx context.Context, cancel context.CancelFunc, turns *rate.Limiter,
+	do func(context.Context) (io.ReadCloser, error),
+) (io.ReadCloser, error) {
+	if err := turns.Wait(ctx); err != nil {
+		return nil, fmt.Errorf("wait for the request's turn: %w", err)
+	}
+	return answered(ctx, cancel, do)
+}
+
+// answered makes a request and cancels it when no answer has begun within answerTimeout.
 func answered[T any](ctx context.Context, cancel context.CancelFunc, do func(context.Context) (T, error)) (T, error) {
 	late := time.AfterFunc(answerTimeout, cancel)
 	v, err := do(ctx)
@@ -159,9 +160,8 @@ func answered[T any](ctx context.Context, cancel context.CancelFunc, do func(con
 	return v, err
 }
 
-// patientReader cancels a request whose body stays silent for answerTimeout while
-// it is read, or is waited for longer than that altogether: one that comes in
-// drops would never end. Time between two reads does not count.
+// patientReader cancels a request whose body is silent for answerTimeout, or takes longer than patience in all: one that
+// comes in drops would never end. Time between two reads does not count.
 type patientReader struct {
 	r        io.Reader
 	cancel   context.CancelFunc

@@ -165,7 +165,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 
 // The transport that programs share is not changed.
 func TestBoundBuffersLeavesTheDefault(t *testing.T) {
-	if got := boundBuffers(http.DefaultTransport); got != http.DefaultTransport || http.DefaultTransport.(*http.Transport).HTTP2 != nil {
+	if newGuard(http.DefaultTransport, true); http.DefaultTransport.(*http.Transport).HTTP2 != nil {
 		t.Error("http.DefaultTransport was changed")
 	}
 }

@@ -2,8 +2,8 @@ package kubeclient
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
 
 	"kubejournal/internal/event"
@@ -12,13 +12,11 @@ import (
 
 // frameReader splits a watch response into its JSON values.
 //
-// An API server sends each value as one compact line. Once the first has been
-// seen to be that, a line is taken for a value if it begins and ends as one and
-// either the next does not go on with it or, as long as that is not there, its
-// braces pair up: nothing is parsed here that Scan parses again. All else is
-// split by counting brackets outside of strings. Where a server changes from
-// lines to another layout in mid-stream, a value may be cut wrongly; splitWatch
-// or Scan then refuses it.
+// An API server sends each value as one compact line. Once the first has been seen to be that, a line is taken for a value
+// if it begins and ends as one and either the next does not go on with it or, as long as that is not there, its braces
+// pair up: nothing is parsed here that Scan parses again. All else is split by counting brackets outside of strings.
+// Where a server changes from lines to another layout in mid-stream, a value may be cut wrongly; splitWatch or Scan then
+// refuses it.
 type frameReader struct {
 	buf buffer
 	err error // returned by every further Next
@@ -32,19 +30,17 @@ type frameReader struct {
 	remnant  []byte          // what is left of a frame that is too large
 }
 
-// newFrameReader returns a reader of the values in r, each of at most maxBytes;
-// 0 or less is no limit.
+// newFrameReader returns a reader of the values in r, each of at most maxBytes.
 func newFrameReader(r io.Reader, maxBytes int) *frameReader {
 	return &frameReader{buf: buffer{r: r, max: maxBytes}}
 }
 
-// Next returns the next value, an object or an array, without white space
-// around it. It is valid until the next call of Next. The error is io.EOF at
-// an end between values, io.ErrUnexpectedEOF within one, wraps event.ErrTooLarge, is
-// a *event.SyntaxError, or is the reader's own.
+// Next returns the next value, an object or an array, without white space around it. It is valid until the next call of
+// Next. The error is io.EOF at an end between values, io.ErrUnexpectedEOF within one, wraps event.ErrTooLarge, is a
+// *event.SyntaxError, or is the reader's own.
 //
-// Of a watch event that is too large, but whose object can be named, it returns
-// a short form, which Scan refuses and Identify names.
+// Of a watch event that is too large, but whose object can be named, it returns a short form, which Scan refuses and
+// Identify names.
 func (f *frameReader) Next() ([]byte, error) {
 	if f.err != nil {
 		return nil, f.err
@@ -75,16 +71,12 @@ func (f *frameReader) Next() ([]byte, error) {
 				return f.remnant, nil
 			}
 		}
-		f.err = err
-		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			f.err = fmt.Errorf("read frame: %w", err)
-		}
+		f.err = during("read frame", err)
 		return nil, f.err
 	}
 }
 
-// Buffered reports whether Next has a value at hand without reading. It leaves
-// the value that Next returned as it is.
+// Buffered reports whether Next has a value at hand without reading. It leaves the value that Next returned as it is.
 func (f *frameReader) Buffered() bool {
 	if f.err != nil {
 		return false
@@ -100,8 +92,7 @@ func (f *frameReader) release() {
 	f.used = 0
 }
 
-// find looks for a complete value in what has been read: its length, or 0 if
-// more must be read.
+// find looks for a complete value in what has been read: its length, or 0 if more must be read.
 func (f *frameReader) find() (int, error) {
 	if f.found > 0 {
 		return f.found, nil
@@ -112,37 +103,30 @@ func (f *frameReader) find() (int, error) {
 		return 0, nil
 	}
 	if b[0] != '{' && b[0] != '[' {
-		return 0, f.buf.garbage("expected a JSON object")
+		return 0, f.buf.syntax("expected a JSON object")
 	}
-	n := 0
+	n, wait := 0, false
 	if f.lines {
-		var wait bool
-		if n, wait = f.line(b); wait {
-			return 0, nil
-		}
+		n, wait = f.line(b)
 	}
-	if n == 0 {
+	if n == 0 && !wait {
 		n = f.count(b)
 	}
-	size := n
-	if n == 0 {
-		size = len(b)
-	}
-	if f.buf.max > 0 && size > f.buf.max {
+	if size := cmp.Or(n, len(b)); size > f.buf.max {
 		return 0, tooLarge(size, f.buf.max)
 	}
 	f.found = n
 	return n, nil
 }
 
-// line takes b's first line for a value if it looks like one. It says wait if
-// there is no point in counting brackets before more has been read.
+// line takes b's first line for a value if it looks like one. It says wait if there is no point in counting brackets
+// before more has been read.
 func (f *frameReader) line(b []byte) (n int, wait bool) {
 	i := bytes.IndexByte(b[f.searched:], '\n')
 	if i < 0 {
 		f.searched = len(b)
 		last := rawjson.TrimRight(b)
-		more := f.buf.err == nil && (f.buf.max <= 0 || len(b) <= f.buf.max)
+		more := f.buf.err == nil && len(b) <= f.buf.max
 		return 0, more && b[len(last)-1] != '}'
 	}
 	i += f.searched
@@ -151,19 +135,14 @@ func (f *frameReader) line(b []byte) (n int, wait bool) {
 	if line[0] != '{' || line[len(line)-1] != '}' {
 		return 0, false
 	}
-	// A newline is never inside a string, so the brace at the line's end closes
-	// something. The next value begins behind it, or this one goes on.
+	// A newline is never inside a string, so the brace at the line's end closes something. The next value begins behind
+	// it, or this one goes on.
 	rest := rawjson.TrimLeft(b[i+1:])
-	if len(rest) > 0 {
-		if c := rest[0]; c != '{' && c != '[' {
-			return 0, false
-		}
+	if len(rest) > 0 && (rest[0] == '{' || rest[0] == '[') ||
+		len(rest) == 0 && bytes.Count(line, []byte("{")) == bytes.Count(line, []byte("}")) {
 		return len(line), false
 	}
-	if bytes.Count(line, []byte("{")) != bytes.Count(line, []byte("}")) {
-		return 0, false
-	}
-	return len(line), false
+	return 0, false
 }
 
 // count finds the value's end by its brackets and learns the stream's layout.

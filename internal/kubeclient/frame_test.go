@@ -22,13 +22,13 @@ var readers = map[string]func(io.Reader) io.Reader{
 	"with error": iotest.DataErrReader,
 }
 
-func readFrames(r io.Reader, limit int) ([]string, error) {
-	f := newFrameReader(r, limit)
+// readAll calls next until its error, which it returns twice.
+func readAll(next func() ([]byte, error)) ([]string, error) {
 	var got []string
 	for {
-		b, err := f.Next()
+		b, err := next()
 		if err != nil {
-			if _, again := f.Next(); again != err {
+			if _, again := next(); again != err {
 				return got, fmt.Errorf("next after %w gave %w", err, again)
 			}
 			return got, err
@@ -62,7 +62,7 @@ func TestFrames(t *testing.T) {
 	} {
 		for how, wrap := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				got, err := readFrames(wrap(strings.NewReader(c.in)), 0)
+				got, err := readAll(newFrameReader(wrap(strings.NewReader(c.in)), event.MaxObject).Next)
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) || err != c.err {
 					t.Errorf("got %q, %v\nwant %q, %v", got, err, c.want, c.err)
 				}
@@ -77,7 +77,7 @@ func TestFrameGarbage(t *testing.T) {
 		{"<html>", `read frame: expected a JSON object, got "<html>" at byte 0`},
 		{"{\"password\":1}\nhunter2", `read frame: expected a JSON object at byte 15`},
 	} {
-		_, err := readFrames(strings.NewReader(c.in), 0)
+		_, err := readAll(newFrameReader(strings.NewReader(c.in), event.MaxObject).Next)
 		var syntax *event.SyntaxError
 		if !errors.As(err, &syntax) || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.in, err, c.want)
@@ -89,14 +89,14 @@ func TestFrameLimit(t *testing.T) {
 	small, large := `{"a":"`+strings.Repeat("x", 92)+`"}`, `{"a":"`+strings.Repeat("x", 93)+`"}`
 	for how, wrap := range readers {
 		for _, end := range []string{"\n", ""} {
-			got, err := readFrames(wrap(strings.NewReader(small+end+small+end+large+end)), 100)
+			got, err := readAll(newFrameReader(wrap(strings.NewReader(small+end+small+end+large+end)), 100).Next)
 			if len(got) != 2 || !errors.Is(err, event.ErrTooLarge) || !strings.Contains(err.Error(), "limit 100") {
 				t.Errorf("%s: got %d frames, %v", how, len(got), err)
 			}
 		}
 		// What is not yet complete is refused as soon as it is too large.
 		endless := io.MultiReader(strings.NewReader(`{"a":"`), &loop{b: []byte("x")})
-		if _, err := readFrames(wrap(endless), 5000); !errors.Is(err, event.ErrTooLarge) {
+		if _, err := readAll(newFrameReader(wrap(endless), 5000).Next); !errors.Is(err, event.ErrTooLarge) {
 			t.Errorf("%s: endless value: %v", how, err)
 		}
 	}
@@ -104,14 +104,14 @@ func TestFrameLimit(t *testing.T) {
 
 func TestFrameReaderError(t *testing.T) {
 	broken := errors.New("connection reset")
-	got, err := readFrames(io.MultiReader(strings.NewReader("{\"a\":1}\n{\"b\""), iotest.ErrReader(broken)), 0)
+	got, err := readAll(newFrameReader(io.MultiReader(strings.NewReader("{\"a\":1}\n{\"b\""), iotest.ErrReader(broken)), event.MaxObject).Next)
 	if len(got) != 1 || !errors.Is(err, broken) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err = readFrames(iotest.ErrReader(broken), 0); !errors.Is(err, broken) {
+	if _, err = readAll(newFrameReader(iotest.ErrReader(broken), event.MaxObject).Next); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if _, err = readFrames(readerFunc(func([]byte) (int, error) { return 0, nil }), 0); !errors.Is(err, io.ErrNoProgress) {
+	if _, err = readAll(newFrameReader(readerFunc(func([]byte) (int, error) { return 0, nil }), event.MaxObject).Next); !errors.Is(err, io.ErrNoProgress) {
 		t.Errorf("reader that gives nothing: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 func TestFrameDoesNotWait(t *testing.T) {
 	for _, ends := range [][]string{{"\n", "\n", "\n", "\n"}, {"", "", "", ""}, {"\n", "\n", "", ""}} {
 		r, w := io.Pipe()
-		f := newFrameReader(r, 0)
+		f := newFrameReader(r, event.MaxObject)
 		for i, end := range ends {
 			want := fmt.Sprintf(`{"n":%d,"o":{}}`, i)
 			go io.WriteString(w, want+end)
@@ -155,7 +155,7 @@ func TestFrameBuffered(t *testing.T) {
 		{"indented", "{\n}\n{\n}\n{\n", []bool{true, false}},
 		{"garbage", "{}\nx", []bool{false}},
 	} {
-		f := newFrameReader(strings.NewReader(c.in), 0)
+		f := newFrameReader(strings.NewReader(c.in), event.MaxObject)
 		for i, want := range c.want {
 			if _, err := f.Next(); err != nil {
 				t.Fatal(err)
@@ -202,7 +202,7 @@ func TestFrameStream(t *testing.T) {
 // A buffer that one huge value has grown is not kept by a stream that is idle.
 func TestFrameBufferShrinks(t *testing.T) {
 	huge := `{"a":"` + strings.Repeat("x", 3*keptBuffer) + "\"}\n"
-	f := newFrameReader(io.MultiReader(strings.NewReader(huge), iotest.OneByteReader(strings.NewReader("{}\n{}\n"))), 0)
+	f := newFrameReader(io.MultiReader(strings.NewReader(huge), iotest.OneByteReader(strings.NewReader("{}\n{}\n"))), event.MaxObject)
 	for range 3 {
 		if _, err := f.Next(); err != nil {
 			t.Fatal(err)
@@ -255,7 +255,7 @@ func FuzzFrameReader(f *testing.F) {
 				layout = 3
 			}
 		}
-		got, err := readFrames(chunks(), 0)
+		got, err := readAll(newFrameReader(chunks(), event.MaxObject).Next)
 		for i, g := range got {
 			if i < len(want) && g == want[i] {
 				continue

@@ -104,7 +104,7 @@ func TestListTooLarge(t *testing.T) {
 		for _, size := range []int{limit, 10 * limit} {
 			for _, first := range []bool{true, false} {
 				item, small := large(size, first), `{"metadata":{"name":"s"}}`
-				got, err := listItems(newListReader(wrap(strings.NewReader(`{"items":[`+item+`, `+small+`,`+item+"\n, "+small+`],"metadata":{"resourceVersion":"7"}}`)), limit))
+				got, err := readAll(newListReader(wrap(strings.NewReader(`{"items":[`+item+`, `+small+`,`+item+"\n, "+small+`],"metadata":{"resourceVersion":"7"}}`)), limit).Next)
 				want := `{"metadata":{"name":"n","namespace":"ns","uid":"u","resourceVersion":"5"},too large}`
 				if err != io.EOF || len(got) != 4 || got[0] != want || got[1] != small || got[2] != want || got[3] != small {
 					t.Fatalf("%s: %.300q, %v", how, got, err)
@@ -118,7 +118,7 @@ func TestListTooLarge(t *testing.T) {
 func TestFrameNewlineInString(t *testing.T) {
 	bad := "{\"type\":\"ADDED\",\"object\":{\"a\":\"x}}\ny\"}}"
 	for how, wrap := range readers {
-		got, err := readFrames(wrap(strings.NewReader("{\"a\":1}\n{\"a\":2}\n"+bad+"\n{\"a\":3}\n")), 0)
+		got, err := readAll(newFrameReader(wrap(strings.NewReader("{\"a\":1}\n{\"a\":2}\n"+bad+"\n{\"a\":3}\n")), event.MaxObject).Next)
 		if err != io.EOF || len(got) != 4 || got[2] != bad {
 			t.Errorf("%s: %q, %v", how, got, err)
 		}

@@ -54,8 +54,12 @@ type ListReader struct {
 // List opens a list, or the page of one that token continues. limit 0 asks for all of it in one answer. The list
 // ends with ctx, and must be closed.
 func (c *Client) List(ctx context.Context, t Target, limit int64, token string) (*ListReader, error) {
+	r := c.get(t, v1.ListOptions{Limit: limit, Continue: token})
+	if isNear(r.URL()) {
+		r.SetHeader("Accept-Encoding", "identity")
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	body, err := c.list(ctx, cancel, t, limit, token)
+	body, err := send(ctx, cancel, c.lists, r.Stream)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -70,27 +74,6 @@ func (c *Client) List(ctx context.Context, t Target, limit int64, token string) 
 		_ = body.Close() // it was only read from
 	}
 	return l, nil
-}
-
-func (c *Client) list(ctx context.Context, cancel context.CancelFunc, t Target, limit int64, token string) (io.ReadCloser, error) {
-	if err := c.lists.Wait(ctx); err != nil {
-		return nil, fmt.Errorf("wait for a list's turn: %w", err)
-	}
-	r := c.rest.Get().AbsPath(path(t)...)
-	for _, p := range []struct{ key, value string }{
-		{"labelSelector", t.LabelSelector}, {"fieldSelector", t.FieldSelector}, {"continue", token},
-	} {
-		if p.value != "" {
-			r = r.Param(p.key, p.value)
-		}
-	}
-	if limit > 0 {
-		r = r.Param("limit", strconv.FormatInt(limit, 10))
-	}
-	if isNear(r.URL()) {
-		r = r.SetHeader("Accept-Encoding", "identity")
-	}
-	return answered(ctx, cancel, r.Stream)
 }
 
 // Version returns the server's current version of a resource, read from a list of one object.
@@ -112,21 +95,17 @@ func (c *Client) Version(ctx context.Context, t Target) (string, error) {
 	return l.meta.ResourceVersion, nil
 }
 
-// isNear reports whether a server is where compressed lists cost more than they
-// save: in the same cluster or on the same network, by its address. A server
-// compresses pages above 128 KiB, and never a watch, which is how newer ones
-// stream lists. Measured (test/bench/scale, 100,000 objects of 1 KB): 70 MB less
-// to transfer for 0.9 s more of our CPU and 1.4 s more of the server's, which a
-// network of more than 250 Mbit/s does not give back. To any other server it is
-// left to client-go, which asks for gzip unless the kubeconfig says
-// disable-compression.
+// isNear reports whether a server is where compressed lists cost more than they save: in the same cluster or on the same
+// network, by its address. A server compresses pages above 128 KiB, and never a watch, which is how newer ones stream
+// lists. Measured (test/bench/scale, 100,000 objects of 1 KB): 70 MB less to transfer for 0.9 s more of our CPU and 1.4 s
+// more of the server's, which a network of more than 250 Mbit/s does not give back. For any other server it is left to
+// client-go, which asks for gzip unless the kubeconfig says disable-compression.
 func isNear(server *url.URL) bool {
 	at, err := netip.ParseAddr(server.Hostname())
 	return err == nil && (at.IsLoopback() || at.IsPrivate() || at.IsLinkLocalUnicast())
 }
 
-// newListReader returns a reader of the list in r, whose items, like its other
-// members, have at most maxItemBytes each; 0 or less is no limit.
+// newListReader returns a reader of the list in r, whose items, like its other members, have at most maxItemBytes each.
 func newListReader(r io.Reader, maxItemBytes int) *ListReader {
 	return &ListReader{buf: buffer{r: r, max: maxItemBytes}}
 }
@@ -137,41 +116,27 @@ func (l *ListReader) Close() { l.close() }
 // Meta returns the list's metadata, complete once Next has returned io.EOF.
 func (l *ListReader) Meta() ListMeta { return l.meta }
 
-// Next returns the next item, an object, valid until the next call. The error
-// is io.EOF only behind the list's closing brace: a list that is cut gives
-// io.ErrUnexpectedEOF. It wraps event.ErrTooLarge or ErrNoAnswer, is an
-// *event.SyntaxError, the API error of a Status that the server sent in the
-// place of a list, or the connection's own.
+// Next returns the next item, an object, valid until the next call. The error is io.EOF only behind the list's closing
+// brace: a list that is cut gives io.ErrUnexpectedEOF. It wraps event.ErrTooLarge or ErrNoAnswer, is an
+// *event.SyntaxError, the API error of a Status that the server sent in the place of a list, or the connection's own.
 //
-// An item that is too large, but can be named, comes in a short form, which Scan
-// refuses and Identify names.
+// An item that is too large, but can be named, comes in a short form, which Scan refuses and Identify names.
 func (l *ListReader) Next() ([]byte, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
 	item, err := l.next()
 	if err != nil {
-		l.err = err
-		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			l.err = fmt.Errorf("read list: %w", err)
-		}
-		return nil, l.err
+		l.err = during("read list", err)
 	}
-	return item, nil
+	return item, l.err
 }
 
 func (l *ListReader) next() ([]byte, error) {
 	if !l.begun {
 		l.begun = true
-		if err := l.take('{', "a JSON object"); err != nil {
+		if err := l.take('{', "expected a JSON object"); err != nil {
 			return nil, err
-		}
-		c, err := l.buf.next()
-		if err != nil {
-			return nil, err
-		}
-		if c == '}' {
-			return nil, l.end()
 		}
 		if err := l.member(); err != nil {
 			return nil, err
@@ -188,16 +153,14 @@ func (l *ListReader) next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch c {
-		case ',':
-			l.buf.discard(1)
-			if err := l.member(); err != nil {
-				return nil, err
-			}
-		case '}':
+		if c == '}' {
 			return nil, l.end()
-		default:
-			return nil, l.buf.syntax("expected a comma or the list's closing brace")
+		}
+		if err := l.take(',', "expected a comma or the list's closing brace"); err != nil {
+			return nil, err
+		}
+		if err := l.member(); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -227,7 +190,7 @@ func (l *ListReader) item() ([]byte, error) {
 		return nil, nil
 	}
 	if !l.firstItem {
-		if err := l.take(',', "a comma or the end of the items"); err != nil {
+		if err := l.take(',', "expected a comma or the end of the items"); err != nil {
 			return nil, err
 		}
 		if c, err = l.buf.next(); err != nil {
@@ -249,11 +212,15 @@ func (l *ListReader) item() ([]byte, error) {
 
 // member passes one member of the list, or goes into its items.
 func (l *ListReader) member() error {
-	key, err := l.string("a key")
+	quoted, err := l.value()
 	if err != nil {
 		return err
 	}
-	if err := l.take(':', "a colon"); err != nil {
+	if quoted[0] != '"' {
+		return l.buf.syntax("expected a key")
+	}
+	key := text(quoted)
+	if err := l.take(':', "expected a colon"); err != nil {
 		return err
 	}
 	c, err := l.buf.next()
@@ -271,18 +238,14 @@ func (l *ListReader) member() error {
 			return nil
 		}
 	}
-	offset := l.buf.offset()
-	value, err := l.buf.value()
+	value, err := l.value()
 	if err != nil {
 		return err
-	}
-	if !json.Valid(value) {
-		return &event.SyntaxError{Offset: offset, Msg: "malformed value"}
 	}
 	switch key {
 	case "items":
 		if string(value) != "null" {
-			return &event.SyntaxError{Offset: offset, Msg: "items are no array"}
+			return l.buf.syntax("items are no array")
 		}
 	case "metadata":
 		return l.readMeta(value)
@@ -316,37 +279,28 @@ func (l *ListReader) readMeta(value []byte) error {
 	return nil
 }
 
-// take passes white space and then c.
-func (l *ListReader) take(want byte, what string) error {
+// take passes white space and then want; fault is what to say where that is not there.
+func (l *ListReader) take(want byte, fault string) error {
 	c, err := l.buf.next()
 	if err != nil {
 		return err
 	}
 	if c != want {
-		if l.buf.offset() == 0 {
-			return l.buf.garbage("expected " + what)
-		}
-		return l.buf.syntax("expected %s", what)
+		return l.buf.syntax(fault)
 	}
 	l.buf.discard(1)
 	return nil
 }
 
-func (l *ListReader) string(what string) (string, error) {
-	c, err := l.buf.next()
-	if err != nil {
-		return "", err
-	}
-	if c != '"' {
-		return "", l.buf.syntax("expected %s", what)
+// value returns the next value, which is not an item, and passes it.
+func (l *ListReader) value() ([]byte, error) {
+	if _, err := l.buf.next(); err != nil {
+		return nil, err
 	}
 	offset := l.buf.offset()
-	v, err := l.buf.value()
-	if err != nil {
-		return "", err
+	value, err := l.buf.value()
+	if err == nil && !json.Valid(value) {
+		err = &event.SyntaxError{Offset: offset, Msg: "malformed value"}
 	}
-	if !json.Valid(v) {
-		return "", &event.SyntaxError{Offset: offset, Msg: "malformed string"}
-	}
-	return text(v), nil
+	return value, err
 }

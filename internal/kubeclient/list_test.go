@@ -15,20 +15,6 @@ import (
 	"kubejournal/test/eventtest"
 )
 
-func listItems(l *ListReader) ([]string, error) {
-	var got []string
-	for {
-		b, err := l.Next()
-		if err != nil {
-			if _, again := l.Next(); again != err {
-				return got, fmt.Errorf("next after %w gave %w", err, again)
-			}
-			return got, err
-		}
-		got = append(got, string(b))
-	}
-}
-
 func TestList(t *testing.T) {
 	meta := ListMeta{ResourceVersion: "12", Continue: "ey\"J", RemainingItems: 3}
 	const metaJSON = `"metadata":{"selfLink":null,"resourceVersion":"12","continue":"ey\"J","remainingItemCount":3}`
@@ -53,8 +39,8 @@ func TestList(t *testing.T) {
 	} {
 		for how, wrap := range readers {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				l := newListReader(wrap(strings.NewReader(c.in)), 0)
-				got, err := listItems(l)
+				l := newListReader(wrap(strings.NewReader(c.in)), event.MaxObject)
+				got, err := readAll(l.Next)
 				if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) || err != c.err {
 					t.Errorf("got %q, %v\nwant %q, %v", got, err, c.want, c.err)
 				}
@@ -71,7 +57,7 @@ func TestListMetaSeen(t *testing.T) {
 		`{"metadata":{},"items":[{}]}`: true,
 		`{"items":[{}],"metadata":{}}`: false,
 	} {
-		l := newListReader(strings.NewReader(in), 0)
+		l := newListReader(strings.NewReader(in), event.MaxObject)
 		if _, err := l.Next(); err != nil || l.metaSeen != want {
 			t.Errorf("%s: metadata seen %v at the first item, %v", in, l.metaSeen, err)
 		}
@@ -88,12 +74,12 @@ func TestListFaults(t *testing.T) {
 		`{"a" 1}`, `{1:2}`, `{"a\x":1}`, `{"a":}`, `{"a":tru}`, `{"a":1,}`, `{"items":"x"}`,
 	} {
 		for how, wrap := range readers {
-			if _, err := listItems(newListReader(wrap(strings.NewReader(in)), 0)); err == io.EOF || err == io.ErrUnexpectedEOF {
+			if _, err := readAll(newListReader(wrap(strings.NewReader(in)), event.MaxObject).Next); err == io.EOF || err == io.ErrUnexpectedEOF {
 				t.Errorf("%s/%s: got %v", in, how, err)
 			}
 		}
 	}
-	_, err := listItems(newListReader(strings.NewReader("404 page not found\n"), 0))
+	_, err := readAll(newListReader(strings.NewReader("404 page not found\n"), event.MaxObject).Next)
 	if want := `read list: expected a JSON object, got "404 page not found\n" at byte 0`; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -104,7 +90,7 @@ func TestListStatus(t *testing.T) {
 		`{"kind":"Status","apiVersion":"v1","metadata":{"continue":"x"},"status":"Failure","message":"too \"old\"","reason":"Expired","code":410}`,
 		`{"code":410,"reason":"Expired","message":"too \"old\"","metadata":{"continue":"x"},"kind":"Status"}`,
 	} {
-		l := newListReader(strings.NewReader(in), 0)
+		l := newListReader(strings.NewReader(in), event.MaxObject)
 		_, err := l.Next()
 		if !apierrors.IsResourceExpired(err) || l.Meta().Continue != "x" {
 			t.Errorf("got %v, %+v", err, l.Meta())
@@ -121,7 +107,7 @@ func TestListStatus(t *testing.T) {
 
 func TestListLimit(t *testing.T) {
 	in := `{"items":[{"a":"` + strings.Repeat("x", 91) + `"},{"a":"` + strings.Repeat("x", 93) + `"}]}`
-	got, err := listItems(newListReader(strings.NewReader(in), 100))
+	got, err := readAll(newListReader(strings.NewReader(in), 100).Next)
 	if len(got) != 1 || !errors.Is(err, event.ErrTooLarge) {
 		t.Errorf("got %d items, %v", len(got), err)
 	}
@@ -158,10 +144,10 @@ func FuzzListReader(f *testing.F) {
 	f.Add([]byte("{ \"items\" : null , \"metadata\" : null }"))
 	f.Add([]byte(`{"kind":"Status","message":"no"}`))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		whole := newListReader(bytes.NewReader(in), 0)
-		got, err := listItems(whole)
-		pieces := newListReader(readers["bytes"](bytes.NewReader(in)), 0)
-		again, errAgain := listItems(pieces)
+		whole := newListReader(bytes.NewReader(in), event.MaxObject)
+		got, err := readAll(whole.Next)
+		pieces := newListReader(readers["bytes"](bytes.NewReader(in)), event.MaxObject)
+		again, errAgain := readAll(pieces.Next)
 		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", again) || (err == io.EOF) != (errAgain == io.EOF) || whole.Meta() != pieces.Meta() {
 			t.Fatalf("whole: %q, %v, by bytes: %q, %v", got, err, again, errAgain)
 		}

@@ -260,7 +260,7 @@ func (r *waitsForCut) Read(p []byte) (int, error) {
 // silence all the same.
 func TestWatchCutByLastFrame(t *testing.T) {
 	ctx, cut := context.WithCancel(t.Context())
-	w := &WatchReader{frames: newFrameReader(&waitsForCut{cut: ctx.Done()}, 0), body: http.NoBody, cut: cut}
+	w := &WatchReader{frames: newFrameReader(&waitsForCut{cut: ctx.Done()}, event.MaxObject), body: http.NoBody, cut: cut}
 	defer w.Close()
 	if got, err := w.Next(time.Millisecond); err != nil || string(got.Object) != object(1, 10) {
 		t.Fatalf("got %q, %v", got, err)

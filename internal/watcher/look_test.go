@@ -1,7 +1,6 @@
 package watcher_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/manager"
 )
@@ -49,16 +47,23 @@ func TestLookBeforeATokenIsRevoked(t *testing.T) {
 	})
 }
 
-// A token in a file of its own is client-go's to read again: to look at it opens
-// no new connection.
-func TestLookLeavesTokenFilesAlone(t *testing.T) {
+// A token in a file of its own is looked at as well, before client-go reads it again.
+func TestLookTakesTokenFiles(t *testing.T) {
 	write := accesses["in files"]
 	watched(t, manager.Options{}, withFiles(write)(t), func(d *daemon) {
 		n := len(d.srv.Requests())
-		replace(t, filepath.Join(d.dir, "token"), []byte("another"))
 		d.access.Look(t.Context())
 		if got := len(d.srv.Requests()) - n; got != 0 {
-			t.Errorf("%d requests", got)
+			t.Errorf("%d requests to look at what has not changed", got)
+		}
+		d.srv.SetToken("another")
+		write(t, d.srv, d.dir)
+		d.access.Look(t.Context())
+		d.endWatches()
+		d.put("a")
+		d.check()
+		if got := d.requests(n); got[http.StatusUnauthorized] != 0 {
+			t.Errorf("answers by status: %v", got)
 		}
 	})
 }
@@ -159,24 +164,18 @@ func TestPrepareAnotherWay(t *testing.T) {
 		c := d.srv.Config()
 		kubeconfig(t, filepath.Join(moved, "kubeconfig"),
 			fmt.Sprintf(`"server": %q, "certificate-authority-data": %q`, "https://"+at.address(), encoded(c.CAData)), fmt.Sprintf(`"token": %q`, c.BearerToken))
-		accept := func(_ context.Context, c *kubeclient.Client) error {
-			if c.Host() == other.URL() {
-				return errors.New("another cluster")
-			}
-			return nil
-		}
-		if _, err := d.access.Prepare(t.Context(), loader(filepath.Join(elsewhere, "kubeconfig")), accept); err == nil {
+		if _, err := d.access.Prepare(t.Context(), loader(filepath.Join(elsewhere, "kubeconfig"))); err == nil {
 			t.Error("another cluster is accepted")
 		}
-		if _, err := d.access.Prepare(t.Context(), loader(filepath.Join(elsewhere, "nothing")), accept); err == nil {
+		if _, err := d.access.Prepare(t.Context(), loader(filepath.Join(elsewhere, "nothing"))); err == nil {
 			t.Error("a file that is not there is accepted")
 		}
-		change, err := d.access.Prepare(t.Context(), loader(filepath.Join(moved, "kubeconfig")), accept)
+		use, err := d.access.Prepare(t.Context(), loader(filepath.Join(moved, "kubeconfig")))
 		must(t, err)
 		if got, want := d.access.Host(), d.srv.URL(); got != want {
 			t.Errorf("goes to %s before it is used", got)
 		}
-		change.Use()
+		use()
 		if got, want := d.access.Host(), "https://"+at.address(); got != want {
 			t.Errorf("goes to %s, want %s", got, want)
 		}

@@ -68,7 +68,7 @@ func watched(t *testing.T, o manager.Options, load func(*kubefake.Server, string
 
 	cluster, err := d.id(d.srv)
 	must(t, err)
-	d.access, err = kubeclient.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *kubeclient.Client) error {
+	d.access, err = kubeclient.NewAccess(load(d.srv, d.dir), func(ctx context.Context, c *kubeclient.Client, _ bool) error {
 		id, err := c.ClusterID(ctx)
 		if err == nil && id != cluster {
 			err = fmt.Errorf("another cluster: %s", id)

@@ -190,6 +190,13 @@ func (w *harness) tryStart() error {
 		w.life = l
 		return nil
 	case err := <-l.ended:
+		select {
+		case <-assembled: // it has started, and ended since
+			l.ended <- err
+			w.life = l
+			return nil
+		default:
+		}
 		cancel()
 		l.gate.die()
 		if strings.Contains(err.Error(), "checkpoint.path: ") && !strings.Contains(err.Error(), "another cluster") {

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"testing"
 )
 
 // Pod returns a running pod of just about sizeBytes, as compact JSON with
@@ -76,6 +77,17 @@ func WatchStream(n, size int) []byte {
 		b = append(b, '}', '\n')
 	}
 	return b
+}
+
+// EachSize runs a benchmark for pods of 2, 6 and 60 KB.
+func EachSize(b *testing.B, f func(b *testing.B, size int)) {
+	for _, size := range []int{2000, 6000, 60000} {
+		b.Run(fmt.Sprintf("pod=%dKB", size/1000), func(b *testing.B) {
+			b.SetBytes(int64(len(WatchStream(64, size)) / 64))
+			b.ReportAllocs()
+			f(b, size)
+		})
+	}
 }
 
 // SecretText is what every value of every Secret contains, plain and in
