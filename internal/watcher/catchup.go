@@ -11,8 +11,8 @@ import (
 	"kubejournal/internal/event"
 )
 
-// loadPrevious prepares the store of previous versions. A stream that compares
-// nothing any more drops what it has: it would be stale when it is wanted again.
+// loadPrevious prepares the store of previous versions. A stream that compares nothing any more drops what it has: it
+// would be stale when it is wanted again.
 func (s *Stream) loadPrevious(ctx context.Context) error {
 	previous := s.encoder.previous
 	_, ok, err := s.store.KeptHeader(s.spec.Name)
@@ -41,17 +41,16 @@ func (s *Stream) loadPrevious(ctx context.Context) error {
 }
 
 const (
-	// catchUpTime is how long catchUp may take before the watch goes on without:
-	// the server does not keep its history for ever.
+	// catchUpTime is how long catchUp may take before the watch goes on without: the server does not keep its history for
+	// ever.
 	catchUpTime = time.Minute
-	// catchUpTries is how often, of sessions that follow each other.
-	catchUpTries = 3
+	// maxCatchUps is how often, of sessions that follow each other.
+	maxCatchUps = 3
 )
 
-// catchUp reads all objects and stores those that are still as the reader was told
-// of last, so that their next event can be compared. It writes no line and moves no
-// position; what has changed since comes as an event, and is stored then. Where it
-// fails, the stream continues without, and retries in a later session.
+// catchUp reads all objects and stores those that are still as the reader was told of last, so that their next event can be
+// compared. It writes no line and moves no position; what has changed since comes as an event, and is stored then. Where
+// it fails, the stream continues without, and retries in a later session.
 func (s *Stream) catchUp(ctx context.Context) error {
 	s.setState(Listing, "")
 	if err := s.rec.Flush(ctx); err != nil {
@@ -61,8 +60,8 @@ func (s *Stream) catchUp(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, catchUpTime)
 	err := s.storeAll(limited, ctx)
 	cancel()
-	s.tried++
-	s.behind = err != nil && s.tried < catchUpTries
+	s.catchUps++
+	s.behind = err != nil && s.catchUps < maxCatchUps
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -82,8 +81,7 @@ func (s *Stream) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// storeAll is catchUp's reading. Its requests end with the first context, its
-// writing with the second.
+// storeAll is catchUp's reading. Its requests end with the first context, its writing with the second.
 func (s *Stream) storeAll(request, ctx context.Context) error {
 	b := s.producer.Batch()
 	defer func() { b.Release() }()
@@ -93,12 +91,9 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 		return s.rec.Submit(ctx, full)
 	}
 	take := func(o *event.Object) error {
-		k, ok, err := s.store.Get(s.spec.Name, string(o.Namespace), string(o.Name))
-		if err != nil {
-			return fmt.Errorf("%w: %w", errStore, err)
-		}
-		if !ok || k.Doubtful || k.UID != string(o.UID) || k.ResourceVersion != string(o.ResourceVersion) {
-			return nil
+		k, ok, err := s.known(string(o.Namespace), string(o.Name))
+		if err != nil || !ok || k.Doubtful || k.UID != string(o.UID) || k.ResourceVersion != string(o.ResourceVersion) {
+			return err
 		}
 		if err := s.encoder.storeMissing(b, o, k.Withheld); err != nil || b.Bytes() < batchBytes {
 			return err
@@ -106,7 +101,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 		return submit()
 	}
 	for token := ""; ; {
-		meta, err := s.readPage(request, pageSize, token, take)
+		meta, err := s.readPage(request, pageSize, token, nil, take)
 		if err != nil {
 			return err
 		}
