@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -60,7 +59,7 @@ var outcomes = []struct {
 	matches func(error) bool
 	outcome
 }{
-	{is(kubeclient.ErrWatchEnded), outcome{action: actionRetry, reason: "Closed", clean: true}},
+	{is(kubeclient.ErrWatchEnded), outcome{reason: "Closed", clean: true}},
 	{is(errAhead), outcome{action: actionRelist, reason: string(event.PositionAheadOfServer)}},
 	{is(errRefused), outcome{action: actionRelist, reason: string(event.PositionRefused)}},
 	{is(kubeclient.ErrSilent), outcome{reason: reasonSilent}},
@@ -92,10 +91,10 @@ func classify(ctx context.Context, err error) outcome {
 	}
 	// What kept the cluster from being confirmed is to retry: nothing of the answer was used.
 	if u := new(kubeclient.UnconfirmedError); errors.As(err, &u) {
-		o := outcome{reason: reasonClusterUnknown}
-		if !kubeclient.IsUnreadable(u.Reason) {
-			o = classify(ctx, u.Reason)
+		if kubeclient.IsUnreadable(u.Reason) {
+			return outcome{reason: reasonClusterUnknown}
 		}
+		o := classify(ctx, u.Reason)
 		return outcome{reason: o.reason, after: o.after}
 	}
 	o := outcome{reason: "Error"}
@@ -169,15 +168,4 @@ func codeOf(err error) int {
 		return 0
 	}
 	return int(status.Status().Code)
-}
-
-// checkIdentity returns why an object cannot be told from others, or from its next version.
-func checkIdentity(o *event.Object) error {
-	if len(o.Name) == 0 {
-		return fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
-	}
-	if !kubeclient.IsPosition(o.ResourceVersion) {
-		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
-	}
-	return nil
 }

@@ -14,12 +14,10 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// encoder turns a stream's events into lines: it decides which are written, and what they say beside the object. A stream
-// that is asked for nothing but its objects has neither selector nor previous versions, and its bytes go from the wire to
-// the line.
+// encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
 type encoder struct {
 	render   *event.Renderer
-	sel      *selector      // nil: everything is written
+	sel      *selector
 	previous *changes.Store // nil: nothing is compared
 	form     event.Line
 	filtered prometheus.Counter // events that are held back
@@ -31,15 +29,20 @@ type encoder struct {
 
 // newEncoder returns what makes the stream's lines.
 func (s *Stream) newEncoder() (e *encoder, err error) {
-	spec, group, resource := &s.spec, s.resource.Group, s.resource.Resource
+	spec, gvr, group, resource := &s.spec, s.spec.Target.Resource, s.resource.Group, s.resource.Resource
 	e = &encoder{
-		render: s.render, form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
-		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource), unusable: make(map[string]bool),
+		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
+		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource),
 	}
-	if only := spec.Selection; only.Types != nil || only.ExcludeNamespaces != nil || only.Filter != "" {
-		if e.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
-			return nil, err
-		}
+	e.render, err = event.NewRenderer(event.Source{
+		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
+		Group: group, Version: gvr.Version, Resource: resource, Kind: spec.Kind,
+	}, spec.Shape)
+	if err != nil {
+		return nil, err
+	}
+	if e.sel, err = newSelector(spec.Selection, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
+		return nil, err
 	}
 	e.previous, err = changes.New(changes.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
@@ -51,22 +54,37 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
 const maxWarned = 1024
 
-// scan reads an object as the server sent it. One that no line can hold must not stall its stream: where it can be named,
-// it takes the way of all others, as an event.Object that is Unusable. What cannot be named either is a bad frame.
-func (s *Stream) scan(raw []byte) error {
+// scan reads the object of an event as the server sent it. One that no line can hold must not stall its stream: where it
+// can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be told from other objects,
+// or from its next version, is an error.
+func (s *Stream) scan(t event.Type, raw []byte) error {
 	o := &s.object
-	err := s.render.Scan(raw, o)
-	if err == nil {
+	if err := s.encoder.render.Scan(raw, o); err != nil {
+		if err := s.encoder.render.Identify(raw, o, err); err != nil {
+			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+		}
+		s.noteUnusable(o)
+	}
+	switch {
+	case t == event.Bookmark:
 		return nil
+	case t != event.Added && t != event.Modified && t != event.Deleted:
+		return fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, t)
+	case len(o.Name) == 0:
+		return fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
+	case !kubeclient.IsPosition(o.ResourceVersion):
+		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
 	}
-	if err = s.render.Identify(raw, o, err); err != nil {
-		return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
-	}
+	return nil
+}
+
+// noteUnusable counts an object that no line can hold, and logs it once.
+func (s *Stream) noteUnusable(o *event.Object) {
 	s.m.Unusable.WithLabelValues(s.resource.Group, s.resource.Resource).Inc()
 	object := string(o.Namespace) + "/" + string(o.Name)
 	logged := s.encoder.unusable
 	if logged[object] {
-		return nil
+		return
 	}
 	if len(logged) >= maxWarned {
 		clear(logged)
@@ -75,33 +93,21 @@ func (s *Stream) scan(raw []byte) error {
 	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)), zap.String("name", string(o.Name)),
 		zap.String("uid", string(o.UID)), zap.String("resourceVersion", string(o.ResourceVersion)),
 		zap.String("reason", o.Unusable.Reason), zap.Error(o.Unusable.Err))
-	return nil
 }
 
-// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition.
-func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Transition, error) {
-	t := transition(l, o)
-	value, err := e.encode(b, l, o, &t)
+// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition. Silently,
+// the object becomes known without a line.
+func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently bool) (checkpoint.Transition, error) {
+	t := checkpoint.Transition{
+		Type: l.Type, Origin: l.Origin, HeldBack: true,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+	}
+	value, err := e.encode(b, l, o, silently, &t)
 	if err != nil {
 		return t, err
 	}
-	if t.HeldBack {
+	if t.HeldBack && !silently {
 		e.filtered.Inc()
-	}
-	e.know(b, &t, value)
-	return t, nil
-}
-
-// addSilently takes an object as known without a line.
-func (e *encoder) addSilently(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Transition, error) {
-	t := transition(l, o)
-	t.Withheld = !e.sel.excludes(o.Namespace) && !e.sel.matches(event.Added, o)
-	var value []byte
-	if e.stores(o) {
-		if _, err := e.previous.Compare(changes.Version{}, o); err != nil {
-			return t, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
-		}
-		value = e.previous.Value(t.Withheld)
 	}
 	e.know(b, &t, value)
 	return t, nil
@@ -109,13 +115,14 @@ func (e *encoder) addSilently(b *recorder.Batch, l event.Line, o *event.Object) 
 
 // addGone writes the line about an object that a list has shown to be gone.
 func (e *encoder) addGone(b *recorder.Batch, k checkpoint.Known, silently bool) (checkpoint.Transition, error) {
-	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true, Namespace: []byte(k.Namespace), Name: []byte(k.Name)}
+	namespace, name := []byte(k.Namespace), []byte(k.Name)
+	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
 	switch {
 	case silently:
-	case e.sel.excludes(t.Namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(event.Deleted):
+	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(event.Deleted):
 		e.filtered.Inc()
 	default:
-		before, err := e.before(t.Namespace, t.Name)
+		before, err := e.before(namespace, name)
 		if err != nil {
 			return t, err
 		}
@@ -129,14 +136,6 @@ func (e *encoder) addGone(b *recorder.Batch, k checkpoint.Known, silently bool) 
 	}
 	e.know(b, &t, nil)
 	return t, nil
-}
-
-// transition is that of an event without a line.
-func transition(l event.Line, o *event.Object) checkpoint.Transition {
-	return checkpoint.Transition{
-		Type: l.Type, Origin: l.Origin, HeldBack: true,
-		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
-	}
 }
 
 // know adds to the batch what is stored of an object behind its transition; no value leaves what was stored before.
@@ -164,7 +163,9 @@ func (e *encoder) track(n int) {
 
 // encode adds the line about a scanned object to the batch, or has t say what holds it back. It returns what is to be
 // stored of the object; nil leaves what was stored before.
-func (e *encoder) encode(b *recorder.Batch, l event.Line, o *event.Object, t *checkpoint.Transition) (value []byte, err error) {
+func (e *encoder) encode(
+	b *recorder.Batch, l event.Line, o *event.Object, silently bool, t *checkpoint.Transition,
+) (value []byte, err error) {
 	if e.sel.excludes(o.Namespace) {
 		return nil, nil
 	}
@@ -186,7 +187,7 @@ func (e *encoder) encode(b *recorder.Batch, l event.Line, o *event.Object, t *ch
 		}
 	}
 	t.Withheld = !e.sel.matches(l.Type, o)
-	t.HeldBack = t.Withheld || !e.sel.wants(l.Type)
+	t.HeldBack = silently || t.Withheld || !e.sel.wants(l.Type)
 	if !t.HeldBack {
 		lines, err := e.appendLine(b.Lines(), l, o, before)
 		if err != nil {
@@ -221,11 +222,6 @@ func (e *encoder) appendGone(dst []byte, now time.Time, k checkpoint.Known, befo
 	return e.render.AppendGone(dst, now, k, e.form, o)
 }
 
-// stores reports whether the version of an object is stored.
-func (e *encoder) stores(o *event.Object) bool {
-	return e.previous != nil && o.Unusable == nil && !e.sel.excludes(o.Namespace)
-}
-
 // before returns what is stored of an object.
 func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
 	if e.previous == nil {
@@ -240,7 +236,7 @@ func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
 
 // storeMissing stores an object at a version that the reader knows, unless that is stored.
 func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool) error {
-	if !e.stores(o) {
+	if e.previous == nil || o.Unusable != nil || e.sel.excludes(o.Namespace) {
 		return nil
 	}
 	before, err := e.before(o.Namespace, o.Name)
@@ -255,13 +251,6 @@ func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool
 		e.previous.Put(&b.Changes, b.Number(), o.Namespace, o.Name, value)
 	}
 	return nil
-}
-
-// reset drops what was not committed: the checkpoint has all that was submitted.
-func (e *encoder) reset() {
-	if e.previous != nil {
-		e.previous.Reset()
-	}
 }
 
 // complete adds to the batch that ends a list that all known objects are stored.

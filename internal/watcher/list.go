@@ -15,12 +15,9 @@ import (
 )
 
 const (
-	// pageSize is how many objects a page of a list is asked for; the same as client-go's pager.
-	pageSize = 500
-	// maxExpired is how often a list in pages may expire before it is asked for in one answer.
-	maxExpired = 2
-	// maxRepeatedPages is how many pages in a row may show nothing new before the list counts as one without an end.
-	maxRepeatedPages = 3
+	pageSize         = 500 // objects, as client-go's pager asks for
+	maxExpired       = 2   // how often a list in pages may expire before it is asked for in one answer
+	maxRepeatedPages = 3   // in a row, that show nothing new, before the list counts as one without an end
 
 	// A streamed list counts as not supported when it is silent for listIdle, when its pauses of more than listPause add up
 	// to listPatience, or when the stream has waited for it for listWait altogether: a server that does not know
@@ -30,15 +27,10 @@ const (
 	listPatience = 2 * time.Minute
 	listWait     = 5 * time.Minute
 
-	// maxListFailures is how often in a row one form of a list may fail before the other one is tried.
-	maxListFailures = 2
-	// pagedFor is how long a stream reads pages before it asks for a streamed list again.
-	pagedFor = 24 * time.Hour
-	// maxListRest bounds the pause that a long list makes before the next.
-	maxListRest = 5 * time.Minute
-
-	// batchBytes is how large a batch of a list grows.
-	batchBytes = 64 << 10
+	maxListFailures = 2               // in a row, of one form of a list, before the other one is tried
+	pagedFor        = 24 * time.Hour  // how long a stream reads pages before it asks for a streamed list again
+	maxListRest     = 5 * time.Minute // the longest pause that a long list makes before the next
+	batchBytes      = 64 << 10        // how large a batch of a list grows
 )
 
 // lists is the last complete list, and the form in which the next one is asked for: streamed (KEP-3157), or in pages.
@@ -75,12 +67,7 @@ func (l *lists) failed(refused bool) bool {
 	return true
 }
 
-func (l *lists) form() string {
-	if l.paged {
-		return "pages"
-	}
-	return "streamed"
-}
+var listForm = map[bool]string{false: "streamed", true: "pages"} // by lists.paged, for logs
 
 // list reads all objects, writes the difference, and goes on watching from there. It always returns an error: why that
 // ended. Where the server refuses to stream the list, it is read in pages at once.
@@ -103,7 +90,7 @@ func (s *Stream) list(ctx context.Context) error {
 		if ctx.Err() != nil || !blamesForm(err) || !s.lists.failed(refused) {
 			return err
 		}
-		s.log.Info("list failed, asking for it in another form", zap.String("form", s.lists.form()), zap.Error(err))
+		s.log.Info("list failed, asking for it in another form", zap.String("form", listForm[s.lists.paged]), zap.Error(err))
 		if !refused {
 			return err
 		}
@@ -117,13 +104,12 @@ func (s *Stream) listStreamed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	yes := true
 	options := v1.ListOptions{
-		SendInitialEvents:    &yes,
+		SendInitialEvents:    new(true),
 		ResourceVersionMatch: v1.ResourceVersionMatchNotOlderThan,
 		AllowWatchBookmarks:  true,
 	}
-	w, err := s.open(ctx, options, listTimeout)
+	w, err := s.client.Watch(ctx, s.spec.Target, options, listTimeout+rand.N(listTimeout))
 	if err == nil {
 		defer w.Close()
 		err = r.readInitial(ctx, w)
@@ -246,7 +232,7 @@ func (s *Stream) readPage(
 			return page.Meta(), nil
 		}
 		if err == nil {
-			err = s.scan(item)
+			err = s.scan(event.Added, item)
 		}
 		if err == nil {
 			err = take(&s.object)

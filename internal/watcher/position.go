@@ -9,9 +9,8 @@ import (
 )
 
 // A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to be
-// written before a watch can start from there. Once it is loaded, only this file and relist.go move it; batches take
-// copies to the checkpoint. It moves when a batch is made, before that is submitted: Submit fails only when the stream
-// ends.
+// written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch is made
+// that takes a copy to the checkpoint: Submit fails only when the stream ends.
 
 // moved notes a watch's progress up to the version rv.
 func (s *Stream) moved(rv string) *checkpoint.Stream {
@@ -23,7 +22,7 @@ func (s *Stream) moved(rv string) *checkpoint.Stream {
 
 // lose notes that the position is not valid any more. Before the first sync there is none to lose.
 func (s *Stream) lose(ctx context.Context, reason string) error {
-	s.restarted(reason)
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
 	if !s.state.Valid() {
 		return nil
 	}
@@ -48,7 +47,7 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 // writeSynced writes the SYNCED line of a list whose other lines are written.
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
-	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
+	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now)
 	s.state.Apply(&checkpoint.Transition{Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion)}, &b.Changes)
 	b.Changes.State = s.state.Clone()

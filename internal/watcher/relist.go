@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -13,59 +14,57 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// relist is one attempt at a list, and what it makes of it: a GAP line where one is due, a line for each object that
+// relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object that
 // differs from what the reader was told, and once the list is complete a DELETED for what it has not shown, then SYNCED.
-// Lines are written as the list is read.
 type relist struct {
-	s      *Stream
-	diff   diff
-	began  time.Time
-	origin event.Origin
-	// gap is the reason of the GAP line, "" for none. It is due until it is written, at the latest in front of the first
-	// other line.
-	gap     event.GapReason
-	due     bool
+	s       *Stream
+	diff    diff
+	began   time.Time
+	origin  event.Origin
+	gap     event.GapReason   // the reason of the GAP line; "" for none
+	due     bool              // the GAP line is still to be written, at the latest in front of the first other line
 	version string            // what the GAP line says: the server's, from before the list; "" in a first sync
-	state   checkpoint.Stream // as it is once the batch is submitted
+	state   checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before  int64             // objects that attempts before this one have written
 	skip    bool              // objects are taken as known, without lines
 	batch   *recorder.Batch
 	count   event.Count
 }
 
-// newRelist waits until the checkpoint has all that this stream has submitted, so that the difference is taken against all
-// of it.
+// newRelist waits until the checkpoint has all that the stream has submitted: the difference is taken against that.
 func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
-	s.encoder.reset()
+	if previous := s.encoder.previous; previous != nil {
+		previous.Reset() // an attempt before this one may have dropped its last batch
+	}
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
 	}
-	r := &relist{s: s, began: time.Now(), origin: event.FromSnapshot, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch()}
+	r := &relist{
+		s: s, began: time.Now(), origin: event.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
+		skip: s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil,
+	}
 	if !empty {
 		r.diff.known = s.known
 	}
-	r.skip = s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil
-	if r.gap == "" && s.state.Open != nil {
-		r.gap = event.RelistInterrupted
-	}
-	if r.gap == "" {
+	if r.gap == "" && s.state.Open == nil {
+		r.origin = event.FromSnapshot
 		return r, nil
 	}
-	r.origin = event.FromRelist
-	return r, r.decideGap(ctx)
+	r.gap = cmp.Or(r.gap, event.RelistInterrupted)
+	err = r.decideGap(ctx)
+	return r, err
 }
 
 // decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when the
 // list is complete. It leaves the line due where the server is still at the position: then there may be no gap. Behind a
 // line that an earlier attempt has written, a crash included, this attempt goes on with what is not written yet. Where
 // there is another reason since then, such as a lost checkpoint, it has a line of its own.
-func (r *relist) decideGap(ctx context.Context) error {
+func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
-	var err error
 	if r.version, err = s.client.Version(ctx, s.spec.Target); err != nil {
 		return err
 	}
@@ -108,47 +107,36 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	if r.gap == event.JournalTruncated {
 		from = "" // the lines that the reader has are not known
 	}
-	r.batch.AddLine(s.render.AppendGap(r.batch.Lines(), now, r.gap, from, r.version), event.Gap, "", now)
+	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, r.version)
+	r.batch.AddLine(line, event.Gap, "", now)
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
-	r.state.Apply(&checkpoint.Transition{Type: event.Gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}, &r.batch.Changes)
+	t := checkpoint.Transition{Type: event.Gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
+	r.state.Apply(&t, &r.batch.Changes)
 	return r.submit(ctx)
-}
-
-// close drops what is not submitted.
-func (r *relist) close() {
-	r.diff.seen.release()
-	r.batch.Release()
 }
 
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty while
 // the list goes on.
 func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received time.Time) (rv string, err error) {
-	if err := r.s.scan(e.Object); err != nil {
+	if err := r.s.scan(e.Type, e.Object); err != nil {
 		return "", err
 	}
 	o := &r.s.object
-	switch e.Type {
-	case event.Bookmark:
-		if !o.InitialEventsEnd {
-			return "", errNoListEnd // bookmarks only begin behind the one that ends a streamed list
-		}
-		if !kubeclient.IsPosition(o.ResourceVersion) {
-			return "", kubeclient.ErrNoVersion
-		}
-		return string(o.ResourceVersion), nil
-	case event.Added, event.Modified, event.Deleted:
+	switch {
+	case e.Type != event.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
+	case !o.InitialEventsEnd:
+		return "", errNoListEnd // bookmarks only begin behind the one that ends a streamed list
+	case !kubeclient.IsPosition(o.ResourceVersion):
+		return "", kubeclient.ErrNoVersion
 	}
-	return "", fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, e.Type)
+	return string(o.ResourceVersion), nil
 }
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
-	if err := checkIdentity(o); err != nil {
-		return err
-	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {
 		return err
@@ -163,9 +151,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	add := r.s.encoder.addSilently
 	if !r.skip {
-		add = r.s.encoder.add
 		if err := r.writeGap(ctx, string(o.ResourceVersion)); err != nil {
 			return err
 		}
@@ -175,7 +161,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 			return err
 		}
 	}
-	line, err := add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o)
+	line, err := r.s.encoder.add(r.batch, event.Line{Type: d.typ, Origin: r.origin, Received: received}, o, r.skip)
 	if err != nil {
 		return err
 	}
@@ -241,7 +227,16 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := s.writeSynced(ctx); err != nil {
 		return err
 	}
-	r.report()
+	reason := "FirstSync"
+	if r.gap != "" {
+		reason = string(r.gap)
+		s.note(func(n *Status) { n.Missed = r.count.Added + r.count.Modified + r.count.Deleted })
+	}
+	s.m.Relists.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
+	s.m.RelistSeconds.Observe(time.Since(r.began).Seconds())
+	s.log.Info("synced", zap.String("resourceVersion", s.state.ResourceVersion),
+		zap.Int64("added", r.count.Added), zap.Int64("modified", r.count.Modified),
+		zap.Int64("deleted", r.count.Deleted), zap.Int64("unchanged", r.count.Unchanged))
 	return nil
 }
 
@@ -276,20 +271,6 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	return failed
 }
 
-// report shows a complete list.
-func (r *relist) report() {
-	s, reason := r.s, "FirstSync"
-	if r.gap != "" {
-		reason = string(r.gap)
-		s.note(func(n *Status) { n.Missed = r.count.Added + r.count.Modified + r.count.Deleted })
-	}
-	s.m.Relists.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
-	s.m.RelistSeconds.Observe(time.Since(r.began).Seconds())
-	s.log.Info("synced", zap.String("resourceVersion", s.state.ResourceVersion),
-		zap.Int64("added", r.count.Added), zap.Int64("modified", r.count.Modified),
-		zap.Int64("deleted", r.count.Deleted), zap.Int64("unchanged", r.count.Unchanged))
-}
-
 // submitFull submits the batch once it has grown enough.
 func (r *relist) submitFull(ctx context.Context) error {
 	if r.batch.Bytes() < batchBytes {
@@ -298,17 +279,22 @@ func (r *relist) submitFull(ctx context.Context) error {
 	return r.submit(ctx)
 }
 
-// submit submits the batch, with how many lines follow the GAP line: an attempt that goes on behind it counts on from
-// there.
+// submit submits the batch, with how many lines follow the GAP line: the next attempt counts on from there.
 func (r *relist) submit(ctx context.Context) error {
 	if r.batch.Empty() {
 		return nil
 	}
-	if r.state.Open != nil && r.batch.Changes.State == nil {
-		r.s.state = *r.state.Clone()
-		r.batch.Changes.State = r.state.Clone()
-	}
 	b := r.batch
+	if r.state.Open != nil && b.Changes.State == nil {
+		r.s.state = *r.state.Clone()
+		b.Changes.State = r.state.Clone()
+	}
 	r.batch = r.s.producer.Batch()
 	return r.s.rec.Submit(ctx, b)
+}
+
+// close drops what is not submitted.
+func (r *relist) close() {
+	r.diff.seen.release()
+	r.batch.Release()
 }

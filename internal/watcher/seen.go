@@ -38,16 +38,15 @@ func identify[S ~string | ~[]byte](uid, namespace, name S) identity {
 // place, in the same time (BenchmarkDiff with -benchtime 3000001x, each way in a process of its own).
 //
 // The zero value is empty. Whoever has put something in must call release. Not for concurrent use.
-type seenSet struct {
-	seed  maphash.Seed
-	begun bool // seed is set
-	parts [seenParts]seenPart
-}
+type seenSet struct{ parts [seenParts]seenPart }
 
 const (
 	seenParts = 64
 	partBits  = 6 // of the hash, which choose the part
 )
+
+// seed makes hashes that nobody can foresee: uids may be chosen by whoever serves them.
+var seed = maphash.MakeSeed()
 
 type seenPart struct {
 	slots  []seenObject // linear probing; where version is 0 is none
@@ -63,9 +62,6 @@ type seenObject struct {
 
 // get returns the version that an object was shown at, 0 when it was not.
 func (s *seenSet) get(id identity) version {
-	if !s.begun {
-		return 0
-	}
 	part, hash := s.part(id)
 	if len(part.slots) == 0 {
 		return 0
@@ -75,9 +71,6 @@ func (s *seenSet) get(id identity) version {
 
 // put notes that an object was shown at a version, which is not 0.
 func (s *seenSet) put(id identity, v version) {
-	if !s.begun {
-		s.seed, s.begun = maphash.MakeSeed(), true
-	}
 	part, hash := s.part(id)
 	if part.count >= len(part.slots)-len(part.slots)/8 {
 		s.grow(part)
@@ -89,10 +82,9 @@ func (s *seenSet) put(id identity, v version) {
 	*slot = seenObject{id, v}
 }
 
-// part returns the part that an object belongs to, and what is left of its hash: uids may be chosen by whoever serves
-// them, so they are hashed with a seed.
+// part returns the part that an object belongs to, and what is left of its hash.
 func (s *seenSet) part(id identity) (*seenPart, uint64) {
-	hash := maphash.Bytes(s.seed, id[:])
+	hash := maphash.Bytes(seed, id[:])
 	return &s.parts[hash>>(64-partBits)], hash << partBits
 }
 
@@ -111,11 +103,10 @@ func (p *seenPart) find(id identity, hash uint64) *seenObject {
 	}
 }
 
-// grow makes a part larger by a quarter.
+// grow makes a part larger by a quarter, and a little.
 func (s *seenSet) grow(part *seenPart) {
-	const least = 16
 	old := *part
-	part.allocate(len(old.slots) + len(old.slots)/4 + least)
+	part.allocate(len(old.slots) + len(old.slots)/4 + 16)
 	for _, o := range old.slots {
 		if o.version != 0 {
 			_, hash := s.part(o.id)

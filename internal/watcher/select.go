@@ -20,7 +20,7 @@ type Selection struct {
 	Filter            string   // CEL, see package filter
 }
 
-// selector decides by a Selection; nil selects everything. It belongs to its stream.
+// selector decides by a Selection. It belongs to its stream.
 type selector struct {
 	Selection
 	filter  *filter.Program // nil: none
@@ -47,7 +47,7 @@ func newSelector(s Selection, failed prometheus.Counter, log *zap.Logger) (*sele
 
 // excludes reports whether the objects of a namespace are not written. Those that are in none are.
 func (s *selector) excludes(namespace []byte) bool {
-	if s == nil || len(s.ExcludeNamespaces) == 0 || len(namespace) == 0 {
+	if len(s.ExcludeNamespaces) == 0 || len(namespace) == 0 {
 		return false
 	}
 	name := string(namespace)
@@ -59,7 +59,7 @@ func (s *selector) excludes(namespace []byte) bool {
 
 // wants reports whether lines of a type are written.
 func (s *selector) wants(t event.Type) bool {
-	return s == nil || s.Types == nil || slices.Contains(s.Types, string(t))
+	return s.Types == nil || slices.Contains(s.Types, string(t))
 }
 
 var errUnusable = errors.New("evaluate filter: the object is unusable")
@@ -67,10 +67,15 @@ var errUnusable = errors.New("evaluate filter: the object is unusable")
 // matches asks the filter about an object as the server sent it; of an unusable one, nothing is known but its name. Where
 // the filter cannot be evaluated, the object is counted, and written.
 func (s *selector) matches(t event.Type, o *event.Object) bool {
-	if s == nil || s.filter == nil {
+	if s.filter == nil {
 		return true
 	}
-	yes, err := s.match(t, o)
+	yes, err := true, errUnusable
+	if o.Unusable == nil {
+		yes, err = s.filter.Match(string(t), o.Raw)
+	} else if is, decided := s.filter.MatchUnknown(string(t)); decided {
+		yes, err = is, nil
+	}
 	if err == nil {
 		return yes
 	}
@@ -82,21 +87,10 @@ func (s *selector) matches(t event.Type, o *event.Object) bool {
 	return true
 }
 
-func (s *selector) match(t event.Type, o *event.Object) (bool, error) {
-	if o.Unusable == nil {
-		return s.filter.Match(string(t), o.Raw)
-	}
-	yes, decided := s.filter.MatchUnknown(string(t))
-	if !decided {
-		return false, errUnusable
-	}
-	return yes, nil
-}
-
 // matchesGone asks the filter about a deletion that a list has shown. What the object was at the end is not known: where
 // that decides, the deletion is written if the version before was.
 func (s *selector) matchesGone(withheld bool) bool {
-	if s == nil || s.filter == nil {
+	if s.filter == nil {
 		return true
 	}
 	if yes, decided := s.filter.MatchUnknown(string(event.Deleted)); decided {

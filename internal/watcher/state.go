@@ -110,22 +110,6 @@ func (r *report) setState(state State, reason string) {
 	}
 }
 
-// worked shows the end of a session. One that watched for a while did work, even if there was nothing to see.
-func (r *report) worked(yes bool) {
-	r.note(func(n *Status) {
-		if yes {
-			n.Failing = time.Time{}
-		} else if n.Failing.IsZero() {
-			n.Failing = time.Now()
-		}
-	})
-}
-
-// restarted counts the end of a session.
-func (r *report) restarted(reason string) {
-	r.m.WatchRestarts.WithLabelValues(r.resource.Group, r.resource.Resource, reason).Inc()
-}
-
 // progressed shows that nothing before now was missed, with what else changes, which is nil where neither event nor
 // bookmark says so: the server is at the stream's position, since nothing happens in the cluster, or it has ended a watch
 // in good order of a resource that it sends no bookmarks for.

@@ -50,20 +50,17 @@ type Spec struct {
 	Name   string // identity in lines and checkpoint: resource, group and scope, no version
 	Target kubeclient.Target
 	Kind   string
-	// SkipInitial takes what exists at first sight as known, without lines.
-	SkipInitial bool
-	Cluster     string // stamped on every line
-	ClusterUID  string // stamped on GAP and SYNCED lines
-	Shape       event.Shape
-	Selection   Selection
-	Payload     event.Payload
-	Changes     bool // MODIFIED lines say which fields changed
-	// IgnoreFields are paths; a MODIFIED in which nothing else changed is not written.
-	IgnoreFields []string
-	MaxLineBytes int // as in event.Line
-	// Silence is how long a watch may bring nothing where the server sends
-	// bookmarks; 0 is three times their usual interval.
-	Silence time.Duration
+
+	SkipInitial  bool   // what exists at first sight is taken as known, without lines
+	Cluster      string // stamped on every line
+	ClusterUID   string // stamped on GAP and SYNCED lines
+	Shape        event.Shape
+	Selection    Selection
+	Payload      event.Payload
+	Changes      bool          // MODIFIED lines say which fields changed
+	IgnoreFields []string      // paths; a MODIFIED in which nothing else changed is not written
+	MaxLineBytes int           // as in event.Line
+	Silence      time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
 }
 
 // PendingError is why a stream cannot run for now.
@@ -83,7 +80,6 @@ type Stream struct {
 	store    Store
 	rec      Recorder
 	producer *recorder.Producer
-	render   *event.Renderer
 	encoder  *encoder
 	log      *zap.Logger
 
@@ -110,22 +106,16 @@ type attempts struct {
 // NewStream returns a stream that has not started.
 func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
 	gvr := spec.Target.Resource
-	render, err := event.NewRenderer(event.Source{
-		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
-		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: spec.Kind,
-	}, spec.Shape)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
-	}
 	if spec.Silence == 0 {
 		spec.Silence = watchSilence
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, client: client, store: store, rec: rec, render: render,
+		spec:   spec, client: client, store: store, rec: rec,
 		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
+	var err error
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
@@ -139,10 +129,10 @@ func (s *Stream) load(ctx context.Context) error {
 		return err
 	}
 	st, _, err := s.store.Stream(s.spec.Name)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+	lost := false
+	if err == nil {
+		lost, err = s.store.Lost()
 	}
-	lost, err := s.store.Lost()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
@@ -201,7 +191,13 @@ func (s *Stream) Run(ctx context.Context) error {
 		if healthy && s.progress {
 			s.backoff.Reset()
 		}
-		s.worked(healthy && s.Status().State == Watching)
+		s.note(func(n *Status) {
+			if healthy && n.State == Watching {
+				n.Failing = time.Time{} // it did work, even if there was nothing to see
+			} else if n.Failing.IsZero() {
+				n.Failing = time.Now()
+			}
+		})
 		switch o.action {
 		case actionStop:
 			return nil
@@ -221,7 +217,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			}
 			o.after = max(o.after, rest)
 		case actionRetry:
-			s.restarted(o.reason)
+			s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 			if errors.Is(err, kubeclient.ErrSilent) || errors.Is(err, kubeclient.ErrNoAnswer) {
 				s.client.CloseIdleConnections()
 			}
@@ -290,9 +286,8 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 const (
 	// maxRefused is how often in a row the position must be refused, each time but the first with the current version
 	// accepted right after it, before it is given up: an accident, or one bad server behind a balancer, refuses either.
-	maxRefused = 6
-	// refusalTime is how soon after its request a watch ends that is refused.
-	refusalTime = 10 * time.Second
+	maxRefused  = 6
+	refusalTime = 10 * time.Second // how soon after its request a watch ends that is refused
 )
 
 // checkRefused returns errRefused in the place of a watch's error, where the server refuses to watch from the position
@@ -300,18 +295,12 @@ const (
 // another server, say), or one with an event behind it that cannot be read. Where it refuses any watch, the position is
 // not at fault, and the history behind it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
-	if s.progress || !blamesPosition(err) || time.Since(began) > refusalTime || current == s.state.ResourceVersion {
+	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime && current != s.state.ResourceVersion
+	if !suspect || s.refused > 0 && !s.canWatch(ctx, current) {
 		s.refused = 0
 		return err
 	}
-	if s.refused++; s.refused == 1 {
-		return err
-	}
-	if s.tryWatch(ctx, current) != nil {
-		s.refused = 0
-		return err
-	}
-	if s.refused < maxRefused {
+	if s.refused++; s.refused < maxRefused {
 		return err
 	}
 	s.refused = 0
