@@ -505,6 +505,9 @@ func TestTruncatedInARelist(t *testing.T) {
 		w.start()
 		w.synced()
 		w.tell(n, "GAP JournalTruncated", "MODIFIED relist a", "MODIFIED relist b", "MODIFIED relist c", "MODIFIED relist d", "SYNCED +0 ~4 -0 =0")
+		if from := w.lines()[n].FromResourceVersion; from != "" {
+			t.Errorf("the GAP is from %s, but what the reader has is not known", from)
+		}
 	})
 }
 
