@@ -192,7 +192,7 @@ func (d *Daemon) assemble(context.Context) error {
 	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
 	d.rec = recorder.New(out, store, d.recording)
 	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
-	if errs := d.manager.Check(); len(errs) > 0 {
+	if errs := d.manager.CheckOptions(d.streamOptions(d.cfg)); len(errs) > 0 {
 		return asFaults(errs)
 	}
 	d.reload = &reloader{d: d}

@@ -13,49 +13,43 @@ import (
 	"kubejournal/internal/kubeclient"
 )
 
-// Difference is how many streams other options come to add, remove, change or
-// leave alone. Pending ones count.
+// Difference is how many streams other options come to add, remove, change or leave alone. Pending ones count.
 type Difference struct {
 	Added, Removed, Changed, Unchanged int
 }
 
-// errManagerStopped says that there is nobody to apply options any more.
-var errManagerStopped = errors.New("apply config: the streams are stopped")
-
-// Apply has Run go on with other options and returns when it does. Only streams
-// that the options change are touched: one that is not wanted any more is
-// stopped and keeps its position, one that is to run in another way is stopped
-// and resumes where it was, a new one is started, or resumes. On an error, which
-// is that of CheckOptions, nothing has changed.
-func (m *Manager) Apply(ctx context.Context, o Options) (Difference, error) {
-	r := request{o, make(chan result, 1)}
+// Apply has Run go on with other options and returns when it does. Only streams that the options change are touched: one
+// that is not wanted any more is stopped and keeps its position, one that is to run in another way is stopped and resumes
+// where it was, a new one is started, or resumes. On an error, which is that of CheckOptions, nothing has changed.
+func (m *Manager) Apply(ctx context.Context, o Options) (d Difference, err error) {
+	done := make(chan struct{})
+	request := func(ctx context.Context) {
+		defer close(done)
+		d, err = m.apply(ctx, o)
+	}
 	select {
-	case m.requests <- r:
+	case m.requests <- request:
+		<-done // Run answers: all that waits in there ends with its context
+		return d, err
 	case <-m.stopped:
-		return Difference{}, errManagerStopped
+		return Difference{}, errors.New("apply config: the streams are stopped")
 	case <-ctx.Done():
 		return Difference{}, ctx.Err()
 	}
-	// Run has taken it, and answers: whatever waits in there ends with its context.
-	answer := <-r.done
-	return answer.difference, answer.err
 }
 
 // apply is Apply on Run's goroutine.
 func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	desired, errs := m.desired(o)
-	if m.asksForNews(o, errs) {
+	if m.namesUnknown(o, errs) {
 		m.refresh(ctx)
 		desired, errs = m.desired(o)
 	}
 	if faults := m.faults(desired, errs); len(faults) > 0 {
 		return Difference{}, errors.Join(faults...)
 	}
-	var (
-		d    Difference
-		stop []*running
-		gone []string
-	)
+	var d Difference
+	var stop []*running
 	m.mu.Lock()
 	for name, r := range m.running {
 		w, is := desired[name]
@@ -66,24 +60,20 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 		case is:
 			d.Changed++
 			stop = append(stop, r)
-		case stands(r.entry, o.Resources) && !m.serves(r.spec.Target):
-			// The server does not have it any more. It ends by itself, with
-			// its objects' deletions.
+		case contains(o.Resources, r.entry) && !m.serves(r.spec.Target):
+			// The server does not have it any more. It ends by itself, with its objects' deletions.
 			d.Unchanged++
 		default:
 			d.Removed++
-			stop, gone = append(stop, r), append(gone, name)
+			stop = append(stop, r)
 			delete(m.refused, name)
 		}
 	}
-	for name := range desired {
-		if m.running[name] == nil && m.refused[name] == nil {
+	for name, now := range desired {
+		switch w := m.refused[name]; {
+		case m.running[name] != nil:
+		case w == nil:
 			d.Added++
-		}
-	}
-	for name, w := range m.refused {
-		switch now, is := desired[name]; {
-		case m.running[name] != nil || !is:
 		case m.same(w.wanted, now):
 			w.entry = now.entry
 			d.Unchanged++
@@ -95,33 +85,30 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	m.mu.Unlock()
 
 	m.stop(stop)
-	for _, name := range gone {
-		m.m.ForgetStream(name)
-		m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
+	for _, r := range stop {
+		if name := r.spec.Name; desired[name].spec.Name == "" {
+			m.m.ForgetStream(name)
+			m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
+		}
 	}
 	m.options = o
-	d.Removed += m.dropRefused(desired)
-	m.setUnresolved(errs)
-	err := m.startAll(ctx, desired)
-	m.crds.Set(ctx, m.openEnded() || m.missing())
+	dropped, err := m.startAll(ctx, desired, errs)
+	d.Removed += dropped
 	return d, err
 }
 
-// asksForNews reports whether options, whose entries come to errs, name a resource
-// that was not asked for yet and that the server did not have when it was asked
-// last.
-func (m *Manager) asksForNews(o Options, errs []error) bool {
+// namesUnknown reports whether new entries, which come to errs, name what the server did not have when it was asked last.
+func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	for i, err := range errs {
-		if errors.As(err, new(*discovery.NotFoundError)) && !stands(o.Resources[i], m.options.Resources) {
+		if errors.As(err, new(*discovery.NotFoundError)) && !contains(m.options.Resources, o.Resources[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// same reports whether a stream that is as before need not be touched to be as now.
-// A version that the server has come to prefer is no reason, as long as it serves
-// the one before.
+// same reports whether a stream that is as before need not be touched to be as now. A version that the server has come to
+// prefer is no reason, as long as it serves the one before.
 func (m *Manager) same(before, now wanted) bool {
 	was, is := before.spec, now.spec
 	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) && m.serves(was.Target) {
@@ -137,12 +124,12 @@ func (m *Manager) serves(t kubeclient.Target) bool {
 	return err == nil
 }
 
-// stands reports whether an entry is among others, wherever.
-func stands(entry config.Resource, among []config.Resource) bool {
-	return slices.ContainsFunc(among, func(other config.Resource) bool { return sameEntry(entry, other) })
+// contains reports whether an entry is among others, at any place.
+func contains(entries []config.Resource, entry config.Resource) bool {
+	return slices.ContainsFunc(entries, func(other config.Resource) bool { return sameEntry(entry, other) })
 }
 
-// sameEntry compares what two entries say, and not where they stand.
+// sameEntry compares what two entries say, and not where they are.
 func sameEntry(a, b config.Resource) bool {
 	a.File, a.Line, a.Entry = b.File, b.Line, b.Entry
 	return reflect.DeepEqual(a, b)

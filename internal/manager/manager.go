@@ -1,13 +1,12 @@
 // Package manager runs the streams that a config comes to, and keeps track of what cannot run.
 //
 // The goroutine of Run owns which streams run. Apply hands it other options; it compares what each stream is to be
-// (watcher.Spec) with what it is, and touches those that differ: a stream is stopped, and the one in its place takes the
-// position from the checkpoint, once that has all that was submitted. It is the same as a restart of the daemon, for that
-// stream alone. Before the first one is stopped, all that can be wrong was looked for.
+// (watcher.Spec) with what it is, and replaces those that differ, once all options are validated. The new stream takes the
+// position from the checkpoint, as after a restart of the daemon.
 //
-// What the server serves changes by itself. That only ever adds streams. The watch of a resource that goes away brings its
-// objects' deletions and ends with a 404, and then the stream is dropped or pending. While something is pending because
-// the server does not have it, or an entry has a wildcard, CustomResourceDefinitions are watched to ask again in time.
+// What the server serves changes by itself. That stops no stream: the watch of a resource that goes away brings its objects'
+// deletions and ends with a 404, and then the stream is dropped or pending. While something is pending because the server
+// does not have it, or an entry has a wildcard, CustomResourceDefinitions are watched to ask again in time.
 package manager
 
 import (
@@ -40,31 +39,29 @@ type Options struct {
 	Silence       time.Duration // as in watcher.Spec
 }
 
-// Manager runs the streams that the entries of a config come to. An entry
-// whose resource the server does not have, or does not let this identity
-// watch, is pending: retried without blocking other streams.
-//
-// The goroutine of Run starts and stops all streams, also those of other options
-// that Apply hands over.
+// Manager runs the streams of a config. What the server does not have, or does not let this identity watch, is pending.
 type Manager struct {
 	parts
 	resolver *discovery.Resolver
-	requests chan request
-	ended    chan ending
-	stopped  chan struct{} // closed when Run ends
+	requests chan func(context.Context) // for Run's goroutine
+	ended    chan *running              // by themselves
+	stopped  chan struct{}              // closed when Run ends
 
 	// Run's, from its beginning on.
 	options     Options
 	crds        *discovery.CRDWatcher // says when the server may serve other resources
-	asked       asked
-	nothingLost bool // no stream is owed the GAP of a lost checkpoint any more
+	refreshed   time.Time             // when the server was asked last what it serves
+	fault       string                // of that, as it was logged; "" where there was none
+	nothingLost bool                  // no stream is owed the GAP of a lost checkpoint any more
 
+	unknown sync.Map // names without a resource that were warned about
+
+	// mu guards the rest. Only Run's goroutine writes it, with mu, and so may read it without.
 	mu         sync.Mutex
-	running    map[string]*running // by stream name; guarded by mu
-	refused    map[string]*waiting // streams that the server does not let run, by name; guarded by mu
-	unresolved map[int]*waiting    // entries that come to no stream, by index; guarded by mu
-	unknown    map[string]bool     // names without a resource that were warned about; guarded by mu
-	started    bool                // what can run was started; guarded by mu
+	running    map[string]*running // by stream name
+	refused    map[string]*waiting // streams that the server does not let run, by name
+	unresolved []*waiting          // entries that come to no stream
+	started    bool                // what can run was started
 }
 
 // parts are what all streams share.
@@ -74,12 +71,6 @@ type parts struct {
 	rec    watcher.Recorder
 	m      *metrics.Metrics
 	log    *zap.Logger
-}
-
-// asked is when the server was asked last what it serves.
-type asked struct {
-	at    time.Time
-	fault string // that was logged, "" where there was none
 }
 
 // wanted is a stream that the config and the server come to.
@@ -94,51 +85,32 @@ type running struct {
 	stream *watcher.Stream
 	since  time.Time
 	cancel context.CancelFunc
-	done   chan struct{}
+	done   chan struct{} // closed when the goroutine has ended
+	err    error         // why it has ended by itself
 }
 
-// request asks Run to go on with other options.
-type request struct {
-	options Options
-	done    chan result // holds one
-}
-
-type result struct {
-	difference Difference
-	err        error
-}
-
-// ending is how a stream's goroutine ended.
-type ending struct {
-	name string
-	err  error
-}
-
-// New returns a manager that has not started anything. resolver must
-// have been refreshed.
-func New(client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec watcher.Recorder, options Options, m *metrics.Metrics, log *zap.Logger) *Manager {
+// New returns a manager that has not started anything. resolver must have been refreshed.
+func New(
+	client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec watcher.Recorder, options Options,
+	m *metrics.Metrics, log *zap.Logger,
+) *Manager {
 	return &Manager{
 		parts:    parts{client: client, store: store, rec: rec, m: m, log: log},
 		resolver: resolver, options: options,
-		requests:   make(chan request),
-		ended:      make(chan ending),
-		stopped:    make(chan struct{}),
-		crds:       discovery.NewCRDWatcher(client, log),
-		running:    make(map[string]*running),
-		refused:    make(map[string]*waiting),
-		unresolved: make(map[int]*waiting),
-		unknown:    make(map[string]bool),
+		requests: make(chan func(context.Context)),
+		ended:    make(chan *running),
+		stopped:  make(chan struct{}),
+		crds:     discovery.NewCRDWatcher(client, log),
+		running:  make(map[string]*running),
+		refused:  make(map[string]*waiting),
 	}
 }
 
-// Check returns what only the server can tell to be wrong with the config, one
-// error per fault. Resources that are not there are no fault. Not beside Run.
-func (m *Manager) Check() []error { return m.CheckOptions(m.options) }
-
-// CheckOptions is Check of other options. Safe for concurrent use.
+// CheckOptions returns what only the server can say to be wrong with options, one error per fault. Resources that are not
+// there are no fault. Safe for concurrent use.
 func (m *Manager) CheckOptions(o Options) []error { return m.faults(m.desired(o)) }
 
-// faults is Check of what options come to.
+// faults is CheckOptions of what options come to.
 func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	var faults []error
 	for _, err := range errs {
@@ -146,8 +118,7 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 			faults = append(faults, err)
 		}
 	}
-	// A stream that could not be made would otherwise be found when others are
-	// stopped already.
+	// A stream that could not be made would otherwise be found when others are stopped already.
 	scratch := metrics.New("", "")
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
 		if _, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, scratch, zap.NewNop()); err != nil {
@@ -160,7 +131,7 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 // Run runs the streams until ctx ends, and returns when all have stopped.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.stopped)
-	defer m.stopAll()
+	defer func() { m.stop(slices.Collect(maps.Values(m.running))) }()
 	defer m.crds.Close()
 	tick := time.NewTicker(pendingFirst)
 	defer tick.Stop()
@@ -172,16 +143,15 @@ func (m *Manager) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case e := <-m.ended:
-			err = m.end(e)
-		case r := <-m.requests:
-			difference, fault := m.apply(ctx, r.options)
-			r.done <- result{difference, fault}
+		case r := <-m.ended:
+			err = m.end(r)
+		case request := <-m.requests:
+			request(ctx)
 		case <-m.crds.Changed():
-			m.crds.Plan(time.Since(m.asked.at))
+			m.crds.Plan(time.Since(m.refreshed))
 		case <-m.crds.Due():
 			m.crds.Asked()
-			err = m.look(ctx)
+			err = m.rediscover(ctx)
 		case <-tick.C:
 			m.clearLost()
 			err = m.retry(ctx)
@@ -194,33 +164,35 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // retry tries what is pending and due again.
 func (m *Manager) retry(ctx context.Context) error {
-	due, anew := m.due()
-	poll := m.openEnded() && time.Since(m.asked.at) >= m.crds.PollInterval()
+	due, anew := false, false // anew: for the first few times
+	for _, w := range m.pending() {
+		if !time.Now().Before(w.until) {
+			due, anew = true, anew || w.pause < pendingMax
+		}
+	}
+	poll := m.openEnded() && time.Since(m.refreshed) >= m.crds.PollInterval()
 	if !due && !poll {
 		return nil
 	}
-	if anew || poll || time.Since(m.asked.at) >= pendingMax {
+	if anew || poll || time.Since(m.refreshed) >= pendingMax {
 		m.refresh(ctx)
 	}
 	return m.reconcile(ctx)
 }
 
-// look asks the server what it serves now that a definition has changed. What
-// waited for one does not wait any longer.
-func (m *Manager) look(ctx context.Context) error {
+// rediscover asks the server what it serves now that a CRD has changed. What waited for one does not wait any longer.
+func (m *Manager) rediscover(ctx context.Context) error {
 	m.refresh(ctx)
-	m.mu.Lock()
 	for _, w := range m.refused {
 		if w.reason == watcher.ReasonNotFound {
 			w.until = time.Now()
 		}
 	}
-	m.mu.Unlock()
 	return m.reconcile(ctx)
 }
 
-// desired resolves all entries: the streams by name, and for each entry why it
-// comes to none, or not to all, nil where it does. Safe for concurrent use.
+// desired resolves all entries: the streams by name, and for each entry why it comes to none, or not to all, nil where it
+// does. Safe for concurrent use.
 func (m *Manager) desired(o Options) (map[string]wanted, []error) {
 	streams := make(map[string]wanted)
 	errs := make([]error, len(o.Resources))
@@ -238,53 +210,40 @@ func (m *Manager) desired(o Options) (map[string]wanted, []error) {
 	return streams, errs
 }
 
-// reconcile starts what should run, does not, and is due; and starts again what
-// is to run in another way since the server serves other resources. It stops
-// nothing: the watch of a resource that goes away tells of its objects' deletions
-// and ends by itself.
+// reconcile starts what is due, and replaces what is to run in another way since the server serves other resources.
 func (m *Manager) reconcile(ctx context.Context) error {
 	desired, errs := m.desired(m.options)
-	m.dropRefused(desired)
-	m.setUnresolved(errs)
 	var again []*running
-	m.mu.Lock()
 	for name, r := range m.running {
 		// What the server says of names takes no redaction away: only an edit does.
 		if w, is := desired[name]; is && !m.same(r.wanted, w) && !redactsLess(&w.spec, &r.spec) {
 			again = append(again, r)
 		}
 	}
-	m.mu.Unlock()
 	m.stop(again)
-	if err := m.startAll(ctx, desired); err != nil {
-		return err
-	}
-	m.crds.Set(ctx, m.openEnded() || m.missing())
-	return nil
+	_, err := m.startAll(ctx, desired, errs)
+	return err
 }
 
-// startAll starts what does not run and is not to wait.
-func (m *Manager) startAll(ctx context.Context, desired map[string]wanted) error {
+// startAll starts what does not run and is not to wait, and notes what cannot run. It returns how many streams that waited
+// are not desired any more.
+func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs []error) (dropped int, err error) {
+	dropped = m.dropRefused(desired)
+	m.setUnresolved(errs)
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		if !m.startable(name) {
+		if w := m.refused[name]; m.running[name] != nil || w != nil && time.Now().Before(w.until) {
 			continue
 		}
 		if err := m.start(ctx, desired[name]); err != nil {
-			return err
+			return dropped, err
 		}
 	}
 	m.mu.Lock()
 	m.started = true
 	m.mu.Unlock()
-	return nil
-}
-
-// startable reports whether a stream does not run and is not to wait.
-func (m *Manager) startable(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w := m.refused[name]
-	return m.running[name] == nil && (w == nil || !time.Now().Before(w.until))
+	missing := slices.ContainsFunc(m.pending(), func(w *waiting) bool { return w.reason == watcher.ReasonNotFound })
+	m.crds.Set(ctx, missing || m.openEnded())
+	return dropped, nil
 }
 
 // start starts a stream.
@@ -300,73 +259,53 @@ func (m *Manager) start(ctx context.Context, w wanted) error {
 	m.mu.Unlock()
 	go func() {
 		defer close(r.done)
-		err := s.Run(ctx)
+		r.err = s.Run(ctx)
 		select {
-		case m.ended <- ending{w.spec.Name, err}:
+		case m.ended <- r:
 		case <-ctx.Done():
 		}
 	}()
 	return nil
 }
 
-// end notes that a stream has ended by itself. Only a stream that waits
-// for the server does; any other error ends the manager.
-func (m *Manager) end(e ending) error {
-	m.mu.Lock()
-	r := m.running[e.name]
-	delete(m.running, e.name)
-	m.mu.Unlock()
-	lasted := time.Duration(0)
-	if r != nil {
-		r.cancel()
-		<-r.done
-		lasted = time.Since(r.since)
-	}
+// end notes that a stream has ended by itself. Only a stream that waits for the server does; any other error ends the
+// manager.
+func (m *Manager) end(r *running) error {
+	m.stop([]*running{r})
 	p := new(watcher.PendingError)
-	if !errors.As(e.err, &p) {
-		return e.err
+	if !errors.As(r.err, &p) {
+		return r.err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := m.refused[e.name]
-	if lasted > pendingMax {
+	name := r.spec.Name
+	before := m.refused[name]
+	if time.Since(r.since) > pendingMax {
 		before = nil // it ran meanwhile
 	}
-	w := m.wait(before, e.name, p.Reason, p.Err)
-	if r != nil {
-		w.wanted, w.last = r.wanted, r.stream.Status()
-	}
-	m.refused[e.name] = w
+	w := m.wait(before, name, p.Reason, p.Err)
+	w.wanted, w.last = r.wanted, r.stream.Status()
+	m.mu.Lock()
+	m.refused[name] = w
+	m.mu.Unlock()
 	return nil
 }
 
-// refresh asks the server what it serves. What it does not tell stays as it was.
+// refresh asks the server what it serves. What it does not say stays as it was.
 func (m *Manager) refresh(ctx context.Context) {
-	m.asked.at = time.Now()
+	m.refreshed = time.Now()
 	err := m.resolver.Refresh(ctx)
 	if ctx.Err() != nil {
 		return
 	}
-	fault := ""
+	before := m.fault
+	m.fault = ""
 	if err != nil {
-		fault = err.Error()
+		if m.fault = err.Error(); m.fault != before {
+			m.log.Warn("discovery is incomplete", zap.Error(err))
+		}
 	}
-	if fault != "" && fault != m.asked.fault {
-		m.log.Warn("discovery is incomplete", zap.Error(err))
-	}
-	m.asked.fault = fault
 }
 
-// stopAll stops every stream and waits for them.
-func (m *Manager) stopAll() {
-	m.mu.Lock()
-	all := slices.Collect(maps.Values(m.running))
-	m.mu.Unlock()
-	m.stop(all)
-}
-
-// stop stops streams and waits for them. Their positions stay where they are, and
-// what they have submitted is written.
+// stop stops streams and waits for them. Their positions stay where they are, and what they have submitted is written.
 func (m *Manager) stop(all []*running) {
 	for _, r := range all {
 		r.cancel()

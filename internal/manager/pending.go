@@ -2,7 +2,6 @@ package manager
 
 import (
 	"errors"
-	"iter"
 	"slices"
 	"time"
 
@@ -12,9 +11,8 @@ import (
 	"kubejournal/internal/watcher"
 )
 
+// What is pending is tried again after pendingFirst; the pause doubles up to pendingMax.
 const (
-	// pendingFirst is how soon what is pending is tried again; the pause
-	// doubles up to pendingMax.
 	pendingFirst = 2 * time.Second
 	pendingMax   = 15 * time.Second
 )
@@ -45,39 +43,26 @@ func reasonOf(err error) string {
 	return "Undiscovered"
 }
 
-// setUnresolved notes why entries come to no stream; nil: they come to some. An
-// entry that has moved within the config waits for what it waited for.
+// setUnresolved notes why entries come to no stream; nil: they come to some. An entry that has moved within the config goes
+// on waiting. The metrics show each like a stream of its name, unless one runs.
 func (m *Manager) setUnresolved(errs []error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.unresolved
-	m.unresolved = make(map[int]*waiting)
+	m.unresolved = nil
+	waits := make(map[string]bool)
 	for i, err := range errs {
 		if err == nil {
 			continue
 		}
 		entry := m.options.Resources[i]
-		old := before[i]
-		if old == nil || !sameEntry(old.entry, entry) {
-			old = nil
-			for _, w := range before {
-				if sameEntry(w.entry, entry) {
-					old = w
-				}
-			}
+		var old *waiting
+		if at := slices.IndexFunc(before, func(w *waiting) bool { return sameEntry(w.entry, entry) }); at >= 0 {
+			old = before[at]
 		}
-		m.unresolved[i] = m.wait(old, entry.Name, reasonOf(err), err)
-		m.unresolved[i].entry = entry
-	}
-	m.showUnresolved(before)
-}
-
-// showUnresolved has the metrics say that entries wait, as if each were a stream
-// of its name, so that nobody waits for it unnoticed. before are those that waited
-// until now. A stream that has the name speaks for itself. The caller holds mu.
-func (m *Manager) showUnresolved(before map[int]*waiting) {
-	waits := make(map[string]bool)
-	for _, w := range m.unresolved {
+		w := m.wait(old, entry.Name, reasonOf(err), err)
+		w.entry = entry
+		m.unresolved = append(m.unresolved, w)
 		waits[w.name] = true
 		if m.running[w.name] == nil {
 			m.m.StreamState.WithLabelValues(w.name, string(watcher.Pending)).Set(1)
@@ -90,8 +75,7 @@ func (m *Manager) showUnresolved(before map[int]*waiting) {
 	}
 }
 
-// wait says when something pending is tried again, at longer and longer
-// intervals. before is what it waited for until now.
+// wait says when something pending is tried again, at longer and longer intervals. before is what it waited for until now.
 func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting {
 	w := &waiting{name: name, reason: reason, since: time.Now(), pause: pendingFirst}
 	if before != nil {
@@ -105,35 +89,15 @@ func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting
 	return w
 }
 
-// due reports whether anything pending is to be tried again, and whether some of
-// it is so for the first few times.
-func (m *Manager) due() (due, anew bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	for w := range m.pending() {
-		if !now.Before(w.until) {
-			due, anew = true, anew || w.pause < pendingMax
+// pending is what waits: streams that do not run meanwhile, and entries. For Run's goroutine, or with mu held.
+func (m *Manager) pending() []*waiting {
+	all := slices.Clone(m.unresolved)
+	for name, w := range m.refused {
+		if m.running[name] == nil {
+			all = append(all, w)
 		}
 	}
-	return due, anew
-}
-
-// pending is what waits: streams that do not run meanwhile, and entries. The
-// caller holds mu.
-func (m *Manager) pending() iter.Seq[*waiting] {
-	return func(yield func(*waiting) bool) {
-		for name, w := range m.refused {
-			if m.running[name] == nil && !yield(w) {
-				return
-			}
-		}
-		for _, w := range m.unresolved {
-			if !yield(w) {
-				return
-			}
-		}
-	}
+	return all
 }
 
 // dropRefused forgets the streams that wait and that nothing wants any more.
@@ -152,26 +116,10 @@ func (m *Manager) dropRefused(desired map[string]wanted) (dropped int) {
 	return dropped
 }
 
-// missing reports whether something is pending because the server does not have it.
-func (m *Manager) missing() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for w := range m.pending() {
-		if w.reason == watcher.ReasonNotFound {
-			return true
-		}
-	}
-	return false
-}
-
-// clearLost ends the time in which a stream without a position counts as one that
-// a lost checkpoint had: once all that the config names are past their first sync,
-// and so have a position that is committed. A resource that is added later is new.
+// clearLost ends the time in which a stream without a position counts as one that a lost checkpoint had: once all that the
+// config names are past their first sync, and so have a position that is committed. A resource that is added later is new.
 func (m *Manager) clearLost() {
-	m.mu.Lock()
-	waiting := len(slices.Collect(m.pending())) > 0
-	m.mu.Unlock()
-	if m.nothingLost || waiting || m.Synced() != nil {
+	if m.nothingLost || len(m.pending()) > 0 || m.Synced() != nil {
 		return
 	}
 	lost, err := m.store.Lost()

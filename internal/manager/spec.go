@@ -14,28 +14,25 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-// spec says how a resolved stream reads and writes. It follows from what it is
-// given and from what the server serves, so that a stream whose spec is still the
-// same need not be touched.
+// spec says how a resolved stream reads and writes. It follows from what it is given and from what the server serves, so
+// that a stream whose spec is still the same need not be touched.
 func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
-	// In one order, so that another order in the config is the same.
-	shape := event.Shape{Drop: sorted(o.DropFields)}
 	resource := d.GVR.GroupResource()
-	shape.Secret = o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"}
+	var redact []string
 	for _, r := range o.Redact {
 		if m.applies(r, resource) {
-			shape.Redact = append(shape.Redact, r.Fields...)
+			redact = append(redact, r.Fields...)
 		}
 	}
-	shape.Redact = sorted(shape.Redact)
 	spec := watcher.Spec{
-		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Shape: shape,
-		Silence:     o.Silence,
+		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
-		Target: kubeclient.Target{
-			Resource: d.GVR, Namespace: d.Namespace,
-			LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector,
+		Shape: event.Shape{
+			// In one order, so that another order in the config is the same.
+			Drop: sorted(o.DropFields), Redact: sorted(redact),
+			Secret: o.RedactSecrets && resource == schema.GroupResource{Resource: "secrets"},
 		},
+		Target:       kubeclient.Target{Resource: d.GVR, Namespace: d.Namespace, LabelSelector: d.LabelSelector, FieldSelector: d.FieldSelector},
 		MaxLineBytes: int(o.MaxLineBytes),
 		Selection:    watcher.Selection{Types: d.Entry.Types, ExcludeNamespaces: d.Entry.ExcludeNamespaces, Filter: d.Entry.Filter},
 		Payload:      event.Payload(d.Entry.Payload),
@@ -50,14 +47,11 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 
 // sorted returns paths in their order, each once; nil for none.
 func sorted(paths []string) []string {
-	if len(paths) == 0 {
-		return nil
-	}
 	return slices.Compact(slices.Sorted(slices.Values(paths)))
 }
 
-// applies reports whether a redact rule is meant for a resource. In doubt it is: a
-// rule holds for each resource that has its name in one way or another.
+// applies reports whether a redact rule is meant for a resource. In doubt it is: a rule holds for each resource that has its
+// name in one way or another.
 func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
 	if strings.EqualFold(rule.Resource, resource.Resource) {
 		return true
@@ -69,14 +63,9 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 	return fits
 }
 
-// warnUnknown says once that a name that is to keep something out of the journal
-// means nothing now: it may be a slip.
+// warnUnknown logs once that a name that is to keep something out of the journal means nothing now: it may be a slip.
 func (m *Manager) warnUnknown(what, entry, name string) {
-	m.mu.Lock()
-	told := m.unknown[name]
-	m.unknown[name] = true
-	m.mu.Unlock()
-	if !told {
+	if _, logged := m.unknown.LoadOrStore(name, true); !logged {
 		m.log.Warn(what, zap.String("entry", entry), zap.String("resource", name))
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-// Synced returns nil once every stream that is not pending is past its first
-// sync. Safe for concurrent use.
+// Synced returns nil once every stream that is not pending is past its first sync. Safe for concurrent use.
 func (m *Manager) Synced() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -31,7 +30,7 @@ func (m *Manager) Synced() error {
 	return nil
 }
 
-// StreamStatus is how one stream or pending entry stands.
+// StreamStatus is the status of one stream or pending entry.
 type StreamStatus struct {
 	Name string
 	watcher.Status
@@ -45,28 +44,20 @@ func (m *Manager) Streams() []StreamStatus {
 	for name, r := range m.running {
 		all = append(all, StreamStatus{name, r.stream.Status()})
 	}
-	for w := range m.pending() {
-		all = append(all, StreamStatus{w.name, w.status()})
+	for _, w := range m.pending() {
+		s := w.last // of when it ran
+		s.State, s.Reason, s.Since, s.Failing = watcher.Pending, w.reason, w.since, time.Time{}
+		all = append(all, StreamStatus{w.name, s})
 	}
 	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// status is that of a stream that waits, with what it had when it ran.
-func (w *waiting) status() watcher.Status {
-	s := w.last
-	s.State, s.Reason, s.Since, s.Failing = watcher.Pending, w.reason, w.since, time.Time{}
-	return s
-}
+// maxNamed bounds how many streams a text names.
+const maxNamed = 10
 
-const (
-	// maxNamed bounds how many streams a text names.
-	maxNamed = 10
-)
-
-// Stalled says which streams make no progress, and why; empty when all do. It is
-// for people: a server that is away is no fault of this daemon, whose readiness
-// it does not change. Safe for concurrent use.
+// Stalled says which streams make no progress, and why; empty when all do. It is for people: a server that is away is no
+// fault of this daemon, whose readiness it does not change. Safe for concurrent use.
 func (m *Manager) Stalled() string {
 	var stalled []string
 	now := time.Now()
@@ -75,12 +66,11 @@ func (m *Manager) Stalled() string {
 			stalled = append(stalled, s.Name+" ("+why+")")
 		}
 	}
-	count := len(stalled)
-	if count == 0 {
+	if len(stalled) == 0 {
 		return ""
 	}
-	if count > maxNamed {
-		stalled = append(stalled[:maxNamed], fmt.Sprintf("and %d more", count-maxNamed))
+	if more := len(stalled) - maxNamed; more > 0 {
+		stalled = append(stalled[:maxNamed], fmt.Sprintf("and %d more", more))
 	}
 	return "no progress: " + strings.Join(stalled, ", ")
 }

@@ -7,15 +7,13 @@ import (
 	"kubejournal/internal/event"
 )
 
-// version is a resourceVersion in 8 bytes. Two of one object are compared only
-// within one list.
+// version is a resourceVersion in 8 bytes. Two of one object are compared only within one list.
 type version uint64
 
 const (
 	// gone stands for the version of an object that was deleted in mid-list.
 	gone = ^version(0)
-	// hashed marks what is no number, or one that leaves no room for the mark: 63
-	// bits of a hash of it.
+	// hashed marks what is no number, or one that leaves no room for the mark: 63 bits of a hash of it.
 	hashed = version(1) << 63
 )
 
@@ -46,8 +44,7 @@ type diff struct {
 	// seen holds the objects that the list has shown, at the version shown last.
 	seen  seenSet
 	shown int // how many those are
-	// known looks an object up by name among those that the reader was told of
-	// before this list; nil where there are none.
+	// known looks an object up by name among those that the reader was told of before this list; nil where there are none.
 	known func(namespace, name string) (checkpoint.Known, bool, error)
 }
 
@@ -55,50 +52,34 @@ type diff struct {
 type decision struct {
 	verdict
 	typ event.Type // of the line, with isNews
-	// replaced says that the reader knows another object under the name, old,
-	// which must be gone.
+	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
-	old      checkpoint.Known
+	old      checkpoint.Known // what is known under the name; set with isUnchanged and replaced
 }
 
-// observe takes an object of the list, as an event of type t: a streamed list
-// shows ADDED, and before its end also what happens meanwhile.
+// observe takes an object of the list, as an event of type t: a streamed list shows ADDED, and before its end also what
+// happens meanwhile.
 func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision, error) {
 	id, v := identify(uid, namespace, name), parseVersion(rv)
 	last := d.seen.get(id)
-	switch {
-	case last == 0:
-		return d.first(id, v, t, namespace, name, uid, rv)
-	case last == v, last == gone && t == event.Deleted, v.before(last):
+	if last == v || last == gone && t == event.Deleted || v.before(last) {
 		return decision{verdict: isRepeat}, nil
-	case t == event.Deleted:
-		d.seen.put(id, gone)
-		return decision{typ: event.Deleted}, nil
 	}
-	d.seen.put(id, v)
-	if last == gone {
-		return decision{typ: event.Added}, nil
-	}
-	return decision{typ: event.Modified}, nil
-}
-
-// first takes an object that the list has not shown before.
-func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid, rv []byte) (decision, error) {
-	var (
-		k     checkpoint.Known
-		found bool
-		err   error
-	)
-	if d.known != nil {
-		if k, found, err = d.known(string(namespace), string(name)); err != nil {
-			return decision{}, err
+	var k checkpoint.Known
+	found := false
+	if last == 0 {
+		d.shown++
+		if d.known != nil {
+			var err error
+			if k, found, err = d.known(string(namespace), string(name)); err != nil {
+				return decision{}, err
+			}
 		}
 	}
 	same := found && k.UID == string(uid)
-	d.shown++
 	if t == event.Deleted {
 		d.seen.put(id, gone)
-		if !same {
+		if last == 0 && !same {
 			return decision{verdict: isRepeat}, nil // came and went: the reader was never told
 		}
 		return decision{typ: event.Deleted}, nil
@@ -106,8 +87,8 @@ func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid,
 	d.seen.put(id, v)
 	switch {
 	case same && k.ResourceVersion == string(rv) && !k.Doubtful:
-		return decision{verdict: isUnchanged}, nil
-	case same:
+		return decision{verdict: isUnchanged, old: k}, nil
+	case same, last != 0 && last != gone:
 		return decision{typ: event.Modified}, nil
 	case found:
 		// A name is free again once its object is gone; the list may have said so.
@@ -119,8 +100,7 @@ func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid,
 	return decision{typ: event.Added}, nil
 }
 
-// missing reports whether a known object was not in the list. To ask is right
-// only once the list is complete.
+// missing reports whether a known object was not in the list. To ask is right only once the list is complete.
 func (d *diff) missing(k checkpoint.Known) bool {
 	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }

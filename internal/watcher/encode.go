@@ -2,8 +2,10 @@ package watcher
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
@@ -12,188 +14,215 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// encoder turns a stream's events into lines: it decides which are written, and what
-// they say beside the object. A stream that is asked for nothing but its objects has
-// neither selector nor previous versions, and its bytes go from the wire to the line.
+// encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
 type encoder struct {
 	render   *event.Renderer
-	sel      *selector      // nil: everything is written
+	sel      *selector
 	previous *changes.Store // nil: nothing is compared
 	form     event.Line
-	tracked  tracked            // how many objects are known
 	filtered prometheus.Counter // events that are held back
-
-	last     event.Object    // scratch: the previous version of an object that is gone
-	unusable map[string]bool // objects that were logged
+	tracked  int                // objects that are known, by what events say; each list corrects it
+	gauge    prometheus.Gauge   // the sum of tracked over the streams of the resource
+	last     event.Object       // scratch: the previous version of an object that is gone
+	unusable map[string]bool    // objects that were logged as such
 }
 
-// encoded is what became of an event.
-type encoded struct {
-	buf      []byte // what was given, with the line behind it if there is one
-	written  bool   // there is one
-	withheld bool   // the filter held it back
-	value    []byte // what is stored of the object from now on; nil: what was stored before
-}
-
-// add writes the line about an object that the renderer has scanned into the batch,
-// unless it is held back. It returns the transition that this is.
-func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Transition, error) {
-	out, err := e.encode(b.Lines(), l, o)
+// newEncoder returns what makes the stream's lines.
+func (s *Stream) newEncoder() (e *encoder, err error) {
+	spec, gvr, group, resource := &s.spec, s.spec.Target.Resource, s.resource.Group, s.resource.Resource
+	e = &encoder{
+		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
+		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource),
+	}
+	e.render, err = event.NewRenderer(event.Source{
+		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
+		Group: group, Version: gvr.Version, Resource: resource, Kind: spec.Kind,
+	}, spec.Shape)
 	if err != nil {
-		return checkpoint.Transition{}, err
+		return nil, err
 	}
-	if out.written {
-		b.AddLine(out.buf, l.Type, l.Origin, l.Received)
+	if e.sel, err = newSelector(spec.Selection, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
+		return nil, err
 	}
-	return e.know(b, o, checkpoint.Transition{Type: l.Type, Origin: l.Origin, HeldBack: !out.written, Withheld: out.withheld}, out.value), nil
+	e.previous, err = changes.New(changes.Config{
+		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+	}, s.store, s.producer.Committed, s.log)
+	return e, err
 }
 
-// addSilently takes an object as known without a line.
-func (e *encoder) addSilently(b *recorder.Batch, l event.Line, o *event.Object) (checkpoint.Transition, error) {
-	held := !e.sel.excludes(o.Namespace) && !e.sel.matches(event.Added, o)
-	var value []byte
-	if e.stores(o) {
-		if _, err := e.previous.Compare(changes.Version{}, o); err != nil {
-			return checkpoint.Transition{}, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+// maxWarned bounds how many unusable objects a stream remembers to have logged.
+const maxWarned = 1024
+
+// scan reads the object of an event as the server sent it. One that no line can hold must not stall its stream: where it
+// can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be told from other objects,
+// or from its next version, is an error.
+func (s *Stream) scan(t event.Type, raw []byte) error {
+	o := &s.object
+	if err := s.encoder.render.Scan(raw, o); err != nil {
+		if err := s.encoder.render.Identify(raw, o, err); err != nil {
+			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
-		value = e.previous.Value(held)
+		s.noteUnusable(o)
 	}
-	return e.know(b, o, checkpoint.Transition{Type: l.Type, Origin: l.Origin, HeldBack: true, Withheld: held}, value), nil
+	switch {
+	case t == event.Bookmark:
+		return nil
+	case t != event.Added && t != event.Modified && t != event.Deleted:
+		return fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, t)
+	case len(o.Name) == 0:
+		return fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
+	case !kubeclient.IsPosition(o.ResourceVersion):
+		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
+	}
+	return nil
+}
+
+// noteUnusable counts an object that no line can hold, and logs it once.
+func (s *Stream) noteUnusable(o *event.Object) {
+	s.m.Unusable.WithLabelValues(s.resource.Group, s.resource.Resource).Inc()
+	object := string(o.Namespace) + "/" + string(o.Name)
+	logged := s.encoder.unusable
+	if logged[object] {
+		return
+	}
+	if len(logged) >= maxWarned {
+		clear(logged)
+	}
+	logged[object] = true
+	s.log.Warn("object is unusable, its line has no object", zap.String("namespace", string(o.Namespace)), zap.String("name", string(o.Name)),
+		zap.String("uid", string(o.UID)), zap.String("resourceVersion", string(o.ResourceVersion)),
+		zap.String("reason", o.Unusable.Reason), zap.Error(o.Unusable.Err))
+}
+
+// add writes the line about a scanned object into the batch, unless it is held back, and returns the transition. Silently,
+// the object becomes known without a line.
+func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently bool) (checkpoint.Transition, error) {
+	t := checkpoint.Transition{
+		Type: l.Type, Origin: l.Origin, HeldBack: true,
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+	}
+	value, err := e.encode(b, l, o, silently, &t)
+	if err != nil {
+		return t, err
+	}
+	if t.HeldBack && !silently {
+		e.filtered.Inc()
+	}
+	e.know(b, &t, value)
+	return t, nil
 }
 
 // addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, l event.Line, k checkpoint.Known, silently bool) (checkpoint.Transition, error) {
+func (e *encoder) addGone(b *recorder.Batch, k checkpoint.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
-	line := checkpoint.Transition{Type: l.Type, Origin: l.Origin, Namespace: namespace, Name: name, HeldBack: silently}
-	if !silently {
+	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
+	switch {
+	case silently:
+	case e.sel.excludes(namespace), !e.sel.matchesGone(k.Withheld), !e.sel.wants(event.Deleted):
+		e.filtered.Inc()
+	default:
 		before, err := e.before(namespace, name)
 		if err != nil {
-			return line, err
+			return t, err
 		}
-		out, err := e.encodeGone(b.Lines(), l, k, before)
+		now := time.Now()
+		lines, err := e.appendGone(b.Lines(), now, k, before)
 		if err != nil {
-			return line, err
+			return t, err
 		}
-		if line.HeldBack = !out.written; out.written {
-			b.AddLine(out.buf, l.Type, l.Origin, l.Received)
-		}
+		b.AddLine(lines, t.Type, t.Origin, now)
+		t.HeldBack = false
 	}
-	e.forget(b, namespace, name)
-	return line, nil
+	e.know(b, &t, nil)
+	return t, nil
 }
 
-// know completes the transition of an event about an object, and adds to the batch
-// what is stored of it; no value leaves what was stored before.
-func (e *encoder) know(b *recorder.Batch, o *event.Object, l checkpoint.Transition, value []byte) checkpoint.Transition {
-	l.Namespace, l.Name, l.UID, l.ResourceVersion = o.Namespace, o.Name, o.UID, o.ResourceVersion
-	switch {
-	case l.Type == event.Deleted:
-		e.forget(b, o.Namespace, o.Name)
-		return l
-	case l.Type == event.Added:
-		e.tracked.add(1)
+// know adds to the batch what is stored of an object behind its transition; no value leaves what was stored before.
+func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
+	switch t.Type {
+	case event.Added:
+		e.track(1)
+	case event.Deleted:
+		e.track(-1)
+		if e.previous != nil {
+			e.previous.Remove(&b.Changes, b.Number(), t.Namespace, t.Name)
+		}
+		return
 	}
 	if len(value) > 0 {
-		e.previous.Put(&b.Changes, b.Number(), o.Namespace, o.Name, value)
-	}
-	return l
-}
-
-func (e *encoder) forget(b *recorder.Batch, namespace, name []byte) {
-	e.tracked.add(-1)
-	if e.previous != nil {
-		e.previous.Remove(&b.Changes, b.Number(), namespace, name)
+		e.previous.Put(&b.Changes, b.Number(), t.Namespace, t.Name, value)
 	}
 }
 
-// encode appends the line about an object that the renderer has scanned.
-func (e *encoder) encode(dst []byte, l event.Line, o *event.Object) (encoded, error) {
-	out := encoded{buf: dst}
+// track counts known objects.
+func (e *encoder) track(n int) {
+	e.tracked += n
+	e.gauge.Add(float64(n))
+}
+
+// encode adds the line about a scanned object to the batch, or has t say what holds it back. It returns what is to be
+// stored of the object; nil leaves what was stored before.
+func (e *encoder) encode(
+	b *recorder.Batch, l event.Line, o *event.Object, silently bool, t *checkpoint.Transition,
+) (value []byte, err error) {
 	if e.sel.excludes(o.Namespace) {
-		e.filtered.Inc()
-		return out, nil
+		return nil, nil
 	}
 	var before changes.Version
 	compares := e.previous != nil && l.Type != event.Deleted && o.Unusable == nil
 	if compares {
-		var err error
 		if l.Type == event.Modified {
 			if before, err = e.before(o.Namespace, o.Name); err != nil {
-				return out, err
+				return nil, err
 			}
 		}
 		same, err := e.previous.Compare(before, o)
 		if err != nil {
-			return out, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
 		if same {
-			e.filtered.Inc()
-			out.withheld = before.Withheld
-			return out, nil
+			t.Withheld = before.Withheld
+			return nil, nil
 		}
 	}
-	matches := e.sel.matches(l.Type, o)
-	out.withheld, out.written = !matches, matches && e.sel.wants(l.Type)
-	if !out.written {
-		e.filtered.Inc()
-	} else if err := e.write(&out, l, o, before); err != nil {
-		return out, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+	t.Withheld = !e.sel.matches(l.Type, o)
+	t.HeldBack = silently || t.Withheld || !e.sel.wants(l.Type)
+	if !t.HeldBack {
+		lines, err := e.appendLine(b.Lines(), l, o, before)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
+		}
+		b.AddLine(lines, l.Type, l.Origin, l.Received)
 	}
 	switch {
 	case compares:
-		out.value = e.previous.Value(out.withheld)
+		return e.previous.Value(t.Withheld), nil
 	case e.previous != nil && l.Type != event.Deleted:
-		out.value = e.previous.Unknown(out.withheld)
+		return e.previous.Unknown(t.Withheld), nil
 	}
-	return out, nil
+	return nil, nil
 }
 
-// write appends the line.
-func (e *encoder) write(out *encoded, l event.Line, o *event.Object, before changes.Version) (err error) {
+// appendLine appends the line about a scanned object, of which before is stored.
+func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before changes.Version) ([]byte, error) {
 	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
 	if before.Object != nil {
 		l.Changes = e.previous.Changes(before)
 	}
-	out.buf, err = e.render.AppendLine(out.buf, l, o)
-	return err
+	return e.render.AppendLine(dst, l, o)
 }
 
-// encodeGone appends the line about an object that a list has shown to be gone.
-func (e *encoder) encodeGone(dst []byte, l event.Line, k checkpoint.Known, before changes.Version) (out encoded, err error) {
-	out.buf = dst
-	if e.sel.excludes([]byte(k.Namespace)) || !e.sel.matchesGone(k.Withheld) || !e.sel.wants(event.Deleted) {
-		e.filtered.Inc()
-		return out, nil
-	}
-	out.written = true
+// appendGone appends the line about an object that is gone, of which before is stored.
+func (e *encoder) appendGone(dst []byte, now time.Time, k checkpoint.Known, before changes.Version) ([]byte, error) {
 	var o *event.Object
 	if before.Object != nil && e.render.Scan(before.Object, &e.last) == nil {
 		o = &e.last
 	}
-	out.buf, err = e.render.AppendGone(dst, l.Received, k, e.form, o)
-	return out, err
+	return e.render.AppendGone(dst, now, k, e.form, o)
 }
 
-// tracked is how many objects a stream knows, as a share of its resource's gauge.
-// What events say of it is set right by each list.
-type tracked struct {
-	gauge prometheus.Gauge
-	n     int
-}
-
-func (t *tracked) add(n int) {
-	t.n += n
-	t.gauge.Add(float64(n))
-}
-
-func (t *tracked) set(n int) { t.add(n - t.n) }
-
-// stores reports whether the version of an object is stored.
-func (e *encoder) stores(o *event.Object) bool {
-	return e.previous != nil && o.Unusable == nil && !e.sel.excludes(o.Namespace)
-}
-
-// before is what is stored of an object.
+// before returns what is stored of an object.
 func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
 	if e.previous == nil {
 		return changes.Version{}, nil
@@ -205,10 +234,9 @@ func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
 	return v, err
 }
 
-// storeMissing stores an object at a version that the reader knows, unless that is
-// stored.
+// storeMissing stores an object at a version that the reader knows, unless that is stored.
 func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool) error {
-	if !e.stores(o) {
+	if e.previous == nil || o.Unusable != nil || e.sel.excludes(o.Namespace) {
 		return nil
 	}
 	before, err := e.before(o.Namespace, o.Name)
@@ -225,14 +253,7 @@ func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool
 	return nil
 }
 
-// reset drops what was not committed: the checkpoint has all that was submitted.
-func (e *encoder) reset() {
-	if e.previous != nil {
-		e.previous.Reset()
-	}
-}
-
-// complete adds to the batch that ends a list that what there is is stored.
+// complete adds to the batch that ends a list that all known objects are stored.
 func (e *encoder) complete(b *recorder.Batch) {
 	if e.previous != nil {
 		e.previous.Complete(&b.Changes, b.Number())

@@ -32,15 +32,13 @@ func TestPreviousTooDeep(t *testing.T) {
 	if same, err := previous.Compare(before, &o); same || err != nil {
 		t.Fatal(same, err)
 	}
-	var out encoded
 	line := event.Line{Type: event.Modified, Origin: event.FromWatch, Received: time.Now()}
-	if err := e.write(&out, line, &o, before); err != nil {
-		t.Fatal(err)
+	got, err := e.appendLine(nil, line, &o, before)
+	if text := string(got); err != nil || strings.Contains(text, `"changes"`) || !strings.Contains(text, `"object"`) {
+		t.Errorf("%.300s, %v", text, err)
 	}
-	if line := string(out.buf); strings.Contains(line, `"changes"`) || !strings.Contains(line, `"object"`) {
-		t.Errorf("%.300s", line)
-	}
-	if out, err = e.encodeGone(nil, line, checkpoint.Known{Name: "a"}, before); err != nil || !strings.Contains(string(out.buf), `"metadata":{"name":"a"}`) {
-		t.Errorf("%.300s, %v", out.buf, err)
+	got, err = e.appendGone(nil, time.Now(), checkpoint.Known{Name: "a"}, before)
+	if text := string(got); err != nil || !strings.Contains(text, `"metadata":{"name":"a"}`) {
+		t.Errorf("%.300s, %v", text, err)
 	}
 }

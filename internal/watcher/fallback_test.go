@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/watcher"
 )
@@ -285,6 +286,26 @@ func TestEndlessPages(t *testing.T) {
 		}
 		w.srv.SetFault(nil)
 		w.interrupted = true
+		w.check()
+	})
+}
+
+// Failures make the pauses longer; a watch that lasts and brings something makes the next one short again.
+func TestPausesBeginAgain(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		w.put(configMaps, "a")
+		w.start()
+		w.synced()
+		w.srv.SetFault(on("configmaps", "", status(http.StatusServiceUnavailable)))
+		w.srv.BreakWatches()
+		w.pass(3 * time.Minute)
+		w.srv.SetFault(nil)
+		w.synced()
+		w.pass(kubeclient.HealthyAfter)
+		w.put(configMaps, "b")
+		w.synced()
+		w.srv.BreakWatches()
+		w.awaitFor(3*kubeclient.FirstPause, "it watches again", w.watching)
 		w.check()
 	})
 }

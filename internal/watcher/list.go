@@ -15,122 +15,101 @@ import (
 )
 
 const (
-	// pageSize is how many objects a page of a list is asked for; the same as
-	// client-go's pager.
-	pageSize = 500
-	// maxExpired is how often a list in pages may expire before it is asked
-	// for in one answer.
-	maxExpired = 2
-	// maxRepeatedPages is how many pages in a row may show nothing new before
-	// the list counts as one without an end.
-	maxRepeatedPages = 3
+	pageSize         = 500 // objects, as client-go's pager asks for
+	maxExpired       = 2   // how often a list in pages may expire before it is asked for in one answer
+	maxRepeatedPages = 3   // in a row, that show nothing new, before the list counts as one without an end
 
-	// A streamed list counts as not supported when it is silent for listIdle,
-	// when its pauses of more than listPause add up to listPatience, or when
-	// the stream has waited for it for listWait altogether: a server that does
-	// not know sendInitialEvents ignores it, and sends what happens now. Time
-	// in which lines are written does not count.
+	// A streamed list counts as not supported when it is silent for listIdle, when its pauses of more than listPause add up
+	// to listPatience, or when the stream has waited for it for listWait altogether: a server that does not know
+	// sendInitialEvents ignores it, and sends what happens now. Time in which lines are written does not count.
 	listIdle     = 30 * time.Second
 	listPause    = time.Second
 	listPatience = 2 * time.Minute
 	listWait     = 5 * time.Minute
 
-	// maxListFailures is how often in a row one form of a list may fail before
-	// the other one is tried.
-	maxListFailures = 2
-	// pagedFor is how long a stream reads pages before it asks for a streamed
-	// list again.
-	pagedFor = 24 * time.Hour
-
-	// batchBytes is how large a batch of a list grows.
-	batchBytes = 64 << 10
+	maxListFailures = 2               // in a row, of one form of a list, before the other one is tried
+	pagedFor        = 24 * time.Hour  // how long a stream reads pages before it asks for a streamed list again
+	maxListRest     = 5 * time.Minute // the longest pause that a long list makes before the next
+	batchBytes      = 64 << 10        // how large a batch of a list grows
 )
 
-// listForm is the form in which a stream asks for lists: streamed (KEP-3157), or
-// in pages. Either may be more than a server, or a proxy in front of it, can
-// do: one with an etcd that reports no progress answers a streamed list with an
-// error of any code, and a bound on the duration of requests cuts every one
-// that is large; a bound on the size of answers refuses pages. So a form that
-// fails gives way to the other.
-type listForm struct {
+// lists is the last complete list, and the form in which the next one is asked for: streamed (KEP-3157), or in pages.
+// Either may be more than a server, or a proxy in front of it, can do: one with an etcd that reports no progress answers a
+// streamed list with an error of any code, and a bound on the duration of requests cuts every one that is large; a bound
+// on the size of answers refuses pages. So a form that fails gives way to the other.
+type lists struct {
+	at      time.Time     // when the last one was complete
+	version string        // that it gave
+	took    time.Duration // from its request to its last line being written
+
 	paged    bool
-	failures int       // in a row, of this form
 	until    time.Time // paged until then
+	failures int       // in a row, of this form
 }
 
-// next returns to streamed lists when it is time to try them again.
-func (f *listForm) next(now time.Time) {
-	if f.paged && now.After(f.until) {
-		*f = listForm{}
+// rest is how long from now the next list has to wait, so that a server that forgets its history again and again is not
+// asked for lists all the time: at most a third of it goes into them.
+func (l *lists) rest() time.Duration {
+	if l.at.IsZero() {
+		return 0
 	}
+	return max(kubeclient.HealthyAfter, min(2*l.took, maxListRest)) - time.Since(l.at)
 }
 
-// failed records a failure, and reports whether the other form is next. refused
-// says that the server cannot do this form, as far as its answer can say so.
-func (f *listForm) failed(now time.Time, refused bool) bool {
-	f.failures++
-	if f.failures < maxListFailures && !refused {
+// failed records a failure, and reports whether the other form is next. refused says that the server cannot do this form,
+// as far as its answer can say so.
+func (l *lists) failed(refused bool) bool {
+	l.failures++
+	if l.failures < maxListFailures && !refused {
 		return false
 	}
-	*f = listForm{paged: !f.paged, until: now.Add(pagedFor)}
+	l.paged, l.until, l.failures = !l.paged, time.Now().Add(pagedFor), 0
 	return true
 }
 
-func (f *listForm) String() string {
-	if f.paged {
-		return "pages"
-	}
-	return "streamed"
-}
+var listForm = map[bool]string{false: "streamed", true: "pages"} // by lists.paged, for logs
 
-// list reads all objects, writes the difference, and goes on watching from
-// there. It always returns an error: why that ended. Where the server refuses to
-// stream the list, it is read in pages at once.
+// list reads all objects, writes the difference, and goes on watching from there. It always returns an error: why that
+// ended. Where the server refuses to stream the list, it is read in pages at once.
 func (s *Stream) list(ctx context.Context) error {
 	s.setState(Listing, s.reason)
-	s.lists.form.next(time.Now())
+	if s.lists.paged && time.Now().After(s.lists.until) {
+		s.lists.paged, s.lists.failures = false, 0
+	}
 	for {
-		err := s.listOnce(ctx)
+		read := s.listStreamed
+		if s.lists.paged {
+			read = s.listPaged
+		}
+		err := read(ctx)
 		if s.state.Valid() {
-			s.lists.form.failures = 0
+			s.lists.failures = 0
 			return err // with a position it was the watch behind the list that ended
 		}
-		refused := !s.lists.form.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || !blamesForm(err) || !s.lists.form.failed(time.Now(), refused) {
+		refused := !s.lists.paged && refusesStreamedList(err)
+		if ctx.Err() != nil || !blamesForm(err) || !s.lists.failed(refused) {
 			return err
 		}
-		s.log.Info("list failed, asking for it in another form", zap.Stringer("form", &s.lists.form), zap.Error(err))
+		s.log.Info("list failed, asking for it in another form", zap.String("form", listForm[s.lists.paged]), zap.Error(err))
 		if !refused {
 			return err
 		}
 	}
 }
 
-// listOnce reads one list in the form that is due, and watches behind it.
-func (s *Stream) listOnce(ctx context.Context) error {
-	if !s.lists.form.paged {
-		return s.listStreamed(ctx)
-	}
-	if err := s.listPaged(ctx); err != nil {
-		return err
-	}
-	return s.watch(ctx)
-}
-
-// listStreamed lists through a watch with sendInitialEvents: objects first, a
-// bookmark at their end, and then the watch goes on.
+// listStreamed lists through a watch with sendInitialEvents: objects first, a bookmark at their end, and then the watch
+// goes on.
 func (s *Stream) listStreamed(ctx context.Context) error {
 	r, err := s.newRelist(ctx)
 	if err != nil {
 		return err
 	}
-	yes := true
 	options := v1.ListOptions{
-		SendInitialEvents:    &yes,
+		SendInitialEvents:    new(true),
 		ResourceVersionMatch: v1.ResourceVersionMatchNotOlderThan,
 		AllowWatchBookmarks:  true,
 	}
-	w, err := s.open(ctx, options, listTimeout)
+	w, err := s.client.Watch(ctx, s.spec.Target, options, listTimeout+rand.N(listTimeout))
 	if err == nil {
 		defer w.Close()
 		err = r.readInitial(ctx, w)
@@ -158,26 +137,37 @@ func (r *relist) readInitial(ctx context.Context, w *kubeclient.WatchReader) err
 		if wait -= waited; waited > listPause {
 			pauses -= waited
 		}
-		rv, err := r.takeEvents(ctx, w, e, received)
-		if err != nil {
-			return err
+		for e, err := range atHand(w, e) {
+			rv := ""
+			if err == nil {
+				rv, err = r.takeEvent(ctx, e, received)
+			}
+			if err != nil {
+				return err
+			}
+			if rv != "" {
+				return r.finish(ctx, rv)
+			}
 		}
-		if rv != "" {
-			return r.finish(ctx, rv)
+		if err := r.submit(ctx); err != nil {
+			return err
 		}
 	}
 }
 
-// listPaged lists in pages. A list that expires on the way is begun again from
-// the start, after a pause: it is not complete.
+// listPaged lists in pages, and watches behind them. A list that expires on the way is begun again from the start, after a
+// pause: it is not complete.
 func (s *Stream) listPaged(ctx context.Context) error {
 	limit := int64(pageSize)
-	for expired := 0; ; {
+	for expired := 1; ; expired++ {
 		err := s.readPages(ctx, limit)
-		if err == nil || !isExpired(err) || limit == 0 {
+		if err == nil {
+			return s.watch(ctx)
+		}
+		if !isExpired(err) || limit == 0 {
 			return err
 		}
-		if expired++; expired >= maxExpired {
+		if expired >= maxExpired {
 			limit = 0
 		}
 		s.log.Info("list expired before its end, beginning again", zap.Error(err))
@@ -193,21 +183,23 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		return err
 	}
 	defer r.close()
+	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
 	var rv, token string
 	for repeated := 0; ; {
 		shown := r.diff.shown
-		meta, err := r.readPage(ctx, limit, token)
+		meta, err := s.readPage(ctx, limit, token, s.client.ConfirmNow, take)
 		if err != nil {
 			return err
 		}
+		if err := r.submit(ctx); err != nil {
+			return err
+		}
 		if !kubeclient.IsPosition(meta.ResourceVersion) {
-			// A proxy's {}, say: taken for the last page it would end the list,
-			// and what the others hold would count as deleted.
+			// A proxy's {}, say: taken for the last page it would end the list, and what the others hold would count as deleted.
 			return kubeclient.ErrNoVersion
 		}
-		// All pages show one version; the first names it.
 		if rv == "" {
-			rv = meta.ResourceVersion
+			rv = meta.ResourceVersion // all pages show one version; the first names it
 		}
 		if token = meta.Continue; token == "" {
 			return r.finish(ctx, rv)
@@ -221,50 +213,30 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	}
 }
 
-// readPage reads one page, once the cluster behind it is known to be the expected
-// one.
-func (r *relist) readPage(ctx context.Context, limit int64, token string) (kubeclient.ListMeta, error) {
-	s := r.s
+// readPage calls take with each object of a page, once the server has answered and confirm, where it is not nil, has not
+// objected to that server.
+func (s *Stream) readPage(
+	ctx context.Context, limit int64, token string, confirm func(context.Context) error, take func(*event.Object) error,
+) (meta kubeclient.ListMeta, err error) {
 	page, err := s.client.List(ctx, s.spec.Target, limit, token)
 	if err != nil {
-		return kubeclient.ListMeta{}, err
+		return meta, err
 	}
 	defer page.Close()
-	if err := s.client.ConfirmNow(ctx); err != nil {
-		return kubeclient.ListMeta{}, err
+	if confirm != nil {
+		err = confirm(ctx)
 	}
-	meta, err := s.eachItem(page, func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) })
-	if err != nil {
-		return kubeclient.ListMeta{}, err
-	}
-	return meta, r.submit(ctx)
-}
-
-// readPage calls take with each object of a page.
-func (s *Stream) readPage(ctx context.Context, limit int64, token string, take func(*event.Object) error) (kubeclient.ListMeta, error) {
-	page, err := s.client.List(ctx, s.spec.Target, limit, token)
-	if err != nil {
-		return kubeclient.ListMeta{}, err
-	}
-	defer page.Close()
-	return s.eachItem(page, take)
-}
-
-// eachItem calls take with each object that is left of a page.
-func (s *Stream) eachItem(page *kubeclient.ListReader, take func(*event.Object) error) (kubeclient.ListMeta, error) {
-	for {
-		item, err := page.Next()
-		if errors.Is(err, io.EOF) {
+	for err == nil {
+		var item []byte
+		if item, err = page.Next(); errors.Is(err, io.EOF) {
 			return page.Meta(), nil
 		}
 		if err == nil {
-			err = s.scan(item)
+			err = s.scan(event.Added, item)
 		}
 		if err == nil {
 			err = take(&s.object)
 		}
-		if err != nil {
-			return kubeclient.ListMeta{}, err
-		}
 	}
+	return meta, err
 }

@@ -8,20 +8,9 @@ import (
 	"kubejournal/internal/event"
 )
 
-// A stream's position is checkpoint.Stream, whose methods are the only transitions: a
-// resourceVersion, and what is to be written before a watch can start from there. Once
-// it is loaded, only this file and relist.go move it; batches take copies to the
-// checkpoint. It moves when a batch is made, before that is submitted: Submit fails
-// only when the stream ends.
-
-// pendingGap is why the next list is a relist: the reason of a GAP line that is still
-// to be written, or RelistInterrupted behind one that is; empty for a first sync.
-func (s *Stream) pendingGap() event.GapReason {
-	if s.state.PendingGap == "" && s.state.Open != nil {
-		return event.RelistInterrupted
-	}
-	return s.state.PendingGap
-}
+// A stream's position is checkpoint.Stream, whose methods are the only transitions: a resourceVersion, and what is to be
+// written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch is made
+// that takes a copy to the checkpoint: Submit fails only when the stream ends.
 
 // moved notes a watch's progress up to the version rv.
 func (s *Stream) moved(rv string) *checkpoint.Stream {
@@ -31,10 +20,9 @@ func (s *Stream) moved(rv string) *checkpoint.Stream {
 	return s.state.Clone()
 }
 
-// lose notes that the position is not valid any more. Before the first sync
-// there is none to lose.
+// lose notes that the position is not valid any more. Before the first sync there is none to lose.
 func (s *Stream) lose(ctx context.Context, reason string) error {
-	s.restarted(reason)
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
 	if !s.state.Valid() {
 		return nil
 	}
@@ -44,9 +32,8 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 	return s.rec.Submit(ctx, b)
 }
 
-// listCompleted notes a listCompleted list at the version rv, asked for at began,
-// with all its lines written but the SYNCED line that says count. Without a count
-// there is none to write.
+// listCompleted notes a complete list at the version rv, asked for at began, with all its lines written but the SYNCED
+// line that says count. Without a count there is none to write.
 func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
 	s.state.Complete(rv, count)
 	s.behind = false // a list stores what is missing
@@ -60,7 +47,7 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 // writeSynced writes the SYNCED line of a list whose other lines are written.
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
-	line := s.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
+	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now)
 	s.state.Apply(&checkpoint.Transition{Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion)}, &b.Changes)
 	b.Changes.State = s.state.Clone()

@@ -12,15 +12,11 @@ import (
 	"kubejournal/internal/checkpoint"
 )
 
-// identity tells objects apart over time: the uid, or for objects without one
-// (some aggregated APIs) the name.
+// identity tells objects apart over time: the uid, or for objects without one (some aggregated APIs) the name.
 type identity [16]byte
 
-// identify returns an object's identity. A uid in the form that Kubernetes gives
-// to them is 16 bytes and taken as it is: two such objects never share an
-// identity. Of any other the first 16 bytes of its SHA-256 are taken. Two that
-// share one by chance would be one object to a list: for a million of them that
-// is 1.5e-27.
+// identify returns an object's identity: a uid of the usual form as the 16 bytes that it is, of any other the first 16
+// bytes of its SHA-256. That two of a million share one by chance has a probability of 1.5e-27.
 func identify[S ~string | ~[]byte](uid, namespace, name S) identity {
 	if id, ok := checkpoint.ParseUID(uid); ok {
 		return id
@@ -35,27 +31,22 @@ func identify[S ~string | ~[]byte](uid, namespace, name S) identity {
 	return identity(sum[:16])
 }
 
-// seenSet is what a list has shown until now: the version shown last, by identity. It
-// is a hash table of 24 bytes per object, at least 0.7 full, in parts that grow one by
-// one and a little at a time. It lies outside of Go's heap, for which the garbage
-// collector would keep as much again in reserve, and goes back to the system when the
-// list ends; so GOMEMLIMIT does not see it. A list of a million objects takes 46 bytes
-// of resident memory for each, and 155 with a map[identity]version in its place, in the
-// same time (go test -run '^$' -bench 'BenchmarkDiff/.*/.*/way=(kubejournal|map)$'
-// -benchtime 3000001x ./internal/watcher, each way in a process of its own).
+// seenSet is what a list has shown until now: the version shown last, by identity. It is a hash table of 24 bytes per
+// object, at least 0.7 full, in parts that grow one by one and a little at a time. It lies outside of Go's heap, for which
+// the garbage collector would keep as much again in reserve, and goes back to the system when the list ends; so GOMEMLIMIT
+// does not see it. A list of a million objects takes 46 bytes of resident memory for each, and 155 with a Go map in its
+// place, in the same time (BenchmarkDiff with -benchtime 3000001x, each way in a process of its own).
 //
-// The zero value is empty. Whoever has put something in must call release. Not
-// for concurrent use.
-type seenSet struct {
-	seed  maphash.Seed
-	begun bool // seed is set
-	parts [seenParts]seenPart
-}
+// The zero value is empty. Whoever has put something in must call release. Not for concurrent use.
+type seenSet struct{ parts [seenParts]seenPart }
 
 const (
 	seenParts = 64
 	partBits  = 6 // of the hash, which choose the part
 )
+
+// seed makes hashes that nobody can foresee: uids may be chosen by whoever serves them.
+var seed = maphash.MakeSeed()
 
 type seenPart struct {
 	slots  []seenObject // linear probing; where version is 0 is none
@@ -71,9 +62,6 @@ type seenObject struct {
 
 // get returns the version that an object was shown at, 0 when it was not.
 func (s *seenSet) get(id identity) version {
-	if !s.begun {
-		return 0
-	}
 	part, hash := s.part(id)
 	if len(part.slots) == 0 {
 		return 0
@@ -83,9 +71,6 @@ func (s *seenSet) get(id identity) version {
 
 // put notes that an object was shown at a version, which is not 0.
 func (s *seenSet) put(id identity, v version) {
-	if !s.begun {
-		s.seed, s.begun = maphash.MakeSeed(), true
-	}
 	part, hash := s.part(id)
 	if part.count >= len(part.slots)-len(part.slots)/8 {
 		s.grow(part)
@@ -97,15 +82,13 @@ func (s *seenSet) put(id identity, v version) {
 	*slot = seenObject{id, v}
 }
 
-// part returns the part that an object belongs to, and what is left of its hash:
-// uids may be chosen by whoever serves them, so they are hashed with a seed.
+// part returns the part that an object belongs to, and what is left of its hash.
 func (s *seenSet) part(id identity) (*seenPart, uint64) {
-	hash := maphash.Bytes(s.seed, id[:])
+	hash := maphash.Bytes(seed, id[:])
 	return &s.parts[hash>>(64-partBits)], hash << partBits
 }
 
-// find returns the slot of an object: where it stands, or the empty one where it
-// would. There is always an empty one.
+// find returns the slot of an object: the one that holds it, or the empty one where it would be. There is always one.
 func (p *seenPart) find(id identity, hash uint64) *seenObject {
 	// Into the range of slots by multiplication: their number is no power of 2.
 	at, _ := bits.Mul64(hash, uint64(len(p.slots)))
@@ -120,22 +103,20 @@ func (p *seenPart) find(id identity, hash uint64) *seenObject {
 	}
 }
 
-// grow makes a part larger by a quarter.
+// grow makes a part larger by a quarter, and a little.
 func (s *seenSet) grow(part *seenPart) {
-	const least = 16
 	old := *part
-	part.allocate(len(old.slots) + len(old.slots)/4 + least)
-	for i := range old.slots {
-		if old.slots[i].version != 0 {
-			_, hash := s.part(old.slots[i].id)
-			*part.find(old.slots[i].id, hash) = old.slots[i]
+	part.allocate(len(old.slots) + len(old.slots)/4 + 16)
+	for _, o := range old.slots {
+		if o.version != 0 {
+			_, hash := s.part(o.id)
+			*part.find(o.id, hash) = o
 		}
 	}
 	old.release()
 }
 
-// mapFrom is from how many slots on a part lies outside of Go's heap. Most lists
-// stay below.
+// mapFrom is from how many slots on a part lies outside of Go's heap. Most lists stay below.
 const mapFrom = 1024
 
 // allocate gives a part at least n empty slots.

@@ -15,18 +15,18 @@ import (
 // Status is what a stream reports about itself.
 type Status struct {
 	State        State
-	Reason       string    // why it is pending or retrying, or what the session before this one failed of
+	Reason       string    // why it is pending or retrying, or why the session before this one failed
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
 	Position     string
 	Synced       bool      // past its first sync
-	LastProgress time.Time // of the last event or bookmark; see caughtUp
+	LastProgress time.Time // of the last event or bookmark; see progressed
 	LastGap      time.Time
 	Missed       int64  // objects that differed behind that; 0 until its list is complete
 	Lines        uint64 // in the journal since the stream was started
 }
 
-// State is where a stream stands; see the package's documentation.
+// State is what a stream does now; docs/design.md has the transitions.
 type State string
 
 // The states of a stream.
@@ -38,8 +38,6 @@ const (
 	Pending  State = "Pending"
 )
 
-var states = []State{Starting, Listing, Watching, Retrying, Pending}
-
 // stalledAfter is how long a stream may fail before it is reported as stalled.
 const stalledAfter = time.Minute
 
@@ -49,8 +47,8 @@ func (s Status) Stalled(now time.Time) string {
 	case Pending:
 		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
 	case Watching:
-		// A server without bookmarks is silent where nothing happens. Of such a
-		// watch its end tells, and the first one is given up before it has one.
+		// A server without bookmarks is silent where nothing happens. The end of such a watch shows that it works, and
+		// the first one is given up before it has one.
 		if idle := s.Idle(now); idle > 2*watchEnd {
 			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
 		}
@@ -62,8 +60,8 @@ func (s Status) Stalled(now time.Time) string {
 	return ""
 }
 
-// Idle is how long ago the last event or bookmark was, or where none has come
-// yet, how long the stream has been in its state.
+// Idle is how long ago the last event or bookmark was, or where none has come yet, how long the stream has been in its
+// state.
 func (s Status) Idle(now time.Time) time.Duration {
 	if s.LastProgress.IsZero() {
 		return now.Sub(s.Since)
@@ -76,7 +74,7 @@ type report struct {
 	m        *metrics.Metrics
 	stream   string
 	resource schema.GroupResource
-	last     prometheus.Gauge // nil until there was some: the metric is not there before
+	last     prometheus.Gauge // nil until there was progress: the metric is not there before
 
 	mu     sync.Mutex
 	status Status // guarded by mu
@@ -88,6 +86,13 @@ func (r *report) note(change func(*Status)) {
 	change(&r.status)
 }
 
+// Status reports the stream's state. Safe for concurrent use.
+func (s *Stream) Status() (status Status) {
+	s.note(func(n *Status) { status = *n })
+	status.Lines = s.producer.Lines()
+	return status
+}
+
 // setState shows a state, and the reason for it.
 func (r *report) setState(state State, reason string) {
 	r.note(func(n *Status) {
@@ -96,7 +101,7 @@ func (r *report) setState(state State, reason string) {
 		}
 		n.State, n.Reason = state, reason
 	})
-	for _, each := range states {
+	for _, each := range []State{Starting, Listing, Watching, Retrying, Pending} {
 		v := 0.0
 		if each == state {
 			v = 1
@@ -105,24 +110,9 @@ func (r *report) setState(state State, reason string) {
 	}
 }
 
-// worked shows the end of a session. One that watched for a while did work,
-// whether or not there was anything to see.
-func (r *report) worked(yes bool) {
-	r.note(func(n *Status) {
-		if yes {
-			n.Failing = time.Time{}
-		} else if n.Failing.IsZero() {
-			n.Failing = time.Now()
-		}
-	})
-}
-
-// restarted counts the end of a session.
-func (r *report) restarted(reason string) {
-	r.m.WatchRestarts.WithLabelValues(r.resource.Group, r.resource.Resource, reason).Inc()
-}
-
-// progressed shows that nothing before now was missed, with what else changes.
+// progressed shows that nothing before now was missed, with what else changes, which is nil where neither event nor
+// bookmark says so: the server is at the stream's position, since nothing happens in the cluster, or it has ended a watch
+// in good order of a resource that it sends no bookmarks for.
 func (r *report) progressed(change func(*Status)) {
 	now := time.Now()
 	if r.last == nil {
@@ -131,12 +121,8 @@ func (r *report) progressed(change func(*Status)) {
 	r.last.Set(float64(now.UnixNano()) / 1e9)
 	r.note(func(n *Status) {
 		n.LastProgress = now
-		change(n)
+		if change != nil {
+			change(n)
+		}
 	})
 }
-
-// caughtUp shows that nothing was missed up to now, where neither event nor
-// bookmark could say so: the server stands where the stream stands, since nothing
-// happens in the cluster, or it has ended a watch in good order of a resource that
-// it sends no bookmarks for.
-func (r *report) caughtUp() { r.progressed(func(*Status) {}) }

@@ -1,3 +1,11 @@
+// Package watcher is one Stream: it lists and watches one resource and hands its lines to a recorder.
+//
+// Replayed in order, a stream's lines give the server's live objects. docs/design.md has the guarantee, the states of a
+// stream, relists, pauses, and what a crash leaves behind.
+//
+// A position is a resourceVersion up to which everything is in the journal. It moves with each event and bookmark of a
+// watch, also with an event that a filter keeps out of the journal, and at the end of a complete list; never within a
+// list, whose objects do not come in the order of versions.
 package watcher
 
 import (
@@ -19,13 +27,13 @@ import (
 
 // Recorder takes a stream's lines, with what they make known.
 type Recorder interface {
-	// Submit takes a batch; after an error it was not taken.
+	// Submit takes a batch; after an error, which only the end of the stream causes, it was not taken.
 	Submit(context.Context, *recorder.Batch) error
 	// Flush waits until all that was submitted is committed.
 	Flush(context.Context) error
 }
 
-// Store tells what was committed.
+// Store reads what was committed.
 type Store interface {
 	Lost() (bool, error)
 	ClearLost() error
@@ -42,20 +50,17 @@ type Spec struct {
 	Name   string // identity in lines and checkpoint: resource, group and scope, no version
 	Target kubeclient.Target
 	Kind   string
-	// SkipInitial takes what exists at first sight as known, without lines.
-	SkipInitial bool
-	Cluster     string // stamped on every line
-	ClusterUID  string // stamped on GAP and SYNCED lines
-	Shape       event.Shape
-	Selection   Selection
-	Payload     event.Payload
-	Changes     bool // MODIFIED lines say which fields changed
-	// IgnoreFields are paths; a MODIFIED in which nothing else changed is not written.
-	IgnoreFields []string
-	MaxLineBytes int // as in event.Line
-	// Silence is how long a watch may bring nothing where the server sends
-	// bookmarks; 0 is three times their usual interval.
-	Silence time.Duration
+
+	SkipInitial  bool   // what exists at first sight is taken as known, without lines
+	Cluster      string // stamped on every line
+	ClusterUID   string // stamped on GAP and SYNCED lines
+	Shape        event.Shape
+	Selection    Selection
+	Payload      event.Payload
+	Changes      bool          // MODIFIED lines say which fields changed
+	IgnoreFields []string      // paths; a MODIFIED in which nothing else changed is not written
+	MaxLineBytes int           // as in event.Line
+	Silence      time.Duration // how long a watch may bring nothing where the server sends bookmarks; 0: watchSilence
 }
 
 // PendingError is why a stream cannot run for now.
@@ -67,8 +72,7 @@ type PendingError struct {
 func (e *PendingError) Error() string { return e.Err.Error() }
 func (e *PendingError) Unwrap() error { return e.Err }
 
-// Stream is one resumable watch. Run is its goroutine and owns all fields but
-// report, which has a lock.
+// Stream is one resumable watch. Run is its goroutine and owns all fields but report, which has a lock.
 type Stream struct {
 	report
 	spec     Spec
@@ -76,7 +80,6 @@ type Stream struct {
 	store    Store
 	rec      Recorder
 	producer *recorder.Producer
-	render   *event.Renderer
 	encoder  *encoder
 	log      *zap.Logger
 
@@ -90,47 +93,29 @@ type Stream struct {
 
 // attempts is how the sessions of a stream have gone until now.
 type attempts struct {
-	loaded   bool   // the position was taken from the checkpoint
-	progress bool   // the session has brought an event or a bookmark
-	reason   string // why the last session failed, "" once one has made progress
-	// refused is how often in a row the server has refused to watch from the
-	// position, or sent nothing usable from there.
-	refused int
-	// bookmarks is set by one: the server sends them. A watch that was silent
-	// for too long takes it back.
-	bookmarks bool
+	loaded    bool   // the position was taken from the checkpoint
+	progress  bool   // the session has brought an event or a bookmark
+	reason    string // why the last session failed, "" once one has made progress
+	refused   int    // how often in a row the server has refused the position, or sent nothing usable from there
+	bookmarks bool   // the server sends them: set by one, taken back by a watch that was silent for too long
+	behind    bool   // there may be known objects of which nothing is stored
+	catchUps  int    // how often in a row the stream has tried to store that
 	backoff   kubeclient.Backoff
-	behind    bool // there may be known objects of which nothing is kept
-	tried     int  // how often to catch up with that
-}
-
-// lists is the form of the next list, and when the last one was complete.
-type lists struct {
-	form    listForm
-	at      time.Time
-	version string        // that it gave
-	took    time.Duration // from its request to its last line being written
 }
 
 // NewStream returns a stream that has not started.
 func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
 	gvr := spec.Target.Resource
-	render, err := event.NewRenderer(event.Source{
-		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
-		Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource, Kind: spec.Kind,
-	}, spec.Shape)
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
+	if spec.Silence == 0 {
+		spec.Silence = watchSilence
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, client: client, store: store, rec: rec, render: render,
+		spec:   spec, client: client, store: store, rec: rec,
 		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
-	if s.spec.Silence == 0 {
-		s.spec.Silence = watchSilence
-	}
+	var err error
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
@@ -138,36 +123,16 @@ func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, 
 	return s, nil
 }
 
-// newEncoder returns what makes the stream's lines.
-func (s *Stream) newEncoder() (e *encoder, err error) {
-	spec, gvr := &s.spec, s.spec.Target.Resource
-	e = &encoder{
-		render: s.render, tracked: tracked{gauge: s.m.Tracked.WithLabelValues(gvr.Group, gvr.Resource)}, filtered: s.m.Filtered.WithLabelValues(gvr.Group, gvr.Resource),
-		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes},
-	}
-	if only := spec.Selection; only.Types != nil || only.ExcludeNamespaces != nil || only.Filter != "" {
-		if e.sel, err = newSelector(only, s.m.FilterErrors.WithLabelValues(gvr.Group, gvr.Resource), s.log); err != nil {
-			return nil, err
-		}
-	}
-	e.previous, err = changes.New(changes.Config{
-		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
-	}, s.store, s.producer.Committed, s.log)
-	return e, err
-}
-
-// load takes the position from the checkpoint, once that has all that an
-// earlier run of the same stream has submitted.
+// load takes the position from the checkpoint, once that has all that an earlier run of the same stream has submitted.
 func (s *Stream) load(ctx context.Context) error {
 	if err := s.rec.Flush(ctx); err != nil {
 		return err
 	}
 	st, _, err := s.store.Stream(s.spec.Name)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errStore, err)
+	lost := false
+	if err == nil {
+		lost, err = s.store.Lost()
 	}
-	lost, err := s.store.Lost()
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
@@ -187,34 +152,33 @@ func (s *Stream) load(ctx context.Context) error {
 	s.note(func(n *Status) {
 		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
 	})
+	s.loaded = true
 	return nil
 }
 
-// recount takes the number of known objects from the checkpoint, which has all
-// that was submitted.
+// recount takes the number of known objects from the checkpoint, which has all that was submitted.
 func (s *Stream) recount() error {
 	n, err := s.store.Count(s.spec.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	s.encoder.tracked.set(n)
+	s.encoder.track(n - s.encoder.tracked)
 	return nil
 }
 
-// Status reports the stream's state. Safe for concurrent use.
-func (s *Stream) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	status := s.status
-	status.Lines = s.producer.Lines()
-	return status
+// known returns what the checkpoint knows of an object.
+func (s *Stream) known(namespace, name string) (checkpoint.Known, bool, error) {
+	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errStore, err)
+	}
+	return k, ok, err
 }
 
-// Run reads until ctx ends (nil) or the stream cannot run for now
-// (*PendingError). Any other error is the end of the daemon: the checkpoint
-// could not be read, or another cluster answers (*kubeclient.ClusterError).
+// Run reads until ctx ends (nil) or the stream cannot run for now (*PendingError). Any other error is the end of the
+// daemon: the checkpoint could not be read, or another cluster answers (*kubeclient.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
-	defer s.encoder.tracked.set(0)
+	defer func() { s.encoder.track(-s.encoder.tracked) }()
 	for {
 		began := time.Now()
 		s.progress = false
@@ -227,7 +191,13 @@ func (s *Stream) Run(ctx context.Context) error {
 		if healthy && s.progress {
 			s.backoff.Reset()
 		}
-		s.worked(healthy && s.Status().State == Watching)
+		s.note(func(n *Status) {
+			if healthy && n.State == Watching {
+				n.Failing = time.Time{} // it did work, even if there was nothing to see
+			} else if n.Failing.IsZero() {
+				n.Failing = time.Now()
+			}
+		})
 		switch o.action {
 		case actionStop:
 			return nil
@@ -235,9 +205,8 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.setState(Pending, o.reason)
 			return &PendingError{Reason: o.reason, Err: err}
 		case actionRelist:
-			// At once, unless it was a list that failed, or the last one was
-			// just now.
-			rest := s.listRest()
+			// At once, unless it was a list that failed, or the last one was just now.
+			rest := s.lists.rest()
 			atOnce := s.state.Valid() && rest <= 0
 			if err := s.lose(ctx, o.reason); err != nil {
 				return nil // ctx has ended
@@ -248,13 +217,13 @@ func (s *Stream) Run(ctx context.Context) error {
 			}
 			o.after = max(o.after, rest)
 		case actionRetry:
-			s.restarted(o.reason)
+			s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 			if errors.Is(err, kubeclient.ErrSilent) || errors.Is(err, kubeclient.ErrNoAnswer) {
 				s.client.CloseIdleConnections()
 			}
 			if o.clean && healthy {
 				if !s.bookmarks {
-					s.caughtUp()
+					s.progressed(nil)
 				}
 				continue
 			}
@@ -268,27 +237,12 @@ func (s *Stream) Run(ctx context.Context) error {
 	}
 }
 
-// maxListRest bounds the pause that a long list makes before the next.
-const maxListRest = 5 * time.Minute
-
-// listRest is how long from now the next list has to wait, so that a server
-// that forgets its history again and again is not asked for lists all the time:
-// at most a third of it goes into them.
-func (s *Stream) listRest() time.Duration {
-	if s.lists.at.IsZero() {
-		return 0
-	}
-	return max(kubeclient.HealthyAfter, min(2*s.lists.took, maxListRest)) - time.Since(s.lists.at)
-}
-
-// session lists if it must, and watches until that ends. It always returns an
-// error: the reason.
+// session lists if it must, and watches until that ends. It always returns an error: the reason.
 func (s *Stream) session(ctx context.Context) error {
 	if !s.loaded {
 		if err := s.load(ctx); err != nil {
 			return err
 		}
-		s.loaded = true
 	}
 	if s.state.Closing != nil {
 		if err := s.writeSynced(ctx); err != nil {
@@ -312,8 +266,8 @@ func (s *Stream) session(ctx context.Context) error {
 	return s.checkRefused(ctx, current, began, s.watch(ctx))
 }
 
-// checkAhead returns the server's version, or errAhead when that has not yet
-// reached the position. Versions that are not numbers cannot be compared and pass.
+// checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are not
+// numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
@@ -324,46 +278,34 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 		return "", s.attest(ctx, err)
 	}
 	if current == s.state.ResourceVersion {
-		s.caughtUp()
+		s.progressed(nil)
 	}
 	return current, nil
 }
 
 const (
-	// maxRefused is how often in a row the position must be refused, each time
-	// but the first with the current version accepted right after it, before it
-	// is given up: an accident, or one bad server behind a balancer, refuses
-	// either.
-	maxRefused = 6
-	// refusalTime is how soon after its request a watch ends that is refused.
-	refusalTime = 10 * time.Second
+	// maxRefused is how often in a row the position must be refused, each time but the first with the current version
+	// accepted right after it, before it is given up: an accident, or one bad server behind a balancer, refuses either.
+	maxRefused  = 6
+	refusalTime = 10 * time.Second // how soon after its request a watch ends that is refused
 )
 
-// checkRefused returns errRefused in the place of a watch's error, where the
-// server refuses to watch from the position again and again and would from its
-// current version: a position that it calls malformed (the resource has moved
-// to another server, say), or one with an event behind it that cannot be read.
-// Where it refuses any watch, the position is not at fault, and the history behind
-// it may be there.
+// checkRefused returns errRefused in the place of a watch's error, where the server refuses to watch from the position
+// again and again and would from its current version: a position that it calls malformed (the resource has moved to
+// another server, say), or one with an event behind it that cannot be read. Where it refuses any watch, the position is
+// not at fault, and the history behind it may be there.
 func (s *Stream) checkRefused(ctx context.Context, current string, began time.Time, err error) error {
-	if s.progress || !blamesPosition(err) || time.Since(began) > refusalTime || current == s.state.ResourceVersion {
+	suspect := !s.progress && blamesPosition(err) && time.Since(began) <= refusalTime && current != s.state.ResourceVersion
+	if !suspect || s.refused > 0 && !s.canWatch(ctx, current) {
 		s.refused = 0
 		return err
 	}
-	if s.refused++; s.refused == 1 {
-		return err
-	}
-	if s.tryWatch(ctx, current) != nil {
-		s.refused = 0
-		return err
-	}
-	if s.refused < maxRefused {
+	if s.refused++; s.refused < maxRefused {
 		return err
 	}
 	s.refused = 0
-	if s.state.ResourceVersion == s.lists.version {
-		// It is what the last list has given.
-		s.lists.form.failed(time.Now(), true)
+	if s.state.ResourceVersion == s.lists.version { // it is what the last list has given
+		s.lists.failed(true)
 	}
 	return fmt.Errorf("%w: %w", errRefused, err)
 }
