@@ -71,7 +71,7 @@ func TestRecoverOtherCluster(t *testing.T) {
 			}
 			before := contentOf(t, store)
 			j := openJournal(t, path, lines)
-			_, err = recoverWithin(t.Context(), j, store, 1, recoverTime)
+			_, err = recoverWithin(t.Context(), j, store, 1)
 			var other *ClusterError
 			if !c.refused {
 				if err != nil {

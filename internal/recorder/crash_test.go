@@ -101,7 +101,7 @@ func TestCrash(t *testing.T) {
 				for _, s := range sources {
 					s.resume(t, store)
 					wg.Go(func() {
-						producer := NewProducer(s.name, nil)
+						producer := newProducer(s.name)
 						for n := 1; ; n++ {
 							b := producer.Batch()
 							for range 3 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
@@ -275,11 +276,15 @@ func (g *rig) counted(name string) float64 {
 	return 0
 }
 
+func newProducer(stream string) *Producer {
+	return NewProducer(stream, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "events"}, []string{"type", "origin"}))
+}
+
 // batch is n lines of a stream, each of about size bytes, with what they make known.
 func (g *rig) batch(stream string, n, size int) *Batch {
 	producer := g.producers[stream]
 	if producer == nil {
-		producer = NewProducer(stream, nil)
+		producer = newProducer(stream)
 		g.producers[stream] = producer
 	}
 	b := producer.Batch()

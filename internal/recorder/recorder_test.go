@@ -415,8 +415,9 @@ func TestPendingBound(t *testing.T) {
 			return succeeds
 		}
 		g.store.unchecked = true
-		g.run(t.Context())
-		producer := NewProducer("a", nil)
+		w := writer{Recorder: g.rec, pending: newPending()}
+		go func() { g.done <- w.run(t.Context()) }()
+		producer := newProducer("a")
 		accepted, objects := 0, 0
 		for {
 			b := producer.Batch()
@@ -441,7 +442,7 @@ func TestPendingBound(t *testing.T) {
 			t.Errorf("only %d bytes accepted", accepted)
 		}
 		synctest.Wait()
-		if n := g.rec.pending.Bytes(); n > maxPending+budgetBytes {
+		if n := w.pending.Bytes(); n > maxPending+budgetBytes {
 			t.Errorf("%d bytes pending", n)
 		}
 		broken.Store(false)
@@ -643,7 +644,7 @@ func TestBlockedOutput(t *testing.T) {
 		rec := New(journal.NewStdout(out), tempStore(t), Config{Metrics: metrics.New("", ""), Log: zap.NewNop()})
 		done := make(chan error, 1)
 		go func() { done <- rec.Run(t.Context()) }()
-		producer := NewProducer("pods", nil)
+		producer := newProducer("pods")
 		b := producer.Batch()
 		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now())
 		if err := rec.Submit(t.Context(), b); err != nil {

@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ const (
 // Recovered is what Recover found.
 type Recovered struct {
 	Seq       uint64 // of the journal's last line
-	Lines     int    // that no commit knew of
+	Lines     int    // that no commit covered
 	Cut       int64  // bytes of a torn last line
 	Gone      uint64 // committed lines at the end that the files no longer have
 	Lost      bool   // there are lines, and no checkpoint to them
@@ -55,74 +54,62 @@ func (e *ClusterError) Error() string {
 // GAP and then all of its objects again. A journal of another cluster than the
 // checkpoint's is a ClusterError, and nothing of it is taken.
 func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Recovered, error) {
-	return recoverWithin(ctx, j, store, recoverBytes, recoverTime)
+	return recoverWithin(ctx, j, store, recoverBytes)
 }
 
-// recoverWithin is Recover with other bounds.
-func recoverWithin(ctx context.Context, j *journal.File, store *checkpoint.Store, most int, interval time.Duration) (Recovered, error) {
-	r := recovery{ctx: ctx, journal: j, store: store, most: most, interval: interval, batch: checkpoint.NewBatch()}
-	for _, step := range []func() error{r.load, r.resume, r.begin} {
+// recoverWithin is Recover with another bound of memory.
+func recoverWithin(ctx context.Context, j *journal.File, store *checkpoint.Store, most int) (Recovered, error) {
+	r := recovery{ctx: ctx, journal: j, store: store, most: most, batch: checkpoint.NewBatch()}
+	for _, step := range []func() error{r.load, r.resume, r.begin, r.read, r.finish} {
 		if err := step(); err != nil {
 			return Recovered{}, err
 		}
 	}
-	tail, err := r.read()
-	if err != nil {
-		return Recovered{}, err
-	}
-	return r.finish(tail)
+	return r.found, nil
 }
 
 // recovery is one call of Recover.
 type recovery struct {
-	ctx      context.Context
-	journal  *journal.File
-	store    *checkpoint.Store
-	most     int
-	interval time.Duration
+	ctx     context.Context
+	journal *journal.File
+	store   *checkpoint.Store
+	most    int // bytes held in memory
 
-	// As the checkpoint had it:
+	stored
+	found  Recovered
+	done   checkpoint.Recovery // up to the last line taken; Streams are those that it had lines of
+	batch  *checkpoint.Batch   // of the lines since the last commit
+	saved  time.Time           // when that was
+	header event.Header        // scratch
+	known  checkpoint.Changes  // scratch
+}
+
+// stored is what the checkpoint says at the start.
+type stored struct {
 	mark      checkpoint.Mark
-	from      checkpoint.FileMark // how far the file stood: see startOf
 	marked    bool                // or mark is no commit's
+	from      checkpoint.FileMark // where reading back begins
 	lost      bool
 	cluster   string // "" is unknown
 	states    map[string]checkpoint.Stream
 	forgotten map[string]bool
 	headers   map[string][]byte // of the streams that store previous versions
-
-	found   bool                // there is a line in the journal
-	resumed uint64              // seq that the interrupted call came to
-	done    checkpoint.Recovery // up to the last line taken; Streams are those that it had lines of
-	batch   *checkpoint.Batch   // of the lines since the last commit
-	saved   time.Time           // when that was
-	header  event.Header        // scratch
-	known   checkpoint.Changes  // scratch
 }
 
 // load reads the checkpoint.
-func (r *recovery) load() (err error) {
-	if r.mark, err = r.store.Mark(); err != nil {
-		return err
+func (r *recovery) load() error {
+	var errs [7]error
+	r.mark, errs[0] = r.store.Mark()
+	r.marked, errs[1] = r.store.Marked()
+	r.lost, errs[2] = r.store.Lost()
+	r.cluster, errs[3] = r.store.Cluster()
+	r.states, errs[4] = r.store.Streams()
+	r.forgotten, errs[5] = r.store.Forgotten()
+	r.headers, errs[6] = r.store.KeptHeaders()
+	if r.from = r.mark.LastFile(); r.from == (checkpoint.FileMark{}) {
+		r.from.Seq = r.mark.Seq
 	}
-	r.from = startOf(r.mark)
-	if r.marked, err = r.store.Marked(); err != nil {
-		return err
-	}
-	if r.lost, err = r.store.Lost(); err != nil {
-		return err
-	}
-	if r.cluster, err = r.store.Cluster(); err != nil {
-		return err
-	}
-	if r.states, err = r.store.Streams(); err != nil {
-		return err
-	}
-	if r.forgotten, err = r.store.Forgotten(); err != nil {
-		return err
-	}
-	r.headers, err = r.store.KeptHeaders()
-	return err
+	return errors.Join(errs[:]...)
 }
 
 // resume takes over what an interrupted call has done since the mark, where the
@@ -138,7 +125,7 @@ func (r *recovery) resume() error {
 		r.done.From = &r.mark
 	}
 	if !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
-		return nil // an earlier version that knows nothing of it has committed a mark since
+		return nil // an earlier version, which ignores it, has committed a mark since
 	}
 	if ok, err = r.journal.Holds(markOf(before.Mark.LastFile()), before.Mark.Seq); err != nil || !ok {
 		return err
@@ -149,7 +136,7 @@ func (r *recovery) resume() error {
 	if before.Streams == nil {
 		before.Streams = r.done.Streams
 	}
-	r.done, r.resumed = before, before.Mark.Seq
+	r.done, r.found.Resumed = before, before.Mark.Seq
 	return nil
 }
 
@@ -161,9 +148,11 @@ func markOf(m checkpoint.FileMark) journal.Mark {
 // one was lost.
 func (r *recovery) begin() error {
 	fresh, err := r.journal.Fresh()
-	r.found = !fresh
-	if err != nil || fresh || r.resumed > 0 {
+	if err != nil || fresh {
 		return err
+	}
+	if r.found.Lost = !r.marked; r.found.Resumed > 0 {
+		return nil
 	}
 	holds, err := r.journal.Holds(markOf(r.from), r.from.Seq)
 	if err != nil {
@@ -193,13 +182,10 @@ func (r *recovery) identify() error {
 		if !namesCluster(line) {
 			return nil
 		}
-		if err := event.ParseHeader(line, &r.header); err != nil {
-			return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
+		if err := r.parse(line); err != nil || r.header.ClusterUID == "" {
+			return err
 		}
-		if r.header.ClusterUID == "" {
-			return nil
-		}
-		return cmp.Or(r.sameCluster(), errIdentified)
+		return errIdentified
 	})
 	if errors.Is(err, errIdentified) {
 		return nil
@@ -214,27 +200,33 @@ func namesCluster(line []byte) bool {
 	return bytes.Contains(head, []byte(`"type":"SYNCED"`)) || bytes.Contains(head, []byte(`"type":"GAP"`))
 }
 
-// sameCluster compares the line just read with the checkpoint.
-func (r *recovery) sameCluster() error {
-	if h := &r.header; h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
+// parse reads a line's header, and refuses another cluster's.
+func (r *recovery) parse(line []byte) error {
+	h := &r.header
+	if err := event.ParseHeader(line, h); err != nil {
+		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
+	}
+	if h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
 		return &ClusterError{Journal: h.ClusterUID, Checkpoint: r.cluster, Seq: h.Seq}
 	}
 	return nil
 }
 
-// read reads back what follows. When it is to stop, it commits how far it came.
-func (r *recovery) read() (tail journal.Tail, err error) {
+// read reads back what follows. If it is interrupted, it commits how far it came.
+func (r *recovery) read() (err error) {
 	r.saved = time.Now()
-	if r.resumed > 0 {
+	var tail journal.Tail
+	if r.found.Resumed > 0 {
 		at := r.done
 		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark.LastFile()), Anchored: at.Anchored, Hole: at.Hole}, r.line)
 	} else {
 		tail, err = r.journal.ReadBack(markOf(r.from), r.from.Seq, r.marked && !r.lost, r.line)
 	}
-	if err != nil && r.ctx.Err() != nil && r.done.Mark.Seq > r.resumed {
+	if err != nil && r.ctx.Err() != nil && r.done.Mark.Seq > r.found.Resumed {
 		err = errors.Join(err, r.save())
 	}
-	return tail, err
+	r.found.Cut, r.found.Hole, r.found.Misplaced = tail.Cut, tail.Hole && r.from.Seq > 0, tail.Misplaced && !tail.Hole
+	return err
 }
 
 // line takes one line.
@@ -242,14 +234,10 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
 	}
-	h := &r.header
-	if err := event.ParseHeader(line, h); err != nil {
-		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
-	}
-	if err := r.sameCluster(); err != nil {
+	if err := r.parse(line); err != nil {
 		return err
 	}
-	at := r.journal.Position()
+	h, at := &r.header, r.journal.Position()
 	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset}
 	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
 	r.done.Lines++
@@ -259,7 +247,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	}
 	switch {
 	case r.forgotten[h.Stream]: // written before the stream was reset
-	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // told on stdout too
+	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // repeated on stdout
 	default:
 		r.known.Reset()
 		state.Apply(&checkpoint.Transition{
@@ -272,7 +260,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		r.done.Streams[h.Stream] = state
 		r.batch.Add(h.Stream, &r.known)
 	}
-	if r.batch.Bytes() < r.most && time.Since(r.saved) < r.interval {
+	if r.batch.Bytes() < r.most && time.Since(r.saved) < recoverTime {
 		return nil
 	}
 	return r.save()
@@ -292,63 +280,58 @@ func (r *recovery) save() error {
 }
 
 // finish commits the states and the mark.
-func (r *recovery) finish(tail journal.Tail) (Recovered, error) {
-	rec := Recovered{
-		Seq: max(r.from.Seq, r.done.Mark.Seq), Lines: r.done.Lines, Cut: tail.Cut, Resumed: r.resumed,
-		Lost: r.found && !r.marked, Hole: tail.Hole && r.from.Seq > 0, Misplaced: tail.Misplaced && !tail.Hole,
-	}
-	rec.goOn(r.mark, r.journal.LastSeq())
+func (r *recovery) finish() error {
+	found, states, last := &r.found, r.done.Streams, r.journal.LastSeq()
+	found.Seq, found.Lines = max(r.from.Seq, r.done.Mark.Seq), r.done.Lines
+	found.continueFile(r.mark, last)
 	if err := r.journal.Sync(); err != nil {
-		return Recovered{}, err
+		return err
 	}
-	states := r.done.Streams
-	if rec.Hole {
+	if found.Hole {
 		maps.Copy(r.states, states)
 		states = r.states
-		if err := r.tellAgain(); err != nil {
-			return Recovered{}, err
+		if err := r.redeliver(); err != nil {
+			return err
 		}
 	}
 	for stream, state := range states {
 		switch {
-		case rec.Hole && state.ResourceVersion == "" && state.Open == nil:
+		case found.Hole && state.ResourceVersion == "" && state.Open == nil:
 			// It lists anyway.
-		case rec.Hole:
+		case found.Hole:
 			state.Lose(event.JournalTruncated)
 		case r.lost && r.mark.Seq == 0:
-			// Made again from what is left of the journal: a beginning may be
-			// missing.
+			// Made again from what is left of the journal: a beginning may be missing.
 			state.Lose(event.CheckpointLost)
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
 	if r.from.FirstSeq > 0 { // else the file was empty at the commit
-		rec.Gone = rec.Seq - min(rec.Seq, max(r.journal.LastSeq(), r.from.FirstSeq-1))
+		found.Gone = found.Seq - min(found.Seq, max(last, r.from.FirstSeq-1))
 	}
 	end := r.journal.Mark()
-	r.batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
+	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
 	if err := r.store.Commit(r.batch); err != nil {
-		return Recovered{}, err
+		return err
 	}
-	r.journal.Committed(rec.Seq)
-	return rec, nil
+	r.journal.Committed(found.Seq)
+	return nil
 }
 
-// tellAgain notes of each known object that it is to be told of again: whether the
-// reader has a line of its last version is not known.
-func (r *recovery) tellAgain() error {
+// redeliver notes that each known object is to be written again: whether the reader
+// has a line of its last version is not known.
+func (r *recovery) redeliver() error {
 	// What was read back comes first.
 	r.done.Hole = true
 	if err := r.save(); err != nil {
 		return err
 	}
 	for stream := range r.states {
-		// Compared with its previous version, an object that is to be told of again
-		// would be no news.
+		// Compared with its previous version, such an object would be unchanged.
 		if err := r.store.DropKept(stream); err != nil {
 			return err
 		}
-		err := r.store.Range(stream, func(k checkpoint.Known) error {
+		err := r.store.Range(stream, func(k event.Known) error {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
@@ -365,4 +348,41 @@ func (r *recovery) tellAgain() error {
 		}
 	}
 	return nil
+}
+
+// A checkpoint may be used for a journal file, then for stdout, then for the file
+// again. In between, lines go to stdout that the file does not have, and its reader
+// does not get them; none of its own lines is missing. So the file continues with the
+// seq that follows its last line, and no stream writes a GAP. Uncommitted lines of the
+// file were mostly repeated on stdout, so only those are replayed that are later than
+// the checkpoint's state.
+
+// continueFile has seq continue behind the file's last line where the lines of the
+// commit m went to stdout.
+func (r *Recovered) continueFile(m checkpoint.Mark, last uint64) {
+	switch {
+	case m.FirstSeq > 0:
+	case m.File != (checkpoint.FileMark{}):
+		r.Stdout = m.Seq
+		if m.File.FirstSeq == 0 && 0 < last && last < r.Seq { // noted by a version that took stdout for an empty file
+			r.Seq = last
+		}
+	case 0 < last && last < m.Seq: // a version that did not note how far the file was
+		r.Seq, r.Stdout = last, m.Seq
+	}
+}
+
+// isNews reports whether the line h is later than the state of its stream. Lines
+// of a list do not come in the order of versions: they are as late as their list.
+func isNews(h *event.Header, state *checkpoint.Stream) bool {
+	position := state.From()
+	switch {
+	case position == "":
+		return true
+	case h.Type == event.Synced && state.Open != nil:
+		return !event.Later(position, h.ResourceVersion)
+	case h.Type == event.Gap, h.Type == event.Synced, h.Origin == event.FromWatch:
+		return event.Later(h.ResourceVersion, position)
+	}
+	return state.Open != nil
 }
