@@ -33,25 +33,25 @@ type kind struct {
 // NewProducer returns the producer of a stream; written counts lines, by type and origin.
 func NewProducer(stream string, written *prometheus.CounterVec) *Producer {
 	p := &Producer{stream: stream, written: written, counters: make(map[kind]prometheus.Counter)}
-	p.pool.New = func() any { return &Batch{producer: p, counts: make(map[kind]int)} }
+	p.pool.New = func() any { return &Batch{producer: p} }
 	return p
 }
 
-// count counts n lines of a kind.
-func (p *Producer) count(k kind, n int) {
+// counter returns the counter of lines of a kind.
+func (p *Producer) counter(k kind) prometheus.Counter {
 	c := p.counters[k]
 	if c == nil {
 		c = p.written.WithLabelValues(string(k.typ), string(k.origin))
 		p.counters[k] = c
 	}
-	c.Add(float64(n))
+	return c
 }
 
-// Committed is the number of the last numbered batch that is committed. Safe for
-// concurrent use.
+// Committed is the number of the last numbered batch that is committed. Like Lines, it
+// is safe for concurrent use.
 func (p *Producer) Committed() uint64 { return p.committed.Load() }
 
-// Lines is how many lines of the producer are in the journal. Safe for concurrent use.
+// Lines is how many lines of the producer are in the journal.
 func (p *Producer) Lines() uint64 { return p.lines.Load() }
 
 // Batch returns an empty batch. It belongs to the caller until it is submitted.
@@ -63,15 +63,21 @@ type Batch struct {
 	// Changes is what is known once the lines are written.
 	Changes checkpoint.Changes
 
-	producer *Producer // nil for a flush
-	number   uint64    // see Number
-	lines    []byte    // each without its seq
-	ends     []int     // where each line ends in lines
-	counts   map[kind]int
+	producer *Producer     // nil for a flush
+	number   uint64        // see Number
+	lines    []byte        // each without its seq
+	ends     []lineEnd     // of each line
 	received time.Time     // when the first line's event came in
 	flushed  chan struct{} // closed once everything up to here is committed
-	weight   int64         // of the recorder's budget
 }
+
+type lineEnd struct {
+	at int // in Batch.lines
+	kind
+}
+
+// weight is the batch's share of the recorder's budget.
+func (b *Batch) weight() int64 { return min(int64(b.Bytes()), budgetBytes) }
 
 // Number distinguishes this batch from the producer's others: a later one has a higher
 // number. Once the producer has committed it, the checkpoint has what is in the batch.
@@ -94,8 +100,7 @@ func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received 
 		b.received = received
 	}
 	b.lines = lines
-	b.ends = append(b.ends, len(lines))
-	b.counts[kind{t, from}]++
+	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}})
 }
 
 // Len is the number of lines.
@@ -113,8 +118,6 @@ func (b *Batch) Release() {
 		return
 	}
 	b.Changes.Reset()
-	b.lines, b.ends = b.lines[:0], b.ends[:0]
-	clear(b.counts)
-	b.number, b.weight = 0, 0
+	b.lines, b.ends, b.number = b.lines[:0], b.ends[:0], 0
 	b.producer.pool.Put(b)
 }

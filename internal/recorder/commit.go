@@ -12,8 +12,8 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// startCommit freezes what is pending and commits it beside the writer. It does
-// nothing while another commit runs.
+// startCommit freezes what is pending and commits it beside the writer, unless another
+// commit runs.
 func (w *writer) startCommit(ctx context.Context) {
 	if w.committed != nil {
 		return
@@ -53,8 +53,7 @@ func (p *pending) release() {
 	}
 }
 
-// endCommit takes note of a committer's end, and starts the next commit if
-// somebody waits for it.
+// endCommit ends a commit with its result, and starts the next if somebody waits for it.
 func (w *writer) endCommit(ctx context.Context, err error) error {
 	w.committed = nil
 	if err == nil && len(w.pending.waiting) > 0 {
@@ -108,8 +107,7 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 	return &r.commitFault, r.store.Commit(batch)
 }
 
-// committedTo takes note of a commit. If its file is not at its path any more, the
-// next start will not find what was committed.
+// committedTo notes a commit; displaced is why the next start will not find it.
 func (r *Recorder) committedTo(displaced error) {
 	r.syncFault.set(nil)
 	switch {

@@ -1,20 +1,20 @@
-// Package recorder is the one writer behind all streams: it numbers lines,
-// appends them to the journal, and then commits what they made known to the
-// checkpoint.
+// Package recorder is the one writer behind all streams: it numbers lines, appends them
+// to the journal, and then commits what they made known to the checkpoint.
 //
-//		streams --Submit--> queue --writer--> journal
-//		                                 \--> pending --committer--> checkpoint
+//	streams --Submit--> queue --writer--> journal
+//	                                 \--> pending --committer--> checkpoint
 //
-//	 1. A batch's lines are written, completely, before its changes count as
-//	    pending. A failed write is retried from the byte where it stopped.
-//	 2. Pending changes are frozen between two writes, together with the journal's
-//	    mark. The journal is synced and searched for lines of another process; then
-//	    the changes are committed in one transaction. Meanwhile the writer fills a
-//	    new pending batch. Committed lines are not read back any more, and the
-//	    journal may compress and remove them.
-//	 3. A commit that fails is retried with the same batch, since it may have been
-//	    persisted. Meanwhile pending grows up to a bound; then the writer waits, and
-//	    with it the streams: nothing is dropped.
+// The order is what the guarantees rest on:
+//
+//  1. A batch's lines are written, completely, before its changes count as pending. A
+//     failed write is retried from the byte where it stopped.
+//  2. Pending changes are frozen between two writes, together with the journal's mark.
+//     The journal is synced and searched for lines of another process; then the changes
+//     are committed in one transaction. Meanwhile the writer fills a new pending batch.
+//     Committed lines are not read back any more: the journal may remove them.
+//  3. A commit that fails is retried with the same batch, since it may have been
+//     persisted. Meanwhile pending grows up to a bound; then the writer waits, and with
+//     it the streams: nothing is dropped.
 //
 // A crash leaves lines in the journal that no commit covers. In a file they are
 // read back at the next start (see Recover); on stdout they are written again.
@@ -67,14 +67,12 @@ type Checkpoint interface {
 
 // Config is the configuration of a Recorder.
 type Config struct {
-	Interval time.Duration // between commits; default 1s. SetCommits changes it
-	NoSync   bool          // leave syncing the journal to the kernel. SetCommits changes it
-	Seq      uint64        // of the last line in the journal
-	// File is committed with every mark where the output is not a file (see
-	// checkpoint.Mark); else nil.
-	File    *checkpoint.FileMark
-	Metrics *metrics.Metrics
-	Log     *zap.Logger
+	Interval time.Duration        // between commits; default 1s. SetCommits changes it
+	NoSync   bool                 // leave syncing the journal to the kernel. SetCommits changes it
+	Seq      uint64               // of the last line in the journal
+	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
+	Metrics  *metrics.Metrics
+	Log      *zap.Logger
 }
 
 // Recorder writes the lines of all streams. Its methods are safe for concurrent use.
@@ -139,15 +137,14 @@ func (r *Recorder) SetCommits(interval time.Duration, noSync bool) {
 	}
 }
 
-// Submit hands a batch over; it is the recorder's from here. It waits while
-// too many bytes wait to be written, and returns ctx's error when ctx ends
-// first: the batch was then not taken, and will not be written.
+// Submit hands a batch over; it is the recorder's from here. It waits while too many
+// bytes wait to be written. If ctx ends first, it returns ctx's error, and the batch is
+// still the caller's.
 func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
-	weight := min(int64(b.Bytes()), budgetBytes)
+	weight := b.weight()
 	if err := r.budget.Acquire(ctx, weight); err != nil {
 		return err
 	}
-	b.weight = weight
 	select {
 	case r.queue <- b:
 		return nil
@@ -159,9 +156,8 @@ func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
 
 // Flush waits until everything submitted before is written and committed.
 func (r *Recorder) Flush(ctx context.Context) error {
-	b := &Batch{flushed: make(chan struct{})}
-	flushed := b.flushed
-	if err := r.Submit(ctx, b); err != nil {
+	flushed := make(chan struct{})
+	if err := r.Submit(ctx, &Batch{flushed: flushed}); err != nil {
 		return err
 	}
 	select {
@@ -172,14 +168,13 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	}
 }
 
-// Close says that nothing will be submitted any more: Run then writes and
-// commits what is left and returns.
+// Close ends Run once all that was submitted is committed. Nothing may be submitted
+// any more.
 func (r *Recorder) Close() { close(r.queue) }
 
-// Run writes until Close, and returns nil once everything is committed. When
-// ctx ends first, or the output is closed for good, it returns that error with
-// the position not moved past what was written. A write that blocks is then
-// left behind.
+// Run writes until Close, and returns nil once everything is committed. If ctx ends
+// first, or the output is closed, it returns that error, with no position past what was
+// written; a write that blocks is left behind.
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
@@ -190,8 +185,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	// Prefer the writer's own error if it returns one.
-	select {
+	select { // rather the writer's own error
 	case err := <-done:
 		return err
 	case <-time.After(retryFirst):
@@ -199,7 +193,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// stopped is the error of a recorder that leaves something undone, with its cause.
+// stopped is the error of a recorder that leaves something undone because of err.
 func stopped(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; stopped (%w) before everything was written and committed, the position stays before it", err, ctx.Err())
 }
@@ -236,7 +230,7 @@ func (r *Recorder) OutputError() error {
 // CheckpointError is why the checkpoint cannot be committed now, nil when it can.
 func (r *Recorder) CheckpointError() error { return r.commitFault.err() }
 
-// fault is a failure that lasts. The log has its beginning, as what, and its end.
+// fault is a failure that lasts.
 type fault struct {
 	what string
 	now  atomic.Pointer[error] // nil when there is none
@@ -298,15 +292,15 @@ func (w *writer) run(ctx context.Context) error {
 // take writes b, and what else is queued, with one write.
 func (w *writer) take(ctx context.Context, b *Batch) error {
 	w.buf, w.group = w.buf[:0], w.group[:0]
-	w.add(b)
-	for more := true; more && len(w.buf) < maxWrite; {
+	for ok := true; ok; {
+		w.add(b)
+		if len(w.buf) >= maxWrite {
+			break
+		}
 		select {
-		case b, ok := <-w.queue:
-			if more = ok; ok {
-				w.add(b)
-			}
+		case b, ok = <-w.queue:
 		default:
-			more = false
+			ok = false
 		}
 	}
 	w.cfg.Metrics.QueueLength.Set(float64(len(w.queue)))
@@ -341,8 +335,8 @@ func (w *writer) add(b *Batch) {
 	for _, end := range b.ends {
 		w.seq++
 		w.buf = event.AppendSeq(w.buf, w.seq)
-		w.buf = append(w.buf, b.lines[start:end]...)
-		start = end
+		w.buf = append(w.buf, b.lines[start:end.at]...)
+		start = end.at
 	}
 }
 
@@ -354,23 +348,20 @@ func (w *writer) written(b *Batch, now time.Time) {
 			w.pending.numbers[p] = b.number
 		}
 		p.lines.Add(uint64(len(b.ends)))
-		for k, n := range b.counts {
-			p.count(k, n)
-		}
 		late := now.Sub(b.received).Seconds()
-		for range b.ends {
+		for _, end := range b.ends {
+			p.counter(end.kind).Inc()
 			w.cfg.Metrics.WriteSeconds.Observe(late)
 		}
 	}
 	if b.flushed != nil {
 		w.pending.waiting = append(w.pending.waiting, b.flushed)
 	}
-	w.budget.Release(b.weight)
+	w.budget.Release(b.weight())
 	b.Release()
 }
 
-// writeAll writes p to its end, however often it takes. Until then nothing
-// else is written, so that no line begins in the middle of another. A crash
+// writeAll writes all of p, so that no line begins in the middle of another. A crash
 // leaves a torn line at the end.
 func (w *writer) writeAll(ctx context.Context, p []byte) error {
 	err := w.retry(ctx, func() (*fault, error) {

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,10 +13,9 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// What bounds the work of Recover that a kill undoes.
 const (
-	recoverBytes = 4 << 20 // held in memory between two commits
-	recoverTime  = 2 * time.Second
+	recoverBytes = 4 << 20         // that Recover holds in memory between two commits
+	recoverTime  = 2 * time.Second // between two commits
 )
 
 // Recovered is what Recover found.
@@ -33,8 +31,7 @@ type Recovered struct {
 	Stdout    uint64 // of the last commit where its lines went to stdout, else 0
 }
 
-// ClusterError says that lines of the journal are about another cluster than the
-// checkpoint's.
+// ClusterError means that the journal is about another cluster than the checkpoint.
 type ClusterError struct {
 	Journal, Checkpoint string // uids of the clusters
 	Seq                 uint64 // of the line that says so
@@ -44,14 +41,13 @@ func (e *ClusterError) Error() string {
 	return fmt.Sprintf("line %d is about another cluster (%s) than the checkpoint (%s)", e.Seq, e.Journal, e.Checkpoint)
 }
 
-// Recover brings the checkpoint up to the journal before any watch starts: each
-// line after the last commit is read back and does to the checkpoint what it
-// would have done had the commit come in time. Then it commits. On the way it
-// commits how far it has come, without moving the mark: after a crash, or when ctx
-// ends, which is an error, the next call resumes there. If the checkpoint was lost,
-// or is new beside an existing journal, every stream found in the journal must write
-// a GAP. If committed lines are missing from the journal, every stream must write a
-// GAP and then all of its objects again. A journal of another cluster than the
+// Recover brings the checkpoint up to the journal before any watch starts: it reads
+// back each line after the last commit, applies it to the checkpoint, and commits. On
+// the way it commits how far it has come, without moving the mark: after a crash, or
+// when ctx ends, which is an error, the next call resumes there. If the checkpoint was
+// lost, or is new beside an existing journal, every stream found in the journal must
+// write a GAP. If committed lines are missing from the journal, every stream must write
+// a GAP and then all of its objects again. A journal of another cluster than the
 // checkpoint's is a ClusterError, and nothing of it is taken.
 func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Recovered, error) {
 	return recoverWithin(ctx, j, store, recoverBytes)
@@ -112,20 +108,16 @@ func (r *recovery) load() error {
 	return errors.Join(errs[:]...)
 }
 
-// resume takes over what an interrupted call has done since the mark, where the
-// journal is still the one that it read. Otherwise all of it is read again, which
-// does the same to the known objects.
+// resume takes over what an interrupted call has done since the mark, if the journal
+// is still the same. Otherwise all is read again, with the same effect on known objects.
 func (r *recovery) resume() error {
-	before, ok, err := r.store.Recovery()
-	if err != nil {
-		return err
-	}
 	r.done = checkpoint.Recovery{Streams: make(map[string]checkpoint.Stream)}
 	if r.marked {
 		r.done.From = &r.mark
 	}
-	if !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
-		return nil // an earlier version, which ignores it, has committed a mark since
+	before, ok, err := r.store.Recovery()
+	if err != nil || !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
+		return err // from another mark: an earlier version, which ignores it, has committed one since
 	}
 	if ok, err = r.journal.Holds(markOf(before.Mark.LastFile()), before.Mark.Seq); err != nil || !ok {
 		return err
@@ -144,8 +136,7 @@ func markOf(m checkpoint.FileMark) journal.Mark {
 	return journal.Mark{FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
-// begin refuses another cluster's journal, and notes that the checkpoint to this
-// one was lost.
+// begin refuses another cluster's journal, and notes that this one's checkpoint was lost.
 func (r *recovery) begin() error {
 	fresh, err := r.journal.Fresh()
 	if err != nil || fresh {
@@ -159,7 +150,13 @@ func (r *recovery) begin() error {
 		return err
 	}
 	if !holds && r.cluster != "" {
-		if err := r.identify(); err != nil {
+		err := r.journal.Scan(func(line []byte, _ uint64) error {
+			if err := r.parse(line); err != nil || r.header.ClusterUID == "" {
+				return err
+			}
+			return errIdentified
+		})
+		if err != nil && !errors.Is(err, errIdentified) {
 			return err
 		}
 	}
@@ -170,38 +167,14 @@ func (r *recovery) begin() error {
 	return r.store.SetLost()
 }
 
-// errIdentified ends identify.
+// errIdentified ends the search for a line that names a cluster.
 var errIdentified = errors.New("the journal is this cluster's")
 
-// identify looks for the first line that names a cluster, before any is taken.
-func (r *recovery) identify() error {
-	err := r.journal.Scan(func(line []byte, _ uint64) error {
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		if !namesCluster(line) {
-			return nil
-		}
-		if err := r.parse(line); err != nil || r.header.ClusterUID == "" {
-			return err
-		}
-		return errIdentified
-	})
-	if errors.Is(err, errIdentified) {
-		return nil
-	}
-	return err
-}
-
-// namesCluster reports whether a line may be one about a stream: those about
-// objects are many and long.
-func namesCluster(line []byte) bool {
-	head := line[:min(len(line), 128)]
-	return bytes.Contains(head, []byte(`"type":"SYNCED"`)) || bytes.Contains(head, []byte(`"type":"GAP"`))
-}
-
-// parse reads a line's header, and refuses another cluster's.
+// parse reads a line's header, and refuses another cluster's. It ends with ctx.
 func (r *recovery) parse(line []byte) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
 	h := &r.header
 	if err := event.ParseHeader(line, h); err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
@@ -229,11 +202,8 @@ func (r *recovery) read() (err error) {
 	return err
 }
 
-// line takes one line.
+// line applies one line.
 func (r *recovery) line(line []byte, seq uint64) error {
-	if err := r.ctx.Err(); err != nil {
-		return err
-	}
 	if err := r.parse(line); err != nil {
 		return err
 	}
@@ -266,8 +236,8 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	return r.save()
 }
 
-// save commits the known objects and how far the reading has come. The states stay
-// with that until finish, since they depend on where the reading began.
+// save commits the known objects and how far the reading has come. States come with
+// finish, since they depend on where the reading began.
 func (r *recovery) save() error {
 	// The process that wrote these lines may have been killed before its sync.
 	if err := r.journal.Sync(); err != nil {
@@ -281,12 +251,12 @@ func (r *recovery) save() error {
 
 // finish commits the states and the mark.
 func (r *recovery) finish() error {
-	found, states, last := &r.found, r.done.Streams, r.journal.LastSeq()
-	found.Seq, found.Lines = max(r.from.Seq, r.done.Mark.Seq), r.done.Lines
-	found.continueFile(r.mark, last)
 	if err := r.journal.Sync(); err != nil {
 		return err
 	}
+	found, states, last := &r.found, r.done.Streams, r.journal.LastSeq()
+	found.Seq, found.Lines = max(r.from.Seq, r.done.Mark.Seq), r.done.Lines
+	found.continueFile(r.mark, last)
 	if found.Hole {
 		maps.Copy(r.states, states)
 		states = r.states
@@ -296,12 +266,10 @@ func (r *recovery) finish() error {
 	}
 	for stream, state := range states {
 		switch {
-		case found.Hole && state.ResourceVersion == "" && state.Open == nil:
-			// It lists anyway.
+		case found.Hole && state.ResourceVersion == "" && state.Open == nil: // it lists anyway
 		case found.Hole:
 			state.Lose(event.JournalTruncated)
-		case r.lost && r.mark.Seq == 0:
-			// Made again from what is left of the journal: a beginning may be missing.
+		case r.lost && r.mark.Seq == 0: // made again from the journal, whose beginning may be missing
 			state.Lose(event.CheckpointLost)
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
@@ -318,10 +286,9 @@ func (r *recovery) finish() error {
 	return nil
 }
 
-// redeliver notes that each known object is to be written again: whether the reader
-// has a line of its last version is not known.
+// redeliver notes that each known object is to be written again, behind what was read
+// back: whether the reader has a line of its last version is not known.
 func (r *recovery) redeliver() error {
-	// What was read back comes first.
 	r.done.Hole = true
 	if err := r.save(); err != nil {
 		return err
@@ -350,25 +317,20 @@ func (r *recovery) redeliver() error {
 	return nil
 }
 
-// A checkpoint may be used for a journal file, then for stdout, then for the file
-// again. In between, lines go to stdout that the file does not have, and its reader
-// does not get them; none of its own lines is missing. So the file continues with the
-// seq that follows its last line, and no stream writes a GAP. Uncommitted lines of the
-// file were mostly repeated on stdout, so only those are replayed that are later than
-// the checkpoint's state.
-
-// continueFile has seq continue behind the file's last line where the lines of the
-// commit m went to stdout.
+// continueFile has seq continue behind the file's last line if the lines of the commit
+// m went to stdout in between: the file lacks those, but none of its own, so that no
+// stream writes a GAP. Its uncommitted lines were mostly repeated on stdout; those that
+// are not later than the checkpoint's state are not replayed (see isNews).
 func (r *Recovered) continueFile(m checkpoint.Mark, last uint64) {
-	switch {
-	case m.FirstSeq > 0:
-	case m.File != (checkpoint.FileMark{}):
+	if m.FirstSeq > 0 {
+		return
+	}
+	behind := 0 < last && last < r.Seq
+	if behind || m.File != (checkpoint.FileMark{}) {
 		r.Stdout = m.Seq
-		if m.File.FirstSeq == 0 && 0 < last && last < r.Seq { // noted by a version that took stdout for an empty file
-			r.Seq = last
-		}
-	case 0 < last && last < m.Seq: // a version that did not note how far the file was
-		r.Seq, r.Stdout = last, m.Seq
+	}
+	if behind && m.File.FirstSeq == 0 { // a version that did not note how far the file was, or took stdout for an empty one
+		r.Seq = last
 	}
 }
 
