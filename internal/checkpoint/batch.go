@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+
+	"kubejournal/internal/event"
 )
 
 // Changes is what one stream wrote since Reset: a log of known objects, one of what
-// is kept of them, and the stream's state after it. Not for concurrent use; the
-// zero value is ready.
+// is kept of them, and the stream's state after it. The zero value is ready.
 type Changes struct {
 	// State, when set, replaces the stream's state.
 	State *Stream
@@ -23,45 +24,29 @@ func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
 	c.put(namespace, name, uid, resourceVersion, 0)
 }
 
-// PutWithheld records an object at a version that the stream's filter withheld from
-// the reader.
-func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
-	c.put(namespace, name, uid, resourceVersion, flagWithheld)
-}
-
-// Redeliver notes that the reader may not have been told of a known object. What else
-// is known of it stays.
-func (c *Changes) Redeliver(k Known) {
-	k.Doubtful = true
-	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flagsOf(&k))
+// Redeliver records that the reader may not have a line about the version of a known
+// object. What else is known of the object stays.
+func (c *Changes) Redeliver(k event.Known) {
+	flags := byte(flagDoubtful)
+	if k.Withheld {
+		flags |= flagWithheld
+	}
+	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flags)
 }
 
 func (c *Changes) put(namespace, name, uid, resourceVersion []byte, flags byte) {
-	c.known.key(namespace, name)
-	at := len(c.known.bytes)
-	c.known.bytes = appendKnown(c.known.bytes, uid, resourceVersion)
-	c.known.bytes[at] |= flags
-	c.known.end()
+	var value [64]byte
+	c.known.set(namespace, name, appendKnown(value[:0], flags, uid, resourceVersion))
 }
 
 // Delete records that the reader knows that an object is gone.
-func (c *Changes) Delete(namespace, name []byte) {
-	c.known.key(namespace, name)
-	c.known.end()
-}
+func (c *Changes) Delete(namespace, name []byte) { c.known.set(namespace, name, nil) }
 
 // Keep records what is kept of a known object, which is not empty.
-func (c *Changes) Keep(namespace, name, value []byte) {
-	c.kept.key(namespace, name)
-	c.kept.bytes = append(c.kept.bytes, value...)
-	c.kept.end()
-}
+func (c *Changes) Keep(namespace, name, value []byte) { c.kept.set(namespace, name, value) }
 
 // Unkeep records that nothing is kept of an object.
-func (c *Changes) Unkeep(namespace, name []byte) {
-	c.kept.key(namespace, name)
-	c.kept.end()
-}
+func (c *Changes) Unkeep(namespace, name []byte) { c.kept.set(namespace, name, nil) }
 
 // KeepHeader records the header of all that the stream keeps, which is not empty.
 func (c *Changes) KeepHeader(value []byte) { c.Keep(nil, nil, value) }
@@ -95,13 +80,12 @@ type changeLog struct {
 	ends  []int // offsets at which the entries end
 }
 
-// key begins an entry.
-func (l *changeLog) key(namespace, name []byte) {
+// set appends an entry.
+func (l *changeLog) set(namespace, name, value []byte) {
 	l.bytes = binary.AppendUvarint(l.bytes, uint64(len(namespace)+1+len(name)))
-	l.bytes = appendKey(l.bytes, namespace, name)
+	l.bytes = append(appendKey(l.bytes, namespace, name), value...)
+	l.ends = append(l.ends, len(l.bytes))
 }
-
-func (l *changeLog) end() { l.ends = append(l.ends, len(l.bytes)) }
 
 func (l *changeLog) reset() { l.bytes, l.ends = l.bytes[:0], l.ends[:0] }
 
@@ -152,7 +136,7 @@ func (b *Batch) Empty() bool { return b.mark == nil && b.recovery == nil && len(
 // Bytes is the size of the logs of all streams.
 func (b *Batch) Bytes() int { return b.bytes }
 
-// entry is one decoded entry of a log: the last one of its key wins.
+// entry is one decoded entry of a log.
 type entry struct {
 	key, value []byte
 	at         int // in the log
@@ -162,8 +146,8 @@ type entry struct {
 // walks the pages of the file once and from left to right.
 func (l *changeLog) net() []entry {
 	entries := make([]entry, 0, len(l.ends))
-	// The same objects often change again and again: what is found here need not
-	// be sorted. Two keys of one hash both stay.
+	// Objects often change again and again: what is found here need not be sorted. Two
+	// keys of one hash both stay.
 	known, seed := make(map[uint64]int), maphash.MakeSeed()
 	start := 0
 	for _, end := range l.ends {

@@ -5,31 +5,30 @@ import (
 	"errors"
 
 	"go.etcd.io/bbolt"
+
+	"kubejournal/internal/event"
 )
 
 // rangeChunk is how many known objects Range reads per transaction. A long
 // read transaction would hold up a commit that has to grow the file.
 const rangeChunk = 1024
 
-// logOf is the delta log of a stream as it was committed last, nil for none.
+// logOf is the delta log of a stream as it was committed last.
 func (s *Store) logOf(stream string) *deltaLog {
 	s.logsMu.RLock()
 	defer s.logsMu.RUnlock()
-	return s.deltaLogs[stream]
+	if l := s.deltaLogs[stream]; l != nil {
+		return l
+	}
+	return &deltaLog{next: 1}
 }
 
 // loadLogs reads the delta logs from the file.
 func (s *Store) loadLogs() error {
 	all := make(map[string]*deltaLog)
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		logs := tx.Bucket(bucketRecent)
-		if logs == nil {
-			return nil
-		}
-		return logs.ForEachBucket(func(stream []byte) (err error) {
-			all[string(stream)], err = loadLog(logs.Bucket(stream))
-			return err
-		})
+	err := s.viewStreams(bucketRecent, func(stream []byte, b *bbolt.Bucket) (err error) {
+		all[string(stream)], err = loadLog(b)
+		return err
 	})
 	if err != nil {
 		return err
@@ -40,20 +39,39 @@ func (s *Store) loadLogs() error {
 	return nil
 }
 
-// viewTree calls fn with the tree of a stream, where it has one.
-func (s *Store) viewTree(stream string, fn func(*bbolt.Bucket) error) error {
+// bucketOf returns the bucket of a stream in one that holds one for each stream; nil if
+// there is none.
+func bucketOf(tx *bbolt.Tx, bucket, stream []byte) *bbolt.Bucket {
+	if all := tx.Bucket(bucket); all != nil {
+		return all.Bucket(stream)
+	}
+	return nil
+}
+
+// viewStream calls fn with the bucket of a stream, if there is one.
+func (s *Store) viewStream(bucket []byte, stream string, fn func(*bbolt.Bucket) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(bucketKnown).Bucket([]byte(stream)); b != nil {
+		if b := bucketOf(tx, bucket, []byte(stream)); b != nil {
 			return fn(b)
 		}
 		return nil
 	})
 }
 
+// viewStreams calls fn with the buckets of all streams, in the order of their names.
+func (s *Store) viewStreams(bucket []byte, fn func(stream []byte, b *bbolt.Bucket) error) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		all := tx.Bucket(bucket)
+		if all == nil {
+			return nil
+		}
+		return all.ForEachBucket(func(stream []byte) error { return fn(stream, all.Bucket(stream)) })
+	})
+}
+
 // Get returns what is known of the object namespace/name in a stream.
-func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error) {
-	key := appendKey(nil, namespace, name)
-	log := s.logOf(stream)
+func (s *Store) Get(stream, namespace, name string) (k event.Known, ok bool, err error) {
+	key, log := appendKey(nil, namespace, name), s.logOf(stream)
 	if i, found := log.search(key); found {
 		v := log.at(i).value
 		if len(v) == 0 {
@@ -62,7 +80,7 @@ func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error
 		err = decodeKnown(key, v, &k)
 		return k, true, err
 	}
-	err = s.viewTree(stream, func(tree *bbolt.Bucket) error {
+	err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
 		v := tree.Get(key)
 		if v == nil {
 			return nil
@@ -77,16 +95,13 @@ func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error
 // one whose first sync has not ended may have no state yet.
 func (s *Store) Knowing() (names []string, err error) {
 	var all []string
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		// A stream that has a delta log has a tree.
-		return tx.Bucket(bucketKnown).ForEachBucket(func(k []byte) error {
-			all = append(all, string(k))
-			return nil
-		})
+	err = s.viewStreams(bucketKnown, func(stream []byte, _ *bbolt.Bucket) error { // where there is a delta log there is a tree
+		all = append(all, string(stream))
+		return nil
 	})
 	for _, name := range all {
 		empty, emptyErr := s.Empty(name)
-		if err = errors.Join(err, emptyErr); !empty && emptyErr == nil {
+		if err = errors.Join(err, emptyErr); !empty {
 			names = append(names, name)
 		}
 	}
@@ -96,12 +111,11 @@ func (s *Store) Knowing() (names []string, err error) {
 // Count is how many objects a stream knows.
 func (s *Store) Count(stream string) (n int, err error) {
 	log := s.logOf(stream)
-	err = s.viewTree(stream, func(tree *bbolt.Bucket) error {
+	err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
 		n = tree.Stats().KeyN
-		for i := range log.len() {
+		for i := range log.order {
 			e := log.at(i)
-			merged, known := tree.Get(e.key) != nil, len(e.value) > 0
-			switch {
+			switch merged, known := tree.Get(e.key) != nil, len(e.value) > 0; {
 			case known && !merged:
 				n++
 			case merged && !known:
@@ -122,10 +136,10 @@ func (s *Store) Empty(stream string) (bool, error) {
 // Range calls fn for every object known in a stream, in the order of namespace and
 // name, until fn returns an error, which Range returns. No transaction is open while
 // fn runs: commits made meanwhile may or may not be seen.
-func (s *Store) Range(stream string, fn func(Known) error) error {
+func (s *Store) Range(stream string, fn func(event.Known) error) error {
 	var (
 		after []byte
-		chunk = make([]Known, 0, rangeChunk)
+		chunk = make([]event.Known, 0, rangeChunk)
 		err   error
 	)
 	for {
@@ -147,33 +161,33 @@ func (s *Store) Range(stream string, fn func(Known) error) error {
 
 // chunk appends up to n known objects of a stream, the first of those that come
 // after a key; nil is before all. What the delta log says of a key overrides the tree.
-func (s *Store) chunk(stream string, after []byte, dst []Known, n int) ([]Known, error) {
+func (s *Store) chunk(stream string, after []byte, dst []event.Known, n int) ([]event.Known, error) {
 	log := s.logOf(stream)
 	at, found := log.search(after)
-	if found && after != nil {
+	if found {
 		at++
 	}
-	err := s.viewTree(stream, func(tree *bbolt.Bucket) error {
+	err := s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
 		c := tree.Cursor()
 		key, v := c.Seek(after)
-		if after != nil && bytes.Equal(key, after) {
+		if key != nil && bytes.Equal(key, after) {
 			key, v = c.Next()
 		}
-		for len(dst) < n && (key != nil || at < log.len()) {
-			e, logged := entry{key: key, value: v}, false
-			if at < log.len() {
+		for len(dst) < n && (key != nil || at < len(log.order)) {
+			e := entry{key: key, value: v}
+			if at < len(log.order) {
 				if l := log.at(at); key == nil || bytes.Compare(l.key, key) <= 0 {
-					e, logged = l, true
+					e = l
 					at++
 				}
 			}
-			if key != nil && bytes.Equal(e.key, key) {
+			if bytes.Equal(e.key, key) {
 				key, v = c.Next()
 			}
-			if logged && len(e.value) == 0 {
+			if len(e.value) == 0 {
 				continue // gone
 			}
-			var k Known
+			var k event.Known
 			if err := decodeKnown(e.key, e.value, &k); err != nil {
 				return err
 			}

@@ -1,70 +1,54 @@
 package checkpoint
 
 import (
-	"errors"
+	"encoding/binary"
 	"fmt"
-	"os"
-	"runtime/debug"
-	"syscall"
+	"hash/crc32"
 
 	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
 )
 
-// OpenReadOnly opens the checkpoint at path for reading: other readers may do so at
-// the same time, and the file is not written to. All of the file is read, and
-// ErrDamaged returned where something is not as it was written. bbolt reads every
-// page too when it opens a file for writing, but in a goroutine of its own: a page
-// that is not one or the end of a truncated file makes it panic there, which would
-// end the process at every start.
-func OpenReadOnly(path string) (s *Store, err error) {
-	path = follow(path)
-	if err := checkFile(path); err != nil {
-		return nil, err
-	}
-	// Reading behind the end of a mapped file, which pages reads before bbolt
-	// does, would be a fault, not an error.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	var file *os.File
-	defer failDamaged(path, &file, &err)
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true, OpenFile: openInto(&file)})
-	if err != nil {
-		return nil, openError(path, err)
-	}
-	s = newStoreOf(db, file, path)
-	if err := s.verify(file); err != nil {
-		_ = db.Close() // nothing was written
-		return nil, fmt.Errorf("open checkpoint %s: %w", path, err)
-	}
-	return s, nil
-}
+// SchemaVersion is the newest of the files that this package writes and reads:
+// schemaPlain is that of a file without a delta log, schemaLog that of one that has
+// one, and schemaKept that of one in which something is kept of objects.
+const SchemaVersion = schemaKept
 
-// failDamaged, deferred, turns a panic of bbolt into ErrDamaged: it panics on some
-// damaged files instead of returning an error. It releases the file's lock.
-func failDamaged(path string, file **os.File, err *error) {
-	if p := recover(); p != nil {
-		if *file != nil {
-			_ = (*file).Close() // a second close does no harm
+const (
+	schemaPlain = 1 + iota
+	schemaLog
+	schemaKept
+)
+
+// format makes a checkpoint of an empty file.
+func (s *Store) format() error {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketMeta, bucketStreams, bucketForgotten, bucketKnown} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
 		}
-		*err = fmt.Errorf("open checkpoint %s: %w: %v", path, ErrDamaged, p)
-	}
-}
-
-// verify reads all of the file once: the pages, which bbolt would walk blindly,
-// and what stands in them.
-func (s *Store) verify(file *os.File) error {
-	info, err := file.Stat()
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	p := pages{file: file, size: s.db.Info().PageSize, objects: make(map[string]*int)}
+	return s.update(func(w *writer) error { return w.schema(schemaPlain) })
+}
+
+// verify reads all of the file once: the pages, which bbolt would walk blindly,
+// and what is in them.
+func (s *Store) verify() error {
+	info, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	p := pages{file: s.file, size: s.pageSize, objects: make(map[string]*int)}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		if info.Size() < tx.Size() {
 			return fmt.Errorf("%w: has %d bytes instead of %d", ErrDamaged, info.Size(), tx.Size())
 		}
-		readAhead(file, tx.Size())
 		p.seen = make([]bool, tx.Size()/int64(p.size))
-		return p.walk(uint64(tx.Cursor().Bucket().Root()), scope{}, nil, nil)
+		return p.walk(uint64(tx.Cursor().Bucket().Root()), scope{root: true}, nil, nil)
 	})
 	if err != nil {
 		return err
@@ -90,30 +74,33 @@ func (s *Store) verify(file *os.File) error {
 	return err
 }
 
-// openInto opens files for bbolt and stores the handle, which a panic would leak and
-// the lock with it.
-func openInto(file **os.File) func(string, int, os.FileMode) (*os.File, error) {
-	return func(path string, flag int, mode os.FileMode) (*os.File, error) {
-		f, err := os.OpenFile(path, flag, mode)
-		*file = f
-		return f, err
-	}
+// encodeSchema encodes a schema: a uvarint and its own CRC, so that damage is not
+// taken for a later version. Later versions must use the same form.
+func encodeSchema(v uint64) []byte {
+	b := binary.AppendUvarint(nil, v)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crcTable))
 }
 
-// openError classifies an error of bbolt.Open. An error of the operating system says
-// nothing about the content of the file.
-func openError(path string, err error) error {
-	var (
-		pathErr *os.PathError
-		errno   syscall.Errno
-	)
-	switch {
-	case errors.Is(err, berrors.ErrTimeout):
-		return fmt.Errorf("open checkpoint %s: %w", path, ErrLocked)
-	case errors.As(err, &pathErr):
-		return fmt.Errorf("open checkpoint: %w", err)
-	case errors.As(err, &errno):
-		return fmt.Errorf("open checkpoint %s: %w", path, err)
-	}
-	return fmt.Errorf("open checkpoint %s: %w: %w", path, ErrDamaged, err)
+func (s *Store) checkSchema() error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		damaged := fmt.Errorf("%w: not a checkpoint of kubejournal", ErrDamaged)
+		meta := tx.Bucket(bucketMeta)
+		if meta == nil {
+			return damaged
+		}
+		b := meta.Get(keySchema)
+		v, n := binary.Uvarint(b)
+		if n <= 0 || v == 0 || string(b) != string(encodeSchema(v)) {
+			return damaged
+		}
+		if v > SchemaVersion {
+			return fmt.Errorf("%w (schema %d, this one reads up to %d)", ErrNewerSchema, v, SchemaVersion)
+		}
+		for _, name := range [][]byte{bucketStreams, bucketForgotten, bucketKnown} {
+			if tx.Bucket(name) == nil {
+				return damaged
+			}
+		}
+		return nil
+	})
 }

@@ -154,11 +154,10 @@ func (d *Daemon) openCheckpoint(context.Context) error {
 		return err
 	}
 	// Also where an earlier start set it aside and came no further.
-	lost, err := checkpoint.WasSetAside(path)
-	if err == nil && lost {
-		err = store.SetLost()
+	if checkpoint.WasSetAside(path) {
+		return store.SetLost()
 	}
-	return err
+	return nil
 }
 
 // remedy is what a user can do about a file that cannot be opened.

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -137,7 +138,7 @@ func (s *fakeStore) Commit(b *checkpoint.Batch) error {
 	case fails:
 		return errDisk
 	case takenOver:
-		return fmt.Errorf("commit: %w", checkpoint.ErrTakenOver)
+		return fmt.Errorf("commit: %w", disk.ErrTakenOver)
 	}
 	if err := s.Store.Commit(b); err != nil {
 		return err

@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -451,7 +450,7 @@ func TestPendingBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		if err := g.store.Range("a", func(checkpoint.Known) error { n++; return nil }); err != nil || n != objects {
+		if err := g.store.Range("a", func(event.Known) error { n++; return nil }); err != nil || n != objects {
 			t.Errorf("%d objects committed of %d, %v", n, objects, err)
 		}
 	})

@@ -150,7 +150,7 @@ func TestRecoverLong(t *testing.T) {
 		k     event.Known
 		size  int
 		n     uint64
-		want  []checkpoint.Known
+		want  []event.Known
 	)
 	for size < 2*recoverBytes+recoverBytes/2 {
 		n++
@@ -163,7 +163,7 @@ func TestRecoverLong(t *testing.T) {
 		if lines, err = s.render.AppendLine(event.AppendSeq(lines, n), event.Line{Type: event.Added, Origin: event.FromWatch, Received: received}, &s.object); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, checkpoint.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
+		want = append(want, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
 		size += len(k.Namespace) + len(k.Name)
 	}
 	j := openJournal(t, filepath.Join(t.TempDir(), "j"), lines)
@@ -175,7 +175,7 @@ func TestRecoverLong(t *testing.T) {
 	same(t, "long", content{
 		Mark:    checkpoint.Mark{Seq: n, FirstSeq: 1, Offset: int64(len(lines))},
 		Streams: map[string]checkpoint.Stream{"pods": {ResourceVersion: fmt.Sprint(n)}},
-		Known:   map[string][]checkpoint.Known{"pods": want},
+		Known:   map[string][]event.Known{"pods": want},
 	}, contentOf(t, store))
 }
 

@@ -3,7 +3,6 @@ package watcher
 import (
 	"hash/fnv"
 
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 )
 
@@ -48,7 +47,7 @@ type diff struct {
 	shown int // how many those are
 	// known looks an object up by name among those that the reader was told of
 	// before this list; nil where there are none.
-	known func(namespace, name string) (checkpoint.Known, bool, error)
+	known func(namespace, name string) (event.Known, bool, error)
 }
 
 // decision is what an object of a list means.
@@ -58,7 +57,7 @@ type decision struct {
 	// replaced says that the reader knows another object under the name, old,
 	// which must be gone.
 	replaced bool
-	old      checkpoint.Known
+	old      event.Known
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list
@@ -85,7 +84,7 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 // first takes an object that the list has not shown before.
 func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid, rv []byte) (decision, error) {
 	var (
-		k     checkpoint.Known
+		k     event.Known
 		found bool
 		err   error
 	)
@@ -121,6 +120,6 @@ func (d *diff) first(id identity, v version, t event.Type, namespace, name, uid,
 
 // missing reports whether a known object was not in the list. To ask is right
 // only once the list is complete.
-func (d *diff) missing(k checkpoint.Known) bool {
+func (d *diff) missing(k event.Known) bool {
 	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }

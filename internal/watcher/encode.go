@@ -62,7 +62,7 @@ func (e *encoder) addSilently(b *recorder.Batch, l event.Line, o *event.Object) 
 }
 
 // addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, l event.Line, k checkpoint.Known, silently bool) (checkpoint.Transition, error) {
+func (e *encoder) addGone(b *recorder.Batch, l event.Line, k event.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
 	line := checkpoint.Transition{Type: l.Type, Origin: l.Origin, Namespace: namespace, Name: name, HeldBack: silently}
 	if !silently {
@@ -159,7 +159,7 @@ func (e *encoder) write(out *encoded, l event.Line, o *event.Object, before chan
 }
 
 // encodeGone appends the line about an object that a list has shown to be gone.
-func (e *encoder) encodeGone(dst []byte, l event.Line, k checkpoint.Known, before changes.Version) (out encoded, err error) {
+func (e *encoder) encodeGone(dst []byte, l event.Line, k event.Known, before changes.Version) (out encoded, err error) {
 	out.buf = dst
 	if e.sel.excludes([]byte(k.Namespace)) || !e.sel.matchesGone(k.Withheld) || !e.sel.wants(event.Deleted) {
 		e.filtered.Inc()

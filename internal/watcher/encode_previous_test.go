@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 )
 
@@ -40,7 +39,7 @@ func TestPreviousTooDeep(t *testing.T) {
 	if line := string(out.buf); strings.Contains(line, `"changes"`) || !strings.Contains(line, `"object"`) {
 		t.Errorf("%.300s", line)
 	}
-	if out, err = e.encodeGone(nil, line, checkpoint.Known{Name: "a"}, before); err != nil || !strings.Contains(string(out.buf), `"metadata":{"name":"a"}`) {
+	if out, err = e.encodeGone(nil, line, event.Known{Name: "a"}, before); err != nil || !strings.Contains(string(out.buf), `"metadata":{"name":"a"}`) {
 		t.Errorf("%.300s, %v", out.buf, err)
 	}
 }

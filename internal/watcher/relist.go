@@ -122,7 +122,7 @@ func (r *relist) writeGap(ctx context.Context) error {
 	return r.submit(ctx)
 }
 
-func (r *relist) lookup(namespace, name string) (checkpoint.Known, bool, error) {
+func (r *relist) lookup(namespace, name string) (event.Known, bool, error) {
 	k, ok, err := r.s.store.Get(r.s.spec.Name, namespace, name)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errStore, err)
@@ -311,7 +311,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 		return err
 	}
 	var failed error
-	err := r.s.store.Range(r.s.spec.Name, func(k checkpoint.Known) error {
+	err := r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
 		if r.diff.missing(k) {
 			if failed = r.writeGapBefore(ctx, rv); failed == nil {
 				failed = r.gone(ctx, k)
@@ -329,7 +329,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 }
 
 // gone tells of a known object that the list shows to be gone.
-func (r *relist) gone(ctx context.Context, k checkpoint.Known) error {
+func (r *relist) gone(ctx context.Context, k event.Known) error {
 	l := event.Line{Type: event.Deleted, Origin: event.FromRelist, Received: time.Now()}
 	line, err := r.s.encoder.addGone(r.batch, l, k, r.skip)
 	if err != nil {

@@ -30,9 +30,9 @@ type Store interface {
 	Lost() (bool, error)
 	ClearLost() error
 	Stream(name string) (checkpoint.Stream, bool, error)
-	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
+	Get(stream, namespace, name string) (event.Known, bool, error)
 	Empty(stream string) (bool, error)
-	Range(stream string, fn func(checkpoint.Known) error) error
+	Range(stream string, fn func(event.Known) error) error
 	Count(stream string) (int, error)
 	changes.Checkpoint
 }
