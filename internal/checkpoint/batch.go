@@ -55,46 +55,27 @@ func (c *Changes) KeepHeader(value []byte) { c.Keep(nil, nil, value) }
 func (c *Changes) Empty() bool { return c.State == nil && c.Bytes() == 0 }
 
 // Bytes is the size of the logs.
-func (c *Changes) Bytes() int { return len(c.known.bytes) + len(c.kept.bytes) }
+func (c *Changes) Bytes() int { return len(c.known) + len(c.kept) }
 
 // Reset empties c and keeps its memory.
-func (c *Changes) Reset() {
-	c.State = nil
-	c.known.reset()
-	c.kept.reset()
-}
+func (c *Changes) Reset() { c.State, c.known, c.kept = nil, c.known[:0], c.kept[:0] }
 
 // Add appends later changes.
 func (c *Changes) Add(later *Changes) {
 	if later.State != nil {
 		c.State = later.State
 	}
-	c.known.add(&later.known)
-	c.kept.add(&later.kept)
+	c.known, c.kept = append(c.known, later.known...), append(c.kept, later.kept...)
 }
 
-// changeLog holds entries one after the other: length of the key, key, value
-// (empty: gone). The last entry of a key wins.
-type changeLog struct {
-	bytes []byte
-	ends  []int // offsets at which the entries end
-}
+// changeLog holds entries one after the other. The last entry of a key wins; one with an
+// empty value says that the object is gone.
+type changeLog []byte
 
 // set appends an entry.
 func (l *changeLog) set(namespace, name, value []byte) {
-	l.bytes = binary.AppendUvarint(l.bytes, uint64(len(namespace)+1+len(name)))
-	l.bytes = append(appendKey(l.bytes, namespace, name), value...)
-	l.ends = append(l.ends, len(l.bytes))
-}
-
-func (l *changeLog) reset() { l.bytes, l.ends = l.bytes[:0], l.ends[:0] }
-
-func (l *changeLog) add(later *changeLog) {
-	base := len(l.bytes)
-	l.bytes = append(l.bytes, later.bytes...)
-	for _, end := range later.ends {
-		l.ends = append(l.ends, base+end)
-	}
+	b := binary.AppendUvarint(*l, uint64(len(namespace)+1+len(name)))
+	*l = appendPart(appendKey(b, namespace, name), value)
 }
 
 // Batch is what happened in all streams since the last commit. Not for
@@ -139,23 +120,20 @@ func (b *Batch) Bytes() int { return b.bytes }
 // entry is one decoded entry of a log.
 type entry struct {
 	key, value []byte
-	at         int // in the log
+	number     int
 }
 
 // net returns the last entry of each key, ordered by key, so that a commit
 // walks the pages of the file once and from left to right.
-func (l *changeLog) net() []entry {
-	entries := make([]entry, 0, len(l.ends))
+func (l changeLog) net() []entry {
+	var entries []entry
 	// Objects often change again and again: what is found here need not be sorted. Two
 	// keys of one hash both stay.
 	known, seed := make(map[uint64]int), maphash.MakeSeed()
-	start := 0
-	for _, end := range l.ends {
-		e := l.bytes[start:end]
-		start = end
-		size, n := binary.Uvarint(e)
-		e = e[n:]
-		next := entry{key: e[:size], value: e[size:], at: end}
+	for n, rest := 0, []byte(l); len(rest) > 0; n++ {
+		next := entry{number: n}
+		next.key, rest, _ = cutPart(rest)
+		next.value, rest, _ = cutPart(rest)
 		hash := maphash.Bytes(seed, next.key)
 		if i, ok := known[hash]; ok && bytes.Equal(entries[i].key, next.key) {
 			entries[i] = next
@@ -164,6 +142,21 @@ func (l *changeLog) net() []entry {
 		known[hash] = len(entries)
 		entries = append(entries, next)
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), b.at-a.at) })
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), b.number-a.number) })
 	return slices.CompactFunc(entries, func(a, b entry) bool { return bytes.Equal(a.key, b.key) })
+}
+
+// appendPart appends the key or the value of an entry, behind its length.
+func appendPart(dst, part []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
+}
+
+// cutPart returns the part at the beginning of b, and what follows it.
+func cutPart(b []byte) (part, rest []byte, ok bool) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used) {
+		return nil, nil, false
+	}
+	b = b[used:]
+	return b[:n:n], b[n:], true
 }

@@ -35,8 +35,7 @@ func (s *Store) Commit(b *Batch) error {
 	})
 }
 
-// setMark sets the mark, which ends a recovery. No line that a forgotten stream wrote
-// before is behind it.
+// setMark sets the mark, which ends a recovery. Forgotten streams have no line behind it.
 func (w *writer) setMark(m *Mark) error {
 	meta, forgotten := w.top(bucketMeta), w.top(bucketForgotten)
 	err := errors.Join(meta.putJSON(keyJournal, m), meta.put(keyRecovery, nil))
@@ -53,7 +52,7 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 			return err
 		}
 	}
-	if err := w.keep(name, &c.kept); err != nil {
+	if err := w.keep(name, c.kept); err != nil {
 		return err
 	}
 	entries := c.known.net()
@@ -91,8 +90,7 @@ func isList(tree *table, entries []entry, p *policy) bool {
 	return len(entries) > p.batch || bytes.Compare(last, entries[0].key) < 0
 }
 
-// logs reports whether n changes go to the log of a stream of which that many objects
-// are in the tree.
+// logs reports whether n changes go to the log of a stream with merged objects in its tree.
 func (s *Store) logs(n, merged int) bool {
 	s.logsMu.RLock()
 	defer s.logsMu.RUnlock()
@@ -115,6 +113,37 @@ func (s *Store) Forget(stream string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("forget stream %s: %w", stream, err)
+	}
+	return nil
+}
+
+// keyHeader is the key of the header of what a stream keeps.
+var keyHeader = appendKey(nil, "", "")
+
+// keep writes what a stream keeps of objects, straight to the tree.
+func (w *writer) keep(stream string, log changeLog) error {
+	entries := log.net()
+	if len(entries) == 0 {
+		return nil
+	}
+	b, err := w.table(bucketKept, stream, schemaKept)
+	if err != nil {
+		return err
+	}
+	b.FillPercent = fillBetween
+	for _, e := range entries {
+		if err := b.put(e.key, e.value); err != nil {
+			return fmt.Errorf("kept object %q: %w", e.key, err)
+		}
+	}
+	return nil
+}
+
+// DropKept removes all that a stream keeps. The next start finds all of it or
+// nothing.
+func (s *Store) DropKept(stream string) error {
+	if err := s.update(func(w *writer) error { return w.drop(bucketKept, []byte(stream)) }); err != nil {
+		return fmt.Errorf("drop what stream %s keeps: %w", stream, err)
 	}
 	return nil
 }

@@ -13,28 +13,20 @@ import (
 
 // Few changes among many objects touch a page of the tree each. They are appended
 // to a delta log of their stream instead, page after page, and merged into the tree
-// later, together with their neighbors.
+// later, together with their neighbors: 1,000 changes among 1,000,000 objects take 4.9 ms
+// of CPU instead of 14.6, and write 1,053 kB instead of 5,508 (BenchmarkCommit). The price
+// is memory, at most 32 MiB for all streams, and up to a fifth more of the file.
 //
-// BenchmarkCommit, 1,000 random changes in a commit, with the log and without (go test
-// -run - -bench 'Commit/.*/way=(kube|tree)' ./internal/checkpoint):
-//
-//	objects    with the log          without
-//	100,000    4.3 ms CPU,   975 kB   8.6 ms, 3,486 kB written
-//	1,000,000  4.9 ms CPU, 1,053 kB  14.6 ms, 5,508 kB written
-//
-// Its price is memory, at most 32 MiB for all streams, and up to a fifth more of the file.
-//
-// The log is a bucket of records: number (8 bytes), entries one after the other
-// (length of the key, key, length of the value, value; an empty value: the object
-// is gone). Of several entries of a key the last counts, and it overrides the tree.
+// The log is a bucket of records: number (8 bytes), entries one after the other, as in a
+// changeLog. Of several entries of a key the last counts, and it overrides the tree.
 // If the log has grown long, a compaction begins: each commit merges some of the
 // entries into the tree, in the order of their keys, but only those of the records
 // that were there when it began, until none is left. Then these records are removed.
 // How far the compaction is stands in the log too (keyCompaction), and changes in the
 // same transactions, so that a crash leaves both as before or both as after.
 //
-// A key that has no entry in the log's order may be put into the tree directly:
-// entries of it that are still in a record are of before the compaction passed it.
+// A key that is not in the log's order may be put into the tree directly: the compaction
+// has passed what records still have of it.
 
 // policy decides which changes go to the log.
 type policy struct {
@@ -44,8 +36,7 @@ type policy struct {
 	total   int // bytes of all logs in memory from which on nothing is logged
 }
 
-// usualPolicy: a compaction finds about four entries for each page of the tree, so
-// that a commit writes a quarter of the pages. The log is at most a fifth of the file.
+// usualPolicy lets a compaction find about four entries for each page of the tree.
 var usualPolicy = policy{entries: 1 << 17, share: 10, batch: 1 << 12, total: 32 << 20}
 
 // recordSize is the number of bytes from which a record is full: four of them to a page.
@@ -67,21 +58,6 @@ type deltaLog struct {
 	until uint64
 	old   uint32
 	from  []byte
-}
-
-// cutPart returns the key or value at the beginning of b, and what follows it.
-func cutPart(b []byte) (part, rest []byte, ok bool) {
-	n, used := binary.Uvarint(b)
-	if used <= 0 || n > uint64(len(b)-used) {
-		return nil, nil, false
-	}
-	b = b[used:]
-	return b[:n:n], b[n:], true
-}
-
-func appendEntry(dst []byte, e entry) []byte {
-	dst = append(binary.AppendUvarint(dst, uint64(len(e.key))), e.key...)
-	return append(binary.AppendUvarint(dst, uint64(len(e.value))), e.value...)
 }
 
 // at returns the i-th entry in the order of keys.
@@ -114,7 +90,7 @@ func (l *deltaLog) with(later []entry) *deltaLog {
 			i++
 		}
 		rest = rest[i:]
-		n.arena = appendEntry(n.arena, e)
+		n.arena = appendPart(appendPart(n.arena, e.key), e.value)
 	}
 	n.order = append(n.order, rest...)
 	return &n
@@ -203,7 +179,7 @@ func (l *logWriter) append(entries []entry) error {
 			// A compaction could not merge it into the tree, now or ever.
 			return fmt.Errorf("known object %q: %w", e.key, berrors.ErrKeyTooLarge)
 		}
-		record = appendEntry(record, e)
+		record = appendPart(appendPart(record, e.key), e.value)
 		if len(record) < recordSize && i < len(entries)-1 {
 			continue
 		}

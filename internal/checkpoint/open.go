@@ -2,8 +2,10 @@ package checkpoint
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -15,6 +17,15 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"kubejournal/internal/disk"
+)
+
+// SchemaVersion is the newest of the files that this package writes and reads.
+const SchemaVersion = schemaKept
+
+const (
+	schemaPlain = 1 + iota // without a delta log
+	schemaLog              // with one
+	schemaKept             // in which something is kept of objects
 )
 
 const (
@@ -91,12 +102,10 @@ func openVerified(path string) (*Store, error) {
 	return s, nil
 }
 
-// OpenReadOnly opens the checkpoint at path for reading: other readers may do so at
-// the same time, and the file is not written to. All of the file is read, and
-// ErrDamaged returned where something is not as it was written. bbolt reads every
-// page too when it opens a file for writing, but in a goroutine of its own: a page
-// that is not one or the end of a truncated file makes it panic there, which would
-// end the process at every start.
+// OpenReadOnly opens the checkpoint at path for reading, beside other readers. It reads
+// all of the file, and returns ErrDamaged if something is not as it was written. bbolt
+// reads every page too when it opens a file for writing, but in a goroutine of its own:
+// a damaged page makes it panic there, which would end the process at every start.
 func OpenReadOnly(path string) (*Store, error) {
 	path = follow(path)
 	if err := checkFile(path); err != nil {
@@ -114,9 +123,8 @@ func forWriting(temporary bool) bbolt.Options {
 		NoFreelistSync: true, // rebuilt at open; keeps a commit's cost to what changed
 		NoSync:         temporary,
 		NoGrowSync:     temporary,
-		// Address space, not memory: a file that outgrows its map makes bbolt
-		// copy every page that the commit under way has touched, and wait for
-		// all readers.
+		// Address space, not memory: a file that outgrows its map makes bbolt copy
+		// every page that the commit has touched, and wait for all readers.
 		InitialMmapSize: initialMap,
 	}
 }
@@ -152,8 +160,7 @@ func open(path string, options bbolt.Options) (s *Store, err error) {
 	return s, nil
 }
 
-// openError classifies an error of bbolt.Open. An error of the operating system says
-// nothing about the content of the file.
+// openError classifies an error of bbolt.Open: one of the system is no damage.
 func openError(path string, err error) error {
 	if errors.Is(err, berrors.ErrTimeout) {
 		err = ErrLocked
@@ -163,8 +170,7 @@ func openError(path string, err error) error {
 	return fmt.Errorf("open checkpoint %s: %w", path, err)
 }
 
-// checkFile refuses what is not a file to open. Only a regular file can be a damaged
-// checkpoint: a folder or a device must not be set aside.
+// checkFile refuses what is not a file to open, and must not be set aside as damaged.
 func checkFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -174,16 +180,14 @@ func checkFile(path string) error {
 		return fmt.Errorf("open checkpoint %s: is a folder; name a file", path)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("open checkpoint %s: is not a regular file; name one, or \"\" for none", path)
-	case info.Size() == 0:
-		// bbolt would take it for a new one.
+	case info.Size() == 0: // bbolt would take it for a new one
 		return fmt.Errorf("open checkpoint %s: %w: the file is empty", path, ErrDamaged)
 	}
 	return nil
 }
 
-// follow returns path with symbolic links to the file followed: create, rename and
-// sync of the folder are meant for the file, not for a link to it. The file need not
-// exist.
+// follow returns path with symbolic links to the file followed: the file, which need not
+// exist, is created and renamed, not a link to it.
 func follow(path string) string {
 	const most = 40 // as in Linux; what goes round in circles fails when it is opened
 	for range most {
@@ -213,8 +217,7 @@ func OpenTemp() (*Store, error) {
 }
 
 // create makes an empty checkpoint under a temporary name and links it to its own. A
-// crash before the link leaves a file that nobody reads; a crash after it, a complete
-// checkpoint.
+// crash leaves a file that nobody reads, or a complete checkpoint.
 func create(path string) error {
 	s, err := createTemp(filepath.Dir(path), temporaryOf(path)+"*", false)
 	if err == nil {
@@ -227,9 +230,8 @@ func create(path string) error {
 	if err != nil {
 		return fmt.Errorf("create checkpoint %s: %w", path, err)
 	}
-	// Link instead of rename: of two processes that start at once the second must
-	// not replace the file that the first already holds. Some network file systems
-	// have no links.
+	// Link instead of rename: of two processes that start at once the second must not
+	// replace the first one's file. Some network file systems have no links.
 	err = os.Link(s.path, path)
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) {
 		err = os.Rename(s.path, path)
@@ -304,4 +306,85 @@ func SetAside(path string, now time.Time) (kept string, err error) {
 		return "", fmt.Errorf("set checkpoint aside: %w", err)
 	}
 	return kept, disk.OS.SyncDir(filepath.Dir(path))
+}
+
+// format makes a checkpoint of an empty file.
+func (s *Store) format() error {
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketMeta, bucketStreams, bucketForgotten, bucketKnown} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.update(func(w *writer) error { return w.schema(schemaPlain) })
+}
+
+// verify reads all of the file once: the pages, which bbolt would walk blindly,
+// and what is in them.
+func (s *Store) verify() error {
+	info, err := s.file.Stat()
+	if err != nil {
+		return err
+	}
+	p := pages{file: s.file, size: s.pageSize, objects: make(map[string]*int)}
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		if info.Size() < tx.Size() {
+			return fmt.Errorf("%w: has %d bytes instead of %d", ErrDamaged, info.Size(), tx.Size())
+		}
+		p.seen = make([]bool, tx.Size()/int64(p.size))
+		return p.walk(uint64(tx.Cursor().Bucket().Root()), scope{root: true}, nil, nil)
+	})
+	if err != nil {
+		return err
+	}
+	// Before the sum: a later version may know other buckets.
+	if err := s.checkSchema(); err != nil {
+		return err
+	}
+	// What adds up is what was written: the known objects need no check of their own.
+	if err := p.checkSum(); err != nil {
+		return err
+	}
+	for name, n := range p.objects {
+		s.merged[name] = *n
+	}
+	_, markErr := s.Mark()
+	_, streamsErr := s.Streams()
+	return errors.Join(markErr, streamsErr, s.loadLogs())
+}
+
+// encodeSchema encodes a schema: a uvarint and its own CRC, so that damage is not
+// taken for a later version. Later versions must use the same form.
+func encodeSchema(v uint64) []byte {
+	b := binary.AppendUvarint(nil, v)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crcTable))
+}
+
+func (s *Store) checkSchema() error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		damaged := fmt.Errorf("%w: not a checkpoint of kubejournal", ErrDamaged)
+		meta := tx.Bucket(bucketMeta)
+		if meta == nil {
+			return damaged
+		}
+		b := meta.Get(keySchema)
+		v, _ := binary.Uvarint(b)
+		if v == 0 || string(b) != string(encodeSchema(v)) {
+			return damaged
+		}
+		if v > SchemaVersion {
+			return fmt.Errorf("%w (schema %d, this one reads up to %d)", ErrNewerSchema, v, SchemaVersion)
+		}
+		for _, name := range [][]byte{bucketStreams, bucketForgotten, bucketKnown} {
+			if tx.Bucket(name) == nil {
+				return damaged
+			}
+		}
+		return nil
+	})
 }

@@ -84,9 +84,8 @@ func (p *pages) walk(id uint64, at scope, least, limit []byte) error {
 		return err
 	}
 	p.depth++
-	err = p.check(page, id, at, least, limit)
-	p.depth--
-	return err
+	defer func() { p.depth-- }()
+	return p.check(page, id, at, least, limit)
 }
 
 // read returns a page with those that it goes on in, in the memory of its level.

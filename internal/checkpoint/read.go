@@ -39,8 +39,7 @@ func (s *Store) loadLogs() error {
 	return nil
 }
 
-// bucketOf returns the bucket of a stream in one that holds one for each stream; nil if
-// there is none.
+// bucketOf returns the bucket of a stream in one that holds one for each; nil for none.
 func bucketOf(tx *bbolt.Tx, bucket, stream []byte) *bbolt.Bucket {
 	if all := tx.Bucket(bucket); all != nil {
 		return all.Bucket(stream)
@@ -72,22 +71,17 @@ func (s *Store) viewStreams(bucket []byte, fn func(stream []byte, b *bbolt.Bucke
 // Get returns what is known of the object namespace/name in a stream.
 func (s *Store) Get(stream, namespace, name string) (k event.Known, ok bool, err error) {
 	key, log := appendKey(nil, namespace, name), s.logOf(stream)
-	if i, found := log.search(key); found {
-		v := log.at(i).value
-		if len(v) == 0 {
-			return k, false, nil
-		}
-		err = decodeKnown(key, v, &k)
-		return k, true, err
-	}
-	err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
-		v := tree.Get(key)
-		if v == nil {
+	decode := func(v []byte) error {
+		if ok = len(v) > 0; !ok {
 			return nil
 		}
-		ok = true
 		return decodeKnown(key, v, &k)
-	})
+	}
+	if i, found := log.search(key); found {
+		err = decode(log.at(i).value)
+	} else {
+		err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error { return decode(tree.Get(key)) })
+	}
 	return k, ok, err
 }
 
@@ -137,11 +131,7 @@ func (s *Store) Empty(stream string) (bool, error) {
 // name, until fn returns an error, which Range returns. No transaction is open while
 // fn runs: commits made meanwhile may or may not be seen.
 func (s *Store) Range(stream string, fn func(event.Known) error) error {
-	var (
-		after []byte
-		chunk = make([]event.Known, 0, rangeChunk)
-		err   error
-	)
+	chunk, after, err := make([]event.Known, 0, rangeChunk), []byte(nil), error(nil)
 	for {
 		if chunk, err = s.chunk(stream, after, chunk[:0], rangeChunk); err != nil {
 			return err
@@ -196,4 +186,36 @@ func (s *Store) chunk(stream string, after []byte, dst []event.Known, n int) ([]
 		return nil
 	})
 	return dst, err
+}
+
+// Kept appends to dst what is kept of an object beside what is known of it, such as the
+// version that the reader knows, in the stream's own form; ok is false if nothing is.
+func (s *Store) Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error) {
+	key := appendKey(nil, namespace, name)
+	err = s.viewStream(bucketKept, stream, func(b *bbolt.Bucket) error {
+		if v := b.Get(key); v != nil {
+			dst, ok = append(dst, v...), true
+		}
+		return nil
+	})
+	return dst, ok, err
+}
+
+// KeptHeader describes the form of what a stream keeps; ok is false if it keeps nothing.
+func (s *Store) KeptHeader(stream string) (header []byte, ok bool, err error) {
+	err = s.viewStream(bucketKept, stream, func(b *bbolt.Bucket) error {
+		header, ok = bytes.Clone(b.Get(keyHeader)), true
+		return nil
+	})
+	return header, ok, err
+}
+
+// KeptHeaders returns the headers of all streams that keep something.
+func (s *Store) KeptHeaders() (map[string][]byte, error) {
+	headers := make(map[string][]byte)
+	err := s.viewStreams(bucketKept, func(stream []byte, b *bbolt.Bucket) error {
+		headers[string(stream)] = bytes.Clone(b.Get(keyHeader))
+		return nil
+	})
+	return headers, err
 }

@@ -2,9 +2,8 @@ package checkpoint
 
 import "kubejournal/internal/event"
 
-// Stream is the durable state of one stream. Its methods are the only transitions
-// of it; the stream that writes lines and the recovery that reads them back both
-// call them.
+// Stream is the durable state of one stream. Its methods are its only transitions, for the
+// stream that writes lines as for the recovery that reads them back.
 type Stream struct {
 	// ResourceVersion is the position: all that the server did up to it is in the
 	// journal. Empty before the first sync is complete.
@@ -14,8 +13,7 @@ type Stream struct {
 	PendingGap event.GapReason `json:"owed,omitempty"`
 	// Open is set from a GAP line until all lines behind it are written.
 	Open *Gap `json:"open,omitempty"`
-	// Closing is set when a list is complete and all its lines are written but
-	// the SYNCED line, until that is written too.
+	// Closing is set while all lines of a complete list are written but the SYNCED line.
 	Closing *event.Count `json:"closing,omitempty"`
 }
 

@@ -2,10 +2,8 @@
 // position and the objects that its reader knows, and how far the journal was
 // written at that point. All of it is committed in one bbolt transaction, so that
 // a crash leaves one consistent state: the last one. A commit never runs ahead of
-// the journal lines that it covers (package recorder keeps the order).
-//
-// A Batch collects what happened since the last commit: a log in memory of which
-// the last entry of a key wins. Readers (Get, Range) see committed state only.
+// the journal lines that it covers (package recorder keeps the order). Readers (Get,
+// Range) see committed state only.
 //
 // # The file
 //
@@ -28,7 +26,7 @@
 //	    <number>                          one record: changes that override what the tree says
 //	    sweep                             how far a compaction of the log is; absent when none is under way
 //	kept                                  bucket; from schema 3 on, which a file gets when a stream stores versions
-//	  <stream name>                       bucket (see kept.go)
+//	  <stream name>                       bucket (see Kept)
 //	    0x00                              header of all values below
 //	    <namespace> 0x00 <name>           the version that the reader knows, to compare with
 //
@@ -43,10 +41,9 @@
 // # Damage
 //
 // Open reads everything and compares it with the sum. A file with a changed byte opens
-// with the content that was committed last, if the byte carries none, or with that of
-// the commit before, if it belongs to the newer of the two meta pages (what the journal
-// holds beyond that is read back as after a crash), or not at all: ErrDamaged. Such a
-// file is never repaired or overwritten; SetAside keeps it.
+// with the content committed last, if the byte carries none, or with that of the commit
+// before, if it belongs to the newer meta page (the journal is then read back as after a
+// crash), or not at all: ErrDamaged. Such a file is never overwritten; SetAside keeps it.
 package checkpoint
 
 import (
@@ -104,8 +101,7 @@ type FileMark struct {
 	Offset   int64  `json:"offset"`
 }
 
-// LastFile is how far the journal file was at the last commit of its lines, which
-// may be an earlier one than that of m; zero where none is known.
+// LastFile is how far the journal file was at the last commit of its lines; zero if unknown.
 func (m Mark) LastFile() FileMark {
 	if m.Stdout {
 		return m.File
@@ -113,9 +109,8 @@ func (m Mark) LastFile() FileMark {
 	return FileMark{Seq: m.Seq, FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
-// Recovery is how far a recovery has come that is not complete: what the lines
-// behind From say of objects is committed up to the mark, and what they say of
-// streams is in Streams.
+// Recovery is how far an incomplete recovery has come: what the lines behind From say of
+// objects is committed up to the mark, and what they say of streams is in Streams.
 type Recovery struct {
 	From     *Mark             `json:"from,omitempty"` // the last commit's; nil where there was none
 	Mark     Mark              `json:"mark"`
@@ -173,8 +168,7 @@ func (s *Store) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// InPlace returns an error when the file is not under its name any more: the next
-// start would not find what is committed from then on.
+// InPlace returns an error when the file is not under its name any more.
 func (s *Store) InPlace() error {
 	if s.path == "" {
 		return nil
@@ -230,8 +224,7 @@ func (s *Store) Schema() (schema uint64, err error) {
 	return schema, err
 }
 
-// Cluster is the uid of the cluster that the checkpoint belongs to, empty while
-// it belongs to none.
+// Cluster is the uid of the cluster that the checkpoint belongs to, empty for none.
 func (s *Store) Cluster() (uid string, err error) {
 	v, err := s.value(bucketMeta, keyCluster)
 	return string(v), err
@@ -254,8 +247,7 @@ func (s *Store) SetLost() error {
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, []byte{1}) })
 }
 
-// ClearLost records that every stream that may have been in the earlier checkpoint
-// is in this one.
+// ClearLost records that this checkpoint has every stream that the earlier one had.
 func (s *Store) ClearLost() error {
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, nil) })
 }
@@ -266,15 +258,13 @@ func (s *Store) Mark() (m Mark, err error) {
 	return m, err
 }
 
-// Marked reports whether a mark was ever committed: the first is, before there is a
-// line in the journal.
+// Marked reports whether a mark was ever committed; the first is before the first line.
 func (s *Store) Marked() (bool, error) {
 	v, err := s.value(bucketMeta, keyJournal)
 	return v != nil, err
 }
 
-// Recovery is the recovery that was interrupted since the last mark was committed;
-// ok is false if none was.
+// Recovery is the recovery that was interrupted since the last mark, if one was.
 func (s *Store) Recovery() (r Recovery, ok bool, err error) {
 	ok, err = s.valueJSON(bucketMeta, keyRecovery, "recovery", &r)
 	return r, ok, err

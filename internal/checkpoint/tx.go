@@ -66,15 +66,15 @@ func (s *Store) transact(fn func(*writer) error) (*writer, error) {
 	})
 }
 
-// metaPages is how many pages at the file's beginning take turns in naming the root:
-// what bbolt writes last in a commit.
+// metaPages is how many pages at the beginning take turns in naming the root, at the end
+// of a commit.
 const metaPages = 2
 
-// settle brings to the disk what a failed commit has left in the file. If its very last
-// sync fails, the system shows the new root from then on, and may never write it
-// (fsync(2)): the next commit would build on it, and overwrite pages that the root on
-// disk still leads to. So both roots are written once more. All other pages were synced
-// before. A crash in between leaves the same bytes.
+// settle brings to the disk what a failed commit has left in the file. If its last sync
+// fails, the system shows the new root from then on, and may never write it (fsync(2)):
+// the next commit would build on it, and overwrite pages of the root on disk. So both
+// roots are written once more. All other pages were synced before. A crash in between
+// leaves the same bytes.
 func (s *Store) settle() error {
 	roots, err := s.readRoots()
 	if err != nil {
@@ -96,9 +96,8 @@ func (s *Store) readRoots() ([]byte, error) {
 }
 
 // owned returns disk.ErrTakenOver once another process has opened the file to write to it,
-// or has committed to it. That is for volumes without working locks: two processes that
-// commit to one file would overwrite each other's pages. A commit that is under way when
-// the other process opens the file can do so; the sum detects it.
+// or has committed to it, on a volume without working locks: the two would overwrite each
+// other's pages. A commit under way at that moment can do so; the sum detects it.
 func (s *Store) owned() error {
 	if s.owner == nil {
 		return nil
@@ -139,8 +138,7 @@ func (w *writer) top(name []byte) *table {
 	return &table{Bucket: w.tx.Bucket(name), w: w, crc: bucketCRC(name, nil)}
 }
 
-// table returns the bucket of a stream in one that holds one for each stream, which
-// files have from a schema on.
+// table returns the bucket of a stream in one that files have from a schema on.
 func (w *writer) table(bucket []byte, stream string, schema uint64) (*table, error) {
 	all, err := w.tx.CreateBucketIfNotExists(bucket)
 	if err != nil {

@@ -11,18 +11,15 @@ import (
 	"kubejournal/internal/event"
 )
 
-// maxPooled is the size in bytes up to which a batch's memory is reused.
-const maxPooled = 1 << 20
-
 // Producer is one stream's way into the recorder.
 type Producer struct {
 	stream    string
 	written   *prometheus.CounterVec
 	counters  map[kind]prometheus.Counter // those of written that were used; owned by the writer
 	pool      sync.Pool
-	numbered  uint64        // the last batch's number; owned by the stream's goroutine
-	committed atomic.Uint64 // see Committed
-	lines     atomic.Uint64 // see Lines
+	numbered  uint64 // the last batch's number; owned by the stream's goroutine
+	committed atomic.Uint64
+	lines     atomic.Uint64
 }
 
 type kind struct {
@@ -47,8 +44,7 @@ func (p *Producer) counter(k kind) prometheus.Counter {
 	return c
 }
 
-// Committed is the number of the last numbered batch that is committed. Like Lines, it
-// is safe for concurrent use.
+// Committed is the number of the last numbered batch that is committed.
 func (p *Producer) Committed() uint64 { return p.committed.Load() }
 
 // Lines is how many lines of the producer are in the journal.
@@ -57,11 +53,9 @@ func (p *Producer) Lines() uint64 { return p.lines.Load() }
 // Batch returns an empty batch. It belongs to the caller until it is submitted.
 func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }
 
-// Batch is lines of one stream with what they make known, to be written and
-// committed together. Not for concurrent use.
+// Batch is lines of one stream, to be written and committed together. Not for concurrent use.
 type Batch struct {
-	// Changes is what is known once the lines are written.
-	Changes checkpoint.Changes
+	Changes checkpoint.Changes // what the lines make known
 
 	producer *Producer     // nil for a flush
 	number   uint64        // see Number
@@ -79,9 +73,8 @@ type lineEnd struct {
 // weight is the batch's share of the recorder's budget.
 func (b *Batch) weight() int64 { return min(int64(b.Bytes()), budgetBytes) }
 
-// Number distinguishes this batch from the producer's others: a later one has a higher
-// number. Once the producer has committed it, the checkpoint has what is in the batch.
-// Call it only while no other numbered batch of the producer is being filled.
+// Number numbers this batch: once Committed has reached it, the checkpoint has what is in
+// the batch. Only one numbered batch of a producer may be filled at a time.
 func (b *Batch) Number() uint64 {
 	if b.number == 0 {
 		b.producer.numbered++

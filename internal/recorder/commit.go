@@ -12,8 +12,7 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// startCommit freezes what is pending and commits it beside the writer, unless another
-// commit runs.
+// startCommit freezes what is pending and commits it, unless another commit runs.
 func (w *writer) startCommit(ctx context.Context) {
 	if w.committed != nil {
 		return

@@ -10,8 +10,8 @@
 //     failed write is retried from the byte where it stopped.
 //  2. Pending changes are frozen between two writes, together with the journal's mark.
 //     The journal is synced and searched for lines of another process; then the changes
-//     are committed in one transaction. Meanwhile the writer fills a new pending batch.
-//     Committed lines are not read back any more: the journal may remove them.
+//     are committed in one transaction, and the journal may remove the lines. Meanwhile
+//     the writer fills a new pending batch.
 //  3. A commit that fails is retried with the same batch, since it may have been
 //     persisted. Meanwhile pending grows up to a bound; then the writer waits, and with
 //     it the streams: nothing is dropped.
@@ -43,6 +43,7 @@ const (
 	maxWrite    = 256 << 10 // bytes per write when batches queue up (one batch may be more); more would leave the CPU's cache
 	maxPending  = 8 << 20   // bytes of changes that wait for a commit
 	maxReused   = 4 << 20   // bytes of a write buffer that is used again
+	maxPooled   = 1 << 20   // the same of a batch
 
 	retryFirst   = 100 * time.Millisecond
 	retryMax     = 5 * time.Second
@@ -137,9 +138,8 @@ func (r *Recorder) SetCommits(interval time.Duration, noSync bool) {
 	}
 }
 
-// Submit hands a batch over; it is the recorder's from here. It waits while too many
-// bytes wait to be written. If ctx ends first, it returns ctx's error, and the batch is
-// still the caller's.
+// Submit hands a batch over, and waits while too many bytes wait to be written. If ctx
+// ends first, it returns ctx's error, and the batch is still the caller's.
 func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
 	weight := b.weight()
 	if err := r.budget.Acquire(ctx, weight); err != nil {
@@ -168,13 +168,11 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	}
 }
 
-// Close ends Run once all that was submitted is committed. Nothing may be submitted
-// any more.
+// Close ends Run once all is committed. Nothing may be submitted any more.
 func (r *Recorder) Close() { close(r.queue) }
 
-// Run writes until Close, and returns nil once everything is committed. If ctx ends
-// first, or the output is closed, it returns that error, with no position past what was
-// written; a write that blocks is left behind.
+// Run writes until Close, and returns nil once everything is committed. If ctx ends first,
+// or the output is closed, it returns that error; a write that blocks is left behind.
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
@@ -185,7 +183,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	select { // rather the writer's own error
+	select { // the writer's own error, if there is one
 	case err := <-done:
 		return err
 	case <-time.After(retryFirst):
@@ -236,7 +234,7 @@ type fault struct {
 	now  atomic.Pointer[error] // nil when there is none
 }
 
-// set notes an error, nil for its end, and reports whether there was none before.
+// set notes an error, or nil, and reports whether there was none before.
 func (f *fault) set(err *error) (first bool) { return f.now.Swap(err) == nil }
 
 func (f *fault) err() error {

@@ -44,11 +44,10 @@ func (e *ClusterError) Error() string {
 // Recover brings the checkpoint up to the journal before any watch starts: it reads
 // back each line after the last commit, applies it to the checkpoint, and commits. On
 // the way it commits how far it has come, without moving the mark: after a crash, or
-// when ctx ends, which is an error, the next call resumes there. If the checkpoint was
-// lost, or is new beside an existing journal, every stream found in the journal must
-// write a GAP. If committed lines are missing from the journal, every stream must write
-// a GAP and then all of its objects again. A journal of another cluster than the
-// checkpoint's is a ClusterError, and nothing of it is taken.
+// the end of ctx, the next call resumes there. If the checkpoint was lost, or is new
+// beside an existing journal, each stream in the journal must write a GAP. If committed
+// lines are missing, each stream must write a GAP and then all of its objects again. Of
+// another cluster's journal nothing is taken (ClusterError).
 func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Recovered, error) {
 	return recoverWithin(ctx, j, store, recoverBytes)
 }
@@ -136,6 +135,8 @@ func markOf(m checkpoint.FileMark) journal.Mark {
 	return journal.Mark{FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
+var errIdentified = errors.New("the journal is this cluster's")
+
 // begin refuses another cluster's journal, and notes that this one's checkpoint was lost.
 func (r *recovery) begin() error {
 	fresh, err := r.journal.Fresh()
@@ -167,14 +168,8 @@ func (r *recovery) begin() error {
 	return r.store.SetLost()
 }
 
-// errIdentified ends the search for a line that names a cluster.
-var errIdentified = errors.New("the journal is this cluster's")
-
 // parse reads a line's header, and refuses another cluster's. It ends with ctx.
 func (r *recovery) parse(line []byte) error {
-	if err := r.ctx.Err(); err != nil {
-		return err
-	}
 	h := &r.header
 	if err := event.ParseHeader(line, h); err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
@@ -182,7 +177,7 @@ func (r *recovery) parse(line []byte) error {
 	if h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
 		return &ClusterError{Journal: h.ClusterUID, Checkpoint: r.cluster, Seq: h.Seq}
 	}
-	return nil
+	return r.ctx.Err()
 }
 
 // read reads back what follows. If it is interrupted, it commits how far it came.
@@ -239,8 +234,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 // save commits the known objects and how far the reading has come. States come with
 // finish, since they depend on where the reading began.
 func (r *recovery) save() error {
-	// The process that wrote these lines may have been killed before its sync.
-	if err := r.journal.Sync(); err != nil {
+	if err := r.journal.Sync(); err != nil { // who wrote these lines may have been killed before
 		return err
 	}
 	r.batch.SetRecovery(r.done)
@@ -286,8 +280,7 @@ func (r *recovery) finish() error {
 	return nil
 }
 
-// redeliver notes that each known object is to be written again, behind what was read
-// back: whether the reader has a line of its last version is not known.
+// redeliver notes that each known object is to be written again, behind what was read back.
 func (r *recovery) redeliver() error {
 	r.done.Hole = true
 	if err := r.save(); err != nil {
