@@ -87,7 +87,13 @@ func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {
 		if n, err := r.store.Size(); err == nil {
 			r.cfg.Metrics.CheckpointBytes.Set(float64(n))
 		}
-		r.committedTo(r.store.InPlace())
+		r.syncFault.set(nil)
+		switch err := r.store.InPlace(); {
+		case err != nil && r.commitFault.set(&err):
+			r.cfg.Log.Error("checkpoint has lost its place", zap.Error(err))
+		case err == nil && !r.commitFault.set(nil):
+			r.cfg.Log.Info("checkpoint can be committed again")
+		}
 		return nil, nil
 	})
 }
@@ -104,19 +110,6 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 		return &r.syncFault, err
 	}
 	return &r.commitFault, r.store.Commit(batch)
-}
-
-// committedTo notes a commit; displaced is why the next start will not find it.
-func (r *Recorder) committedTo(displaced error) {
-	r.syncFault.set(nil)
-	switch {
-	case displaced == nil:
-		if !r.commitFault.set(nil) {
-			r.cfg.Log.Info("checkpoint can be committed again")
-		}
-	case r.commitFault.set(&displaced):
-		r.cfg.Log.Error("checkpoint has lost its place", zap.Error(displaced))
-	}
 }
 
 // isFinal reports whether retrying after an error is of no use.

@@ -93,7 +93,6 @@ type Recorder struct {
 	lastCommit atomic.Pointer[Progress] // without Written
 	writing    atomic.Int64             // since when a write is under way, in Unix nanoseconds; 0 when none is
 
-	// Why output or checkpoint cannot be written now.
 	outputFault, syncFault, commitFault fault
 }
 
@@ -217,10 +216,9 @@ func (r *Recorder) retry(ctx context.Context, step func() (*fault, error)) error
 
 // OutputError is why the output cannot be written now, nil when it can.
 func (r *Recorder) OutputError() error {
-	if since := r.writing.Load(); since != 0 {
-		if blocked := time.Since(time.Unix(0, since)); blocked > blockedAfter {
-			return fmt.Errorf("output is blocked: its reader has taken nothing for %s", blocked.Round(time.Second))
-		}
+	since := r.writing.Load()
+	if blocked := time.Since(time.Unix(0, since)); since != 0 && blocked > blockedAfter {
+		return fmt.Errorf("output is blocked: its reader has taken nothing for %s", blocked.Round(time.Second))
 	}
 	return errors.Join(r.outputFault.err(), r.syncFault.err())
 }
@@ -287,11 +285,17 @@ func (w *writer) run(ctx context.Context) error {
 	}
 }
 
-// take writes b, and what else is queued, with one write.
+// take numbers the lines of b and of what else is queued, and writes them with one write.
 func (w *writer) take(ctx context.Context, b *Batch) error {
 	w.buf, w.group = w.buf[:0], w.group[:0]
 	for ok := true; ok; {
-		w.add(b)
+		w.group = append(w.group, b)
+		start := 0
+		for _, end := range b.ends {
+			w.seq++
+			w.buf = append(event.AppendSeq(w.buf, w.seq), b.lines[start:end.at]...)
+			start = end.at
+		}
 		if len(w.buf) >= maxWrite {
 			break
 		}
@@ -324,18 +328,6 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 		w.startCommit(ctx)
 	}
 	return nil
-}
-
-// add numbers a batch's lines and puts them into the write buffer.
-func (w *writer) add(b *Batch) {
-	w.group = append(w.group, b)
-	start := 0
-	for _, end := range b.ends {
-		w.seq++
-		w.buf = event.AppendSeq(w.buf, w.seq)
-		w.buf = append(w.buf, b.lines[start:end.at]...)
-		start = end.at
-	}
 }
 
 // written adds a batch whose lines are in the journal to what is pending.

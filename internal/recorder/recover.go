@@ -124,9 +124,8 @@ func (r *recovery) resume() error {
 	for name := range r.forgotten {
 		delete(before.Streams, name) // reset meanwhile
 	}
-	if before.Streams == nil {
-		before.Streams = r.done.Streams
-	}
+	maps.Copy(r.done.Streams, before.Streams)
+	before.Streams = r.done.Streams
 	r.done, r.found.Resumed = before, before.Mark.Seq
 	return nil
 }
@@ -197,7 +196,6 @@ func (r *recovery) read() (err error) {
 	return err
 }
 
-// line applies one line.
 func (r *recovery) line(line []byte, seq uint64) error {
 	if err := r.parse(line); err != nil {
 		return err
