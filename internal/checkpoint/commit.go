@@ -8,11 +8,10 @@ import (
 	"slices"
 )
 
-// How full a page is left when it is split, from 0 to 1: of a list, which comes in
-// order, and of objects that come in between others.
+// How full a page is left when it is split, from 0 to 1.
 const (
-	fillList    = 1.0
-	fillBetween = 0.75
+	fillList    = 1.0  // of a list, which comes in order
+	fillBetween = 0.75 // of objects that come in between others
 )
 
 // Commit writes a batch in one transaction and syncs the file. After an error

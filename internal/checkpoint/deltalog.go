@@ -67,7 +67,6 @@ func (l *deltaLog) at(i int) entry {
 	return entry{key: key, value: value}
 }
 
-// compare compares the key of the entry at an offset with another key.
 func (l *deltaLog) compare(offset uint32, key []byte) int {
 	is, _, _ := cutPart(l.arena[offset:])
 	return bytes.Compare(is, key)
@@ -83,8 +82,14 @@ func (l *deltaLog) with(later []entry) *deltaLog {
 	n := *l
 	n.order = make([]uint32, 0, len(l.order)+len(later))
 	rest := l.order
-	for _, e := range later {
-		i, found := slices.BinarySearchFunc(rest, e.key, l.compare)
+	for left, e := range later {
+		// Its place is likely to be near: begin with a short stretch of the order.
+		begin, end := 0, len(rest)/(len(later)-left)
+		for end < len(rest) && l.compare(rest[end], e.key) < 0 {
+			begin, end = end+1, min(2*end+1, len(rest))
+		}
+		i, found := slices.BinarySearchFunc(rest[begin:min(end+1, len(rest))], e.key, l.compare)
+		i += begin
 		n.order = append(append(n.order, rest[:i]...), uint32(len(n.arena)))
 		if found {
 			i++
@@ -171,7 +176,6 @@ func (s *Store) appendLog(w *writer, stream string, tree *table, entries []entry
 	return nil
 }
 
-// append writes entries to the file as records.
 func (l *logWriter) append(entries []entry) error {
 	var record []byte
 	for i, e := range entries {

@@ -76,16 +76,16 @@ func (p *pages) below(at scope, name []byte) (b scope) {
 // holdsBuckets reports whether the bucket holds buckets; the others hold values.
 func (at scope) holdsBuckets() bool { return at.root || at.streams != "" }
 
-// walk checks the pages below and including id, whose keys are from least on
-// and before limit; nil is no bound.
+// walk checks the pages from id on down, with keys from least to before limit; nil is no bound.
 func (p *pages) walk(id uint64, at scope, least, limit []byte) error {
 	page, err := p.read(id)
 	if err != nil {
 		return err
 	}
 	p.depth++
-	defer func() { p.depth-- }()
-	return p.check(page, id, at, least, limit)
+	err = p.check(page, id, at, least, limit)
+	p.depth--
+	return err
 }
 
 // read returns a page with those that it goes on in, in the memory of its level.
@@ -126,7 +126,6 @@ func (p *pages) readAt(b []byte, id uint64) error {
 	return err
 }
 
-// check checks one page that has been read, and those below it.
 func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
 	if kind != pageBranch && kind != pageLeaf || kind == pageBranch && count == 0 || pageHeader+count*pageElement > len(page) {
@@ -166,7 +165,6 @@ func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) err
 	return nil
 }
 
-// add takes a value into the sum.
 func (p *pages) add(key, value []byte, at scope) {
 	switch {
 	case at.holdsBuckets():

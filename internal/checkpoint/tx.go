@@ -51,7 +51,6 @@ func (s *Store) updateLocked(fn func(*writer) error) error {
 	return nil
 }
 
-// transact runs fn in a transaction and commits it with the new sum.
 func (s *Store) transact(fn func(*writer) error) (*writer, error) {
 	w := &writer{logs: make(map[string]*deltaLog), merged: make(map[string]int)}
 	return w, s.db.Update(func(tx *bbolt.Tx) error {

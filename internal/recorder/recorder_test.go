@@ -529,7 +529,9 @@ func TestTakenOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, Config{NoSync: noSync})
 				on(g)
-				g.run(t.Context())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				g.run(ctx)
 				g.submit(g.batch("a", 2, 100))
 				start := time.Now()
 				if err := <-g.done; !errors.Is(err, journal.ErrTakenOver) {

@@ -290,6 +290,22 @@ func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
 	}
 }
 
+// TestRecoverSinceALostCheckpoint: once a mark is committed in the place of a lost checkpoint, no stream owes a GAP for
+// that again, also while others are still to write theirs.
+func TestRecoverSinceALostCheckpoint(t *testing.T) {
+	h := newHistory(t, 1, 30, 5)
+	store := tempStore(t)
+	mustCommit(t, store, h.batch(0, 15, true))
+	if err := store.SetLost(); err != nil {
+		t.Fatal(err)
+	}
+	j := openJournal(t, filepath.Join(t.TempDir(), "journal.jsonl"), h.journal)
+	if _, err := Recover(t.Context(), j, store); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "lost before", h.after[30], contentOf(t, store))
+}
+
 // TestRecoverHole: committed lines are missing from the file, so that nobody
 // knows what the reader has: each stream owes a GAP, and every object is in doubt.
 func TestRecoverHole(t *testing.T) {
