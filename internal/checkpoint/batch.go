@@ -126,7 +126,7 @@ type entry struct {
 // net returns the last entry of each key, ordered by key, so that a commit
 // walks the pages of the file once and from left to right.
 func (l changeLog) net() []entry {
-	var entries []entry
+	entries := make([]entry, 0, len(l)/64) // most take about that many bytes
 	// Objects often change again and again: what is found here need not be sorted. Two
 	// keys of one hash both stay.
 	known, seed := make(map[uint64]int), maphash.MakeSeed()

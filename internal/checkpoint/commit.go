@@ -69,7 +69,7 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 	log, logAll := s.logOf(name), !list && s.logs(len(entries), s.merged[name])
 	var logged []entry
 	for _, e := range entries {
-		if _, found := log.search(e.key); found || logAll {
+		if logAll || log.holds(e.key) {
 			logged = append(logged, e)
 		} else if err := tree.put(e.key, e.value); err != nil {
 			return fmt.Errorf("known object %q: %w", e.key, err)

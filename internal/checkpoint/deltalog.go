@@ -77,6 +77,11 @@ func (l *deltaLog) search(key []byte) (i int, found bool) {
 	return slices.BinarySearchFunc(l.order, key, l.compare)
 }
 
+func (l *deltaLog) holds(key []byte) bool {
+	_, found := l.search(key)
+	return found
+}
+
 // with returns the log with later entries, ordered by key, each key once.
 func (l *deltaLog) with(later []entry) *deltaLog {
 	n := *l

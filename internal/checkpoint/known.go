@@ -95,8 +95,7 @@ func ParseUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 	return id, err == nil && string(text[:]) == string(s)
 }
 
-// uuidParts are the digits between the dashes of a uid.
-var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}}
+var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}} // the digits between the dashes of a uid
 
 func formatUUID(id [16]byte) (text [36]byte) {
 	digits := hex.AppendEncode(make([]byte, 0, 32), id[:])

@@ -9,9 +9,7 @@ import (
 	"kubejournal/internal/event"
 )
 
-// rangeChunk is how many known objects Range reads per transaction. A long
-// read transaction would hold up a commit that has to grow the file.
-const rangeChunk = 1024
+const rangeChunk = 1024 // known objects per transaction of Range: a long one would hold up a commit that grows the file
 
 // logOf is the delta log of a stream as it was committed last.
 func (s *Store) logOf(stream string) *deltaLog {
@@ -85,8 +83,7 @@ func (s *Store) Get(stream, namespace, name string) (k event.Known, ok bool, err
 	return k, ok, err
 }
 
-// Knowing returns the streams that know an object, in the order of their names;
-// one whose first sync has not ended may have no state yet.
+// Knowing returns the streams that know an object, in order; some may have no state yet.
 func (s *Store) Knowing() (names []string, err error) {
 	var all []string
 	err = s.viewStreams(bucketKnown, func(stream []byte, _ *bbolt.Bucket) error { // where there is a delta log there is a tree

@@ -86,8 +86,7 @@ func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv} }
 // Lose notes that the position is not valid any more.
 func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
 
-// Complete notes that a list of the version rv is complete and all its lines are
-// written, but for the SYNCED line that says count; nil for none.
+// Complete notes that all lines of a list are written but SYNCED, which has count; nil for none.
 func (s *Stream) Complete(rv string, count *event.Count) {
 	s.Move(rv)
 	if count != nil {
