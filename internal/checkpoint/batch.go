@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
+
+	"kubejournal/internal/event"
 )
 
 // Changes is what one stream wrote since Reset: a log of known objects, one of what
-// is kept of them, and the stream's state after it. Not for concurrent use; the
-// zero value is ready.
+// is kept of them, and the stream's state after it. The zero value is ready.
 type Changes struct {
 	// State, when set, replaces the stream's state.
 	State *Stream
@@ -23,45 +24,29 @@ func (c *Changes) Put(namespace, name, uid, resourceVersion []byte) {
 	c.put(namespace, name, uid, resourceVersion, 0)
 }
 
-// PutWithheld records an object at a version that the stream's filter withheld from
-// the reader.
-func (c *Changes) PutWithheld(namespace, name, uid, resourceVersion []byte) {
-	c.put(namespace, name, uid, resourceVersion, flagWithheld)
-}
-
-// Redeliver notes that the reader may not have been told of a known object. What else
-// is known of it stays.
-func (c *Changes) Redeliver(k Known) {
-	k.Doubtful = true
-	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flagsOf(&k))
+// Redeliver records that the reader may not have a line about the version of a known
+// object. What else is known of the object stays.
+func (c *Changes) Redeliver(k event.Known) {
+	flags := byte(flagDoubtful)
+	if k.Withheld {
+		flags |= flagWithheld
+	}
+	c.put([]byte(k.Namespace), []byte(k.Name), []byte(k.UID), []byte(k.ResourceVersion), flags)
 }
 
 func (c *Changes) put(namespace, name, uid, resourceVersion []byte, flags byte) {
-	c.known.key(namespace, name)
-	at := len(c.known.bytes)
-	c.known.bytes = appendKnown(c.known.bytes, uid, resourceVersion)
-	c.known.bytes[at] |= flags
-	c.known.end()
+	var value [64]byte
+	c.known.set(namespace, name, appendKnown(value[:0], flags, uid, resourceVersion))
 }
 
 // Delete records that the reader knows that an object is gone.
-func (c *Changes) Delete(namespace, name []byte) {
-	c.known.key(namespace, name)
-	c.known.end()
-}
+func (c *Changes) Delete(namespace, name []byte) { c.known.set(namespace, name, nil) }
 
 // Keep records what is kept of a known object, which is not empty.
-func (c *Changes) Keep(namespace, name, value []byte) {
-	c.kept.key(namespace, name)
-	c.kept.bytes = append(c.kept.bytes, value...)
-	c.kept.end()
-}
+func (c *Changes) Keep(namespace, name, value []byte) { c.kept.set(namespace, name, value) }
 
 // Unkeep records that nothing is kept of an object.
-func (c *Changes) Unkeep(namespace, name []byte) {
-	c.kept.key(namespace, name)
-	c.kept.end()
-}
+func (c *Changes) Unkeep(namespace, name []byte) { c.kept.set(namespace, name, nil) }
 
 // KeepHeader records the header of all that the stream keeps, which is not empty.
 func (c *Changes) KeepHeader(value []byte) { c.Keep(nil, nil, value) }
@@ -70,47 +55,27 @@ func (c *Changes) KeepHeader(value []byte) { c.Keep(nil, nil, value) }
 func (c *Changes) Empty() bool { return c.State == nil && c.Bytes() == 0 }
 
 // Bytes is the size of the logs.
-func (c *Changes) Bytes() int { return len(c.known.bytes) + len(c.kept.bytes) }
+func (c *Changes) Bytes() int { return len(c.known) + len(c.kept) }
 
 // Reset empties c and keeps its memory.
-func (c *Changes) Reset() {
-	c.State = nil
-	c.known.reset()
-	c.kept.reset()
-}
+func (c *Changes) Reset() { c.State, c.known, c.kept = nil, c.known[:0], c.kept[:0] }
 
 // Add appends later changes.
 func (c *Changes) Add(later *Changes) {
 	if later.State != nil {
 		c.State = later.State
 	}
-	c.known.add(&later.known)
-	c.kept.add(&later.kept)
+	c.known, c.kept = append(c.known, later.known...), append(c.kept, later.kept...)
 }
 
-// changeLog holds entries one after the other: length of the key, key, value
-// (empty: gone). The last entry of a key wins.
-type changeLog struct {
-	bytes []byte
-	ends  []int // offsets at which the entries end
-}
+// changeLog holds entries one after the other. The last entry of a key wins; one with an
+// empty value says that the object is gone.
+type changeLog []byte
 
-// key begins an entry.
-func (l *changeLog) key(namespace, name []byte) {
-	l.bytes = binary.AppendUvarint(l.bytes, uint64(len(namespace)+1+len(name)))
-	l.bytes = appendKey(l.bytes, namespace, name)
-}
-
-func (l *changeLog) end() { l.ends = append(l.ends, len(l.bytes)) }
-
-func (l *changeLog) reset() { l.bytes, l.ends = l.bytes[:0], l.ends[:0] }
-
-func (l *changeLog) add(later *changeLog) {
-	base := len(l.bytes)
-	l.bytes = append(l.bytes, later.bytes...)
-	for _, end := range later.ends {
-		l.ends = append(l.ends, base+end)
-	}
+// set appends an entry.
+func (l *changeLog) set(namespace, name, value []byte) {
+	b := binary.AppendUvarint(*l, uint64(len(namespace)+1+len(name)))
+	*l = appendPart(appendKey(b, namespace, name), value)
 }
 
 // Batch is what happened in all streams since the last commit. Not for
@@ -152,26 +117,23 @@ func (b *Batch) Empty() bool { return b.mark == nil && b.recovery == nil && len(
 // Bytes is the size of the logs of all streams.
 func (b *Batch) Bytes() int { return b.bytes }
 
-// entry is one decoded entry of a log: the last one of its key wins.
+// entry is one decoded entry of a log.
 type entry struct {
 	key, value []byte
-	at         int // in the log
+	number     int
 }
 
 // net returns the last entry of each key, ordered by key, so that a commit
 // walks the pages of the file once and from left to right.
-func (l *changeLog) net() []entry {
-	entries := make([]entry, 0, len(l.ends))
-	// The same objects often change again and again: what is found here need not
-	// be sorted. Two keys of one hash both stay.
+func (l changeLog) net() []entry {
+	entries := make([]entry, 0, len(l)/64) // most take about that many bytes
+	// Objects often change again and again: what is found here need not be sorted. Two
+	// keys of one hash both stay.
 	known, seed := make(map[uint64]int), maphash.MakeSeed()
-	start := 0
-	for _, end := range l.ends {
-		e := l.bytes[start:end]
-		start = end
-		size, n := binary.Uvarint(e)
-		e = e[n:]
-		next := entry{key: e[:size], value: e[size:], at: end}
+	for n, rest := 0, []byte(l); len(rest) > 0; n++ {
+		next := entry{number: n}
+		next.key, rest, _ = cutPart(rest)
+		next.value, rest, _ = cutPart(rest)
 		hash := maphash.Bytes(seed, next.key)
 		if i, ok := known[hash]; ok && bytes.Equal(entries[i].key, next.key) {
 			entries[i] = next
@@ -180,6 +142,21 @@ func (l *changeLog) net() []entry {
 		known[hash] = len(entries)
 		entries = append(entries, next)
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), b.at-a.at) })
+	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(bytes.Compare(a.key, b.key), b.number-a.number) })
 	return slices.CompactFunc(entries, func(a, b entry) bool { return bytes.Equal(a.key, b.key) })
+}
+
+// appendPart appends the key or the value of an entry, behind its length.
+func appendPart(dst, part []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(part))), part...)
+}
+
+// cutPart returns the part at the beginning of b, and what follows it.
+func cutPart(b []byte) (part, rest []byte, ok bool) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used) {
+		return nil, nil, false
+	}
+	b = b[used:]
+	return b[:n:n], b[n:], true
 }

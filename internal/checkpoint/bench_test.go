@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+
+	"kubejournal/internal/event"
 )
 
 // pod is the object number i as a server would list it: 12 bytes of namespace, 40
@@ -90,7 +92,7 @@ func podChanges(objects []int, version int) *Batch {
 	var c Changes
 	for _, i := range objects {
 		namespace, name := pod(i)
-		put(&c, Known{Namespace: namespace, Name: name, UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)})
+		put(&c, event.Known{Namespace: namespace, Name: name, UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(version)})
 	}
 	batch := NewBatch()
 	batch.Add("pods", &c)
@@ -271,7 +273,7 @@ func BenchmarkRange(b *testing.B) {
 	b.Run("objects=1000000", func(b *testing.B) {
 		s := mustOpen(b, many(b, 1_000_000))
 		for b.Loop() {
-			if err := s.Range("pods", func(Known) error { return nil }); err != nil {
+			if err := s.Range("pods", func(event.Known) error { return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}

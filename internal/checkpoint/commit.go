@@ -2,69 +2,45 @@ package checkpoint
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 )
 
-// How full a page is left when it is split, from 0 to 1: of a list, which comes in
-// order, and of objects that come in between others.
+// How full a page is left when it is split, from 0 to 1.
 const (
-	fillList    = 1.0
-	fillBetween = 0.75
+	fillList    = 1.0  // of a list, which comes in order
+	fillBetween = 0.75 // of objects that come in between others
 )
 
 // Commit writes a batch in one transaction and syncs the file. After an error
 // the batch may have been written or not; committing the same batch again is
 // right in both cases.
 func (s *Store) Commit(b *Batch) error {
-	err := s.update(func(w *writer) error {
+	return s.update(func(w *writer) error {
 		for _, name := range slices.Sorted(maps.Keys(b.streams)) {
 			if err := s.commitStream(w, name, b.streams[name]); err != nil {
 				return fmt.Errorf("stream %s: %w", name, err)
 			}
 		}
-		if b.recovery != nil {
-			if err := w.top(bucketMeta).putJSON(keyRecovery, b.recovery); err != nil {
-				return err
-			}
+		switch {
+		case b.mark != nil:
+			return w.setMark(b.mark)
+		case b.recovery != nil:
+			return w.top(bucketMeta).putJSON(keyRecovery, b.recovery)
 		}
-		if b.mark == nil {
-			return nil
-		}
-		return w.setMark(b.mark)
+		return nil
 	})
-	return commitError(err)
 }
 
-func commitError(err error) error {
-	if err != nil {
-		return fmt.Errorf("commit checkpoint: %w", err)
-	}
-	return nil
-}
-
-func (t *table) putJSON(key []byte, value any) error {
-	v, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	return t.put(key, v)
-}
-
-// setMark sets the mark, which ends a recovery. No line that a forgotten stream wrote
-// before is behind it.
+// setMark sets the mark, which ends a recovery. Forgotten streams have no line behind it.
 func (w *writer) setMark(m *Mark) error {
 	meta, forgotten := w.top(bucketMeta), w.top(bucketForgotten)
-	var names [][]byte
-	err := errors.Join(meta.putJSON(keyJournal, m), meta.remove(keyRecovery), forgotten.ForEach(func(k, _ []byte) error {
-		names = append(names, bytes.Clone(k))
-		return nil
-	}))
-	for _, name := range names {
-		err = errors.Join(err, forgotten.remove(name))
+	err := errors.Join(meta.putJSON(keyJournal, m), meta.put(keyRecovery, nil))
+	c := forgotten.Cursor()
+	for name, _ := c.First(); name != nil && err == nil; name, _ = c.First() {
+		err = forgotten.put(bytes.Clone(name), nil)
 	}
 	return err
 }
@@ -75,31 +51,27 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 			return err
 		}
 	}
-	if err := w.keep(name, &c.kept); err != nil {
+	if err := w.keep(name, c.kept); err != nil {
 		return err
 	}
 	entries := c.known.net()
 	if len(entries) == 0 {
 		return nil
 	}
-	tree, err := w.table(bucketKnown, name)
+	tree, err := w.table(bucketKnown, name, schemaPlain)
 	if err != nil {
 		return err
 	}
-	last, _ := tree.Cursor().Last()
-	last = bytes.Clone(last) // not valid for longer than the page stays as it is
-	list := isList(last, entries, &s.policy)
+	list := isList(tree, entries, &s.policy)
 	if tree.FillPercent = fillBetween; list {
 		tree.FillPercent = fillList
 	}
 	log, logAll := s.logOf(name), !list && s.logs(len(entries), s.merged[name])
 	var logged []entry
 	for _, e := range entries {
-		if logAll {
+		if logAll || log.holds(e.key) {
 			logged = append(logged, e)
-		} else if _, found := log.search(e.key); found {
-			logged = append(logged, e)
-		} else if err := tree.merge(e, bytes.Compare(e.key, last) > 0); err != nil {
+		} else if err := tree.put(e.key, e.value); err != nil {
 			return fmt.Errorf("known object %q: %w", e.key, err)
 		}
 	}
@@ -112,33 +84,30 @@ func (s *Store) commitStream(w *writer, name string, c *Changes) error {
 
 // isList reports whether entries come from a list, which fills the pages of the tree
 // from left to right: many, or all behind the last that is there.
-func isList(last []byte, entries []entry, p *policy) bool {
+func isList(tree *table, entries []entry, p *policy) bool {
+	last, _ := tree.Cursor().Last()
 	return len(entries) > p.batch || bytes.Compare(last, entries[0].key) < 0
 }
 
-// logs reports whether n changes go to the log of a stream of which that many objects
-// are in the tree.
+// logs reports whether n changes go to the log of a stream with merged objects in its tree.
 func (s *Store) logs(n, merged int) bool {
-	if n*s.policy.share > merged {
-		return false
-	}
 	s.logsMu.RLock()
 	defer s.logsMu.RUnlock()
 	total := 0
 	for _, l := range s.deltaLogs {
 		total += cap(l.arena)
 	}
-	return total < s.policy.total
+	return n*s.policy.share <= merged && total < s.policy.total
 }
 
-// Forget removes a stream's position and known objects, and records that lines of it
-// that may stand in the journal behind the mark do not count any more (see
-// Forgotten). It is one transaction: a crash leaves all of the stream or nothing.
+// Forget removes a stream's position and known objects, and records that its lines
+// in the journal behind the mark do not count any more (see Forgotten). It is one
+// transaction: a crash leaves all of the stream or nothing.
 func (s *Store) Forget(stream string) error {
 	name := []byte(stream)
 	err := s.update(func(w *writer) error {
 		w.logs[stream], w.merged[stream] = nil, -s.merged[stream]
-		return errors.Join(w.top(bucketStreams).remove(name), w.top(bucketForgotten).put(name, []byte{1}),
+		return errors.Join(w.top(bucketStreams).put(name, nil), w.top(bucketForgotten).put(name, []byte{1}),
 			w.drop(bucketKnown, name), w.drop(bucketRecent, name), w.drop(bucketKept, name))
 	})
 	if err != nil {
@@ -147,13 +116,33 @@ func (s *Store) Forget(stream string) error {
 	return nil
 }
 
-// Forgotten returns the streams that were forgotten since the journal's mark last
-// moved: their lines behind the mark are older than that, and do not count.
-func (s *Store) Forgotten() (map[string]bool, error) {
-	all := make(map[string]bool)
-	err := s.viewAll(bucketForgotten, func(k, _ []byte) error {
-		all[string(k)] = true
+// keyHeader is the key of the header of what a stream keeps.
+var keyHeader = appendKey(nil, "", "")
+
+// keep writes what a stream keeps of objects, straight to the tree.
+func (w *writer) keep(stream string, log changeLog) error {
+	entries := log.net()
+	if len(entries) == 0 {
 		return nil
-	})
-	return all, err
+	}
+	b, err := w.table(bucketKept, stream, schemaKept)
+	if err != nil {
+		return err
+	}
+	b.FillPercent = fillBetween
+	for _, e := range entries {
+		if err := b.put(e.key, e.value); err != nil {
+			return fmt.Errorf("kept object %q: %w", e.key, err)
+		}
+	}
+	return nil
+}
+
+// DropKept removes all that a stream keeps. The next start finds all of it or
+// nothing.
+func (s *Store) DropKept(stream string) error {
+	if err := s.update(func(w *writer) error { return w.drop(bucketKept, []byte(stream)) }); err != nil {
+		return fmt.Errorf("drop what stream %s keeps: %w", stream, err)
+	}
+	return nil
 }

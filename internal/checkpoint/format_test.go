@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kubejournal/internal/event"
 )
 
 var writeFormat = flag.Bool("write-format", false, "write testdata/schema3.* with this version: only for a new schema, under a new name")
@@ -75,10 +77,10 @@ func writeSchema3(t *testing.T, path string) {
 	pods.Keep([]byte("n1"), []byte("o0001"), []byte("a version"))
 	state(&pods, `{"resourceVersion":"1200"}`)
 	for i, v := range oddities {
-		put(&odd, Known{Name: fmt.Sprint("text-", i), UID: v, ResourceVersion: v})
+		put(&odd, event.Known{Name: fmt.Sprint("text-", i), UID: v, ResourceVersion: v})
 	}
-	odd.PutWithheld([]byte("n"), []byte("withheld"), []byte(uuid(1)), []byte("7"))
-	odd.Redeliver(Known{Namespace: "n", Name: "doubtful", UID: uuid(2), ResourceVersion: "8", Withheld: true})
+	odd.put([]byte("n"), []byte("withheld"), []byte(uuid(1)), []byte("7"), flagWithheld)
+	odd.Redeliver(event.Known{Namespace: "n", Name: "doubtful", UID: uuid(2), ResourceVersion: "8", Withheld: true})
 	state(&odd, `{"resourceVersion":"5","owed":"Expired","open":{"fromResourceVersion":"5","resourceVersion":"9","added":1,"modified":2,"deleted":3}}`)
 	state(&closing, `{"resourceVersion":"6","closing":{"added":4,"modified":5,"deleted":6,"unchanged":7}}`)
 	b.Add("pods", &pods)
@@ -148,7 +150,7 @@ func TestEarlierFile(t *testing.T) {
 		t.Fatalf("(-written +read):\n%s", diff)
 	}
 	log := s.logOf("pods")
-	if log.until == 0 || log.len() == 0 {
+	if log.until == 0 || len(log.order) == 0 {
 		t.Fatalf("no compaction under way: %+v", log)
 	}
 	want := ranged(t, s, "pods")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"kubejournal/internal/event"
 )
 
 func commitKept(t testing.TB, s *Store, stream string, change func(*Changes)) {
@@ -127,7 +129,7 @@ func TestWithheld(t *testing.T) {
 					c.Put([]byte("default"), fmt.Appendf(nil, "x%d", i), []byte("u"), []byte("1"))
 				}
 				for _, name := range []string{"withheld", "withheld in doubt"} {
-					c.PutWithheld([]byte("default"), []byte(name), []byte("u"), []byte("1"))
+					c.Apply(&Transition{Type: event.Modified, Withheld: true, HeldBack: true, Namespace: []byte("default"), Name: []byte(name), UID: []byte("u"), ResourceVersion: []byte("1")})
 				}
 				for _, name := range []string{"told", "in doubt"} {
 					c.Put([]byte("default"), []byte(name), []byte("u"), []byte("1"))
@@ -143,7 +145,7 @@ func TestWithheld(t *testing.T) {
 				}
 			})
 			for range 2 {
-				for name, want := range map[string]Known{
+				for name, want := range map[string]event.Known{
 					"told": {}, "withheld": {Withheld: true}, "in doubt": {Doubtful: true}, "withheld in doubt": {Withheld: true, Doubtful: true},
 				} {
 					want.Namespace, want.Name, want.UID, want.ResourceVersion = "default", name, "u", "1"

@@ -6,26 +6,17 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+
+	"kubejournal/internal/event"
 )
 
-// Flags of an encoded Known: how its two values are written.
+// Flags of an encoded event.Known: how its two values are written, and its two marks.
 const (
 	flagVersionText = 1 << iota // resourceVersion as length and bytes, not as a uvarint
 	flagUIDText                 // uid as the rest of the value, not as 16 bytes
-	flagDoubtful                // Known.Doubtful
-	flagWithheld                // Known.Withheld
+	flagDoubtful                // event.Known.Doubtful
+	flagWithheld                // event.Known.Withheld
 )
-
-// flagsOf are those of a Known that do not follow from its values.
-func flagsOf(k *Known) (flags byte) {
-	if k.Doubtful {
-		flags |= flagDoubtful
-	}
-	if k.Withheld {
-		flags |= flagWithheld
-	}
-	return flags
-}
 
 // appendKey appends the key of namespace/name. Neither can hold a zero byte
 // (both end in a URL path on the server).
@@ -38,10 +29,10 @@ func appendKey[S ~string | ~[]byte](dst []byte, namespace, name S) []byte {
 // appendKnown appends the value of an object: one byte of flags, the
 // resourceVersion, the uid. Both are opaque by the API's rules: what does not have
 // the usual form is stored as it is.
-func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte {
+func appendKnown(dst []byte, flags byte, uid, resourceVersion []byte) []byte {
 	at := len(dst)
-	dst = append(dst, 0)
-	if n, ok := parseDecimal(resourceVersion); ok {
+	dst = append(dst, flags)
+	if n, ok := event.VersionNumber(resourceVersion); ok {
 		dst = binary.AppendUvarint(dst, n)
 	} else {
 		dst[at] |= flagVersionText
@@ -55,7 +46,7 @@ func appendKnown[S ~string | ~[]byte](dst []byte, uid, resourceVersion S) []byte
 	return append(dst, uid...)
 }
 
-func decodeKnown(key, value []byte, k *Known) error {
+func decodeKnown(key, value []byte, k *event.Known) error {
 	damaged := func() error { return fmt.Errorf("read known object %q: %w", key, ErrDamaged) }
 	sep := bytes.IndexByte(key, 0)
 	if sep < 0 || len(value) < 1 {
@@ -89,58 +80,22 @@ func decodeKnown(key, value []byte, k *Known) error {
 	return nil
 }
 
-// parseDecimal parses the one way to write a number: no sign, no leading zero.
-func parseDecimal[S ~string | ~[]byte](s S) (uint64, bool) {
-	if len(s) == 0 || len(s) > 19 || s[0] == '0' && len(s) > 1 {
-		return 0, false
-	}
-	var n uint64
-	for i := range len(s) {
-		c := s[i] - '0'
-		if c > 9 {
-			return 0, false
-		}
-		n = n*10 + uint64(c)
-	}
-	return n, true
-}
-
 // ParseUID parses the form that Kubernetes gives to uids: lower-case
 // hexadecimal with dashes at 8, 13, 18 and 23.
 func ParseUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 	if len(s) != 36 {
 		return id, false
 	}
-	n := 0
+	digits := make([]byte, 0, 32)
 	for _, p := range uuidParts {
-		if p[0] > 0 && s[p[0]-1] != '-' {
-			return id, false
-		}
-		for i := p[0]; i < p[1]; i += 2 {
-			hi, lo := unhex(s[i]), unhex(s[i+1])
-			if hi|lo > 15 {
-				return id, false
-			}
-			id[n] = hi<<4 | lo
-			n++
-		}
+		digits = append(digits, s[p[0]:p[1]]...)
 	}
-	return id, true
+	_, err := hex.Decode(id[:], digits)
+	text := formatUUID(id)
+	return id, err == nil && string(text[:]) == string(s)
 }
 
-// unhex returns 255 for what is not a lower-case hexadecimal digit.
-func unhex(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	}
-	return 255
-}
-
-// uuidParts are the digits between the dashes of a uid.
-var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}}
+var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}} // the digits between the dashes of a uid
 
 func formatUUID(id [16]byte) (text [36]byte) {
 	digits := hex.AppendEncode(make([]byte, 0, 32), id[:])

@@ -33,7 +33,7 @@ func first() layout {
 		batch:   20_000,
 		entry: func(object int, version uint64) (key, value []byte) {
 			namespace, name := pod(object)
-			return appendKey(nil, namespace, name), appendKnown(nil, uuid(uint64(object)), fmt.Sprint(version))
+			return appendKey(nil, namespace, name), appendKnown(nil, 0, []byte(uuid(uint64(object))), fmt.Append(nil, version))
 		},
 	}
 }

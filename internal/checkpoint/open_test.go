@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
+
+	"kubejournal/internal/event"
 )
 
 // helperEnv makes the test binary open the checkpoint that it names, and hold it
@@ -92,7 +94,7 @@ func filled(t testing.TB, path string) (content, []byte) {
 		for _, name := range []string{"pods", "configmaps"} {
 			var c Changes
 			for i := range 600 {
-				put(&c, Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(round*1000 + i)})
+				put(&c, event.Known{Namespace: "default", Name: fmt.Sprintf("%s-%04d", name, i), UID: uuid(uint64(i)), ResourceVersion: fmt.Sprint(round*1000 + i)})
 			}
 			c.State = &Stream{ResourceVersion: fmt.Sprint(round), Open: &Gap{ResourceVersion: "7"}}
 			b.Add(name, &c)
@@ -115,16 +117,16 @@ func filled(t testing.TB, path string) (content, []byte) {
 func TestOpenCreates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := mustOpen(t, path)
-	if !s.Created() || s.Path() != path {
-		t.Errorf("Created = %v, Path = %s", s.Created(), s.Path())
+	if !isNew(t, s) || s.Path() != path {
+		t.Errorf("new: %v, Path = %s", isNew(t, s), s.Path())
 	}
 	if err := s.SetCluster("u"); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
 	s = mustOpen(t, path)
-	if s.Created() {
-		t.Error("Created on the second Open")
+	if isNew(t, s) {
+		t.Error("new on the second Open")
 	}
 	if uid, err := s.Cluster(); uid != "u" || err != nil {
 		t.Errorf("Cluster = %q, %v", uid, err)
@@ -136,6 +138,17 @@ func TestOpenCreates(t *testing.T) {
 	if left := names(t, filepath.Dir(path)); len(left) != 1 {
 		t.Errorf("Open left %v", left)
 	}
+}
+
+// isNew reports whether nothing was committed to a checkpoint.
+func isNew(t *testing.T, s *Store) bool {
+	t.Helper()
+	marked, err := s.Marked()
+	uid, err2 := s.Cluster()
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	return !marked && uid == ""
 }
 
 // names are a folder's files, owners' notes left out.
@@ -162,7 +175,7 @@ func TestOpenAfterCrash(t *testing.T) {
 	write(t, filepath.Join(dir, ".c.db.new-1"), nil)
 	write(t, filepath.Join(dir, ".c.db.new-2"), whole[:5000])
 	s := mustOpen(t, filepath.Join(dir, "c.db"))
-	if !s.Created() {
+	if !isNew(t, s) {
 		t.Error("took a leftover for the checkpoint")
 	}
 	if got := contentOf(t, s, "pods"); len(got.Streams) != 0 || len(got.Known) != 0 {
@@ -292,9 +305,6 @@ func TestOpenExisting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.Created() {
-		t.Error("Created")
-	}
 	if err := s.SetCluster("u"); err != nil {
 		t.Error(err)
 	}
@@ -442,7 +452,7 @@ func TestSetAside(t *testing.T) {
 	if got := read(t, kept); string(got) != "broken" {
 		t.Errorf("kept %q", got)
 	}
-	if s := mustOpen(t, path); !s.Created() {
+	if s := mustOpen(t, path); !isNew(t, s) {
 		t.Error("the name is not free")
 	}
 	if _, err := SetAside(filepath.Join(t.TempDir(), "none"), time.Now()); err == nil {
@@ -463,13 +473,13 @@ func TestOpenTemp(t *testing.T) {
 	}
 	var c Changes
 	for i := range 50_000 {
-		put(&c, Known{Name: fmt.Sprintf("%05d", i)})
+		put(&c, event.Known{Name: fmt.Sprintf("%05d", i)})
 	}
 	b := NewBatch()
 	b.Add("s", &c)
 	mustCommit(t, s, b)
-	if n := len(ranged(t, s, "s")); n != 50_000 || !s.Created() {
-		t.Errorf("%d objects, Created %v", n, s.Created())
+	if n := len(ranged(t, s, "s")); n != 50_000 || s.Path() != "" {
+		t.Errorf("%d objects, Path %s", n, s.Path())
 	}
 }
 

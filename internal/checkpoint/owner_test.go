@@ -44,10 +44,10 @@ func TestTwoProcesses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := commitOne(first, "c"); !errors.Is(err, ErrTakenOver) {
+		if err := commitOne(first, "c"); !errors.Is(err, disk.ErrTakenOver) {
 			t.Errorf("the first one's commit: %v", err)
 		}
-		if err := first.SetCluster("x"); !errors.Is(err, ErrTakenOver) {
+		if err := first.SetCluster("x"); !errors.Is(err, disk.ErrTakenOver) {
 			t.Errorf("SetCluster: %v", err)
 		}
 		if err := commitOne(second, "d"); err != nil {
@@ -86,7 +86,7 @@ func TestCommittedMeanwhile(t *testing.T) {
 	if err := os.WriteFile(disk.OwnerPath(path), note, 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if err := commitOne(second, "b"); !errors.Is(err, ErrTakenOver) {
+	if err := commitOne(second, "b"); !errors.Is(err, disk.ErrTakenOver) {
 		t.Errorf("Commit = %v", err)
 	}
 	if err := errors.Join(first.Close(), second.Close()); err != nil {

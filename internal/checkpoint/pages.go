@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 )
 
-// pages walks the tree of pages of a bbolt file, once, reading from the file itself:
-// it accepts no page that bbolt would panic on, and adds up what is in them (see
-// sum.go). Its memory is a page for each level of the tree and a byte for each page of
-// the file, one in 4,096.
+// pages walks the tree of pages of a bbolt file, once, reading from the file itself: it
+// accepts no page that bbolt would panic on, and adds up what is in them (see entrySum).
+// Its memory is a page for each level of the tree and a byte for each page of the file.
 //
 // It is here for what bbolt does with a damaged file by itself. Of 1,000 files with one
 // wrong byte in use, pages and sum refuse 508; bbolt opens 324 of these and commits to
@@ -31,7 +31,7 @@ type pages struct {
 
 	sum     uint64          // of all entries but the stored sum
 	stored  []byte          // the sum in the file
-	strange error           // a structure that no file of this schema has; nil for none
+	strange bool            // the structure is one that no file of this schema has
 	objects map[string]*int // how many known objects are in the tree, by stream
 	levels  [][]byte        // the pages between the root and the one being checked
 	depth   int             // how many of them are in use
@@ -48,17 +48,16 @@ const (
 
 // scope is the bucket that a page belongs to.
 type scope struct {
-	level   int    // 0 for the root, which holds buckets only
+	root    bool   // it holds buckets only
 	meta    bool   // it is that of the sum
-	streams string // the bucket at level 1, where that holds one for each stream
+	streams string // its name, if it holds a bucket for each stream
 	crc     uint32 // what the numbers of its entries begin with
-	objects *int   // counts its entries; nil where nobody asks
+	objects *int   // counts its entries; nil if not needed
 }
 
 // below is the bucket name in the bucket at.
-func (p *pages) below(at scope, name []byte) scope {
-	b := scope{level: at.level + 1}
-	if at.level == 0 {
+func (p *pages) below(at scope, name []byte) (b scope) {
+	if at.root {
 		b.meta, b.crc = string(name) == string(bucketMeta), bucketCRC(name, nil)
 		switch string(name) {
 		case string(bucketKnown), string(bucketRecent), string(bucketKept):
@@ -75,10 +74,9 @@ func (p *pages) below(at scope, name []byte) scope {
 }
 
 // holdsBuckets reports whether the bucket holds buckets; the others hold values.
-func (at scope) holdsBuckets() bool { return at.level == 0 || at.streams != "" }
+func (at scope) holdsBuckets() bool { return at.root || at.streams != "" }
 
-// walk checks the pages below and including id, whose keys are from least on
-// and before limit; nil is no bound.
+// walk checks the pages from id on down, with keys from least to before limit; nil is no bound.
 func (p *pages) walk(id uint64, at scope, least, limit []byte) error {
 	page, err := p.read(id)
 	if err != nil {
@@ -92,14 +90,14 @@ func (p *pages) walk(id uint64, at scope, least, limit []byte) error {
 
 // read returns a page with those that it goes on in, in the memory of its level.
 func (p *pages) read(id uint64) ([]byte, error) {
-	if id < 2 || id >= uint64(len(p.seen)) {
+	if id < metaPages || id >= uint64(len(p.seen)) {
 		return nil, fmt.Errorf("%w: there is no page %d", ErrDamaged, id)
 	}
 	if p.depth == len(p.levels) {
 		p.levels = append(p.levels, make([]byte, p.size))
 	}
-	page := p.levels[p.depth]
-	if err := p.readAt(page[:p.size], id); err != nil {
+	page := p.levels[p.depth][:p.size]
+	if err := p.readAt(page, id); err != nil {
 		return nil, err
 	}
 	more := uint64(binary.NativeEndian.Uint32(page[12:]))
@@ -112,15 +110,12 @@ func (p *pages) read(id uint64) ([]byte, error) {
 		}
 		p.seen[i] = true
 	}
-	length := (1 + int(more)) * p.size
 	if more == 0 {
-		return page[:length], nil
+		return page, nil
 	}
-	if len(page) < length {
-		page = make([]byte, length)
-		p.levels[p.depth] = page
-	}
-	return page[:length], p.readAt(page[:length], id)
+	page = slices.Grow(page, int(more)*p.size)[:int(1+more)*p.size]
+	p.levels[p.depth] = page
+	return page, p.readAt(page, id)
 }
 
 func (p *pages) readAt(b []byte, id uint64) error {
@@ -131,7 +126,6 @@ func (p *pages) readAt(b []byte, id uint64) error {
 	return err
 }
 
-// check checks one page that has been read, and those below it.
 func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) error {
 	kind, count := binary.NativeEndian.Uint16(page[8:]), int(binary.NativeEndian.Uint16(page[10:]))
 	if kind != pageBranch && kind != pageLeaf || kind == pageBranch && count == 0 || pageHeader+count*pageElement > len(page) {
@@ -171,11 +165,10 @@ func (p *pages) check(page []byte, id uint64, at scope, least, limit []byte) err
 	return nil
 }
 
-// add takes a value into the sum.
 func (p *pages) add(key, value []byte, at scope) {
 	switch {
 	case at.holdsBuckets():
-		p.strange = fmt.Errorf("%w: a value where a bucket should be", ErrDamaged)
+		p.strange = true // a value instead of a bucket
 	case at.meta && string(key) == string(keySum):
 		p.stored = bytes.Clone(value)
 	default:
@@ -192,7 +185,7 @@ func (p *pages) bucket(key, value []byte, id uint64, at scope) error {
 		return unreadable(id)
 	}
 	if !at.holdsBuckets() {
-		p.strange = fmt.Errorf("%w: a bucket where a value should be", ErrDamaged)
+		p.strange = true
 	}
 	below := p.below(at, key)
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
@@ -207,8 +200,8 @@ func (p *pages) bucket(key, value []byte, id uint64, at scope) error {
 
 // checkSum compares what was added up on the walk with what was committed.
 func (p *pages) checkSum() error {
-	if p.strange != nil {
-		return p.strange
+	if p.strange {
+		return fmt.Errorf("%w: a value where a bucket should be, or a bucket where a value should be", ErrDamaged)
 	}
 	if len(p.stored) != 8 || binary.BigEndian.Uint64(p.stored) != p.sum {
 		return fmt.Errorf("%w: the content does not match the checksum", ErrDamaged)

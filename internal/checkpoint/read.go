@@ -5,31 +5,28 @@ import (
 	"errors"
 
 	"go.etcd.io/bbolt"
+
+	"kubejournal/internal/event"
 )
 
-// rangeChunk is how many known objects Range reads per transaction. A long
-// read transaction would hold up a commit that has to grow the file.
-const rangeChunk = 1024
+const rangeChunk = 1024 // known objects per transaction of Range: a long one would hold up a commit that grows the file
 
-// logOf is the delta log of a stream as it was committed last, nil for none.
+// logOf is the delta log of a stream as it was committed last.
 func (s *Store) logOf(stream string) *deltaLog {
 	s.logsMu.RLock()
 	defer s.logsMu.RUnlock()
-	return s.deltaLogs[stream]
+	if l := s.deltaLogs[stream]; l != nil {
+		return l
+	}
+	return &deltaLog{next: 1}
 }
 
 // loadLogs reads the delta logs from the file.
 func (s *Store) loadLogs() error {
 	all := make(map[string]*deltaLog)
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		logs := tx.Bucket(bucketRecent)
-		if logs == nil {
-			return nil
-		}
-		return logs.ForEachBucket(func(stream []byte) (err error) {
-			all[string(stream)], err = loadLog(logs.Bucket(stream))
-			return err
-		})
+	err := s.viewStreams(bucketRecent, func(stream []byte, b *bbolt.Bucket) (err error) {
+		all[string(stream)], err = loadLog(b)
+		return err
 	})
 	if err != nil {
 		return err
@@ -40,53 +37,62 @@ func (s *Store) loadLogs() error {
 	return nil
 }
 
-// viewTree calls fn with the tree of a stream, where it has one.
-func (s *Store) viewTree(stream string, fn func(*bbolt.Bucket) error) error {
+// bucketOf returns the bucket of a stream in one that holds one for each; nil for none.
+func bucketOf(tx *bbolt.Tx, bucket, stream []byte) *bbolt.Bucket {
+	if all := tx.Bucket(bucket); all != nil {
+		return all.Bucket(stream)
+	}
+	return nil
+}
+
+// viewStream calls fn with the bucket of a stream, if there is one.
+func (s *Store) viewStream(bucket []byte, stream string, fn func(*bbolt.Bucket) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(bucketKnown).Bucket([]byte(stream)); b != nil {
+		if b := bucketOf(tx, bucket, []byte(stream)); b != nil {
 			return fn(b)
 		}
 		return nil
 	})
 }
 
-// Get returns what is known of the object namespace/name in a stream.
-func (s *Store) Get(stream, namespace, name string) (k Known, ok bool, err error) {
-	key := appendKey(nil, namespace, name)
-	log := s.logOf(stream)
-	if i, found := log.search(key); found {
-		v := log.at(i).value
-		if len(v) == 0 {
-			return k, false, nil
-		}
-		err = decodeKnown(key, v, &k)
-		return k, true, err
-	}
-	err = s.viewTree(stream, func(tree *bbolt.Bucket) error {
-		v := tree.Get(key)
-		if v == nil {
+// viewStreams calls fn with the buckets of all streams, in the order of their names.
+func (s *Store) viewStreams(bucket []byte, fn func(stream []byte, b *bbolt.Bucket) error) error {
+	return s.db.View(func(tx *bbolt.Tx) error {
+		all := tx.Bucket(bucket)
+		if all == nil {
 			return nil
 		}
-		ok = true
-		return decodeKnown(key, v, &k)
+		return all.ForEachBucket(func(stream []byte) error { return fn(stream, all.Bucket(stream)) })
 	})
+}
+
+// Get returns what is known of the object namespace/name in a stream.
+func (s *Store) Get(stream, namespace, name string) (k event.Known, ok bool, err error) {
+	key, log := appendKey(nil, namespace, name), s.logOf(stream)
+	decode := func(v []byte) error {
+		if ok = len(v) > 0; !ok {
+			return nil
+		}
+		return decodeKnown(key, v, &k)
+	}
+	if i, found := log.search(key); found {
+		err = decode(log.at(i).value)
+	} else {
+		err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error { return decode(tree.Get(key)) })
+	}
 	return k, ok, err
 }
 
-// Knowing returns the streams that know an object, in the order of their names;
-// one whose first sync has not ended may have no state yet.
+// Knowing returns the streams that know an object, in order; some may have no state yet.
 func (s *Store) Knowing() (names []string, err error) {
 	var all []string
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		// A stream that has a delta log has a tree.
-		return tx.Bucket(bucketKnown).ForEachBucket(func(k []byte) error {
-			all = append(all, string(k))
-			return nil
-		})
+	err = s.viewStreams(bucketKnown, func(stream []byte, _ *bbolt.Bucket) error { // where there is a delta log there is a tree
+		all = append(all, string(stream))
+		return nil
 	})
 	for _, name := range all {
 		empty, emptyErr := s.Empty(name)
-		if err = errors.Join(err, emptyErr); !empty && emptyErr == nil {
+		if err = errors.Join(err, emptyErr); !empty {
 			names = append(names, name)
 		}
 	}
@@ -96,12 +102,11 @@ func (s *Store) Knowing() (names []string, err error) {
 // Count is how many objects a stream knows.
 func (s *Store) Count(stream string) (n int, err error) {
 	log := s.logOf(stream)
-	err = s.viewTree(stream, func(tree *bbolt.Bucket) error {
+	err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
 		n = tree.Stats().KeyN
-		for i := range log.len() {
+		for i := range log.order {
 			e := log.at(i)
-			merged, known := tree.Get(e.key) != nil, len(e.value) > 0
-			switch {
+			switch merged, known := tree.Get(e.key) != nil, len(e.value) > 0; {
 			case known && !merged:
 				n++
 			case merged && !known:
@@ -122,12 +127,8 @@ func (s *Store) Empty(stream string) (bool, error) {
 // Range calls fn for every object known in a stream, in the order of namespace and
 // name, until fn returns an error, which Range returns. No transaction is open while
 // fn runs: commits made meanwhile may or may not be seen.
-func (s *Store) Range(stream string, fn func(Known) error) error {
-	var (
-		after []byte
-		chunk = make([]Known, 0, rangeChunk)
-		err   error
-	)
+func (s *Store) Range(stream string, fn func(event.Known) error) error {
+	chunk, after, err := make([]event.Known, 0, rangeChunk), []byte(nil), error(nil)
 	for {
 		if chunk, err = s.chunk(stream, after, chunk[:0], rangeChunk); err != nil {
 			return err
@@ -147,33 +148,33 @@ func (s *Store) Range(stream string, fn func(Known) error) error {
 
 // chunk appends up to n known objects of a stream, the first of those that come
 // after a key; nil is before all. What the delta log says of a key overrides the tree.
-func (s *Store) chunk(stream string, after []byte, dst []Known, n int) ([]Known, error) {
+func (s *Store) chunk(stream string, after []byte, dst []event.Known, n int) ([]event.Known, error) {
 	log := s.logOf(stream)
 	at, found := log.search(after)
-	if found && after != nil {
+	if found {
 		at++
 	}
-	err := s.viewTree(stream, func(tree *bbolt.Bucket) error {
+	err := s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
 		c := tree.Cursor()
 		key, v := c.Seek(after)
-		if after != nil && bytes.Equal(key, after) {
+		if key != nil && bytes.Equal(key, after) {
 			key, v = c.Next()
 		}
-		for len(dst) < n && (key != nil || at < log.len()) {
-			e, logged := entry{key: key, value: v}, false
-			if at < log.len() {
+		for len(dst) < n && (key != nil || at < len(log.order)) {
+			e := entry{key: key, value: v}
+			if at < len(log.order) {
 				if l := log.at(at); key == nil || bytes.Compare(l.key, key) <= 0 {
-					e, logged = l, true
+					e = l
 					at++
 				}
 			}
-			if key != nil && bytes.Equal(e.key, key) {
+			if bytes.Equal(e.key, key) {
 				key, v = c.Next()
 			}
-			if logged && len(e.value) == 0 {
+			if len(e.value) == 0 {
 				continue // gone
 			}
-			var k Known
+			var k event.Known
 			if err := decodeKnown(e.key, e.value, &k); err != nil {
 				return err
 			}
@@ -182,4 +183,36 @@ func (s *Store) chunk(stream string, after []byte, dst []Known, n int) ([]Known,
 		return nil
 	})
 	return dst, err
+}
+
+// Kept appends to dst what is kept of an object beside what is known of it, such as the
+// version that the reader knows, in the stream's own form; ok is false if nothing is.
+func (s *Store) Kept(dst []byte, stream string, namespace, name []byte) (value []byte, ok bool, err error) {
+	key := appendKey(nil, namespace, name)
+	err = s.viewStream(bucketKept, stream, func(b *bbolt.Bucket) error {
+		if v := b.Get(key); v != nil {
+			dst, ok = append(dst, v...), true
+		}
+		return nil
+	})
+	return dst, ok, err
+}
+
+// KeptHeader describes the form of what a stream keeps; ok is false if it keeps nothing.
+func (s *Store) KeptHeader(stream string) (header []byte, ok bool, err error) {
+	err = s.viewStream(bucketKept, stream, func(b *bbolt.Bucket) error {
+		header, ok = bytes.Clone(b.Get(keyHeader)), true
+		return nil
+	})
+	return header, ok, err
+}
+
+// KeptHeaders returns the headers of all streams that keep something.
+func (s *Store) KeptHeaders() (map[string][]byte, error) {
+	headers := make(map[string][]byte)
+	err := s.viewStreams(bucketKept, func(stream []byte, b *bbolt.Bucket) error {
+		headers[string(stream)] = bytes.Clone(b.Get(keyHeader))
+		return nil
+	})
+	return headers, err
 }

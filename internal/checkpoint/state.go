@@ -2,23 +2,18 @@ package checkpoint
 
 import "kubejournal/internal/event"
 
-// Known is an object that a stream knows.
-type Known = event.Known
-
-// Stream is the durable state of one stream. Its methods are the only transitions
-// of it; the stream that writes lines and the recovery that reads them back both
-// call them.
+// Stream is the durable state of one stream. Its methods are its only transitions, for the
+// stream that writes lines as for the recovery that reads them back.
 type Stream struct {
-	// ResourceVersion is the position: everything the server did up to it
-	// stands in the journal. Empty before the first sync is complete.
+	// ResourceVersion is the position: all that the server did up to it is in the
+	// journal. Empty before the first sync is complete.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// PendingGap is the reason of a GAP line that is still to be written: the
 	// position is not valid any more. Empty when there is none.
 	PendingGap event.GapReason `json:"owed,omitempty"`
 	// Open is set from a GAP line until all lines behind it are written.
 	Open *Gap `json:"open,omitempty"`
-	// Closing is set when a list is complete and all its lines are written but
-	// the SYNCED line, until that is written too.
+	// Closing is set while all lines of a complete list are written but the SYNCED line.
 	Closing *event.Count `json:"closing,omitempty"`
 }
 
@@ -53,9 +48,7 @@ func (s *Stream) Apply(l *Transition, c *Changes) {
 	case event.Synced:
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
-		owed := s.PendingGap
-		s.Move(string(l.ResourceVersion))
-		s.PendingGap = owed
+		*s = Stream{ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap}
 		return
 	}
 	c.Apply(l)
@@ -81,7 +74,7 @@ func (c *Changes) Apply(l *Transition) {
 	case l.Type == event.Deleted:
 		c.Delete(l.Namespace, l.Name)
 	case l.Withheld:
-		c.PutWithheld(l.Namespace, l.Name, l.UID, l.ResourceVersion)
+		c.put(l.Namespace, l.Name, l.UID, l.ResourceVersion, flagWithheld)
 	default:
 		c.Put(l.Namespace, l.Name, l.UID, l.ResourceVersion)
 	}
@@ -93,13 +86,11 @@ func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv} }
 // Lose notes that the position is not valid any more.
 func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
 
-// Complete notes that a list of the version rv is complete and all its lines are
-// written, but for the SYNCED line that says count; nil for none.
+// Complete notes that all lines of a list are written but SYNCED, which has count; nil for none.
 func (s *Stream) Complete(rv string, count *event.Count) {
 	s.Move(rv)
 	if count != nil {
-		c := *count
-		s.Closing = &c
+		s.Closing = new(*count)
 	}
 }
 
@@ -118,12 +109,10 @@ func (s *Stream) From() string {
 func (s *Stream) Clone() *Stream {
 	c := *s
 	if s.Open != nil {
-		open := *s.Open
-		c.Open = &open
+		c.Open = new(*s.Open)
 	}
 	if s.Closing != nil {
-		closing := *s.Closing
-		c.Closing = &closing
+		c.Closing = new(*s.Closing)
 	}
 	return &c
 }

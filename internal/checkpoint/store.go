@@ -1,3 +1,49 @@
+// Package checkpoint stores what must survive the process: for each stream its
+// position and the objects that its reader knows, and how far the journal was
+// written at that point. All of it is committed in one bbolt transaction, so that
+// a crash leaves one consistent state: the last one. A commit never runs ahead of
+// the journal lines that it covers (package recorder keeps the order). Readers (Get,
+// Range) see committed state only.
+//
+// # The file
+//
+//	meta                                  bucket
+//	  schema                              uvarint, SchemaVersion; CRC-32C of it, 4 bytes
+//	  sum                                 checksum of everything else, 8 bytes (see entrySum)
+//	  cluster                             uid of the namespace kube-system, absent while unknown
+//	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file before
+//	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
+//	  lost                                present from the loss of a predecessor until all streams are known again
+//	streams                               bucket
+//	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line
+//	forgotten                             bucket
+//	  <stream name>                       present from Forget until the mark moves (see Forgotten)
+//	known                                 bucket
+//	  <stream name>                       bucket: the stream's tree
+//	    <namespace> 0x00 <name>           one object: flags, resourceVersion, uid (see appendKnown)
+//	recent                                bucket; from schema 2 on, which a file gets with its first delta log
+//	  <stream name>                       bucket: the stream's delta log (see deltalog.go)
+//	    <number>                          one record: changes that override what the tree says
+//	    sweep                             how far a compaction of the log is; absent when none is under way
+//	kept                                  bucket; from schema 3 on, which a file gets when a stream stores versions
+//	  <stream name>                       bucket (see Kept)
+//	    0x00                              header of all values below
+//	    <namespace> 0x00 <name>           the version that the reader knows, to compare with
+//
+// A crash between the steps of a commit leaves the commit before: bbolt writes and
+// syncs the changed pages, then one of two meta pages that names the root. If that
+// last sync fails, both meta pages are written again before the next commit (see settle).
+//
+// The key of a known object is its name: two live objects never share one, and
+// servers list in this order, so that a first sync fills pages from left to right.
+// BenchmarkLayout compares other layouts.
+//
+// # Damage
+//
+// Open reads everything and compares it with the sum. A file with a changed byte opens
+// with the content committed last, if the byte carries none, or with that of the commit
+// before, if it belongs to the newer meta page (the journal is then read back as after a
+// crash), or not at all: ErrDamaged. Such a file is never overwritten; SetAside keeps it.
 package checkpoint
 
 import (
@@ -29,30 +75,21 @@ var (
 	keyRecovery     = []byte("recovery")
 )
 
-// ErrLocked means that another process holds the file.
-var ErrLocked = errors.New("held by another process")
-
-// ErrTakenOver means that another process has opened the file to write to it, on a volume
-// without working locks.
-var ErrTakenOver = disk.ErrTakenOver
-
-// ErrDamaged means that the file is not a readable checkpoint. It is left as it is.
-var ErrDamaged = errors.New("damaged")
-
-// ErrNewerSchema means that a later kubejournal wrote the file. It is left as it is.
-var ErrNewerSchema = errors.New("written by a newer version of kubejournal")
+// Why a file cannot be opened. It is left as it is.
+var (
+	ErrLocked      = errors.New("held by another process")
+	ErrDamaged     = errors.New("damaged") // not a readable checkpoint
+	ErrNewerSchema = errors.New("written by a newer version of kubejournal")
+)
 
 // Mark is how far the journal was at a commit.
 type Mark struct {
-	// Seq is the seq of the last line, 0 before the first.
-	Seq uint64 `json:"seq"`
-	// FirstSeq is the seq of the first line of the active file, which identifies
-	// it. 0 while the file is empty and on stdout.
-	FirstSeq uint64 `json:"firstSeq,omitempty"`
-	// Offset is the size of the active file in bytes just after the line Seq.
-	Offset int64 `json:"offset,omitempty"`
-	// Stdout is set where lines go to stdout. File is how far the journal file was
-	// when that began; zero where none came before.
+	Seq      uint64 `json:"seq"`                // of the last line, 0 before the first
+	FirstSeq uint64 `json:"firstSeq,omitempty"` // of the active file's first line, which identifies it; 0 while it is empty and on stdout
+	Offset   int64  `json:"offset,omitempty"`   // at which the line Seq ends in the active file
+
+	// Stdout is set if lines go to stdout. File is how far the journal file was when that
+	// began; zero if none came before.
 	Stdout bool     `json:"stdout,omitempty"`
 	File   FileMark `json:"file,omitzero"`
 }
@@ -64,8 +101,7 @@ type FileMark struct {
 	Offset   int64  `json:"offset"`
 }
 
-// LastFile is how far the journal file was at the last commit of its lines, which
-// may be an earlier one than that of m; zero where none is known.
+// LastFile is how far the journal file was at the last commit of its lines; zero if unknown.
 func (m Mark) LastFile() FileMark {
 	if m.Stdout {
 		return m.File
@@ -73,9 +109,8 @@ func (m Mark) LastFile() FileMark {
 	return FileMark{Seq: m.Seq, FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
-// Recovery is how far a recovery has come that is not complete: what the lines
-// behind From say of objects is committed up to the mark, and what they say of
-// streams is in Streams.
+// Recovery is how far an incomplete recovery has come: what the lines behind From say of
+// objects is committed up to the mark, and what they say of streams is in Streams.
 type Recovery struct {
 	From     *Mark             `json:"from,omitempty"` // the last commit's; nil where there was none
 	Mark     Mark              `json:"mark"`
@@ -88,30 +123,22 @@ type Recovery struct {
 // Store is an open checkpoint. It is safe for concurrent use; one process holds
 // the file at a time.
 type Store struct {
-	db        *bbolt.DB
-	file      *os.File // the database's own
-	pageSize  int      // in bytes
-	path      string
-	created   bool
-	temporary bool        // the file has no name
-	owner     *disk.Owner // nil where nothing is written, and where the file has no name
-	ownerErr  error       // see OwnerError
+	db       *bbolt.DB
+	file     *os.File    // the database's own
+	pageSize int         // in bytes
+	path     string      // empty if the file has no name
+	owner    *disk.Owner // nil if nothing is written, and if the file has no name
+	ownerErr error       // see OwnerError
+	policy   policy
 
-	mu      sync.Mutex // held by the one writer
-	suspect bool       // the last commit failed, see settle; guarded by mu
-	roots   []byte     // the meta pages as the last commit left them, nil where that is not known; guarded by mu
-	// merged is about how many objects are in the tree, by stream; guarded by mu.
-	merged map[string]int
-	policy policy
+	mu     sync.Mutex     // held by the one writer
+	roots  []byte         // the meta pages as the last commit left them, nil if it failed (see settle); guarded by mu
+	merged map[string]int // about how many objects are in the tree, by stream; guarded by mu
 
 	// A reader takes the delta log first and reads the tree then, which may be of a
 	// later commit: what that has merged, the log still has.
 	logsMu    sync.RWMutex
 	deltaLogs map[string]*deltaLog // by stream; guarded by logsMu, written by the one writer
-}
-
-func newStoreOf(db *bbolt.DB, file *os.File, path string) *Store {
-	return &Store{db: db, file: file, pageSize: db.Info().PageSize, path: path, merged: make(map[string]int), policy: usualPolicy, deltaLogs: make(map[string]*deltaLog)}
 }
 
 // Close releases the file. Everything committed is on disk.
@@ -125,11 +152,12 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Path is the file's path, symbolic links followed.
+// Path is the file's path, symbolic links followed; empty for OpenTemp's.
 func (s *Store) Path() string { return s.path }
 
-// Created reports whether Open found no file and made a new one.
-func (s *Store) Created() bool { return s.created }
+// OwnerError is why Open could not record that this process writes to the file; nil
+// if it could.
+func (s *Store) OwnerError() error { return s.ownerErr }
 
 // Size is the size of the file in bytes.
 func (s *Store) Size() (int64, error) {
@@ -140,44 +168,48 @@ func (s *Store) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// InPlace returns an error when the file is not under its name any more: the next
-// start would not find what is committed from then on.
+// InPlace returns an error when the file is not under its name any more.
 func (s *Store) InPlace() error {
-	if s.temporary {
+	if s.path == "" {
 		return nil
 	}
-	at, err := os.Stat(s.path)
-	if err == nil {
-		var is os.FileInfo
-		if is, err = s.file.Stat(); err == nil && os.SameFile(at, is) {
-			return nil
-		}
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	is, err := s.file.Stat()
+	if err != nil {
 		return fmt.Errorf("stat checkpoint: %w", err)
 	}
-	return fmt.Errorf("checkpoint %s was removed or replaced by another process: what is committed now, the next start will not find; restart to begin a new one", s.path)
+	at, err := os.Stat(s.path)
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("stat checkpoint: %w", err)
+	case err != nil || !os.SameFile(at, is):
+		return fmt.Errorf("checkpoint %s was removed or replaced by another process: what is committed now, the next start will not find; restart to begin a new one", s.path)
+	}
+	return nil
 }
 
-// meta returns the value of a key of the bucket meta; nil where there is none.
-func (s *Store) meta(key []byte) (value []byte, err error) {
+// value returns the value of a key in one of the buckets at the top; nil if there is none.
+func (s *Store) value(bucket, key []byte) (v []byte, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		value = bytes.Clone(tx.Bucket(bucketMeta).Get(key))
+		v = bytes.Clone(tx.Bucket(bucket).Get(key))
 		return nil
 	})
-	return value, err
+	return v, err
 }
 
-// metaJSON decodes the value of a key of the bucket meta; ok is false where there is none.
-func (s *Store) metaJSON(key []byte, what string, to any) (ok bool, err error) {
-	v, err := s.meta(key)
+// valueJSON decodes such a value; ok is false if there is none.
+func (s *Store) valueJSON(bucket, key []byte, what string, to any) (ok bool, err error) {
+	v, err := s.value(bucket, key)
 	if v == nil || err != nil {
 		return false, err
 	}
+	return true, decodeJSON(what, v, to)
+}
+
+func decodeJSON(what string, v []byte, to any) error {
 	if err := json.Unmarshal(v, to); err != nil {
-		return true, fmt.Errorf("read %s: %w: %w", what, ErrDamaged, err)
+		return fmt.Errorf("read %s: %w: %w", what, ErrDamaged, err)
 	}
-	return true, nil
+	return nil
 }
 
 // viewAll calls fn for each value of one of the buckets at the top.
@@ -187,71 +219,60 @@ func (s *Store) viewAll(bucket []byte, fn func(k, v []byte) error) error {
 
 // Schema is the version of the file's layout.
 func (s *Store) Schema() (schema uint64, err error) {
-	v, err := s.meta(keySchema)
+	v, err := s.value(bucketMeta, keySchema)
 	schema, _ = binary.Uvarint(v) // Open has checked it
 	return schema, err
 }
 
-// Cluster is the uid of the cluster that the checkpoint belongs to, empty while
-// it belongs to none.
+// Cluster is the uid of the cluster that the checkpoint belongs to, empty for none.
 func (s *Store) Cluster() (uid string, err error) {
-	v, err := s.meta(keyCluster)
+	v, err := s.value(bucketMeta, keyCluster)
 	return string(v), err
 }
 
 // SetCluster makes the checkpoint one of a cluster.
 func (s *Store) SetCluster(uid string) error {
-	return commitError(s.update(func(w *writer) error { return w.top(bucketMeta).put(keyCluster, []byte(uid)) }))
+	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyCluster, []byte(uid)) })
 }
 
 // Lost reports whether an earlier checkpoint was lost, so that a stream that is
 // not in this one may have been in that.
 func (s *Store) Lost() (bool, error) {
-	v, err := s.meta(keyLost)
+	v, err := s.value(bucketMeta, keyLost)
 	return v != nil, err
 }
 
 // SetLost records that an earlier checkpoint was lost, until ClearLost.
 func (s *Store) SetLost() error {
-	return commitError(s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, []byte{1}) }))
+	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, []byte{1}) })
 }
 
-// ClearLost records that every stream that may have been in the earlier checkpoint
-// is in this one.
+// ClearLost records that this checkpoint has every stream that the earlier one had.
 func (s *Store) ClearLost() error {
-	return commitError(s.update(func(w *writer) error { return w.top(bucketMeta).remove(keyLost) }))
+	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, nil) })
 }
 
 // Mark is the journal's mark of the last commit.
 func (s *Store) Mark() (m Mark, err error) {
-	_, err = s.metaJSON(keyJournal, "journal mark", &m)
+	_, err = s.valueJSON(bucketMeta, keyJournal, "journal mark", &m)
 	return m, err
 }
 
-// Marked reports whether a mark was ever committed: the first is, before there is a
-// line in the journal.
+// Marked reports whether a mark was ever committed; the first is before the first line.
 func (s *Store) Marked() (bool, error) {
-	v, err := s.meta(keyJournal)
+	v, err := s.value(bucketMeta, keyJournal)
 	return v != nil, err
 }
 
-// Recovery is the recovery that was interrupted since the last mark was committed;
-// ok is false where none was.
+// Recovery is the recovery that was interrupted since the last mark, if one was.
 func (s *Store) Recovery() (r Recovery, ok bool, err error) {
-	ok, err = s.metaJSON(keyRecovery, "recovery", &r)
+	ok, err = s.valueJSON(bucketMeta, keyRecovery, "recovery", &r)
 	return r, ok, err
 }
 
 // Stream returns the state of one stream; ok is false when there is none.
 func (s *Store) Stream(name string) (st Stream, ok bool, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		v := tx.Bucket(bucketStreams).Get([]byte(name))
-		if v == nil {
-			return nil
-		}
-		ok = true
-		return decodeStream(name, v, &st)
-	})
+	ok, err = s.valueJSON(bucketStreams, []byte(name), "stream "+name, &st)
 	return st, ok, err
 }
 
@@ -260,16 +281,20 @@ func (s *Store) Streams() (map[string]Stream, error) {
 	all := make(map[string]Stream)
 	err := s.viewAll(bucketStreams, func(k, v []byte) error {
 		var st Stream
-		err := decodeStream(string(k), v, &st)
+		err := decodeJSON("stream "+string(k), v, &st)
 		all[string(k)] = st
 		return err
 	})
 	return all, err
 }
 
-func decodeStream(name string, v []byte, st *Stream) error {
-	if err := json.Unmarshal(v, st); err != nil {
-		return fmt.Errorf("read stream %s: %w: %w", name, ErrDamaged, err)
-	}
-	return nil
+// Forgotten returns the streams that were forgotten since the journal's mark last
+// moved: their lines behind the mark are older than that, and do not count.
+func (s *Store) Forgotten() (map[string]bool, error) {
+	all := make(map[string]bool)
+	err := s.viewAll(bucketForgotten, func(k, _ []byte) error {
+		all[string(k)] = true
+		return nil
+	})
+	return all, err
 }

@@ -204,11 +204,11 @@ func markLost(store *checkpoint.Store, path string) error {
 	if marked, err := store.Marked(); err != nil || marked {
 		return err
 	}
-	lost, err := checkpoint.WasSetAside(path)
-	if err == nil && lost {
-		err = store.SetLost()
+	// Also where an earlier start set it aside and came no further.
+	if checkpoint.WasSetAside(path) {
+		return store.SetLost()
 	}
-	return err
+	return nil
 }
 
 // remedy is what a user can do about a file that cannot be opened.

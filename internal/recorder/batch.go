@@ -11,78 +11,70 @@ import (
 	"kubejournal/internal/event"
 )
 
-// maxPooled is the size in bytes up to which a batch's memory is kept for the
-// next one.
-const maxPooled = 1 << 20
-
 // Producer is one stream's way into the recorder.
 type Producer struct {
-	stream string
-	// written counts lines by type and origin.
-	written *prometheus.CounterVec
-	// counters are those of written that were used. Owned by the writer.
-	counters map[kind]prometheus.Counter
-	pool     sync.Pool
-
-	numbered  uint64        // the last batch's number; of the stream's goroutine
-	committed atomic.Uint64 // see Committed
-	lines     atomic.Uint64 // see Lines
+	stream    string
+	written   *prometheus.CounterVec
+	counters  map[kind]prometheus.Counter // those of written that were used; owned by the writer
+	pool      sync.Pool
+	numbered  uint64 // the last batch's number; owned by the stream's goroutine
+	committed atomic.Uint64
+	lines     atomic.Uint64
 }
-
-// NewProducer returns the producer of a stream; written has the labels type and origin.
-func NewProducer(stream string, written *prometheus.CounterVec) *Producer {
-	l := &Producer{stream: stream, written: written, counters: make(map[kind]prometheus.Counter)}
-	l.pool.New = func() any { return &Batch{producer: l, counts: make(map[kind]int)} }
-	return l
-}
-
-// count counts n lines of a kind.
-func (l *Producer) count(k kind, n int) {
-	if l.written == nil {
-		return
-	}
-	c := l.counters[k]
-	if c == nil {
-		c = l.written.WithLabelValues(string(k.typ), string(k.origin))
-		l.counters[k] = c
-	}
-	c.Add(float64(n))
-}
-
-// Committed is the number of the last numbered batch that is committed.
-func (l *Producer) Committed() uint64 { return l.committed.Load() }
-
-// Lines is how many lines of the producer stand in the journal. Safe for concurrent
-// use.
-func (l *Producer) Lines() uint64 { return l.lines.Load() }
-
-// Batch returns an empty batch. It belongs to the caller until it is submitted.
-func (l *Producer) Batch() *Batch { return l.pool.Get().(*Batch) }
 
 type kind struct {
 	typ    event.Type
 	origin event.Origin
 }
 
-// Batch is lines of one stream with what they make known, to be written and
-// committed together. Not for concurrent use.
-type Batch struct {
-	// Changes is what is known once the lines are written.
-	Changes checkpoint.Changes
-
-	producer *Producer
-	number   uint64 // see Number
-	lines    []byte // the lines, each without its seq
-	ends     []int  // where each line ends in lines
-	counts   map[kind]int
-	received time.Time     // when the first line's event came in
-	flushed  chan struct{} // closed once everything up to here is committed
-	weight   int64         // of the recorder's budget
+// NewProducer returns the producer of a stream; written counts lines, by type and origin.
+func NewProducer(stream string, written *prometheus.CounterVec) *Producer {
+	p := &Producer{stream: stream, written: written, counters: make(map[kind]prometheus.Counter)}
+	p.pool.New = func() any { return &Batch{producer: p} }
+	return p
 }
 
-// Number tells this batch from the producer's others: a later one has a higher number.
-// Once the producer has committed it, the checkpoint has what is in the batch. To be
-// asked while no other numbered batch of the producer is being filled.
+// counter returns the counter of lines of a kind.
+func (p *Producer) counter(k kind) prometheus.Counter {
+	c := p.counters[k]
+	if c == nil {
+		c = p.written.WithLabelValues(string(k.typ), string(k.origin))
+		p.counters[k] = c
+	}
+	return c
+}
+
+// Committed is the number of the last numbered batch that is committed.
+func (p *Producer) Committed() uint64 { return p.committed.Load() }
+
+// Lines is how many lines of the producer are in the journal.
+func (p *Producer) Lines() uint64 { return p.lines.Load() }
+
+// Batch returns an empty batch. It belongs to the caller until it is submitted.
+func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }
+
+// Batch is lines of one stream, to be written and committed together. Not for concurrent use.
+type Batch struct {
+	Changes checkpoint.Changes // what the lines make known
+
+	producer *Producer     // nil for a flush
+	number   uint64        // see Number
+	lines    []byte        // each without its seq
+	ends     []lineEnd     // of each line
+	received time.Time     // when the first line's event came in
+	flushed  chan struct{} // closed once everything up to here is committed
+}
+
+type lineEnd struct {
+	at int // in Batch.lines
+	kind
+}
+
+// weight is the batch's share of the recorder's budget.
+func (b *Batch) weight() int64 { return min(int64(b.Bytes()), budgetBytes) }
+
+// Number numbers this batch: once Committed has reached it, the checkpoint has what is in
+// the batch. Only one numbered batch of a producer may be filled at a time.
 func (b *Batch) Number() uint64 {
 	if b.number == 0 {
 		b.producer.numbered++
@@ -101,8 +93,7 @@ func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received 
 		b.received = received
 	}
 	b.lines = lines
-	b.ends = append(b.ends, len(lines))
-	b.counts[kind{t, from}]++
+	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}})
 }
 
 // Len is the number of lines.
@@ -111,17 +102,15 @@ func (b *Batch) Len() int { return len(b.ends) }
 // Bytes is what the batch holds, in bytes.
 func (b *Batch) Bytes() int { return len(b.lines) + b.Changes.Bytes() }
 
-// Empty tells whether there is nothing to write and nothing to commit.
+// Empty reports whether there is nothing to write and nothing to commit.
 func (b *Batch) Empty() bool { return len(b.ends) == 0 && b.Changes.Empty() }
 
-// Release gives back a batch that is not submitted.
+// Release returns a batch that is not submitted to its producer.
 func (b *Batch) Release() {
 	if b.producer == nil || cap(b.lines) > maxPooled {
 		return
 	}
 	b.Changes.Reset()
-	b.lines, b.ends = b.lines[:0], b.ends[:0]
-	clear(b.counts)
-	b.number, b.weight, b.flushed = 0, 0, nil
+	b.lines, b.ends, b.number = b.lines[:0], b.ends[:0], 0
 	b.producer.pool.Put(b)
 }

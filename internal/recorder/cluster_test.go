@@ -71,7 +71,7 @@ func TestRecoverOtherCluster(t *testing.T) {
 			}
 			before := contentOf(t, store)
 			j := openJournal(t, path, lines)
-			_, err = recoverWithin(t.Context(), j, store, 1, recoverTime)
+			_, err = recoverWithin(t.Context(), j, store, 1)
 			var other *ClusterError
 			if !c.refused {
 				if err != nil {
@@ -100,7 +100,7 @@ func TestRecoverOtherCluster(t *testing.T) {
 func TestRecoverOtherClusterBehind(t *testing.T) {
 	lines, marks := clusterLines(t, "a", 10)
 	other, _ := clusterLines(t, "bb", 20)
-	foreign := other[lineEnd(other, 10):]
+	foreign := other[endOf(other, 10):]
 	store := tempStore(t)
 	if err := store.SetCluster("a"); err != nil {
 		t.Fatal(err)
@@ -114,8 +114,8 @@ func TestRecoverOtherClusterBehind(t *testing.T) {
 	}
 }
 
-// lineEnd is where the line n ends.
-func lineEnd(b []byte, n int) int {
+// endOf is where the line n ends.
+func endOf(b []byte, n int) int {
 	for i, c := range b {
 		if c == '\n' {
 			if n--; n == 0 {

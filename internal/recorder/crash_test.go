@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
+	"kubejournal/test/faultdisk"
 	"kubejournal/test/invariant"
 )
 
@@ -101,7 +103,7 @@ func TestCrash(t *testing.T) {
 				for _, s := range sources {
 					s.resume(t, store)
 					wg.Go(func() {
-						producer := NewProducer(s.name, nil)
+						producer := newProducer(s.name)
 						for n := 1; ; n++ {
 							b := producer.Batch()
 							for range 3 {
@@ -222,4 +224,70 @@ func foldFile(t *testing.T, path string, seq uint64) content {
 	batch.SetMark(m)
 	mustCommit(t, store, batch)
 	return contentOf(t, store)
+}
+
+// observed is a checkpoint that reports each commit.
+type observed struct {
+	*checkpoint.Store
+	committed func()
+}
+
+func (o observed) Commit(b *checkpoint.Batch) error {
+	o.committed()
+	return o.Store.Commit(b)
+}
+
+// TestTruncatedByOthers: that another process has truncated the journal is on disk before the next commit, also
+// where no line comes after it.
+func TestTruncatedByOthers(t *testing.T) {
+	for _, lines := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal.jsonl")
+			var steps []string
+			disk := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+				if op.Path == path {
+					steps = append(steps, string(op.Kind))
+				}
+				return faultdisk.None
+			})
+			file, err := journal.OpenFile(path, journal.Options{Disk: disk})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			store := observed{tempStore(t), func() { steps = append(steps, "commit") }}
+			rec := New(file, store, Config{Metrics: metrics.New("", ""), Log: zap.NewNop()})
+			done := make(chan error, 1)
+			go func() { done <- rec.Run(t.Context()) }()
+			flush := func(from, lines int) {
+				t.Helper()
+				b := newProducer("pods").Batch()
+				for i := range lines {
+					b.AddLine(watched(t, b.Lines(), "pods", from+i, &b.Changes), event.Added, event.FromWatch, received)
+				}
+				b.Changes.State = &checkpoint.Stream{ResourceVersion: versionOf(from + lines)}
+				if err := errors.Join(rec.Submit(t.Context(), b), rec.Flush(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			flush(0, 5)
+			if err := os.Truncate(path, 0); err != nil {
+				t.Fatal(err)
+			}
+			pass(time.Minute) // the next write looks at the file again
+			steps = nil
+			flush(5, lines)
+			want := []string{"truncate", "sync", "commit"}
+			if lines > 0 {
+				want = slices.Insert(want, 1, "write")
+			}
+			if !slices.Equal(steps, want) {
+				t.Errorf("%d lines: %v, want %v", lines, steps, want)
+			}
+			rec.Close()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

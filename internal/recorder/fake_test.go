@@ -10,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -29,12 +31,14 @@ type fakeOutput struct {
 	onWrite func(call, size int) (take int, err error) // nil error takes all
 	onSync  func(call int) error
 	// onVerify is why what was written does not stand there.
-	onVerify func() error
+	onVerify    func() error
+	onCommitted func(seq uint64)
 
 	mu            sync.Mutex
 	written       []byte
 	synced        int // bytes that a sync has covered
 	writes, syncs int
+	committed     uint64 // as the recorder reports
 }
 
 func (o *fakeOutput) Write(p []byte) (int, error) {
@@ -88,7 +92,14 @@ func (o *fakeOutput) Mark() journal.Mark {
 }
 
 // Committed implements Output.
-func (o *fakeOutput) Committed(uint64) {}
+func (o *fakeOutput) Committed(seq uint64) {
+	if o.onCommitted != nil {
+		o.onCommitted(seq)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.committed = seq
+}
 
 func (o *fakeOutput) bytes() []byte {
 	o.mu.Lock()
@@ -136,7 +147,7 @@ func (s *fakeStore) Commit(b *checkpoint.Batch) error {
 	case fails:
 		return errDisk
 	case takenOver:
-		return fmt.Errorf("commit: %w", checkpoint.ErrTakenOver)
+		return fmt.Errorf("commit: %w", disk.ErrTakenOver)
 	}
 	if err := s.Store.Commit(b); err != nil {
 		return err
@@ -251,6 +262,11 @@ func newRig(t *testing.T, cfg Config) *rig {
 	t.Helper()
 	g := &rig{t: t, out: &fakeOutput{}, done: make(chan error, 1), producers: make(map[string]*Producer), sent: make(map[string]int)}
 	g.store = &fakeStore{Store: tempStore(t), t: t, out: g.out, noSync: cfg.NoSync}
+	g.out.onCommitted = func(seq uint64) {
+		if mark, err := g.store.Mark(); err != nil || mark.Seq < seq {
+			t.Errorf("the output is to forget the lines up to %d, committed is %+v, %v", seq, mark, err)
+		}
+	}
 	g.m = metrics.New("test", "")
 	cfg.Metrics, cfg.Log = g.m, zap.NewNop()
 	g.rec = New(g.out, g.store, cfg)
@@ -275,11 +291,15 @@ func (g *rig) counted(name string) float64 {
 	return 0
 }
 
+func newProducer(stream string) *Producer {
+	return NewProducer(stream, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "events"}, []string{"type", "origin"}))
+}
+
 // batch is n lines of a stream, each of about size bytes, with what they make known.
 func (g *rig) batch(stream string, n, size int) *Batch {
 	producer := g.producers[stream]
 	if producer == nil {
-		producer = NewProducer(stream, nil)
+		producer = newProducer(stream)
 		g.producers[stream] = producer
 	}
 	b := producer.Batch()
@@ -336,6 +356,9 @@ func (g *rig) checkAll() {
 	mark, err := g.store.Mark()
 	if err != nil || mark.Offset != int64(len(g.out.bytes())) || mark.Seq != uint64(len(all)) {
 		g.t.Errorf("mark %+v, %v after %d lines in %d bytes", mark, err, len(all), len(g.out.bytes()))
+	}
+	if g.out.committed != mark.Seq {
+		g.t.Errorf("the output may forget the lines up to %d, committed are %d", g.out.committed, mark.Seq)
 	}
 	g.store.check()
 }

@@ -151,7 +151,7 @@ func (s *source) resume(t testing.TB, store *checkpoint.Store) {
 	}
 	s.synced = s.state.ResourceVersion != ""
 	s.live = nil
-	if err := store.Range(s.name, func(k checkpoint.Known) error {
+	if err := store.Range(s.name, func(k event.Known) error {
 		s.live = append(s.live, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
 		return nil
 	}); err != nil {
@@ -169,12 +169,12 @@ const selected = "pods?namespace=a&labelSelector=app%3Dweb"
 type content struct {
 	Mark    checkpoint.Mark
 	Streams map[string]checkpoint.Stream
-	Known   map[string][]checkpoint.Known
+	Known   map[string][]event.Known
 }
 
 func contentOf(t testing.TB, s *checkpoint.Store) content {
 	t.Helper()
-	c := content{Known: make(map[string][]checkpoint.Known)}
+	c := content{Known: make(map[string][]event.Known)}
 	var err error
 	if c.Mark, err = s.Mark(); err != nil {
 		t.Fatal(err)
@@ -188,8 +188,8 @@ func contentOf(t testing.TB, s *checkpoint.Store) content {
 		}
 	}
 	for _, name := range streamNames {
-		var all []checkpoint.Known
-		if err := s.Range(name, func(k checkpoint.Known) error { all = append(all, k); return nil }); err != nil {
+		var all []event.Known
+		if err := s.Range(name, func(k event.Known) error { all = append(all, k); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if len(all) > 0 {

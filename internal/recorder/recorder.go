@@ -1,6 +1,27 @@
+// Package recorder is the one writer behind all streams: it numbers lines, appends them
+// to the journal, and then commits what they made known to the checkpoint.
+//
+//	streams --Submit--> queue --writer--> journal
+//	                                 \--> pending --committer--> checkpoint
+//
+// The order is what the guarantees rest on:
+//
+//  1. A batch's lines are written, completely, before its changes count as pending. A
+//     failed write is retried from the byte where it stopped.
+//  2. Pending changes are frozen between two writes, together with the journal's mark.
+//     The journal is synced and searched for lines of another process; then the changes
+//     are committed in one transaction, and the journal may remove the lines. Meanwhile
+//     the writer fills a new pending batch.
+//  3. A commit that fails is retried with the same batch, since it may have been
+//     persisted. Meanwhile pending grows up to a bound; then the writer waits, and with
+//     it the streams: nothing is dropped.
+//
+// A crash leaves lines in the journal that no commit covers. In a file they are
+// read back at the next start (see Recover); on stdout they are written again.
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +42,12 @@ const (
 	budgetBytes = 16 << 20  // bytes of lines and changes that wait to be written
 	maxWrite    = 256 << 10 // bytes per write when batches queue up (one batch may be more); more would leave the CPU's cache
 	maxPending  = 8 << 20   // bytes of changes that wait for a commit
+	maxReused   = 4 << 20   // bytes of a write buffer that is used again
+	maxPooled   = 1 << 20   // the same of a batch
 
-	maxKept = 4 << 20 // bytes of the write buffer that are kept for the next write
-
-	retryFirst = 100 * time.Millisecond
-	retryMax   = 5 * time.Second
+	retryFirst   = 100 * time.Millisecond
+	retryMax     = 5 * time.Second
+	blockedAfter = 5 * time.Second // how long one write may take before readiness reports it
 )
 
 // Output is where lines go.
@@ -44,20 +66,17 @@ type Checkpoint interface {
 	InPlace() error // that the next start will find what was committed
 }
 
-// Config is what a Recorder may be told.
+// Config is the configuration of a Recorder.
 type Config struct {
-	Interval time.Duration // between commits; default 1s. SetCommits changes it
-	NoSync   bool          // leave syncing the journal to the kernel. SetCommits changes it
-	Seq      uint64        // of the last line in the journal
-	// File is committed with every mark where the output is not a file (see
-	// checkpoint.Mark); else nil.
-	File    *checkpoint.FileMark
-	Metrics *metrics.Metrics
-	Log     *zap.Logger
+	Interval time.Duration        // between commits; default 1s. SetCommits changes it
+	NoSync   bool                 // leave syncing the journal to the kernel. SetCommits changes it
+	Seq      uint64               // of the last line in the journal
+	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
+	Metrics  *metrics.Metrics
+	Log      *zap.Logger
 }
 
-// Recorder writes the lines of all streams. Submit and Flush are safe for
-// concurrent use.
+// Recorder writes the lines of all streams. Its methods are safe for concurrent use.
 type Recorder struct {
 	out    Output
 	store  Checkpoint
@@ -65,49 +84,35 @@ type Recorder struct {
 	queue  chan *Batch
 	budget *semaphore.Weighted
 
-	// Owned by the writer goroutine.
-	seq       uint64
-	buf       []byte
-	group     []*Batch
-	pending   *checkpoint.Batch
-	numbers   map[*Producer]uint64 // of the last numbered batches in pending; nil for none
-	waiting   []chan struct{}      // flushes that wait for the commit of pending
-	inflight  bool                 // a committer runs
-	committed chan error           // its result
-
 	// How commits are made from now on.
+	tick     *time.Ticker
 	interval atomic.Int64 // nanoseconds
 	noSync   atomic.Bool
-	retimed  chan struct{} // holds one: interval has changed
 
-	// writing is since when a write is under way, in Unix nanoseconds; 0 when none is.
-	writing atomic.Int64
+	lastSeq    atomic.Uint64            // of what is written
+	lastCommit atomic.Pointer[Progress] // without Written
+	writing    atomic.Int64             // since when a write is under way, in Unix nanoseconds; 0 when none is
 
-	// How far it has come, for people.
-	lastSeq    atomic.Uint64
-	lastCommit atomic.Pointer[commitEnd]
-
-	// Why output or checkpoint cannot be written now, for readiness.
-	outputErr, syncErr, commitErr atomic.Pointer[error]
+	outputFault, syncFault, commitFault fault
 }
 
 // New returns a recorder; nothing is written before Run.
 func New(out Output, store Checkpoint, cfg Config) *Recorder {
-	if cfg.Interval <= 0 {
-		cfg.Interval = time.Second
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
 	r := &Recorder{
-		out: out, store: store, cfg: cfg, seq: cfg.Seq,
-		queue:     make(chan *Batch, queueLength),
-		budget:    semaphore.NewWeighted(budgetBytes),
-		pending:   checkpoint.NewBatch(),
-		committed: make(chan error, 1),
-		retimed:   make(chan struct{}, 1),
+		out: out, store: store, cfg: cfg,
+		queue:  make(chan *Batch, queueLength),
+		budget: semaphore.NewWeighted(budgetBytes),
+		tick:   time.NewTicker(cfg.Interval),
+
+		outputFault: fault{what: "output cannot be written"},
+		syncFault:   fault{what: "output cannot be synced"},
+		commitFault: fault{what: "checkpoint cannot be committed"},
 	}
 	r.interval.Store(int64(cfg.Interval))
 	r.noSync.Store(cfg.NoSync)
 	r.lastSeq.Store(cfg.Seq)
-	r.lastCommit.Store(&commitEnd{seq: cfg.Seq})
+	r.lastCommit.Store(&Progress{Committed: cfg.Seq})
 	return r
 }
 
@@ -117,40 +122,28 @@ type Progress struct {
 	CommittedAt        time.Time // zero before the first commit
 }
 
-// Progress tells how far the recorder has come. Safe for concurrent use.
+// Progress returns how far the recorder has come.
 func (r *Recorder) Progress() Progress {
-	last := r.lastCommit.Load() // first: nothing is committed that is not written
-	return Progress{Written: r.lastSeq.Load(), Committed: last.seq, CommittedAt: last.at}
+	p := *r.lastCommit.Load() // first: nothing is committed that is not written
+	p.Written = r.lastSeq.Load()
+	return p
 }
 
-// commitEnd is a commit that has succeeded.
-type commitEnd struct {
-	seq uint64
-	at  time.Time
-}
-
-// SetCommits changes how commits are made, from the next one on. Safe for
-// concurrent use.
+// SetCommits changes how commits are made, from the next one on.
 func (r *Recorder) SetCommits(interval time.Duration, noSync bool) {
 	r.noSync.Store(noSync)
-	if r.interval.Swap(int64(interval)) == int64(interval) {
-		return
-	}
-	select {
-	case r.retimed <- struct{}{}:
-	default: // the writer has yet to look
+	if r.interval.Swap(int64(interval)) != int64(interval) {
+		r.tick.Reset(interval)
 	}
 }
 
-// Submit hands a batch over; it is the recorder's from here. It waits while
-// too many bytes wait to be written, and returns ctx's error when ctx ends
-// first: the batch was then not taken, and will not be written.
+// Submit hands a batch over, and waits while too many bytes wait to be written. If ctx
+// ends first, it returns ctx's error, and the batch is still the caller's.
 func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
-	weight := min(int64(b.Bytes()), budgetBytes)
+	weight := b.weight()
 	if err := r.budget.Acquire(ctx, weight); err != nil {
 		return err
 	}
-	b.weight = weight
 	select {
 	case r.queue <- b:
 		return nil
@@ -162,9 +155,8 @@ func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
 
 // Flush waits until everything submitted before is written and committed.
 func (r *Recorder) Flush(ctx context.Context) error {
-	b := &Batch{flushed: make(chan struct{})}
-	flushed := b.flushed
-	if err := r.Submit(ctx, b); err != nil {
+	flushed := make(chan struct{})
+	if err := r.Submit(ctx, &Batch{flushed: flushed}); err != nil {
 		return err
 	}
 	select {
@@ -175,86 +167,117 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	}
 }
 
-// Close says that nothing will be submitted any more: Run then writes and
-// commits what is left and returns.
+// Close ends Run once all is committed. Nothing may be submitted any more.
 func (r *Recorder) Close() { close(r.queue) }
 
-// Run writes until Close, and returns nil once everything is committed. When
-// ctx ends first, or the output is closed for good, it returns that error with
-// the position not moved past what was written. A write that blocks is then
-// left behind.
+// Run writes until Close, and returns nil once everything is committed. If ctx ends first,
+// or the output is closed, it returns that error; a write that blocks is left behind.
 func (r *Recorder) Run(ctx context.Context) error {
+	defer r.tick.Stop()
 	done := make(chan error, 1)
-	go func() { done <- r.write(ctx) }()
+	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending()}
+	go func() { done <- w.run(ctx) }()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 	}
-	// Prefer the writer's own word when it has one.
-	select {
+	select { // the writer's own error, if there is one
 	case err := <-done:
 		return err
 	case <-time.After(retryFirst):
-		return &stoppedError{"write journal: output is blocked", ctx.Err()}
+		return stopped(ctx, errors.New("write journal: output is blocked"))
 	}
 }
 
-// stoppedError is the end of a recorder that had to leave something undone.
-type stoppedError struct {
-	why string
-	err error // with the context's
+// stopped is the error of a recorder that leaves something undone because of err.
+func stopped(ctx context.Context, err error) error {
+	return fmt.Errorf("%w; stopped (%w) before everything was written and committed, the position stays before it", err, ctx.Err())
 }
 
-func (e *stoppedError) Error() string {
-	return e.why + "; stopped before everything was written and committed, the position stays before it"
+// retry calls step until it succeeds, cannot succeed any more, or ctx ends. step
+// returns its error and the fault that the error belongs to.
+func (r *Recorder) retry(ctx context.Context, step func() (*fault, error)) error {
+	for pause := retryFirst; ; pause = min(2*pause, retryMax) {
+		failed, err := step()
+		if err == nil || isFinal(err) {
+			return err
+		}
+		if failed.set(&err) {
+			r.cfg.Log.Error(failed.what+", trying again", zap.Error(err))
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return stopped(ctx, err)
+		}
+	}
 }
-
-func (e *stoppedError) Unwrap() error { return e.err }
 
 // OutputError is why the output cannot be written now, nil when it can.
 func (r *Recorder) OutputError() error {
-	if since := r.writing.Load(); since != 0 {
-		if blocked := time.Since(time.Unix(0, since)); blocked > blockedAfter {
-			return fmt.Errorf("output is blocked: its reader has taken nothing for %s", blocked.Round(time.Second))
-		}
+	since := r.writing.Load()
+	if blocked := time.Since(time.Unix(0, since)); since != 0 && blocked > blockedAfter {
+		return fmt.Errorf("output is blocked: its reader has taken nothing for %s", blocked.Round(time.Second))
 	}
-	return errors.Join(load(&r.outputErr), load(&r.syncErr))
+	return errors.Join(r.outputFault.err(), r.syncFault.err())
 }
 
-// blockedAfter is how long one write may take before readiness tells.
-const blockedAfter = 5 * time.Second
-
 // CheckpointError is why the checkpoint cannot be committed now, nil when it can.
-func (r *Recorder) CheckpointError() error { return load(&r.commitErr) }
+func (r *Recorder) CheckpointError() error { return r.commitFault.err() }
 
-func load(p *atomic.Pointer[error]) error {
-	if err := p.Load(); err != nil {
+// fault is a failure that lasts.
+type fault struct {
+	what string
+	now  atomic.Pointer[error] // nil when there is none
+}
+
+// set notes an error, or nil, and reports whether there was none before.
+func (f *fault) set(err *error) (first bool) { return f.now.Swap(err) == nil }
+
+func (f *fault) err() error {
+	if err := f.now.Load(); err != nil {
 		return *err
 	}
 	return nil
 }
 
-// write is the writer goroutine.
-func (r *Recorder) write(ctx context.Context) error {
-	tick := time.NewTicker(time.Duration(r.interval.Load()))
-	defer tick.Stop()
+// writer is the goroutine that numbers and writes lines.
+type writer struct {
+	*Recorder
+	seq       uint64
+	buf       []byte
+	group     []*Batch // whose lines are in buf
+	pending   pending
+	committed chan error // the result of the commit under way; nil when there is none
+}
+
+// pending is what the next commit makes durable.
+type pending struct {
+	*checkpoint.Batch
+	numbers map[*Producer]uint64 // of the last numbered batches
+	waiting []chan struct{}      // flushes, closed after the commit
+}
+
+func newPending() pending {
+	return pending{Batch: checkpoint.NewBatch(), numbers: make(map[*Producer]uint64)}
+}
+
+func (w *writer) run(ctx context.Context) error {
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case b, ok := <-r.queue:
+		case b, ok := <-w.queue:
 			if !ok {
-				return r.finish(ctx)
+				return w.finish(ctx)
 			}
-			err = r.take(ctx, b)
-		case <-r.retimed:
-			tick.Reset(time.Duration(r.interval.Load()))
-		case <-tick.C:
-			r.startCommit(ctx)
-		case err = <-r.committed:
-			err = r.endCommit(ctx, err)
+			err = w.take(ctx, b)
+		case <-w.tick.C:
+			w.startCommit(ctx)
+		case err = <-w.committed:
+			err = w.endCommit(ctx, err)
 		}
 		if err != nil {
 			return err
@@ -262,112 +285,91 @@ func (r *Recorder) write(ctx context.Context) error {
 	}
 }
 
-// take writes b, and what else is queued, with one write.
-func (r *Recorder) take(ctx context.Context, b *Batch) error {
-	r.buf, r.group = r.buf[:0], r.group[:0]
-	r.add(b)
-	for more := true; more && len(r.buf) < maxWrite; {
+// take numbers the lines of b and of what else is queued, and writes them with one write.
+func (w *writer) take(ctx context.Context, b *Batch) error {
+	w.buf, w.group = w.buf[:0], w.group[:0]
+	for ok := true; ok; {
+		w.group = append(w.group, b)
+		start := 0
+		for _, end := range b.ends {
+			w.seq++
+			w.buf = append(event.AppendSeq(w.buf, w.seq), b.lines[start:end.at]...)
+			start = end.at
+		}
+		if len(w.buf) >= maxWrite {
+			break
+		}
 		select {
-		case b, ok := <-r.queue:
-			if more = ok; ok {
-				r.add(b)
-			}
+		case b, ok = <-w.queue:
 		default:
-			more = false
+			ok = false
 		}
 	}
-	r.cfg.Metrics.QueueLength.Set(float64(len(r.queue)))
-	if err := r.writeAll(ctx, r.buf); err != nil {
+	w.cfg.Metrics.QueueLength.Set(float64(len(w.queue)))
+	if err := w.writeAll(ctx, w.buf); err != nil {
 		return err
 	}
-	r.lastSeq.Store(r.seq)
-	if cap(r.buf) > maxKept {
-		r.buf = nil
+	w.lastSeq.Store(w.seq)
+	if cap(w.buf) > maxReused {
+		w.buf = nil
 	}
 	now := time.Now()
-	for _, b := range r.group {
-		r.written(b, now)
+	for _, b := range w.group {
+		w.written(b, now)
 	}
-	clear(r.group)
-	if len(r.waiting) > 0 || r.pending.Bytes() > maxPending/2 {
-		r.startCommit(ctx)
+	clear(w.group)
+	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 {
+		w.startCommit(ctx)
 	}
-	for r.inflight && r.pending.Bytes() > maxPending {
-		if err := r.endCommit(ctx, <-r.committed); err != nil {
+	for w.committed != nil && w.pending.Bytes() > maxPending {
+		if err := w.endCommit(ctx, <-w.committed); err != nil {
 			return err
 		}
-		r.startCommit(ctx)
+		w.startCommit(ctx)
 	}
 	return nil
 }
 
-// add numbers a batch's lines and puts them into the write buffer.
-func (r *Recorder) add(b *Batch) {
-	r.group = append(r.group, b)
-	start := 0
-	for _, end := range b.ends {
-		r.seq++
-		r.buf = event.AppendSeq(r.buf, r.seq)
-		r.buf = append(r.buf, b.lines[start:end]...)
-		start = end
-	}
-}
-
-// written notes that a batch's lines stand in the journal.
-func (r *Recorder) written(b *Batch, now time.Time) {
-	if b.producer != nil {
-		r.pending.Add(b.producer.stream, &b.Changes)
+// written adds a batch whose lines are in the journal to what is pending.
+func (w *writer) written(b *Batch, now time.Time) {
+	if p := b.producer; p != nil {
+		w.pending.Add(p.stream, &b.Changes)
 		if b.number > 0 {
-			if r.numbers == nil {
-				r.numbers = make(map[*Producer]uint64)
-			}
-			r.numbers[b.producer] = b.number
+			w.pending.numbers[p] = b.number
 		}
-		b.producer.lines.Add(uint64(len(b.ends)))
-		for k, n := range b.counts {
-			b.producer.count(k, n)
-		}
+		p.lines.Add(uint64(len(b.ends)))
 		late := now.Sub(b.received).Seconds()
-		for range b.ends {
-			r.cfg.Metrics.WriteSeconds.Observe(late)
+		for _, end := range b.ends {
+			p.counter(end.kind).Inc()
+			w.cfg.Metrics.WriteSeconds.Observe(late)
 		}
 	}
 	if b.flushed != nil {
-		r.waiting = append(r.waiting, b.flushed)
+		w.pending.waiting = append(w.pending.waiting, b.flushed)
 	}
-	r.budget.Release(b.weight)
+	w.budget.Release(b.weight())
 	b.Release()
 }
 
-// writeAll writes p to its end, however often it takes. Until then nothing
-// else is written, so that no line begins in the middle of another. A crash
+// writeAll writes all of p, so that no line begins in the middle of another. A crash
 // leaves a torn line at the end.
-func (r *Recorder) writeAll(ctx context.Context, p []byte) error {
-	retry := retryFirst
-	for len(p) > 0 {
-		r.writing.Store(time.Now().UnixNano())
-		n, err := r.out.Write(p)
-		r.writing.Store(0)
-		p = p[n:]
-		r.cfg.Metrics.OutputBytes.Add(float64(n))
-		if err == nil {
-			continue
+func (w *writer) writeAll(ctx context.Context, p []byte) error {
+	err := w.retry(ctx, func() (*fault, error) {
+		for len(p) > 0 {
+			w.writing.Store(time.Now().UnixNano())
+			n, err := w.out.Write(p)
+			w.writing.Store(0)
+			p = p[n:]
+			w.cfg.Metrics.OutputBytes.Add(float64(n))
+			if err != nil {
+				w.cfg.Metrics.OutputErrors.Inc()
+				return &w.outputFault, err
+			}
 		}
-		r.cfg.Metrics.OutputErrors.Inc()
-		if isFinal(err) {
-			return err
-		}
-		failed := err // so that a write that succeeds allocates nothing
-		if r.outputErr.Swap(&failed) == nil {
-			r.cfg.Log.Error("output cannot be written, trying again", zap.Error(err))
-		}
-		if !sleep(ctx, retry) {
-			return &stoppedError{err.Error(), errors.Join(err, ctx.Err())}
-		}
-		retry = min(2*retry, retryMax)
+		return nil, nil
+	})
+	if err == nil && !w.outputFault.set(nil) {
+		w.cfg.Log.Info("output can be written again")
 	}
-	if r.outputErr.Swap(nil) != nil {
-		r.cfg.Log.Info("output can be written again")
-	}
-	return nil
+	return err
 }

@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -415,8 +414,9 @@ func TestPendingBound(t *testing.T) {
 			return succeeds
 		}
 		g.store.unchecked = true
-		g.run(t.Context())
-		producer := NewProducer("a", nil)
+		w := writer{Recorder: g.rec, pending: newPending()}
+		go func() { g.done <- w.run(t.Context()) }()
+		producer := newProducer("a")
 		accepted, objects := 0, 0
 		for {
 			b := producer.Batch()
@@ -441,7 +441,7 @@ func TestPendingBound(t *testing.T) {
 			t.Errorf("only %d bytes accepted", accepted)
 		}
 		synctest.Wait()
-		if n := g.rec.pending.Bytes(); n > maxPending+budgetBytes {
+		if n := w.pending.Bytes(); n > maxPending+budgetBytes {
 			t.Errorf("%d bytes pending", n)
 		}
 		broken.Store(false)
@@ -450,7 +450,7 @@ func TestPendingBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := 0
-		if err := g.store.Range("a", func(checkpoint.Known) error { n++; return nil }); err != nil || n != objects {
+		if err := g.store.Range("a", func(event.Known) error { n++; return nil }); err != nil || n != objects {
 			t.Errorf("%d objects committed of %d, %v", n, objects, err)
 		}
 	})
@@ -529,7 +529,9 @@ func TestTakenOver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newRig(t, Config{NoSync: noSync})
 				on(g)
-				g.run(t.Context())
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				g.run(ctx)
 				g.submit(g.batch("a", 2, 100))
 				start := time.Now()
 				if err := <-g.done; !errors.Is(err, journal.ErrTakenOver) {
@@ -643,7 +645,7 @@ func TestBlockedOutput(t *testing.T) {
 		rec := New(journal.NewStdout(out), tempStore(t), Config{Metrics: metrics.New("", ""), Log: zap.NewNop()})
 		done := make(chan error, 1)
 		go func() { done <- rec.Run(t.Context()) }()
-		producer := NewProducer("pods", nil)
+		producer := newProducer("pods")
 		b := producer.Batch()
 		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now())
 		if err := rec.Submit(t.Context(), b); err != nil {

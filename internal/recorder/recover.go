@@ -1,8 +1,6 @@
 package recorder
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,16 +13,15 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// What bounds the work of Recover that a kill undoes.
 const (
-	recoverBytes = 4 << 20 // held in memory between two commits
-	recoverTime  = 2 * time.Second
+	recoverBytes = 4 << 20         // that Recover holds in memory between two commits
+	recoverTime  = 2 * time.Second // between two commits
 )
 
 // Recovered is what Recover found.
 type Recovered struct {
 	Seq       uint64 // of the journal's last line
-	Lines     int    // that no commit knew of
+	Lines     int    // that no commit covered
 	Cut       int64  // bytes of a torn last line
 	Gone      uint64 // committed lines at the end that the files no longer have
 	Lost      bool   // there are lines, and no checkpoint to them
@@ -34,8 +31,7 @@ type Recovered struct {
 	Stdout    uint64 // of the last commit where its lines went to stdout, else 0
 }
 
-// ClusterError says that lines of the journal are about another cluster than the
-// checkpoint's.
+// ClusterError means that the journal is about another cluster than the checkpoint.
 type ClusterError struct {
 	Journal, Checkpoint string // uids of the clusters
 	Seq                 uint64 // of the line that says so
@@ -45,100 +41,82 @@ func (e *ClusterError) Error() string {
 	return fmt.Sprintf("line %d is about another cluster (%s) than the checkpoint (%s)", e.Seq, e.Journal, e.Checkpoint)
 }
 
-// Recover brings the checkpoint up to the journal before any watch starts: each
-// line after the last commit is read back and does to the checkpoint what it
-// would have done had the commit come in time. Then it commits. On the way it
-// commits how far it has come, without moving the mark: after a crash, or when ctx
-// ends, which is an error, the next call resumes there. If the checkpoint was lost,
-// or is new beside an existing journal, every stream found in the journal must write
-// a GAP. If committed lines are missing from the journal, every stream must write a
-// GAP and then all of its objects again. A journal of another cluster than the
-// checkpoint's is a ClusterError, and nothing of it is taken.
+// Recover brings the checkpoint up to the journal before any watch starts: it reads
+// back each line after the last commit, applies it to the checkpoint, and commits. On
+// the way it commits how far it has come, without moving the mark: after a crash, or
+// the end of ctx, the next call resumes there. If the checkpoint was lost, or is new
+// beside an existing journal, each stream in the journal must write a GAP. If committed
+// lines are missing, each stream must write a GAP and then all of its objects again. Of
+// another cluster's journal nothing is taken (ClusterError).
 func Recover(ctx context.Context, j *journal.File, store *checkpoint.Store) (Recovered, error) {
-	return recoverWithin(ctx, j, store, recoverBytes, recoverTime)
+	return recoverWithin(ctx, j, store, recoverBytes)
 }
 
-// recoverWithin is Recover with other bounds.
-func recoverWithin(ctx context.Context, j *journal.File, store *checkpoint.Store, most int, interval time.Duration) (Recovered, error) {
-	r := recovery{ctx: ctx, journal: j, store: store, most: most, interval: interval, batch: checkpoint.NewBatch()}
-	for _, step := range []func() error{r.load, r.resume, r.begin} {
+// recoverWithin is Recover with another bound of memory.
+func recoverWithin(ctx context.Context, j *journal.File, store *checkpoint.Store, most int) (Recovered, error) {
+	r := recovery{ctx: ctx, journal: j, store: store, most: most, batch: checkpoint.NewBatch()}
+	for _, step := range []func() error{r.load, r.resume, r.begin, r.read, r.finish} {
 		if err := step(); err != nil {
 			return Recovered{}, err
 		}
 	}
-	tail, err := r.read()
-	if err != nil {
-		return Recovered{}, err
-	}
-	return r.finish(tail)
+	return r.found, nil
 }
 
 // recovery is one call of Recover.
 type recovery struct {
-	ctx      context.Context
-	journal  *journal.File
-	store    *checkpoint.Store
-	most     int
-	interval time.Duration
+	ctx     context.Context
+	journal *journal.File
+	store   *checkpoint.Store
+	most    int // bytes held in memory
 
-	// As the checkpoint had it:
+	stored
+	found  Recovered
+	done   checkpoint.Recovery // up to the last line taken; Streams are those that it had lines of
+	batch  *checkpoint.Batch   // of the lines since the last commit
+	saved  time.Time           // when that was
+	header event.Header        // scratch
+	known  checkpoint.Changes  // scratch
+}
+
+// stored is what the checkpoint says at the start.
+type stored struct {
 	mark      checkpoint.Mark
-	from      checkpoint.FileMark // how far the file stood: see startOf
 	marked    bool                // or mark is no commit's
+	from      checkpoint.FileMark // where reading back begins
 	lost      bool
 	cluster   string // "" is unknown
 	states    map[string]checkpoint.Stream
 	forgotten map[string]bool
 	headers   map[string][]byte // of the streams that store previous versions
-
-	found   bool                // there is a line in the journal
-	resumed uint64              // seq that the interrupted call came to
-	done    checkpoint.Recovery // up to the last line taken; Streams are those that it had lines of
-	batch   *checkpoint.Batch   // of the lines since the last commit
-	saved   time.Time           // when that was
-	header  event.Header        // scratch
-	known   checkpoint.Changes  // scratch
 }
 
 // load reads the checkpoint.
-func (r *recovery) load() (err error) {
-	if r.mark, err = r.store.Mark(); err != nil {
-		return err
+func (r *recovery) load() error {
+	var errs [7]error
+	r.mark, errs[0] = r.store.Mark()
+	r.marked, errs[1] = r.store.Marked()
+	r.lost, errs[2] = r.store.Lost()
+	r.cluster, errs[3] = r.store.Cluster()
+	r.states, errs[4] = r.store.Streams()
+	r.forgotten, errs[5] = r.store.Forgotten()
+	r.headers, errs[6] = r.store.KeptHeaders()
+	if r.from = r.mark.LastFile(); r.from == (checkpoint.FileMark{}) {
+		r.from.Seq = r.mark.Seq
 	}
-	r.from = startOf(r.mark)
-	if r.marked, err = r.store.Marked(); err != nil {
-		return err
-	}
-	if r.lost, err = r.store.Lost(); err != nil {
-		return err
-	}
-	if r.cluster, err = r.store.Cluster(); err != nil {
-		return err
-	}
-	if r.states, err = r.store.Streams(); err != nil {
-		return err
-	}
-	if r.forgotten, err = r.store.Forgotten(); err != nil {
-		return err
-	}
-	r.headers, err = r.store.KeptHeaders()
-	return err
+	return errors.Join(errs[:]...)
 }
 
-// resume takes over what an interrupted call has done since the mark, where the
-// journal is still the one that it read. Otherwise all of it is read again, which
-// does the same to the known objects.
+// resume takes over what an interrupted call has done since the mark, if the journal
+// is still the same. Otherwise all is read again, with the same effect on known objects.
 func (r *recovery) resume() error {
-	before, ok, err := r.store.Recovery()
-	if err != nil {
-		return err
-	}
 	r.done = checkpoint.Recovery{Streams: make(map[string]checkpoint.Stream)}
 	if r.marked {
 		r.done.From = &r.mark
 	}
-	if !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
-		return nil // an earlier version that knows nothing of it has committed a mark since
+	before, ok, err := r.store.Recovery()
+	if err != nil || !ok || (before.From != nil) != r.marked || r.marked && *before.From != r.mark {
+		return err // from another mark: an earlier version, which ignores it, has committed one since
 	}
 	if ok, err = r.journal.Holds(markOf(before.Mark.LastFile()), before.Mark.Seq); err != nil || !ok {
 		return err
@@ -146,10 +124,9 @@ func (r *recovery) resume() error {
 	for name := range r.forgotten {
 		delete(before.Streams, name) // reset meanwhile
 	}
-	if before.Streams == nil {
-		before.Streams = r.done.Streams
-	}
-	r.done, r.resumed = before, before.Mark.Seq
+	maps.Copy(r.done.Streams, before.Streams)
+	before.Streams = r.done.Streams
+	r.done, r.found.Resumed = before, before.Mark.Seq
 	return nil
 }
 
@@ -157,20 +134,29 @@ func markOf(m checkpoint.FileMark) journal.Mark {
 	return journal.Mark{FirstSeq: m.FirstSeq, Offset: m.Offset}
 }
 
-// begin refuses another cluster's journal, and notes that the checkpoint to this
-// one was lost.
+var errIdentified = errors.New("the journal is this cluster's")
+
+// begin refuses another cluster's journal, and notes that this one's checkpoint was lost.
 func (r *recovery) begin() error {
 	fresh, err := r.journal.Fresh()
-	r.found = !fresh
-	if err != nil || fresh || r.resumed > 0 {
+	if err != nil || fresh {
 		return err
+	}
+	if r.found.Lost = !r.marked; r.found.Resumed > 0 {
+		return nil
 	}
 	holds, err := r.journal.Holds(markOf(r.from), r.from.Seq)
 	if err != nil {
 		return err
 	}
 	if !holds && r.cluster != "" {
-		if err := r.identify(); err != nil {
+		err := r.journal.Scan(func(line []byte, _ uint64) error {
+			if err := r.parse(line); err != nil || r.header.ClusterUID == "" {
+				return err
+			}
+			return errIdentified
+		})
+		if err != nil && !errors.Is(err, errIdentified) {
 			return err
 		}
 	}
@@ -181,75 +167,40 @@ func (r *recovery) begin() error {
 	return r.store.SetLost()
 }
 
-// errIdentified ends identify.
-var errIdentified = errors.New("the journal is this cluster's")
-
-// identify looks for the first line that names a cluster, before any is taken.
-func (r *recovery) identify() error {
-	err := r.journal.Scan(func(line []byte, _ uint64) error {
-		if err := r.ctx.Err(); err != nil {
-			return err
-		}
-		if !namesCluster(line) {
-			return nil
-		}
-		if err := event.ParseHeader(line, &r.header); err != nil {
-			return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
-		}
-		if r.header.ClusterUID == "" {
-			return nil
-		}
-		return cmp.Or(r.sameCluster(), errIdentified)
-	})
-	if errors.Is(err, errIdentified) {
-		return nil
+// parse reads a line's header, and refuses another cluster's. It ends with ctx.
+func (r *recovery) parse(line []byte) error {
+	h := &r.header
+	if err := event.ParseHeader(line, h); err != nil {
+		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
 	}
-	return err
-}
-
-// namesCluster reports whether a line may be one about a stream: those about
-// objects are many and long.
-func namesCluster(line []byte) bool {
-	head := line[:min(len(line), 128)]
-	return bytes.Contains(head, []byte(`"type":"SYNCED"`)) || bytes.Contains(head, []byte(`"type":"GAP"`))
-}
-
-// sameCluster compares the line just read with the checkpoint.
-func (r *recovery) sameCluster() error {
-	if h := &r.header; h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
+	if h.ClusterUID != "" && r.cluster != "" && h.ClusterUID != r.cluster {
 		return &ClusterError{Journal: h.ClusterUID, Checkpoint: r.cluster, Seq: h.Seq}
 	}
-	return nil
+	return r.ctx.Err()
 }
 
-// read reads back what follows. When it is to stop, it commits how far it came.
-func (r *recovery) read() (tail journal.Tail, err error) {
+// read reads back what follows. If it is interrupted, it commits how far it came.
+func (r *recovery) read() (err error) {
 	r.saved = time.Now()
-	if r.resumed > 0 {
+	var tail journal.Tail
+	if r.found.Resumed > 0 {
 		at := r.done
 		tail, err = r.journal.ReadOn(journal.Position{Seq: at.Mark.Seq, Mark: markOf(at.Mark.LastFile()), Anchored: at.Anchored, Hole: at.Hole}, r.line)
 	} else {
 		tail, err = r.journal.ReadBack(markOf(r.from), r.from.Seq, r.marked && !r.lost, r.line)
 	}
-	if err != nil && r.ctx.Err() != nil && r.done.Mark.Seq > r.resumed {
+	if err != nil && r.ctx.Err() != nil && r.done.Mark.Seq > r.found.Resumed {
 		err = errors.Join(err, r.save())
 	}
-	return tail, err
+	r.found.Cut, r.found.Hole, r.found.Misplaced = tail.Cut, tail.Hole && r.from.Seq > 0, tail.Misplaced && !tail.Hole
+	return err
 }
 
-// line takes one line.
 func (r *recovery) line(line []byte, seq uint64) error {
-	if err := r.ctx.Err(); err != nil {
+	if err := r.parse(line); err != nil {
 		return err
 	}
-	h := &r.header
-	if err := event.ParseHeader(line, h); err != nil {
-		return fmt.Errorf("%w: %w", journal.ErrBadLine, err)
-	}
-	if err := r.sameCluster(); err != nil {
-		return err
-	}
-	at := r.journal.Position()
+	h, at := &r.header, r.journal.Position()
 	r.done.Mark = checkpoint.Mark{Seq: seq, FirstSeq: at.FirstSeq, Offset: at.Offset}
 	r.done.Anchored, r.done.Hole = at.Anchored, at.Hole
 	r.done.Lines++
@@ -259,7 +210,7 @@ func (r *recovery) line(line []byte, seq uint64) error {
 	}
 	switch {
 	case r.forgotten[h.Stream]: // written before the stream was reset
-	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // told on stdout too
+	case r.mark.File != (checkpoint.FileMark{}) && !isNews(h, &state): // repeated on stdout
 	default:
 		r.known.Reset()
 		state.Apply(&checkpoint.Transition{
@@ -272,17 +223,16 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		r.done.Streams[h.Stream] = state
 		r.batch.Add(h.Stream, &r.known)
 	}
-	if r.batch.Bytes() < r.most && time.Since(r.saved) < r.interval {
+	if r.batch.Bytes() < r.most && time.Since(r.saved) < recoverTime {
 		return nil
 	}
 	return r.save()
 }
 
-// save commits the known objects and how far the reading has come. The states stay
-// with that until finish, since they depend on where the reading began.
+// save commits the known objects and how far the reading has come. States come with
+// finish, since they depend on where the reading began.
 func (r *recovery) save() error {
-	// The process that wrote these lines may have been killed before its sync.
-	if err := r.journal.Sync(); err != nil {
+	if err := r.journal.Sync(); err != nil { // who wrote these lines may have been killed before
 		return err
 	}
 	r.batch.SetRecovery(r.done)
@@ -292,63 +242,54 @@ func (r *recovery) save() error {
 }
 
 // finish commits the states and the mark.
-func (r *recovery) finish(tail journal.Tail) (Recovered, error) {
-	rec := Recovered{
-		Seq: max(r.from.Seq, r.done.Mark.Seq), Lines: r.done.Lines, Cut: tail.Cut, Resumed: r.resumed,
-		Lost: r.found && !r.marked, Hole: tail.Hole && r.from.Seq > 0, Misplaced: tail.Misplaced && !tail.Hole,
-	}
-	rec.goOn(r.mark, r.journal.LastSeq())
+func (r *recovery) finish() error {
 	if err := r.journal.Sync(); err != nil {
-		return Recovered{}, err
+		return err
 	}
-	states := r.done.Streams
-	if rec.Hole {
+	found, states, last := &r.found, r.done.Streams, r.journal.LastSeq()
+	found.Seq, found.Lines = max(r.from.Seq, r.done.Mark.Seq), r.done.Lines
+	found.continueFile(r.mark, last)
+	if found.Hole {
 		maps.Copy(r.states, states)
 		states = r.states
-		if err := r.tellAgain(); err != nil {
-			return Recovered{}, err
+		if err := r.redeliver(); err != nil {
+			return err
 		}
 	}
 	for stream, state := range states {
 		switch {
-		case rec.Hole && state.ResourceVersion == "" && state.Open == nil:
-			// It lists anyway.
-		case rec.Hole:
+		case found.Hole && state.ResourceVersion == "" && state.Open == nil: // it lists anyway
+		case found.Hole:
 			state.Lose(event.JournalTruncated)
-		case r.lost && r.mark.Seq == 0:
-			// Made again from what is left of the journal: a beginning may be
-			// missing.
+		case r.lost && r.mark.Seq == 0: // made again from the journal, whose beginning may be missing
 			state.Lose(event.CheckpointLost)
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}
 	if r.from.FirstSeq > 0 { // else the file was empty at the commit
-		rec.Gone = rec.Seq - min(rec.Seq, max(r.journal.LastSeq(), r.from.FirstSeq-1))
+		found.Gone = found.Seq - min(found.Seq, max(last, r.from.FirstSeq-1))
 	}
 	end := r.journal.Mark()
-	r.batch.SetMark(checkpoint.Mark{Seq: rec.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
+	r.batch.SetMark(checkpoint.Mark{Seq: found.Seq, FirstSeq: end.FirstSeq, Offset: end.Offset})
 	if err := r.store.Commit(r.batch); err != nil {
-		return Recovered{}, err
+		return err
 	}
-	r.journal.Committed(rec.Seq)
-	return rec, nil
+	r.journal.Committed(found.Seq)
+	return nil
 }
 
-// tellAgain notes of each known object that it is to be told of again: whether the
-// reader has a line of its last version is not known.
-func (r *recovery) tellAgain() error {
-	// What was read back comes first.
+// redeliver notes that each known object is to be written again, behind what was read back.
+func (r *recovery) redeliver() error {
 	r.done.Hole = true
 	if err := r.save(); err != nil {
 		return err
 	}
 	for stream := range r.states {
-		// Compared with its previous version, an object that is to be told of again
-		// would be no news.
+		// Compared with its previous version, such an object would be unchanged.
 		if err := r.store.DropKept(stream); err != nil {
 			return err
 		}
-		err := r.store.Range(stream, func(k checkpoint.Known) error {
+		err := r.store.Range(stream, func(k event.Known) error {
 			if err := r.ctx.Err(); err != nil {
 				return err
 			}
@@ -365,4 +306,36 @@ func (r *recovery) tellAgain() error {
 		}
 	}
 	return nil
+}
+
+// continueFile has seq continue behind the file's last line if the lines of the commit
+// m went to stdout in between: the file lacks those, but none of its own, so that no
+// stream writes a GAP. Its uncommitted lines were mostly repeated on stdout; those that
+// are not later than the checkpoint's state are not replayed (see isNews).
+func (r *Recovered) continueFile(m checkpoint.Mark, last uint64) {
+	if m.FirstSeq > 0 {
+		return
+	}
+	behind := 0 < last && last < r.Seq
+	if behind || m.File != (checkpoint.FileMark{}) {
+		r.Stdout = m.Seq
+	}
+	if behind && m.File.FirstSeq == 0 { // a version that did not note how far the file was, or took stdout for an empty one
+		r.Seq = last
+	}
+}
+
+// isNews reports whether the line h is later than the state of its stream. Lines
+// of a list do not come in the order of versions: they are as late as their list.
+func isNews(h *event.Header, state *checkpoint.Stream) bool {
+	position := state.From()
+	switch {
+	case position == "":
+		return true
+	case h.Type == event.Synced && state.Open != nil:
+		return !event.Later(position, h.ResourceVersion)
+	case h.Type == event.Gap, h.Type == event.Synced, h.Origin == event.FromWatch:
+		return event.Later(h.ResourceVersion, position)
+	}
+	return state.Open != nil
 }

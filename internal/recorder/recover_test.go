@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/test/faultdisk"
 )
 
 // history is a journal with what each line stands for.
@@ -150,7 +152,7 @@ func TestRecoverLong(t *testing.T) {
 		k     event.Known
 		size  int
 		n     uint64
-		want  []checkpoint.Known
+		want  []event.Known
 	)
 	for size < 2*recoverBytes+recoverBytes/2 {
 		n++
@@ -163,7 +165,7 @@ func TestRecoverLong(t *testing.T) {
 		if lines, err = s.render.AppendLine(event.AppendSeq(lines, n), event.Line{Type: event.Added, Origin: event.FromWatch, Received: received}, &s.object); err != nil {
 			t.Fatal(err)
 		}
-		want = append(want, checkpoint.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
+		want = append(want, event.Known{Namespace: k.Namespace, Name: k.Name, UID: k.UID, ResourceVersion: k.ResourceVersion})
 		size += len(k.Namespace) + len(k.Name)
 	}
 	j := openJournal(t, filepath.Join(t.TempDir(), "j"), lines)
@@ -175,7 +177,7 @@ func TestRecoverLong(t *testing.T) {
 	same(t, "long", content{
 		Mark:    checkpoint.Mark{Seq: n, FirstSeq: 1, Offset: int64(len(lines))},
 		Streams: map[string]checkpoint.Stream{"pods": {ResourceVersion: fmt.Sprint(n)}},
-		Known:   map[string][]checkpoint.Known{"pods": want},
+		Known:   map[string][]event.Known{"pods": want},
 	}, contentOf(t, store))
 }
 
@@ -288,6 +290,22 @@ func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
 	}
 }
 
+// TestRecoverSinceALostCheckpoint: once a mark is committed in the place of a lost checkpoint, no stream owes a GAP for
+// that again, also while others are still to write theirs.
+func TestRecoverSinceALostCheckpoint(t *testing.T) {
+	h := newHistory(t, 1, 30, 5)
+	store := tempStore(t)
+	mustCommit(t, store, h.batch(0, 15, true))
+	if err := store.SetLost(); err != nil {
+		t.Fatal(err)
+	}
+	j := openJournal(t, filepath.Join(t.TempDir(), "journal.jsonl"), h.journal)
+	if _, err := Recover(t.Context(), j, store); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "lost before", h.after[30], contentOf(t, store))
+}
+
 // TestRecoverHole: committed lines are missing from the file, so that nobody
 // knows what the reader has: each stream owes a GAP, and every object is in doubt.
 func TestRecoverHole(t *testing.T) {
@@ -295,7 +313,11 @@ func TestRecoverHole(t *testing.T) {
 	h := newHistory(t, 1, n, 6)
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	store := tempStore(t)
-	mustCommit(t, store, h.batch(0, n, true))
+	before := h.batch(0, n, true)
+	var previous checkpoint.Changes
+	previous.KeepHeader([]byte{1})
+	before.Add("pods", &previous)
+	mustCommit(t, store, before)
 	got, err := Recover(t.Context(), openJournal(t, path, h.journal[:h.ends[15]]), store)
 	if err != nil || !got.Hole || got.Seq != n {
 		t.Fatalf("Recover = %+v, %v", got, err)
@@ -318,6 +340,9 @@ func TestRecoverHole(t *testing.T) {
 	}
 	if objects == 0 || len(is.Streams) == 0 {
 		t.Error("nothing was known")
+	}
+	if _, kept, err := store.KeptHeader("pods"); err != nil || kept {
+		t.Errorf("previous versions are kept, so that objects to be written again would be unchanged: %v, %v", kept, err)
 	}
 }
 
@@ -346,5 +371,70 @@ func TestRecoverForgotten(t *testing.T) {
 	same(t, "forgotten", want, contentOf(t, store))
 	if again, err := Recover(t.Context(), j, store); err != nil || again.Lines != 0 {
 		t.Fatalf("again: Recover = %+v, %v", again, err)
+	}
+}
+
+// TestRecoverSyncs: the process that wrote the lines may have been killed before its sync. So they are synced before
+// they are committed, also by a call that is interrupted.
+func TestRecoverSyncs(t *testing.T) {
+	h := newHistory(t, 1, 20, 8)
+	for _, lines := range []int{5, 1 << 20} { // until ctx ends
+		path := filepath.Join(t.TempDir(), "journal.jsonl")
+		openJournal(t, path, h.journal).Close()
+		syncs := 0
+		j, err := journal.OpenFile(path, journal.Options{Disk: faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+			if op.Kind == faultdisk.Sync && op.Path == path {
+				syncs++
+			}
+			return faultdisk.None
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store := tempStore(t)
+		mustCommit(t, store, h.batch(0, 3, true))
+		_, err = Recover(&countdown{t.Context(), lines}, j, store)
+		_, interrupted, readErr := store.Recovery()
+		if interrupted != (err != nil) || interrupted != (lines == 5) || readErr != nil {
+			t.Fatalf("Recover = %v, interrupted: %v, %v", err, interrupted, readErr)
+		}
+		if syncs == 0 {
+			t.Errorf("interrupted: %v, committed without a sync", interrupted)
+		}
+		j.Close()
+	}
+}
+
+// TestRecoverReleases: what Recover has committed is not read back any more, so that the journal may compress it.
+func TestRecoverReleases(t *testing.T) {
+	h := newHistory(t, 1, 20, 9)
+	dir := t.TempDir()
+	rotated := filepath.Join(dir, "journal-2026-11-20T16-10-22.000.jsonl")
+	if err := os.WriteFile(rotated, h.journal[:h.ends[10]], 0o640); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "journal.jsonl")
+	if err := os.WriteFile(path, h.journal[h.ends[10]:], 0o640); err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.OpenFile(path, journal.Options{Compress: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if _, err := Recover(t.Context(), j, tempStore(t)); err != nil {
+		t.Fatal(err)
+	}
+	tick, deadline := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for {
+		if _, err := os.Stat(rotated + ".gz"); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("the rotated file is not compressed")
+		}
 	}
 }

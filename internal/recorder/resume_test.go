@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
@@ -166,7 +165,7 @@ func TestRecoverInterrupted(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := recoverWithin(ctx, j, store, 1+r.IntN(400), time.Hour)
+				got, err := recoverWithin(ctx, j, store, 1+r.IntN(400))
 				j.Close()
 				if err == nil {
 					if round < 3 {

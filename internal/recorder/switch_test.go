@@ -48,7 +48,7 @@ func runOnce(t *testing.T, out Output, store *checkpoint.Store, cfg Config, from
 	go func() { done <- rec.Run(t.Context()) }()
 	for i := from; i < to; i++ {
 		for _, stream := range streams {
-			b := NewProducer(stream, nil).Batch()
+			b := newProducer(stream).Batch()
 			b.AddLine(watched(t, b.Lines(), stream, i, &b.Changes), event.Added, event.FromWatch, received)
 			if err := rec.Submit(t.Context(), b); err != nil {
 				t.Fatal(err)

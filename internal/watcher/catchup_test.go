@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
@@ -298,5 +299,48 @@ func TestChangesTurnedOnWhileForbidden(t *testing.T) {
 		if got := string(w.lines()[n].Raw("changes")); !strings.Contains(got, `"old":"Pending","value":"Running"`) {
 			t.Errorf("changes %s", got)
 		}
+	})
+}
+
+// The checkpoint cannot be written while a stream that compares nothing any more drops its previous versions: the
+// stream retries, others go on, and the daemon stays.
+func TestDropPreviousFails(t *testing.T) {
+	bubble(t, kubefake.Options{}, demanding("configmaps", func(e *config.Resource) { e.Changes = true }), func(w *harness) {
+		w.set("default", "a", "Running", "1")
+		w.start()
+		w.settled()
+		kept := func() bool {
+			_, ok, err := w.life.gate.store.KeptHeader("configmaps")
+			must(t, err)
+			return ok
+		}
+		if !kept() {
+			t.Fatal("no previous versions")
+		}
+		owner := disk.OwnerPath(w.db())
+		must(t, os.Remove(owner))
+		must(t, os.Mkdir(owner, 0o700)) // what cannot be read lets no commit pass
+		w.entries = entries("configmaps")
+		w.mustApply(w.entries, nil)
+		for range 3 {
+			w.pass(10 * time.Second)
+			if s := w.state("configmaps").State; s != watcher.Retrying || !kept() {
+				t.Fatalf("%v, previous versions: %v", s, kept())
+			}
+		}
+		select {
+		case err := <-w.life.ended:
+			t.Fatalf("the daemon has ended: %v", err)
+		default:
+		}
+		must(t, os.Remove(owner))
+		w.settled()
+		if kept() {
+			t.Error("the previous versions are still there")
+		}
+		n := w.tell(0, "ADDED snapshot a", "SYNCED +1 ~0 -0 =0")
+		w.set("default", "a", "Failed", "1")
+		w.settled()
+		w.tell(n, "MODIFIED watch a")
 	})
 }

@@ -3,7 +3,6 @@ package watcher
 import (
 	"hash/fnv"
 
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 )
 
@@ -45,7 +44,7 @@ type diff struct {
 	seen  seenSet
 	shown int // how many those are
 	// known looks an object up by name among those that the reader was told of before this list; nil where there are none.
-	known func(namespace, name string) (checkpoint.Known, bool, error)
+	known func(namespace, name string) (event.Known, bool, error)
 }
 
 // decision is what an object of a list means.
@@ -54,7 +53,7 @@ type decision struct {
 	typ event.Type // of the line, with isNews
 	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
-	old      checkpoint.Known // what is known under the name; set with isUnchanged and replaced
+	old      event.Known // what is known under the name; set with isUnchanged and replaced
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list shows ADDED, and before its end also what
@@ -65,7 +64,7 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 	if last == v || last == gone && t == event.Deleted || v.before(last) {
 		return decision{verdict: isRepeat}, nil
 	}
-	var k checkpoint.Known
+	var k event.Known
 	found := false
 	if last == 0 {
 		d.shown++
@@ -101,6 +100,6 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 }
 
 // missing reports whether a known object was not in the list. To ask is right only once the list is complete.
-func (d *diff) missing(k checkpoint.Known) bool {
+func (d *diff) missing(k event.Known) bool {
 	return d.seen.get(identify(k.UID, k.Namespace, k.Name)) == 0
 }

@@ -51,7 +51,7 @@ func BenchmarkRelist(b *testing.B) {
 		})
 	}
 	run("known=100000/way=kubejournal", func() (changed int) {
-		d := diff{known: func(namespace, name string) (checkpoint.Known, bool, error) {
+		d := diff{known: func(namespace, name string) (event.Known, bool, error) {
 			return store.Get("pods", namespace, name)
 		}}
 		for _, o := range objects {
@@ -63,7 +63,7 @@ func BenchmarkRelist(b *testing.B) {
 				changed++
 			}
 		}
-		if err := store.Range("pods", func(k checkpoint.Known) error {
+		if err := store.Range("pods", func(k event.Known) error {
 			if d.missing(k) {
 				return fmt.Errorf("%s is missing", k.Name)
 			}
@@ -73,8 +73,8 @@ func BenchmarkRelist(b *testing.B) {
 		}
 		return changed
 	})
-	known := make(map[string]checkpoint.Known, n)
-	if err := store.Range("pods", func(k checkpoint.Known) error {
+	known := make(map[string]event.Known, n)
+	if err := store.Range("pods", func(k event.Known) error {
 		known[k.Namespace+"/"+k.Name] = k
 		return nil
 	}); err != nil {

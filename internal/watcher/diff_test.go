@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"testing"
 
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 )
 
@@ -24,9 +23,9 @@ func modify(name, uid, rv string) shown { return shown{event.Modified, name, uid
 func drop(name, uid, rv string) shown   { return shown{event.Deleted, name, uid, rv} }
 
 // book is what a reader knows, by name.
-type book map[string]checkpoint.Known
+type book map[string]event.Known
 
-func (b book) lookup(_, name string) (checkpoint.Known, bool, error) {
+func (b book) lookup(_, name string) (event.Known, bool, error) {
 	k, ok := b[name]
 	return k, ok, nil
 }
@@ -34,7 +33,7 @@ func (b book) lookup(_, name string) (checkpoint.Known, bool, error) {
 func know(objects ...shown) book {
 	b := make(book)
 	for _, o := range objects {
-		b[o.name] = checkpoint.Known{Name: o.name, UID: o.uid, ResourceVersion: o.rv}
+		b[o.name] = event.Known{Name: o.name, UID: o.uid, ResourceVersion: o.rv}
 	}
 	return b
 }
@@ -131,7 +130,7 @@ func TestDiffNamespaces(t *testing.T) {
 
 func TestDiffLookupFails(t *testing.T) {
 	fault := errors.New("disk")
-	d := diff{known: func(string, string) (checkpoint.Known, bool, error) { return checkpoint.Known{}, false, fault }}
+	d := diff{known: func(string, string) (event.Known, bool, error) { return event.Known{}, false, fault }}
 	if _, err := d.observe(event.Added, nil, []byte("a"), []byte("u"), []byte("1")); !errors.Is(err, fault) {
 		t.Errorf("got %v", err)
 	}
@@ -186,7 +185,7 @@ func (h *history) step() []shown {
 	switch {
 	case !ok:
 		h.uids++
-		k = checkpoint.Known{Name: name, UID: fmt.Sprint("u", h.uids), ResourceVersion: rv}
+		k = event.Known{Name: name, UID: fmt.Sprint("u", h.uids), ResourceVersion: rv}
 		h.live[name] = k
 		return []shown{add(name, k.UID, rv)}
 	case h.rand.IntN(2) == 0:
@@ -234,7 +233,7 @@ func applied(known book, list []shown, live book) error {
 			delete(reader, n.name)
 			continue
 		}
-		reader[n.name] = checkpoint.Known{Name: n.name, UID: n.uid, ResourceVersion: n.rv}
+		reader[n.name] = event.Known{Name: n.name, UID: n.uid, ResourceVersion: n.rv}
 	}
 	for name, k := range maps.Clone(reader) {
 		if d.missing(k) {

@@ -114,7 +114,7 @@ func (e *encoder) add(b *recorder.Batch, l event.Line, o *event.Object, silently
 }
 
 // addGone writes the line about an object that a list has shown to be gone.
-func (e *encoder) addGone(b *recorder.Batch, k checkpoint.Known, silently bool) (checkpoint.Transition, error) {
+func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (checkpoint.Transition, error) {
 	namespace, name := []byte(k.Namespace), []byte(k.Name)
 	t := checkpoint.Transition{Type: event.Deleted, Origin: event.FromRelist, HeldBack: true, Namespace: namespace, Name: name}
 	switch {
@@ -214,7 +214,7 @@ func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before c
 }
 
 // appendGone appends the line about an object that is gone, of which before is stored.
-func (e *encoder) appendGone(dst []byte, now time.Time, k checkpoint.Known, before changes.Version) ([]byte, error) {
+func (e *encoder) appendGone(dst []byte, now time.Time, k event.Known, before changes.Version) ([]byte, error) {
 	var o *event.Object
 	if before.Object != nil && e.render.Scan(before.Object, &e.last) == nil {
 		o = &e.last

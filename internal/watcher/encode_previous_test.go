@@ -8,7 +8,6 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 )
 
@@ -37,7 +36,7 @@ func TestPreviousTooDeep(t *testing.T) {
 	if text := string(got); err != nil || strings.Contains(text, `"changes"`) || !strings.Contains(text, `"object"`) {
 		t.Errorf("%.300s, %v", text, err)
 	}
-	got, err = e.appendGone(nil, time.Now(), checkpoint.Known{Name: "a"}, before)
+	got, err = e.appendGone(nil, time.Now(), event.Known{Name: "a"}, before)
 	if text := string(got); err != nil || !strings.Contains(text, `"metadata":{"name":"a"}`) {
 		t.Errorf("%.300s, %v", text, err)
 	}

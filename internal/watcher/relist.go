@@ -169,7 +169,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 }
 
 // takeGone takes a known object that the list shows to be gone.
-func (r *relist) takeGone(ctx context.Context, k checkpoint.Known) error {
+func (r *relist) takeGone(ctx context.Context, k event.Known) error {
 	line, err := r.s.encoder.addGone(r.batch, k, r.skip)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 		return err
 	}
 	var failed error
-	err := r.s.store.Range(r.s.spec.Name, func(k checkpoint.Known) error {
+	err := r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
 		if !r.diff.missing(k) {
 			return nil
 		}

@@ -38,9 +38,9 @@ type Store interface {
 	Lost() (bool, error)
 	ClearLost() error
 	Stream(name string) (checkpoint.Stream, bool, error)
-	Get(stream, namespace, name string) (checkpoint.Known, bool, error)
+	Get(stream, namespace, name string) (event.Known, bool, error)
 	Empty(stream string) (bool, error)
-	Range(stream string, fn func(checkpoint.Known) error) error
+	Range(stream string, fn func(event.Known) error) error
 	Count(stream string) (int, error)
 	changes.Checkpoint
 }
@@ -167,7 +167,7 @@ func (s *Stream) recount() error {
 }
 
 // known returns what the checkpoint knows of an object.
-func (s *Stream) known(namespace, name string) (checkpoint.Known, bool, error) {
+func (s *Stream) known(namespace, name string) (event.Known, bool, error) {
 	k, ok, err := s.store.Get(s.spec.Name, namespace, name)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errStore, err)
