@@ -111,46 +111,32 @@ type Balance struct {
 // if all of it is there. A number or a literal needs the byte after it to be seen.
 func (s *Balance) Run(b []byte) (int, bool) {
 	i := s.pos
-	for i < len(b) {
-		if s.str {
+	for ; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case s.str:
 			q := bytes.IndexByte(b[i:], '"')
 			if q < 0 {
-				i = len(b)
-				break
-			}
-			i += q + 1
-			if escapedAt(b, i-1) {
+				i = len(b) - 1
 				continue
 			}
-			s.str = false
-			if s.depth == 0 {
-				s.pos = i
-				return i, true
+			i += q
+			if s.str = escapedAt(b, i); !s.str && s.depth == 0 {
+				return i + 1, true
 			}
-			continue
-		}
-		c := b[i]
-		if s.depth == 0 && (s.scalar || (c != '{' && c != '[' && c != '"')) {
-			if IsSpace(c) || c == ',' || c == '}' || c == ']' || c == ':' || s.scalar && (c == '{' || c == '[' || c == '"') {
-				s.pos = i
-				return i, true
-			}
-			s.scalar = true
-			i++
-			continue
-		}
-		i++
-		switch c {
-		case '"':
+		case s.depth == 0 && (IsSpace(c) || c == ',' || c == '}' || c == ']' || c == ':'),
+			s.scalar && (c == '{' || c == '[' || c == '"'):
+			return i, true
+		case c == '"':
 			s.str = true
-		case '{', '[':
+		case c == '{', c == '[':
 			s.depth++
-		case '}', ']':
-			s.depth--
-			if s.depth == 0 {
-				s.pos = i
-				return i, true
+		case c == '}', c == ']':
+			if s.depth--; s.depth == 0 {
+				return i + 1, true
 			}
+		default:
+			s.scalar = s.depth == 0
 		}
 	}
 	s.pos = i

@@ -17,6 +17,7 @@ package rawjson
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 )
 
 // MaxDepth bounds the nesting of a text: at more than that encoding/json gives up.
@@ -85,6 +86,17 @@ func (s *Scanner) Fail(i int, msg string) int {
 	}
 	s.err = &SyntaxError{Offset: int64(i), Msg: msg}
 	return -1
+}
+
+// End returns nil if i is the end of the text, otherwise the fault.
+func (s *Scanner) End(i int) error {
+	if i >= 0 && i < len(s.b) {
+		i = s.Fail(i, "expected the end")
+	}
+	if i < 0 {
+		return s.err
+	}
+	return nil
 }
 
 // Open passes the opening bracket at i, around which there are depth containers.
@@ -158,14 +170,19 @@ func (s *Scanner) Str(i int) int {
 
 // long passes the inside of any string and its closing quote.
 func (s *Scanner) long(i int) int {
-	if end := s.x.crossing(i); end > 0 {
-		return end
+	marks := s.x.marks
+	at, from := uint(i)/blockSize, uint(i)%blockSize
+	quote, slash := marks[at].quote>>from<<from, marks[at].slash>>from<<from
+	var slashes uint64 // of the blocks before
+	for quote == 0 {
+		slashes |= slash
+		if at++; at >= uint(len(marks)) {
+			return s.Fail(len(s.b), "")
+		}
+		quote, slash = marks[at].quote, marks[at].slash
 	}
-	end := s.x.quote(i)
-	if end < 0 {
-		return s.Fail(len(s.b), "")
-	}
-	if s.x.slashed(i, end) {
+	end := int(at)*blockSize + bits.TrailingZeros64(quote)
+	if slashes|slash&(quote-1)&^quote != 0 {
 		if n := badEscape(s.b[i:end]); n >= 0 {
 			return s.Fail(i+n, "faulty escape")
 		}
@@ -196,37 +213,25 @@ value:
 	if i >= len(b) {
 		return s.Fail(i, "")
 	}
-	switch b[i] {
+	switch c := b[i]; c {
 	case '"':
-		i++
-		if end := s.x.short(i); end > 0 {
+		if end := s.x.short(i + 1); end > 0 {
 			i = end
-		} else if i = s.long(i); i < 0 {
+		} else if i = s.long(i + 1); i < 0 {
 			return i
 		}
-	case '{':
+	case '{', '[':
 		if depth+len(open) >= MaxDepth {
 			return s.Fail(i, TooDeep)
 		}
-		i++
-		if i < len(b) && b[i] == '}' {
+		if i++; i < len(b) && b[i] == c+2 { // see Open
 			i++
 			break
 		}
 		open = append(open, object)
-		object = true
-		goto key
-	case '[':
-		if depth+len(open) >= MaxDepth {
-			return s.Fail(i, TooDeep)
+		if object = c == '{'; object {
+			goto key
 		}
-		i++
-		if i < len(b) && b[i] == ']' {
-			i++
-			break
-		}
-		open = append(open, object)
-		object = false
 		goto value
 	default:
 		if i = s.scalar(i); i < 0 {
@@ -259,31 +264,16 @@ key:
 	if i >= len(b) || b[i] != '"' {
 		return s.Fail(i, "expected a string")
 	}
-	i++
-	if end := s.x.short(i); end > 0 {
+	if end := s.x.short(i + 1); end > 0 {
 		i = end
-	} else if i = s.long(i); i < 0 {
+	} else if i = s.long(i + 1); i < 0 {
 		return i
 	}
 	if i >= len(b) || b[i] != ':' {
 		return s.Fail(i, "expected a colon")
 	}
 	i++
-	if i >= len(b) || b[i] != '"' {
-		goto value
-	}
-	// A string, as most members are, and then most likely the next of them.
-	i++
-	if end := s.x.short(i); end > 0 {
-		i = end
-	} else if i = s.long(i); i < 0 {
-		return i
-	}
-	if i < len(b) && b[i] == ',' {
-		i++
-		goto key
-	}
-	goto after
+	goto value
 }
 
 // scalar passes a number or a literal.
@@ -309,20 +299,18 @@ func (s *Scanner) number(i int) int {
 	}
 	if i < len(b) && b[i] == '0' {
 		i++
-	} else if i = s.digits(i); i < 0 {
-		return i
+	} else {
+		i = s.digits(i)
 	}
-	if i < len(b) && b[i] == '.' {
-		if i = s.digits(i + 1); i < 0 {
-			return i
-		}
+	if i >= 0 && i < len(b) && b[i] == '.' {
+		i = s.digits(i + 1)
 	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+	if i >= 0 && i < len(b) && (b[i] == 'e' || b[i] == 'E') {
 		i++
 		if i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		return s.digits(i)
+		i = s.digits(i)
 	}
 	return i
 }

@@ -40,14 +40,7 @@ func (t *Tape) Release() {
 func (t *Tape) Read(b []byte, depth int) error {
 	t.Cells = t.Cells[:0]
 	t.s.Reset(b)
-	end := t.value(0, depth, Cell{})
-	if end >= 0 && end < len(b) {
-		end = t.s.Fail(end, "expected the end")
-	}
-	if end < 0 {
-		return t.s.Err()
-	}
-	return nil
+	return t.s.End(t.value(0, depth, Cell{}))
 }
 
 // value outlines the value at i, whose cell has its key already.
@@ -69,7 +62,7 @@ func (t *Tape) value(i, depth int, c Cell) int {
 				return value
 			}
 			m := Cell{keyStart: int32(i + 1), keyEnd: int32(value - 2)} // before `":`
-			m.escaped = len(key) < value-2-(i+1)                        // any escape is longer than what it means
+			m.escaped = len(key) > 0 && &key[0] != &b[i+1]              // decoded elsewhere
 			if i = t.value(value, depth+1, m); i < 0 {
 				return i
 			}
