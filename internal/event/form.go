@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"time"
-	"unicode/utf8"
 
 	"kubejournal/internal/rawjson"
 )
@@ -86,8 +85,8 @@ func (p Payload) valid() error {
 // appendBody writes what a line has behind the facts about its object, and ends
 // it. The line begins at start.
 func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
-	if l.MaxBytes <= 0 || l.MaxBytes > r.maxLine {
-		l.MaxBytes = r.maxLine
+	if l.MaxBytes <= 0 || l.MaxBytes > MaxLine {
+		l.MaxBytes = MaxLine
 	}
 	about := len(dst)
 	if r.events {
@@ -165,27 +164,14 @@ func (o *Object) appendMetadata(dst []byte) []byte {
 // cutText is the length of the longest beginning of s, the inside of a JSON
 // string, that has at most limit bytes and ends between characters.
 func cutText(s []byte, limit int) int {
-	n := 0
-	for n < len(s) {
-		size := 1
-		switch c := s[n]; {
-		case c == '\\' && s[n+1] == 'u':
-			const escape = len(`\u0000`)
-			size = escape
-			if end := n + 2*escape; end <= len(s) && utf8.RuneCount(rawjson.Unquote(nil, s[n:end])) == 1 {
-				size = 2 * escape // a pair of surrogates
-			}
-		case c == '\\':
-			size = 2
-		case c >= utf8.RuneSelf:
-			_, size = utf8.DecodeRune(s[n:])
-		}
+	for n := 0; n < len(s); {
+		_, size := rawjson.DecodeRune(s[n:])
 		if n+size > limit {
-			break
+			return n
 		}
 		n += size
 	}
-	return n
+	return len(s)
 }
 
 // WriteUnredacted writes the object less what was cut, redacted values as the server

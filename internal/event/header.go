@@ -37,27 +37,22 @@ var errNotLine = errors.New("parse line: no seq, time, type, id or stream")
 // complete JSON object with the members that every line has is an error, so a
 // torn line is one.
 func ParseHeader(line []byte, h *Header) error {
-	line = rawjson.TrimSpace(line)
-	var s rawjson.Scanner
+	var (
+		s       rawjson.Scanner
+		compact []byte
+	)
 	defer s.Release()
-	s.Reset(line)
-	err := h.parse(&s)
-	if err != nil {
-		// As in Renderer.Scan, all that is wrong may be white space.
-		if compact, ok := rawjson.AppendCompact(nil, line); ok && len(compact) < len(line) {
-			s.Reset(compact)
-			err = h.parse(&s)
-		}
+	err := readCompact(&s, rawjson.TrimSpace(line), &compact, func() error { return h.parse(&s) })
+	switch {
+	case err != nil:
+		err = fmt.Errorf("parse line: %w", err)
+	case h.Seq == 0 || h.Time.IsZero() || h.Type == "" || h.ID == "" || h.Stream == "":
+		err = errNotLine
+	default:
+		return nil
 	}
-	if err != nil {
-		*h = Header{}
-		return fmt.Errorf("parse line: %w", err)
-	}
-	if h.Seq == 0 || h.Time.IsZero() || h.Type == "" || h.ID == "" || h.Stream == "" {
-		*h = Header{}
-		return errNotLine
-	}
-	return nil
+	*h = Header{}
+	return err
 }
 
 // parse is ParseHeader for the compact JSON that the scanner has.
@@ -84,13 +79,7 @@ func (h *Header) parse(s *rawjson.Scanner) error {
 		}
 		i, more = s.More(i, '}')
 	}
-	if i >= 0 && i < len(b) {
-		i = s.Fail(i, "expected the end")
-	}
-	if i < 0 {
-		return s.Err()
-	}
-	return nil
+	return s.End(i)
 }
 
 // set takes one member of the line; value is valid JSON.

@@ -229,6 +229,13 @@ func (n *node) reach(path []step, guard bool) *node {
 	return n
 }
 
+// want notes that the value at the end of a path is to be remembered, and returns its node.
+func (n *node) want(c capture, path ...string) *node {
+	n = n.reach(keys(path...), false)
+	n.capture = c
+	return n
+}
+
 // sum works out the masks.
 func (n *node) sum() captures {
 	n.mask = n.capture.bit()
