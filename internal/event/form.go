@@ -1,8 +1,11 @@
 package event
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"iter"
+	"slices"
+	"strconv"
 	"time"
 
 	"kubejournal/internal/rawjson"
@@ -34,6 +37,8 @@ type Line struct {
 	MaxBytes int
 }
 
+var errNotScanned = errors.New("render event: the object has not been scanned")
+
 // longestSeq is what a seq, which is not known when the rest of a line is
 // written, takes at most.
 const longestSeq = len(`{"seq":18446744073709551615`)
@@ -41,50 +46,49 @@ const longestSeq = len(`{"seq":18446744073709551615`)
 // AppendLine writes a line, all that follows its seq, about an object that this
 // Renderer has scanned. With an error, dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
-	if err := l.Payload.valid(); err != nil {
-		return dst, err
+	if l.Type != Added && l.Type != Modified && l.Type != Deleted {
+		return dst, fmt.Errorf("render event: %q is not about an object", l.Type)
+	}
+	if o.Raw == nil {
+		return dst, errNotScanned
 	}
 	start := len(dst)
-	dst, err := r.appendAbout(dst, l.Type, l.Origin, l.Received, o)
-	if err != nil {
-		return dst, err
+	dst = r.appendNamed(dst, l.Received, l.Type, l.Origin, o.names())
+	if o.Generation != 0 {
+		dst = append(dst, `,"generation":`...)
+		dst = strconv.AppendInt(dst, o.Generation, 10)
 	}
+	dst = appendText(dst, `,"manager":"`, o.raw(manager))
+	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
 	if o.Unusable != nil {
-		return o.appendUnusable(dst), nil
+		dst = append(dst, `,"truncated":true`...)
+		dst = appendMember(dst, "truncatedReason", o.Unusable.Reason)
+		return append(dst, '}', '\n'), nil
 	}
-	return r.appendBody(dst, start, l, o), nil
+	return r.appendBody(dst, start, l, o)
 }
 
 // AppendGone writes the line, all that follows its seq, of an object that a relist
 // found gone. o is the last version that is known of the object, nil where none is;
 // of l only payload and bound count. With an error, dst is returned as it was.
 func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
-	if err := l.Payload.valid(); err != nil {
-		return dst, err
-	}
-	start := len(dst)
-	dst = r.appendGone(dst, received, k)
+	start, n := len(dst), k.names()
+	dst = r.appendNamed(dst, received, Deleted, FromRelist, n)
+	dst = append(dst, `,"finalStateKnown":false`...)
 	if o != nil {
 		l.Changes = nil
-		return r.appendBody(dst, start, l, o), nil
+		return r.appendBody(dst, start, l, o)
 	}
 	if l.Payload != NoObject {
-		dst = r.appendBare(dst, k)
+		dst = append(dst, r.bare...)
+		dst = append(n.appendBare(dst), '}')
 	}
 	return append(dst, '}', '\n'), nil
 }
 
-func (p Payload) valid() error {
-	switch p {
-	case "", WholeObject, MetadataOnly, NoObject:
-		return nil
-	}
-	return fmt.Errorf("render event: unknown payload %q", p)
-}
-
 // appendBody writes what a line has behind the facts about its object, and ends
 // it. The line begins at start.
-func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
+func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte, error) {
 	if l.MaxBytes <= 0 || l.MaxBytes > MaxLine {
 		l.MaxBytes = MaxLine
 	}
@@ -101,28 +105,30 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 	case NoObject:
 	case MetadataOnly:
 		dst = o.appendMetadata(dst)
-	default:
+	case WholeObject, "":
 		dst = append(dst, `,"object":`...)
 		dst = o.AppendShaped(dst)
+	default:
+		return dst[:start], fmt.Errorf("render event: unknown payload %q", l.Payload)
 	}
 	dst = append(dst, '}', '\n')
 
 	room := start + l.MaxBytes - longestSeq                                  // where the line has to end
 	short := l.Payload == NoObject && len(l.Changes) == 0 && report == about // nothing in it can be cut
 	if len(dst) <= room || short {
-		return dst
+		return dst, nil
 	}
 	if l.Payload != NoObject {
 		dst = append(dst[:report], `,"truncated":true`...)
 		dst = o.appendMetadata(dst)
 		if dst = append(dst, '}', '\n'); len(dst) <= room {
-			return dst
+			return dst, nil
 		}
 	}
 	const end = `,"truncated":true}` + "\n"
 	dst = append(dst[:report], end...)
 	if len(dst) <= room || !r.events {
-		return dst
+		return dst, nil
 	}
 	whole := o.spans[message]
 	text := o.raw(message)
@@ -132,33 +138,56 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 	if len(dst)+len(end) > room {
 		dst = dst[:about]
 	}
-	return append(dst, end...)
+	return append(dst, end...), nil
 }
+
+// AppendShaped writes the object as a line has it: compact, less what was cut and
+// with what was redacted.
+func (o *Object) AppendShaped(dst []byte) []byte { return o.appendPart(dst, span{0, len(o.Raw)}) }
 
 // appendMetadata writes the object member of a line that has only metadata.
 func (o *Object) appendMetadata(dst []byte) []byte {
 	dst = append(dst, `,"object":{`...)
 	at := o.spans[metadata]
-	from := at.start
-	mark := len(dst)
-	dst = append(dst, `"metadata":`...)
+	if !slices.ContainsFunc(o.edits, func(e edit) bool { return e.start < at.start && e.end > at.start }) {
+		dst = append(dst, `"metadata":`...)
+		dst = o.appendPart(dst, at)
+	}
+	return append(dst, '}')
+}
+
+// appendPart writes a part of the object as a line has it.
+func (o *Object) appendPart(dst []byte, part span) []byte {
+	from := part.start
 	for i := range o.edits {
 		e := &o.edits[i]
-		switch {
-		case e.end <= at.start:
-		case e.start >= at.end:
-		case e.start < at.start:
-			return append(dst[:mark], '}') // it is cut as a whole
-		default:
-			dst = append(dst, o.Raw[from:e.start]...)
-			if e.redact {
-				dst = append(dst, redacted...)
-			}
-			from = e.end
+		if e.start < part.start || e.start >= part.end {
+			continue
 		}
+		dst = append(dst, o.Raw[from:e.start]...)
+		if e.redact {
+			dst = append(dst, `"REDACTED"`...)
+		}
+		from = e.end
 	}
-	dst = append(dst, o.Raw[from:at.end]...)
-	return append(dst, '}')
+	return append(dst, o.Raw[from:part.end]...)
+}
+
+// Unredacted yields the pieces of the object less what was cut, redacted values as the
+// server sent them. It is for digests: what it yields must not be stored.
+func (o *Object) Unredacted() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		from := 0
+		for _, e := range o.edits {
+			if !e.redact {
+				if !yield(o.Raw[from:e.start]) {
+					return
+				}
+				from = e.end
+			}
+		}
+		yield(o.Raw[from:])
+	}
 }
 
 // cutText is the length of the longest beginning of s, the inside of a JSON
@@ -172,20 +201,4 @@ func cutText(s []byte, limit int) int {
 		n += size
 	}
 	return len(s)
-}
-
-// WriteUnredacted writes the object less what was cut, redacted values as the server
-// sent them. It is for digests: what it writes must not be kept.
-func (o *Object) WriteUnredacted(w io.Writer) error {
-	from := 0
-	for i := range o.edits {
-		if e := &o.edits[i]; !e.redact {
-			if _, err := w.Write(o.Raw[from:e.start]); err != nil {
-				return err
-			}
-			from = e.end
-		}
-	}
-	_, err := w.Write(o.Raw[from:])
-	return err
 }

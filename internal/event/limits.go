@@ -1,5 +1,17 @@
 package event
 
+import (
+	"errors"
+
+	"kubejournal/internal/rawjson"
+)
+
+// ErrTooLarge is wrapped, with both sizes, when a value exceeds its limit.
+var ErrTooLarge = errors.New("value too large")
+
+// SyntaxError says where bytes are not the JSON that was expected.
+type SyntaxError = rawjson.SyntaxError
+
 // The limits of what is written. Every reader of lines goes by the same ones, and so reads all that may be written.
 const (
 	// MaxObject bounds an object as the server sends it, in bytes. etcd takes 1.5 MiB by default, aggregated servers may

@@ -54,7 +54,7 @@ const (
 
 	reason // of a Kubernetes Event
 	message
-	eventType
+	eventType // or of a watch event, for a Skimmer
 	count
 	firstTime
 	lastTime
@@ -90,10 +90,7 @@ const (
 // captureMetadata marks what is wanted of any object.
 func captureMetadata(root *node) {
 	meta := root.want(metadata, "metadata")
-	meta.want(name, "name")
-	meta.want(namespace, "namespace")
-	meta.want(uid, "uid")
-	meta.want(resourceVersion, "resourceVersion")
+	captureNames(meta)
 	meta.want(generation, "generation")
 	meta.want(initialEventsEnd, "annotations", "k8s.io/initial-events-end")
 
@@ -103,6 +100,14 @@ func captureMetadata(root *node) {
 	each.want(entryManager, "manager")
 	each.want(entrySubresource, "subresource")
 	each.want(entryTime, "time")
+}
+
+// captureNames marks what names an object and its version in its metadata.
+func captureNames(meta *node) {
+	meta.want(name, "name")
+	meta.want(namespace, "namespace")
+	meta.want(uid, "uid")
+	meta.want(resourceVersion, "resourceVersion")
 }
 
 // captureEvent marks what is wanted of a Kubernetes Event of the given group.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Shape says what is cut from the objects of a stream and what is replaced.
@@ -113,20 +114,18 @@ func keys(names ...string) []step {
 }
 
 // parsePath takes a path apart. Its errors stand behind the path, quoted.
-func parsePath(path string) ([]step, error) {
-	var steps []step
+func parsePath(path string) (steps []step, err error) {
 	rest := path
 	for first := true; first || rest != ""; first = false {
-		if rest != "" && rest[0] == '[' {
-			s, n, err := parseBracket(rest)
-			if err != nil {
+		var s step
+		if strings.HasPrefix(rest, "[") {
+			if s, rest, err = parseBracket(rest); err != nil {
 				return nil, err
 			}
 			if first && s.each {
 				return nil, fmt.Errorf("an object has no elements, a key must come first")
 			}
 			steps = append(steps, s)
-			rest = rest[n:]
 			continue
 		}
 		if !first {
@@ -135,40 +134,40 @@ func parsePath(path string) ([]step, error) {
 			}
 			rest = rest[1:]
 		}
-		n := 0
-		for n < len(rest) && rest[n] != '.' && rest[n] != '[' {
-			if c := rest[n]; c == ']' || c == '"' || c == '*' || c <= ' ' {
-				return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", c)
-			}
-			n++
+		s.key = rest
+		if n := strings.IndexAny(rest, ".["); n >= 0 {
+			s.key = rest[:n]
 		}
-		if n == 0 {
+		if n := strings.IndexFunc(s.key, func(c rune) bool { return c <= ' ' || c == ']' || c == '"' || c == '*' }); n >= 0 {
+			return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", s.key[n])
+		}
+		if s.key == "" {
 			return nil, fmt.Errorf("empty key")
 		}
-		steps = append(steps, step{key: rest[:n]})
-		rest = rest[n:]
+		steps = append(steps, s)
+		rest = rest[len(s.key):]
 	}
 	return steps, nil
 }
 
-// parseBracket reads [*] or ["key"] and returns its length.
-func parseBracket(s string) (step, int, error) {
-	const each = "[*]"
-	if len(s) >= len(each) && s[:len(each)] == each {
-		return step{each: true}, len(each), nil
+// parseBracket reads [*] or ["key"] and returns what follows.
+func parseBracket(s string) (_ step, rest string, err error) {
+	if rest, ok := strings.CutPrefix(s, "[*]"); ok {
+		return step{each: true}, rest, nil
 	}
-	if len(s) > 1 && s[1] == '"' {
-		quoted, err := strconv.QuotedPrefix(s[1:])
-		if err != nil {
-			return step{}, 0, fmt.Errorf("quote not closed in %q", s)
-		}
-		key, err := strconv.Unquote(quoted)
-		if n := len(quoted) + 1; err == nil && n < len(s) && s[n] == ']' {
-			return step{key: key}, n + 1, nil
-		}
-		return step{}, 0, fmt.Errorf("bracket not closed in %q", s)
+	if !strings.HasPrefix(s, `["`) {
+		return step{}, "", fmt.Errorf("expected [*] or [\"key\"] at %q", s)
 	}
-	return step{}, 0, fmt.Errorf("expected [*] or [\"key\"] at %q", s)
+	quoted, err := strconv.QuotedPrefix(s[1:])
+	if err != nil {
+		return step{}, "", fmt.Errorf("quote not closed in %q", s)
+	}
+	key, err := strconv.Unquote(quoted)
+	rest, closed := strings.CutPrefix(s[1+len(quoted):], "]")
+	if err != nil || !closed {
+		return step{}, "", fmt.Errorf("bracket not closed in %q", s)
+	}
+	return step{key: key}, rest, nil
 }
 
 // node is a place in an object where something is looked for: to be remembered,
