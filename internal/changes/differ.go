@@ -2,12 +2,9 @@ package changes
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"math/bits"
-	"strconv"
 	"sync"
 
 	"kubejournal/internal/rawjson"
@@ -52,13 +49,14 @@ type Differ struct {
 	coarse     bool   // it is being made coarser
 	untyped    bool   // kind and apiVersion of the objects themselves are not compared
 
-	seed    maphash.Seed
-	pairs   []pair   // a stack: each container being compared has its own on it
-	slots   []int32  // the tables of match: cells, plus one; 0 is free
-	ids     []uint64 // of the elements that align looks at
-	lengths []uint16 // of their common subsequences
-	a, b    []byte   // keys that had escapes, decoded
+	pairs    []pair    // a stack: each container being compared has its own on it
+	slots    []int32   // the tables of match: cells, plus one; 0 is free
+	elements []element // that align looks at
+	lengths  []uint16  // of their common subsequences
+	a, b     []byte    // keys that had escapes, decoded
 }
+
+var seed = maphash.MakeSeed()
 
 // pair is two cells that stand for the same place; -1 where one is missing.
 type pair struct {
@@ -74,17 +72,12 @@ const (
 	alignedPairs = 1 << 12 // pairs of elements that are looked at to align two arrays
 )
 
-var errOver2GiB = errors.New("over 2 GiB")
-
 // Append appends the list of changes from prev to next as a JSON array, or
-// nothing if there are none. Both must be compact JSON, as AppendShaped writes
-// it. With an error, dst is returned as it was.
+// nothing if there are none. Both must be compact JSON of at most event.MaxObject, as
+// AppendShaped writes it. With an error, dst is returned as it was.
 func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	if bytes.Equal(prev, next) {
 		return dst, nil
-	}
-	if len(prev) > math.MaxInt32 || len(next) > math.MaxInt32 {
-		return dst, fmt.Errorf("compare objects: %w", errOver2GiB)
 	}
 	defer d.release()
 	if err := d.prev.Read(prev, aroundChange); err != nil {
@@ -93,16 +86,14 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	if err := d.next.Read(next, aroundChange); err != nil {
 		return dst, fmt.Errorf("compare objects: read the next one: %w", err)
 	}
-	if d.seed == (maphash.Seed{}) {
-		d.seed = maphash.MakeSeed()
-	}
 	d.start = len(dst)
 	d.end = d.start + max(leastChanges, len(prev)+len(next))
-	d.coarse = false
-	d.run(dst)
-	if len(d.out) > d.end {
-		d.coarse = true
-		d.run(dst)
+	for _, d.coarse = range []bool{false, true} {
+		d.out, d.path, d.pairs = dst, d.path[:0], d.pairs[:0]
+		d.values(0, 0, 0)
+		if len(d.out) <= d.end {
+			break
+		}
 	}
 	dst = d.out
 	if len(dst) > d.start {
@@ -118,7 +109,7 @@ func (d *Differ) release() {
 	d.prev.Release()
 	d.next.Release()
 	if cap(d.pairs) > rawjson.KeptCells {
-		d.pairs, d.slots, d.ids = nil, nil, nil
+		d.pairs, d.slots, d.elements = nil, nil, nil
 	}
 }
 
@@ -133,12 +124,6 @@ func Append(dst, prev, next []byte) ([]byte, error) {
 	defer differs.Put(d)
 	d.untyped = true
 	return d.Append(dst, prev, next)
-}
-
-// run compares the two objects.
-func (d *Differ) run(dst []byte) {
-	d.out, d.path, d.pairs = dst, d.path[:0], d.pairs[:0]
-	d.values(0, 0, 0)
 }
 
 // values lists what changed from cell p of the previous object to cell n of the
@@ -160,12 +145,12 @@ func (d *Differ) values(p, n int32, depth int) {
 	case first == '[' && is[0] == '[' && depth < changesDepth:
 		d.arrays(p, n, depth, end)
 	default:
-		d.replace(was, is)
+		d.operation("replace", was, is)
 		return
 	}
 	if d.coarse && len(d.out) > end {
 		d.out = d.out[:mark]
-		d.replace(was, is)
+		d.operation("replace", was, is)
 	}
 }
 
@@ -252,7 +237,7 @@ func (d *Differ) fill(table []int32, t *rawjson.Tape, object int32) {
 // slot finds the place in a table of t's members for the key of cell i of from.
 // The table is at most half full.
 func (d *Differ) slot(table []int32, t, from *rawjson.Tape, i int32) *int32 {
-	h := maphash.Bytes(d.seed, from.DecodedKey(i, &d.a))
+	h := maphash.Bytes(seed, from.DecodedKey(i, &d.a))
 	for {
 		s := &table[h&uint64(len(table)-1)]
 		if *s == 0 || t.SameKey(*s-1, from, i, &d.a, &d.b) {
@@ -272,40 +257,27 @@ func (d *Differ) member(m pair, depth int) {
 	if d.untyped && depth == 0 && (string(key) == "kind" || string(key) == "apiVersion") {
 		return
 	}
-	outer := len(d.path)
-	d.path = append(d.path, '/')
-	d.path = appendPointer(d.path, key)
-	d.change(m, depth)
-	d.path = d.path[:outer]
+	d.change(key, m, depth)
 }
 
-// element lists what became of an array's element that stands at the given
-// position now.
-func (d *Differ) element(at int, e pair, depth int) {
+// change lists what became of the value at the key or index below path.
+func (d *Differ) change(key []byte, p pair, depth int) {
 	outer := len(d.path)
-	d.path = append(d.path, '/')
-	d.path = strconv.AppendInt(d.path, int64(at), 10)
-	d.change(e, depth)
-	d.path = d.path[:outer]
-}
-
-// change lists what became of the value at path.
-func (d *Differ) change(p pair, depth int) {
+	d.path = appendPointer(append(d.path, '/'), key)
 	switch {
 	case p.prev < 0:
 		d.operation("add", nil, d.next.Text(p.next))
 	case p.next < 0:
 		d.operation("remove", d.prev.Text(p.prev), nil)
 	case p.whole:
-		d.replace(d.prev.Text(p.prev), d.next.Text(p.next))
+		d.operation("replace", d.prev.Text(p.prev), d.next.Text(p.next))
 	default:
 		d.values(p.prev, p.next, depth+1)
 	}
+	d.path = d.path[:outer]
 }
 
-func (d *Differ) replace(was, is []byte) { d.operation("replace", was, is) }
-
-// cost is what replace takes, in bytes.
+// cost is what the operation replace takes, in bytes.
 func (d *Differ) cost(was, is []byte) int {
 	const frame = len(`,{"op":"replace","path":"","old":,"value":}`)
 	return frame + len(d.path) + len(was) + len(is)
@@ -346,18 +318,8 @@ func (d *Differ) sameText(s, t []byte) bool {
 // appendPointer writes a key as a token of a JSON Pointer (RFC 6901), escaped
 // as the inside of a JSON string.
 func appendPointer(dst, key []byte) []byte {
-	for len(key) > 0 {
-		n := bytes.IndexAny(key, "~/")
-		if n < 0 {
-			return rawjson.AppendEscaped(dst, string(key))
-		}
-		dst = rawjson.AppendEscaped(dst, string(key[:n]))
-		if key[n] == '~' {
-			dst = append(dst, "~0"...)
-		} else {
-			dst = append(dst, "~1"...)
-		}
-		key = key[n+1:]
+	if bytes.IndexAny(key, "~/") >= 0 {
+		key = bytes.ReplaceAll(bytes.ReplaceAll(key, []byte("~"), []byte("~0")), []byte("/"), []byte("~1"))
 	}
-	return dst
+	return rawjson.AppendEscaped(dst, string(key))
 }
