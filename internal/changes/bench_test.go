@@ -63,7 +63,8 @@ func BenchmarkStore(b *testing.B) {
 					b.Fatal("nothing has changed")
 				}
 				c.Reset()
-				s.uncommitted.clear()
+				clear(s.uncommitted)
+				s.order = s.order[:0]
 				s.Put(&c, n, o.Namespace, o.Name, s.Value(false))
 				n++
 			}

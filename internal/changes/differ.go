@@ -4,35 +4,27 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
-	"math/bits"
 	"sync"
 
 	"kubejournal/internal/rawjson"
 )
 
-// Differ says what changed from one version of an object to the next. It is
-// for one goroutine and best used over and over: it keeps its space.
-//
-// What it lists are operations of RFC 6902, each with the value that it takes
-// away beside it as old:
+// Differ says what changed from one version of an object to the next, as operations of
+// RFC 6902, each with the value that it takes away beside it as old:
 //
 //	{"op":"add","path":"/metadata/labels/a","value":"b"}
 //	{"op":"remove","path":"/spec/containers/1","old":{"name":"x"}}
 //	{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"}
 //
 // Applied in their order to the object before, they give the object behind.
-// The list is complete: metadata.resourceVersion is in it like any other field,
-// unless a Shape cut it.
 //
-//   - Both objects are taken as a Shape left them. A value that is "REDACTED"
-//     in both is the same in both, whatever it hides: the list tells nothing
-//     that the two objects in the journal do not.
+//   - Both objects are taken as a Shape left them: a value that is "REDACTED" in both
+//     is the same in both, whatever it hides.
 //   - Members are paired by what their keys mean, and of repeated ones the last
 //     counts, as in encoding/json. Their order means nothing.
-//   - Elements of arrays are paired by what the lists of Kubernetes are keyed
-//     by (see identities) or, where they have no such member, by their text;
-//     what stands between two pairs is paired by position. So an element that
-//     is inserted is one add, not a rewrite of all behind it.
+//   - Elements of arrays are paired by their identities or, where they have none, by
+//     their text; what stands between two pairs is paired by position. So an element
+//     that is inserted is one add, not a rewrite of all behind it.
 //   - Strings are the same if they mean the same; numbers if they are written
 //     the same, for 1.0 and 1 are not one to every reader.
 //   - A list that comes to more than both objects together, or to 4 KiB if that
@@ -40,6 +32,8 @@ import (
 //     whole where that takes fewer bytes than what changed in it. This never
 //     exceeds both objects by more than 64 bytes.
 //   - Below 128 levels containers that differ are replaced as a whole.
+//
+// It is for one goroutine and best used over and over: it keeps its space.
 type Differ struct {
 	prev, next rawjson.Tape
 	out        []byte
@@ -50,7 +44,6 @@ type Differ struct {
 	untyped    bool   // kind and apiVersion of the objects themselves are not compared
 
 	pairs    []pair    // a stack: each container being compared has its own on it
-	slots    []int32   // the tables of match: cells, plus one; 0 is free
 	elements []element // that align looks at
 	lengths  []uint16  // of their common subsequences
 	a, b     []byte    // keys that had escapes, decoded
@@ -68,7 +61,7 @@ const (
 	leastChanges = 4 << 10 // bytes; a list up to this is never made coarser
 	changesDepth = 128     // containers nested deeper are not looked into
 	aroundChange = 3       // levels of a line around a value of the list: {"changes":[{"old":{}}]}
-	scannedKeys  = 1 << 14 // comparisons of keys that are made before a table is
+	scannedKeys  = 1 << 14 // comparisons of keys that are made before a map is
 	alignedPairs = 1 << 12 // pairs of elements that are looked at to align two arrays
 )
 
@@ -109,7 +102,7 @@ func (d *Differ) release() {
 	d.prev.Release()
 	d.next.Release()
 	if cap(d.pairs) > rawjson.KeptCells {
-		d.pairs, d.slots, d.elements = nil, nil, nil
+		d.pairs, d.elements = nil, nil
 	}
 }
 
@@ -206,45 +199,36 @@ func (d *Differ) repeated(n, j int32) bool {
 	return false
 }
 
-// match pairs the members of two objects: first those that are gone, then all
-// that the next one has, in its order.
+// match pairs the members of two objects, the last of repeated ones: first those that
+// are gone, then all that the next one has, in its order.
 func (d *Differ) match(p, n int32) {
-	was := 1 << bits.Len32(uint32(2*d.prev.Cells[p].Count))
-	is := 1 << bits.Len32(uint32(2*d.next.Cells[n].Count))
-	d.slots = append(d.slots[:0], make([]int32, was+is)...)
-	prev, next := d.slots[:was], d.slots[was:]
-	d.fill(prev, &d.prev, p)
-	d.fill(next, &d.next, n)
+	was, is := d.members(&d.prev, p), d.members(&d.next, n)
 	for i := p + 1; i < d.prev.Cells[p].Next; i = d.prev.Cells[i].Next {
-		if *d.slot(prev, &d.prev, &d.prev, i) == i+1 && *d.slot(next, &d.next, &d.prev, i) == 0 {
+		key := d.prev.DecodedKey(i, &d.a)
+		if _, stays := is[string(key)]; !stays && was[string(key)] == i {
 			d.pairs = append(d.pairs, pair{prev: i, next: -1})
 		}
 	}
 	for j := n + 1; j < d.next.Cells[n].Next; j = d.next.Cells[j].Next {
-		if *d.slot(next, &d.next, &d.next, j) == j+1 {
-			d.pairs = append(d.pairs, pair{prev: *d.slot(prev, &d.prev, &d.next, j) - 1, next: j})
+		key := d.next.DecodedKey(j, &d.a)
+		if is[string(key)] != j {
+			continue
+		}
+		if i, ok := was[string(key)]; ok {
+			d.pairs = append(d.pairs, pair{prev: i, next: j})
+		} else {
+			d.pairs = append(d.pairs, pair{prev: -1, next: j})
 		}
 	}
 }
 
-// fill puts an object's members into a table; the last of repeated ones stays.
-func (d *Differ) fill(table []int32, t *rawjson.Tape, object int32) {
+// members returns the cells of an object's members by key.
+func (d *Differ) members(t *rawjson.Tape, object int32) map[string]int32 {
+	cells := make(map[string]int32, t.Cells[object].Count)
 	for i := object + 1; i < t.Cells[object].Next; i = t.Cells[i].Next {
-		*d.slot(table, t, t, i) = i + 1
+		cells[string(t.DecodedKey(i, &d.a))] = i
 	}
-}
-
-// slot finds the place in a table of t's members for the key of cell i of from.
-// The table is at most half full.
-func (d *Differ) slot(table []int32, t, from *rawjson.Tape, i int32) *int32 {
-	h := maphash.Bytes(seed, from.DecodedKey(i, &d.a))
-	for {
-		s := &table[h&uint64(len(table)-1)]
-		if *s == 0 || t.SameKey(*s-1, from, i, &d.a, &d.b) {
-			return s
-		}
-		h++
-	}
+	return cells
 }
 
 // member lists what became of an object's member.

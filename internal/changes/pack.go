@@ -13,12 +13,9 @@ import (
 )
 
 // Packer makes an object small enough for the checkpoint, at about the cost of
-// scanning it.
-//
-// The objects of one stream are much alike, and each is short: what repeats is not
-// in it but in the others. So a Packer is given a base, some objects of the stream one
-// after the other, which is the dictionary. The base must be kept as long as what was
-// packed with it; without the same one, Unpack refuses.
+// scanning it. The objects of one stream are much alike, so a Packer is given a base,
+// some objects of the stream one after the other, which is the dictionary. Without the
+// same base, Unpack refuses.
 //
 // A packed object is
 //
@@ -119,7 +116,7 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 		}
 	case packedS2:
 		decode := s2.Decode
-		if sum != 0 && p.dict == nil {
+		if sum != 0 && p.dict == nil { // the base is too short to be one
 			return dst, errPacked
 		} else if sum != 0 {
 			decode = p.dict.Decode

@@ -18,10 +18,9 @@ import (
 // with, for the list of changes or to hold back what only ignoreFields names. They
 // are in the checkpoint, each committed with the line of its version; what is not
 // committed yet is in memory too. A crash leaves them as the checkpoint has them, and
-// Replay adds what the journal's lines say. A Store is for one goroutine.
-//
-// A missing version, or one that cannot be read, makes a line less detailed or lets
-// one be written that could be left out; it never blocks.
+// Replay adds what the journal's lines say. A missing or unreadable version makes a line
+// less detailed or lets one be written that could be left out; it never blocks. A Store
+// is for one goroutine.
 //
 // A stored version is
 //
@@ -44,9 +43,15 @@ type Store struct {
 	objects  bool      // objects are stored
 	digester *Digester // nil: digests are not stored
 
-	header      header
+	// header is the fixed part of the stream's header. It is due to be put into a batch
+	// when it has changed; headerSent is the number of the last batch that it went into.
+	header     [headerSize]byte
+	headerDue  bool
+	headerSent uint64
+
 	base        base
-	uncommitted uncommitted
+	uncommitted map[string]numbered // values that may not be committed yet
+	order       []arrival           // of uncommitted
 	next        next
 
 	value, object, key []byte // of the last Get
@@ -87,14 +92,6 @@ const (
 	headerSize = shapeAt + 16
 )
 
-// header is the fixed part of the stream's header. It is due to be put into a batch
-// when it has changed; sent is the number of the last batch that it went into.
-type header struct {
-	bytes [headerSize]byte
-	due   bool
-	sent  uint64
-}
-
 // next is the version that Compare was given last.
 type next struct {
 	digest Digest
@@ -109,15 +106,14 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if !c.Changes && len(c.IgnoreFields) == 0 {
 		return nil, nil
 	}
-	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes}
-	s.uncommitted.values = make(map[string]numbered)
+	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes, uncommitted: map[string]numbered{}}
 	if len(c.IgnoreFields) > 0 {
 		var err error
 		if s.digester, err = NewDigester(c.Shape, c.IgnoreFields); err != nil {
 			return nil, err
 		}
 	}
-	h := s.header.bytes[:]
+	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
 		h[0] |= linesHaveAll
 	}
@@ -140,8 +136,8 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	if err != nil {
 		return false, false, err
 	}
-	h := s.header.bytes[:]
-	s.base, s.header.due = base{packer: NewPacker(nil)}, true
+	h := s.header[:]
+	s.base, s.headerDue = base{packer: NewPacker(nil)}, true
 	h[0] |= incomplete
 	if len(old) < headerSize || !bytes.Equal(old[shapeAt:headerSize], h[shapeAt:]) {
 		if ok {
@@ -154,11 +150,11 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	if !behind {
 		h[0] &^= incomplete
 	}
-	s.header.due = !bytes.Equal(old[:headerSize], h)
+	s.headerDue = !bytes.Equal(old[:headerSize], h)
 	if b := old[headerSize:]; len(b) > 0 {
 		s.base = base{packer: NewPacker(b), bytes: b, fixed: true}
 	}
-	return behind, s.header.due, nil
+	return behind, s.headerDue, nil
 }
 
 // durable reports whether digests that an earlier process has stored are of use.
@@ -167,8 +163,9 @@ func (s *Store) durable() bool { return s.digester == nil || s.digester.Durable(
 // Reset drops what is not committed: the checkpoint has all that was submitted, and
 // the rest never will be.
 func (s *Store) Reset() {
-	s.uncommitted.clear()
-	s.header.due = s.header.due || s.header.sent > s.committed()
+	clear(s.uncommitted)
+	s.order = s.order[:0]
+	s.headerDue = s.headerDue || s.headerSent > s.committed()
 }
 
 // Version is what is stored of an object. Its bytes are good until the next Get.
@@ -182,9 +179,9 @@ type Version struct {
 
 // Get returns what is stored of an object; the zero Version where nothing is.
 func (s *Store) Get(namespace, name []byte) (Version, error) {
-	s.uncommitted.prune(s.committed())
+	s.prune()
 	s.key = append(append(append(s.key[:0], namespace...), 0), name...)
-	value, ok := s.uncommitted.values[string(s.key)]
+	value, ok := s.uncommitted[string(s.key)]
 	if !ok {
 		var err error
 		if s.value, _, err = s.checkpoint.Kept(s.value[:0], s.stream, namespace, name); err != nil {
@@ -260,12 +257,11 @@ func (s *Store) Changes(before Version) []byte {
 	if !s.objects || before.Object == nil {
 		return nil
 	}
-	list, err := Append(s.next.list[:0], before.Object, s.next.shaped)
-	s.next.list = list
-	if err != nil {
+	var err error
+	if s.next.list, err = Append(s.next.list[:0], before.Object, s.next.shaped); err != nil {
 		return nil // before may be of a release that stored deeper objects
 	}
-	return list
+	return s.next.list
 }
 
 // Value is what is to be stored of the version that Compare was given. It is good
@@ -320,7 +316,7 @@ func (s *Store) encode(packed []byte, held bool) []byte {
 		if packed != nil {
 			dst = append(dst, packed...)
 		} else {
-			s.header.due = s.base.learn(s.next.shaped) || s.header.due
+			s.headerDue = s.base.learn(s.next.shaped) || s.headerDue
 			dst = s.base.packer.Pack(dst, s.next.shaped)
 		}
 	}
@@ -330,7 +326,7 @@ func (s *Store) encode(packed []byte, held bool) []byte {
 
 // Put adds to a batch what is to be stored of an object.
 func (s *Store) Put(c *checkpoint.Changes, batch uint64, namespace, name, value []byte) {
-	if s.header.due {
+	if s.headerDue {
 		s.PutHeader(c, batch)
 	}
 	c.Keep(namespace, name, value)
@@ -345,26 +341,52 @@ func (s *Store) Remove(c *checkpoint.Changes, batch uint64, namespace, name []by
 
 // PutHeader adds the header to a batch.
 func (s *Store) PutHeader(c *checkpoint.Changes, batch uint64) {
-	h := s.header.bytes[:]
+	h := s.header[:]
 	if s.base.fixed {
 		h = append(h[:headerSize:headerSize], s.base.bytes...)
 	}
 	c.KeepHeader(h)
-	s.header.due, s.header.sent = false, batch
+	s.headerDue, s.headerSent = false, batch
 }
 
 // Complete adds to a batch that all known objects are stored, as far as they can be;
 // without it the next start looks once more.
 func (s *Store) Complete(c *checkpoint.Changes, batch uint64) {
-	if s.header.bytes[0]&incomplete != 0 {
-		s.header.bytes[0] &^= incomplete
+	if s.header[0]&incomplete != 0 {
+		s.header[0] &^= incomplete
 		s.PutHeader(c, batch)
 	}
 }
 
 func (s *Store) note(batch uint64, namespace, name, value []byte) {
-	s.uncommitted.prune(s.committed())
-	s.uncommitted.add(string(namespace)+"\x00"+string(name), numbered{batch, bytes.Clone(value)})
+	s.prune()
+	key := string(namespace) + "\x00" + string(name)
+	s.uncommitted[key] = numbered{batch, bytes.Clone(value)}
+	s.order = append(s.order, arrival{batch, key})
+}
+
+// prune drops the values that are committed.
+func (s *Store) prune() {
+	committed, n := s.committed(), 0
+	for ; n < len(s.order) && s.order[n].batch <= committed; n++ {
+		if key := s.order[n].key; s.uncommitted[key].batch <= committed {
+			delete(s.uncommitted, key)
+		}
+	}
+	if n > 0 {
+		s.order = s.order[:copy(s.order, s.order[n:])]
+	}
+}
+
+// numbered is a value with the number of its batch; an empty one: nothing is stored.
+type numbered struct {
+	batch uint64
+	bytes []byte
+}
+
+type arrival struct {
+	batch uint64
+	key   string
 }
 
 // Replay adds to c what the line h makes of the versions that its stream, whose
@@ -381,47 +403,6 @@ func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
 	case event.Deleted:
 		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
-}
-
-// uncommitted holds the values that may not be committed yet, by key, and their
-// order.
-type uncommitted struct {
-	values map[string]numbered
-	order  []arrival
-}
-
-// numbered is a value with the number of its batch; an empty one: nothing is stored.
-type numbered struct {
-	batch uint64
-	bytes []byte
-}
-
-type arrival struct {
-	batch uint64
-	key   string
-}
-
-func (u *uncommitted) add(key string, v numbered) {
-	u.values[key] = v
-	u.order = append(u.order, arrival{v.batch, key})
-}
-
-// prune drops what is committed.
-func (u *uncommitted) prune(committed uint64) {
-	n := 0
-	for ; n < len(u.order) && u.order[n].batch <= committed; n++ {
-		if key := u.order[n].key; u.values[key].batch <= committed {
-			delete(u.values, key)
-		}
-	}
-	if n > 0 {
-		u.order = u.order[:copy(u.order, u.order[n:])]
-	}
-}
-
-func (u *uncommitted) clear() {
-	clear(u.values)
-	u.order = u.order[:0]
 }
 
 // base collects what a stream's objects are packed with: what is alike in them shows

@@ -61,9 +61,7 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	dst = appendText(dst, `,"manager":"`, o.raw(manager))
 	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
 	if o.Unusable != nil {
-		dst = append(dst, `,"truncated":true`...)
-		dst = appendMember(dst, "truncatedReason", o.Unusable.Reason)
-		return append(dst, '}', '\n'), nil
+		return fmt.Appendf(dst, `,"truncated":true,"truncatedReason":"%s"}`+"\n", o.Unusable.Reason), nil
 	}
 	return r.appendBody(dst, start, l, o)
 }

@@ -46,9 +46,9 @@ func (n names) appendBare(dst []byte) []byte {
 func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV, rv string) []byte {
 	dst = r.appendHead(dst, received, Gap, "", r.stream, inside(rv))
 	dst = append(dst, r.cluster...)
-	dst = appendMember(dst, "reason", string(reason))
-	dst = appendMember(dst, "fromResourceVersion", fromRV)
-	dst = appendMember(dst, "resourceVersion", rv)
+	dst = appendText(dst, `,"reason":"`, inside(string(reason)))
+	dst = appendText(dst, `,"fromResourceVersion":"`, inside(fromRV))
+	dst = appendText(dst, `,"resourceVersion":"`, inside(rv))
 	return append(dst, '}', '\n')
 }
 
@@ -56,7 +56,7 @@ func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, f
 func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c Count) []byte {
 	dst = r.appendHead(dst, received, Synced, "", r.stream, inside(rv))
 	dst = append(dst, r.cluster...)
-	dst = appendMember(dst, "resourceVersion", rv)
+	dst = appendText(dst, `,"resourceVersion":"`, inside(rv))
 	return fmt.Appendf(dst, `,"count":{"added":%d,"modified":%d,"deleted":%d,"unchanged":%d}}`+"\n", c.Added, c.Modified, c.Deleted, c.Unchanged)
 }
 
@@ -103,18 +103,6 @@ func (r *Renderer) appendTime(dst []byte, t time.Time) []byte {
 		n /= 10
 	}
 	return append(dst, digits[:]...)
-}
-
-// appendMember writes `,"key":"value"`, or nothing for an empty value.
-func appendMember(dst []byte, key, value string) []byte {
-	if value == "" {
-		return dst
-	}
-	dst = append(dst, ',', '"')
-	dst = append(dst, key...)
-	dst = append(dst, '"', ':', '"')
-	dst = rawjson.AppendEscaped(dst, value)
-	return append(dst, '"')
 }
 
 // appendText writes a member, given up to its value's opening quote, whose

@@ -56,23 +56,19 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	}
 	root.sum()
 
-	r.stream = rawjson.AppendEscaped(nil, src.Stream)
-	for _, m := range [...]struct{ key, value string }{
-		{"stream", src.Stream}, {"cluster", src.Cluster},
-		{"group", src.Group}, {"version", src.Version}, {"resource", src.Resource}, {"kind", src.Kind},
-	} {
-		r.source = appendMember(r.source, m.key, m.value)
-	}
-	r.cluster = appendMember(nil, "clusterUID", src.ClusterUID)
+	r.stream = inside(src.Stream)
+	r.source = appendText(nil, `,"stream":"`, r.stream)
+	r.source = appendText(r.source, `,"cluster":"`, inside(src.Cluster))
+	r.source = appendText(r.source, `,"group":"`, inside(src.Group))
+	r.source = appendText(r.source, `,"version":"`, inside(src.Version))
+	r.source = appendText(r.source, `,"resource":"`, inside(src.Resource))
+	r.source = appendText(r.source, `,"kind":"`, inside(src.Kind))
+	r.cluster = appendText(nil, `,"clusterUID":"`, inside(src.ClusterUID))
 	apiVersion := src.Version
 	if src.Group != "" {
 		apiVersion = src.Group + "/" + src.Version
 	}
-	r.bare = append(r.bare, `,"object":{"apiVersion":"`...)
-	r.bare = rawjson.AppendEscaped(r.bare, apiVersion)
-	r.bare = append(r.bare, `","kind":"`...)
-	r.bare = rawjson.AppendEscaped(r.bare, src.Kind)
-	r.bare = append(r.bare, `","metadata":`...)
+	r.bare = fmt.Appendf(nil, `,"object":{"apiVersion":"%s","kind":"%s","metadata":`, inside(apiVersion), inside(src.Kind))
 	return r, nil
 }
 
@@ -143,15 +139,13 @@ func (r *Renderer) scan(o *Object) error {
 // siblings passes the members of a watch event behind its object.
 func (r *Renderer) siblings(i int) bool {
 	s := &r.s
-	b := s.Text()
-	for i >= 0 && i < len(b) {
+	for b := s.Text(); i >= 0 && i < len(b); {
 		if b[i] != ',' {
-			i = s.Fail(i, "expected the end of the object")
-			break
+			s.Fail(i, "expected the end of the object")
+			return false
 		}
 		key, value := s.Key(i + 1)
-		switch string(key) {
-		case "type", "object":
+		if string(key) == "type" || string(key) == "object" {
 			value = s.Fail(i+1, "repeated key of a watch event")
 		}
 		if i = value; i >= 0 {

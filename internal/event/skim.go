@@ -53,11 +53,10 @@ func (r *Renderer) trailing(rest []byte) bool {
 }
 
 func reasonOf(raw []byte, refused error) string {
-	var syntax *SyntaxError
-	switch {
-	case bytes.HasSuffix(raw, []byte(oversized+"}")):
+	if bytes.HasSuffix(raw, []byte(oversized+"}")) {
 		return ObjectTooLarge
-	case errors.As(refused, &syntax) && syntax.Msg == rawjson.TooDeep:
+	}
+	if syntax, ok := errors.AsType[*SyntaxError](refused); ok && syntax.Msg == rawjson.TooDeep {
 		return ObjectTooDeep
 	}
 	return ObjectMalformed
