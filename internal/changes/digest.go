@@ -10,8 +10,7 @@ import (
 	"kubejournal/internal/event"
 )
 
-// Digest stands for what a Digester looks at in one version of an object: 128
-// bits of SHA-256.
+// Digest is 128 bits of SHA-256 of what a Digester looks at in one version of an object.
 type Digest [16]byte
 
 // Digester finds out whether two versions of an object differ in anything but what

@@ -228,8 +228,8 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 	return v, nil
 }
 
-// Compare takes the next version of an object, that was scanned, and reports whether
-// nothing has changed since before but what is ignored. An error is the object's.
+// Compare takes the next version of an object and reports whether nothing has changed
+// since before but what is ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
 	s.next.shaped = s.next.shaped[:0]
 	if s.next.digest, err = s.digest(o); err != nil {
@@ -270,12 +270,7 @@ func (s *Store) Value(held bool) []byte { return s.encode(nil, held) }
 
 // Unknown is what is to be stored of an object that cannot be read: the next version
 // has none to be compared with.
-func (s *Store) Unknown(held bool) []byte {
-	if held {
-		return []byte{withheld}
-	}
-	return []byte{0}
-}
+func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }
 
 // Missing is what is to be stored of an object at a version that the reader knows,
 // nil where nothing is missing. An object that is stored stays: it is the one that
@@ -302,26 +297,28 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 // encode makes what is to be stored of the version at hand. packed is its object, if
 // that is stored already.
 func (s *Store) encode(packed []byte, held bool) []byte {
-	dst := s.next.value[:0]
-	dst = append(dst, 0)
-	if held {
-		dst[0] |= withheld
-	}
+	dst := append(s.next.value[:0], flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
 		dst = append(dst, s.next.digest[:]...)
 	}
 	if s.objects {
 		dst[0] |= hasObject
-		if packed != nil {
-			dst = append(dst, packed...)
-		} else {
-			s.headerDue = s.base.learn(s.next.shaped) || s.headerDue
-			dst = s.base.packer.Pack(dst, s.next.shaped)
-		}
+		dst = append(dst, packed...)
+	}
+	if s.objects && packed == nil {
+		s.headerDue = s.base.learn(s.next.shaped) || s.headerDue
+		dst = s.base.packer.Pack(dst, s.next.shaped)
 	}
 	s.next.value = dst
 	return dst
+}
+
+func flag(held bool) byte {
+	if held {
+		return withheld
+	}
+	return 0
 }
 
 // Put adds to a batch what is to be stored of an object.
@@ -384,6 +381,7 @@ type numbered struct {
 	bytes []byte
 }
 
+// arrival is the key of such a value.
 type arrival struct {
 	batch uint64
 	key   string
@@ -393,14 +391,11 @@ type arrival struct {
 // header is given, has stored: what the Store has put beside it, if lines have all of
 // that. Otherwise nothing is stored of the object until its next line.
 func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
-	switch h.Type {
-	case event.Added, event.Modified:
-		if len(header) > 0 && header[0]&linesHaveAll != 0 && !h.Truncated && len(h.Object) > 0 {
-			c.Keep([]byte(h.Namespace), []byte(h.Name), AppendUnpacked([]byte{hasObject}, h.Object))
-			return
-		}
-		fallthrough
-	case event.Deleted:
+	written := h.Type == event.Added || h.Type == event.Modified
+	switch {
+	case written && len(header) > 0 && header[0]&linesHaveAll != 0 && !h.Truncated && len(h.Object) > 0:
+		c.Keep([]byte(h.Namespace), []byte(h.Name), AppendUnpacked([]byte{hasObject}, h.Object))
+	case written, h.Type == event.Deleted:
 		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
 }
