@@ -9,8 +9,8 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Differ says what changed from one version of an object to the next, as operations of
-// RFC 6902, each with the value that it takes away beside it as old:
+// Differ says what changed from one version of an object to the next, as operations of RFC 6902, each with the value
+// that it takes away beside it as old:
 //
 //	{"op":"add","path":"/metadata/labels/a","value":"b"}
 //	{"op":"remove","path":"/spec/containers/1","old":{"name":"x"}}
@@ -65,9 +65,8 @@ const (
 	alignedPairs = 1 << 12 // pairs of elements that are looked at to align two arrays
 )
 
-// Append appends the list of changes from prev to next as a JSON array, or
-// nothing if there are none. Both must be compact JSON of at most event.MaxObject, as
-// AppendShaped writes it. With an error, dst is returned as it was.
+// Append appends the list of changes from prev to next as a JSON array, or nothing if there are none. Both must be
+// compact JSON of at most event.MaxObject, as AppendShaped writes it. With an error, dst is returned as it was.
 func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	if bytes.Equal(prev, next) {
 		return dst, nil
@@ -95,8 +94,7 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release lets go of the caller's bytes, and of space that only large objects
-// need.
+// release lets go of the caller's bytes, and of space that only large objects need.
 func (d *Differ) release() {
 	d.out = nil
 	d.prev.Release()
@@ -109,9 +107,8 @@ func (d *Differ) release() {
 // differs are shared: streams are many, and few of them compare at a time.
 var differs = sync.Pool{New: func() any { return new(Differ) }}
 
-// Append is Differ.Append for two versions of one object as a stream receives them:
-// kind and apiVersion are not compared, since servers leave them out of the items of
-// a list.
+// Append is Differ.Append for two versions of one object as a stream receives them: kind and apiVersion are not
+// compared, since servers leave them out of the items of a list.
 func Append(dst, prev, next []byte) ([]byte, error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
@@ -119,8 +116,8 @@ func Append(dst, prev, next []byte) ([]byte, error) {
 	return d.Append(dst, prev, next)
 }
 
-// values lists what changed from cell p of the previous object to cell n of the
-// next one, with depth containers around them.
+// values lists what changed from cell p of the previous object to cell n of the next one, with depth containers
+// around them.
 func (d *Differ) values(p, n int32, depth int) {
 	was, is := d.prev.Text(p), d.next.Text(n)
 	if bytes.Equal(was, is) {
@@ -128,7 +125,7 @@ func (d *Differ) values(p, n int32, depth int) {
 	}
 	mark, end := len(d.out), d.end
 	if d.coarse {
-		end = mark + d.cost(was, is)
+		end = mark + len(`,{"op":"replace","path":"","old":,"value":}`) + len(d.path) + len(was) + len(is)
 	}
 	first := was[0]
 	switch {
@@ -166,9 +163,8 @@ func (d *Differ) objects(p, n int32, depth, end int) {
 	d.pairs = d.pairs[:base]
 }
 
-// inStep reports whether two objects have the same keys in the same order, and
-// so few members that differ that repeated may be asked about each. Most have, and
-// the comparison of two pods would take half as long again by match.
+// inStep reports whether two objects have the same keys in the same order, and so few members that differ that
+// repeated may be asked about each. Most have, and the comparison of two pods would take half as long again by match.
 func (d *Differ) inStep(p, n int32) bool {
 	count := int(d.next.Cells[n].Count)
 	if int(d.prev.Cells[p].Count) != count {
@@ -188,8 +184,7 @@ func (d *Differ) inStep(p, n int32) bool {
 	return true
 }
 
-// repeated reports whether object n has the key of its member j once more
-// behind that.
+// repeated reports whether object n has the key of its member j once more behind that.
 func (d *Differ) repeated(n, j int32) bool {
 	for k := d.next.Cells[j].Next; k < d.next.Cells[n].Next; k = d.next.Cells[k].Next {
 		if d.next.SameKey(j, &d.next, k, &d.a, &d.b) {
@@ -199,8 +194,8 @@ func (d *Differ) repeated(n, j int32) bool {
 	return false
 }
 
-// match pairs the members of two objects, the last of repeated ones: first those that
-// are gone, then all that the next one has, in its order.
+// match pairs the members of two objects, the last of repeated ones: first those that are gone, then all that the
+// next one has, in its order.
 func (d *Differ) match(p, n int32) {
 	was, is := d.members(&d.prev, p), d.members(&d.next, n)
 	for i := p + 1; i < d.prev.Cells[p].Next; i = d.prev.Cells[i].Next {
@@ -261,12 +256,6 @@ func (d *Differ) change(key []byte, p pair, depth int) {
 	d.path = d.path[:outer]
 }
 
-// cost is what the operation replace takes, in bytes.
-func (d *Differ) cost(was, is []byte) int {
-	const frame = len(`,{"op":"replace","path":"","old":,"value":}`)
-	return frame + len(d.path) + len(was) + len(is)
-}
-
 // operation writes one about the value at path.
 func (d *Differ) operation(op string, was, is []byte) {
 	c := byte(',')
@@ -299,10 +288,9 @@ func (d *Differ) sameText(s, t []byte) bool {
 	return bytes.Equal(d.a, d.b)
 }
 
-// appendPointer writes a key as a token of a JSON Pointer (RFC 6901), escaped
-// as the inside of a JSON string.
+// appendPointer writes a key as a token of a JSON Pointer (RFC 6901), escaped as the inside of a JSON string.
 func appendPointer(dst, key []byte) []byte {
-	if bytes.IndexAny(key, "~/") >= 0 {
+	if bytes.ContainsAny(key, "~/") {
 		key = bytes.ReplaceAll(bytes.ReplaceAll(key, []byte("~"), []byte("~0")), []byte("/"), []byte("~1"))
 	}
 	return rawjson.AppendEscaped(dst, string(key))

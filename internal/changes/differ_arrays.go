@@ -8,9 +8,8 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// identities are the members that tell the elements of Kubernetes' lists from
-// each other, as their definitions have them; the first that an element has
-// counts.
+// identities are the members that tell the elements of Kubernetes' lists from each other, as their definitions have
+// them; the first that an element has counts.
 var identities = [...]string{
 	"name", "type", "key", "mountPath", "devicePath", "containerPort", "port", "ip", "topologyKey", "manager",
 }
@@ -104,8 +103,8 @@ func (d *Differ) pair(was, is []element) {
 // keyed is the bit of an identity that is not just the element's text.
 const keyed = 1
 
-// identity stands for an element while two arrays are aligned. That two have
-// the same by chance makes a longer list, not a wrong one.
+// identity stands for an element while two arrays are aligned. That two have the same by chance makes a longer list,
+// not a wrong one.
 func (d *Differ) identity(t *rawjson.Tape, i int32) uint64 {
 	best, value := len(identities), int32(0)
 	if t.Text(i)[0] == '{' {
@@ -133,8 +132,8 @@ func (d *Differ) identity(t *rawjson.Tape, i int32) uint64 {
 	return (maphash.Bytes(seed, text) + uint64(best)<<1) | keyed
 }
 
-// subsequences works out, for each end of a and each of b, the length of the
-// longest sequence that both have in common.
+// subsequences works out, for each end of a and each of b, the length of the longest sequence that both have in
+// common.
 func (d *Differ) subsequences(a, b []element) {
 	row := len(b) + 1
 	d.lengths = append(d.lengths[:0], make([]uint16, (len(a)+1)*row)...)

@@ -13,19 +13,17 @@ import (
 // Digest is 128 bits of SHA-256 of what a Digester looks at in one version of an object.
 type Digest [16]byte
 
-// Digester finds out whether two versions of an object differ in anything but what
-// is to be ignored: their digests are the same if not. It is for one goroutine.
+// Digester finds out whether two versions of an object differ in anything but what is to be ignored: their digests
+// are the same if not. It is for one goroutine.
 //
-// A digest is of the object as the journal would hold it, less the ignored paths, less
-// what changes with every write and says nothing itself, and less kind and apiVersion,
-// which servers leave out of the items of a list (see unsaid). The bytes are taken as the
-// server sent them, and the paths and the Shape are part of the digest. In doubt, then,
-// a version is taken for another one, and its line is written.
+// A digest is of the object as the journal would hold it, less the ignored paths, less what changes with every write
+// and says nothing itself, and less kind and apiVersion, which servers leave out of the items of a list (see unsaid).
+// The bytes are taken as the server sent them, and the paths and the Shape are part of the digest. In doubt, then, a
+// version is taken for another one, and its line is written.
 //
-// What a Shape redacts is looked at too, for otherwise a Secret whose data changed would
-// pass for the same. A digest of a short secret gives it away to whoever tries all that
-// it could be, so those digests are keyed with a number that only this Digester knows and
-// that is never stored. They match nothing after a restart: Durable is then false.
+// What a Shape redacts is looked at too, for otherwise a Secret whose data changed would pass for the same. A digest
+// of a short secret gives it away to whoever tries all that it could be, so those digests are keyed with a number
+// that only this Digester knows and that is never stored. They match nothing after a restart: Durable is then false.
 type Digester struct {
 	r      *event.Renderer
 	o      event.Object
@@ -38,8 +36,8 @@ type Digester struct {
 // unsaid are the paths that no Digester looks at.
 var unsaid = []string{"kind", "apiVersion", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"}
 
-// NewDigester returns a Digester for the objects of a stream with this shape.
-// The paths to ignore are written like those of a Shape.
+// NewDigester returns a Digester for the objects of a stream with this shape. The paths to ignore are written like
+// those of a Shape.
 func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	for _, p := range ignore {
 		if err := event.ValidatePath(p); err != nil {
@@ -61,11 +59,11 @@ func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	return d, nil
 }
 
-// Durable reports whether the digests are worth keeping over a restart.
-func (d *Digester) Durable() bool { return !d.hidden }
+// Durable reports whether the digests are worth keeping over a restart, if there are any.
+func (d *Digester) Durable() bool { return d == nil || !d.hidden }
 
-// Digest looks at one object as the server sent it, with or without the rest of a watch
-// event behind it. Where nothing is redacted, what AppendShaped wrote has the same digest.
+// Digest looks at one object as the server sent it, with or without the rest of a watch event behind it. Where
+// nothing is redacted, what AppendShaped wrote has the same digest.
 func (d *Digester) Digest(raw []byte) (Digest, error) {
 	if err := d.r.Scan(raw, &d.o); err != nil {
 		return Digest{}, err

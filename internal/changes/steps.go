@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Earlier releases packed objects themselves, with a base or without. Behind the form,
-// and the CRC of the base if there is one, stands
+// Earlier releases packed objects themselves, with a base or without. Behind the form, and the CRC of the base if
+// there is one, stands
 //
 //	uvarint   length of the object
 //	steps     until the object is complete

@@ -1,5 +1,5 @@
-// Package changes says what changed between two versions of an object, and stores
-// the version that the next one is compared with.
+// Package changes says what changed between two versions of an object, and stores the version that the next one is
+// compared with.
 package changes
 
 import (
@@ -14,13 +14,11 @@ import (
 	"kubejournal/internal/event"
 )
 
-// Store holds the previous versions of a stream's objects: what an event is compared
-// with, for the list of changes or to hold back what only ignoreFields names. They
-// are in the checkpoint, each committed with the line of its version; what is not
-// committed yet is in memory too. A crash leaves them as the checkpoint has them, and
-// Replay adds what the journal's lines say. A missing or unreadable version makes a line
-// less detailed or lets one be written that could be left out; it never blocks. A Store
-// is for one goroutine.
+// Store holds the previous versions of a stream's objects: what an event is compared with, for the list of changes or
+// to hold back what only ignoreFields names. They are in the checkpoint, each committed with the line of its version;
+// what is not committed yet is in memory too. A crash leaves them as the checkpoint has them, and Replay adds what
+// the journal's lines say. A missing or unreadable version makes a line less detailed or lets one be written that
+// could be left out; it never blocks. A Store is for one goroutine.
 //
 // A stored version is
 //
@@ -43,8 +41,8 @@ type Store struct {
 	objects  bool      // objects are stored
 	digester *Digester // nil: digests are not stored
 
-	// header is the fixed part of the stream's header. It is due to be put into a batch
-	// when it has changed; headerSent is the number of the last batch that it went into.
+	// header is the fixed part of the stream's header. It is due to be put into a batch when it has changed;
+	// headerSent is the number of the last batch that it went into.
 	header     [headerSize]byte
 	headerDue  bool
 	headerSent uint64
@@ -75,7 +73,7 @@ type Config struct {
 	ExcludeNamespaces []string
 }
 
-// Flags of a stored version and of a header.
+// Flags of a stored version and of a header, and where the header's fields are.
 const (
 	hasDigest = 1
 	hasObject = 2
@@ -84,9 +82,7 @@ const (
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
 	incomplete    = 4 // until all known objects are stored, or were tried
-)
 
-const (
 	excludesAt = 1
 	shapeAt    = excludesAt + 4
 	headerSize = shapeAt + 16
@@ -100,8 +96,8 @@ type next struct {
 	value  []byte // what is to be stored, see Value
 }
 
-// New returns the Store of a stream, nil for one that compares nothing. committed
-// returns the number of the stream's last batch that is committed.
+// New returns the Store of a stream, nil for one that compares nothing. committed returns the number of the stream's
+// last batch that is committed.
 func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*Store, error) {
 	if !c.Changes && len(c.IgnoreFields) == 0 {
 		return nil, nil
@@ -126,10 +122,9 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	return s, nil
 }
 
-// Load takes the header from the checkpoint, which has all that was submitted, and
-// drops what was stored with other settings. behind says that there may be known
-// objects of which nothing useful is stored; stale, that the header is to be
-// committed before the next line: a line that a crash leaves is replayed by it.
+// Load takes the header from the checkpoint, which has all that was submitted, and drops what was stored with other
+// settings. behind says that there may be known objects of which nothing useful is stored; stale, that the header is
+// to be committed before the next line: a line that a crash leaves is replayed by it.
 func (s *Store) Load() (behind, stale bool, err error) {
 	s.Reset()
 	old, ok, err := s.checkpoint.KeptHeader(s.stream)
@@ -145,7 +140,7 @@ func (s *Store) Load() (behind, stale bool, err error) {
 		}
 		return true, true, err
 	}
-	behind = !s.durable() || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
+	behind = !s.digester.Durable() || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
 		!bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt])
 	if !behind {
 		h[0] &^= incomplete
@@ -157,11 +152,7 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	return behind, s.headerDue, nil
 }
 
-// durable reports whether digests that an earlier process has stored are of use.
-func (s *Store) durable() bool { return s.digester == nil || s.digester.Durable() }
-
-// Reset drops what is not committed: the checkpoint has all that was submitted, and
-// the rest never will be.
+// Reset drops what is not committed: the checkpoint has all that was submitted, and the rest never will be.
 func (s *Store) Reset() {
 	clear(s.uncommitted)
 	s.order = s.order[:0]
@@ -193,7 +184,7 @@ func (s *Store) Get(namespace, name []byte) (Version, error) {
 	if err != nil {
 		if !s.unreadable {
 			s.unreadable = true
-			s.log.Error("what is kept of an object cannot be read, going on without it", zap.Error(err))
+			s.log.Error("stored version of an object cannot be read; continuing without it", zap.Error(err))
 		}
 		return Version{}, nil
 	}
@@ -228,8 +219,8 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 	return v, nil
 }
 
-// Compare takes the next version of an object and reports whether nothing has changed
-// since before but what is ignored. An error is the object's.
+// Compare takes the next version of an object and reports whether nothing has changed since before but what is
+// ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
 	s.next.shaped = s.next.shaped[:0]
 	if s.next.digest, err = s.digest(o); err != nil {
@@ -251,8 +242,8 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 	return s.digester.Digest(o.Raw)
 }
 
-// Changes lists what has changed from before to the version that Compare was given;
-// nil where that is not asked for or not known. It is good until the next call.
+// Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
+// or not known. It is good until the next call.
 func (s *Store) Changes(before Version) []byte {
 	if !s.objects || before.Object == nil {
 		return nil
@@ -264,19 +255,16 @@ func (s *Store) Changes(before Version) []byte {
 	return s.next.list
 }
 
-// Value is what is to be stored of the version that Compare was given. It is good
-// until the next call.
+// Value is what is to be stored of the version that Compare was given. It is good until the next call.
 func (s *Store) Value(held bool) []byte { return s.encode(nil, held) }
 
-// Unknown is what is to be stored of an object that cannot be read: the next version
-// has none to be compared with.
+// Unknown is what is to be stored of an object that cannot be read: the next version has none to be compared with.
 func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }
 
-// Missing is what is to be stored of an object at a version that the reader knows,
-// nil where nothing is missing. An object that is stored stays: it is the one that
-// the reader was told of last.
+// Missing is what is to be stored of an object at a version that the reader knows, nil where nothing is missing. An
+// object that is stored stays: it is the one that the reader was told of last.
 func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, error) {
-	sum, keep := before.digest, before.hasDigest && s.durable()
+	sum, keep := before.digest, before.hasDigest && s.digester.Durable()
 	if !keep {
 		var err error
 		if sum, err = s.digest(o); err != nil {
@@ -294,10 +282,10 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	return s.encode(before.packed, held), nil
 }
 
-// encode makes what is to be stored of the version at hand. packed is its object, if
-// that is stored already.
+// encode makes what is to be stored of the version at hand. packed is its object, if that is stored already.
 func (s *Store) encode(packed []byte, held bool) []byte {
-	dst := append(s.next.value[:0], flag(held))
+	dst := s.next.value[:0]
+	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
 		dst = append(dst, s.next.digest[:]...)
@@ -346,8 +334,8 @@ func (s *Store) PutHeader(c *checkpoint.Changes, batch uint64) {
 	s.headerDue, s.headerSent = false, batch
 }
 
-// Complete adds to a batch that all known objects are stored, as far as they can be;
-// without it the next start looks once more.
+// Complete adds to a batch that all known objects are stored, as far as they can be; without it the next start looks
+// once more.
 func (s *Store) Complete(c *checkpoint.Changes, batch uint64) {
 	if s.header[0]&incomplete != 0 {
 		s.header[0] &^= incomplete
@@ -387,9 +375,8 @@ type arrival struct {
 	key   string
 }
 
-// Replay adds to c what the line h makes of the versions that its stream, whose
-// header is given, has stored: what the Store has put beside it, if lines have all of
-// that. Otherwise nothing is stored of the object until its next line.
+// Replay adds to c what the line h makes of the versions that its stream, whose header is given, has stored: what the
+// Store has put beside it, if lines have all of that. Otherwise nothing is stored of the object until its next line.
 func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
 	written := h.Type == event.Added || h.Type == event.Modified
 	switch {
@@ -400,8 +387,7 @@ func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
 	}
 }
 
-// base collects what a stream's objects are packed with: what is alike in them shows
-// in a few.
+// base collects what a stream's objects are packed with: what is alike in them shows in a few.
 type base struct {
 	packer *Packer
 	bytes  []byte // what the packer has once it is fixed, until then what was collected

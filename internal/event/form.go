@@ -29,22 +29,20 @@ type Line struct {
 	Payload  Payload
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
-	// MaxBytes bounds the line, its seq and its newline included; 0 or less is
-	// MaxLine. A longer line gets truncated, true, and loses its changes and
-	// all of the object but the metadata; if that is not enough the metadata,
-	// then the end of a Kubernetes Event's message, then the event. What is
-	// left tells where the object is to be found, and is never cut.
+	// MaxBytes bounds the line, its seq and its newline included; 0 or less is MaxLine. A longer line gets truncated,
+	// true, and loses its changes and all of the object but the metadata; if that is not enough the metadata, then
+	// the end of a Kubernetes Event's message, then the event. What is left tells where the object is to be found,
+	// and is never cut.
 	MaxBytes int
 }
 
 var errNotScanned = errors.New("render event: the object has not been scanned")
 
-// longestSeq is what a seq, which is not known when the rest of a line is
-// written, takes at most.
+// longestSeq is what a seq, which is not known when the rest of a line is written, takes at most.
 const longestSeq = len(`{"seq":18446744073709551615`)
 
-// AppendLine writes a line, all that follows its seq, about an object that this
-// Renderer has scanned. With an error, dst is returned as it was.
+// AppendLine writes a line, all that follows its seq, about an object that this Renderer has scanned. With an error,
+// dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	if l.Type != Added && l.Type != Modified && l.Type != Deleted {
 		return dst, fmt.Errorf("render event: %q is not about an object", l.Type)
@@ -66,9 +64,9 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 	return r.appendBody(dst, start, l, o)
 }
 
-// AppendGone writes the line, all that follows its seq, of an object that a relist
-// found gone. o is the last version that is known of the object, nil where none is;
-// of l only payload and bound count. With an error, dst is returned as it was.
+// AppendGone writes the line, all that follows its seq, of an object that a relist found gone. o is the last version
+// that is known of the object, nil where none is; of l only payload and bound count. With an error, dst is returned
+// as it was.
 func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
 	start, n := len(dst), k.names()
 	dst = r.appendNamed(dst, received, Deleted, FromRelist, n)
@@ -84,8 +82,7 @@ func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o
 	return append(dst, '}', '\n'), nil
 }
 
-// appendBody writes what a line has behind the facts about its object, and ends
-// it. The line begins at start.
+// appendBody writes what a line has behind the facts about its object, and ends it. The line begins at start.
 func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte, error) {
 	if l.MaxBytes <= 0 || l.MaxBytes > MaxLine {
 		l.MaxBytes = MaxLine
@@ -139,8 +136,7 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte,
 	return append(dst, end...), nil
 }
 
-// AppendShaped writes the object as a line has it: compact, less what was cut and
-// with what was redacted.
+// AppendShaped writes the object as a line has it: compact, less what was cut and with what was redacted.
 func (o *Object) AppendShaped(dst []byte) []byte { return o.appendPart(dst, span{0, len(o.Raw)}) }
 
 // appendMetadata writes the object member of a line that has only metadata.
@@ -171,25 +167,26 @@ func (o *Object) appendPart(dst []byte, part span) []byte {
 	return append(dst, o.Raw[from:part.end]...)
 }
 
-// Unredacted yields the pieces of the object less what was cut, redacted values as the
-// server sent them. It is for digests: what it yields must not be stored.
+// Unredacted yields the pieces of the object less what was cut, redacted values as the server sent them. It is for
+// digests: what it yields must not be stored.
 func (o *Object) Unredacted() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		from := 0
 		for _, e := range o.edits {
-			if !e.redact {
-				if !yield(o.Raw[from:e.start]) {
-					return
-				}
-				from = e.end
+			if e.redact {
+				continue
 			}
+			if !yield(o.Raw[from:e.start]) {
+				return
+			}
+			from = e.end
 		}
 		yield(o.Raw[from:])
 	}
 }
 
-// cutText is the length of the longest beginning of s, the inside of a JSON
-// string, that has at most limit bytes and ends between characters.
+// cutText is the length of the longest beginning of s, the inside of a JSON string, that has at most limit bytes and
+// ends between characters.
 func cutText(s []byte, limit int) int {
 	for n := 0; n < len(s); {
 		_, size := rawjson.DecodeRune(s[n:])

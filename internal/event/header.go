@@ -10,8 +10,7 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Header is what a line says beside its object: a field for each member that
-// anything reads back.
+// Header is what a line says beside its object: a field for each member that anything reads back.
 type Header struct {
 	Seq    uint64
 	Time   time.Time
@@ -33,9 +32,8 @@ type Header struct {
 
 var errNotLine = errors.New("parse line: no seq, time, type, id or stream")
 
-// ParseHeader reads a line back, with or without its newline. Anything but one
-// complete JSON object with the members that every line has is an error, so a
-// torn line is one.
+// ParseHeader reads a line back, with or without its newline. Anything but one complete JSON object with the members
+// that every line has is an error, so a torn line is one.
 func ParseHeader(line []byte, h *Header) error {
 	var (
 		s       rawjson.Scanner
@@ -92,15 +90,9 @@ func (h *Header) set(key, value []byte) error {
 		}
 		h.Seq = n
 	case "time":
-		var s string
-		if err := text(&s, key, value); err != nil {
-			return err
-		}
-		t, err := time.Parse(time.RFC3339Nano, s)
-		if err != nil {
+		if err := h.Time.UnmarshalJSON(value); err != nil {
 			return fmt.Errorf("read time: %w", err)
 		}
-		h.Time = t
 	case "type":
 		return text(&h.Type, key, value)
 	case "origin":
@@ -124,11 +116,10 @@ func (h *Header) set(key, value []byte) error {
 	case "fromResourceVersion":
 		return text(&h.FromResourceVersion, key, value)
 	case "count":
-		c := &Count{}
-		if err := json.Unmarshal(value, c); err != nil {
+		h.Count = &Count{}
+		if err := json.Unmarshal(value, h.Count); err != nil {
 			return fmt.Errorf("read count: %w", err)
 		}
-		h.Count = c
 	case "object":
 		h.Object = value
 	case "truncated":

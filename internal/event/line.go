@@ -41,8 +41,8 @@ func (n names) appendBare(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only
-// the net result is known; rv is the server's version now.
+// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known; rv is the
+// server's version now.
 func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV, rv string) []byte {
 	dst = r.appendHead(dst, received, Gap, "", r.stream, inside(rv))
 	dst = append(dst, r.cluster...)
@@ -89,8 +89,8 @@ func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origi
 	return append(dst, r.source...)
 }
 
-// appendTime writes RFC 3339 in UTC with nine digits of a second. Lines come
-// many in a second, so all but those digits is kept.
+// appendTime writes RFC 3339 in UTC with nine digits of a second. Lines come many in a second, so all but those
+// digits is kept.
 func (r *Renderer) appendTime(dst []byte, t time.Time) []byte {
 	if s := t.Unix(); s != r.second || len(r.clock) == 0 {
 		r.clock = t.UTC().AppendFormat(r.clock[:0], "2006-01-02T15:04:05")
@@ -105,8 +105,8 @@ func (r *Renderer) appendTime(dst []byte, t time.Time) []byte {
 	return append(dst, digits[:]...)
 }
 
-// appendText writes a member, given up to its value's opening quote, whose
-// value is already the inside of a JSON string. An empty one is left out.
+// appendText writes a member, given up to its value's opening quote, whose value is already the inside of a JSON
+// string. An empty one is left out.
 func appendText(dst []byte, begin string, value []byte) []byte {
 	if len(value) == 0 {
 		return dst
@@ -116,19 +116,21 @@ func appendText(dst []byte, begin string, value []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendReport writes the event member of a Kubernetes Event. The old and the
-// new API keep the same facts in different places; whichever is filled counts,
-// and of several the one that kubectl get events shows: a series before the
-// count and the last time beside it, 1 where an event of the new API has none.
+// appendReport writes the event member of a Kubernetes Event. The old and the new API keep the same facts in
+// different places; whichever is filled counts, and of several the one that kubectl get events shows: a series before
+// the count and the last time beside it, 1 where an event of the new API has none.
 func (o *Object) appendReport(dst []byte) []byte {
 	dst = append(dst, `,"event":`...)
 	start := len(dst)
 	dst = appendText(dst, `,"reason":"`, o.raw(reason))
 	dst = appendText(dst, `,"message":"`, o.raw(message))
 	dst = appendText(dst, `,"type":"`, o.raw(eventType))
-	n := o.number(seriesCount)
-	if len(n) == 0 {
-		n = o.number(count)
+	n := o.raw(seriesCount)
+	if len(n) == 0 || string(n) == "0" {
+		n = o.raw(count)
+	}
+	if string(n) == "0" {
+		n = nil
 	}
 	first, last := o.either(firstTime, eventTime), o.either(seriesLast, lastTime)
 	if len(last) == 0 {
@@ -154,8 +156,8 @@ func (o *Object) appendReport(dst []byte) []byte {
 	return closeObject(dst, `,"event":`, start)
 }
 
-// closeObject ends an object whose members, each with a comma before it, begin
-// at start behind key. An empty one goes with its key.
+// closeObject ends an object whose members, each with a comma before it, begin at start behind key. An empty one goes
+// with its key.
 func closeObject(dst []byte, key string, start int) []byte {
 	if len(dst) == start {
 		return dst[:start-len(key)]
@@ -170,13 +172,4 @@ func (o *Object) either(a, b capture) []byte {
 		return v
 	}
 	return o.raw(b)
-}
-
-// number returns a captured number, empty if it is 0.
-func (o *Object) number(c capture) []byte {
-	n := o.raw(c)
-	if string(n) == "0" {
-		return nil
-	}
-	return n
 }

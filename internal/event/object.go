@@ -1,11 +1,10 @@
 package event
 
-// Object is one scanned object. Its slices are parts of the bytes given to Scan
-// or of scratch space of its own, and valid until those change or the Object is
-// scanned into again. An Object is best used over and over: it keeps its space.
+// Object is one scanned object. Its slices are parts of the bytes given to Scan or of scratch space of its own, and
+// valid until those change or the Object is scanned into again. An Object is best used over and over: it keeps its
+// space.
 type Object struct {
-	// Raw is the object itself; a compact copy in valid UTF-8 where the bytes
-	// given to Scan were not that.
+	// Raw is the object itself; a compact copy in valid UTF-8 where the bytes given to Scan were not that.
 	Raw []byte
 
 	Namespace, Name, UID, ResourceVersion []byte // decoded
@@ -82,8 +81,8 @@ const (
 	objects     = 1 << metadata
 	numbers     = 1<<generation | 1<<count | 1<<seriesCount
 	texts       = ^captures(objects | numbers)
-	// hideable is what a redaction of its source hides: all but what
-	// Shape.Validate lets nobody redact and what no line shows.
+	// hideable is what a redaction of its source hides: all but what Shape.Validate lets nobody redact and what no
+	// line shows.
 	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd)
 )
 

@@ -16,9 +16,8 @@ type Renderer struct {
 	root   *node
 	events bool // the objects are Kubernetes Events
 
-	// Rendered once: what stands in every line behind the id, the stream as the
-	// inside of a string, how the object of a relist's deletion begins, and what
-	// stands behind source in a line about the stream.
+	// Rendered once: what stands in every line behind the id, the stream as the inside of a string, how the object of
+	// a relist's deletion begins, and what stands behind source in a line about the stream.
 	source, stream, bare []byte
 	cluster              []byte // the member clusterUID
 
@@ -38,8 +37,7 @@ var (
 	errLongName   = errors.New("metadata too long")
 )
 
-// NewRenderer returns a Renderer for the lines of src, with shape applied to
-// its objects.
+// NewRenderer returns a Renderer for the lines of src, with shape applied to its objects.
 func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	if src.Stream == "" {
 		return nil, errNoStream
@@ -72,10 +70,9 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	return r, nil
 }
 
-// Scan looks through one object, checks that it is well-formed JSON with a
-// metadata object, and notes what AppendLine needs. Behind the object it
-// passes over further members of a watch event, which its split may leave
-// there. After an error o is empty.
+// Scan looks through one object, checks that it is well-formed JSON with a metadata object, and notes what AppendLine
+// needs. Behind the object it passes over further members of a watch event, which its split may leave there. After an
+// error o is empty.
 func (r *Renderer) Scan(raw []byte, o *Object) error {
 	raw = rawjson.TrimSpace(raw)
 	defer r.s.Release()
@@ -99,8 +96,8 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	return nil
 }
 
-// readCompact lets read go through the text b. The scanner takes only compact JSON: if white space is all that was wrong,
-// read is called again, with a compact copy in buf.
+// readCompact lets read go through the text b. The scanner takes only compact JSON: if white space is all that was
+// wrong, read is called again, with a compact copy in buf.
 func readCompact(s *rawjson.Scanner, b []byte, buf *[]byte, read func() error) error {
 	s.Reset(b)
 	err := read()
@@ -155,8 +152,8 @@ func (r *Renderer) siblings(i int) bool {
 	return i >= 0
 }
 
-// walk passes the value of node n, with depth containers around it in its line, and notes
-// what n asks for. n may be nil below a redaction, where redact is set.
+// walk passes the value of node n, with depth containers around it in its line, and notes what n asks for. n may be
+// nil below a redaction, where redact is set.
 func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
 	b := s.Text()
@@ -210,8 +207,8 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	return i
 }
 
-// contents passes the object or array at i, which is that of node n. What is cut goes
-// with the comma before it if anything before it stays, otherwise with the one behind it.
+// contents passes the object or array at i, which is that of node n. What is cut goes with the comma before it if
+// anything before it stays, otherwise with the one behind it.
 func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
 	b := s.Text()
@@ -234,8 +231,8 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		if child == nil && !redact {
 			i = r.over(i, depth+1)
 		} else {
-			// What a line repeats of a dropped value is looked for all the same; the rest
-			// need not even be JSON, as long as its end can be found.
+			// What a line repeats of a dropped value is looked for all the same; the rest need not even be JSON, as
+			// long as its end can be found.
 			outer := r.cut
 			r.cut = outer || drop
 			i = r.walk(i, child, redact, depth+1)
@@ -322,8 +319,7 @@ func (o *Object) newest() {
 	copy(o.spans[manager:entryManager], o.spans[entryManager:])
 }
 
-// older compares two times as managedFields has them. No time, or none that
-// can be read, is older than any.
+// older compares two times as managedFields has them. No time, or none that can be read, is older than any.
 func older(a, b []byte) bool {
 	const plain = len("2006-01-02T15:04:05Z")
 	if len(a) == plain && len(b) == plain && a[plain-1] == 'Z' && b[plain-1] == 'Z' {

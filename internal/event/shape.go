@@ -10,16 +10,14 @@ import (
 
 // Shape says what is cut from the objects of a stream and what is replaced.
 //
-// Paths are dotted. A key that is not plain is written as
-// metadata.annotations["a.b/c"], every element of an array as containers[*].
+// Paths are dotted. A key that is not plain is written as metadata.annotations["a.b/c"], every element of an array as
+// containers[*].
 type Shape struct {
 	// Drop lists what is cut.
 	Drop []string
-	// Redact lists below what every value becomes "REDACTED", keys staying; an
-	// array becomes one "REDACTED", and null at the path itself stays null.
-	// Where anything but null stands in the way of a path, it is replaced
-	// whole. The copy of the object that kubectl apply leaves in an annotation
-	// is cut, since nothing in it can be redacted.
+	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
+	// at the path itself stays null. Where anything but null stands in the way of a path, it is replaced whole. The
+	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted.
 	Redact []string
 	// Secret redacts data and stringData, and cuts that annotation.
 	Secret bool
@@ -39,9 +37,8 @@ func ValidatePath(path string) error {
 	return err
 }
 
-// Fingerprint stands for a shape and the paths that a stream ignores: another
-// one means that what was kept of the stream's objects was made otherwise. The
-// order of paths means nothing.
+// Fingerprint stands for a shape and the paths that a stream ignores: another one means that what was kept of the
+// stream's objects was made otherwise. The order of paths means nothing.
 func (s Shape) Fingerprint(ignore []string) [16]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "shape 1\nsecret %t\n", s.Secret)
@@ -87,8 +84,7 @@ func (s Shape) compile(root *node) (*node, error) {
 	return root, nil
 }
 
-// identifies reports whether a path covers what the line repeats outside of the
-// object, whatever is redacted within.
+// identifies reports whether a path covers what the line repeats outside of the object, whatever is redacted within.
 func identifies(steps []step) bool {
 	if steps[0].key != "metadata" {
 		return false
@@ -170,8 +166,7 @@ func parseBracket(s string) (_ step, rest string, err error) {
 	return step{key: key}, rest, nil
 }
 
-// node is a place in an object where something is looked for: to be remembered,
-// cut or redacted.
+// node is a place in an object where something is looked for: to be remembered, cut or redacted.
 type node struct {
 	edges []edge // members of an object
 	elem  *node  // each element of an array
@@ -182,8 +177,7 @@ type node struct {
 	drop, redact bool
 	entries      bool // metadata.managedFields: the newest element is remembered
 
-	// A redaction lies below, so nothing but an object, or an array, may be
-	// written as it is.
+	// A redaction lies below, so nothing but an object, or an array, may be written as it is.
 	wantObject, wantArray bool
 }
 
@@ -205,8 +199,8 @@ func (n *node) find(key []byte) *node {
 	return nil
 }
 
-// reach returns the node at the end of a path, making what is missing. guard
-// tells that what lies there must not be written as it is.
+// reach returns the node at the end of a path, making what is missing. guard tells that what lies there must not be
+// written as it is.
 func (n *node) reach(path []step, guard bool) *node {
 	for _, s := range path {
 		if s.each {

@@ -24,9 +24,9 @@ const (
 
 var errUnnamed = errors.New("object is not named")
 
-// Identify is for an object that Scan has refused with an error: it finds what names the object and its version, going by
-// brackets and quotes alone. o then holds nothing but that, and Unusable; a line of it has no object. What cannot be named
-// either is refused, with the error of Scan.
+// Identify is for an object that Scan has refused with an error: it finds what names the object and its version,
+// going by brackets and quotes alone. o then holds nothing but that, and Unusable; a line of it has no object. What
+// cannot be named either is refused, with the error of Scan.
 func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
 	raw = rawjson.TrimSpace(raw)
 	s := NewObjectSkimmer()
@@ -62,16 +62,16 @@ func reasonOf(raw []byte, refused error) string {
 	return ObjectMalformed
 }
 
-// oversized stands behind the members that name an object in the short form of one that is too large to be held. It is no
-// JSON, so Scan refuses it.
+// oversized stands behind the members that name an object in the short form of one that is too large to be held. It
+// is no JSON, so Scan refuses it.
 const oversized = ",too large"
 
-// Skimmer finds what names an object in JSON that cannot be held, or that Scan refuses. It takes the text piece by piece,
-// keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is repeated the
-// last counts, as in Scan.
+// Skimmer finds what names an object in JSON that cannot be held, or that Scan refuses. It takes the text piece by
+// piece, keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is
+// repeated the last counts, as in Scan.
 //
-// It goes by brackets and quotes alone, and takes a string for a value only where `"key":"value"` stands whole in the object
-// that it belongs to: text that has lost a quote does not give away what it hides.
+// It goes by brackets and quotes alone, and takes a string for a value only where `"key":"value"` stands whole in the
+// object that it belongs to: text that has lost a quote does not give away what it hides.
 type Skimmer struct {
 	event bool    // of a watch event
 	at    []*node // the objects that the position is in, as long as something is looked for in them
@@ -189,8 +189,8 @@ func (s *Skimmer) take() {
 	}
 }
 
-// AppendShort appends the short form of what was taken, which Scan refuses and Identify names. It is an error where it does
-// not name an object.
+// AppendShort appends the short form of what was taken, which Scan refuses and Identify names. It is an error where
+// it does not name an object.
 func (s *Skimmer) AppendShort(dst []byte) ([]byte, error) {
 	object, err := s.object()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Later reports whether a is a later resourceVersion than b. Only versions of the
-// form that KEP-5504 defines can be compared: decimal, without a leading zero.
+// Later reports whether a is a later resourceVersion than b. Only versions of the form that KEP-5504 defines can be
+// compared: decimal, without a leading zero.
 func Later(a, b string) bool {
 	if !isVersion(a) || !isVersion(b) {
 		return false
@@ -17,8 +17,8 @@ func Later(a, b string) bool {
 	return a > b
 }
 
-// VersionNumber returns a resourceVersion of that form as a number; ok is false for
-// another one, and for more than 18 digits.
+// VersionNumber returns a resourceVersion of that form as a number; ok is false for another one, and for more than 18
+// digits.
 func VersionNumber(rv []byte) (n uint64, ok bool) {
 	if len(rv) > 18 || !isVersion(string(rv)) {
 		return 0, false

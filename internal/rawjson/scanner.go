@@ -1,5 +1,5 @@
-// Package rawjson reads JSON as bytes: it finds where values begin and end, checks
-// them, and decodes nothing but the strings it is asked for.
+// Package rawjson reads JSON as bytes: it finds where values begin and end, checks them, and decodes nothing but the
+// strings it is asked for.
 //
 // There are three ways through a text, from strict to lenient:
 //
@@ -8,10 +8,9 @@
 //	Cursor   goes by quotes and brackets alone and takes white space; for text that
 //	         has been checked before, and for text that may be anything
 //
-// A Scanner checks everything but two things, which Control and Wide report on: no
-// control character may stand in a string, and the text must be UTF-8. It takes up
-// to MaxDepth levels of nesting. Its faults are *SyntaxError, with the byte offset.
-// A Cursor checks only what it must to go on; no text makes either of them panic.
+// A Scanner checks everything but two things, which Control and Wide report on: no control character may stand in a
+// string, and the text must be UTF-8. It takes up to MaxDepth levels of nesting. Its faults are *SyntaxError, with
+// the byte offset. A Cursor checks only what it must to go on; no text makes either of them panic.
 package rawjson
 
 import (
@@ -26,8 +25,7 @@ const MaxDepth = 10_000
 // TooDeep is the Msg of the fault of a text that exceeds MaxDepth.
 const TooDeep = "nested too deep"
 
-// SyntaxError says where bytes are not the JSON that was expected. It never quotes
-// the text, which may be a Secret.
+// SyntaxError says where bytes are not the JSON that was expected. It never quotes the text, which may be a Secret.
 type SyntaxError struct {
 	Offset int64 // bytes before the fault
 	Msg    string
@@ -37,10 +35,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.Msg, e.Offset)
 }
 
-// Scanner checks the grammar of compact JSON, which has no white space between its
-// tokens. Its methods take the position of a token's first byte and return the one
-// behind its last, or -1 with the fault in Err. A Scanner is for one goroutine, and
-// keeps its space from text to text.
+// Scanner checks the grammar of compact JSON, which has no white space between its tokens. Its methods take the
+// position of a token's first byte and return the one behind its last, or -1 with the fault in Err. A Scanner is for
+// one goroutine, and keeps its space from text to text.
 type Scanner struct {
 	b    []byte
 	x    *index // from Reset to Release
@@ -72,8 +69,8 @@ func (s *Scanner) Text() []byte { return s.b }
 // Err returns the last fault.
 func (s *Scanner) Err() error { return s.err }
 
-// Control reports whether the text has control characters, white space other than
-// blanks included: compact JSON has none.
+// Control reports whether the text has control characters, white space other than blanks included: compact JSON has
+// none.
 func (s *Scanner) Control() bool { return s.x.control }
 
 // Wide reports whether the text has bytes beyond ASCII, so that it may not be UTF-8.
@@ -99,9 +96,8 @@ func (s *Scanner) End(i int) error {
 	return nil
 }
 
-// Open passes the opening bracket at i, around which there are depth containers.
-// more is false behind an empty container or a fault. The members or elements are
-// then passed one by one, each followed by More:
+// Open passes the opening bracket at i, around which there are depth containers. more is false behind an empty
+// container or a fault. The members or elements are then passed one by one, each followed by More:
 //
 //	for i, more := s.Open(i, depth); more; i, more = s.More(i, '}') {
 func (s *Scanner) Open(i, depth int) (next int, more bool) {
@@ -116,8 +112,8 @@ func (s *Scanner) Open(i, depth int) (next int, more bool) {
 	return i + 1, true
 }
 
-// More passes the comma behind a member or an element, or the bracket shut in its
-// place, behind which there are no more.
+// More passes the comma behind a member or an element, or the bracket shut in its place, behind which there are no
+// more.
 func (s *Scanner) More(i int, shut byte) (next int, more bool) {
 	if i < len(s.b) {
 		switch s.b[i] {
@@ -130,8 +126,7 @@ func (s *Scanner) More(i int, shut byte) (next int, more bool) {
 	return s.Fail(i, "expected a comma or a closing bracket"), false
 }
 
-// Key passes a member's key and its colon. It returns what the key means, valid
-// until the next call.
+// Key passes a member's key and its colon. It returns what the key means, valid until the next call.
 func (s *Scanner) Key(i int) (key []byte, next int) {
 	b := s.b
 	if i >= len(b) || b[i] != '"' {
@@ -190,8 +185,8 @@ func (s *Scanner) long(i int) int {
 	return end + 1
 }
 
-// Close is Skip for a value whose text is going to be thrown away: of an object or
-// array only the quotes and brackets are looked at.
+// Close is Skip for a value whose text is going to be thrown away: of an object or array only the quotes and brackets
+// are looked at.
 func (s *Scanner) Close(i, depth int) int {
 	if i >= len(s.b) || s.b[i] != '{' && s.b[i] != '[' {
 		return s.Skip(i, depth)

@@ -23,8 +23,7 @@ func TrimLeft(b []byte) []byte { return bytes.TrimLeft(b, space) }
 // TrimRight returns b without the white space behind it.
 func TrimRight(b []byte) []byte { return bytes.TrimRight(b, space) }
 
-// Inside returns what stands between the quotes of a string, nil for any other
-// value.
+// Inside returns what stands between the quotes of a string, nil for any other value.
 func Inside(value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' {
 		return nil
@@ -32,8 +31,7 @@ func Inside(value []byte) []byte {
 	return value[1 : len(value)-1]
 }
 
-// Text returns what the inside of a string means, as Unquote has it. It is false
-// where an escape is faulty.
+// Text returns what the inside of a string means, as Unquote has it. It is false where an escape is faulty.
 func Text(inside []byte) (string, bool) {
 	if bytes.IndexByte(inside, '\\') >= 0 {
 		if badEscape(inside) >= 0 {
@@ -45,8 +43,8 @@ func Text(inside []byte) (string, bool) {
 	return string(Unquote(nil, inside)), true
 }
 
-// Unquote appends what the inside of a string means. Half a surrogate pair, a
-// faulty escape and a byte that is not UTF-8 become U+FFFD.
+// Unquote appends what the inside of a string means. Half a surrogate pair, a faulty escape and a byte that is not
+// UTF-8 become U+FFFD.
 func Unquote(dst, inside []byte) []byte {
 	for len(inside) > 0 {
 		if c := inside[0]; c != '\\' && c < utf8.RuneSelf {
@@ -61,8 +59,8 @@ func Unquote(dst, inside []byte) []byte {
 	return dst
 }
 
-// DecodeRune returns the first rune of the inside of a string, which is not empty,
-// and how many bytes it takes. It is as lenient as Unquote.
+// DecodeRune returns the first rune of the inside of a string, which is not empty, and how many bytes it takes. It is
+// as lenient as Unquote.
 func DecodeRune(inside []byte) (rune, int) {
 	if inside[0] != '\\' {
 		return utf8.DecodeRune(inside)
@@ -86,8 +84,7 @@ func DecodeRune(inside []byte) (rune, int) {
 // meanings has what the byte behind a backslash means, but for u.
 var meanings = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escape decodes the escape that s begins with, half a surrogate pair as it is. n is
-// 0 if it is faulty.
+// escape decodes the escape that s begins with, half a surrogate pair as it is. n is 0 if it is faulty.
 func escape(s []byte) (r rune, n int) {
 	if len(s) < 2 {
 		return 0, 0
@@ -105,8 +102,7 @@ func escape(s []byte) (r rune, n int) {
 	return rune(u), 6
 }
 
-// badEscape returns where in the inside of a string the first faulty escape is, or
-// -1.
+// badEscape returns where in the inside of a string the first faulty escape is, or -1.
 func badEscape(inside []byte) int {
 	for i := 0; ; {
 		next := bytes.IndexByte(inside[i:], '\\')
@@ -122,8 +118,7 @@ func badEscape(inside []byte) int {
 	}
 }
 
-// AppendEscaped appends s as the inside of a string. What is not UTF-8 becomes
-// U+FFFD.
+// AppendEscaped appends s as the inside of a string. What is not UTF-8 becomes U+FFFD.
 func AppendEscaped(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	for i := 0; i < len(s); {
@@ -157,8 +152,8 @@ func AppendValid(dst, b []byte) []byte {
 	return dst
 }
 
-// AppendCompact appends b without the white space between its tokens. It is false
-// where that would join two of them, or a string does not end.
+// AppendCompact appends b without the white space between its tokens. It is false where that would join two of them,
+// or a string does not end.
 func AppendCompact(dst, b []byte) ([]byte, bool) {
 	c := NewCursor(b)
 	scalar := false // the token before is a number or a literal
