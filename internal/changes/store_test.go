@@ -179,7 +179,7 @@ func TestStoreMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer at.Close()
+		t.Cleanup(func() { at.Close() })
 		c := Config{IgnoreFields: []string{"note"}, Shape: event.Shape{Secret: secret}}
 		r := newRig(t, at, c)
 		r.load()

@@ -40,7 +40,8 @@ func ParseHeader(line []byte, h *Header) error {
 		compact []byte
 	)
 	defer s.Release()
-	err := readCompact(&s, rawjson.TrimSpace(line), &compact, func() error { return h.parse(&s) })
+	s.Reset(rawjson.TrimSpace(line))
+	err := readCompact(&s, &compact, func() error { return h.parse(&s) })
 	switch {
 	case err != nil:
 		err = fmt.Errorf("parse line: %w", err)

@@ -79,9 +79,9 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	r.s.Reset(raw)
 	if r.s.Wide() && !utf8.Valid(raw) {
 		o.valid = rawjson.AppendValid(o.valid[:0], raw)
-		raw = o.valid
+		r.s.Reset(o.valid)
 	}
-	err := readCompact(&r.s, raw, &o.compact, func() error { return r.scan(o) })
+	err := readCompact(&r.s, &o.compact, func() error { return r.scan(o) })
 	switch {
 	case err != nil:
 	case o.have&metadata.bit() == 0:
@@ -96,14 +96,13 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	return nil
 }
 
-// readCompact lets read go through the text b. The scanner takes only compact JSON: if white space is all that was
-// wrong, read is called again, with a compact copy in buf.
-func readCompact(s *rawjson.Scanner, b []byte, buf *[]byte, read func() error) error {
-	s.Reset(b)
+// readCompact lets read go through the text that the scanner has. The scanner takes only compact JSON: if white space is
+// all that was wrong, read is called again, with a compact copy in buf.
+func readCompact(s *rawjson.Scanner, buf *[]byte, read func() error) error {
 	err := read()
 	if err != nil {
 		var ok bool
-		if *buf, ok = rawjson.AppendCompact((*buf)[:0], b); ok && len(*buf) < len(b) {
+		if *buf, ok = rawjson.AppendCompact((*buf)[:0], s.Text()); ok && len(*buf) < len(s.Text()) {
 			s.Reset(*buf)
 			err = read()
 		}
