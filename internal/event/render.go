@@ -227,15 +227,17 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 			child = n.elem
 		}
 		drop := child != nil && child.drop
-		if child == nil && !redact {
+		switch {
+		case child == nil && !redact:
 			i = r.over(i, depth+1)
-		} else {
-			// What a line repeats of a dropped value is looked for all the same; the rest need not even be JSON, as
-			// long as its end can be found.
-			outer := r.cut
-			r.cut = outer || drop
+		case drop && !r.cut:
+			// What a line repeats of it is looked for all the same; the rest need not even be
+			// JSON, as long as its end can be found.
+			r.cut = true
 			i = r.walk(i, child, redact, depth+1)
-			r.cut = outer
+			r.cut = false
+		default:
+			i = r.walk(i, child, redact, depth+1)
 		}
 		if i < 0 {
 			return i
@@ -243,16 +245,18 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		if !object && n.entries && b[start] == '{' {
 			o.newest()
 		}
-		if drop {
-			if kept {
-				start--
-			}
-			o.edits = append(o.edits[:mark], edit{span: span{start, i}})
+		end := i
+		i, more = s.More(i, shut)
+		switch {
+		case !drop:
+			kept = true
+			continue
+		case kept:
+			start--
+		case more:
+			end = i
 		}
-		if i, more = s.More(i, shut); more && drop && !kept {
-			o.edits[len(o.edits)-1].end = i
-		}
-		kept = kept || !drop
+		o.edits = append(o.edits[:mark], edit{span: span{start, end}})
 	}
 	return i
 }
