@@ -10,18 +10,15 @@
 //
 // Guarantees:
 //
-//   - A line is exactly one line of valid UTF-8 holding one valid JSON object.
-//     Scan checks the grammar of the whole object; of what it refuses nothing
-//     is written but its name.
-//   - Every line is within the limits that all readers of lines go by: MaxLine
-//     bytes, and the nesting that encoding/json takes.
-//   - The object in a line is the server's bytes less what a Shape cuts or
-//     redacts: no member is reordered and no number or string is rewritten.
-//     Only white space between tokens goes, and bytes that are not UTF-8
-//     become U+FFFD.
-//   - Cuts and redactions hold for every occurrence of a key, repeated or
-//     written with escapes. A value of another kind than a redaction path
-//     expects is redacted as a whole.
+//   - A line is exactly one line of valid UTF-8 holding one valid JSON object. Scan checks the grammar of the whole
+//     object; of what it refuses nothing is written but its name.
+//   - Every line is within the limits that all readers of lines go by: MaxLine bytes, and the nesting that
+//     encoding/json takes.
+//   - The object in a line is the server's bytes less what a Shape cuts or redacts: no member is reordered and no
+//     number or string is rewritten. Only white space between tokens goes, and bytes that are not UTF-8 become
+//     U+FFFD.
+//   - Cuts and redactions hold for every occurrence of a key, repeated or written with escapes. A value of another
+//     kind than a redaction path expects is redacted as a whole.
 //   - What a Shape hides is in no line, nor in what AppendShaped writes.
 //   - In a steady state nothing is allocated per event.
 package event

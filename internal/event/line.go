@@ -35,7 +35,7 @@ func (n names) appendBare(dst []byte) []byte {
 	dst = appendText(dst, `,"uid":"`, n.uid)
 	dst = appendText(dst, `,"resourceVersion":"`, n.version)
 	if len(dst) == start {
-		dst = append(dst, '{')
+		return append(dst, "{}"...)
 	}
 	dst[start] = '{'
 	return append(dst, '}')

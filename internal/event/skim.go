@@ -31,11 +31,8 @@ func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
 	raw = rawjson.TrimSpace(raw)
 	s := NewObjectSkimmer()
 	n, ended := s.Take(raw)
-	if !ended || n < len(raw) && !r.trailing(raw[n:]) {
-		return refused
-	}
 	object, err := s.object()
-	if err != nil {
+	if !ended || err != nil || n < len(raw) && !r.trailing(raw[n:]) {
 		return refused
 	}
 	if err := r.Scan(append(object, '}'), o); err != nil { // its strings may be malformed, too
