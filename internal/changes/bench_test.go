@@ -59,11 +59,12 @@ func BenchmarkStore(b *testing.B) {
 				if _, err := s.Compare(before, &o); err != nil {
 					b.Fatal(err)
 				}
-				if s.Changes(before); n > 0 && len(s.next.list) == 0 {
+				if s.Changes(before); n > 2*baseObjects && len(s.next.list) == 0 {
 					b.Fatal("nothing has changed")
 				}
 				c.Reset()
-				s.uncommitted.clear()
+				clear(s.uncommitted)
+				s.order = s.order[:0]
 				s.Put(&c, n, o.Namespace, o.Name, s.Value(false))
 				n++
 			}

@@ -2,47 +2,36 @@ package changes
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"hash/maphash"
-	"math"
-	"math/bits"
-	"strconv"
 	"sync"
 
 	"kubejournal/internal/rawjson"
 )
 
-// Differ says what changed from one version of an object to the next. It is
-// for one goroutine and best used over and over: it keeps its space.
-//
-// What it lists are operations of RFC 6902, each with the value that it takes
-// away beside it as old:
+// Differ says what changed from one version of an object to the next, as operations of RFC 6902, each with the value
+// that it takes away beside it as old:
 //
 //	{"op":"add","path":"/metadata/labels/a","value":"b"}
 //	{"op":"remove","path":"/spec/containers/1","old":{"name":"x"}}
 //	{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"}
 //
 // Applied in their order to the object before, they give the object behind.
-// The list is complete: metadata.resourceVersion is in it like any other field,
-// unless a Shape cut it.
 //
-//   - Both objects are taken as a Shape left them. A value that is "REDACTED"
-//     in both is the same in both, whatever it hides: the list tells nothing
-//     that the two objects in the journal do not.
-//   - Members are paired by what their keys mean, and of repeated ones the last
-//     counts, as in encoding/json. Their order means nothing.
-//   - Elements of arrays are paired by what the lists of Kubernetes are keyed
-//     by (see identities) or, where they have no such member, by their text;
-//     what stands between two pairs is paired by position. So an element that
-//     is inserted is one add, not a rewrite of all behind it.
-//   - Strings are the same if they mean the same; numbers if they are written
-//     the same, for 1.0 and 1 are not one to every reader.
-//   - A list that comes to more than both objects together, or to 4 KiB if that
-//     is more, is made again, coarser: a container is then replaced as a
-//     whole where that takes fewer bytes than what changed in it. This never
-//     exceeds both objects by more than 64 bytes.
+//   - Both objects are taken as a Shape left them: a value that is "REDACTED" in both is the same in both, whatever
+//     it hides.
+//   - Members are paired by what their keys mean, and of repeated ones the last counts, as in encoding/json. Their
+//     order means nothing.
+//   - Elements of arrays are paired by their identities or, where they have none, by their text; what stands between
+//     two pairs is paired by position. So an element that is inserted is one add, not a rewrite of all behind it.
+//   - Strings are the same if they mean the same; numbers if they are written the same, for 1.0 and 1 are not one to
+//     every reader.
+//   - A list that comes to more than both objects together, or to 4 KiB if that is more, is made again, coarser: a
+//     container is then replaced as a whole where that takes fewer bytes than what changed in it. This never exceeds
+//     both objects by more than 64 bytes.
 //   - Below 128 levels containers that differ are replaced as a whole.
+//
+// It is for one goroutine and best used over and over: it keeps its space.
 type Differ struct {
 	prev, next rawjson.Tape
 	out        []byte
@@ -52,13 +41,13 @@ type Differ struct {
 	coarse     bool   // it is being made coarser
 	untyped    bool   // kind and apiVersion of the objects themselves are not compared
 
-	seed    maphash.Seed
-	pairs   []pair   // a stack: each container being compared has its own on it
-	slots   []int32  // the tables of match: cells, plus one; 0 is free
-	ids     []uint64 // of the elements that align looks at
-	lengths []uint16 // of their common subsequences
-	a, b    []byte   // keys that had escapes, decoded
+	pairs    []pair    // a stack: each container being compared has its own on it
+	elements []element // that align looks at
+	lengths  []uint16  // of their common subsequences
+	a, b     []byte    // keys that had escapes, decoded
 }
+
+var seed = maphash.MakeSeed()
 
 // pair is two cells that stand for the same place; -1 where one is missing.
 type pair struct {
@@ -70,21 +59,15 @@ const (
 	leastChanges = 4 << 10 // bytes; a list up to this is never made coarser
 	changesDepth = 128     // containers nested deeper are not looked into
 	aroundChange = 3       // levels of a line around a value of the list: {"changes":[{"old":{}}]}
-	scannedKeys  = 1 << 14 // comparisons of keys that are made before a table is
+	scannedKeys  = 1 << 14 // comparisons of keys that are made before a map is
 	alignedPairs = 1 << 12 // pairs of elements that are looked at to align two arrays
 )
 
-var errOver2GiB = errors.New("over 2 GiB")
-
-// Append appends the list of changes from prev to next as a JSON array, or
-// nothing if there are none. Both must be compact JSON, as AppendShaped writes
-// it. With an error, dst is returned as it was.
+// Append appends the list of changes from prev to next as a JSON array, or nothing if there are none. Both must be
+// compact JSON of at most event.MaxObject, as AppendShaped writes it. With an error, dst is returned as it was.
 func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	if bytes.Equal(prev, next) {
 		return dst, nil
-	}
-	if len(prev) > math.MaxInt32 || len(next) > math.MaxInt32 {
-		return dst, fmt.Errorf("compare objects: %w", errOver2GiB)
 	}
 	defer d.release()
 	if err := d.prev.Read(prev, aroundChange); err != nil {
@@ -93,16 +76,14 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	if err := d.next.Read(next, aroundChange); err != nil {
 		return dst, fmt.Errorf("compare objects: read the next one: %w", err)
 	}
-	if d.seed == (maphash.Seed{}) {
-		d.seed = maphash.MakeSeed()
-	}
 	d.start = len(dst)
 	d.end = d.start + max(leastChanges, len(prev)+len(next))
-	d.coarse = false
-	d.run(dst)
-	if len(d.out) > d.end {
-		d.coarse = true
-		d.run(dst)
+	for _, d.coarse = range []bool{false, true} {
+		d.out, d.path, d.pairs = dst, d.path[:0], d.pairs[:0]
+		d.values(0, 0, 0)
+		if len(d.out) <= d.end {
+			break
+		}
 	}
 	dst = d.out
 	if len(dst) > d.start {
@@ -111,23 +92,21 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release lets go of the caller's bytes, and of space that only large objects
-// need.
+// release lets go of the caller's bytes, and of space that only large objects need.
 func (d *Differ) release() {
 	d.out = nil
 	d.prev.Release()
 	d.next.Release()
 	if cap(d.pairs) > rawjson.KeptCells {
-		d.pairs, d.slots, d.ids = nil, nil, nil
+		d.pairs, d.elements = nil, nil
 	}
 }
 
 // differs are shared: streams are many, and few of them compare at a time.
 var differs = sync.Pool{New: func() any { return new(Differ) }}
 
-// Append is Differ.Append for two versions of one object as a stream receives them:
-// kind and apiVersion are not compared, since servers leave them out of the items of
-// a list.
+// Append is Differ.Append for two versions of one object as a stream receives them: kind and apiVersion are not
+// compared, since servers leave them out of the items of a list.
 func Append(dst, prev, next []byte) ([]byte, error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
@@ -135,14 +114,8 @@ func Append(dst, prev, next []byte) ([]byte, error) {
 	return d.Append(dst, prev, next)
 }
 
-// run compares the two objects.
-func (d *Differ) run(dst []byte) {
-	d.out, d.path, d.pairs = dst, d.path[:0], d.pairs[:0]
-	d.values(0, 0, 0)
-}
-
-// values lists what changed from cell p of the previous object to cell n of the
-// next one, with depth containers around them.
+// values lists what changed from cell p of the previous object to cell n of the next one, with depth containers
+// around them.
 func (d *Differ) values(p, n int32, depth int) {
 	was, is := d.prev.Text(p), d.next.Text(n)
 	if bytes.Equal(was, is) {
@@ -150,7 +123,7 @@ func (d *Differ) values(p, n int32, depth int) {
 	}
 	mark, end := len(d.out), d.end
 	if d.coarse {
-		end = mark + d.cost(was, is)
+		end = mark + len(`,{"op":"replace","path":"","old":,"value":}`) + len(d.path) + len(was) + len(is)
 	}
 	first := was[0]
 	switch {
@@ -160,12 +133,12 @@ func (d *Differ) values(p, n int32, depth int) {
 	case first == '[' && is[0] == '[' && depth < changesDepth:
 		d.arrays(p, n, depth, end)
 	default:
-		d.replace(was, is)
+		d.operation("replace", was, is)
 		return
 	}
 	if d.coarse && len(d.out) > end {
 		d.out = d.out[:mark]
-		d.replace(was, is)
+		d.operation("replace", was, is)
 	}
 }
 
@@ -188,9 +161,8 @@ func (d *Differ) objects(p, n int32, depth, end int) {
 	d.pairs = d.pairs[:base]
 }
 
-// inStep reports whether two objects have the same keys in the same order, and
-// so few members that differ that repeated may be asked about each. Most have, and
-// the comparison of two pods would take half as long again by match.
+// inStep reports whether two objects have the same keys in the same order, and so few members that differ that
+// repeated may be asked about each. Most have, and the comparison of two pods would take half as long again by match.
 func (d *Differ) inStep(p, n int32) bool {
 	count := int(d.next.Cells[n].Count)
 	if int(d.prev.Cells[p].Count) != count {
@@ -210,8 +182,7 @@ func (d *Differ) inStep(p, n int32) bool {
 	return true
 }
 
-// repeated reports whether object n has the key of its member j once more
-// behind that.
+// repeated reports whether object n has the key of its member j once more behind that.
 func (d *Differ) repeated(n, j int32) bool {
 	for k := d.next.Cells[j].Next; k < d.next.Cells[n].Next; k = d.next.Cells[k].Next {
 		if d.next.SameKey(j, &d.next, k, &d.a, &d.b) {
@@ -221,45 +192,36 @@ func (d *Differ) repeated(n, j int32) bool {
 	return false
 }
 
-// match pairs the members of two objects: first those that are gone, then all
-// that the next one has, in its order.
+// match pairs the members of two objects, the last of repeated ones: first those that are gone, then all that the
+// next one has, in its order.
 func (d *Differ) match(p, n int32) {
-	was := 1 << bits.Len32(uint32(2*d.prev.Cells[p].Count))
-	is := 1 << bits.Len32(uint32(2*d.next.Cells[n].Count))
-	d.slots = append(d.slots[:0], make([]int32, was+is)...)
-	prev, next := d.slots[:was], d.slots[was:]
-	d.fill(prev, &d.prev, p)
-	d.fill(next, &d.next, n)
+	was, is := d.members(&d.prev, p), d.members(&d.next, n)
 	for i := p + 1; i < d.prev.Cells[p].Next; i = d.prev.Cells[i].Next {
-		if *d.slot(prev, &d.prev, &d.prev, i) == i+1 && *d.slot(next, &d.next, &d.prev, i) == 0 {
+		key := d.prev.DecodedKey(i, &d.a)
+		if _, stays := is[string(key)]; !stays && was[string(key)] == i {
 			d.pairs = append(d.pairs, pair{prev: i, next: -1})
 		}
 	}
 	for j := n + 1; j < d.next.Cells[n].Next; j = d.next.Cells[j].Next {
-		if *d.slot(next, &d.next, &d.next, j) == j+1 {
-			d.pairs = append(d.pairs, pair{prev: *d.slot(prev, &d.prev, &d.next, j) - 1, next: j})
+		key := d.next.DecodedKey(j, &d.a)
+		if is[string(key)] != j {
+			continue
+		}
+		if i, ok := was[string(key)]; ok {
+			d.pairs = append(d.pairs, pair{prev: i, next: j})
+		} else {
+			d.pairs = append(d.pairs, pair{prev: -1, next: j})
 		}
 	}
 }
 
-// fill puts an object's members into a table; the last of repeated ones stays.
-func (d *Differ) fill(table []int32, t *rawjson.Tape, object int32) {
+// members returns the cells of an object's members by key.
+func (d *Differ) members(t *rawjson.Tape, object int32) map[string]int32 {
+	cells := make(map[string]int32, t.Cells[object].Count)
 	for i := object + 1; i < t.Cells[object].Next; i = t.Cells[i].Next {
-		*d.slot(table, t, t, i) = i + 1
+		cells[string(t.DecodedKey(i, &d.a))] = i
 	}
-}
-
-// slot finds the place in a table of t's members for the key of cell i of from.
-// The table is at most half full.
-func (d *Differ) slot(table []int32, t, from *rawjson.Tape, i int32) *int32 {
-	h := maphash.Bytes(d.seed, from.DecodedKey(i, &d.a))
-	for {
-		s := &table[h&uint64(len(table)-1)]
-		if *s == 0 || t.SameKey(*s-1, from, i, &d.a, &d.b) {
-			return s
-		}
-		h++
-	}
+	return cells
 }
 
 // member lists what became of an object's member.
@@ -272,43 +234,24 @@ func (d *Differ) member(m pair, depth int) {
 	if d.untyped && depth == 0 && (string(key) == "kind" || string(key) == "apiVersion") {
 		return
 	}
-	outer := len(d.path)
-	d.path = append(d.path, '/')
-	d.path = appendPointer(d.path, key)
-	d.change(m, depth)
-	d.path = d.path[:outer]
+	d.change(key, m, depth)
 }
 
-// element lists what became of an array's element that stands at the given
-// position now.
-func (d *Differ) element(at int, e pair, depth int) {
+// change lists what became of the value at the key or index below path.
+func (d *Differ) change(key []byte, p pair, depth int) {
 	outer := len(d.path)
-	d.path = append(d.path, '/')
-	d.path = strconv.AppendInt(d.path, int64(at), 10)
-	d.change(e, depth)
-	d.path = d.path[:outer]
-}
-
-// change lists what became of the value at path.
-func (d *Differ) change(p pair, depth int) {
+	d.path = appendPointer(append(d.path, '/'), key)
 	switch {
 	case p.prev < 0:
 		d.operation("add", nil, d.next.Text(p.next))
 	case p.next < 0:
 		d.operation("remove", d.prev.Text(p.prev), nil)
 	case p.whole:
-		d.replace(d.prev.Text(p.prev), d.next.Text(p.next))
+		d.operation("replace", d.prev.Text(p.prev), d.next.Text(p.next))
 	default:
 		d.values(p.prev, p.next, depth+1)
 	}
-}
-
-func (d *Differ) replace(was, is []byte) { d.operation("replace", was, is) }
-
-// cost is what replace takes, in bytes.
-func (d *Differ) cost(was, is []byte) int {
-	const frame = len(`,{"op":"replace","path":"","old":,"value":}`)
-	return frame + len(d.path) + len(was) + len(is)
+	d.path = d.path[:outer]
 }
 
 // operation writes one about the value at path.
@@ -343,21 +286,10 @@ func (d *Differ) sameText(s, t []byte) bool {
 	return bytes.Equal(d.a, d.b)
 }
 
-// appendPointer writes a key as a token of a JSON Pointer (RFC 6901), escaped
-// as the inside of a JSON string.
+// appendPointer writes a key as a token of a JSON Pointer (RFC 6901), escaped as the inside of a JSON string.
 func appendPointer(dst, key []byte) []byte {
-	for len(key) > 0 {
-		n := bytes.IndexAny(key, "~/")
-		if n < 0 {
-			return rawjson.AppendEscaped(dst, string(key))
-		}
-		dst = rawjson.AppendEscaped(dst, string(key[:n]))
-		if key[n] == '~' {
-			dst = append(dst, "~0"...)
-		} else {
-			dst = append(dst, "~1"...)
-		}
-		key = key[n+1:]
+	if bytes.ContainsAny(key, "~/") {
+		key = bytes.ReplaceAll(bytes.ReplaceAll(key, []byte("~"), []byte("~0")), []byte("/"), []byte("~1"))
 	}
-	return dst
+	return rawjson.AppendEscaped(dst, string(key))
 }

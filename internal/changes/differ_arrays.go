@@ -3,15 +3,21 @@ package changes
 import (
 	"bytes"
 	"hash/maphash"
+	"strconv"
 
 	"kubejournal/internal/rawjson"
 )
 
-// identities are the members that tell the elements of Kubernetes' lists from
-// each other, as their definitions have them; the first that an element has
-// counts.
+// identities are the members that tell the elements of Kubernetes' lists from each other, as their definitions have
+// them; the first that an element has counts.
 var identities = [...]string{
 	"name", "type", "key", "mountPath", "devicePath", "containerPort", "port", "ip", "topologyKey", "manager",
+}
+
+// element is one of an array.
+type element struct {
+	cell     int32
+	identity uint64
 }
 
 // arrays is values for two arrays. It gives up once out is longer than end.
@@ -21,7 +27,8 @@ func (d *Differ) arrays(p, n int32, depth, end int) {
 	at := 0 // in the array as the operations before have left it
 	for k := base; k < len(d.pairs) && len(d.out) <= end; k++ {
 		e := d.pairs[k]
-		d.element(at, e, depth)
+		d.a = strconv.AppendInt(d.a[:0], int64(at), 10)
+		d.change(d.a, e, depth)
 		if e.next >= 0 {
 			at++
 		}
@@ -31,32 +38,38 @@ func (d *Differ) arrays(p, n int32, depth, end int) {
 
 // align pairs the elements of two arrays, in their order.
 func (d *Differ) align(p, n int32) {
-	d.ids = d.ids[:0]
+	d.elements = d.elements[:0]
 	for i := p + 1; i < d.prev.Cells[p].Next; i = d.prev.Cells[i].Next {
-		d.ids = append(d.ids, d.identity(&d.prev, i))
+		d.elements = append(d.elements, element{i, d.identity(&d.prev, i)})
 	}
+	count := len(d.elements)
 	for j := n + 1; j < d.next.Cells[n].Next; j = d.next.Cells[j].Next {
-		d.ids = append(d.ids, d.identity(&d.next, j))
+		d.elements = append(d.elements, element{j, d.identity(&d.next, j)})
 	}
-	count := d.prev.Cells[p].Count
-	w := walk{d: d, i: p + 1, j: n + 1, was: d.ids[:count], is: d.ids[count:]}
-
-	for len(w.was) > 0 && len(w.is) > 0 && w.was[0] == w.is[0] {
-		w.both()
+	was, is := d.elements[:count], d.elements[count:]
+	least := min(len(was), len(is))
+	head, tail := 0, 0
+	for head < least && was[head].identity == is[head].identity {
+		head++
 	}
-	tail := 0
-	for tail < len(w.was) && tail < len(w.is) && w.was[len(w.was)-1-tail] == w.is[len(w.is)-1-tail] {
+	for tail < least-head && was[len(was)-1-tail].identity == is[len(is)-1-tail].identity {
 		tail++
 	}
-	was, is := w.was[:len(w.was)-tail], w.is[:len(w.is)-tail]
+	d.pair(was[:head], is[:head])
+	d.alignDifferent(was[head:len(was)-tail], is[head:len(is)-tail])
+	d.pair(was[len(was)-tail:], is[len(is)-tail:])
+}
+
+// alignDifferent pairs elements by their longest common subsequence, and what stands between two of these by position.
+func (d *Differ) alignDifferent(was, is []element) {
+	x, y := 0, 0 // behind the last pair
 	if size := len(was) * len(is); size > 0 && size <= alignedPairs {
 		d.subsequences(was, is)
-		x, y := 0, 0 // behind the last pair
 		for k, l := 0, 0; k < len(was) && l < len(is); {
 			switch {
-			case was[k] == is[l]:
-				w.apart(k-x, l-y)
-				w.both()
+			case was[k].identity == is[l].identity:
+				d.pair(was[x:k], is[y:l])
+				d.pair(was[k:k+1], is[l:l+1])
 				k, l = k+1, l+1
 				x, y = k, l
 			case d.common(len(is), k+1, l) >= d.common(len(is), k, l+1):
@@ -66,48 +79,32 @@ func (d *Differ) align(p, n int32) {
 			}
 		}
 	}
-	w.apart(len(w.was)-tail, len(w.is)-tail)
-	for range tail {
-		w.both()
-	}
+	d.pair(was[x:], is[y:])
 }
 
-// walk goes through two arrays side by side. The next elements are the cells i
-// and j; was and is are their identities and those of all behind them.
-type walk struct {
-	d       *Differ
-	i, j    int32
-	was, is []uint64
-}
-
-// both pairs the next elements.
-func (w *walk) both() {
-	a, b := w.was[0], w.is[0]
-	w.d.pairs = append(w.d.pairs, pair{w.i, w.j, a != b && (a|b)&keyed != 0})
-	w.i, w.was = w.d.prev.Cells[w.i].Next, w.was[1:]
-	w.j, w.is = w.d.next.Cells[w.j].Next, w.is[1:]
-}
-
-// apart passes elements that have no equals: what can be is paired by position.
-func (w *walk) apart(was, is int) {
-	for ; was > 0 && is > 0; was, is = was-1, is-1 {
-		w.both()
-	}
-	for ; was > 0; was-- {
-		w.d.pairs = append(w.d.pairs, pair{prev: w.i, next: -1})
-		w.i, w.was = w.d.prev.Cells[w.i].Next, w.was[1:]
-	}
-	for ; is > 0; is-- {
-		w.d.pairs = append(w.d.pairs, pair{prev: -1, next: w.j})
-		w.j, w.is = w.d.next.Cells[w.j].Next, w.is[1:]
+// pair pairs elements by position; those that are left are removed or added.
+func (d *Differ) pair(was, is []element) {
+	for k := range max(len(was), len(is)) {
+		p := pair{prev: -1, next: -1}
+		if k < len(was) {
+			p.prev = was[k].cell
+		}
+		if k < len(is) {
+			p.next = is[k].cell
+		}
+		if k < len(was) && k < len(is) {
+			a, b := was[k].identity, is[k].identity
+			p.whole = a != b && (a|b)&keyed != 0
+		}
+		d.pairs = append(d.pairs, p)
 	}
 }
 
 // keyed is the bit of an identity that is not just the element's text.
 const keyed = 1
 
-// identity stands for an element while two arrays are aligned. That two have
-// the same by chance makes a longer list, not a wrong one.
+// identity stands for an element while two arrays are aligned. That two have the same by chance makes a longer list,
+// not a wrong one.
 func (d *Differ) identity(t *rawjson.Tape, i int32) uint64 {
 	best, value := len(identities), int32(0)
 	if t.Text(i)[0] == '{' {
@@ -125,25 +122,25 @@ func (d *Differ) identity(t *rawjson.Tape, i int32) uint64 {
 		}
 	}
 	if best == len(identities) {
-		return maphash.Bytes(d.seed, t.Text(i)) &^ keyed
+		return maphash.Bytes(seed, t.Text(i)) &^ keyed
 	}
 	text := t.Text(value)
 	if text[0] == '"' && bytes.IndexByte(text, '\\') >= 0 {
 		d.a = rawjson.Unquote(d.a[:0], text)
 		text = d.a
 	}
-	return (maphash.Bytes(d.seed, text) + uint64(best)<<1) | keyed
+	return (maphash.Bytes(seed, text) + uint64(best)<<1) | keyed
 }
 
-// subsequences works out, for each end of a and each of b, the length of the
-// longest sequence that both have in common.
-func (d *Differ) subsequences(a, b []uint64) {
+// subsequences works out, for each end of a and each of b, the length of the longest sequence that both have in
+// common.
+func (d *Differ) subsequences(a, b []element) {
 	row := len(b) + 1
 	d.lengths = append(d.lengths[:0], make([]uint16, (len(a)+1)*row)...)
 	for k := len(a) - 1; k >= 0; k-- {
 		for l := len(b) - 1; l >= 0; l-- {
 			at := k*row + l
-			if a[k] == b[l] {
+			if a[k].identity == b[l].identity {
 				d.lengths[at] = d.lengths[at+row+1] + 1
 			} else {
 				d.lengths[at] = max(d.lengths[at+row], d.lengths[at+1])

@@ -10,29 +10,20 @@ import (
 	"kubejournal/internal/event"
 )
 
-// Digest stands for what a Digester looks at in one version of an object: 128
-// bits of SHA-256.
+// Digest is 128 bits of SHA-256 of what a Digester looks at in one version of an object.
 type Digest [16]byte
 
-// Digester finds out whether two versions of an object differ in anything but what
-// is to be ignored: their digests are the same if not. It is for one goroutine.
+// Digester finds out whether two versions of an object differ in anything but what is to be ignored: their digests
+// are the same if not. It is for one goroutine.
 //
-// Its digests are of the object that the journal would hold, less the ignored
-// paths and less what changes with every write and says nothing itself:
-// metadata.resourceVersion, metadata.generation and metadata.managedFields; and
-// less kind and apiVersion, which servers leave out of the items of a list.
-// The bytes are taken as the server sent them: were it to write its keys in
-// another order, all would differ once. A container that only ignored members
-// leave empty is not the same as none. The paths and the Shape are part of the
-// digest, so that it is no match once these have been changed. In doubt, then, a
+// A digest is of the object as the journal would hold it, less the ignored paths, less what changes with every write
+// and says nothing itself, and less kind and apiVersion, which servers leave out of the items of a list (see unsaid).
+// The bytes are taken as the server sent them, and the paths and the Shape are part of the digest. In doubt, then, a
 // version is taken for another one, and its line is written.
 //
-// Where a Shape redacts, what it hides is looked at too, for otherwise a Secret
-// whose data changed would pass for the same. A digest of a short secret gives
-// it away to whoever tries all that it could be, so those digests are keyed
-// with a number that only this Digester knows and that is never stored: they
-// are worth nothing to who finds them, and match nothing after a restart:
-// Durable is then false.
+// What a Shape redacts is looked at too, for otherwise a Secret whose data changed would pass for the same. A digest
+// of a short secret gives it away to whoever tries all that it could be, so those digests are keyed with a number
+// that only this Digester knows and that is never stored. They match nothing after a restart: Durable is then false.
 type Digester struct {
 	r      *event.Renderer
 	o      event.Object
@@ -45,8 +36,8 @@ type Digester struct {
 // unsaid are the paths that no Digester looks at.
 var unsaid = []string{"kind", "apiVersion", "metadata.resourceVersion", "metadata.generation", "metadata.managedFields"}
 
-// NewDigester returns a Digester for the objects of a stream with this shape.
-// The paths to ignore are written like those of a Shape.
+// NewDigester returns a Digester for the objects of a stream with this shape. The paths to ignore are written like
+// those of a Shape.
 func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	for _, p := range ignore {
 		if err := event.ValidatePath(p); err != nil {
@@ -68,12 +59,11 @@ func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	return d, nil
 }
 
-// Durable reports whether the digests are worth keeping over a restart.
-func (d *Digester) Durable() bool { return !d.hidden }
+// Durable reports whether the digests are worth keeping over a restart, if there are any.
+func (d *Digester) Durable() bool { return d == nil || !d.hidden }
 
-// Digest looks at one object as the server sent it; what the split of a watch event left
-// hanging on it is passed over. Where nothing is redacted, what AppendShaped
-// wrote has the same digest, and being shorter takes less time.
+// Digest looks at one object as the server sent it, with or without the rest of a watch event behind it. Where
+// nothing is redacted, what AppendShaped wrote has the same digest.
 func (d *Digester) Digest(raw []byte) (Digest, error) {
 	if err := d.r.Scan(raw, &d.o); err != nil {
 		return Digest{}, err
@@ -81,8 +71,8 @@ func (d *Digester) Digest(raw []byte) (Digest, error) {
 	defer d.o.Reset()
 	d.h.Reset()
 	d.h.Write(d.prefix)
-	if err := d.o.WriteUnredacted(d.h); err != nil {
-		return Digest{}, err
+	for piece := range d.o.Unredacted() {
+		d.h.Write(piece) // never fails: see hash.Hash
 	}
 	return Digest(d.h.Sum(d.sum[:0])[:len(Digest{})]), nil
 }

@@ -12,13 +12,9 @@ import (
 	"kubejournal/internal/event"
 )
 
-// Packer makes an object small enough for the checkpoint, at about the cost of
-// scanning it.
-//
-// The objects of one stream are much alike, and each is short: what repeats is not
-// in it but in the others. So a Packer is given a base, some objects of the stream one
-// after the other, which is the dictionary. The base must be kept as long as what was
-// packed with it; without the same one, Unpack refuses.
+// Packer makes an object small enough for the checkpoint, at about the cost of scanning it. The objects of one stream
+// are much alike, so a Packer is given a base, some objects of the stream one after the other, which is the
+// dictionary. Without the same base, Unpack refuses.
 //
 // A packed object is
 //
@@ -28,9 +24,8 @@ import (
 //	4 bytes   CRC-32C of the base, little-endian, 0 for none; only behind 2 and 3
 //	the rest
 //
-// Pods of 2, 6 and 60 KB (BenchmarkPack) take 84, 395 and 4,403 bytes, with a base of
-// 16 such pods, at most 16 KiB. Dictionaries for zstd come to 82, 212 and 1,010 bytes,
-// in 2 to 5 times the CPU.
+// Pods of 2, 6 and 60 KB (BenchmarkPack) take 84, 395 and 4,403 bytes behind the first five, with a base of 16 such
+// pods, at most 16 KiB. Dictionaries for zstd come to 82, 212 and 1,010 bytes, in 2 to 5 times the CPU.
 type Packer struct {
 	base []byte
 	sum  uint32
@@ -52,8 +47,8 @@ var (
 	castagnoli   = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// NewPacker returns a Packer. Of a base that is longer, the first 32 KiB are used;
-// the base may be empty. It is not copied.
+// NewPacker returns a Packer. Of a base that is longer, the first 32 KiB are used; the base may be empty. It is not
+// copied.
 func NewPacker(base []byte) *Packer {
 	base = base[:min(len(base), maxBase)]
 	p := &Packer{base: base, sum: crc32.Checksum(base, castagnoli)}
@@ -74,15 +69,13 @@ func (p *Packer) Pack(dst, object []byte) []byte {
 	return dst[:len(dst)+len(encode(dst[len(dst):cap(dst)], object))]
 }
 
-// AppendUnpacked appends the packed form of an object that is not packed: any Packer
-// can unpack it.
+// AppendUnpacked appends the packed form of an object that is not packed: any Packer can unpack it.
 func AppendUnpacked(dst, object []byte) []byte {
 	return append(append(dst, packedRaw), object...)
 }
 
-// Unpack appends the object to dst. What was damaged may be found out or give
-// another object: the checkpoint has sums. It never appends more than limit bytes.
-// With an error, dst is returned as it was.
+// Unpack appends the object to dst. What was damaged may be found out or give another object: the checkpoint has
+// sums. It never appends more than limit bytes. With an error, dst is returned as it was.
 func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 	if len(packed) == 0 {
 		return dst, errPacked
@@ -119,7 +112,7 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 		}
 	case packedS2:
 		decode := s2.Decode
-		if sum != 0 && p.dict == nil {
+		if sum != 0 && p.dict == nil { // the base is too short to be one
 			return dst, errPacked
 		} else if sum != 0 {
 			decode = p.dict.Decode

@@ -3,6 +3,7 @@ package changes
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
@@ -79,6 +80,13 @@ func TestUnpackFaults(t *testing.T) {
 		if got, err := p.Unpack([]byte("x"), []byte(b), 1<<20); err == nil || string(got) != "x" {
 			t.Errorf("%q: %q, %v", b, got, err)
 		}
+	}
+	short := NewPacker([]byte("short")) // too short to be a dictionary
+	if got, err := short.Unpack(nil, binary.LittleEndian.AppendUint32([]byte{packedS2}, short.sum), 1<<20); err == nil {
+		t.Errorf("no block: %q", got)
+	}
+	if got, err := short.Unpack(nil, append(binary.LittleEndian.AppendUint32([]byte{packedS2}, short.sum), 1, 0, 'a'), 1<<20); err == nil {
+		t.Errorf("packed with a base that cannot be one: %q", got)
 	}
 	mustUnpack(t, p, []byte("\x01\x07\x10a\x01"), []byte("aaaaaaa"))
 	mustUnpack(t, p, []byte("\x00"), nil)

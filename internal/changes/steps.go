@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Earlier releases packed objects themselves, with a base or without. Behind the form,
-// and the CRC of the base if there is one, stands
+// Earlier releases packed objects themselves, with a base or without. Behind the form, and the CRC of the base if
+// there is one, stands
 //
 //	uvarint   length of the object
 //	steps     until the object is complete
@@ -24,10 +24,9 @@ const leastMatch = 6
 
 // unpackSteps appends size bytes that the steps in make with the base.
 func unpackSteps(dst, in, base []byte, size int) ([]byte, bool) {
-	dst = slices.Grow(dst, min(size, 1<<20)) // size may be wrong
-	start := len(dst)
-	end := start + size
-	for len(dst) < end {
+	made := slices.Clone(base) // what steps repeat, then the object
+	end := len(base) + size
+	for len(made) < end {
 		if len(in) == 0 {
 			return nil, false
 		}
@@ -43,34 +42,22 @@ func unpackSteps(dst, in, base []byte, size int) ([]byte, bool) {
 				in = in[k:]
 			}
 		}
-		if text > uint64(len(in)) || text > uint64(end-len(dst)) {
+		if text > uint64(min(len(in), end-len(made))) {
 			return nil, false
 		}
-		dst = append(dst, in[:text]...)
+		made = append(made, in[:text]...)
 		in = in[text:]
-		if len(dst) == end {
+		if len(made) == end {
 			break
 		}
 		back, k := binary.Uvarint(in)
-		in = in[max(k, 0):]
-		left := int(repeated) + leastMatch
-		made := len(dst) - start
-		if k <= 0 || back == 0 || back > uint64(made+len(base)) || left > end-len(dst) {
+		if k <= 0 || back == 0 || back > uint64(len(made)) || int(repeated)+leastMatch > end-len(made) {
 			return nil, false
 		}
-		from := made - int(back) // in the object; in the base if less than 0
-		if from < 0 {
-			part := base[len(base)+from:]
-			part = part[:min(left, len(part))]
-			dst = append(dst, part...)
-			left, from = left-len(part), 0
-		}
-		for left > 0 { // what is repeated may reach into what it makes
-			part := dst[start+from:]
-			part = part[:min(left, len(part))]
-			dst = append(dst, part...)
-			left, from = left-len(part), from+len(part)
+		in = in[k:]
+		for range int(repeated) + leastMatch { // what is repeated may reach into what it makes
+			made = append(made, made[len(made)-int(back)])
 		}
 	}
-	return dst, len(in) == 0
+	return append(dst, made[len(base):]...), len(in) == 0
 }

@@ -1,5 +1,5 @@
-// Package changes says what changed between two versions of an object, and stores
-// the version that the next one is compared with.
+// Package changes says what changed between two versions of an object, and stores the version that the next one is
+// compared with.
 package changes
 
 import (
@@ -14,14 +14,11 @@ import (
 	"kubejournal/internal/event"
 )
 
-// Store holds the previous versions of a stream's objects: what an event is compared
-// with, for the list of changes or to hold back what only ignoreFields names. They
-// are in the checkpoint, each committed with the line of its version; what is not
-// committed yet is in memory too. A crash leaves them as the checkpoint has them, and
-// Replay adds what the journal's lines say. A Store is for one goroutine.
-//
-// A missing version, or one that cannot be read, makes a line less detailed or lets
-// one be written that could be left out; it never blocks.
+// Store holds the previous versions of a stream's objects: what an event is compared with, for the list of changes or
+// to hold back what only ignoreFields names. They are in the checkpoint, each committed with the line of its version;
+// what is not committed yet is in memory too. A crash leaves them as the checkpoint has them, and Replay adds what
+// the journal's lines say. A missing or unreadable version makes a line less detailed or lets one be written that
+// could be left out; it never blocks. A Store is for one goroutine.
 //
 // A stored version is
 //
@@ -44,9 +41,15 @@ type Store struct {
 	objects  bool      // objects are stored
 	digester *Digester // nil: digests are not stored
 
-	header      header
+	// header is the fixed part of the stream's header. It is due to be put into a batch when it has changed;
+	// headerSent is the number of the last batch that it went into.
+	header     [headerSize]byte
+	headerDue  bool
+	headerSent uint64
+
 	base        base
-	uncommitted uncommitted
+	uncommitted map[string]numbered // values that may not be committed yet
+	order       []arrival           // of uncommitted
 	next        next
 
 	value, object, key []byte // of the last Get
@@ -70,7 +73,7 @@ type Config struct {
 	ExcludeNamespaces []string
 }
 
-// Flags of a stored version and of a header.
+// Flags of a stored version and of a header, and where the header's fields are.
 const (
 	hasDigest = 1
 	hasObject = 2
@@ -79,21 +82,11 @@ const (
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
 	incomplete    = 4 // until all known objects are stored, or were tried
-)
 
-const (
 	excludesAt = 1
 	shapeAt    = excludesAt + 4
 	headerSize = shapeAt + 16
 )
-
-// header is the fixed part of the stream's header. It is due to be put into a batch
-// when it has changed; sent is the number of the last batch that it went into.
-type header struct {
-	bytes [headerSize]byte
-	due   bool
-	sent  uint64
-}
 
 // next is the version that Compare was given last.
 type next struct {
@@ -103,21 +96,20 @@ type next struct {
 	value  []byte // what is to be stored, see Value
 }
 
-// New returns the Store of a stream, nil for one that compares nothing. committed
-// returns the number of the stream's last batch that is committed.
+// New returns the Store of a stream, nil for one that compares nothing. committed returns the number of the stream's
+// last batch that is committed.
 func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*Store, error) {
 	if !c.Changes && len(c.IgnoreFields) == 0 {
 		return nil, nil
 	}
-	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes}
-	s.uncommitted.values = make(map[string]numbered)
+	s := &Store{stream: c.Stream, checkpoint: at, committed: committed, log: log, objects: c.Changes, uncommitted: map[string]numbered{}}
 	if len(c.IgnoreFields) > 0 {
 		var err error
 		if s.digester, err = NewDigester(c.Shape, c.IgnoreFields); err != nil {
 			return nil, err
 		}
 	}
-	h := s.header.bytes[:]
+	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
 		h[0] |= linesHaveAll
 	}
@@ -130,18 +122,17 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	return s, nil
 }
 
-// Load takes the header from the checkpoint, which has all that was submitted, and
-// drops what was stored with other settings. behind says that there may be known
-// objects of which nothing useful is stored; stale, that the header is to be
-// committed before the next line: a line that a crash leaves is replayed by it.
+// Load takes the header from the checkpoint, which has all that was submitted, and drops what was stored with other
+// settings. behind says that there may be known objects of which nothing useful is stored; stale, that the header is
+// to be committed before the next line: a line that a crash leaves is replayed by it.
 func (s *Store) Load() (behind, stale bool, err error) {
 	s.Reset()
 	old, ok, err := s.checkpoint.KeptHeader(s.stream)
 	if err != nil {
 		return false, false, err
 	}
-	h := s.header.bytes[:]
-	s.base, s.header.due = base{packer: NewPacker(nil)}, true
+	h := s.header[:]
+	s.base, s.headerDue = base{packer: NewPacker(nil)}, true
 	h[0] |= incomplete
 	if len(old) < headerSize || !bytes.Equal(old[shapeAt:headerSize], h[shapeAt:]) {
 		if ok {
@@ -149,26 +140,23 @@ func (s *Store) Load() (behind, stale bool, err error) {
 		}
 		return true, true, err
 	}
-	behind = !s.durable() || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
+	behind = !s.digester.Durable() || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
 		!bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt])
 	if !behind {
 		h[0] &^= incomplete
 	}
-	s.header.due = !bytes.Equal(old[:headerSize], h)
+	s.headerDue = !bytes.Equal(old[:headerSize], h)
 	if b := old[headerSize:]; len(b) > 0 {
 		s.base = base{packer: NewPacker(b), bytes: b, fixed: true}
 	}
-	return behind, s.header.due, nil
+	return behind, s.headerDue, nil
 }
 
-// durable reports whether digests that an earlier process has stored are of use.
-func (s *Store) durable() bool { return s.digester == nil || s.digester.Durable() }
-
-// Reset drops what is not committed: the checkpoint has all that was submitted, and
-// the rest never will be.
+// Reset drops what is not committed: the checkpoint has all that was submitted, and the rest never will be.
 func (s *Store) Reset() {
-	s.uncommitted.clear()
-	s.header.due = s.header.due || s.header.sent > s.committed()
+	clear(s.uncommitted)
+	s.order = s.order[:0]
+	s.headerDue = s.headerDue || s.headerSent > s.committed()
 }
 
 // Version is what is stored of an object. Its bytes are good until the next Get.
@@ -182,9 +170,9 @@ type Version struct {
 
 // Get returns what is stored of an object; the zero Version where nothing is.
 func (s *Store) Get(namespace, name []byte) (Version, error) {
-	s.uncommitted.prune(s.committed())
+	s.prune()
 	s.key = append(append(append(s.key[:0], namespace...), 0), name...)
-	value, ok := s.uncommitted.values[string(s.key)]
+	value, ok := s.uncommitted[string(s.key)]
 	if !ok {
 		var err error
 		if s.value, _, err = s.checkpoint.Kept(s.value[:0], s.stream, namespace, name); err != nil {
@@ -196,7 +184,7 @@ func (s *Store) Get(namespace, name []byte) (Version, error) {
 	if err != nil {
 		if !s.unreadable {
 			s.unreadable = true
-			s.log.Error("what is kept of an object cannot be read, going on without it", zap.Error(err))
+			s.log.Error("stored version of an object cannot be read; continuing without it", zap.Error(err))
 		}
 		return Version{}, nil
 	}
@@ -231,8 +219,8 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 	return v, nil
 }
 
-// Compare takes the next version of an object, that was scanned, and reports whether
-// nothing has changed since before but what is ignored. An error is the object's.
+// Compare takes the next version of an object and reports whether nothing has changed since before but what is
+// ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
 	s.next.shaped = s.next.shaped[:0]
 	if s.next.digest, err = s.digest(o); err != nil {
@@ -254,38 +242,29 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 	return s.digester.Digest(o.Raw)
 }
 
-// Changes lists what has changed from before to the version that Compare was given;
-// nil where that is not asked for or not known. It is good until the next call.
+// Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
+// or not known. It is good until the next call.
 func (s *Store) Changes(before Version) []byte {
 	if !s.objects || before.Object == nil {
 		return nil
 	}
-	list, err := Append(s.next.list[:0], before.Object, s.next.shaped)
-	s.next.list = list
-	if err != nil {
+	var err error
+	if s.next.list, err = Append(s.next.list[:0], before.Object, s.next.shaped); err != nil {
 		return nil // before may be of a release that stored deeper objects
 	}
-	return list
+	return s.next.list
 }
 
-// Value is what is to be stored of the version that Compare was given. It is good
-// until the next call.
+// Value is what is to be stored of the version that Compare was given. It is good until the next call.
 func (s *Store) Value(held bool) []byte { return s.encode(nil, held) }
 
-// Unknown is what is to be stored of an object that cannot be read: the next version
-// has none to be compared with.
-func (s *Store) Unknown(held bool) []byte {
-	if held {
-		return []byte{withheld}
-	}
-	return []byte{0}
-}
+// Unknown is what is to be stored of an object that cannot be read: the next version has none to be compared with.
+func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }
 
-// Missing is what is to be stored of an object at a version that the reader knows,
-// nil where nothing is missing. An object that is stored stays: it is the one that
-// the reader was told of last.
+// Missing is what is to be stored of an object at a version that the reader knows, nil where nothing is missing. An
+// object that is stored stays: it is the one that the reader was told of last.
 func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, error) {
-	sum, keep := before.digest, before.hasDigest && s.durable()
+	sum, keep := before.digest, before.hasDigest && s.digester.Durable()
 	if !keep {
 		var err error
 		if sum, err = s.digest(o); err != nil {
@@ -303,34 +282,36 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	return s.encode(before.packed, held), nil
 }
 
-// encode makes what is to be stored of the version at hand. packed is its object, if
-// that is stored already.
+// encode makes what is to be stored of the version at hand. packed is its object, if that is stored already.
 func (s *Store) encode(packed []byte, held bool) []byte {
 	dst := s.next.value[:0]
-	dst = append(dst, 0)
-	if held {
-		dst[0] |= withheld
-	}
+	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
 		dst = append(dst, s.next.digest[:]...)
 	}
 	if s.objects {
 		dst[0] |= hasObject
-		if packed != nil {
-			dst = append(dst, packed...)
-		} else {
-			s.header.due = s.base.learn(s.next.shaped) || s.header.due
-			dst = s.base.packer.Pack(dst, s.next.shaped)
-		}
+		dst = append(dst, packed...)
+	}
+	if s.objects && packed == nil {
+		s.headerDue = s.base.learn(s.next.shaped) || s.headerDue
+		dst = s.base.packer.Pack(dst, s.next.shaped)
 	}
 	s.next.value = dst
 	return dst
 }
 
+func flag(held bool) byte {
+	if held {
+		return withheld
+	}
+	return 0
+}
+
 // Put adds to a batch what is to be stored of an object.
 func (s *Store) Put(c *checkpoint.Changes, batch uint64, namespace, name, value []byte) {
-	if s.header.due {
+	if s.headerDue {
 		s.PutHeader(c, batch)
 	}
 	c.Keep(namespace, name, value)
@@ -345,49 +326,41 @@ func (s *Store) Remove(c *checkpoint.Changes, batch uint64, namespace, name []by
 
 // PutHeader adds the header to a batch.
 func (s *Store) PutHeader(c *checkpoint.Changes, batch uint64) {
-	h := s.header.bytes[:]
+	h := s.header[:]
 	if s.base.fixed {
 		h = append(h[:headerSize:headerSize], s.base.bytes...)
 	}
 	c.KeepHeader(h)
-	s.header.due, s.header.sent = false, batch
+	s.headerDue, s.headerSent = false, batch
 }
 
-// Complete adds to a batch that all known objects are stored, as far as they can be;
-// without it the next start looks once more.
+// Complete adds to a batch that all known objects are stored, as far as they can be; without it the next start looks
+// once more.
 func (s *Store) Complete(c *checkpoint.Changes, batch uint64) {
-	if s.header.bytes[0]&incomplete != 0 {
-		s.header.bytes[0] &^= incomplete
+	if s.header[0]&incomplete != 0 {
+		s.header[0] &^= incomplete
 		s.PutHeader(c, batch)
 	}
 }
 
 func (s *Store) note(batch uint64, namespace, name, value []byte) {
-	s.uncommitted.prune(s.committed())
-	s.uncommitted.add(string(namespace)+"\x00"+string(name), numbered{batch, bytes.Clone(value)})
+	s.prune()
+	key := string(namespace) + "\x00" + string(name)
+	s.uncommitted[key] = numbered{batch, bytes.Clone(value)}
+	s.order = append(s.order, arrival{batch, key})
 }
 
-// Replay adds to c what the line h makes of the versions that its stream, whose
-// header is given, has stored: what the Store has put beside it, if lines have all of
-// that. Otherwise nothing is stored of the object until its next line.
-func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
-	switch h.Type {
-	case event.Added, event.Modified:
-		if len(header) > 0 && header[0]&linesHaveAll != 0 && !h.Truncated && len(h.Object) > 0 {
-			c.Keep([]byte(h.Namespace), []byte(h.Name), AppendUnpacked([]byte{hasObject}, h.Object))
-			return
+// prune drops the values that are committed.
+func (s *Store) prune() {
+	committed, n := s.committed(), 0
+	for ; n < len(s.order) && s.order[n].batch <= committed; n++ {
+		if key := s.order[n].key; s.uncommitted[key].batch <= committed {
+			delete(s.uncommitted, key)
 		}
-		fallthrough
-	case event.Deleted:
-		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
-}
-
-// uncommitted holds the values that may not be committed yet, by key, and their
-// order.
-type uncommitted struct {
-	values map[string]numbered
-	order  []arrival
+	if n > 0 {
+		s.order = s.order[:copy(s.order, s.order[n:])]
+	}
 }
 
 // numbered is a value with the number of its batch; an empty one: nothing is stored.
@@ -396,36 +369,25 @@ type numbered struct {
 	bytes []byte
 }
 
+// arrival is the key of such a value.
 type arrival struct {
 	batch uint64
 	key   string
 }
 
-func (u *uncommitted) add(key string, v numbered) {
-	u.values[key] = v
-	u.order = append(u.order, arrival{v.batch, key})
-}
-
-// prune drops what is committed.
-func (u *uncommitted) prune(committed uint64) {
-	n := 0
-	for ; n < len(u.order) && u.order[n].batch <= committed; n++ {
-		if key := u.order[n].key; u.values[key].batch <= committed {
-			delete(u.values, key)
-		}
-	}
-	if n > 0 {
-		u.order = u.order[:copy(u.order, u.order[n:])]
+// Replay adds to c what the line h makes of the versions that its stream, whose header is given, has stored: what the
+// Store has put beside it, if lines have all of that. Otherwise nothing is stored of the object until its next line.
+func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
+	written := h.Type == event.Added || h.Type == event.Modified
+	switch {
+	case written && len(header) > 0 && header[0]&linesHaveAll != 0 && !h.Truncated && len(h.Object) > 0:
+		c.Keep([]byte(h.Namespace), []byte(h.Name), AppendUnpacked([]byte{hasObject}, h.Object))
+	case written, h.Type == event.Deleted:
+		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
 }
 
-func (u *uncommitted) clear() {
-	clear(u.values)
-	u.order = u.order[:0]
-}
-
-// base collects what a stream's objects are packed with: what is alike in them shows
-// in a few.
+// base collects what a stream's objects are packed with: what is alike in them shows in a few.
 type base struct {
 	packer *Packer
 	bytes  []byte // what the packer has once it is fixed, until then what was collected

@@ -144,3 +144,97 @@ func TestStore(t *testing.T) {
 	r.want("a", "4", "x", "", false)
 	r.want("a", "5", "x", "", true)
 }
+
+// Only what is committed leaves the memory, and the base is committed as soon as it is learned.
+func TestStoreUncommitted(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	r := newRig(t, at, Config{Changes: true})
+	r.load()
+	r.want("a", "1", "x", "", false)
+	r.batch++
+	r.want("a", "2", "x", replaced("1", "2"), false)
+	r.committed = 1
+	r.want("a", "3", "x", replaced("2", "3"), false)
+	for i := range baseObjects {
+		r.want(fmt.Sprint("o", i), "1", "x", "", false)
+	}
+	r.commit()
+	r.want("a", "3", "x", "", false)
+	if len(r.uncommitted) != 1 || len(r.order) != 1 {
+		t.Errorf("%d values, %d arrivals are not committed", len(r.uncommitted), len(r.order))
+	}
+	if header, _, err := at.KeptHeader("pods"); err != nil || len(header) <= headerSize {
+		t.Errorf("a header of %d bytes, %v", len(header), err)
+	}
+}
+
+// Digests of another process are worth nothing where something is redacted.
+func TestStoreMissing(t *testing.T) {
+	for _, secret := range []bool{false, true} {
+		at, err := checkpoint.OpenTemp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { at.Close() })
+		c := Config{IgnoreFields: []string{"note"}, Shape: event.Shape{Secret: secret}}
+		r := newRig(t, at, c)
+		r.load()
+		r.want("a", "1", "x", "", false)
+		r.commit()
+		for _, restarted := range []bool{false, true} {
+			if restarted {
+				r = newRig(t, at, c)
+				r.load()
+			}
+			before, err := r.Get([]byte("ns"), []byte("a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.render.Scan([]byte(`{"metadata":{"name":"a","namespace":"ns"},"data":"1","note":"x"}`), &r.object); err != nil {
+				t.Fatal(err)
+			}
+			value, err := r.Missing(before, &r.object, false)
+			if err != nil || (value != nil) != (secret && restarted) {
+				t.Errorf("secret %v, restarted %v: %q, %v", secret, restarted, value, err)
+			}
+		}
+	}
+}
+
+// A line is replayed only where it has all that is stored of its object.
+func TestReplay(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	r := newRig(t, at, Config{Changes: true})
+	r.load()
+	object := []byte(`{"metadata":{"name":"a","namespace":"ns"}}`)
+	for _, c := range []struct {
+		header []byte
+		line   event.Header
+		stored bool
+	}{
+		{[]byte{linesHaveAll}, event.Header{Type: event.Added, Object: object}, true},
+		{[]byte{linesHaveAll}, event.Header{Type: event.Modified, Object: object}, true},
+		{[]byte{linesHaveAll}, event.Header{Type: event.Modified, Object: object, Truncated: true}, false},
+		{[]byte{linesHaveAll}, event.Header{Type: event.Modified}, false},
+		{[]byte{linesHaveAll}, event.Header{Type: event.Deleted, Object: object}, false},
+		{[]byte{storesObjects}, event.Header{Type: event.Modified, Object: object}, false},
+		{nil, event.Header{Type: event.Modified, Object: object}, false},
+	} {
+		Replay([]byte{linesHaveAll}, &event.Header{Type: event.Added, Namespace: "ns", Name: "a", Object: object}, &r.submitted)
+		r.commit()
+		c.line.Namespace, c.line.Name = "ns", "a"
+		Replay(c.header, &c.line, &r.submitted)
+		r.commit()
+		if v, err := r.Get([]byte("ns"), []byte("a")); err != nil || string(v.Object) != string(object) && c.stored || v.Object != nil && !c.stored {
+			t.Errorf("%q, %s, truncated %v: %q, %v", c.header, c.line.Type, c.line.Truncated, v.Object, err)
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package event
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"iter"
+	"slices"
+	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"kubejournal/internal/rawjson"
 )
@@ -27,67 +29,63 @@ type Line struct {
 	Payload  Payload
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
-	// MaxBytes bounds the line, its seq and its newline included; 0 or less is
-	// MaxLine. A longer line gets truncated, true, and loses its changes and
-	// all of the object but the metadata; if that is not enough the metadata,
-	// then the end of a Kubernetes Event's message, then the event. What is
-	// left tells where the object is to be found, and is never cut.
+	// MaxBytes bounds the line, its seq and its newline included; 0 or less is MaxLine. A longer line gets truncated,
+	// true, and loses its changes and all of the object but the metadata; if that is not enough the metadata, then
+	// the end of a Kubernetes Event's message, then the event. What is left tells where the object is to be found,
+	// and is never cut.
 	MaxBytes int
 }
 
-// longestSeq is what a seq, which is not known when the rest of a line is
-// written, takes at most.
+var errNotScanned = errors.New("render event: the object has not been scanned")
+
+// longestSeq is what a seq, which is not known when the rest of a line is written, takes at most.
 const longestSeq = len(`{"seq":18446744073709551615`)
 
-// AppendLine writes a line, all that follows its seq, about an object that this
-// Renderer has scanned. With an error, dst is returned as it was.
+// AppendLine writes a line, all that follows its seq, about an object that this Renderer has scanned. With an error,
+// dst is returned as it was.
 func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
-	if err := l.Payload.valid(); err != nil {
-		return dst, err
+	if l.Type != Added && l.Type != Modified && l.Type != Deleted {
+		return dst, fmt.Errorf("render event: %q is not about an object", l.Type)
+	}
+	if o.Raw == nil {
+		return dst, errNotScanned
 	}
 	start := len(dst)
-	dst, err := r.appendAbout(dst, l.Type, l.Origin, l.Received, o)
-	if err != nil {
-		return dst, err
+	dst = r.appendNamed(dst, l.Received, l.Type, l.Origin, o.names())
+	if o.Generation != 0 {
+		dst = append(dst, `,"generation":`...)
+		dst = strconv.AppendInt(dst, o.Generation, 10)
 	}
+	dst = appendText(dst, `,"manager":"`, o.raw(manager))
+	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
 	if o.Unusable != nil {
-		return o.appendUnusable(dst), nil
+		return fmt.Appendf(dst, `,"truncated":true,"truncatedReason":"%s"}`+"\n", o.Unusable.Reason), nil
 	}
-	return r.appendBody(dst, start, l, o), nil
+	return r.appendBody(dst, start, l, o)
 }
 
-// AppendGone writes the line, all that follows its seq, of an object that a relist
-// found gone. o is the last version that is known of the object, nil where none is;
-// of l only payload and bound count. With an error, dst is returned as it was.
+// AppendGone writes the line, all that follows its seq, of an object that a relist found gone. o is the last version
+// that is known of the object, nil where none is; of l only payload and bound count. With an error, dst is returned
+// as it was.
 func (r *Renderer) AppendGone(dst []byte, received time.Time, k Known, l Line, o *Object) ([]byte, error) {
-	if err := l.Payload.valid(); err != nil {
-		return dst, err
-	}
-	start := len(dst)
-	dst = r.appendGone(dst, received, k)
+	start, n := len(dst), k.names()
+	dst = r.appendNamed(dst, received, Deleted, FromRelist, n)
+	dst = append(dst, `,"finalStateKnown":false`...)
 	if o != nil {
 		l.Changes = nil
-		return r.appendBody(dst, start, l, o), nil
+		return r.appendBody(dst, start, l, o)
 	}
 	if l.Payload != NoObject {
-		dst = r.appendBare(dst, k)
+		dst = append(dst, r.bare...)
+		dst = append(n.appendBare(dst), '}')
 	}
 	return append(dst, '}', '\n'), nil
 }
 
-func (p Payload) valid() error {
-	switch p {
-	case "", WholeObject, MetadataOnly, NoObject:
-		return nil
-	}
-	return fmt.Errorf("render event: unknown payload %q", p)
-}
-
-// appendBody writes what a line has behind the facts about its object, and ends
-// it. The line begins at start.
-func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
-	if l.MaxBytes <= 0 || l.MaxBytes > r.maxLine {
-		l.MaxBytes = r.maxLine
+// appendBody writes what a line has behind the facts about its object, and ends it. The line begins at start.
+func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) ([]byte, error) {
+	if l.MaxBytes <= 0 || l.MaxBytes > MaxLine {
+		l.MaxBytes = MaxLine
 	}
 	about := len(dst)
 	if r.events {
@@ -102,28 +100,30 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 	case NoObject:
 	case MetadataOnly:
 		dst = o.appendMetadata(dst)
-	default:
+	case WholeObject, "":
 		dst = append(dst, `,"object":`...)
 		dst = o.AppendShaped(dst)
+	default:
+		return dst[:start], fmt.Errorf("render event: unknown payload %q", l.Payload)
 	}
 	dst = append(dst, '}', '\n')
 
 	room := start + l.MaxBytes - longestSeq                                  // where the line has to end
 	short := l.Payload == NoObject && len(l.Changes) == 0 && report == about // nothing in it can be cut
 	if len(dst) <= room || short {
-		return dst
+		return dst, nil
 	}
 	if l.Payload != NoObject {
 		dst = append(dst[:report], `,"truncated":true`...)
 		dst = o.appendMetadata(dst)
 		if dst = append(dst, '}', '\n'); len(dst) <= room {
-			return dst
+			return dst, nil
 		}
 	}
 	const end = `,"truncated":true}` + "\n"
 	dst = append(dst[:report], end...)
 	if len(dst) <= room || !r.events {
-		return dst
+		return dst, nil
 	}
 	whole := o.spans[message]
 	text := o.raw(message)
@@ -133,73 +133,67 @@ func (r *Renderer) appendBody(dst []byte, start int, l Line, o *Object) []byte {
 	if len(dst)+len(end) > room {
 		dst = dst[:about]
 	}
-	return append(dst, end...)
+	return append(dst, end...), nil
 }
+
+// AppendShaped writes the object as a line has it: compact, less what was cut and with what was redacted.
+func (o *Object) AppendShaped(dst []byte) []byte { return o.appendPart(dst, span{0, len(o.Raw)}) }
 
 // appendMetadata writes the object member of a line that has only metadata.
 func (o *Object) appendMetadata(dst []byte) []byte {
 	dst = append(dst, `,"object":{`...)
 	at := o.spans[metadata]
-	from := at.start
-	mark := len(dst)
-	dst = append(dst, `"metadata":`...)
-	for i := range o.edits {
-		e := &o.edits[i]
-		switch {
-		case e.end <= at.start:
-		case e.start >= at.end:
-		case e.start < at.start:
-			return append(dst[:mark], '}') // it is cut as a whole
-		default:
-			dst = append(dst, o.Raw[from:e.start]...)
-			if e.redact {
-				dst = append(dst, redacted...)
-			}
-			from = e.end
-		}
+	if !slices.ContainsFunc(o.edits, func(e edit) bool { return e.start < at.start && e.end > at.start }) {
+		dst = append(dst, `"metadata":`...)
+		dst = o.appendPart(dst, at)
 	}
-	dst = append(dst, o.Raw[from:at.end]...)
 	return append(dst, '}')
 }
 
-// cutText is the length of the longest beginning of s, the inside of a JSON
-// string, that has at most limit bytes and ends between characters.
-func cutText(s []byte, limit int) int {
-	n := 0
-	for n < len(s) {
-		size := 1
-		switch c := s[n]; {
-		case c == '\\' && s[n+1] == 'u':
-			const escape = len(`\u0000`)
-			size = escape
-			if end := n + 2*escape; end <= len(s) && utf8.RuneCount(rawjson.Unquote(nil, s[n:end])) == 1 {
-				size = 2 * escape // a pair of surrogates
-			}
-		case c == '\\':
-			size = 2
-		case c >= utf8.RuneSelf:
-			_, size = utf8.DecodeRune(s[n:])
+// appendPart writes a part of the object as a line has it.
+func (o *Object) appendPart(dst []byte, part span) []byte {
+	from := part.start
+	for i := range o.edits {
+		e := &o.edits[i]
+		if e.start < part.start || e.start >= part.end {
+			continue
 		}
-		if n+size > limit {
-			break
+		dst = append(dst, o.Raw[from:e.start]...)
+		if e.redact {
+			dst = append(dst, `"REDACTED"`...)
 		}
-		n += size
+		from = e.end
 	}
-	return n
+	return append(dst, o.Raw[from:part.end]...)
 }
 
-// WriteUnredacted writes the object less what was cut, redacted values as the server
-// sent them. It is for digests: what it writes must not be kept.
-func (o *Object) WriteUnredacted(w io.Writer) error {
-	from := 0
-	for i := range o.edits {
-		if e := &o.edits[i]; !e.redact {
-			if _, err := w.Write(o.Raw[from:e.start]); err != nil {
-				return err
+// Unredacted yields the pieces of the object less what was cut, redacted values as the server sent them. It is for
+// digests: what it yields must not be stored.
+func (o *Object) Unredacted() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		from := 0
+		for _, e := range o.edits {
+			if e.redact {
+				continue
+			}
+			if !yield(o.Raw[from:e.start]) {
+				return
 			}
 			from = e.end
 		}
+		yield(o.Raw[from:])
 	}
-	_, err := w.Write(o.Raw[from:])
-	return err
+}
+
+// cutText is the length of the longest beginning of s, the inside of a JSON string, that has at most limit bytes and
+// ends between characters.
+func cutText(s []byte, limit int) int {
+	for n := 0; n < len(s); {
+		_, size := rawjson.DecodeRune(s[n:])
+		if n+size > limit {
+			return n
+		}
+		n += size
+	}
+	return len(s)
 }

@@ -10,8 +10,7 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Header is what a line says beside its object: a field for each member that
-// anything reads back.
+// Header is what a line says beside its object: a field for each member that anything reads back.
 type Header struct {
 	Seq    uint64
 	Time   time.Time
@@ -33,31 +32,26 @@ type Header struct {
 
 var errNotLine = errors.New("parse line: no seq, time, type, id or stream")
 
-// ParseHeader reads a line back, with or without its newline. Anything but one
-// complete JSON object with the members that every line has is an error, so a
-// torn line is one.
+// ParseHeader reads a line back, with or without its newline. Anything but one complete JSON object with the members
+// that every line has is an error, so a torn line is one.
 func ParseHeader(line []byte, h *Header) error {
-	line = rawjson.TrimSpace(line)
-	var s rawjson.Scanner
+	var (
+		s       rawjson.Scanner
+		compact []byte
+	)
 	defer s.Release()
-	s.Reset(line)
-	err := h.parse(&s)
-	if err != nil {
-		// As in Renderer.Scan, all that is wrong may be white space.
-		if compact, ok := rawjson.AppendCompact(nil, line); ok && len(compact) < len(line) {
-			s.Reset(compact)
-			err = h.parse(&s)
-		}
+	s.Reset(rawjson.TrimSpace(line))
+	err := readCompact(&s, &compact, func() error { return h.parse(&s) })
+	switch {
+	case err != nil:
+		err = fmt.Errorf("parse line: %w", err)
+	case h.Seq == 0 || h.Time.IsZero() || h.Type == "" || h.ID == "" || h.Stream == "":
+		err = errNotLine
+	default:
+		return nil
 	}
-	if err != nil {
-		*h = Header{}
-		return fmt.Errorf("parse line: %w", err)
-	}
-	if h.Seq == 0 || h.Time.IsZero() || h.Type == "" || h.ID == "" || h.Stream == "" {
-		*h = Header{}
-		return errNotLine
-	}
-	return nil
+	*h = Header{}
+	return err
 }
 
 // parse is ParseHeader for the compact JSON that the scanner has.
@@ -84,13 +78,7 @@ func (h *Header) parse(s *rawjson.Scanner) error {
 		}
 		i, more = s.More(i, '}')
 	}
-	if i >= 0 && i < len(b) {
-		i = s.Fail(i, "expected the end")
-	}
-	if i < 0 {
-		return s.Err()
-	}
-	return nil
+	return s.End(i)
 }
 
 // set takes one member of the line; value is valid JSON.
@@ -103,15 +91,9 @@ func (h *Header) set(key, value []byte) error {
 		}
 		h.Seq = n
 	case "time":
-		var s string
-		if err := text(&s, key, value); err != nil {
-			return err
-		}
-		t, err := time.Parse(time.RFC3339Nano, s)
-		if err != nil {
+		if err := h.Time.UnmarshalJSON(value); err != nil {
 			return fmt.Errorf("read time: %w", err)
 		}
-		h.Time = t
 	case "type":
 		return text(&h.Type, key, value)
 	case "origin":
@@ -135,11 +117,10 @@ func (h *Header) set(key, value []byte) error {
 	case "fromResourceVersion":
 		return text(&h.FromResourceVersion, key, value)
 	case "count":
-		c := &Count{}
-		if err := json.Unmarshal(value, c); err != nil {
+		h.Count = &Count{}
+		if err := json.Unmarshal(value, h.Count); err != nil {
 			return fmt.Errorf("read count: %w", err)
 		}
-		h.Count = c
 	case "object":
 		h.Object = value
 	case "truncated":

@@ -1,11 +1,10 @@
 package event
 
-// Object is one scanned object. Its slices are parts of the bytes given to Scan
-// or of scratch space of its own, and valid until those change or the Object is
-// scanned into again. An Object is best used over and over: it keeps its space.
+// Object is one scanned object. Its slices are parts of the bytes given to Scan or of scratch space of its own, and
+// valid until those change or the Object is scanned into again. An Object is best used over and over: it keeps its
+// space.
 type Object struct {
-	// Raw is the object itself; a compact copy in valid UTF-8 where the bytes
-	// given to Scan were not that.
+	// Raw is the object itself; a compact copy in valid UTF-8 where the bytes given to Scan were not that.
 	Raw []byte
 
 	Namespace, Name, UID, ResourceVersion []byte // decoded
@@ -48,13 +47,13 @@ const (
 	manager // of the newest entry of managedFields
 	subresource
 	written
-	entryManager // of the entry being scanned
+	entryManager // of the entry being scanned, in the same order
 	entrySubresource
 	entryTime
 
 	reason // of a Kubernetes Event
 	message
-	eventType
+	eventType // or of a watch event, for a Skimmer
 	count
 	firstTime
 	lastTime
@@ -82,59 +81,60 @@ const (
 	objects     = 1 << metadata
 	numbers     = 1<<generation | 1<<count | 1<<seriesCount
 	texts       = ^captures(objects | numbers)
-	// hideable is what a redaction of its source hides: all but what
-	// Shape.Validate lets nobody redact and what no line shows.
+	// hideable is what a redaction of its source hides: all but what Shape.Validate lets nobody redact and what no
+	// line shows.
 	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd)
 )
 
 // captureMetadata marks what is wanted of any object.
 func captureMetadata(root *node) {
-	root.reach(keys("metadata"), false).capture = metadata
-	at := func(c capture, path ...string) {
-		root.reach(keys(append([]string{"metadata"}, path...)...), false).capture = c
-	}
-	at(name, "name")
-	at(namespace, "namespace")
-	at(uid, "uid")
-	at(resourceVersion, "resourceVersion")
-	at(generation, "generation")
-	at(initialEventsEnd, "annotations", "k8s.io/initial-events-end")
+	meta := root.want(metadata, "metadata")
+	captureNames(meta)
+	meta.want(generation, "generation")
+	meta.want(initialEventsEnd, "annotations", "k8s.io/initial-events-end")
 
-	fields := root.reach(keys("metadata", "managedFields"), false)
+	fields := meta.reach(keys("managedFields"), false)
 	fields.entries = true
 	each := fields.reach([]step{{each: true}}, false)
-	each.reach(keys("manager"), false).capture = entryManager
-	each.reach(keys("subresource"), false).capture = entrySubresource
-	each.reach(keys("time"), false).capture = entryTime
+	each.want(entryManager, "manager")
+	each.want(entrySubresource, "subresource")
+	each.want(entryTime, "time")
+}
+
+// captureNames marks what names an object and its version in its metadata.
+func captureNames(meta *node) {
+	meta.want(name, "name")
+	meta.want(namespace, "namespace")
+	meta.want(uid, "uid")
+	meta.want(resourceVersion, "resourceVersion")
 }
 
 // captureEvent marks what is wanted of a Kubernetes Event of the given group.
 func captureEvent(root *node, group string) {
-	at := func(c capture, path ...string) { root.reach(keys(path...), false).capture = c }
 	about := "regarding"
 	if group == "" {
 		about = "involvedObject"
-		at(message, "message")
-		at(count, "count")
-		at(firstTime, "firstTimestamp")
-		at(lastTime, "lastTimestamp")
-		at(reporter, "reportingComponent")
-		at(sourceComponent, "source", "component")
+		root.want(message, "message")
+		root.want(count, "count")
+		root.want(firstTime, "firstTimestamp")
+		root.want(lastTime, "lastTimestamp")
+		root.want(reporter, "reportingComponent")
+		root.want(sourceComponent, "source", "component")
 	} else {
-		at(message, "note")
-		at(count, "deprecatedCount")
-		at(firstTime, "deprecatedFirstTimestamp")
-		at(lastTime, "deprecatedLastTimestamp")
-		at(reporter, "reportingController")
-		at(sourceComponent, "deprecatedSource", "component")
+		root.want(message, "note")
+		root.want(count, "deprecatedCount")
+		root.want(firstTime, "deprecatedFirstTimestamp")
+		root.want(lastTime, "deprecatedLastTimestamp")
+		root.want(reporter, "reportingController")
+		root.want(sourceComponent, "deprecatedSource", "component")
 	}
-	at(reason, "reason")
-	at(eventType, "type")
-	at(eventTime, "eventTime")
-	at(seriesCount, "series", "count")
-	at(seriesLast, "series", "lastObservedTime")
-	at(regardingKind, about, "kind")
-	at(regardingNamespace, about, "namespace")
-	at(regardingName, about, "name")
-	at(regardingUID, about, "uid")
+	root.want(reason, "reason")
+	root.want(eventType, "type")
+	root.want(eventTime, "eventTime")
+	root.want(seriesCount, "series", "count")
+	root.want(seriesLast, "series", "lastObservedTime")
+	root.want(regardingKind, about, "kind")
+	root.want(regardingNamespace, about, "namespace")
+	root.want(regardingName, about, "name")
+	root.want(regardingUID, about, "uid")
 }

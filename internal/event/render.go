@@ -16,13 +16,10 @@ type Renderer struct {
 	root   *node
 	events bool // the objects are Kubernetes Events
 
-	// Rendered once: what stands in every line behind the id, the stream as the
-	// inside of a string, how the object of a relist's deletion begins, and what
-	// stands behind source in a line about the stream.
+	// Rendered once: what stands in every line behind the id, the stream as the inside of a string, how the object of
+	// a relist's deletion begins, and what stands behind source in a line about the stream.
 	source, stream, bare []byte
 	cluster              []byte // the member clusterUID
-
-	maxLine int // MaxLine
 
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
@@ -40,8 +37,7 @@ var (
 	errLongName   = errors.New("metadata too long")
 )
 
-// NewRenderer returns a Renderer for the lines of src, with shape applied to
-// its objects.
+// NewRenderer returns a Renderer for the lines of src, with shape applied to its objects.
 func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	if src.Stream == "" {
 		return nil, errNoStream
@@ -51,60 +47,46 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 		return nil, err
 	}
 	captureMetadata(root)
-	r := &Renderer{root: root, maxLine: MaxLine}
+	r := &Renderer{root: root}
 	if src.Resource == "events" && (src.Group == "" || src.Group == "events.k8s.io") {
 		r.events = true
 		captureEvent(root, src.Group)
 	}
 	root.sum()
 
-	r.stream = rawjson.AppendEscaped(nil, src.Stream)
-	for _, m := range [...]struct{ key, value string }{
-		{"stream", src.Stream}, {"cluster", src.Cluster},
-		{"group", src.Group}, {"version", src.Version}, {"resource", src.Resource}, {"kind", src.Kind},
-	} {
-		r.source = appendMember(r.source, m.key, m.value)
-	}
-	r.cluster = appendMember(nil, "clusterUID", src.ClusterUID)
+	r.stream = inside(src.Stream)
+	r.source = appendText(nil, `,"stream":"`, r.stream)
+	r.source = appendText(r.source, `,"cluster":"`, inside(src.Cluster))
+	r.source = appendText(r.source, `,"group":"`, inside(src.Group))
+	r.source = appendText(r.source, `,"version":"`, inside(src.Version))
+	r.source = appendText(r.source, `,"resource":"`, inside(src.Resource))
+	r.source = appendText(r.source, `,"kind":"`, inside(src.Kind))
+	r.cluster = appendText(nil, `,"clusterUID":"`, inside(src.ClusterUID))
 	apiVersion := src.Version
 	if src.Group != "" {
 		apiVersion = src.Group + "/" + src.Version
 	}
-	r.bare = append(r.bare, `,"object":{"apiVersion":"`...)
-	r.bare = rawjson.AppendEscaped(r.bare, apiVersion)
-	r.bare = append(r.bare, `","kind":"`...)
-	r.bare = rawjson.AppendEscaped(r.bare, src.Kind)
-	r.bare = append(r.bare, `","metadata":`...)
+	r.bare = fmt.Appendf(nil, `,"object":{"apiVersion":"%s","kind":"%s","metadata":`, inside(apiVersion), inside(src.Kind))
 	return r, nil
 }
 
-// Scan looks through one object, checks that it is well-formed JSON with a
-// metadata object, and notes what AppendLine needs. Behind the object it
-// passes over further members of a watch event, which its split may leave
-// there. After an error o is empty.
+// Scan looks through one object, checks that it is well-formed JSON with a metadata object, and notes what AppendLine
+// needs. Behind the object it passes over further members of a watch event, which its split may leave there. After an
+// error o is empty.
 func (r *Renderer) Scan(raw []byte, o *Object) error {
 	raw = rawjson.TrimSpace(raw)
-	r.s.Reset(raw)
 	defer r.s.Release()
+	r.s.Reset(raw)
 	if r.s.Wide() && !utf8.Valid(raw) {
 		o.valid = rawjson.AppendValid(o.valid[:0], raw)
-		raw = o.valid
-		r.s.Reset(raw)
+		r.s.Reset(o.valid)
 	}
-	err := r.scan(o)
-	if err != nil {
-		// The scanner takes only compact JSON. If white space is all that was
-		// wrong, it takes a compact copy.
-		var ok bool
-		if o.compact, ok = rawjson.AppendCompact(o.compact[:0], raw); ok && len(o.compact) < len(raw) {
-			r.s.Reset(o.compact)
-			err = r.scan(o)
-		}
-	}
-	if err == nil && o.have&metadata.bit() == 0 {
+	err := readCompact(&r.s, &o.compact, func() error { return r.scan(o) })
+	switch {
+	case err != nil:
+	case o.have&metadata.bit() == 0:
 		err = errNoMetadata
-	}
-	if err == nil && !o.finish() {
+	case !o.finish():
 		err = errLongName
 	}
 	if err != nil {
@@ -114,43 +96,52 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	return nil
 }
 
+// readCompact lets read go through the text that the scanner has. The scanner takes only compact JSON: if white space is
+// all that was wrong, read is called again, with a compact copy in buf.
+func readCompact(s *rawjson.Scanner, buf *[]byte, read func() error) error {
+	err := read()
+	if err != nil {
+		var ok bool
+		if *buf, ok = rawjson.AppendCompact((*buf)[:0], s.Text()); ok && len(*buf) < len(s.Text()) {
+			s.Reset(*buf)
+			err = read()
+		}
+	}
+	return err
+}
+
 // scan is Scan for the compact JSON that the scanner has.
 func (r *Renderer) scan(o *Object) error {
 	o.Reset()
 	if r.s.Control() {
 		return errControl
 	}
-	raw := r.s.Text()
+	o.Raw = r.s.Text()
 	r.o, r.cut = o, false
 	end := -1
-	if len(raw) > 0 && raw[0] == '{' {
-		end = r.members(0, r.root, false, aroundObject)
+	if len(o.Raw) > 0 && o.Raw[0] == '{' {
+		end = r.contents(0, r.root, false, aroundObject)
 	} else {
 		r.s.Fail(0, "expected an object")
 	}
-	if end > 0 && !r.siblings(end) {
-		end = -1
-	}
 	r.o = nil
-	if end < 0 {
+	if end < 0 || !r.siblings(end) {
 		return r.s.Err()
 	}
-	o.Raw = raw[:end]
+	o.Raw = o.Raw[:end]
 	return nil
 }
 
 // siblings passes the members of a watch event behind its object.
 func (r *Renderer) siblings(i int) bool {
 	s := &r.s
-	b := s.Text()
-	for i >= 0 && i < len(b) {
+	for b := s.Text(); i >= 0 && i < len(b); {
 		if b[i] != ',' {
-			i = s.Fail(i, "expected the end of the object")
-			break
+			s.Fail(i, "expected the end of the object")
+			return false
 		}
 		key, value := s.Key(i + 1)
-		switch string(key) {
-		case "type", "object":
+		if string(key) == "type" || string(key) == "object" {
 			value = s.Fail(i+1, "repeated key of a watch event")
 		}
 		if i = value; i >= 0 {
@@ -160,8 +151,8 @@ func (r *Renderer) siblings(i int) bool {
 	return i >= 0
 }
 
-// walk passes the value of node n, with depth containers around it in its line, and notes
-// what n asks for. n may be nil below a redaction, where redact is set.
+// walk passes the value of node n, with depth containers around it in its line, and notes what n asks for. n may be
+// nil below a redaction, where redact is set.
 func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
 	b := s.Text()
@@ -178,27 +169,31 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	whole := redact && first != '{' || n.misfit(first)
 	switch {
 	case first == '{' && (redact || n != nil && n.edges != nil):
-		i = r.members(i, n, redact, depth)
-		if wanted&objects != 0 {
-			o.have |= wanted
-			o.spans[n.capture] = span{start, i}
-		}
+		i = r.contents(i, n, redact, depth)
+		wanted &= objects
 	case first == '[' && n != nil && n.elem != nil:
-		i = r.elements(i, n, depth)
+		i = r.contents(i, n, false, depth)
+		wanted = 0
 	case first == '"':
 		i = s.Str(i)
-		if wanted&texts != 0 {
-			o.have |= wanted
-			o.spans[n.capture] = span{start + 1, i - 1}
-		}
+		wanted &= texts
 	default:
 		i = r.over(i, depth)
-		if wanted&numbers != 0 && (first == '-' || first >= '0' && first <= '9') {
-			o.have |= wanted
-			o.spans[n.capture] = span{start, i}
+		if wanted &= numbers; first != '-' && (first < '0' || first > '9') {
+			wanted = 0
 		}
 	}
-	if i < 0 || !whole {
+	if i < 0 {
+		return i
+	}
+	if wanted != 0 {
+		o.have |= wanted
+		o.spans[n.capture] = span{start, i}
+		if first == '"' {
+			o.spans[n.capture] = span{start + 1, i - 1}
+		}
+	}
+	if !whole {
 		return i
 	}
 	if n != nil {
@@ -211,62 +206,57 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 	return i
 }
 
-// members passes the object at i, which is that of node n.
-func (r *Renderer) members(i int, n *node, redact bool, depth int) int {
-	s, o := &r.s, r.o
-	c := cutter{}
-	i, more := s.Open(i, depth)
-	for more {
-		start, mark := i, len(o.edits)
-		key, value := s.Key(i)
-		if value < 0 {
-			return value
-		}
-		child := n.find(key)
-		switch {
-		case child != nil && child.drop:
-			i = r.dropped(value, child, redact, depth+1)
-		case child == nil && !redact:
-			i = r.over(value, depth+1)
-		default:
-			i = r.walk(value, child, redact, depth+1)
-		}
-		if i < 0 {
-			return i
-		}
-		o.edits = c.passed(o.edits, mark, span{start, i}, child != nil && child.drop)
-		comma := i
-		if i, more = s.More(i, '}'); more {
-			c.comma(o.edits, comma)
-		}
-	}
-	return i
-}
-
-// elements passes the array at i, which is that of node n.
-func (r *Renderer) elements(i int, n *node, depth int) int {
+// contents passes the object or array at i, which is that of node n. What is cut goes with the comma before it if
+// anything before it stays, otherwise with the one behind it.
+func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 	s, o := &r.s, r.o
 	b := s.Text()
-	c := cutter{}
+	object, shut := b[i] == '{', b[i]+2 // in ASCII the closing bracket is two behind the opening one
+	kept := false
 	i, more := s.Open(i, depth)
 	for more {
 		start, mark := i, len(o.edits)
-		if n.elem.drop {
-			i = r.dropped(i, n.elem, false, depth+1)
+		var child *node
+		if object {
+			var key []byte
+			if key, i = s.Key(i); i < 0 {
+				return i
+			}
+			child = n.find(key)
 		} else {
-			i = r.walk(i, n.elem, false, depth+1)
+			child = n.elem
+		}
+		drop := child != nil && child.drop
+		switch {
+		case child == nil && !redact:
+			i = r.over(i, depth+1)
+		case drop && !r.cut:
+			// What a line repeats of it is looked for all the same; the rest need not even be
+			// JSON, as long as its end can be found.
+			r.cut = true
+			i = r.walk(i, child, redact, depth+1)
+			r.cut = false
+		default:
+			i = r.walk(i, child, redact, depth+1)
 		}
 		if i < 0 {
 			return i
 		}
-		if n.entries && b[start] == '{' {
-			r.newest()
+		if !object && n.entries && b[start] == '{' {
+			o.newest()
 		}
-		o.edits = c.passed(o.edits, mark, span{start, i}, n.elem.drop)
-		comma := i
-		if i, more = s.More(i, ']'); more {
-			c.comma(o.edits, comma)
+		end := i
+		i, more = s.More(i, shut)
+		switch {
+		case !drop:
+			kept = true
+			continue
+		case kept:
+			start--
+		case more:
+			end = i
 		}
+		o.edits = append(o.edits[:mark], edit{span: span{start, end}})
 	}
 	return i
 }
@@ -277,46 +267,6 @@ func (r *Renderer) over(i, depth int) int {
 		return r.s.Close(i, depth)
 	}
 	return r.s.Skip(i, depth)
-}
-
-// dropped passes a value that will be cut. What the line repeats of it is
-// looked for all the same; the rest need not even be JSON, as long as its end
-// can be found.
-func (r *Renderer) dropped(i int, n *node, redact bool, depth int) int {
-	outer := r.cut
-	r.cut = true
-	i = r.walk(i, n, redact, depth)
-	r.cut = outer
-	return i
-}
-
-// cutter cuts members out of one container so that its commas stay right: a
-// member behind one that stays goes with the comma before it, any other with
-// the comma behind it.
-type cutter struct {
-	kept    bool // a member before stays
-	last    int  // the comma before the present member
-	pending bool // the comma behind the last member goes with it
-}
-
-// passed notes a member, whose inner edits begin at mark.
-func (c *cutter) passed(edits []edit, mark int, m span, drop bool) []edit {
-	c.pending = drop && !c.kept
-	if !drop {
-		c.kept = true
-		return edits
-	}
-	if c.kept {
-		m.start = c.last
-	}
-	return append(edits[:mark], edit{span: m})
-}
-
-func (c *cutter) comma(edits []edit, i int) {
-	c.last = i
-	if c.pending {
-		edits[len(edits)-1].end = i + 1
-	}
 }
 
 // Reset empties o, but keeps its space.
@@ -364,34 +314,15 @@ func (o *Object) decode(c capture) []byte {
 }
 
 // newest takes the managedFields entry just scanned if none before is newer.
-// The object is still being scanned: spans are positions in the scanner's bytes.
-func (r *Renderer) newest() {
-	o := r.o
-	var at span
-	if o.have&entryTime.bit() != 0 {
-		at = o.spans[entryTime]
+func (o *Object) newest() {
+	if o.have&written.bit() != 0 && older(o.raw(entryTime), o.raw(written)) {
+		return
 	}
-	if o.have&written.bit() != 0 {
-		best := o.spans[written]
-		if b := r.s.Text(); older(b[at.start:at.end], b[best.start:best.end]) {
-			return
-		}
-	}
-	o.have &^= newestEntry
-	o.have |= written.bit()
-	o.spans[written] = at
-	if o.have&entryManager.bit() != 0 {
-		o.have |= manager.bit()
-		o.spans[manager] = o.spans[entryManager]
-	}
-	if o.have&entrySubresource.bit() != 0 {
-		o.have |= subresource.bit()
-		o.spans[subresource] = o.spans[entrySubresource]
-	}
+	o.have = o.have&^newestEntry | o.have&entry>>(entryManager-manager)
+	copy(o.spans[manager:entryManager], o.spans[entryManager:])
 }
 
-// older compares two times as managedFields has them. No time, or none that
-// can be read, is older than any.
+// older compares two times as managedFields has them. No time, or none that can be read, is older than any.
 func older(a, b []byte) bool {
 	const plain = len("2006-01-02T15:04:05Z")
 	if len(a) == plain && len(b) == plain && a[plain-1] == 'Z' && b[plain-1] == 'Z' {
@@ -401,12 +332,6 @@ func older(a, b []byte) bool {
 }
 
 func parseTime(b []byte) time.Time {
-	if len(b) == 0 {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339Nano, string(rawjson.Unquote(nil, b)))
-	if err != nil {
-		return time.Time{}
-	}
+	t, _ := time.Parse(time.RFC3339Nano, string(rawjson.Unquote(nil, b))) // zero with an error
 	return t
 }

@@ -5,20 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Shape says what is cut from the objects of a stream and what is replaced.
 //
-// Paths are dotted. A key that is not plain is written as
-// metadata.annotations["a.b/c"], every element of an array as containers[*].
+// Paths are dotted. A key that is not plain is written as metadata.annotations["a.b/c"], every element of an array as
+// containers[*].
 type Shape struct {
 	// Drop lists what is cut.
 	Drop []string
-	// Redact lists below what every value becomes "REDACTED", keys staying; an
-	// array becomes one "REDACTED", and null at the path itself stays null.
-	// Where anything but null stands in the way of a path, it is replaced
-	// whole. The copy of the object that kubectl apply leaves in an annotation
-	// is cut, since nothing in it can be redacted.
+	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
+	// at the path itself stays null. Where anything but null stands in the way of a path, it is replaced whole. The
+	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted.
 	Redact []string
 	// Secret redacts data and stringData, and cuts that annotation.
 	Secret bool
@@ -38,9 +37,8 @@ func ValidatePath(path string) error {
 	return err
 }
 
-// Fingerprint stands for a shape and the paths that a stream ignores: another
-// one means that what was kept of the stream's objects was made otherwise. The
-// order of paths means nothing.
+// Fingerprint stands for a shape and the paths that a stream ignores: another one means that what was kept of the
+// stream's objects was made otherwise. The order of paths means nothing.
 func (s Shape) Fingerprint(ignore []string) [16]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "shape 1\nsecret %t\n", s.Secret)
@@ -86,8 +84,7 @@ func (s Shape) compile(root *node) (*node, error) {
 	return root, nil
 }
 
-// identifies reports whether a path covers what the line repeats outside of the
-// object, whatever is redacted within.
+// identifies reports whether a path covers what the line repeats outside of the object, whatever is redacted within.
 func identifies(steps []step) bool {
 	if steps[0].key != "metadata" {
 		return false
@@ -113,20 +110,18 @@ func keys(names ...string) []step {
 }
 
 // parsePath takes a path apart. Its errors stand behind the path, quoted.
-func parsePath(path string) ([]step, error) {
-	var steps []step
+func parsePath(path string) (steps []step, err error) {
 	rest := path
 	for first := true; first || rest != ""; first = false {
-		if rest != "" && rest[0] == '[' {
-			s, n, err := parseBracket(rest)
-			if err != nil {
+		var s step
+		if strings.HasPrefix(rest, "[") {
+			if s, rest, err = parseBracket(rest); err != nil {
 				return nil, err
 			}
 			if first && s.each {
 				return nil, fmt.Errorf("an object has no elements, a key must come first")
 			}
 			steps = append(steps, s)
-			rest = rest[n:]
 			continue
 		}
 		if !first {
@@ -135,44 +130,43 @@ func parsePath(path string) ([]step, error) {
 			}
 			rest = rest[1:]
 		}
-		n := 0
-		for n < len(rest) && rest[n] != '.' && rest[n] != '[' {
-			if c := rest[n]; c == ']' || c == '"' || c == '*' || c <= ' ' {
-				return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", c)
-			}
-			n++
+		s.key = rest
+		if n := strings.IndexAny(rest, ".["); n >= 0 {
+			s.key = rest[:n]
 		}
-		if n == 0 {
+		if n := strings.IndexFunc(s.key, func(c rune) bool { return c <= ' ' || c == ']' || c == '"' || c == '*' }); n >= 0 {
+			return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", s.key[n])
+		}
+		if s.key == "" {
 			return nil, fmt.Errorf("empty key")
 		}
-		steps = append(steps, step{key: rest[:n]})
-		rest = rest[n:]
+		steps = append(steps, s)
+		rest = rest[len(s.key):]
 	}
 	return steps, nil
 }
 
-// parseBracket reads [*] or ["key"] and returns its length.
-func parseBracket(s string) (step, int, error) {
-	const each = "[*]"
-	if len(s) >= len(each) && s[:len(each)] == each {
-		return step{each: true}, len(each), nil
+// parseBracket reads [*] or ["key"] and returns what follows.
+func parseBracket(s string) (_ step, rest string, err error) {
+	if rest, ok := strings.CutPrefix(s, "[*]"); ok {
+		return step{each: true}, rest, nil
 	}
-	if len(s) > 1 && s[1] == '"' {
-		quoted, err := strconv.QuotedPrefix(s[1:])
-		if err != nil {
-			return step{}, 0, fmt.Errorf("quote not closed in %q", s)
-		}
-		key, err := strconv.Unquote(quoted)
-		if n := len(quoted) + 1; err == nil && n < len(s) && s[n] == ']' {
-			return step{key: key}, n + 1, nil
-		}
-		return step{}, 0, fmt.Errorf("bracket not closed in %q", s)
+	if !strings.HasPrefix(s, `["`) {
+		return step{}, "", fmt.Errorf("expected [*] or [\"key\"] at %q", s)
 	}
-	return step{}, 0, fmt.Errorf("expected [*] or [\"key\"] at %q", s)
+	quoted, err := strconv.QuotedPrefix(s[1:])
+	if err != nil {
+		return step{}, "", fmt.Errorf("quote not closed in %q", s)
+	}
+	key, err := strconv.Unquote(quoted)
+	rest, closed := strings.CutPrefix(s[1+len(quoted):], "]")
+	if err != nil || !closed {
+		return step{}, "", fmt.Errorf("bracket not closed in %q", s)
+	}
+	return step{key: key}, rest, nil
 }
 
-// node is a place in an object where something is looked for: to be remembered,
-// cut or redacted.
+// node is a place in an object where something is looked for: to be remembered, cut or redacted.
 type node struct {
 	edges []edge // members of an object
 	elem  *node  // each element of an array
@@ -183,8 +177,7 @@ type node struct {
 	drop, redact bool
 	entries      bool // metadata.managedFields: the newest element is remembered
 
-	// A redaction lies below, so nothing but an object, or an array, may be
-	// written as it is.
+	// A redaction lies below, so nothing but an object, or an array, may be written as it is.
 	wantObject, wantArray bool
 }
 
@@ -206,8 +199,8 @@ func (n *node) find(key []byte) *node {
 	return nil
 }
 
-// reach returns the node at the end of a path, making what is missing. guard
-// tells that what lies there must not be written as it is.
+// reach returns the node at the end of a path, making what is missing. guard tells that what lies there must not be
+// written as it is.
 func (n *node) reach(path []step, guard bool) *node {
 	for _, s := range path {
 		if s.each {
@@ -226,6 +219,13 @@ func (n *node) reach(path []step, guard bool) *node {
 		}
 		n = next
 	}
+	return n
+}
+
+// want notes that the value at the end of a path is to be remembered, and returns its node.
+func (n *node) want(c capture, path ...string) *node {
+	n = n.reach(keys(path...), false)
+	n.capture = c
 	return n
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 
 	"kubejournal/internal/rawjson"
 )
@@ -23,18 +24,15 @@ const (
 
 var errUnnamed = errors.New("object is not named")
 
-// Identify is for an object that Scan has refused with an error: it finds what names the object and its version, going by
-// brackets and quotes alone. o then holds nothing but that, and Unusable; a line of it has no object. What cannot be named
-// either is refused, with the error of Scan.
+// Identify is for an object that Scan has refused with an error: it finds what names the object and its version,
+// going by brackets and quotes alone. o then holds nothing but that, and Unusable; a line of it has no object. What
+// cannot be named either is refused, with the error of Scan.
 func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
 	raw = rawjson.TrimSpace(raw)
 	s := NewObjectSkimmer()
 	n, ended := s.Take(raw)
-	if !ended || n < len(raw) && !r.trailing(raw[n:]) {
-		return refused
-	}
-	object, err := s.appendObject(nil)
-	if err != nil {
+	object, err := s.object()
+	if !ended || err != nil || n < len(raw) && !r.trailing(raw[n:]) {
 		return refused
 	}
 	if err := r.Scan(append(object, '}'), o); err != nil { // its strings may be malformed, too
@@ -52,66 +50,37 @@ func (r *Renderer) trailing(rest []byte) bool {
 }
 
 func reasonOf(raw []byte, refused error) string {
-	var syntax *SyntaxError
-	switch {
-	case bytes.HasSuffix(raw, []byte(oversized+"}")):
+	if bytes.HasSuffix(raw, []byte(oversized+"}")) {
 		return ObjectTooLarge
-	case errors.As(refused, &syntax) && syntax.Msg == rawjson.TooDeep:
+	}
+	if syntax, ok := errors.AsType[*SyntaxError](refused); ok && syntax.Msg == rawjson.TooDeep {
 		return ObjectTooDeep
 	}
 	return ObjectMalformed
 }
 
-// oversized stands behind the members that name an object in the short form of one that is too large to be held. It is no
-// JSON, so Scan refuses it.
+// oversized stands behind the members that name an object in the short form of one that is too large to be held. It
+// is no JSON, so Scan refuses it.
 const oversized = ",too large"
 
-// Skimmer finds what names an object in JSON that cannot be held, or that Scan refuses. It takes the text piece by piece,
-// keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is repeated the
-// last counts, as in Scan.
+// Skimmer finds what names an object in JSON that cannot be held, or that Scan refuses. It takes the text piece by
+// piece, keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is
+// repeated the last counts, as in Scan.
 //
-// It goes by brackets and quotes alone, and takes a string for a value only where `"key":"value"` stands whole in the object
-// that it belongs to: text that has lost a quote does not give away what it hides.
+// It goes by brackets and quotes alone, and takes a string for a value only where `"key":"value"` stands whole in the
+// object that it belongs to: text that has lost a quote does not give away what it hides.
 type Skimmer struct {
-	root  *spot   // what is read
-	at    []*spot // the objects that the position is in, as long as something is looked for in them
+	event bool    // of a watch event
+	at    []*node // the objects that the position is in, as long as something is looked for in them
 	depth int     // containers that the position is in
 
 	quoted, escaped bool
 	step            progress
 	text            []byte // the inside of the last string that may be looked for; longer than maxName: none
-	member          *spot  // the member whose value comes next; nil: nobody looks for it
+	member          *node  // the member whose value comes next; nil: nobody looks for it
 
-	found [fieldCount][]byte // insides of strings
+	found map[capture][]byte // insides of strings
 }
-
-// spot is a place in a JSON value.
-type spot struct {
-	key   string
-	field field
-	below []spot
-}
-
-// field is a string that is looked for.
-type field int
-
-const (
-	noField field = iota
-	frameType
-	objectNamespace
-	objectName
-	objectUID
-	objectVersion
-	fieldCount
-)
-
-var (
-	objectSpot = spot{below: []spot{{key: "metadata", below: []spot{
-		{key: "namespace", field: objectNamespace}, {key: "name", field: objectName},
-		{key: "uid", field: objectUID}, {key: "resourceVersion", field: objectVersion},
-	}}}}
-	frameSpot = spot{below: []spot{{key: "type", field: frameType}, {key: "object", below: objectSpot.below}}}
-)
 
 // progress is how far a member has been read of an object in which something is looked for.
 type progress int
@@ -125,36 +94,40 @@ const (
 )
 
 // NewObjectSkimmer returns a Skimmer of an object.
-func NewObjectSkimmer() *Skimmer { return newSkimmer(&objectSpot) }
+func NewObjectSkimmer() *Skimmer { return newSkimmer(false, "metadata") }
 
 // NewEventSkimmer returns a Skimmer of a watch event, which holds an object.
-func NewEventSkimmer() *Skimmer { return newSkimmer(&frameSpot) }
+func NewEventSkimmer() *Skimmer { return newSkimmer(true, "object", "metadata") }
 
-func newSkimmer(root *spot) *Skimmer {
-	return &Skimmer{root: root, member: root, step: beforeValue}
+func newSkimmer(event bool, metadata ...string) *Skimmer {
+	root := &node{}
+	if event {
+		root.want(eventType, "type")
+	}
+	captureNames(root.reach(keys(metadata...), false))
+	root.sum()
+	return &Skimmer{event: event, member: root, step: beforeValue, found: map[capture][]byte{}}
 }
 
 // Take takes what comes next. It returns how much of it belongs to the value, all of it unless the value has ended.
 func (s *Skimmer) Take(b []byte) (n int, ended bool) {
 	for i, c := range b {
-		if s.quoted {
-			s.inside(c)
-			continue
-		}
 		known := s.depth == len(s.at) // the innermost container is one that something is looked for in
-		switch c {
-		case ' ', '\n', '\r', '\t':
-		case '"':
+		switch {
+		case s.quoted:
+			s.inside(c, known)
+		case rawjson.IsSpace(c):
+		case c == '"':
 			s.quoted, s.text = true, s.text[:0]
-		case '{', '[':
-			if known && c == '{' && s.step == beforeValue && s.member != nil && s.member.below != nil {
+		case c == '{', c == '[':
+			if known && c == '{' && s.step == beforeValue && s.member != nil && s.member.edges != nil {
 				s.at = append(s.at, s.member)
 				s.step = beforeKey
 			} else if known {
 				s.step = behindAll
 			}
 			s.depth++
-		case '}', ']':
+		case c == '}', c == ']':
 			if known {
 				s.take()
 				s.at = s.at[:max(len(s.at)-1, 0)]
@@ -163,39 +136,42 @@ func (s *Skimmer) Take(b []byte) (n int, ended bool) {
 			if s.depth--; s.depth <= 0 {
 				return i + 1, true
 			}
-		default:
-			if known {
-				s.pass(c)
+		case !known:
+		case c == ',' && len(s.at) > 0:
+			s.take()
+			s.step = beforeKey
+		case c == ':' && s.step == behindKey:
+			s.step = beforeValue
+			if s.member != nil { // the last of repeated keys counts
+				maps.DeleteFunc(s.found, func(c capture, _ []byte) bool { return s.member.mask&c.bit() != 0 })
 			}
+		default:
+			s.step = behindAll
 		}
 	}
 	return len(b), false
 }
 
 // inside takes a byte of a string.
-func (s *Skimmer) inside(c byte) {
+func (s *Skimmer) inside(c byte, known bool) {
 	switch {
-	case s.escaped:
-		s.escaped = false
-	case c == '\\':
-		s.escaped = true
-	case c == '"':
+	case c == '"' && !s.escaped:
 		s.quoted = false
-		if s.depth == len(s.at) {
+		if known {
 			s.string()
 		}
 		return
-	}
-	if s.depth == len(s.at) && len(s.text) <= maxName {
+	case known && len(s.text) <= maxName:
 		s.text = append(s.text, c)
 	}
+	s.escaped = c == '\\' && !s.escaped
 }
 
 // string takes a string that has ended.
 func (s *Skimmer) string() {
 	switch s.step {
 	case beforeKey:
-		s.step, s.member = behindKey, s.at[len(s.at)-1].find(s.text)
+		s.step, s.member = behindKey, s.at[len(s.at)-1].find(rawjson.Unquote(nil, s.text))
 	case beforeValue:
 		s.step = behindText
 	default:
@@ -203,74 +179,31 @@ func (s *Skimmer) string() {
 	}
 }
 
-// pass takes a byte that stands between strings and brackets.
-func (s *Skimmer) pass(c byte) {
-	switch {
-	case c == ',' && len(s.at) > 0:
-		s.take()
-		s.step = beforeKey
-	case c == ':' && s.step == behindKey:
-		s.step = beforeValue
-		s.clear(s.member)
-	default:
-		s.step = behindAll
-	}
-}
-
 // take takes the member that has ended.
 func (s *Skimmer) take() {
-	if s.step == behindText && s.member != nil && s.member.field != noField && len(s.text) <= maxName {
-		s.found[s.member.field] = bytes.Clone(s.text)
+	if s.step == behindText && s.member != nil && s.member.capture != none && len(s.text) <= maxName {
+		s.found[s.member.capture] = bytes.Clone(s.text)
 	}
 }
 
-// clear forgets what was found in an earlier member of the same key.
-func (s *Skimmer) clear(p *spot) {
-	if p == nil {
-		return
-	}
-	s.found[p.field] = nil
-	for i := range p.below {
-		s.clear(&p.below[i])
-	}
-}
-
-// find returns the member of a key, given as the inside of a string; nil where nobody looks for it.
-func (p *spot) find(key []byte) *spot {
-	if bytes.IndexByte(key, '\\') >= 0 {
-		key = rawjson.Unquote(nil, key)
-	}
-	for i := range p.below {
-		if string(key) == p.below[i].key {
-			return &p.below[i]
-		}
-	}
-	return nil
-}
-
-// AppendShort appends the short form of what was taken, which Scan refuses and Identify names. It is an error where it does
-// not name an object.
+// AppendShort appends the short form of what was taken, which Scan refuses and Identify names. It is an error where
+// it does not name an object.
 func (s *Skimmer) AppendShort(dst []byte) ([]byte, error) {
-	object, err := s.appendObject(nil)
+	object, err := s.object()
 	if err != nil {
 		return dst, err
 	}
-	if s.root == &frameSpot {
-		return fmt.Appendf(dst, `{"type":"%s","object":%s%s}}`, s.found[frameType], object, oversized), nil
+	if s.event {
+		return fmt.Appendf(dst, `{"type":"%s","object":%s%s}}`, s.found[eventType], object, oversized), nil
 	}
-	return append(append(append(dst, object...), oversized...), '}'), nil
+	return fmt.Appendf(dst, "%s%s}", object, oversized), nil
 }
 
-// appendObject appends an object with nothing but what was found, up to its last brace.
-func (s *Skimmer) appendObject(dst []byte) ([]byte, error) {
-	if len(s.found[objectName]) == 0 || len(s.found[objectVersion]) == 0 {
+// object returns an object with nothing but what was found, up to its last brace.
+func (s *Skimmer) object() ([]byte, error) {
+	n := names{s.found[namespace], s.found[name], s.found[uid], s.found[resourceVersion]}
+	if len(n.name) == 0 || len(n.version) == 0 {
 		return nil, errUnnamed
 	}
-	dst = append(dst, `{"metadata":{"name":"`...)
-	dst = append(dst, s.found[objectName]...)
-	dst = append(dst, '"')
-	dst = appendText(dst, `,"namespace":"`, s.found[objectNamespace])
-	dst = appendText(dst, `,"uid":"`, s.found[objectUID])
-	dst = appendText(dst, `,"resourceVersion":"`, s.found[objectVersion])
-	return append(dst, '}'), nil
+	return n.appendBare([]byte(`{"metadata":`)), nil
 }

@@ -131,7 +131,6 @@ func TestMaxLine(t *testing.T) {
 		"every event": {Source{Stream: "events", Version: "v1", Resource: "events"}, Shape{}, `{"metadata":{"name":"n"},"reason":"` + long + `"}`, ""},
 	} {
 		r := mustRenderer(t, c.src, c.shape)
-		r.maxLine = limit
 		for n := range 300 { // around the limit
 			object := c.object
 			if name == "one byte" {
@@ -143,7 +142,7 @@ func TestMaxLine(t *testing.T) {
 			if err := r.Scan([]byte(object), &o); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received}, &o)
+			l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received, MaxBytes: limit}, &o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,14 +150,24 @@ func TestMaxLine(t *testing.T) {
 				t.Errorf("%s: %+v", name, h)
 			}
 			for _, payload := range []Payload{WholeObject, MetadataOnly, NoObject} {
-				for _, max := range []int{0, limit, 4 * limit} {
-					l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received, Payload: payload, Changes: []byte(c.changes), MaxBytes: max}, &o)
-					if err != nil {
-						t.Fatal(err)
-					}
-					readable(t, l, limit)
+				l, err := r.AppendLine(AppendSeq(nil, 1<<64-1), Line{Type: Modified, Origin: FromWatch, Received: received, Payload: payload, Changes: []byte(c.changes), MaxBytes: limit}, &o)
+				if err != nil {
+					t.Fatal(err)
 				}
+				readable(t, l, limit)
 			}
+		}
+	}
+	// No line exceeds MaxLine, whatever bound is asked for.
+	r := mustRenderer(t, podSource, Shape{})
+	var o Object
+	if err := r.Scan([]byte(`{"metadata":{"name":"n"}}`), &o); err != nil {
+		t.Fatal(err)
+	}
+	for _, bound := range []int{0, -1, 2 * MaxLine} {
+		l, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Received: received, Changes: make([]byte, MaxLine), MaxBytes: bound}, &o)
+		if err != nil || len(l) > MaxLine || !readable(t, l, MaxLine).Truncated {
+			t.Errorf("bound %d: %d bytes, %v", bound, len(l), err)
 		}
 	}
 }

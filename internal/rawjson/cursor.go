@@ -5,9 +5,8 @@ import (
 	"iter"
 )
 
-// Cursor steps through a text by its quotes and brackets; white space may stand
-// between tokens. What Value passes is not looked into, so that text which is not
-// JSON may be taken for some value.
+// Cursor steps through a text by its quotes and brackets; white space may stand between tokens. What Value passes is
+// not looked into, so that text which is not JSON may be taken for some value.
 type Cursor struct {
 	b []byte
 	i int
@@ -70,8 +69,7 @@ func (c *Cursor) Key() (inside []byte, ok bool) {
 	return inside, inside != nil && c.Take(':')
 }
 
-// Members yields the insides of the keys of an object and the values, as far as it
-// is one.
+// Members yields the insides of the keys of an object and the values, as far as it is one.
 func Members(object []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		c := NewCursor(object)
@@ -98,67 +96,52 @@ func Elements(array []byte) iter.Seq[[]byte] {
 	}
 }
 
-// Balance finds the end of one JSON value by its brackets and quotes, in a text that
-// need not be complete yet: it may be run again from where it stopped, with more
-// bytes behind the same beginning. The zero Balance is at the beginning.
+// Balance finds the end of one JSON value by its brackets and quotes, in a text that need not be complete yet: it may
+// be run again from where it stopped, with more bytes behind the same beginning. The zero Balance is at the
+// beginning.
 type Balance struct {
 	pos, depth int
 	str        bool // pos is inside a string
 	scalar     bool // pos is inside a number or a literal
 }
 
-// Run returns the length of the value at the start of b, which is not white space,
-// if all of it is there. A number or a literal needs the byte after it to be seen.
+// Run returns the length of the value at the start of b, which is not white space, if all of it is there. A number or
+// a literal needs the byte after it to be seen.
 func (s *Balance) Run(b []byte) (int, bool) {
 	i := s.pos
-	for i < len(b) {
-		if s.str {
+	for ; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case s.str:
 			q := bytes.IndexByte(b[i:], '"')
 			if q < 0 {
-				i = len(b)
-				break
-			}
-			i += q + 1
-			if escapedAt(b, i-1) {
+				i = len(b) - 1
 				continue
 			}
-			s.str = false
-			if s.depth == 0 {
-				s.pos = i
-				return i, true
+			i += q
+			if s.str = escapedAt(b, i); !s.str && s.depth == 0 {
+				return i + 1, true
 			}
-			continue
-		}
-		c := b[i]
-		if s.depth == 0 && (s.scalar || (c != '{' && c != '[' && c != '"')) {
-			if IsSpace(c) || c == ',' || c == '}' || c == ']' || c == ':' || s.scalar && (c == '{' || c == '[' || c == '"') {
-				s.pos = i
-				return i, true
-			}
-			s.scalar = true
-			i++
-			continue
-		}
-		i++
-		switch c {
-		case '"':
+		case s.depth == 0 && (IsSpace(c) || c == ',' || c == '}' || c == ']' || c == ':'),
+			s.scalar && (c == '{' || c == '[' || c == '"'):
+			return i, true
+		case c == '"':
 			s.str = true
-		case '{', '[':
+		case c == '{', c == '[':
 			s.depth++
-		case '}', ']':
-			s.depth--
-			if s.depth == 0 {
-				s.pos = i
-				return i, true
+		case c == '}', c == ']':
+			if s.depth--; s.depth == 0 {
+				return i + 1, true
 			}
+		default:
+			s.scalar = s.depth == 0
 		}
 	}
 	s.pos = i
 	return 0, false
 }
 
-// escapedAt reports whether the byte at i stands behind an odd number of
-// backslashes.
+// escapedAt reports whether the byte at i stands behind an odd number of backslashes.
 func escapedAt(b []byte, i int) bool {
 	n := i
 	for n > 0 && b[n-1] == '\\' {

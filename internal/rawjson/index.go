@@ -14,24 +14,21 @@ type marks struct {
 	open, shut   uint64 // brackets and braces
 }
 
-// keptMarks bounds the marks that are kept for the next text, in blocks: those
-// of a text of 2 MiB take 1 MiB.
+// keptMarks bounds the marks that are kept for the next text, in blocks: those of a text of 2 MiB take 1 MiB.
 const keptMarks = 2 << 20 / blockSize
 
-// indexes are pooled, not owned by scanners: streams are many, and few of them
-// scan at a time.
+// indexes are pooled, not owned by scanners: streams are many, and few of them scan at a time.
 var indexes = sync.Pool{New: func() any { return new(index) }}
 
-// index is the bitmap index of a text. Building it is the only step that looks at
-// every byte; the scanner then goes from mark to mark. The idea is simdjson's. The
-// zero value is ready to build.
+// index is the bitmap index of a text. Building it is the only step that looks at every byte; the scanner then goes
+// from mark to mark. The idea is simdjson's. The zero value is ready to build.
 //
-// Vector instructions earn their file: a pod of 6 KB is indexed in 0.31 us with AVX2
-// and in 4.4 us without (BenchmarkIndex), and all else of its scan takes 2.7 us.
+// Vector instructions earn their file: a pod of 6 KB is indexed in 0.31 us with AVX2 and in 4.4 us without
+// (BenchmarkIndex), and all else of its scan takes 2.7 us.
 type index struct {
 	marks []marks
-	// control: there are control characters, which includes all white space but
-	// blanks. wide: there are bytes beyond ASCII.
+	// control: there are control characters, which includes all white space but blanks. wide: there are bytes beyond
+	// ASCII.
 	control, wide bool
 }
 
@@ -61,10 +58,9 @@ func (x *index) build(b []byte) {
 	}
 }
 
-// escapes marks the bytes of a block that a backslash before them escapes. first
-// is 1 if the block's first byte is escaped, next is 1 if the first byte of the
-// next block is. As in simdjson, a subtraction carries through each run of
-// backslashes, so that its end shows whether it began at an odd or an even bit.
+// escapes marks the bytes of a block that a backslash before them escapes. first is 1 if the block's first byte is
+// escaped, next is 1 if the first byte of the next block is. As in simdjson, a subtraction carries through each run
+// of backslashes, so that its end shows whether it began at an odd or an even bit.
 func escapes(slash, first uint64) (escaped, next uint64) {
 	const odd = 0xaaaaaaaaaaaaaaaa
 	begin := slash &^ first
@@ -72,9 +68,8 @@ func escapes(slash, first uint64) (escaped, next uint64) {
 	return runs ^ (slash | first), runs & slash >> (blockSize - 1)
 }
 
-// short returns the byte behind the string whose inside begins at i, if it ends
-// in the block that it begins in and has no escapes before that, as most do; else
-// 0. i is at most the length of the text.
+// short returns the byte behind the string whose inside begins at i, if it ends in the block that it begins in and
+// has no escapes before that, as most do; else 0. i is at most the length of the text.
 func (x *index) short(i int) int {
 	m := &x.marks[uint(i)/blockSize]
 	quote := m.quote >> (uint(i) % blockSize)
@@ -84,53 +79,8 @@ func (x *index) short(i int) int {
 	return i + bits.TrailingZeros64(quote) + 1
 }
 
-// crossing is short for a string that ends in the block behind the one that it
-// begins in. Of a scan of a pod of 6 KB it saves 5 %.
-func (x *index) crossing(i int) int {
-	at := uint(i) / blockSize
-	if at+1 >= uint(len(x.marks)) {
-		return 0
-	}
-	m, n := &x.marks[at], &x.marks[at+1]
-	if (m.quote|m.slash)>>(uint(i)%blockSize) != 0 || n.quote == 0 || n.slash&(n.quote-1)&^n.quote != 0 {
-		return 0
-	}
-	return int(at+1)*blockSize + bits.TrailingZeros64(n.quote) + 1
-}
-
-// quote returns where the first quote from i on is, or -1.
-func (x *index) quote(i int) int {
-	at := i / blockSize
-	if at >= len(x.marks) {
-		return -1
-	}
-	if m := x.marks[at].quote >> (i % blockSize); m != 0 {
-		return i + bits.TrailingZeros64(m)
-	}
-	for at++; at < len(x.marks); at++ {
-		if m := x.marks[at].quote; m != 0 {
-			return at*blockSize + bits.TrailingZeros64(m)
-		}
-	}
-	return -1
-}
-
-// slashed reports whether there is a backslash in from i to before end.
-func (x *index) slashed(i, end int) bool {
-	at, last := i/blockSize, end/blockSize
-	m := x.marks[at].slash &^ (1<<(i%blockSize) - 1)
-	for at < last {
-		if m != 0 {
-			return true
-		}
-		at++
-		m = x.marks[at].slash
-	}
-	return m&(1<<(end%blockSize)-1) != 0
-}
-
-// closes returns the position behind the object or array that begins at i, found
-// by brackets and quotes alone; -1 if it does not end.
+// closes returns the position behind the object or array that begins at i, found by brackets and quotes alone; -1 if
+// it does not end.
 func (x *index) closes(i int) int {
 	depth := 0
 	var in uint64 // all bits set where a block begins inside a string
@@ -138,8 +88,8 @@ func (x *index) closes(i int) int {
 	skip := uint64(1)<<(i%blockSize) - 1 // before i
 	for ; at < len(x.marks); at++ {
 		m := &x.marks[at]
-		// Each bit becomes the parity of the quotes up to it: set from an
-		// opening quote to the byte before the closing one.
+		// Each bit becomes the parity of the quotes up to it: set from an opening quote to the byte before the
+		// closing one.
 		inside := m.quote &^ skip
 		inside ^= inside << 1
 		inside ^= inside << 2
@@ -185,12 +135,10 @@ func findPlain(b []byte, out []marks) (control, wide bool) {
 		for i := 0; i < blockSize; i += 8 {
 			x := binary.LittleEndian.Uint64(block[i:])
 			high |= x
-			// With the high bit set before 0x20 is taken away, no byte borrows
-			// from its neighbour, and an ASCII byte keeps the bit if it is 0x20
-			// or more.
+			// With the high bit set before 0x20 is taken away, no byte borrows from its neighbour, and an ASCII byte
+			// keeps the bit if it is 0x20 or more.
 			low |= ^(x | highs - ' '*lows | x)
-			// A bracket and the brace of its kind differ in this bit, and nothing
-			// else becomes one of them with it.
+			// A bracket and the brace of its kind differ in this bit, and nothing else becomes one of them with it.
 			braces := x | ' '*lows
 			m.quote |= equal(x, '"'*lows) << i
 			m.slash |= equal(x, '\\'*lows) << i

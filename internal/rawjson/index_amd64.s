@@ -1,31 +1,35 @@
 #include "textflag.h"
 
+// FILL sets each of the 32 bytes of y, whose lower half is x. VMOVQ and not MOVQ: an SSE
+// instruction between AVX ones costs more than a kilobyte of text.
+#define FILL(bytes, x, y) \
+	MOVQ bytes, AX; \
+	VMOVQ AX, x; \
+	VPBROADCASTQ x, y
+
+// MARK stores a bit for each byte of Y8 and Y9 that equals those of want.
+#define MARK(want, offset) \
+	VPCMPEQB Y8, want, Y10; \
+	VPCMPEQB Y9, want, Y11; \
+	VPMOVMSKB Y10, AX; \
+	VPMOVMSKB Y11, BX; \
+	SHLQ $32, BX; \
+	ORQ BX, AX; \
+	MOVQ AX, offset(DI)
+
 // func findAVX2(b *byte, blocks int, out *marks) (control, wide uint32)
 TEXT ·findAVX2(SB), NOSPLIT, $0-32
 	MOVQ b+0(FP), SI
 	MOVQ blocks+8(FP), CX
 	MOVQ out+16(FP), DI
 
-	// What is looked for, in each of 32 bytes. VMOVQ and not MOVQ: an SSE instruction
-	// between AVX ones costs more than a kilobyte of text.
-	MOVQ $0x2222222222222222, AX // a quote
-	VMOVQ AX, X0
-	VPBROADCASTQ X0, Y0
-	MOVQ $0x5c5c5c5c5c5c5c5c, AX // a backslash
-	VMOVQ AX, X1
-	VPBROADCASTQ X1, Y1
-	MOVQ $0x2020202020202020, AX // the bit between brackets and braces
-	VMOVQ AX, X2
-	VPBROADCASTQ X2, Y2
-	MOVQ $0x7b7b7b7b7b7b7b7b, AX // an opening brace
-	VMOVQ AX, X3
-	VPBROADCASTQ X3, Y3
-	MOVQ $0x7d7d7d7d7d7d7d7d, AX // a closing one
-	VMOVQ AX, X4
-	VPBROADCASTQ X4, Y4
-	MOVQ $0x1f1f1f1f1f1f1f1f, AX // the last control character
-	VMOVQ AX, X5
-	VPBROADCASTQ X5, Y5
+	// What is looked for.
+	FILL($0x2222222222222222, X0, Y0) // a quote
+	FILL($0x5c5c5c5c5c5c5c5c, X1, Y1) // a backslash
+	FILL($0x2020202020202020, X2, Y2) // the bit between brackets and braces
+	FILL($0x7b7b7b7b7b7b7b7b, X3, Y3) // an opening brace
+	FILL($0x7d7d7d7d7d7d7d7d, X4, Y4) // a closing one
+	FILL($0x1f1f1f1f1f1f1f1f, X5, Y5) // the last control character
 	VPXOR Y6, Y6, Y6 // control characters so far
 	VPXOR Y7, Y7, Y7 // all bytes so far, for their highest bits
 
@@ -42,39 +46,12 @@ block:
 	VPOR Y10, Y6, Y6
 	VPOR Y11, Y6, Y6
 
-	VPCMPEQB Y8, Y0, Y10
-	VPCMPEQB Y9, Y0, Y11
-	VPMOVMSKB Y10, AX
-	VPMOVMSKB Y11, BX
-	SHLQ $32, BX
-	ORQ BX, AX
-	MOVQ AX, 0(DI)
-
-	VPCMPEQB Y8, Y1, Y10
-	VPCMPEQB Y9, Y1, Y11
-	VPMOVMSKB Y10, AX
-	VPMOVMSKB Y11, BX
-	SHLQ $32, BX
-	ORQ BX, AX
-	MOVQ AX, 8(DI)
-
+	MARK(Y0, 0)
+	MARK(Y1, 8)
 	VPOR Y8, Y2, Y8
 	VPOR Y9, Y2, Y9
-	VPCMPEQB Y8, Y3, Y10
-	VPCMPEQB Y9, Y3, Y11
-	VPMOVMSKB Y10, AX
-	VPMOVMSKB Y11, BX
-	SHLQ $32, BX
-	ORQ BX, AX
-	MOVQ AX, 16(DI)
-
-	VPCMPEQB Y8, Y4, Y10
-	VPCMPEQB Y9, Y4, Y11
-	VPMOVMSKB Y10, AX
-	VPMOVMSKB Y11, BX
-	SHLQ $32, BX
-	ORQ BX, AX
-	MOVQ AX, 24(DI)
+	MARK(Y3, 16)
+	MARK(Y4, 24)
 
 	ADDQ $64, SI
 	ADDQ $32, DI

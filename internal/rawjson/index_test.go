@@ -77,22 +77,16 @@ func checkIndex(t *testing.T, x *index, b []byte) {
 			end := i + 1
 			for ; end < len(b) && (b[end] != '"' || escapedAt(b, end)); end++ {
 			}
-			got := x.quote(i + 1)
-			if end == len(b) {
-				end = -1
+			s, want := Scanner{b: b, x: x}, end+1
+			escaped := bytes.IndexByte(b[i+1:end], '\\') >= 0
+			if end == len(b) || badEscape(b[i+1:end]) >= 0 {
+				want = -1
 			}
-			if got != end {
-				t.Fatalf("%q: quote behind %d at %d, want %d", b, i, got, end)
+			if got := s.long(i + 1); got != want {
+				t.Fatalf("%q: string at %d ends before %d, want %d", b, i, got, want)
 			}
-			s := Scanner{b: b, x: x}
-			if got := max(x.short(i+1), x.crossing(i+1)); got > 0 && (got != end+1 || bytes.IndexByte(b[i+1:end], '\\') >= 0) {
-				t.Fatalf("%q: string at %d ends before %d", b, i, got)
-			}
-			if got := s.long(i + 1); got > 0 && got != end+1 || got < 0 && end > 0 && bytes.IndexByte(b[i+1:end], '\\') < 0 {
-				t.Fatalf("%q: string at %d ends before %d", b, i, got)
-			}
-			if end > 0 && x.slashed(i+1, end) != (bytes.IndexByte(b[i+1:end], '\\') >= 0) {
-				t.Fatalf("%q: backslash between %d and %d: %v", b, i+1, end, x.slashed(i+1, end))
+			if got := x.short(i + 1); got > 0 && (got != want || escaped) {
+				t.Fatalf("%q: short string at %d ends before %d", b, i, got)
 			}
 		}
 		if c == '{' || c == '[' {

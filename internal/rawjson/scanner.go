@@ -1,5 +1,5 @@
-// Package rawjson reads JSON as bytes: it finds where values begin and end, checks
-// them, and decodes nothing but the strings it is asked for.
+// Package rawjson reads JSON as bytes: it finds where values begin and end, checks them, and decodes nothing but the
+// strings it is asked for.
 //
 // There are three ways through a text, from strict to lenient:
 //
@@ -8,15 +8,15 @@
 //	Cursor   goes by quotes and brackets alone and takes white space; for text that
 //	         has been checked before, and for text that may be anything
 //
-// A Scanner checks everything but two things, which Control and Wide report on: no
-// control character may stand in a string, and the text must be UTF-8. It takes up
-// to MaxDepth levels of nesting. Its faults are *SyntaxError, with the byte offset.
-// A Cursor checks only what it must to go on; no text makes either of them panic.
+// A Scanner checks everything but two things, which Control and Wide report on: no control character may stand in a
+// string, and the text must be UTF-8. It takes up to MaxDepth levels of nesting. Its faults are *SyntaxError, with
+// the byte offset. A Cursor checks only what it must to go on; no text makes either of them panic.
 package rawjson
 
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 )
 
 // MaxDepth bounds the nesting of a text: at more than that encoding/json gives up.
@@ -25,8 +25,7 @@ const MaxDepth = 10_000
 // TooDeep is the Msg of the fault of a text that exceeds MaxDepth.
 const TooDeep = "nested too deep"
 
-// SyntaxError says where bytes are not the JSON that was expected. It never quotes
-// the text, which may be a Secret.
+// SyntaxError says where bytes are not the JSON that was expected. It never quotes the text, which may be a Secret.
 type SyntaxError struct {
 	Offset int64 // bytes before the fault
 	Msg    string
@@ -36,10 +35,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s at byte %d", e.Msg, e.Offset)
 }
 
-// Scanner checks the grammar of compact JSON, which has no white space between its
-// tokens. Its methods take the position of a token's first byte and return the one
-// behind its last, or -1 with the fault in Err. A Scanner is for one goroutine, and
-// keeps its space from text to text.
+// Scanner checks the grammar of compact JSON, which has no white space between its tokens. Its methods take the
+// position of a token's first byte and return the one behind its last, or -1 with the fault in Err. A Scanner is for
+// one goroutine, and keeps its space from text to text.
 type Scanner struct {
 	b    []byte
 	x    *index // from Reset to Release
@@ -71,8 +69,8 @@ func (s *Scanner) Text() []byte { return s.b }
 // Err returns the last fault.
 func (s *Scanner) Err() error { return s.err }
 
-// Control reports whether the text has control characters, white space other than
-// blanks included: compact JSON has none.
+// Control reports whether the text has control characters, white space other than blanks included: compact JSON has
+// none.
 func (s *Scanner) Control() bool { return s.x.control }
 
 // Wide reports whether the text has bytes beyond ASCII, so that it may not be UTF-8.
@@ -87,9 +85,19 @@ func (s *Scanner) Fail(i int, msg string) int {
 	return -1
 }
 
-// Open passes the opening bracket at i, around which there are depth containers.
-// more is false behind an empty container or a fault. The members or elements are
-// then passed one by one, each followed by More:
+// End returns nil if i is the end of the text, otherwise the fault.
+func (s *Scanner) End(i int) error {
+	if i >= 0 && i < len(s.b) {
+		i = s.Fail(i, "expected the end")
+	}
+	if i < 0 {
+		return s.err
+	}
+	return nil
+}
+
+// Open passes the opening bracket at i, around which there are depth containers. more is false behind an empty
+// container or a fault. The members or elements are then passed one by one, each followed by More:
 //
 //	for i, more := s.Open(i, depth); more; i, more = s.More(i, '}') {
 func (s *Scanner) Open(i, depth int) (next int, more bool) {
@@ -104,8 +112,8 @@ func (s *Scanner) Open(i, depth int) (next int, more bool) {
 	return i + 1, true
 }
 
-// More passes the comma behind a member or an element, or the bracket shut in its
-// place, behind which there are no more.
+// More passes the comma behind a member or an element, or the bracket shut in its place, behind which there are no
+// more.
 func (s *Scanner) More(i int, shut byte) (next int, more bool) {
 	if i < len(s.b) {
 		switch s.b[i] {
@@ -118,8 +126,7 @@ func (s *Scanner) More(i int, shut byte) (next int, more bool) {
 	return s.Fail(i, "expected a comma or a closing bracket"), false
 }
 
-// Key passes a member's key and its colon. It returns what the key means, valid
-// until the next call.
+// Key passes a member's key and its colon. It returns what the key means, valid until the next call.
 func (s *Scanner) Key(i int) (key []byte, next int) {
 	b := s.b
 	if i >= len(b) || b[i] != '"' {
@@ -158,14 +165,19 @@ func (s *Scanner) Str(i int) int {
 
 // long passes the inside of any string and its closing quote.
 func (s *Scanner) long(i int) int {
-	if end := s.x.crossing(i); end > 0 {
-		return end
+	marks := s.x.marks
+	at, from := uint(i)/blockSize, uint(i)%blockSize
+	quote, slash := marks[at].quote>>from<<from, marks[at].slash>>from<<from
+	var slashes uint64 // of the blocks before
+	for quote == 0 {
+		slashes |= slash
+		if at++; at >= uint(len(marks)) {
+			return s.Fail(len(s.b), "")
+		}
+		quote, slash = marks[at].quote, marks[at].slash
 	}
-	end := s.x.quote(i)
-	if end < 0 {
-		return s.Fail(len(s.b), "")
-	}
-	if s.x.slashed(i, end) {
+	end := int(at)*blockSize + bits.TrailingZeros64(quote)
+	if slashes|slash&(quote-1)&^quote != 0 {
 		if n := badEscape(s.b[i:end]); n >= 0 {
 			return s.Fail(i+n, "faulty escape")
 		}
@@ -173,8 +185,8 @@ func (s *Scanner) long(i int) int {
 	return end + 1
 }
 
-// Close is Skip for a value whose text is going to be thrown away: of an object or
-// array only the quotes and brackets are looked at.
+// Close is Skip for a value whose text is going to be thrown away: of an object or array only the quotes and brackets
+// are looked at.
 func (s *Scanner) Close(i, depth int) int {
 	if i >= len(s.b) || s.b[i] != '{' && s.b[i] != '[' {
 		return s.Skip(i, depth)
@@ -196,37 +208,25 @@ value:
 	if i >= len(b) {
 		return s.Fail(i, "")
 	}
-	switch b[i] {
+	switch c := b[i]; c {
 	case '"':
-		i++
-		if end := s.x.short(i); end > 0 {
+		if end := s.x.short(i + 1); end > 0 {
 			i = end
-		} else if i = s.long(i); i < 0 {
+		} else if i = s.long(i + 1); i < 0 {
 			return i
 		}
-	case '{':
+	case '{', '[':
 		if depth+len(open) >= MaxDepth {
 			return s.Fail(i, TooDeep)
 		}
-		i++
-		if i < len(b) && b[i] == '}' {
+		if i++; i < len(b) && b[i] == c+2 { // see Open
 			i++
 			break
 		}
 		open = append(open, object)
-		object = true
-		goto key
-	case '[':
-		if depth+len(open) >= MaxDepth {
-			return s.Fail(i, TooDeep)
+		if object = c == '{'; object {
+			goto key
 		}
-		i++
-		if i < len(b) && b[i] == ']' {
-			i++
-			break
-		}
-		open = append(open, object)
-		object = false
 		goto value
 	default:
 		if i = s.scalar(i); i < 0 {
@@ -259,31 +259,16 @@ key:
 	if i >= len(b) || b[i] != '"' {
 		return s.Fail(i, "expected a string")
 	}
-	i++
-	if end := s.x.short(i); end > 0 {
+	if end := s.x.short(i + 1); end > 0 {
 		i = end
-	} else if i = s.long(i); i < 0 {
+	} else if i = s.long(i + 1); i < 0 {
 		return i
 	}
 	if i >= len(b) || b[i] != ':' {
 		return s.Fail(i, "expected a colon")
 	}
 	i++
-	if i >= len(b) || b[i] != '"' {
-		goto value
-	}
-	// A string, as most members are, and then most likely the next of them.
-	i++
-	if end := s.x.short(i); end > 0 {
-		i = end
-	} else if i = s.long(i); i < 0 {
-		return i
-	}
-	if i < len(b) && b[i] == ',' {
-		i++
-		goto key
-	}
-	goto after
+	goto value
 }
 
 // scalar passes a number or a literal.
@@ -309,20 +294,18 @@ func (s *Scanner) number(i int) int {
 	}
 	if i < len(b) && b[i] == '0' {
 		i++
-	} else if i = s.digits(i); i < 0 {
-		return i
+	} else {
+		i = s.digits(i)
 	}
-	if i < len(b) && b[i] == '.' {
-		if i = s.digits(i + 1); i < 0 {
-			return i
-		}
+	if i >= 0 && i < len(b) && b[i] == '.' {
+		i = s.digits(i + 1)
 	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+	if i >= 0 && i < len(b) && (b[i] == 'e' || b[i] == 'E') {
 		i++
 		if i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		return s.digits(i)
+		i = s.digits(i)
 	}
 	return i
 }

@@ -2,10 +2,9 @@ package rawjson
 
 import "bytes"
 
-// Tape is the outline of one JSON value: a cell for the value itself and, behind
-// it, the cells of what it contains, in the order of the text. Members can then
-// be passed without looking at their text again. The zero Tape is empty; it is best
-// used over and over.
+// Tape is the outline of one JSON value: a cell for the value itself and, behind it, the cells of what it contains,
+// in the order of the text. Members can then be passed without looking at their text again. The zero Tape is empty;
+// it is best used over and over.
 type Tape struct {
 	Cells []Cell
 
@@ -22,8 +21,7 @@ type Cell struct {
 	Count int32 // members or elements
 }
 
-// KeptCells is how many cells a tape keeps room for: those of an object of some
-// 300 KB.
+// KeptCells is how many cells a tape keeps room for: those of an object of some 300 KB.
 const KeptCells = 1 << 15
 
 // Release lets go of the text, and of space that only a large value needs.
@@ -34,20 +32,12 @@ func (t *Tape) Release() {
 	}
 }
 
-// Read outlines b, around which there are depth containers. It must be compact JSON
-// of less than 2 GiB; control characters and UTF-8 are not checked. Release must
-// follow.
+// Read outlines b, around which there are depth containers. It must be compact JSON of less than 2 GiB; control
+// characters and UTF-8 are not checked. Release must follow.
 func (t *Tape) Read(b []byte, depth int) error {
 	t.Cells = t.Cells[:0]
 	t.s.Reset(b)
-	end := t.value(0, depth, Cell{})
-	if end >= 0 && end < len(b) {
-		end = t.s.Fail(end, "expected the end")
-	}
-	if end < 0 {
-		return t.s.Err()
-	}
-	return nil
+	return t.s.End(t.value(0, depth, Cell{}))
 }
 
 // value outlines the value at i, whose cell has its key already.
@@ -69,7 +59,7 @@ func (t *Tape) value(i, depth int, c Cell) int {
 				return value
 			}
 			m := Cell{keyStart: int32(i + 1), keyEnd: int32(value - 2)} // before `":`
-			m.escaped = len(key) < value-2-(i+1)                        // any escape is longer than what it means
+			m.escaped = len(key) > 0 && &key[0] != &b[i+1]              // decoded elsewhere
 			if i = t.value(value, depth+1, m); i < 0 {
 				return i
 			}
@@ -117,8 +107,7 @@ func (t *Tape) DecodedKey(i int32, buf *[]byte) []byte {
 	return key
 }
 
-// SameKey reports whether a member of t and one of u have the same key. a and b are
-// scratch space.
+// SameKey reports whether a member of t and one of u have the same key. a and b are scratch space.
 func (t *Tape) SameKey(i int32, u *Tape, j int32, a, b *[]byte) bool {
 	if bytes.Equal(t.Key(i), u.Key(j)) {
 		return true

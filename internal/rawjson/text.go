@@ -2,9 +2,12 @@ package rawjson
 
 import (
 	"bytes"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
+
+const space = " \n\r\t" // between tokens
 
 // IsSpace reports whether c is white space between tokens.
 func IsSpace(c byte) bool {
@@ -12,26 +15,15 @@ func IsSpace(c byte) bool {
 }
 
 // TrimSpace returns b without the white space around it.
-func TrimSpace(b []byte) []byte { return TrimRight(TrimLeft(b)) }
+func TrimSpace(b []byte) []byte { return bytes.Trim(b, space) }
 
 // TrimLeft returns b without the white space in front of it.
-func TrimLeft(b []byte) []byte {
-	for len(b) > 0 && IsSpace(b[0]) {
-		b = b[1:]
-	}
-	return b
-}
+func TrimLeft(b []byte) []byte { return bytes.TrimLeft(b, space) }
 
 // TrimRight returns b without the white space behind it.
-func TrimRight(b []byte) []byte {
-	for len(b) > 0 && IsSpace(b[len(b)-1]) {
-		b = b[:len(b)-1]
-	}
-	return b
-}
+func TrimRight(b []byte) []byte { return bytes.TrimRight(b, space) }
 
-// Inside returns what stands between the quotes of a string, nil for any other
-// value.
+// Inside returns what stands between the quotes of a string, nil for any other value.
 func Inside(value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' {
 		return nil
@@ -39,8 +31,7 @@ func Inside(value []byte) []byte {
 	return value[1 : len(value)-1]
 }
 
-// Text returns what the inside of a string means, as Unquote has it. It is false
-// where an escape is faulty.
+// Text returns what the inside of a string means, as Unquote has it. It is false where an escape is faulty.
 func Text(inside []byte) (string, bool) {
 	if bytes.IndexByte(inside, '\\') >= 0 {
 		if badEscape(inside) >= 0 {
@@ -52,8 +43,8 @@ func Text(inside []byte) (string, bool) {
 	return string(Unquote(nil, inside)), true
 }
 
-// Unquote appends what the inside of a string means. Half a surrogate pair, a
-// faulty escape and a byte that is not UTF-8 become U+FFFD.
+// Unquote appends what the inside of a string means. Half a surrogate pair, a faulty escape and a byte that is not
+// UTF-8 become U+FFFD.
 func Unquote(dst, inside []byte) []byte {
 	for len(inside) > 0 {
 		if c := inside[0]; c != '\\' && c < utf8.RuneSelf {
@@ -68,97 +59,66 @@ func Unquote(dst, inside []byte) []byte {
 	return dst
 }
 
-// DecodeRune returns the first rune of the inside of a string, which is not empty,
-// and how many bytes it takes. It is as lenient as Unquote.
+// DecodeRune returns the first rune of the inside of a string, which is not empty, and how many bytes it takes. It is
+// as lenient as Unquote.
 func DecodeRune(inside []byte) (rune, int) {
 	if inside[0] != '\\' {
 		return utf8.DecodeRune(inside)
 	}
-	if len(inside) < 2 {
-		return utf8.RuneError, 1
-	}
-	switch c := inside[1]; c {
-	case '"', '\\', '/':
-		return rune(c), 2
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	case 'u':
-	default:
-		return utf8.RuneError, 2
-	}
-	r := hexRune(inside[2:])
-	if r < 0 {
-		return utf8.RuneError, 2
+	r, n := escape(inside)
+	if n == 0 {
+		return utf8.RuneError, min(len(inside), 2)
 	}
 	if !utf16.IsSurrogate(r) {
-		return r, 6
+		return r, n
 	}
-	if len(inside) > 7 && inside[6] == '\\' && inside[7] == 'u' {
-		if pair := utf16.DecodeRune(r, hexRune(inside[8:])); pair != utf8.RuneError {
-			return pair, 12
+	if rest := inside[n:]; len(rest) > 0 && rest[0] == '\\' {
+		low, m := escape(rest)
+		if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
+			return pair, n + m
 		}
 	}
-	return utf8.RuneError, 6
+	return utf8.RuneError, n
 }
 
-// badEscape returns where in the inside of a string the first faulty escape is, or
-// -1.
+// meanings has what the byte behind a backslash means, but for u.
+var meanings = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// escape decodes the escape that s begins with, half a surrogate pair as it is. n is 0 if it is faulty.
+func escape(s []byte) (r rune, n int) {
+	if len(s) < 2 {
+		return 0, 0
+	}
+	if c := meanings[s[1]]; c != 0 {
+		return rune(c), 2
+	}
+	if s[1] != 'u' || len(s) < 6 {
+		return 0, 0
+	}
+	u, err := strconv.ParseUint(string(s[2:6]), 16, 16)
+	if err != nil {
+		return 0, 0
+	}
+	return rune(u), 6
+}
+
+// badEscape returns where in the inside of a string the first faulty escape is, or -1.
 func badEscape(inside []byte) int {
 	for i := 0; ; {
-		n := bytes.IndexByte(inside[i:], '\\')
-		if n < 0 {
+		next := bytes.IndexByte(inside[i:], '\\')
+		if next < 0 {
 			return -1
+		}
+		i += next
+		_, n := escape(inside[i:])
+		if n == 0 {
+			return i
 		}
 		i += n
-		if i+1 == len(inside) {
-			return i
-		}
-		switch inside[i+1] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			i += 2
-		case 'u':
-			if hexRune(inside[i+2:]) < 0 {
-				return i
-			}
-			i += 6
-		default:
-			return i
-		}
 	}
 }
 
-// hexRune reads four hex digits, or returns -1.
-func hexRune(s []byte) rune {
-	if len(s) < 4 {
-		return -1
-	}
-	var r rune
-	for _, c := range s[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
-}
-
-// AppendEscaped appends s as the inside of a string. What is not UTF-8 becomes
-// U+FFFD.
+// AppendEscaped appends s as the inside of a string. What is not UTF-8 becomes U+FFFD.
 func AppendEscaped(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	for i := 0; i < len(s); {
@@ -192,43 +152,25 @@ func AppendValid(dst, b []byte) []byte {
 	return dst
 }
 
-// AppendCompact appends b without the white space between its tokens. It is false
-// where that would join two of them, or a string does not end.
+// AppendCompact appends b without the white space between its tokens. It is false where that would join two of them,
+// or a string does not end.
 func AppendCompact(dst, b []byte) ([]byte, bool) {
-	gap := false // white space was dropped before what comes now
-	start := len(dst)
-	for i := 0; i < len(b); {
-		c := b[i]
-		if IsSpace(c) {
-			gap = true
-			i++
-			continue
-		}
-		if gap && len(dst) > start && isScalar(c) && isScalar(dst[len(dst)-1]) {
-			return dst, false
-		}
-		gap = false
-		n := 1
-		if c == '"' {
-			var (
-				bal Balance
-				ok  bool
-			)
-			if n, ok = bal.Run(b[i:]); !ok {
+	c := NewCursor(b)
+	scalar := false // the token before is a number or a literal
+	for rest := c.Rest(); len(rest) > 0; rest = c.Rest() {
+		token := rest[:1]
+		switch rest[0] {
+		case '{', '}', '[', ']', ',', ':':
+			c.i++
+			scalar = false
+		default:
+			joined := scalar
+			token = c.Value()
+			if scalar = rest[0] != '"'; token == nil || joined && scalar {
 				return dst, false
 			}
 		}
-		dst = append(dst, b[i:i+n]...)
-		i += n
+		dst = append(dst, token...)
 	}
 	return dst, true
-}
-
-// isScalar reports whether c belongs to a number or a literal.
-func isScalar(c byte) bool {
-	switch c {
-	case '{', '}', '[', ']', ',', ':', '"':
-		return false
-	}
-	return true
 }
