@@ -35,9 +35,8 @@ const (
 type Client struct {
 	*verifier // of the cluster that answers
 
-	http   *http.Client
-	rest   rest.Interface
-	accept string // the form of objects to ask for
+	http *http.Client
+	rest once
 
 	// client-go would not limit watches, and would take the wait for a list's turn for the server's.
 	lists, watches *rate.Limiter
@@ -53,10 +52,15 @@ var statuses = func() runtime.Serializer {
 	return json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{})
 }()
 
-// once has client-go not repeat requests: on a 429 or 5xx that would hide the reason.
-type once struct{ rest.Interface }
+// once asks for objects in one form, and has client-go not repeat requests: on a 429 or 5xx that would hide the reason.
+type once struct {
+	rest.Interface
+	accept string
+}
 
-func (c once) Get() *rest.Request { return c.Interface.Get().MaxRetries(0) }
+func (c once) Get() *rest.Request {
+	return c.Interface.Get().MaxRetries(0).SetHeader("Accept", c.accept)
+}
 
 // New returns a client for the server that config names. config is not changed.
 func New(config *rest.Config) (*Client, error) {
@@ -76,7 +80,6 @@ func New(config *rest.Config) (*Client, error) {
 	config.QPS = -1 // the limits are the Client's
 	config.UserAgent = cmp.Or(config.UserAgent, "kubejournal")
 	c := &Client{
-		accept:  runtime.ContentTypeJSON,
 		lists:   rate.NewLimiter(requestRate, requestBurst),
 		watches: rate.NewLimiter(requestRate, requestBurst),
 
@@ -90,7 +93,7 @@ func New(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create client: %w", err)
 	}
-	c.rest = once{client}
+	c.rest = once{client, runtime.ContentTypeJSON}
 	c.verifier = newVerifier(c.ClusterID)
 	return c, nil
 }
@@ -99,7 +102,7 @@ func New(config *rest.Config) (*Client, error) {
 // alone, where the server can, and takes answers of any cluster.
 func (c *Client) MetadataOnly() *Client {
 	narrow := *c
-	narrow.accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
+	narrow.rest.accept = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 	narrow.verifier = newVerifier(nil)
 	return &narrow
 }
@@ -135,7 +138,7 @@ func (t Target) Path() []string {
 // get is a request for a list.
 func (c *Client) get(t Target, o v1.ListOptions) *rest.Request {
 	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
-	return c.rest.Get().AbsPath(t.Path()...).SetHeader("Accept", c.accept).
+	return c.rest.Get().AbsPath(t.Path()...).
 		SpecificallyVersionedParams(&o, v1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }
 
