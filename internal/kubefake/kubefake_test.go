@@ -252,6 +252,7 @@ func TestGone(t *testing.T) {
 		w, err := client(t, srv).Watch(t.Context(), metav1.ListOptions{ResourceVersion: fmt.Sprint(before)})
 		if !asStatus {
 			err = apierrors.FromObject((<-w.ResultChan()).Object)
+			w.Stop()
 		}
 		if !apierrors.IsResourceExpired(err) {
 			t.Errorf("as status %v: %v", asStatus, err)
