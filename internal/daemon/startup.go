@@ -18,6 +18,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/recorder"
 )
@@ -164,7 +165,7 @@ func (d *Daemon) openCheckpoint(context.Context) error {
 // remedy is what a user can do about a file that cannot be opened.
 func remedy(err error) string {
 	switch {
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, journal.ErrLocked):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, disk.ErrLocked):
 		return "; stop the other kubejournal, or name another file"
 	case errors.Is(err, checkpoint.ErrNewerSchema):
 		return "; run that version, or name another file"
