@@ -124,7 +124,7 @@ type active struct {
 // endsAt takes what the file holds up to size for whole lines that need no verifying.
 func (a *active) endsAt(size int64) {
 	a.size, a.lineEnd, a.seen = size, size, size
-	a.expected.restart(size)
+	a.expected = expected{from: size, last: a.expected.last[:0]}
 }
 
 // adopt takes what the file holds, which an earlier process wrote, for whole lines. ours reports whether that can be the
@@ -176,7 +176,7 @@ func OpenFile(path string, o Options) (*File, error) {
 }
 
 func (j *File) open() error {
-	if err := j.lock(j.active.f); err != nil {
+	if _, err := j.lock(j.active.f); err != nil {
 		return err
 	}
 	// From here on a process that the lock has not kept away appends nothing that it could commit, and what it has appended
@@ -216,21 +216,21 @@ func (j *File) SetLimits(o Options) {
 	j.tidy.wakeUp()
 }
 
-// lock locks a file that is to become the active one.
-func (j *File) lock(f disk.File) error {
+// lock locks a file that is to become the active one, and returns its size.
+func (j *File) lock(f disk.File) (int64, error) {
+	if err := f.Lock(); errors.Is(err, disk.ErrLocked) {
+		return 0, fmt.Errorf("open journal %s: %w", j.path, err)
+	} else if err != nil {
+		return 0, fmt.Errorf("lock journal %s: %w", j.path, err)
+	}
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
+		return 0, fmt.Errorf("open journal: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
+		return 0, fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
 	}
-	if err := f.Lock(); errors.Is(err, disk.ErrLocked) {
-		return fmt.Errorf("open journal %s: %w", j.path, err)
-	} else if err != nil {
-		return fmt.Errorf("lock journal %s: %w", j.path, err)
-	}
-	return nil
+	return info.Size(), nil
 }
 
 // Path returns the active file's path.
@@ -253,12 +253,14 @@ func (j *File) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if j.full(p) {
+	n := j.fits(p)
+	for n == 0 {
 		if err := j.rotate(); err != nil {
 			return 0, err
 		}
+		n = j.fits(p)
 	}
-	return j.append(p[:j.fits(p)])
+	return j.append(p[:n])
 }
 
 // append writes p behind what the active file holds. A crash leaves a torn line, or some of its lines and a torn one.
@@ -281,40 +283,30 @@ func (j *File) append(p []byte) (int, error) {
 	return n, nil
 }
 
-// full reports whether the active file has to be rotated before p.
-func (j *File) full(p []byte) bool {
-	most := j.options.Load().MaxSize
-	if most <= 0 || j.active.size == 0 || j.active.lineEnd < j.active.size {
-		return false
-	}
-	return j.active.size+lineLength(p) > most
-}
-
-// fits returns how many bytes of p go into the active file: whole lines, but for the rest of a line that is there in part;
-// one line at least.
+// fits returns how many bytes of p go into the active file: whole lines, or the rest of one that is there in part; 0 where
+// the file has to be rotated before. An empty file takes one line of any length.
 func (j *File) fits(p []byte) int {
-	most := j.options.Load().MaxSize
-	if most <= 0 || j.active.size+int64(len(p)) <= most {
+	a, most := &j.active, j.options.Load().MaxSize
+	room := most - a.size
+	if most <= 0 || int64(len(p)) <= room || len(p) == 0 {
 		return len(p)
 	}
-	n := lineLength(p)
-	if room := most - j.active.size; room > n {
-		n = int64(bytes.LastIndexByte(p[:room], '\n') + 1)
+	if i := bytes.LastIndexByte(p[:max(0, room)], '\n'); i >= 0 {
+		return i + 1
 	}
-	return int(n)
-}
-
-func lineLength(p []byte) int64 {
+	if a.size > 0 && a.lineEnd == a.size {
+		return 0
+	}
 	if i := bytes.IndexByte(p, '\n'); i >= 0 {
-		return int64(i) + 1
+		return i + 1
 	}
-	return int64(len(p))
+	return len(p)
 }
 
 // Close closes the file, unsynced. It does not wait for a write that is blocked.
 func (j *File) Close() error {
 	j.tidy.stop()
-	<-j.tidy.done
+	j.tidy.running.Wait()
 	if !j.mu.TryLock() {
 		return nil
 	}

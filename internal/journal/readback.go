@@ -33,11 +33,11 @@ type Position struct {
 
 // reading is the state of a File's ReadBack.
 type reading struct {
-	running       bool         // the active file is not replaced; guarded by File.mu
-	lastSeq       uint64       // of the last line that was found; guarded by File.mu
-	at            *Position    // for the callback
-	passed, total atomic.Int64 // bytes
-	heads         headReader   // for listings, which a start alone makes
+	running       atomic.Bool   // the active file is not replaced
+	lastSeq       atomic.Uint64 // of the last line that was found
+	at            *Position     // for the callback
+	passed, total atomic.Int64  // bytes
+	heads         headReader    // for listings, which a start alone makes
 }
 
 // Position returns the place behind the line that ReadBack passes to its callback, which alone may call it.
@@ -51,11 +51,7 @@ func (j *File) Progress() (passed, total int64) {
 
 // LastSeq returns the seq of the last line that ReadBack found, 0 where there is none. Where it is lower than the last
 // committed one, others have taken lines away.
-func (j *File) LastSeq() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.reading.lastSeq
-}
+func (j *File) LastSeq() uint64 { return j.reading.lastSeq.Load() }
 
 // Fresh reports whether there is no line yet, in any of the journal's files.
 func (j *File) Fresh() (bool, error) {
@@ -112,17 +108,13 @@ func (j *File) openAt(r *Reader, s Segment, offset int64, seq uint64) (ok bool, 
 	var line Line
 	end := int64(0) // of that line
 	switch {
-	case r.gzip:
+	case r.plain == nil:
 		for err == nil && r.offset < offset {
 			line, err = r.Next()
 		}
 		end = r.offset
 	case 0 < offset && offset <= s.Size:
-		f := r.file
-		if s.Active {
-			f = j.active.f
-		}
-		back := NewBackward(f, offset)
+		back := NewBackward(r.plain, offset)
 		end = back.Offset()
 		line, err = back.Next()
 	}
@@ -133,7 +125,7 @@ func (j *File) openAt(r *Reader, s Segment, offset int64, seq uint64) (ok bool, 
 	switch {
 	case !ok:
 		offset = 0
-	case r.gzip:
+	case r.plain == nil:
 		return true, nil
 	}
 	return ok, j.openSegment(r, s, offset)
@@ -149,7 +141,7 @@ func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	if i < 0 {
 		return false, nil
 	}
-	r := Reader{disk: j.disk}
+	r := Reader{disk: j.disk, passed: new(atomic.Int64)}
 	defer r.Close()
 	return j.openAt(&r, all[i], m.Offset, seq)
 }
@@ -222,8 +214,8 @@ func (j *File) readBack(b *replay) (Tail, error) {
 	if err := j.settle(); err != nil {
 		return Tail{}, err
 	}
-	j.setReading(true, 0)
-	defer func() { j.setReading(false, b.found) }()
+	j.reading.running.Store(true)
+	defer j.reading.running.Store(false)
 	all, err := j.segments()
 	if err != nil {
 		return Tail{}, err
@@ -233,10 +225,10 @@ func (j *File) readBack(b *replay) (Tail, error) {
 	b.anchored = b.anchored && (b.resumed || all[first].FirstSeq > b.seq)
 	r := j.reader(all, first)
 	defer r.Close()
-	for i, s := range all[first:] {
+	for _, s := range all[first:] {
 		var start int64
 		committed := s.FirstSeq == b.from.FirstSeq
-		if i == 0 && b.seq > 0 && committed {
+		if b.seq > 0 && committed {
 			ok, err := j.openAt(&r, s, b.from.Offset, b.seq)
 			if err != nil {
 				return Tail{}, err
@@ -253,13 +245,8 @@ func (j *File) readBack(b *replay) (Tail, error) {
 		}
 		b.tail.Hole = b.tail.Hole || committed && b.found < b.seq
 	}
+	j.reading.lastSeq.Store(b.found)
 	return b.tail, nil
-}
-
-func (j *File) setReading(running bool, lastSeq uint64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.reading.running, j.reading.lastSeq = running, lastSeq
 }
 
 // firstOfInterest is the index of the first segment that may hold lines after the line seq: the committed one, or else the

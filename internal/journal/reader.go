@@ -43,14 +43,14 @@ func lineOf(b []byte, offset int64) Line {
 // Reader reads lines forward. The zero value reads nothing; Open or Reset give it an input, and may do so again.
 type Reader struct {
 	in     *bufio.Reader
-	file   disk.File // that Open has opened; else nil
-	gzip   bool      // the input is a compressed segment
-	offset int64     // of the next byte
-	long   []byte    // a line that is longer than the buffer, or torn
-	skip   bool      // the rest of a line that is too long follows
+	file   disk.File   // that Open has opened; else nil
+	plain  io.ReaderAt // the file that the input is; nil for any other input
+	offset int64       // of the next byte
+	long   []byte      // a line that is longer than the buffer, or torn
+	skip   bool        // the rest of a line that is too long follows
 
-	disk   disk.FS       // nil is disk.OS
-	passed *atomic.Int64 // bytes that were read of files; nil where nobody counts
+	disk   disk.FS       // default disk.OS
+	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
 
 // Reset begins to read in, whose next byte is at offset.
@@ -59,18 +59,17 @@ func (r *Reader) Reset(in io.Reader, offset int64) {
 		r.in = bufio.NewReaderSize(nil, readBuffer)
 	}
 	r.in.Reset(in)
-	r.offset, r.skip, r.long = offset, false, r.long[:0]
+	r.plain, r.offset, r.skip, r.long = nil, offset, false, r.long[:0]
 }
 
 // Open begins to read a segment at offset, in bytes of its uncompressed lines. One that was compressed since it was listed
 // is read all the same; one that is gone is fs.ErrNotExist.
 func (r *Reader) Open(s Segment, offset int64) error {
 	r.Close()
-	on := r.disk
-	if on == nil {
-		on = disk.OS
+	if r.disk == nil {
+		r.disk, r.passed = disk.OS, new(atomic.Int64)
 	}
-	f, err := s.open(on)
+	f, err := s.open(r.disk)
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
@@ -79,8 +78,7 @@ func (r *Reader) Open(s Segment, offset int64) error {
 		r.resetFile(f, math.MaxInt64, offset)
 		return nil
 	}
-	r.gzip = true
-	in, err := gzip.NewReader(bufio.NewReaderSize(&fileReader{f: f, passed: r.passed}, gzipBuffer))
+	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, 0, math.MaxInt64), r.passed}, gzipBuffer))
 	if err == nil {
 		_, err = io.CopyN(io.Discard, in, offset)
 	}
@@ -93,11 +91,9 @@ func (r *Reader) Open(s Segment, offset int64) error {
 
 // resetFile begins to read the first size bytes of a plain file at offset.
 func (r *Reader) resetFile(f io.ReaderAt, size, offset int64) {
-	r.gzip = false
-	if r.passed != nil {
-		r.passed.Add(offset)
-	}
-	r.Reset(io.LimitReader(&fileReader{f: f, offset: offset, passed: r.passed}, size-offset), offset)
+	r.passed.Add(offset)
+	r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.passed}, offset)
+	r.plain = f
 }
 
 // Close closes the file that Open has opened.
@@ -149,19 +145,15 @@ func (r *Reader) Torn() []byte { return r.long }
 // Buffered returns how many bytes of the coming lines were read already.
 func (r *Reader) Buffered() int { return r.in.Buffered() }
 
-// fileReader reads a file from offset on.
-type fileReader struct {
-	f      io.ReaderAt
-	offset int64
-	passed *atomic.Int64 // where it counts what it has read; or nil
+// counted adds what is read to passed.
+type counted struct {
+	io.Reader
+	passed *atomic.Int64
 }
 
-func (r *fileReader) Read(p []byte) (int, error) {
-	n, err := r.f.ReadAt(p, r.offset)
-	r.offset += int64(n)
-	if r.passed != nil {
-		r.passed.Add(int64(n))
-	}
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.passed.Add(int64(n))
 	return n, err
 }
 

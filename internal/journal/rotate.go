@@ -79,11 +79,9 @@ func (j *File) begin(carry []byte) error {
 	if err != nil {
 		return fmt.Errorf("begin journal: %w", err)
 	}
-	if err = j.lock(f); err == nil {
-		var info fs.FileInfo
-		if info, err = f.Stat(); err == nil && info.Size() > 0 {
-			err = fmt.Errorf("begin journal %s: another file has taken its place, which is not empty; move it away", j.path)
-		}
+	size, err := j.lock(f)
+	if size > 0 {
+		err = fmt.Errorf("begin journal %s: another file has taken its place, which is not empty; move it away", j.path)
 	}
 	if err != nil {
 		_ = f.Close() // nothing was written
@@ -137,7 +135,7 @@ func (j *File) writeCarry() error {
 // A line that is there in part is completed first, by the next Write, unless the file has no name any more: its blocks may
 // be what fills the disk.
 func (j *File) check() error {
-	if j.reading.running {
+	if j.reading.running.Load() {
 		return nil
 	}
 	now, a := time.Now(), &j.active

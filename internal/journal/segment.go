@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -9,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,7 +117,6 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 // which never changes, is remembered, and what a decompressor allocates is reused. The zero headReader is ready.
 type headReader struct {
 	known map[string]uint64 // by path
-	in    *bufio.Reader
 	z     gzip.Reader
 }
 
@@ -127,10 +126,9 @@ func (h *headReader) firstSeq(path string, f disk.File) uint64 {
 		return seq
 	}
 	if h.known == nil {
-		h.known, h.in = make(map[string]uint64), bufio.NewReader(nil)
+		h.known = make(map[string]uint64)
 	}
-	h.in.Reset(&fileReader{f: f})
-	if h.z.Reset(h.in) != nil {
+	if h.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)) != nil {
 		return 0
 	}
 	var head [headSize]byte

@@ -9,10 +9,12 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,25 +31,21 @@ const (
 // tidier compresses and removes rotated files, in a goroutine of its own. What there is to do it finds in the folder each
 // time, so that a crash leaves nothing that the next pass does not see.
 type tidier struct {
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-	wake chan struct{} // holds one
-	done chan struct{} // closed when the goroutine has ended
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	wake    chan struct{} // holds one
+	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
-	mu    sync.Mutex
-	ready bool              // a commit has come, so that no file is read back any more but held ones; guarded by mu
-	held  map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
-	err   error             // of the last pass; guarded by mu
+	mu   sync.Mutex
+	held map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
+	err  error             // of the last pass; guarded by mu
 }
 
 func (t *tidier) start(j *File) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.wake, t.done = make(chan struct{}, 1), make(chan struct{})
-	t.held = make(map[string]uint64)
-	go func() {
-		defer close(t.done)
-		t.run(j)
-	}()
+	t.wake, t.held = make(chan struct{}, 1), make(map[string]uint64)
+	t.running.Go(func() { t.run(j) })
 }
 
 // hold keeps a file untouched until its last line is committed. It comes before the file is renamed to name, behind which a
@@ -71,10 +69,9 @@ func (j *File) Committed(seq uint64) {
 	t := &j.tidy
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	before, wasReady := len(t.held), t.ready
+	before := len(t.held)
 	maps.DeleteFunc(t.held, func(_ string, last uint64) bool { return last <= seq })
-	t.ready = seq > 0
-	if !wasReady || len(t.held) < before {
+	if !t.ready.Swap(seq > 0) || len(t.held) < before {
 		t.wakeUp()
 	}
 }
@@ -89,6 +86,7 @@ func (j *File) TidyError() error {
 func (t *tidier) run(j *File) {
 	again := time.NewTimer(tidyEvery)
 	defer again.Stop()
+	var before error // of the last pass
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -96,16 +94,10 @@ func (t *tidier) run(j *File) {
 		case <-t.wake:
 		case <-again.C:
 		}
-		t.mu.Lock()
-		ready, before := t.ready, t.err
-		t.mu.Unlock()
-		if !ready {
+		if !t.ready.Load() {
 			continue
 		}
-		err := j.owned()
-		if err == nil {
-			err = j.tidyUp(time.Now())
-		}
+		err := j.tidyUp(time.Now())
 		if t.ctx.Err() != nil {
 			return
 		}
@@ -122,6 +114,7 @@ func (t *tidier) run(j *File) {
 		case before != nil:
 			j.log.Info("rotated files can be compressed and removed again")
 		}
+		before = err
 		again.Reset(pause)
 	}
 }
@@ -172,6 +165,9 @@ func (j *File) archives() ([]archive, error) {
 
 // tidyUp does all that there is to do now, but for files that are held.
 func (j *File) tidyUp(now time.Time) error {
+	if err := j.owned(); err != nil {
+		return err
+	}
 	all, err := j.archives()
 	if err != nil {
 		return err
@@ -257,7 +253,7 @@ func (j *File) writeGzip(to, from string) error {
 	buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
 	z := gzip.NewWriter(buffered)
 	z.Name = filepath.Base(from)
-	_, err = io.CopyBuffer(z, &fileReader{f: in}, make([]byte, copyBuffer))
+	_, err = io.CopyBuffer(z, io.NewSectionReader(in, 0, math.MaxInt64), make([]byte, copyBuffer))
 	for _, step := range []func() error{z.Close, buffered.Flush, out.Sync} {
 		if err == nil {
 			err = step()

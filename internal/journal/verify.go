@@ -22,8 +22,7 @@ import (
 
 const (
 	// suspectFor is how long after the file was opened all that was written to it is read once more before it counts, where
-	// another process had the file before. That one begins no write later than checkEvery after it was opened, but one may
-	// take its time.
+	// another process had it before: that one begins no write later than checkEvery after it, but a write may take its time.
 	suspectFor = 20 * checkEvery
 
 	lastBytes = 64 // of the file's end that are read afterwards
@@ -33,7 +32,6 @@ const (
 type owner struct {
 	file    *disk.Owner // nil before claim
 	since   time.Time
-	waited  bool // every process that had the file before has found out that it lost it
 	suspect bool // another process had the file, and no Verify came later than suspectFor
 }
 
@@ -41,7 +39,7 @@ type owner struct {
 func (o *owner) claim(d disk.FS, path string) (err error) {
 	o.file, err = disk.Claim(d, path)
 	o.since = time.Now()
-	o.suspect, o.waited = o.file.Inherited, !o.file.Inherited
+	o.suspect = o.file.Inherited
 	return err
 }
 
@@ -56,14 +54,13 @@ func (j *File) owned() error {
 // settle waits until every earlier owner must have seen the owner file, and takes what it has written for a part of the
 // file. It must come before the first write.
 func (j *File) settle() error {
-	if j.owner.waited {
+	if !j.owner.suspect {
 		return nil
 	}
 	<-time.After(checkEvery - time.Since(j.owner.since))
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, err := j.active.adopt()
-	j.owner.waited = err == nil
 	return err
 }
 
@@ -89,9 +86,6 @@ func (e *expected) append(p []byte, n int, offset int64, sum bool) {
 		e.reach = max(e.reach, offset+int64(len(p)))
 	}
 }
-
-// restart notes that the file ends at size, with bytes that need no verifying.
-func (e *expected) restart(size int64) { *e = expected{from: size, last: e.last[:0]} }
 
 // Verify makes sure that the file holds what was written and that no other process has begun to append to it. Otherwise it
 // returns disk.ErrTakenOver, and what was written since the last commit must not be committed. It must come after Sync.
