@@ -41,6 +41,7 @@ package journal
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -86,8 +87,7 @@ type Options struct {
 	Failed func(error) // is called for each failure to compress or remove, which is retried; default none
 }
 
-// File is a journal file with its rotated predecessors. Its methods are safe for concurrent use; but one goroutine writes,
-// so that Mark and Write belong together.
+// File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine writes.
 type File struct {
 	path    string // of the active file, no symbolic link
 	name    naming
@@ -127,8 +127,7 @@ func (a *active) endsAt(size int64) {
 	a.expected = expected{from: size, last: a.expected.last[:0]}
 }
 
-// adopt takes what the file holds, which an earlier process wrote, for whole lines. ours reports whether that can be the
-// beginning of a journal.
+// adopt takes what an earlier process wrote for whole lines. ours reports whether it can be the beginning of a journal.
 func (a *active) adopt() (ours bool, err error) {
 	info, err := a.f.Stat()
 	if err != nil {
@@ -141,15 +140,9 @@ func (a *active) adopt() (ours bool, err error) {
 	return ours, err
 }
 
-// OpenFile opens the journal file at path for appending, and creates it when there is none (its folder must exist). A file
-// that another process appends to is disk.ErrLocked.
+// OpenFile opens or creates the journal file at path, in an existing folder: disk.ErrLocked where another process has it.
 func OpenFile(path string, o Options) (*File, error) {
-	if o.Disk == nil {
-		o.Disk = disk.OS
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Disk, o.Log = cmp.Or(o.Disk, disk.OS), cmp.Or(o.Log, zap.NewNop())
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
@@ -179,17 +172,17 @@ func (j *File) open() error {
 	if _, err := j.lock(j.active.f); err != nil {
 		return err
 	}
-	// From here on a process that the lock has not kept away appends nothing that it could commit, and what it has appended
-	// until now is read back.
-	if err := j.owner.claim(j.disk, j.path); err != nil {
+	// From here on a process that the lock has not kept away cannot commit what it appends. What it has appended is read back.
+	var err error
+	if j.owner.file, err = disk.Claim(j.disk, j.path); err != nil {
 		j.log.Warn(err.Error(), zap.String("path", j.path))
 	}
+	j.owner.since, j.owner.suspect = time.Now(), j.owner.file.Inherited
 	j.checked = j.owner.since
 	if err := j.CheckLimits(*j.options.Load()); err != nil {
 		return fmt.Errorf("open journal %s: %w", j.path, err)
 	}
-	// The file may be new, or made by a predecessor that was killed: without this a power cut could take its name and keep
-	// the checkpoint that counts on its lines.
+	// Otherwise a power cut could take the name of a new file and keep the checkpoint that counts on its lines.
 	if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}

@@ -72,8 +72,7 @@ func (n naming) leftOver(name string) bool {
 }
 
 // related reports whether a file may hold lines of this journal: kubejournal has rotated it, or logrotate has, as
-// journal.jsonl.1, journal.jsonl-20261120 or journal-20261120.jsonl. Another journal in the folder, journal-eu.jsonl, does
-// not.
+// journal.jsonl.1, journal.jsonl-20261120 or journal-20261120.jsonl. Another journal, such as journal-eu.jsonl, does not.
 func (n naming) related(name string) bool {
 	if _, _, ok := n.parse(name); ok {
 		return true

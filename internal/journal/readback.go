@@ -12,12 +12,10 @@ import (
 
 // Tail is what ReadBack found besides the lines.
 type Tail struct {
-	// Cut is the size in bytes of what was cut off: a line torn by a crash, or garbage that a power cut left where blocks
-	// were never written.
+	// Cut is the size in bytes of what was cut off: a torn line, or what a power cut left of blocks that were never written.
 	Cut int64
 	// Hole says that lines are missing where they should be: the committed segment does not have the committed line at its
-	// place, or two segments do not follow each other. Lines that are gone with all of their segment are no hole: they were
-	// moved away.
+	// place, or two segments do not follow each other. Lines that were moved away with all of their segment are no hole.
 	Hole bool
 	// Misplaced says that the committed line is in another segment than it was written to.
 	Misplaced bool
@@ -43,14 +41,12 @@ type reading struct {
 // Position returns the place behind the line that ReadBack passes to its callback, which alone may call it.
 func (j *File) Position() Position { return *j.reading.at }
 
-// Progress returns how many bytes of the journal's files, as they are on disk, the last ReadBack, ReadOn or Scan has passed,
-// and how many there are; 0 of 0 before the first.
+// Progress returns how many bytes of the files on disk the last ReadBack, ReadOn or Scan has passed, and how many there are.
 func (j *File) Progress() (passed, total int64) {
 	return j.reading.passed.Load(), j.reading.total.Load()
 }
 
-// LastSeq returns the seq of the last line that ReadBack found, 0 where there is none. Where it is lower than the last
-// committed one, others have taken lines away.
+// LastSeq returns the seq of the last line that ReadBack found, 0 for none: lower than the last committed one where lines are gone.
 func (j *File) LastSeq() uint64 { return j.reading.lastSeq.Load() }
 
 // Fresh reports whether there is no line yet, in any of the journal's files.
@@ -59,8 +55,7 @@ func (j *File) Fresh() (bool, error) {
 	return err == nil && len(all) == 1 && j.active.size == 0, err
 }
 
-// segments returns the journal's segments in the order of seq, the open file last. Of those that begin with the same line
-// one is taken.
+// segments returns one segment for each first line, in the order of seq, the open file last.
 func (j *File) segments() ([]Segment, error) {
 	all, err := listSegments(j.disk, j.path, &j.reading.heads)
 	if err != nil {
@@ -72,7 +67,7 @@ func (j *File) segments() ([]Segment, error) {
 	if first == 0 {
 		first = math.MaxUint64 // behind all others
 	}
-	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true}), nil
+	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, file: j.active.f}), nil
 }
 
 // reader returns a Reader that counts what it reads of segments, of which the first ones are passed over.
@@ -88,62 +83,16 @@ func (j *File) reader(all []Segment, passedOver int) Reader {
 	return Reader{disk: j.disk, passed: &j.reading.passed}
 }
 
-// openSegment begins to read s at offset. Of the active one that is what the open file held when s was listed, whatever its
-// name is now.
-func (j *File) openSegment(r *Reader, s Segment, offset int64) error {
-	if !s.Active {
-		return r.Open(s, offset)
-	}
-	r.Close()
-	r.resetFile(j.active.f, s.Size, offset)
-	return nil
-}
-
-// openAt begins to read s behind the line seq where that ends at offset. Where it does not, s is read from its beginning,
-// and ok is false.
-func (j *File) openAt(r *Reader, s Segment, offset int64, seq uint64) (ok bool, err error) {
-	if err := j.openSegment(r, s, 0); err != nil {
-		return false, err
-	}
-	var line Line
-	end := int64(0) // of that line
-	switch {
-	case r.plain == nil:
-		for err == nil && r.offset < offset {
-			line, err = r.Next()
-		}
-		end = r.offset
-	case 0 < offset && offset <= s.Size:
-		back := NewBackward(r.plain, offset)
-		end = back.Offset()
-		line, err = back.Next()
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("read journal: %w", err)
-	}
-	ok = err == nil && end == offset && line.Seq == seq
-	switch {
-	case !ok:
-		offset = 0
-	case r.plain == nil:
-		return true, nil
-	}
-	return ok, j.openSegment(r, s, offset)
-}
-
 // Holds reports whether the line seq ends at m.
 func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	all, err := j.segments()
-	if err != nil || m.FirstSeq == 0 {
-		return false, err
-	}
 	i := slices.IndexFunc(all, func(s Segment) bool { return s.FirstSeq == m.FirstSeq })
-	if i < 0 {
-		return false, nil
+	if err != nil || i < 0 {
+		return false, err
 	}
 	r := Reader{disk: j.disk, passed: new(atomic.Int64)}
 	defer r.Close()
-	return j.openAt(&r, all[i], m.Offset, seq)
+	return r.openAt(all[i], m.Offset, seq)
 }
 
 // Scan calls fn with the lines of all segments, in order, and changes nothing. A line that is torn or damaged, or that fn
@@ -156,7 +105,7 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	r := j.reader(all, 0)
 	defer r.Close()
 	for _, s := range all {
-		err := j.openSegment(&r, s, 0)
+		err := r.Open(s, 0)
 		for err == nil {
 			var l Line
 			if l, err = r.Next(); err == nil && l.Seq == 0 {
@@ -173,12 +122,10 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	return nil
 }
 
-// ReadBack calls fn with every complete line that follows the line seq, which ends at from, in order and without its "\n".
-// What comes after the last of them in the active file is cut off. fn may refuse a line with an error wrapping ErrBadLine;
-// it and all that follows it is then cut off too. That is safe because nothing after the last commit has moved a position:
-// the server will send these events again.
-//
-// It must come before the first Write; fn may call Sync.
+// ReadBack calls fn with every complete line behind the line seq, which ends at from, in order and without its "\n". What
+// comes after the last of them in the active file is cut off, and so is a line that fn refuses with an error wrapping
+// ErrBadLine, with all that follows it. That is safe because nothing after the last commit has moved a position: the server
+// will send these events again. It must come before the first Write; fn may call Sync.
 //
 // Without a commit to start from (seq 0, or segments that do not lead on from it), lines may follow a damaged one that the
 // server would not send again: then only a last line without its end is cut, and anything else is ErrDamaged. The same goes
@@ -229,7 +176,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 		var start int64
 		committed := s.FirstSeq == b.from.FirstSeq
 		if b.seq > 0 && committed {
-			ok, err := j.openAt(&r, s, b.from.Offset, b.seq)
+			ok, err := r.openAt(s, b.from.Offset, b.seq)
 			if err != nil {
 				return Tail{}, err
 			}
@@ -237,7 +184,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 				start, b.found, b.anchored = b.from.Offset, b.seq, b.anchored || !b.resumed
 			}
 			b.tail.Hole = b.tail.Hole || !ok
-		} else if err := j.openSegment(&r, s, 0); err != nil {
+		} else if err := r.Open(s, 0); err != nil {
 			return Tail{}, err
 		}
 		if err := j.readSegment(b, &r, s, start); err != nil {
@@ -250,8 +197,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 }
 
 // firstOfInterest is the index of the first segment that may hold lines after the line seq: the committed one, or else the
-// last that begins before them. It is never behind the active one, whose last line may be torn regardless of the mark: lines
-// may have gone to stdout since.
+// last that begins before them; at most the active one, whose end may be torn even if lines have gone to stdout since.
 func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 	behind := 0
 	for i, s := range all {
@@ -324,8 +270,8 @@ func (j *File) cut(b *replay, s Segment, good int64) error {
 	return nil
 }
 
-// read reads the lines from start on of the segment that begins with the line first. It returns where its good lines end: at
-// a line without its end, or with ErrBadLine at a bad one.
+// read reads the lines of the segment that begins with the line first, from start on. It returns where its good lines end:
+// at a line without its end, or with ErrBadLine at a bad one.
 func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err error) {
 	before := uint64(0) // seq of the line before, 0 in front of the file
 	if start > 0 {

@@ -69,16 +69,21 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	if r.disk == nil {
 		r.disk, r.passed = disk.OS, new(atomic.Int64)
 	}
-	f, err := s.open(r.disk)
-	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
+	f, size := s.file, s.Size
+	if f == nil {
+		var err error
+		if f, err = s.open(r.disk); err != nil {
+			return fmt.Errorf("read journal: %w", err)
+		}
+		r.file, size = f, math.MaxInt64
 	}
-	r.file = f
 	if !s.Gzip {
-		r.resetFile(f, math.MaxInt64, offset)
+		r.passed.Add(offset)
+		r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.passed}, offset)
+		r.plain = f
 		return nil
 	}
-	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, 0, math.MaxInt64), r.passed}, gzipBuffer))
+	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, 0, size), r.passed}, gzipBuffer))
 	if err == nil {
 		_, err = io.CopyN(io.Discard, in, offset)
 	}
@@ -89,11 +94,35 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	return nil
 }
 
-// resetFile begins to read the first size bytes of a plain file at offset.
-func (r *Reader) resetFile(f io.ReaderAt, size, offset int64) {
-	r.passed.Add(offset)
-	r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.passed}, offset)
-	r.plain = f
+// openAt is Open behind the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
+func (r *Reader) openAt(s Segment, offset int64, seq uint64) (ok bool, err error) {
+	if err := r.Open(s, 0); err != nil {
+		return false, err
+	}
+	var line Line
+	end := int64(0) // of that line
+	switch {
+	case r.plain == nil:
+		for err == nil && r.offset < offset {
+			line, err = r.Next()
+		}
+		end = r.offset
+	case 0 < offset && offset <= s.Size:
+		back := NewBackward(r.plain, offset)
+		end = back.Offset()
+		line, err = back.Next()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	ok = err == nil && end == offset && line.Seq == seq
+	if ok && r.plain == nil {
+		return true, nil
+	}
+	if !ok {
+		offset = 0
+	}
+	return ok, r.Open(s, offset)
 }
 
 // Close closes the file that Open has opened.
@@ -138,8 +167,7 @@ func (r *Reader) Next() (Line, error) {
 	}
 }
 
-// Torn returns what is there without an end behind the last line. It is valid after Next has returned io.EOF, until the next
-// call.
+// Torn returns what is there without an end behind the last line. It is valid between io.EOF from Next and the next call.
 func (r *Reader) Torn() []byte { return r.long }
 
 // Buffered returns how many bytes of the coming lines were read already.
@@ -177,8 +205,7 @@ func NewBackward(f io.ReaderAt, size int64) *Backward {
 // Offset is where the line that Next has returned begins; before the first, where the last line ends.
 func (b *Backward) Offset() int64 { return b.at + int64(len(b.buf)) }
 
-// Next returns the line before. At the file's beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become
-// shorter.
+// Next returns the line before. At the beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become shorter.
 func (b *Backward) Next() (Line, error) {
 	if b.err != nil {
 		return Line{}, b.err

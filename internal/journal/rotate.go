@@ -16,8 +16,7 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// checkEvery is how long the active file may be out of its place before a write notices. A Sync, and so a commit, always
-// checks.
+// checkEvery is how long the active file may be out of its place before a write notices. A Sync always checks.
 const checkEvery = 250 * time.Millisecond
 
 // rotate gives the active file its lasting name and begins a new one. Each step that fails is retried by the next Write; a
@@ -44,7 +43,10 @@ func (j *File) rotate() error {
 	if err != nil {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
-	j.tidy.hold(name, last.Seq)
+	// Before the rename, behind which the tidier may see the file.
+	j.tidy.mu.Lock()
+	j.tidy.held[name] = last.Seq
+	j.tidy.mu.Unlock()
 	// Whatever comes of it, the next Write checks first: nothing may be added to a file that has its lasting name.
 	j.checked = time.Time{}
 	// A crash behind it leaves no active file: the next open makes one.
@@ -72,8 +74,7 @@ func (j *File) nextName(now time.Time) (string, error) {
 	return j.name.rotated(now), nil
 }
 
-// begin makes a new active file that begins with carry, and closes the one before. A crash on the way leaves an empty file
-// or a torn line.
+// begin makes a new active file that begins with carry. A crash on the way leaves an empty file or a torn line.
 func (j *File) begin(carry []byte) error {
 	f, err := j.disk.OpenFile(j.path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -107,8 +108,7 @@ func (j *File) restart(f disk.File, carry []byte) error {
 	return j.writeCarry()
 }
 
-// writeCarry writes what the active file is to begin with. Where that fails, the next check retries it, and nothing else is
-// written before.
+// writeCarry writes what the active file is to begin with, before anything else. The next check retries it.
 func (j *File) writeCarry() error {
 	if j.carry == nil {
 		return nil
@@ -171,8 +171,7 @@ func (j *File) check() error {
 	return nil
 }
 
-// truncated reports whether others have truncated the file, whose size is now size: writes behind that leave zeros at the
-// file's beginning.
+// truncated reports whether others have truncated the file to size, also where later writes left zeros at its beginning.
 func (a *active) truncated(size int64) (bool, error) {
 	var first [1]byte
 	if _, err := a.f.ReadAt(first[:], 0); err != nil && !errors.Is(err, io.EOF) {

@@ -26,6 +26,8 @@ type Segment struct {
 	Gzip     bool
 	Active   bool // lines are appended to it
 	Ours     bool // it has the name of a file that kubejournal rotated
+
+	file disk.File // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
 }
 
 // Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files that
@@ -63,21 +65,12 @@ func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) 
 			all = append(all, s)
 		}
 	}
+	rank := map[bool]int{true: 1}
 	slices.SortFunc(all, func(a, b Segment) int {
-		return cmp.Or(falseFirst(a.Active, b.Active), cmp.Compare(a.FirstSeq, b.FirstSeq),
-			falseFirst(b.Ours, a.Ours), falseFirst(a.Gzip, b.Gzip), strings.Compare(a.Path, b.Path))
+		return cmp.Or(rank[a.Active]-rank[b.Active], cmp.Compare(a.FirstSeq, b.FirstSeq),
+			rank[b.Ours]-rank[a.Ours], rank[a.Gzip]-rank[b.Gzip], strings.Compare(a.Path, b.Path))
 	})
 	return all, nil
-}
-
-func falseFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // open opens the segment's file, which may have been compressed since it was listed.
@@ -90,8 +83,7 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 	return f, err
 }
 
-// look reads the file's size and first line. FirstSeq is 0 where the file is gone, holds something else or cannot be read:
-// where it is needed, its lines are missing.
+// look reads the file's size and first line. FirstSeq is 0 where the file is gone, holds something else or cannot be read.
 func (s *Segment) look(d disk.FS, heads *headReader) error {
 	f, err := s.open(d)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -149,8 +141,7 @@ func FirstSeq(f io.ReaderAt) (uint64, error) {
 	return seq, err
 }
 
-// headOf reads the seq of a file's first line, 0 where the file ends before that does. ours reports whether the file can be
-// the beginning of a journal.
+// headOf reads the seq of a file's first line, 0 where there is none yet. ours reports whether it can begin a journal.
 func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
 	var head [headSize]byte
 	n, err := r.ReadAt(head[:], 0)
@@ -176,8 +167,7 @@ func lineSeq(line []byte) (uint64, bool) {
 	return 0, false
 }
 
-// tornHead reports whether b, the beginning of a file, is that of a first line which ends before its seq does. A power cut
-// may leave zeros where blocks were never written.
+// tornHead reports whether a file that begins with b ends before its first seq does; a power cut may have left zeros.
 func tornHead(b []byte) bool {
 	b = bytes.TrimRight(b, "\x00")
 	if len(b) <= len(lineHead) {

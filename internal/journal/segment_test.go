@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestSegments(t *testing.T) {
@@ -41,7 +42,7 @@ func TestSegments(t *testing.T) {
 		{Path: filepath.Join(dir, "journal-2026-11-20T16-10-22.123.jsonl"), FirstSeq: 50, Size: 16, Ours: true},
 		{Path: path, FirstSeq: 90, Size: 16, Active: true},
 	}
-	if diff := cmp.Diff(want, all); diff != "" {
+	if diff := cmp.Diff(want, all, cmpopts.IgnoreUnexported(Segment{})); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := Segments(filepath.Join(dir, "none", "journal.jsonl")); err == nil {

@@ -9,8 +9,7 @@ import (
 // ErrClosed says that nobody reads the output any more (a closed pipe), so that a retry is of no use.
 var ErrClosed = errors.New("output is closed")
 
-// Stdout is an output that cannot be read back: stdout. Lines written after the last checkpoint commit are written again
-// after a crash.
+// Stdout is an output that cannot be read back. Lines written after the last commit are written again after a crash.
 type Stdout struct{ w io.Writer }
 
 // NewStdout returns a journal on w.
@@ -25,10 +24,17 @@ func (s *Stdout) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sync, Verify, Committed and Close do nothing: what is written belongs to the reader. There is no position to find again.
+// Sync does nothing: a pipe's reader owns what it has taken.
+func (s *Stdout) Sync() error { return nil }
 
-func (s *Stdout) Sync() error      { return nil }
-func (s *Stdout) Verify() error    { return nil }
-func (s *Stdout) Mark() Mark       { return Mark{} }
+// Verify does nothing, for the same reason.
+func (s *Stdout) Verify() error { return nil }
+
+// Mark returns none: a stream has no position that could be found again.
+func (s *Stdout) Mark() Mark { return Mark{} }
+
+// Committed does nothing: there is nothing to tidy up.
 func (s *Stdout) Committed(uint64) {}
-func (s *Stdout) Close() error     { return nil }
+
+// Close leaves the writer open; it is not ours.
+func (s *Stdout) Close() error { return nil }

@@ -24,42 +24,34 @@ var ErrUnsynced = errors.New("lines written before could not be brought to the d
 // the next attempt.
 func (j *File) Sync() error {
 	j.mu.Lock()
-	before, err := j.beginSync()
-	j.mu.Unlock()
-	if err != nil || !before.unsynced {
+	defer j.mu.Unlock()
+	if err := j.check(); err != nil {
 		return err
 	}
-	err = before.sync()
+	if j.newName {
+		// Lines must not count before the name that they have does.
+		if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
+			return err
+		}
+		j.newName = false
+	}
+	if !j.active.unsynced {
+		return nil
+	}
+	before := j.active
+	j.active.unsynced, j.syncing = false, true
 
+	j.mu.Unlock()
+	err := before.sync()
 	j.mu.Lock()
-	defer j.mu.Unlock()
+
 	j.syncing = false
 	j.idle.Broadcast()
 	j.active.endSync(before.size, err)
 	return err
 }
 
-// beginSync returns the active file as it is to be synced beside mu.
-func (j *File) beginSync() (before active, err error) {
-	if err := j.check(); err != nil {
-		return active{}, err
-	}
-	if j.newName {
-		// Lines must not count before the name that they have does.
-		if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
-			return active{}, err
-		}
-		j.newName = false
-	}
-	before = j.active
-	if before.unsynced {
-		j.active.unsynced, j.syncing = false, true
-	}
-	return before, nil
-}
-
-// syncNow syncs the active file before it loses its name. It waits for a Sync that runs on it: the system reports a failure
-// once, and one of the two would not hear of it.
+// syncNow syncs the active file before it loses its name, after a Sync that runs on it: the system reports a failure once.
 func (j *File) syncNow() error {
 	j.awaitSync()
 	j.active.unsynced = false
@@ -77,15 +69,14 @@ func (j *File) awaitSync() {
 
 // endSync notes the result of a sync of the file's first size bytes.
 func (a *active) endSync(size int64, err error) {
-	if a.failedSync = err != nil; err != nil {
+	if a.failedSync = err != nil; a.failedSync {
 		a.unsynced = true
-		return
+	} else {
+		a.synced = size
 	}
-	a.synced = size
 }
 
-// sync brings the file to the disk. After a failed one, what that should have brought is written again before. A crash in
-// between leaves the same bytes.
+// sync brings the file to the disk, after what a failed one left to write again. A crash in between leaves the same bytes.
 func (a *active) sync() (err error) {
 	if a.failedSync {
 		err = rewrite(a.f, a.synced, a.size)

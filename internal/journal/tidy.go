@@ -48,14 +48,6 @@ func (t *tidier) start(j *File) {
 	t.running.Go(func() { t.run(j) })
 }
 
-// hold keeps a file untouched until its last line is committed. It comes before the file is renamed to name, behind which a
-// pass may see it.
-func (t *tidier) hold(name string, last uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.held[name] = last
-}
-
 func (t *tidier) wakeUp() {
 	select {
 	case t.wake <- struct{}{}:
@@ -63,8 +55,7 @@ func (t *tidier) wakeUp() {
 	}
 }
 
-// Committed says that no line up to seq will be read back any more: files that hold no later one may be compressed and
-// removed.
+// Committed says that no line up to seq will be read back any more: files without a later one may be compressed and removed.
 func (j *File) Committed(seq uint64) {
 	t := &j.tidy
 	t.mu.Lock()
@@ -85,7 +76,6 @@ func (j *File) TidyError() error {
 
 func (t *tidier) run(j *File) {
 	again := time.NewTimer(tidyEvery)
-	defer again.Stop()
 	var before error // of the last pass
 	for {
 		select {
@@ -126,8 +116,7 @@ type archive struct {
 	plain, zip bool
 }
 
-// archives returns the rotated files in the order of their names, and removes what a pass that a crash or an error has
-// ended has left over.
+// archives returns the rotated files in the order of their names, and removes what an interrupted pass has left over.
 func (j *File) archives() ([]archive, error) {
 	entries, err := j.disk.ReadDir(filepath.Dir(j.path)) // in the order of names
 	if err != nil {
@@ -225,8 +214,7 @@ func (j *File) remove(name string) error {
 func (j *File) compress(name string) error {
 	dir := filepath.Dir(j.path)
 	tmp := j.name.compressing(name)
-	err := j.writeGzip(filepath.Join(dir, tmp), filepath.Join(dir, name))
-	if err != nil {
+	if err := j.writeGzip(filepath.Join(dir, tmp), filepath.Join(dir, name)); err != nil {
 		return fmt.Errorf("compress journal: %w", errors.Join(err, j.remove(tmp)))
 	}
 	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+gzipped)); err != nil {

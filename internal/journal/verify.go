@@ -30,17 +30,9 @@ const (
 
 // owner is this process's claim to the journal.
 type owner struct {
-	file    *disk.Owner // nil before claim
+	file    *disk.Owner // nil before the file is locked
 	since   time.Time
 	suspect bool // another process had the file, and no Verify came later than suspectFor
-}
-
-// claim writes the owner file. An error is why it could not be written; the claim is valid all the same.
-func (o *owner) claim(d disk.FS, path string) (err error) {
-	o.file, err = disk.Claim(d, path)
-	o.since = time.Now()
-	o.suspect = o.file.Inherited
-	return err
 }
 
 // owned returns disk.ErrTakenOver once another process has begun to append to the journal.
@@ -51,8 +43,7 @@ func (j *File) owned() error {
 	return nil
 }
 
-// settle waits until every earlier owner must have seen the owner file, and takes what it has written for a part of the
-// file. It must come before the first write.
+// settle waits until every earlier owner must have seen the owner file, and adopts what it wrote. No write may come before.
 func (j *File) settle() error {
 	if !j.owner.suspect {
 		return nil
@@ -121,8 +112,7 @@ func (j *File) verifyEnd() error {
 	return fmt.Errorf("journal %s does not end as it was written: %w", j.path, disk.ErrTakenOver)
 }
 
-// intact reports whether the file, whose size is now size, holds what was written. With all, every byte since the last time
-// is compared.
+// intact reports whether the file of size bytes holds what was written: all since the last time, or else its end.
 func (a *active) intact(size int64, all bool) (bool, error) {
 	if size < a.lineEnd || size > max(a.size, a.expected.reach) {
 		return false, nil
