@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"kubejournal/internal/disk"
+	"kubejournal/test/faultdisk"
 )
 
 func TestSegments(t *testing.T) {
@@ -66,5 +70,42 @@ func TestIsRotated(t *testing.T) {
 		if got := IsRotated(name); got != want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// unreadable is a disk on which the file named name cannot be read.
+type unreadable struct {
+	disk.FS
+	name string
+}
+
+func (d unreadable) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := d.FS.OpenFile(path, flag, mode)
+	if err == nil && filepath.Base(path) == d.name {
+		f = unreadableFile{f}
+	}
+	return f, err
+}
+
+type unreadableFile struct{ disk.File }
+
+func (unreadableFile) ReadAt([]byte, int64) (int, error) { return 0, faultdisk.ErrInjected }
+
+// A neighbor that cannot be read does not block a start that does not need its lines.
+func TestUnreadableNeighbor(t *testing.T) {
+	for _, name := range []string{rotated1, "journal.jsonl.1", rotated1 + gzipped} {
+		whole := folderWith(t, map[string]string{name: lines(1, 3), "journal.jsonl": lines(4, 6)})
+		if err := whole.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenFile(whole.Path(), Options{Disk: unreadable{disk.OS, name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(line(4)))}, 4)
+		if err != nil || got != lines(5, 6) {
+			t.Errorf("%s: read back %s, %v", name, outline(got), err)
+		}
+		j.Close()
 	}
 }
