@@ -25,6 +25,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/ops"
@@ -214,7 +215,7 @@ func markLost(store *checkpoint.Store, path string) error {
 // remedy is what a user can do about a file that cannot be opened.
 func remedy(err error) string {
 	switch {
-	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, journal.ErrLocked):
+	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, disk.ErrLocked):
 		return "; stop the other kubejournal, or name another file"
 	case errors.Is(err, checkpoint.ErrNewerSchema):
 		return "; run that version, or name another file"

@@ -1,6 +1,5 @@
-// Package disk is the file operations that the journal needs, as an interface: tests
-// number each operation and let it fail, or be the last one (package faultdisk).
-// Everything else uses OS.
+// Package disk has the file operations that the journal needs, as an interface: tests number each operation and let it
+// fail, or be the last one (package faultdisk). Everything else uses OS.
 package disk
 
 import (
@@ -15,9 +14,8 @@ import (
 // ErrLocked says that another process holds a file's lock.
 var ErrLocked = errors.New("held by another process")
 
-// FS is a file system. Errors are the operating system's.
+// FS is a file system, with the functions of package os. Errors are the operating system's.
 type FS interface {
-	// OpenFile opens a file as os.OpenFile does.
 	OpenFile(path string, flag int, mode fs.FileMode) (File, error)
 	// Stat follows symbolic links; what it returns is for os.SameFile.
 	Stat(path string) (fs.FileInfo, error)
@@ -36,8 +34,7 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the content outlast a power cut.
 	Sync() error
-	// Lock takes the file's lock for this process, or returns ErrLocked. Close and the
-	// process's end release it. Readers are not hindered.
+	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked. It does not hinder readers.
 	Lock() error
 	Close() error
 }

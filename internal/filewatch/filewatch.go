@@ -1,8 +1,5 @@
-// Package filewatch signals that files may have changed, however they are
-// written: in place, by a rename over them, by another target of a symbolic link
-// in the path (as the kubelet swaps a ConfigMap's), or by being removed and
-// created again.
-//
+// Package filewatch signals that files may have changed, however they are written: in place, by a rename over them, by
+// another target of a symbolic link in the path (as the kubelet swaps a ConfigMap's), or by being removed and created again.
 // A signal does not say what changed: the caller reads the files and compares.
 package filewatch
 
@@ -19,52 +16,46 @@ import (
 )
 
 const (
-	// settle is how long a file must be quiet before its change is signaled: one
-	// edit is several writes and renames.
-	settle = 200 * time.Millisecond
+	// settle is how long a file must be quiet before its change is signaled: one edit is several writes and renames.
 	// settleMax bounds that for a file that is written all the time.
+	settle    = 200 * time.Millisecond
 	settleMax = 2 * time.Second
-	// poll is how often a change is signaled in any case: not every file system
-	// reports changes (NFS, FUSE), and watches can run out
-	// (fs.inotify.max_user_watches).
+	// poll is how often a change is signaled in any case: not every file system reports changes (NFS, FUSE), and watches
+	// can run out (fs.inotify.max_user_watches).
 	poll = 30 * time.Second
 
-	// A folder may be busy with other files, such as the journal, and every write
-	// to them is an event. After an event of another file, events are read for
-	// another listen and then ignored for deaf: meanwhile the kernel merges equal
-	// ones.
+	// A folder may be busy with other files, such as the journal, and every write to them is an event. After an event of
+	// another file, events are read for another listen and then ignored for deaf: meanwhile the kernel merges equal ones.
 	deaf   = 250 * time.Millisecond
 	listen = 25 * time.Millisecond
 
-	// maxLinks is how many symbolic links a path may lead over, as in the kernel.
-	maxLinks = 40
+	maxLinks = 40 // symbolic links that a path may lead over, as in the kernel
 )
 
 // Watcher signals that files may have changed.
 type Watcher struct {
-	// C receives after a change, and at intervals. Its buffer holds one signal:
-	// changes that nobody has received yet become one.
-	C <-chan struct{}
-
-	c     chan struct{}
-	again chan struct{} // buffer of one: paths returns other files
-	paths func() []string
-	log   *zap.Logger
-	// warned is set once it is logged that folders cannot be watched.
-	warned bool
+	C      <-chan struct{} // receives after a change, and at intervals; changes that nobody has received yet become one
+	c      chan struct{}   // the same, with a buffer of one
+	again  chan struct{}   // buffer of one: paths returns other files
+	paths  func() []string
+	log    *zap.Logger
+	warned bool // it is logged that folders cannot be watched
 }
 
-// New returns a watcher of the files that paths returns, which is called again
-// after each change. Nothing is signaled before Run.
+// New returns a watcher of the files that paths returns, which is called again after each change. Nothing is signaled
+// before Run.
 func New(paths func() []string, log *zap.Logger) *Watcher {
 	c := make(chan struct{}, 1)
 	return &Watcher{C: c, c: c, again: make(chan struct{}, 1), paths: paths, log: log}
 }
 
 // Again makes Run call paths again, and signals a change.
-func (w *Watcher) Again() {
+func (w *Watcher) Again() { offer(w.again) }
+
+// offer sends to a channel whose buffer holds one, unless it is full.
+func offer(c chan struct{}) {
 	select {
-	case w.again <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -76,89 +67,67 @@ func (w *Watcher) Run(ctx context.Context) {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
 		w.unwatched(err)
-		for {
-			select {
-			case <-now.C:
-				w.signal()
-			case <-ctx.Done():
-				return
-			}
-		}
+		notify = nil
+	} else {
+		defer notify.Close() //nolint:errcheck // nothing is read from it any more
 	}
-	defer notify.Close() //nolint:errcheck // nothing is read from it any more
 	names := w.watch(notify)
-	w.signal() // of what changed before
+	offer(w.c) // for what changed before
 
 	var (
-		settled = stopped()
-		due     time.Time // when a file that is written all the time is signaled
-		turn    = stopped()
-		noisy   bool // turn runs
-		events  = notify.Events
+		settled <-chan time.Time
+		due     time.Time        // when a file that is written all the time is signaled
+		turn    <-chan time.Time // ends listen or deaf; nil before an event of another file
+		events  chan fsnotify.Event
+		errs    chan error
 	)
-	defer settled.Stop()
-	defer turn.Stop()
+	if notify != nil {
+		events, errs = notify.Events, notify.Errors
+	}
 	unsettle := func() {
 		if due.IsZero() {
 			due = time.Now().Add(settleMax)
 		}
-		settled.Reset(min(settle, time.Until(due)))
+		settled = time.After(min(settle, time.Until(due)))
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case e, open := <-events:
-			switch {
-			case !open:
-				return
-			case slices.Contains(names, e.Name):
+		case e := <-events:
+			if slices.Contains(names, e.Name) {
 				unsettle()
-			case !noisy:
-				noisy = true
-				turn.Reset(listen)
+			} else if turn == nil {
+				turn = time.After(listen)
 			}
-		case <-turn.C:
+			continue
+		case <-turn:
 			if events != nil {
-				events = nil
-				turn.Reset(deaf)
+				events, turn = nil, time.After(deaf)
 			} else {
-				events, noisy = notify.Events, false
+				events, turn = notify.Events, nil
 			}
-		case err := <-notify.Errors:
-			// Most often more events than the kernel keeps.
+			continue
+		case err := <-errs: // most often more events than the kernel keeps
 			w.log.Debug("files may have changed unseen", zap.Error(err))
 			unsettle()
-		case <-settled.C:
+			continue
+		case <-settled:
 			due = time.Time{}
-			names = w.watch(notify)
-			w.signal()
 		case <-w.again:
-			names = w.watch(notify)
-			w.signal()
-		case <-now.C:
-			names = w.watch(notify) // a folder may have been made
-			w.signal()
+		case <-now.C: // a folder may have been made
 		}
+		names = w.watch(notify)
+		offer(w.c)
 	}
 }
 
-func stopped() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}
-
-func (w *Watcher) signal() {
-	select {
-	case w.c <- struct{}{}:
-	default:
-	}
-}
-
-// watch watches the folders of every name that the paths lead over, and returns
-// these names.
+// watch watches the folders of every name that the paths lead over, and returns these names. Without notify, which the
+// system may refuse, there are none.
 func (w *Watcher) watch(notify *fsnotify.Watcher) []string {
+	if notify == nil {
+		return nil
+	}
 	var names, folders []string
 	for _, path := range w.paths() {
 		more := onTheWay(path)
@@ -188,8 +157,7 @@ func (w *Watcher) unwatched(err error) {
 	}
 }
 
-// onTheWay returns the names whose change can change what a path leads to: the
-// file's own, and those of the symbolic links in the path.
+// onTheWay returns the names whose change can change what a path leads to: its own, and the symbolic links in it.
 func onTheWay(path string) []string {
 	path, err := filepath.Abs(path)
 	if err != nil {

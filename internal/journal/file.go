@@ -1,7 +1,47 @@
+// Package journal appends lines to the output, rotates it, and reads its lines back. It knows lines as bytes that end in
+// "\n", with seq at their beginning; package event knows their meaning.
+//
+// The output is a file or a stream (stdout). Of a file the journal guarantees:
+//
+//   - A line is written once, at the end. What has been written never changes or vanishes, but for a last line without its
+//     end (torn by a crash), which ReadBack cuts off before anything is appended.
+//   - One process appends to it at a time (flock; readers are not hindered). Where flock does nothing, a second one is
+//     noticed before a commit counts on lines that are not there (see verify.go).
+//   - After a failed or partial write the next Write begins behind what is known to be in the file, and overwrites what may
+//     be there beyond it with the same bytes, so that no line ever begins in the middle of another.
+//   - A line is in one segment as a whole, and seq continues from segment to segment.
+//
+// # The files
+//
+//	journal.jsonl                                  active: the one appended to
+//	journal-2026-11-20T16-10-22.123.jsonl          rotated, named by the time of its rotation (UTC)
+//	journal-2026-11-20T16-10-22.123.jsonl.gz       the same, compressed
+//	.journal-2026-11-20T16-10-22.123.jsonl.gz.tmp  being compressed; nobody reads it
+//	.journal.jsonl.owner                           the id of the process that appends (see disk.Owner)
+//
+// Names rise with seq even where the clock goes back. Where a plain and a compressed file of one name exist, the compressed
+// one is complete and the plain one is about to be removed.
+//
+// Segments lists the active and the rotated files in the order of seq, and those that others renamed. Reader reads the
+// lines of any of them forward from a byte offset, Backward those of a plain one from its end. Everything that reads a
+// journal uses these.
+//
+// # Rotation, step by step
+//
+//  1. The active file is synced. A crash leaves it active.
+//  2. It is renamed. A crash leaves no active file; the next open makes one.
+//  3. A new active file is created and locked. A crash leaves it empty.
+//  4. The folder is synced, at the latest before the next commit. A power cut before that may undo steps 2 and 3, or only
+//     3, and take the lines of the new file with them: no commit knows of these.
+//
+// What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds that
+// segment under any name that Segments lists, continues from there through the segments that follow it in seq, and so
+// survives a crash between any two steps. For files that others rotate see check, for compressing and removing tidy.go.
 package journal
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,15 +59,9 @@ import (
 const fileMode = 0o640
 
 var (
-	// ErrLocked says that another process appends to the file.
-	ErrLocked = disk.ErrLocked
-	// ErrTakenOver says that another process has begun to append to the file, on a
-	// volume where locks do nothing.
-	ErrTakenOver = disk.ErrTakenOver
 	// ErrNotJournal says that the file holds something else.
 	ErrNotJournal = errors.New("not a journal of kubejournal")
-	// ErrDamaged says that the journal cannot be read where it was not being
-	// appended to.
+	// ErrDamaged says that the journal cannot be read where it was not being appended to.
 	ErrDamaged = errors.New("damaged")
 	// ErrBadLine is for ReadBack's callback: the line is not one of ours.
 	ErrBadLine = errors.New("not a journal line")
@@ -43,27 +77,17 @@ type Mark struct {
 
 // Options configures a File. SetLimits changes the first four.
 type Options struct {
-	// MaxSize is the size in bytes above which the active file is rotated; 0 is
-	// never. Only a single longer line makes a file larger.
-	MaxSize int64
-	// MaxAge is how long ago a file may have been rotated before it is removed;
-	// 0 is for ever.
-	MaxAge time.Duration
-	// MaxFiles is how many rotated files are kept; 0 is all.
-	MaxFiles int
-	// Compress makes gzip files of rotated ones.
-	Compress bool
+	MaxSize  int64         // bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
+	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
+	MaxFiles int           // rotated files that are kept; 0 is all
+	Compress bool          // makes gzip files of rotated ones
 
-	Disk disk.FS     // default disk.OS
-	Log  *zap.Logger // default none
-	// Failed is called for each failure to compress or remove, which is retried.
-	// Default none.
-	Failed func(error)
+	Disk   disk.FS     // default disk.OS
+	Log    *zap.Logger // default none
+	Failed func(error) // is called for each failure to compress or remove, which is retried; default none
 }
 
-// File is a journal file with its rotated predecessors. Its methods are safe
-// for concurrent use; but one goroutine writes, so that Mark and Write belong
-// together.
+// File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine writes.
 type File struct {
 	path    string // of the active file, no symbolic link
 	name    naming
@@ -92,29 +116,33 @@ type active struct {
 	seen     int64  // its size when it was last seen in its place
 	expected expected
 
-	unsynced bool // something was written since the last successful Sync
-	// synced is up to where the last successful Sync has surely brought the
-	// file; after a failed one, what follows it may have to be written again.
-	synced     int64
-	failedSync bool
+	unsynced   bool  // something was written since the last successful Sync
+	synced     int64 // up to where a successful Sync has surely brought the file
+	failedSync bool  // what follows synced may have to be written again
 }
 
-// endsAt takes what stands up to size for whole lines that need no verifying.
+// endsAt takes what the file holds up to size for whole lines that need no verifying.
 func (a *active) endsAt(size int64) {
 	a.size, a.lineEnd, a.seen = size, size, size
-	a.expected.restart(size)
+	a.expected = expected{from: size, last: a.expected.last[:0]}
 }
 
-// OpenFile opens the journal file at path for appending, and creates it when
-// there is none (its folder must exist). A file that another process appends
-// to is ErrLocked.
+// adopt takes what an earlier process wrote for whole lines. ours reports whether it can be the beginning of a journal.
+func (a *active) adopt() (ours bool, err error) {
+	info, err := a.f.Stat()
+	if err != nil {
+		return false, fmt.Errorf("look at journal: %w", err)
+	}
+	a.endsAt(info.Size())
+	// What a killed predecessor wrote may not be on disk yet.
+	a.unsynced = a.unsynced || a.size > 0
+	a.firstSeq, ours, err = headOf(a.f)
+	return ours, err
+}
+
+// OpenFile opens or creates the journal file at path, in an existing folder: disk.ErrLocked where another process has it.
 func OpenFile(path string, o Options) (*File, error) {
-	if o.Disk == nil {
-		o.Disk = disk.OS
-	}
-	if o.Log == nil {
-		o.Log = zap.NewNop()
-	}
+	o.Disk, o.Log = cmp.Or(o.Disk, disk.OS), cmp.Or(o.Log, zap.NewNop())
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
@@ -131,7 +159,9 @@ func OpenFile(path string, o Options) (*File, error) {
 	j.idle.L = &j.mu
 	if err := j.open(); err != nil {
 		_ = f.Close() // nothing was written
-		j.owner.release()
+		if j.owner.file != nil {
+			j.owner.file.Release()
+		}
 		return nil, err
 	}
 	j.tidy.start(j)
@@ -139,45 +169,28 @@ func OpenFile(path string, o Options) (*File, error) {
 }
 
 func (j *File) open() error {
-	if err := j.lock(j.active.f); err != nil {
+	if _, err := j.lock(j.active.f); err != nil {
 		return err
 	}
-	// From here on a process that the lock has not kept away appends nothing that it
-	// could commit, and what it has appended until now is read back.
-	if err := j.owner.claim(j.disk, j.path); err != nil {
+	// From here on a process that the lock has not kept away cannot commit what it appends. What it has appended is read back.
+	var err error
+	if j.owner.file, err = disk.Claim(j.disk, j.path); err != nil {
 		j.log.Warn(err.Error(), zap.String("path", j.path))
 	}
+	j.owner.since, j.owner.suspect = time.Now(), j.owner.file.Inherited
 	j.checked = j.owner.since
-	info, err := j.active.f.Stat()
-	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
-	}
 	if err := j.CheckLimits(*j.options.Load()); err != nil {
 		return fmt.Errorf("open journal %s: %w", j.path, err)
 	}
-	// The file may be new, or made by a predecessor that was killed: without
-	// this a power cut could take its name and keep the checkpoint that counts
-	// on its lines.
+	// Otherwise a power cut could take the name of a new file and keep the checkpoint that counts on its lines.
 	if err := j.disk.SyncDir(filepath.Dir(j.path)); err != nil {
 		return err
 	}
-	j.active.endsAt(info.Size())
-	if info.Size() == 0 {
-		return nil
-	}
-	// What a killed predecessor wrote may not be on disk yet.
-	j.active.unsynced = true
-	var ours bool
-	j.active.firstSeq, ours, err = headOf(j.active.f)
-	if err != nil {
-		return err
-	}
-	// Whatever is not ours is refused here, before ReadBack could take it for
-	// a torn line and cut it.
-	if !ours {
+	ours, err := j.active.adopt()
+	if err == nil && !ours { // else ReadBack would cut it off as a torn line
 		return fmt.Errorf("open journal %s: %w; name another file, or move this one away", j.path, ErrNotJournal)
 	}
-	return nil
+	return err
 }
 
 // CheckLimits returns why a file cannot be kept within the limits of o.
@@ -188,33 +201,29 @@ func (j *File) CheckLimits(o Options) error {
 	return nil
 }
 
-// SetLimits changes when files are rotated, compressed and removed, from the next
-// write and the next pass of the tidier on.
+// SetLimits changes when files are rotated, compressed and removed, from the next write and the next pass of the tidier on.
 func (j *File) SetLimits(o Options) {
-	now := *j.options.Load()
-	if now.MaxSize == o.MaxSize && now.MaxAge == o.MaxAge && now.MaxFiles == o.MaxFiles && now.Compress == o.Compress {
-		return
-	}
-	now.MaxSize, now.MaxAge, now.MaxFiles, now.Compress = o.MaxSize, o.MaxAge, o.MaxFiles, o.Compress
-	j.options.Store(&now)
+	now := j.options.Load()
+	o.Disk, o.Log, o.Failed = now.Disk, now.Log, now.Failed
+	j.options.Store(&o)
 	j.tidy.wakeUp()
 }
 
-// lock locks a file that is to become the active one.
-func (j *File) lock(f disk.File) error {
+// lock locks a file that is to become the active one, and returns its size.
+func (j *File) lock(f disk.File) (int64, error) {
+	if err := f.Lock(); errors.Is(err, disk.ErrLocked) {
+		return 0, fmt.Errorf("open journal %s: %w", j.path, err)
+	} else if err != nil {
+		return 0, fmt.Errorf("lock journal %s: %w", j.path, err)
+	}
 	info, err := f.Stat()
 	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
+		return 0, fmt.Errorf("open journal: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
+		return 0, fmt.Errorf("open journal %s: not a regular file; use - for stdout", j.path)
 	}
-	if err := f.Lock(); errors.Is(err, ErrLocked) {
-		return fmt.Errorf("open journal %s: %w", j.path, ErrLocked)
-	} else if err != nil {
-		return fmt.Errorf("lock journal %s: %w", j.path, err)
-	}
-	return nil
+	return info.Size(), nil
 }
 
 // Path returns the active file's path.
@@ -227,9 +236,8 @@ func (j *File) Mark() Mark {
 	return Mark{FirstSeq: j.active.firstSeq, Offset: j.active.size}
 }
 
-// Write appends a part of p: all of it, or as many whole lines as the active
-// file takes before it must be rotated. After an error the first n bytes of p
-// stand in the file. In both cases the caller continues with the rest.
+// Write appends a part of p: all of it, or as many whole lines as the active file takes before it must be rotated. After an
+// error the first n bytes of p are in the file. In both cases the caller continues with the rest.
 func (j *File) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -238,16 +246,17 @@ func (j *File) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if j.full(p) {
+	n := j.fits(p)
+	for n == 0 {
 		if err := j.rotate(); err != nil {
 			return 0, err
 		}
+		n = j.fits(p)
 	}
-	return j.append(p[:j.fits(p)])
+	return j.append(p[:n])
 }
 
-// append writes p behind what stands. A crash leaves a torn line, or some of
-// its lines and a torn one.
+// append writes p behind what the active file holds. A crash leaves a torn line, or some of its lines and a torn one.
 func (j *File) append(p []byte) (int, error) {
 	a := &j.active
 	a.unsynced = true
@@ -267,51 +276,30 @@ func (j *File) append(p []byte) (int, error) {
 	return n, nil
 }
 
-// full reports whether the active file has to be rotated before p.
-func (j *File) full(p []byte) bool {
-	most := j.options.Load().MaxSize
-	if most <= 0 || j.active.size == 0 || j.active.lineEnd < j.active.size {
-		return false
-	}
-	return j.active.size+lineLength(p) > most
-}
-
-// fits returns how many bytes of p go into the active file: whole lines, but for
-// the rest of a line that stands there in part; one line at least.
+// fits returns how many bytes of p go into the active file: whole lines, or the rest of one that is there in part; 0 where
+// the file has to be rotated before. An empty file takes one line of any length.
 func (j *File) fits(p []byte) int {
-	most := j.options.Load().MaxSize
-	if most <= 0 || j.active.size+int64(len(p)) <= most {
+	a, most := &j.active, j.options.Load().MaxSize
+	room := most - a.size
+	if most <= 0 || int64(len(p)) <= room || len(p) == 0 {
 		return len(p)
 	}
-	n := lineLength(p)
-	if room := most - j.active.size; room > n {
-		n = int64(bytes.LastIndexByte(p[:room], '\n') + 1)
+	if i := bytes.LastIndexByte(p[:max(0, room)], '\n'); i >= 0 {
+		return i + 1
 	}
-	return int(n)
-}
-
-func lineLength(p []byte) int64 {
+	if a.size > 0 && a.lineEnd == a.size {
+		return 0
+	}
 	if i := bytes.IndexByte(p, '\n'); i >= 0 {
-		return int64(i) + 1
+		return i + 1
 	}
-	return int64(len(p))
-}
-
-// Committed says that no line up to seq will be read back any more: files that
-// hold no later one may be compressed and removed.
-func (j *File) Committed(seq uint64) { j.tidy.commit(seq) }
-
-// TidyError returns why rotated files cannot be compressed or removed now, nil when
-// they can.
-func (j *File) TidyError() error {
-	j.tidy.mu.Lock()
-	defer j.tidy.mu.Unlock()
-	return j.tidy.err
+	return len(p)
 }
 
 // Close closes the file, unsynced. It does not wait for a write that is blocked.
 func (j *File) Close() error {
-	j.tidy.end()
+	j.tidy.stop()
+	j.tidy.running.Wait()
 	if !j.mu.TryLock() {
 		return nil
 	}
@@ -319,6 +307,6 @@ func (j *File) Close() error {
 	if err := j.active.f.Close(); err != nil {
 		return fmt.Errorf("close journal: %w", err)
 	}
-	j.owner.release()
+	j.owner.file.Release()
 	return nil
 }

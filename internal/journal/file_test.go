@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"kubejournal/internal/disk"
 )
 
 // line is one journal line of a length that depends on its seq, with its end.
@@ -99,7 +101,7 @@ func TestOpenFileRefuses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for name, path := range map[string]string{"folder": dir, "device": os.DevNull, "missing folder": filepath.Join(dir, "none", "j")} {
-		if _, err := OpenFile(path, Options{}); err == nil || errors.Is(err, ErrLocked) {
+		if _, err := OpenFile(path, Options{}); err == nil || errors.Is(err, disk.ErrLocked) {
 			t.Errorf("%s: OpenFile = %v", name, err)
 		}
 	}
@@ -128,7 +130,7 @@ func TestOpenFileLocked(t *testing.T) {
 	if _, err := j.Write([]byte(line(1))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFile(path, Options{}); !errors.Is(err, ErrLocked) {
+	if _, err := OpenFile(path, Options{}); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("second OpenFile = %v", err)
 	}
 	if got := contentOf(t, path); got != line(1) {
@@ -153,7 +155,7 @@ func TestOpenFileLocked(t *testing.T) {
 	if _, err := io.ReadFull(out, said); err != nil || string(said) != "held" {
 		t.Fatalf("the other process said %q, %v", said, err)
 	}
-	if _, err := OpenFile(path, Options{}); !errors.Is(err, ErrLocked) {
+	if _, err := OpenFile(path, Options{}); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("OpenFile while another process holds it = %v", err)
 	}
 	in.Close()

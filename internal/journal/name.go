@@ -13,8 +13,7 @@ const (
 	temporary  = ".tmp"
 )
 
-// naming gives and recognizes the names of a journal's files: those of
-// journal.jsonl begin with journal- and a time.
+// naming gives and recognizes the names of a journal's files: those of journal.jsonl begin with journal- and a time.
 type naming struct {
 	active string // journal.jsonl
 	stem   string // journal
@@ -36,20 +35,29 @@ func (n naming) rotated(t time.Time) string {
 	return n.stem + "-" + t.UTC().Format(timeLayout) + n.ext
 }
 
-// parse takes the name of a rotated file apart; ok is false for any other.
-func (n naming) parse(name string) (at time.Time, compressed, ok bool) {
+var rotatedForm = regexp.MustCompile(`(?s)^(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})(\.[^.]*)?$`)
+
+// parseRotated takes the name of a rotated file of any journal apart; ok is false for any other name.
+func parseRotated(name string) (of naming, at time.Time, compressed, ok bool) {
 	name, compressed = strings.CutSuffix(name, gzipped)
-	rest, ok := strings.CutPrefix(name, n.stem+"-")
-	if !ok {
-		return at, false, false
+	parts := rotatedForm.FindStringSubmatch(name)
+	if parts == nil {
+		return of, at, false, false
 	}
-	rest, ok = strings.CutSuffix(rest, n.ext)
-	if !ok {
-		return at, false, false
-	}
-	at, err := time.Parse(timeLayout, rest)
-	// Parse takes more than Format writes.
-	return at, compressed, err == nil && n.rotated(at) == name
+	at, err := time.Parse(timeLayout, parts[2])
+	return naming{active: parts[1] + parts[3], stem: parts[1], ext: parts[3]}, at, compressed, err == nil
+}
+
+// IsRotated reports whether a file has the name of a rotated one, of any journal: nothing will be appended to it.
+func IsRotated(path string) bool {
+	_, _, _, ok := parseRotated(filepath.Base(path))
+	return ok
+}
+
+// parse takes the name of a rotated file of this journal apart; ok is false for any other name.
+func (n naming) parse(name string) (at time.Time, compressed, ok bool) {
+	of, at, compressed, ok := parseRotated(name)
+	return at, compressed, ok && of == n
 }
 
 // compressing returns the temporary name of a rotated file's gzip file.
@@ -58,16 +66,13 @@ func (n naming) compressing(name string) string { return "." + name + gzipped + 
 // leftOver reports whether a name is one of compressing's.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, gzipped+temporary)
-	if !ok || !strings.HasPrefix(rest, ".") {
-		return false
-	}
-	_, compressed, ok := n.parse(rest[1:])
-	return ok && !compressed
+	rest, hidden := strings.CutPrefix(rest, ".")
+	_, compressed, rotated := n.parse(rest)
+	return ok && hidden && rotated && !compressed
 }
 
-// related reports whether a file may hold lines of this journal: kubejournal has
-// rotated it, or logrotate has, as journal.jsonl.1, journal.jsonl-20261120 or
-// journal-20261120.jsonl. Another journal in the folder, journal-eu.jsonl, does not.
+// related reports whether a file may hold lines of this journal: kubejournal has rotated it, or logrotate has, as
+// journal.jsonl.1, journal.jsonl-20261120 or journal-20261120.jsonl. Another journal, such as journal-eu.jsonl, does not.
 func (n naming) related(name string) bool {
 	if _, _, ok := n.parse(name); ok {
 		return true
@@ -83,16 +88,3 @@ func (n naming) related(name string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-var rotatedForm = regexp.MustCompile(`.-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})(\.[^.]*)?$`)
-
-// IsRotated reports whether a file has the name of a rotated one, of whatever
-// journal: nothing will be appended to it.
-func IsRotated(path string) bool {
-	parts := rotatedForm.FindStringSubmatch(strings.TrimSuffix(filepath.Base(path), gzipped))
-	if parts == nil {
-		return false
-	}
-	_, err := time.Parse(timeLayout, parts[1])
-	return err == nil
-}

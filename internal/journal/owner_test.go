@@ -166,7 +166,7 @@ func TestTwoProcesses(t *testing.T) {
 						opened = append(opened, i)
 					}
 					verifies := left == 2 || left == 5 && i == 0
-					if p.step() && verifies && len(opened) == 2 && i == opened[0] && !errors.Is(p.err, ErrTakenOver) {
+					if p.step() && verifies && len(opened) == 2 && i == opened[0] && !errors.Is(p.err, disk.ErrTakenOver) {
 						t.Errorf("%s goes on: %v", p.name, p.err)
 					}
 					time.Sleep(c.pause) //nolint:forbidigo // the time of a synctest bubble
@@ -181,7 +181,7 @@ func TestTwoProcesses(t *testing.T) {
 					if p.err != nil {
 						stopped++
 					}
-					if p.err != nil && !errors.Is(p.err, ErrTakenOver) {
+					if p.err != nil && !errors.Is(p.err, disk.ErrTakenOver) {
 						t.Errorf("%s: %v", p.name, p.err)
 					}
 					if p.file != nil {
@@ -265,7 +265,7 @@ func TestOwnerFile(t *testing.T) {
 		if err := os.WriteFile(disk.OwnerPath(path), []byte("ANOTHER\n"), 0o640); err != nil {
 			t.Fatal(err)
 		}
-		if err := j.Verify(); !errors.Is(err, ErrTakenOver) {
+		if err := j.Verify(); !errors.Is(err, disk.ErrTakenOver) {
 			t.Errorf("Verify = %v", err)
 		}
 	})
@@ -300,7 +300,7 @@ func TestOwnerFile(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer other.Close()
-				if err := j.Verify(); !errors.Is(err, ErrTakenOver) {
+				if err := j.Verify(); !errors.Is(err, disk.ErrTakenOver) {
 					t.Errorf("Verify = %v", err)
 				}
 			})
@@ -317,15 +317,15 @@ func TestVerify(t *testing.T) {
 	}{
 		"nothing":        {do: func(*os.File, int64) error { return nil }},
 		"nothing, later": {late: true, do: func(*os.File, int64) error { return nil }},
-		"over our lines": {want: ErrTakenOver, do: func(f *os.File, size int64) error {
+		"over our lines": {want: disk.ErrTakenOver, do: func(f *os.File, size int64) error {
 			_, err := f.WriteAt([]byte("other"), size-300)
 			return err
 		}},
-		"over our end, later": {late: true, want: ErrTakenOver, do: func(f *os.File, size int64) error {
+		"over our end, later": {late: true, want: disk.ErrTakenOver, do: func(f *os.File, size int64) error {
 			_, err := f.WriteAt([]byte("other"), size-6)
 			return err
 		}},
-		"behind our end, later": {late: true, want: ErrTakenOver, do: func(f *os.File, size int64) error {
+		"behind our end, later": {late: true, want: disk.ErrTakenOver, do: func(f *os.File, size int64) error {
 			_, err := f.WriteAt([]byte("other"), size)
 			return err
 		}},
@@ -355,7 +355,7 @@ func TestVerify(t *testing.T) {
 				err = r.j.Verify()
 				switch {
 				case c.want == errors.ErrUnsupported: // any error that is tried again
-					if err == nil || errors.Is(err, ErrTakenOver) {
+					if err == nil || errors.Is(err, disk.ErrTakenOver) {
 						t.Errorf("Verify = %v", err)
 					}
 				case !errors.Is(err, c.want):

@@ -12,56 +12,42 @@ import (
 
 // Tail is what ReadBack found besides the lines.
 type Tail struct {
-	// Cut is the size in bytes of what was cut off: a line torn by a crash, or
-	// garbage that a power cut left where blocks were never written.
+	// Cut is the size in bytes of what was cut off: a torn line, or what a power cut left of blocks that were never written.
 	Cut int64
-	// Hole says that lines are missing where they should stand: the committed
-	// segment does not have the committed line at its place, or two segments do not
-	// follow each other. Lines that are gone with all of their segment are no hole:
-	// they were moved away.
+	// Hole says that lines are missing where they should be: the committed segment does not have the committed line at its
+	// place, or two segments do not follow each other. Lines that were moved away with all of their segment are no hole.
 	Hole bool
-	// Misplaced says that the committed line stands in another segment than it was
-	// written to.
+	// Misplaced says that the committed line is in another segment than it was written to.
 	Misplaced bool
 }
 
 // Position is how far a reading has come: a place where ReadOn resumes it.
 type Position struct {
-	Seq uint64 // of the line that was given last
+	Seq uint64 // of the last line that was read
 	Mark
-	// Anchored says that all that follows was written after the last commit.
-	Anchored bool
+	Anchored bool // all that follows was written after the last commit
 	Hole     bool // as in Tail, up to here
 }
 
 // reading is the state of a File's ReadBack.
 type reading struct {
-	running       bool         // the active file is not replaced; guarded by File.mu
-	lastSeq       uint64       // of the last line that was found; guarded by File.mu
-	at            *Position    // for the callback
-	passed, total atomic.Int64 // bytes
-	heads         headReader   // for listings, which a start alone makes
+	running       atomic.Bool   // the active file is not replaced
+	lastSeq       atomic.Uint64 // of the last line that was found
+	at            *Position     // for the callback
+	passed, total atomic.Int64  // bytes
+	heads         headReader    // for listings, which a start alone makes
 }
 
-// Position returns the place behind the line that ReadBack is giving to its
-// callback, which alone may ask.
+// Position returns the place behind the line that ReadBack passes to its callback, which alone may call it.
 func (j *File) Position() Position { return *j.reading.at }
 
-// Progress returns how many bytes of the journal's files, as they are on disk, the
-// last ReadBack, ReadOn or Scan has passed, and how many there are; 0 of 0 before
-// the first.
+// Progress returns how many bytes of the files on disk the last ReadBack, ReadOn or Scan has passed, and how many there are.
 func (j *File) Progress() (passed, total int64) {
 	return j.reading.passed.Load(), j.reading.total.Load()
 }
 
-// LastSeq returns the seq of the last line that ReadBack found, 0 where there is
-// none. Where it is lower than the last committed one, lines were taken away from
-// outside.
-func (j *File) LastSeq() uint64 {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.reading.lastSeq
-}
+// LastSeq returns the seq of the last line that ReadBack found, 0 for none: lower than the last committed one where lines are gone.
+func (j *File) LastSeq() uint64 { return j.reading.lastSeq.Load() }
 
 // Fresh reports whether there is no line yet, in any of the journal's files.
 func (j *File) Fresh() (bool, error) {
@@ -69,8 +55,7 @@ func (j *File) Fresh() (bool, error) {
 	return err == nil && len(all) == 1 && j.active.size == 0, err
 }
 
-// segments returns the journal's segments in the order of seq, the open file last.
-// Of those that begin with the same line one is taken.
+// segments returns one segment for each first line, in the order of seq, the open file last.
 func (j *File) segments() ([]Segment, error) {
 	all, err := listSegments(j.disk, j.path, &j.reading.heads)
 	if err != nil {
@@ -80,13 +65,12 @@ func (j *File) segments() ([]Segment, error) {
 	all = slices.DeleteFunc(all, func(s Segment) bool { return s.Active || s.FirstSeq == first })
 	all = slices.CompactFunc(all, func(a, b Segment) bool { return a.FirstSeq == b.FirstSeq })
 	if first == 0 {
-		first = math.MaxUint64 // whatever comes before it
+		first = math.MaxUint64 // behind all others
 	}
-	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true}), nil
+	return append(all, Segment{Path: j.path, FirstSeq: first, Size: j.active.size, Active: true, file: j.active.f}), nil
 }
 
-// reader returns a Reader that counts what it reads of segments, of which the first
-// ones are passed over.
+// reader returns a Reader that counts what it reads of segments, of which the first ones are passed over.
 func (j *File) reader(all []Segment, passedOver int) Reader {
 	var passed, total int64
 	for i, s := range all {
@@ -99,70 +83,20 @@ func (j *File) reader(all []Segment, passedOver int) Reader {
 	return Reader{disk: j.disk, passed: &j.reading.passed}
 }
 
-// openSegment begins to read s at offset. Of the active one that is what the open
-// file held when s was listed, whatever its name is now.
-func (j *File) openSegment(r *Reader, s Segment, offset int64) error {
-	if !s.Active {
-		return r.Open(s, offset)
-	}
-	r.Close()
-	r.resetFile(j.active.f, s.Size, offset)
-	return nil
-}
-
-// openAt begins to read s behind the line seq where that ends at offset. Where it
-// does not, s is read from its beginning, and ok is false.
-func (j *File) openAt(r *Reader, s Segment, offset int64, seq uint64) (ok bool, err error) {
-	if err := j.openSegment(r, s, 0); err != nil {
-		return false, err
-	}
-	var line Line
-	end := int64(0) // of that line
-	switch {
-	case r.gzip:
-		for err == nil && r.offset < offset {
-			line, err = r.Next()
-		}
-		end = r.offset
-	case 0 < offset && offset <= s.Size:
-		f := io.ReaderAt(r.file)
-		if s.Active {
-			f = j.active.f
-		}
-		back := NewBackward(f, offset)
-		end = back.Offset()
-		line, err = back.Next()
-	}
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, fmt.Errorf("read journal: %w", err)
-	}
-	ok = err == nil && end == offset && line.Seq == seq
-	if ok && r.gzip {
-		return true, nil
-	}
-	if !ok {
-		offset = 0
-	}
-	return ok, j.openSegment(r, s, offset)
-}
-
 // Holds reports whether the line seq ends at m.
 func (j *File) Holds(m Mark, seq uint64) (bool, error) {
 	all, err := j.segments()
-	if err != nil || m.FirstSeq == 0 {
+	i := slices.IndexFunc(all, func(s Segment) bool { return s.FirstSeq == m.FirstSeq })
+	if err != nil || i < 0 {
 		return false, err
 	}
-	i := slices.IndexFunc(all, func(s Segment) bool { return s.FirstSeq == m.FirstSeq })
-	if i < 0 {
-		return false, nil
-	}
-	r := Reader{disk: j.disk}
+	r := Reader{disk: j.disk, passed: new(atomic.Int64)}
 	defer r.Close()
-	return j.openAt(&r, all[i], m.Offset, seq)
+	return r.openAt(all[i], m.Offset, seq)
 }
 
-// Scan calls fn with the lines of all segments, in order, and changes nothing. A
-// line that is torn or damaged, or that fn refuses with ErrBadLine, ends a segment.
+// Scan calls fn with the lines of all segments, in order, and changes nothing. A line that is torn or damaged, or that fn
+// refuses with ErrBadLine, ends a segment.
 func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	all, err := j.segments()
 	if err != nil {
@@ -171,14 +105,13 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	r := j.reader(all, 0)
 	defer r.Close()
 	for _, s := range all {
-		err := j.openSegment(&r, s, 0)
+		err := r.Open(s, 0)
 		for err == nil {
 			var l Line
-			switch l, err = r.Next(); {
-			case err != nil:
-			case l.Seq == 0:
+			if l, err = r.Next(); err == nil && l.Seq == 0 {
 				err = ErrBadLine
-			default:
+			}
+			if err == nil {
 				err = fn(l.Bytes, l.Seq)
 			}
 		}
@@ -189,31 +122,22 @@ func (j *File) Scan(fn func(line []byte, seq uint64) error) error {
 	return nil
 }
 
-// ReadBack calls fn with every complete line that follows the line seq, which
-// from places, in order and without its "\n". What comes after the last of
-// them in the active file is cut off. fn may refuse a line with an error wrapping
-// ErrBadLine; it and all that follows it is then cut off too. That is safe because
-// nothing after the last commit has moved a position: the server will send these
-// events again.
+// ReadBack calls fn with every complete line behind the line seq, which ends at from, in order and without its "\n". What
+// comes after the last of them in the active file is cut off, and so is a line that fn refuses with an error wrapping
+// ErrBadLine, with all that follows it. That is safe because nothing after the last commit has moved a position: the server
+// will send these events again. It must come before the first Write; fn may call Sync.
 //
-// A line stands where it belongs when its seq is one more than the last one's.
-//
-// It must come before the first Write; fn may call Sync.
-//
-// Without a commit to start from (seq 0, or segments that do not lead on from it),
-// lines may stand behind a damaged one that the server would not send again: then
-// only a last line without its end is cut, and anything else is ErrDamaged. The
-// same goes for rotated segments: they were complete when they got their name.
-// begun says that there was no line when the checkpoint was begun, so that seq 0 is
-// a commit too.
+// Without a commit to start from (seq 0, or segments that do not lead on from it), lines may follow a damaged one that the
+// server would not send again: then only a last line without its end is cut, and anything else is ErrDamaged. The same goes
+// for rotated segments: they were complete when they got their name. begun says that there was no line when the checkpoint
+// was begun, so that seq 0 is a commit too.
 func (j *File) ReadBack(from Mark, seq uint64, begun bool, fn func(line []byte, seq uint64) error) (Tail, error) {
 	b := replay{from: from, seq: seq, last: seq, fn: fn}
 	b.anchored = from.FirstSeq == 0 && (seq > 0 || begun)
 	return j.readBack(&b)
 }
 
-// ReadOn resumes a ReadBack that was broken off at p, where Holds reports that
-// the journal still holds p.
+// ReadOn resumes a ReadBack that was broken off at p, where Holds reports that the journal still holds p.
 func (j *File) ReadOn(p Position, fn func(line []byte, seq uint64) error) (Tail, error) {
 	b := replay{from: p.Mark, seq: p.Seq, last: p.Seq, found: p.Seq, resumed: true, anchored: p.Anchored, fn: fn}
 	b.tail.Hole = p.Hole
@@ -222,25 +146,23 @@ func (j *File) ReadOn(p Position, fn func(line []byte, seq uint64) error) (Tail,
 
 // replay is one call of ReadBack or ReadOn.
 type replay struct {
-	from  Mark   // of the last commit
-	seq   uint64 // of the last committed line
-	last  uint64 // of the last line that counts, at least seq
-	found uint64 // of the last line that was seen
-	// anchored says that all that comes now was written after the last commit.
-	anchored bool
-	// resumed says that seq is no commit, but where a reading was broken off.
-	resumed bool
-	at      Position // behind the line being given
-	tail    Tail
-	fn      func(line []byte, seq uint64) error
+	from     Mark     // of the last commit
+	seq      uint64   // of the last committed line
+	last     uint64   // of the last line that counts, at least seq
+	found    uint64   // of the last line that was seen
+	anchored bool     // all that comes now was written after the last commit
+	resumed  bool     // seq is no commit, but where a reading was broken off
+	at       Position // behind the line that fn gets
+	tail     Tail
+	fn       func(line []byte, seq uint64) error
 }
 
 func (j *File) readBack(b *replay) (Tail, error) {
 	if err := j.settle(); err != nil {
 		return Tail{}, err
 	}
-	j.setReading(true)
-	defer j.setReading(false)
+	j.reading.running.Store(true)
+	defer j.reading.running.Store(false)
 	all, err := j.segments()
 	if err != nil {
 		return Tail{}, err
@@ -250,11 +172,11 @@ func (j *File) readBack(b *replay) (Tail, error) {
 	b.anchored = b.anchored && (b.resumed || all[first].FirstSeq > b.seq)
 	r := j.reader(all, first)
 	defer r.Close()
-	for i, s := range all[first:] {
+	for _, s := range all[first:] {
 		var start int64
 		committed := s.FirstSeq == b.from.FirstSeq
-		if i == 0 && b.seq > 0 && committed {
-			ok, err := j.openAt(&r, s, b.from.Offset, b.seq)
+		if b.seq > 0 && committed {
+			ok, err := r.openAt(s, b.from.Offset, b.seq)
 			if err != nil {
 				return Tail{}, err
 			}
@@ -262,7 +184,7 @@ func (j *File) readBack(b *replay) (Tail, error) {
 				start, b.found, b.anchored = b.from.Offset, b.seq, b.anchored || !b.resumed
 			}
 			b.tail.Hole = b.tail.Hole || !ok
-		} else if err := j.openSegment(&r, s, 0); err != nil {
+		} else if err := r.Open(s, 0); err != nil {
 			return Tail{}, err
 		}
 		if err := j.readSegment(b, &r, s, start); err != nil {
@@ -270,22 +192,12 @@ func (j *File) readBack(b *replay) (Tail, error) {
 		}
 		b.tail.Hole = b.tail.Hole || committed && b.found < b.seq
 	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.reading.lastSeq = b.found
+	j.reading.lastSeq.Store(b.found)
 	return b.tail, nil
 }
 
-func (j *File) setReading(running bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.reading.running = running
-}
-
-// firstOfInterest is the index of the first segment that may hold lines after the
-// line seq: the committed one, or else the last that begins before them. It is never
-// behind the active one, whose last line may be torn whatever the mark says: lines
-// may have gone to stdout since.
+// firstOfInterest is the index of the first segment that may hold lines after the line seq: the committed one, or else the
+// last that begins before them; at most the active one, whose end may be torn even if lines have gone to stdout since.
 func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 	behind := 0
 	for i, s := range all {
@@ -296,17 +208,15 @@ func firstOfInterest(all []Segment, from Mark, seq uint64) int {
 			behind = i + 1
 		}
 	}
-	// Where the active file was empty at the commit, the segments before it were
-	// read to their end.
+	// Where the active file was empty at the commit, the segments before it were read to their end.
 	if from.FirstSeq > 0 && behind > 0 && (behind == len(all) || all[behind].FirstSeq != seq+1) {
 		behind--
 	}
 	return min(behind, len(all)-1)
 }
 
-// readSegment reads a segment, whose first start bytes are passed over. Where it is
-// the active one, or was when the crash came and others have renamed it since, what
-// is behind its last good line is cut off.
+// readSegment reads a segment, whose first start bytes are passed over. Where it is the active one, or was when the crash
+// came and others have renamed it since, what is behind its last good line is cut off.
 func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
 	good, err := b.read(r, s.FirstSeq, start)
 	bad := errors.Is(err, ErrBadLine)
@@ -327,8 +237,7 @@ func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
 	return nil
 }
 
-// cut cuts off what is behind the last good line. A crash before that leaves it to
-// the next start.
+// cut cuts off what is behind the last good line. A crash before that leaves it to the next start.
 func (j *File) cut(b *replay, s Segment, good int64) error {
 	if s.Active {
 		j.active.lineEnd = good
@@ -361,9 +270,8 @@ func (j *File) cut(b *replay, s Segment, good int64) error {
 	return nil
 }
 
-// read reads the lines from start on of the segment that begins with the line first.
-// It returns where its good lines end: at a line without its end, or with ErrBadLine
-// at a bad one.
+// read reads the lines of the segment that begins with the line first, from start on. It returns where its good lines end:
+// at a line without its end, or with ErrBadLine at a bad one.
 func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err error) {
 	before := uint64(0) // seq of the line before, 0 in front of the file
 	if start > 0 {
@@ -395,8 +303,7 @@ func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err err
 	}
 }
 
-// take gives the line n to the callback, unless it was committed already or read in
-// another segment.
+// take passes the line n to the callback, unless it was committed already or read in another segment.
 func (b *replay) take(line []byte, n uint64) error {
 	if n <= b.last {
 		b.found = max(b.found, n)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"kubejournal/internal/disk"
@@ -28,9 +29,7 @@ var maxLine = event.MaxLine
 type Line struct {
 	Seq    uint64 // 0 where it is damaged: not a line of a journal, or longer than one can be
 	Offset int64  // of its first byte, in bytes of the uncompressed segment
-	// Bytes is the line without its end, and only the beginning of one that is too
-	// long. It is valid until the next call.
-	Bytes []byte
+	Bytes  []byte // without its end, and only the beginning of one that is too long; valid until the next call
 }
 
 func lineOf(b []byte, offset int64) Line {
@@ -41,48 +40,50 @@ func lineOf(b []byte, offset int64) Line {
 	return l
 }
 
-// Reader reads lines forward. The zero value reads nothing; Open or Reset give it
-// an input, and may do so again.
+// Reader reads lines forward. The zero value reads nothing; Open or Reset give it an input, and may do so again.
 type Reader struct {
 	in     *bufio.Reader
-	file   disk.File // that Open has opened; else nil
-	gzip   bool      // and that it is compressed
-	offset int64     // of the next byte
-	long   []byte    // a line that is longer than the buffer, or torn
-	skip   bool      // the rest of a line that is too long follows
+	file   disk.File   // that Open has opened; else nil
+	plain  io.ReaderAt // the file that the input is; nil for any other input
+	offset int64       // of the next byte
+	long   []byte      // a line that is longer than the buffer, or torn
+	skip   bool        // the rest of a line that is too long follows
 
-	disk   disk.FS       // nil is disk.OS
-	passed *atomic.Int64 // bytes that were read of files; nil where nobody counts
+	disk   disk.FS       // default disk.OS
+	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
 
-// Reset begins to read in, whose next byte stands at offset.
+// Reset begins to read in, whose next byte is at offset.
 func (r *Reader) Reset(in io.Reader, offset int64) {
 	if r.in == nil {
 		r.in = bufio.NewReaderSize(nil, readBuffer)
 	}
 	r.in.Reset(in)
-	r.offset, r.skip, r.long = offset, false, r.long[:0]
+	r.plain, r.offset, r.skip, r.long = nil, offset, false, r.long[:0]
 }
 
-// Open begins to read a segment at offset, in bytes of its uncompressed lines. One
-// that was compressed since it was listed is read all the same; one that is gone is
-// fs.ErrNotExist.
+// Open begins to read a segment at offset, in bytes of its uncompressed lines. One that was compressed since it was listed
+// is read all the same; one that is gone is fs.ErrNotExist.
 func (r *Reader) Open(s Segment, offset int64) error {
 	r.Close()
-	on := r.disk
-	if on == nil {
-		on = disk.OS
+	if r.disk == nil {
+		r.disk, r.passed = disk.OS, new(atomic.Int64)
 	}
-	f, err := s.open(on)
-	if err != nil {
-		return fmt.Errorf("read journal: %w", err)
+	f, size := s.file, s.Size
+	if f == nil {
+		var err error
+		if f, err = s.open(r.disk); err != nil {
+			return fmt.Errorf("read journal: %w", err)
+		}
+		r.file, size = f, math.MaxInt64
 	}
-	r.file, r.gzip = f, s.Gzip
 	if !s.Gzip {
-		r.resetFile(f, math.MaxInt64, offset)
+		r.passed.Add(offset)
+		r.Reset(counted{io.NewSectionReader(f, offset, size-offset), r.passed}, offset)
+		r.plain = f
 		return nil
 	}
-	in, err := gunzip(&fileReader{f: f, passed: r.passed})
+	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, 0, size), r.passed}, gzipBuffer))
 	if err == nil {
 		_, err = io.CopyN(io.Discard, in, offset)
 	}
@@ -93,13 +94,35 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	return nil
 }
 
-// resetFile begins to read the first size bytes of a plain file at offset.
-func (r *Reader) resetFile(f io.ReaderAt, size, offset int64) {
-	r.gzip = false
-	if r.passed != nil {
-		r.passed.Add(offset)
+// openAt is Open behind the line seq where that ends at offset. Otherwise ok is false, and s is read from its beginning.
+func (r *Reader) openAt(s Segment, offset int64, seq uint64) (ok bool, err error) {
+	if err := r.Open(s, 0); err != nil {
+		return false, err
 	}
-	r.Reset(io.LimitReader(&fileReader{f: f, offset: offset, passed: r.passed}, size-offset), offset)
+	var line Line
+	end := int64(0) // of that line
+	switch {
+	case r.plain == nil:
+		for err == nil && r.offset < offset {
+			line, err = r.Next()
+		}
+		end = r.offset
+	case 0 < offset && offset <= s.Size:
+		back := NewBackward(r.plain, offset)
+		end = back.Offset()
+		line, err = back.Next()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	ok = err == nil && end == offset && line.Seq == seq
+	if ok && r.plain == nil {
+		return true, nil
+	}
+	if !ok {
+		offset = 0
+	}
+	return ok, r.Open(s, offset)
 }
 
 // Close closes the file that Open has opened.
@@ -110,9 +133,8 @@ func (r *Reader) Close() {
 	}
 }
 
-// Next returns the next line. At the end of the input it is io.EOF with the offset
-// behind the last whole line; what stands there is Torn. A damaged line is no
-// error: the next one follows it.
+// Next returns the next line. At the end of the input it is io.EOF with the offset behind the last whole line; what is there
+// is Torn. A damaged line is no error: the next one follows it.
 func (r *Reader) Next() (Line, error) {
 	start := r.offset
 	part, err := r.in.ReadSlice('\n')
@@ -145,108 +167,93 @@ func (r *Reader) Next() (Line, error) {
 	}
 }
 
-// Torn returns what stands without an end behind the last line. It is valid after
-// Next has returned io.EOF, until the next call.
+// Torn returns what is there without an end behind the last line. It is valid between io.EOF from Next and the next call.
 func (r *Reader) Torn() []byte { return r.long }
 
 // Buffered returns how many bytes of the coming lines were read already.
 func (r *Reader) Buffered() int { return r.in.Buffered() }
 
-// fileReader reads a file from offset on.
-type fileReader struct {
-	f      io.ReaderAt
-	offset int64
-	passed *atomic.Int64 // where it counts what it has read; or nil
+// counted adds what is read to passed.
+type counted struct {
+	io.Reader
+	passed *atomic.Int64
 }
 
-func (r *fileReader) Read(p []byte) (int, error) {
-	n, err := r.f.ReadAt(p, r.offset)
-	r.offset += int64(n)
-	if r.passed != nil {
-		r.passed.Add(int64(n))
-	}
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.passed.Add(int64(n))
 	return n, err
 }
 
-func gunzip(file io.Reader) (io.Reader, error) {
-	return gzip.NewReader(bufio.NewReaderSize(file, gzipBuffer))
-}
-
-// Backward reads the lines of a plain file from its end to its beginning. A last
-// line without its end is passed over.
+// Backward reads the lines of a plain file from its end to its beginning. A last line without its end is passed over.
 type Backward struct {
-	f    io.ReaderAt
-	buf  []byte
-	at   int64 // of buf[0]
-	end  int   // of what is left in buf: behind the end of a line
-	done bool  // the file's beginning is reached, or what is too long to be a line
-	err  error // of a read; Next returns it
+	f   io.ReaderAt
+	buf []byte // what was read and not returned; it ends behind the end of a line
+	at  int64  // of buf[0]
+	err error  // that Next returns
 }
 
-// NewBackward begins to read at the last line's end that stands in the first size
-// bytes of f.
+// NewBackward begins to read at the last line's end in the first size bytes of f.
 func NewBackward(f io.ReaderAt, size int64) *Backward {
 	b := &Backward{f: f, at: size}
-	for {
-		if i := bytes.LastIndexByte(b.buf, '\n'); i >= 0 {
-			b.end = i + 1
-			return b
-		}
-		if b.at == 0 || len(b.buf) >= maxLine {
-			b.end, b.done = 0, true
-			return b
-		}
-		b.end = len(b.buf)
-		if b.err = b.fill(); b.err != nil {
-			return b
-		}
+	if end := b.lastStart(0); b.err == nil {
+		b.take(end)
 	}
+	return b
 }
 
-// Offset is where the line that Next has returned begins; before the first, where
-// the last line ends.
-func (b *Backward) Offset() int64 { return b.at + int64(b.end) }
+// Offset is where the line that Next has returned begins; before the first, where the last line ends.
+func (b *Backward) Offset() int64 { return b.at + int64(len(b.buf)) }
 
-// Next returns the line before. At the file's beginning it is io.EOF, and
-// io.ErrUnexpectedEOF where the file has become shorter.
+// Next returns the line before. At the beginning it is io.EOF, and io.ErrUnexpectedEOF where the file has become shorter.
 func (b *Backward) Next() (Line, error) {
-	for searched := 0; !b.done && b.err == nil; {
-		if b.end > 0 {
-			whole := b.buf[:b.end]
-			if i := bytes.LastIndexByte(whole[:b.end-1-searched], '\n'); i >= 0 {
-				b.end = i + 1
-				return lineOf(whole[b.end:], b.Offset()), nil
-			}
-			if b.at == 0 || len(whole) > maxLine {
-				b.end, b.done = 0, true
-				return lineOf(whole, b.Offset()), nil
-			}
-			searched = b.end - 1
-		} else if b.at == 0 {
-			break
-		}
-		b.err = b.fill()
-	}
 	if b.err != nil {
 		return Line{}, b.err
 	}
-	return Line{}, io.EOF
+	start := b.lastStart(1)
+	if b.err != nil {
+		return Line{}, b.err
+	}
+	line := b.take(start)
+	return lineOf(line, b.Offset()), nil
 }
 
-// fill puts what stands before buf in front of it, twice as much each time.
-func (b *Backward) fill() error {
-	n := min(b.at, int64(max(firstStep, b.end)))
-	grown := b.buf
-	if need := int(n) + b.end; cap(grown) < need {
-		grown = make([]byte, need)
+// lastStart returns where in buf what follows the last line's end begins, but for an end in the last skip bytes. It is 0 at
+// the file's beginning, or where that is too long to be a line.
+func (b *Backward) lastStart(skip int) int {
+	for searched := skip; ; {
+		if i := bytes.LastIndexByte(b.buf[:max(0, len(b.buf)-searched)], '\n'); i >= 0 {
+			return i + 1
+		}
+		if b.at == 0 || len(b.buf) > maxLine {
+			return 0
+		}
+		searched = max(skip, len(b.buf))
+		if b.err = b.fill(); b.err != nil {
+			return 0
+		}
 	}
-	grown = grown[:int(n)+b.end]
-	copy(grown[n:], b.buf[:b.end])
-	if _, err := b.f.ReadAt(grown[:n], b.at-n); errors.Is(err, io.EOF) {
+}
+
+// take removes from buf what begins at start, and returns it. Where that is all, Next has nothing more to return.
+func (b *Backward) take(start int) []byte {
+	taken := b.buf[start:]
+	if b.buf = b.buf[:start]; start == 0 {
+		b.err = io.EOF
+	}
+	return taken
+}
+
+// fill puts what comes before buf in front of it, twice as much each time.
+func (b *Backward) fill() error {
+	n, end := int(min(b.at, int64(max(firstStep, len(b.buf))))), len(b.buf)
+	grown := slices.Grow(b.buf, n)[:n+end]
+	copy(grown[n:], b.buf)
+	if _, err := b.f.ReadAt(grown[:n], b.at-int64(n)); errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	} else if err != nil {
 		return err
 	}
-	b.buf, b.at, b.end = grown, b.at-n, int(n)+b.end
+	b.buf, b.at = grown, b.at-int64(n)
 	return nil
 }

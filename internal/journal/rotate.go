@@ -16,13 +16,11 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// checkEvery is how long the active file may be out of its place before a
-// write notices. A Sync, and so a commit, always checks.
+// checkEvery is how long the active file may be out of its place before a write notices. A Sync always checks.
 const checkEvery = 250 * time.Millisecond
 
-// rotate gives the active file its lasting name and begins a new one. Each
-// step that fails is retried by the next Write; a rename that was reported as
-// failed and was done is found by check, as one made by others.
+// rotate gives the active file its lasting name and begins a new one. Each step that fails is retried by the next Write; a
+// rename that was reported as failed and was done is found by check, as one made by others.
 func (j *File) rotate() error {
 	if err := j.check(); err != nil {
 		return err
@@ -33,8 +31,7 @@ func (j *File) rotate() error {
 	if err := j.verifyEnd(); err != nil {
 		return err
 	}
-	// First, so that only the last file of a journal can have a torn end. A
-	// crash behind it leaves the file active.
+	// First, so that only the last file of a journal can have a torn end. A crash behind it leaves the file active.
 	if err := j.syncNow(); err != nil {
 		return err
 	}
@@ -47,16 +44,17 @@ func (j *File) rotate() error {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
 	// Before the rename, behind which the tidier may see the file.
-	j.tidy.hold(name, last.Seq)
-	// Whatever comes of it, the next Write checks first: nothing may be added to a
-	// file that has its lasting name.
+	j.tidy.mu.Lock()
+	j.tidy.held[name] = last.Seq
+	j.tidy.mu.Unlock()
+	// Whatever comes of it, the next Write checks first: nothing may be added to a file that has its lasting name.
 	j.checked = time.Time{}
 	// A crash behind it leaves no active file: the next open makes one.
 	if err := j.disk.Rename(j.path, filepath.Join(filepath.Dir(j.path), name)); err != nil {
 		return fmt.Errorf("rotate journal: %w", err)
 	}
 	j.newName = true
-	j.tidy.renamed(name)
+	j.tidy.wakeUp() // its lines may be committed already
 	j.log.Info("rotated the journal", zap.String("to", name), zap.Uint64("firstSeq", j.active.firstSeq), zap.Uint64("lastSeq", last.Seq))
 	return j.begin(nil)
 }
@@ -76,18 +74,15 @@ func (j *File) nextName(now time.Time) (string, error) {
 	return j.name.rotated(now), nil
 }
 
-// begin makes a new active file that begins with carry, and closes the one before.
-// A crash on the way leaves an empty file or a torn line.
+// begin makes a new active file that begins with carry. A crash on the way leaves an empty file or a torn line.
 func (j *File) begin(carry []byte) error {
 	f, err := j.disk.OpenFile(j.path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return fmt.Errorf("begin journal: %w", err)
 	}
-	if err = j.lock(f); err == nil {
-		var info fs.FileInfo
-		if info, err = f.Stat(); err == nil && info.Size() > 0 {
-			err = fmt.Errorf("begin journal %s: another file has taken its place, which is not empty; move it away", j.path)
-		}
+	size, err := j.lock(f)
+	if size > 0 {
+		err = fmt.Errorf("begin journal %s: another file has taken its place, which is not empty; move it away", j.path)
 	}
 	if err != nil {
 		_ = f.Close() // nothing was written
@@ -96,8 +91,7 @@ func (j *File) begin(carry []byte) error {
 	return j.restart(f, carry)
 }
 
-// restart makes f the active file, which is to begin with carry; nil is for a file
-// that is empty already.
+// restart makes f the active file, which is to begin with carry; nil is for a file that is empty already.
 func (j *File) restart(f disk.File, carry []byte) error {
 	j.awaitSync()
 	if f != j.active.f {
@@ -114,37 +108,34 @@ func (j *File) restart(f disk.File, carry []byte) error {
 	return j.writeCarry()
 }
 
-// writeCarry writes what the active file is to begin with. Where that fails, the next
-// check retries it, and nothing else is written before.
+// writeCarry writes what the active file is to begin with, before anything else. The next check retries it.
 func (j *File) writeCarry() error {
 	if j.carry == nil {
 		return nil
 	}
-	if err := j.active.f.Truncate(0); err != nil {
-		return fmt.Errorf("begin journal: %w", err)
+	err := j.active.f.Truncate(0)
+	if err == nil && len(j.carry) > 0 {
+		_, err = j.active.f.WriteAt(j.carry, 0)
 	}
-	if len(j.carry) > 0 {
-		if _, err := j.active.f.WriteAt(j.carry, 0); err != nil {
-			return fmt.Errorf("begin journal: %w", err)
-		}
+	if err != nil {
+		return fmt.Errorf("begin journal: %w", err)
 	}
 	j.carry = nil
 	return nil
 }
 
-// check makes sure that no other process has begun to append to the journal, and
-// that the active file is in its place and holds what was written to it:
+// check makes sure that no other process has begun to append to the journal, and that the active file is in its place and
+// not truncated. Where others have done something to it, the journal continues:
 //
-//   - Where others have renamed it, it keeps its lines, and a new one is begun.
-//   - Where others have removed, replaced or truncated it, it is begun anew with the
-//     lines that were written since the last check and can still be read.
-//   - Any other line is lost, which shows as a hole in seq; and where a start finds a
-//     committed one missing, in a GAP with JournalTruncated.
+//   - Renamed: it keeps its lines, and a new one is begun. Lines written before that was noticed went with it.
+//   - Removed, replaced or truncated: it is begun anew with the lines that were written since the last check and can still
+//     be read. Any other line is lost, which shows as a hole in seq; and where a start finds a committed one missing, in a
+//     GAP with JournalTruncated.
 //
-// A line that stands there in part is completed first, by the next Write, unless the
-// file has no name any more: its blocks may be what fills the disk.
+// A line that is there in part is completed first, by the next Write, unless the file has no name any more: its blocks may
+// be what fills the disk.
 func (j *File) check() error {
-	if j.reading.running {
+	if j.reading.running.Load() {
 		return nil
 	}
 	now, a := time.Now(), &j.active
@@ -158,40 +149,39 @@ func (j *File) check() error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look at journal: %w", err)
 	}
-	inPlace := err == nil
 	is, err := a.f.Stat()
 	if err != nil {
 		return fmt.Errorf("look at journal: %w", err)
 	}
-	first := []byte{lineHead[0]}
-	if a.size > 0 {
-		if _, err := a.f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read journal: %w", err)
-		}
+	truncated, err := a.truncated(is.Size())
+	if err != nil {
+		return err
 	}
-	switch inPlace = inPlace && os.SameFile(there, is); {
-	case removed(is):
+	switch stat, _ := is.Sys().(*syscall.Stat_t); {
+	case stat.Nlink == 0: // removed
 		return j.beginAnew(min(a.seen, a.lineEnd))
 	case a.lineEnd < a.size:
 		return nil
-	case !inPlace:
+	case !os.SameFile(there, is): // also where nothing is there
 		return j.beginBehind(is.Size())
-	case is.Size() < a.lineEnd || first[0] != lineHead[0]:
+	case a.size > 0 && truncated:
 		return j.beginAgain(is.Size())
 	}
 	a.seen, j.checked = a.lineEnd, now
 	return nil
 }
 
-// removed reports whether a file has no name any more.
-func removed(info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return ok && stat.Nlink == 0
+// truncated reports whether others have truncated the file to size, also where later writes left zeros at its beginning.
+func (a *active) truncated(size int64) (bool, error) {
+	var first [1]byte
+	if _, err := a.f.ReadAt(first[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read journal: %w", err)
+	}
+	return size < a.lineEnd || first[0] != lineHead[0], nil
 }
 
-// beginBehind begins a new file behind the active one, which others have renamed. That
-// is synced like one that we have rotated, without what a failed write may have left
-// behind its end: that line will stand in the new file.
+// beginBehind begins a new file behind the active one, which others have renamed. That is synced like one that we have
+// rotated, without what a failed write may have left behind its end: that line comes to the new file.
 func (j *File) beginBehind(size int64) error {
 	if size > j.active.size {
 		if err := j.active.f.Truncate(j.active.size); err != nil {
@@ -205,8 +195,7 @@ func (j *File) beginBehind(size int64) error {
 	return j.beginAnew(j.active.size)
 }
 
-// beginAnew begins a new file with what the active one, which is not in its place,
-// holds from the offset from on.
+// beginAnew begins a new file with what the active one, which is not in its place, holds from the offset from on.
 func (j *File) beginAnew(from int64) error {
 	carry, err := j.readActive(from, j.active.size)
 	if err != nil {
@@ -221,15 +210,14 @@ func (j *File) beginAnew(from int64) error {
 	return nil
 }
 
-// beginAgain begins the active file again, which others have truncated, with the
-// whole lines that were written since the last check and stand there. A crash in
-// between leaves lines out that no commit knows of.
+// beginAgain begins the active file again, which others have truncated, with the whole lines that were written since the
+// last check and can be read. A crash in between leaves lines out that no commit knows of.
 func (j *File) beginAgain(size int64) error {
 	carry, err := j.readActive(min(j.active.seen, j.active.lineEnd), min(size, j.active.size))
 	if err != nil {
 		return err
 	}
-	// Zeros stand where the file was truncated before the last writes.
+	// Zeros are where the file was truncated before the last writes.
 	if carry = bytes.TrimLeft(carry, "\x00"); !bytes.HasPrefix(carry, lineHead) {
 		_, carry, _ = bytes.Cut(carry, []byte{'\n'}) // the end of a line that began before
 	}
@@ -242,8 +230,7 @@ func (j *File) beginAgain(size int64) error {
 	return j.restart(j.active.f, carry)
 }
 
-// readActive reads what the active file holds between two offsets, as far as it
-// reaches.
+// readActive reads what the active file holds between two offsets, as far as it reaches.
 func (j *File) readActive(from, to int64) ([]byte, error) {
 	b := make([]byte, max(0, to-from))
 	if _, err := j.active.f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {

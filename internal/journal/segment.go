@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -9,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,13 +26,14 @@ type Segment struct {
 	Gzip     bool
 	Active   bool // lines are appended to it
 	Ours     bool // it has the name of a file that kubejournal rotated
+
+	file disk.File // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
 }
 
-// Segments returns the segments of the journal at path in the order of seq, the
-// active one last: rotated files, files that others renamed or copied under
-// names such as logrotate gives, and the file at path. What others made may
-// repeat lines of another segment. A file that is renamed or compressed during
-// the call may be missing: a reader that finds a hole in seq calls it again.
+// Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files that
+// others renamed or copied under names such as logrotate gives, and the file at path. What others made may repeat lines of
+// another segment. A file that is renamed or compressed during the call may be missing: a reader that finds a hole in seq
+// calls it again.
 func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path, new(headReader)) }
 
 func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) {
@@ -64,21 +65,12 @@ func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) 
 			all = append(all, s)
 		}
 	}
+	rank := map[bool]int{true: 1}
 	slices.SortFunc(all, func(a, b Segment) int {
-		return cmp.Or(trueLast(a.Active, b.Active), cmp.Compare(a.FirstSeq, b.FirstSeq), trueLast(b.Ours, a.Ours), trueLast(a.Gzip, b.Gzip), strings.Compare(a.Path, b.Path))
+		return cmp.Or(rank[a.Active]-rank[b.Active], cmp.Compare(a.FirstSeq, b.FirstSeq),
+			rank[b.Ours]-rank[a.Ours], rank[a.Gzip]-rank[b.Gzip], strings.Compare(a.Path, b.Path))
 	})
 	return all, nil
-}
-
-// trueLast orders false before true.
-func trueLast(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }
 
 // open opens the segment's file, which may have been compressed since it was listed.
@@ -91,8 +83,7 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 	return f, err
 }
 
-// look reads the file's size and first line. FirstSeq is 0 where the file is gone,
-// may not be read or holds something else.
+// look reads the file's size and first line. FirstSeq is 0 where the file is gone, holds something else or cannot be read.
 func (s *Segment) look(d disk.FS, heads *headReader) error {
 	f, err := s.open(d)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -106,88 +97,51 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 	if err != nil {
 		return err
 	}
-	if s.Size = info.Size(); !s.Gzip {
-		if s.FirstSeq, err = FirstSeq(f); err != nil {
-			s.FirstSeq = 0 // it cannot be read; where it is needed, its lines are missing
-		}
-		return nil
+	if s.Size = info.Size(); s.Gzip {
+		s.FirstSeq = heads.firstSeq(s.Path, f)
+	} else {
+		s.FirstSeq, _ = FirstSeq(f)
 	}
-	s.FirstSeq = heads.firstSeq(s.Path, f)
 	return nil
 }
 
-// headReader reads the beginnings of compressed segments. A start lists all of them
-// several times, so what they begin with, which never changes, is remembered, and what a
-// decompressor allocates is reused. The zero headReader is ready.
+// headReader reads the beginnings of compressed segments. A start lists all of them several times, so what they begin with,
+// which never changes, is remembered, and what a decompressor allocates is reused. The zero headReader is ready.
 type headReader struct {
 	known map[string]uint64 // by path
-	in    *bufio.Reader
 	z     gzip.Reader
 }
 
-// firstSeq returns the seq of the first line that f holds compressed, 0 where that is
-// no line.
+// firstSeq returns the seq of the first line that f holds compressed, 0 where that is no line.
 func (h *headReader) firstSeq(path string, f disk.File) uint64 {
 	if seq, ok := h.known[path]; ok {
 		return seq
 	}
 	if h.known == nil {
-		h.known, h.in = make(map[string]uint64), bufio.NewReader(nil)
+		h.known = make(map[string]uint64)
 	}
-	h.in.Reset(&fileReader{f: f})
-	if h.z.Reset(h.in) != nil {
+	if h.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)) != nil {
 		return 0
 	}
 	var head [headSize]byte
 	n, _ := io.ReadFull(&h.z, head[:]) // a damaged file ends early
 	seq, ok := lineSeq(head[:n])
-	if ok && seq > 0 {
+	if ok {
 		h.known[path] = seq
 	}
 	return seq
 }
 
-// LastSeq reads the seq of the last whole line, 0 where there is none. Of a
-// compressed segment that takes all of its lines.
-func (s Segment) LastSeq() (last uint64, err error) {
-	if !s.Gzip {
-		f, err := os.Open(s.Path)
-		if err != nil {
-			return 0, fmt.Errorf("read journal: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // it is only read
-		line, err := NewBackward(f, s.Size).Next()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, fmt.Errorf("read journal: %w", err)
-		}
-		return line.Seq, nil
-	}
-	var r Reader
-	defer r.Close()
-	for err = r.Open(s, 0); err == nil; {
-		var line Line
-		if line, err = r.Next(); line.Seq > 0 {
-			last = line.Seq
-		}
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return last, err
-}
-
 // headSize is how many bytes of a file are read to see its first line's seq.
 const headSize = 64
 
-// FirstSeq reads the seq of the first line of a plain segment, 0 where there is
-// none yet.
+// FirstSeq reads the seq of the first line of a plain segment, 0 where there is none yet.
 func FirstSeq(f io.ReaderAt) (uint64, error) {
 	seq, _, err := headOf(f)
 	return seq, err
 }
 
-// headOf reads the seq of a file's first line, 0 where the file ends before that
-// does. ours reports whether the file can be the beginning of a journal.
+// headOf reads the seq of a file's first line, 0 where there is none yet. ours reports whether it can begin a journal.
 func headOf(r io.ReaderAt) (seq uint64, ours bool, err error) {
 	var head [headSize]byte
 	n, err := r.ReadAt(head[:], 0)
@@ -204,20 +158,16 @@ func lineSeq(line []byte) (uint64, bool) {
 	if !ok {
 		return 0, false
 	}
-	end := 0
-	for end < len(rest) && isDigit(rest[end]) {
-		end++
+	for end, c := range rest {
+		if !isDigit(c) {
+			seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
+			return seq, err == nil && seq > 0
+		}
 	}
-	if end == 0 || end == len(rest) {
-		return 0, false
-	}
-	seq, err := strconv.ParseUint(string(rest[:end]), 10, 64)
-	return seq, err == nil && seq > 0
+	return 0, false
 }
 
-// tornHead reports whether b, the beginning of a file, is that of a first line
-// which ends before its seq does. A power cut may leave zeros where blocks were
-// never written.
+// tornHead reports whether a file that begins with b ends before its first seq does; a power cut may have left zeros.
 func tornHead(b []byte) bool {
 	b = bytes.TrimRight(b, "\x00")
 	if len(b) <= len(lineHead) {

@@ -1,12 +1,17 @@
 package journal
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"kubejournal/internal/disk"
+	"kubejournal/test/faultdisk"
 )
 
 func TestSegments(t *testing.T) {
@@ -41,7 +46,7 @@ func TestSegments(t *testing.T) {
 		{Path: filepath.Join(dir, "journal-2026-11-20T16-10-22.123.jsonl"), FirstSeq: 50, Size: 16, Ours: true},
 		{Path: path, FirstSeq: 90, Size: 16, Active: true},
 	}
-	if diff := cmp.Diff(want, all); diff != "" {
+	if diff := cmp.Diff(want, all, cmpopts.IgnoreUnexported(Segment{})); diff != "" {
 		t.Error(diff)
 	}
 	if _, err := Segments(filepath.Join(dir, "none", "journal.jsonl")); err == nil {
@@ -65,5 +70,42 @@ func TestIsRotated(t *testing.T) {
 		if got := IsRotated(name); got != want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// unreadable is a disk on which the file named name cannot be read.
+type unreadable struct {
+	disk.FS
+	name string
+}
+
+func (d unreadable) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
+	f, err := d.FS.OpenFile(path, flag, mode)
+	if err == nil && filepath.Base(path) == d.name {
+		f = unreadableFile{f}
+	}
+	return f, err
+}
+
+type unreadableFile struct{ disk.File }
+
+func (unreadableFile) ReadAt([]byte, int64) (int, error) { return 0, faultdisk.ErrInjected }
+
+// A neighbor that cannot be read does not block a start that does not need its lines.
+func TestUnreadableNeighbor(t *testing.T) {
+	for _, name := range []string{rotated1, "journal.jsonl.1", rotated1 + gzipped} {
+		whole := folderWith(t, map[string]string{name: lines(1, 3), "journal.jsonl": lines(4, 6)})
+		if err := whole.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenFile(whole.Path(), Options{Disk: unreadable{disk.OS, name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(line(4)))}, 4)
+		if err != nil || got != lines(5, 6) {
+			t.Errorf("%s: read back %s, %v", name, outline(got), err)
+		}
+		j.Close()
 	}
 }

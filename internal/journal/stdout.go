@@ -6,12 +6,10 @@ import (
 	"syscall"
 )
 
-// ErrClosed says that nobody reads the output any more (a closed pipe): there
-// is no use in trying again.
+// ErrClosed says that nobody reads the output any more (a closed pipe), so that a retry is of no use.
 var ErrClosed = errors.New("output is closed")
 
-// Stdout is an output that cannot be read back: stdout. Lines written after the
-// last checkpoint commit are written again after a crash.
+// Stdout is an output that cannot be read back. Lines written after the last commit are written again after a crash.
 type Stdout struct{ w io.Writer }
 
 // NewStdout returns a journal on w.
@@ -35,8 +33,8 @@ func (s *Stdout) Verify() error { return nil }
 // Mark returns none: a stream has no position that could be found again.
 func (s *Stdout) Mark() Mark { return Mark{} }
 
-// Close leaves the writer open; it is not ours.
-func (s *Stdout) Close() error { return nil }
-
 // Committed does nothing: there is nothing to tidy up.
 func (s *Stdout) Committed(uint64) {}
+
+// Close leaves the writer open; it is not ours.
+func (s *Stdout) Close() error { return nil }

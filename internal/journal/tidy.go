@@ -9,86 +9,43 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 )
 
 const (
-	// tidyRetry is the pause after a failure, and tidyEvery the time between two
-	// checks of the files' age.
+	// tidyRetry is the pause after a failure, and tidyEvery the time between two checks of the files' age.
 	tidyRetry = 5 * time.Second
 	tidyEvery = 10 * time.Minute
 
-	copyBuffer = 256 << 10 // bytes between two checks for the end
+	copyBuffer = 256 << 10 // bytes that are compressed or written at once
 )
 
-// tidier compresses and removes rotated files, in a goroutine of its own. What
-// there is to do it finds in the folder each time, so that a crash leaves
-// nothing that the next pass does not see.
+// tidier compresses and removes rotated files, in a goroutine of its own. What there is to do it finds in the folder each
+// time, so that a crash leaves nothing that the next pass does not see.
 type tidier struct {
-	ctx  context.Context // ends with Close
-	stop context.CancelFunc
-	wake chan struct{} // holds one
-	done chan struct{} // closed when the goroutine has ended
+	ctx     context.Context // ends with Close
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	wake    chan struct{} // holds one
+	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
-	mu        sync.Mutex
-	committed uint64            // guarded by mu; 0 before the first commit
-	held      map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
-	err       error             // of the last pass; guarded by mu
+	mu   sync.Mutex
+	held map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
+	err  error             // of the last pass; guarded by mu
 }
 
 func (t *tidier) start(j *File) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.wake, t.done = make(chan struct{}, 1), make(chan struct{})
-	t.held = make(map[string]uint64)
-	go func() {
-		defer close(t.done)
-		t.run(j)
-	}()
-}
-
-func (t *tidier) end() {
-	t.stop()
-	<-t.done
-}
-
-// hold keeps a file that is about to be rotated untouched until its last line
-// is committed.
-func (t *tidier) hold(name string, last uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.held[name] = last
-}
-
-// renamed says that a held file has its new name. Where it was committed since hold,
-// the pass that followed has not seen it.
-func (t *tidier) renamed(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, held := t.held[name]; !held {
-		t.wakeUp()
-	}
-}
-
-func (t *tidier) commit(seq uint64) {
-	t.mu.Lock()
-	due := t.committed == 0
-	t.committed = seq
-	for name, last := range t.held {
-		if last <= seq {
-			delete(t.held, name)
-			due = true
-		}
-	}
-	t.mu.Unlock()
-	if due {
-		t.wakeUp()
-	}
+	t.wake, t.held = make(chan struct{}, 1), make(map[string]uint64)
+	t.running.Go(func() { t.run(j) })
 }
 
 func (t *tidier) wakeUp() {
@@ -98,9 +55,28 @@ func (t *tidier) wakeUp() {
 	}
 }
 
+// Committed says that no line up to seq will be read back any more: files without a later one may be compressed and removed.
+func (j *File) Committed(seq uint64) {
+	t := &j.tidy
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := len(t.held)
+	maps.DeleteFunc(t.held, func(_ string, last uint64) bool { return last <= seq })
+	if !t.ready.Swap(seq > 0) || len(t.held) < before {
+		t.wakeUp()
+	}
+}
+
+// TidyError returns why rotated files cannot be compressed or removed now, nil when they can.
+func (j *File) TidyError() error {
+	j.tidy.mu.Lock()
+	defer j.tidy.mu.Unlock()
+	return j.tidy.err
+}
+
 func (t *tidier) run(j *File) {
 	again := time.NewTimer(tidyEvery)
-	defer again.Stop()
+	var before error // of the last pass
 	for {
 		select {
 		case <-t.ctx.Done():
@@ -108,21 +84,14 @@ func (t *tidier) run(j *File) {
 		case <-t.wake:
 		case <-again.C:
 		}
-		t.mu.Lock()
-		ready := t.committed > 0
-		t.mu.Unlock()
-		if !ready {
+		if !t.ready.Load() {
 			continue
 		}
-		err := j.owned()
-		if err == nil {
-			err = j.tidyUp(time.Now())
-		}
+		err := j.tidyUp(time.Now())
 		if t.ctx.Err() != nil {
 			return
 		}
 		t.mu.Lock()
-		before := t.err
 		t.err = err
 		t.mu.Unlock()
 		pause := tidyEvery
@@ -135,6 +104,7 @@ func (t *tidier) run(j *File) {
 		case before != nil:
 			j.log.Info("rotated files can be compressed and removed again")
 		}
+		before = err
 		again.Reset(pause)
 	}
 }
@@ -146,8 +116,7 @@ type archive struct {
 	plain, zip bool
 }
 
-// archives returns the rotated files in the order of their names, and removes what a
-// pass that a crash or an error has ended has left over.
+// archives returns the rotated files in the order of their names, and removes what an interrupted pass has left over.
 func (j *File) archives() ([]archive, error) {
 	entries, err := j.disk.ReadDir(filepath.Dir(j.path)) // in the order of names
 	if err != nil {
@@ -185,6 +154,9 @@ func (j *File) archives() ([]archive, error) {
 
 // tidyUp does all that there is to do now, but for files that are held.
 func (j *File) tidyUp(now time.Time) error {
+	if err := j.owned(); err != nil {
+		return err
+	}
 	all, err := j.archives()
 	if err != nil {
 		return err
@@ -204,12 +176,12 @@ func (j *File) tidyUp(now time.Time) error {
 			break // and so are all that come after it
 		}
 		old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge
+		var err error
 		switch {
 		case (i < surplus || old) && !stuck:
 			// A crash between its two names leaves one, which the next pass removes.
-			if err = errors.Join(j.remove(a.name), j.remove(a.name+gzipped)); err != nil {
-				stuck = true
-			} else {
+			err = errors.Join(j.remove(a.name), j.remove(a.name+gzipped))
+			if stuck = err != nil; !stuck {
 				j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.Bool("byAge", i >= surplus))
 			}
 		case a.plain && a.zip:
@@ -220,8 +192,7 @@ func (j *File) tidyUp(now time.Time) error {
 		if j.tidy.ctx.Err() != nil {
 			return err
 		}
-		// What is wrong with one file is no reason to leave the others as they are.
-		errs, err = append(errs, err), nil
+		errs = append(errs, err) // no reason to leave the other files as they are
 	}
 	return errors.Join(errs...)
 }
@@ -236,19 +207,17 @@ func (j *File) remove(name string) error {
 
 // compress makes a gzip file of a rotated one:
 //
-//  1. under a name that nobody reads, and synced: a crash leaves a file that
-//     the next pass removes;
+//  1. under a name that nobody reads, and synced: a crash leaves a file that the next pass removes;
 //  2. renamed, where it is complete from the first moment: a crash leaves both;
-//  3. the folder is synced, so that the plain file is not the only one that a
-//     power cut takes;
+//  3. the folder is synced, so that the plain file is not the only one that a power cut takes;
 //  4. the plain file is removed.
 func (j *File) compress(name string) error {
 	dir := filepath.Dir(j.path)
-	tmp := filepath.Join(dir, j.name.compressing(name))
-	if err := j.writeGzip(tmp, filepath.Join(dir, name)); err != nil {
-		return errors.Join(err, j.remove(filepath.Base(tmp)))
+	tmp := j.name.compressing(name)
+	if err := j.writeGzip(filepath.Join(dir, tmp), filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("compress journal: %w", errors.Join(err, j.remove(tmp)))
 	}
-	if err := j.disk.Rename(tmp, filepath.Join(dir, name+gzipped)); err != nil {
+	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+gzipped)); err != nil {
 		return fmt.Errorf("compress journal: %w", err)
 	}
 	if err := j.disk.SyncDir(dir); err != nil {
@@ -260,42 +229,23 @@ func (j *File) compress(name string) error {
 func (j *File) writeGzip(to, from string) error {
 	in, err := j.disk.OpenFile(from, os.O_RDONLY, 0)
 	if err != nil {
-		return fmt.Errorf("compress journal: %w", err)
+		return err
 	}
 	defer in.Close() //nolint:errcheck // it is only read
+	// Close does not wait for a large file: it makes the copy fail.
+	defer context.AfterFunc(j.tidy.ctx, func() { _ = in.Close() })()
 	out, err := j.disk.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
-		return fmt.Errorf("compress journal: %w", err)
+		return err
 	}
 	buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
 	z := gzip.NewWriter(buffered)
 	z.Name = filepath.Base(from)
-	src := &stoppable{j.tidy.ctx, &fileReader{f: in}}
-	_, err = io.CopyBuffer(struct{ io.Writer }{z}, src, make([]byte, copyBuffer))
-	if err == nil {
-		err = z.Close()
+	_, err = io.CopyBuffer(z, io.NewSectionReader(in, 0, math.MaxInt64), make([]byte, copyBuffer))
+	for _, step := range []func() error{z.Close, buffered.Flush, out.Sync} {
+		if err == nil {
+			err = step()
+		}
 	}
-	if err == nil {
-		err = buffered.Flush()
-	}
-	if err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err != nil {
-		return fmt.Errorf("compress journal: %w", err)
-	}
-	return nil
-}
-
-// stoppable ends with an error once ctx does.
-type stoppable struct {
-	ctx context.Context // of the tidier
-	r   io.Reader
-}
-
-func (s *stoppable) Read(p []byte) (int, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.r.Read(p)
+	return errors.Join(err, out.Close())
 }

@@ -2,7 +2,7 @@ package journal
 
 import (
 	"bytes"
-	"errors"
+	"cmp"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -11,54 +11,31 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// A lock keeps two processes from one journal. On some volumes it does nothing (NFS
-// without a lock daemon, some FUSE file systems): there each would write over the
-// other's lines. The owner file (disk.Owner) shows that there is another one. It is
-// checked before anything is cut off or renamed, before a commit, and before a write
-// that comes checkEvery after the last check. Where an owner file was left behind,
-// ReadBack first waits until the earlier process must have noticed, so its last lines
-// are read. A slow write that lands even later is found by Verify.
+// A lock keeps two processes from one journal. On some volumes it does nothing (NFS without a lock daemon, some FUSE file
+// systems): there each would write over the other's lines. The owner file (disk.Owner) shows that there is another one. It
+// is checked before anything is cut off or renamed, before a commit, and before a write that comes checkEvery after the
+// last check. Where an owner file was left behind, ReadBack first waits until the earlier process must have noticed, so its
+// last lines are read. A slow write that lands even later is found by Verify.
 //
-// A process that is suspended between its check and its write, for as long as
-// the other one takes to open the files and to commit, can still write over lines.
-// Only a lock that works prevents that.
+// A process that is suspended between its check and its write, for as long as the other one takes to open the files and to
+// commit, can still write over lines. Only a lock that works prevents that.
 
 const (
-	// suspectFor is how long after the file was opened all that was written to it is read
-	// once more before it counts, where another process had the file before. That one
-	// begins no write later than checkEvery after it was opened, but one may take its time.
+	// suspectFor is how long after the file was opened all that was written to it is read once more before it counts, where
+	// another process had it before: that one begins no write later than checkEvery after it, but a write may take its time.
 	suspectFor = 20 * checkEvery
 
-	// lastBytes is how much of the file's end is read afterwards.
-	lastBytes = 64
+	lastBytes = 64 // of the file's end that are read afterwards
 )
 
 // owner is this process's claim to the journal.
 type owner struct {
-	file    *disk.Owner // nil before claim
+	file    *disk.Owner // nil before the file is locked
 	since   time.Time
-	waited  bool // every process that had the file before has found out that it lost it
 	suspect bool // another process had the file, and no Verify came later than suspectFor
 }
 
-// claim writes the owner file. An error is why it could not be written; the claim
-// stands all the same.
-func (o *owner) claim(d disk.FS, path string) (err error) {
-	o.file, err = disk.Claim(d, path)
-	o.since = time.Now()
-	o.suspect = o.file.Inherited()
-	o.waited = !o.suspect
-	return err
-}
-
-func (o *owner) release() {
-	if o.file != nil {
-		o.file.Release()
-	}
-}
-
-// owned returns ErrTakenOver once another process has begun to append to the
-// journal.
+// owned returns disk.ErrTakenOver once another process has begun to append to the journal.
 func (j *File) owned() error {
 	if err := j.owner.file.Check(); err != nil {
 		return fmt.Errorf("journal %s: %w", j.path, err)
@@ -66,28 +43,16 @@ func (j *File) owned() error {
 	return nil
 }
 
-// settle waits until every earlier owner must have seen the owner file, and takes
-// what it has written for a part of the file. It must come before the first write.
+// settle waits until every earlier owner must have seen the owner file, and adopts what it wrote. No write may come before.
 func (j *File) settle() error {
-	if j.owner.waited {
+	if !j.owner.suspect {
 		return nil
 	}
-	if rest := checkEvery - time.Since(j.owner.since); rest > 0 {
-		<-time.After(rest)
-	}
+	<-time.After(checkEvery - time.Since(j.owner.since))
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	info, err := j.active.f.Stat()
-	if err != nil {
-		return fmt.Errorf("look at journal: %w", err)
-	}
-	j.active.endsAt(info.Size())
-	if j.active.firstSeq, _, err = headOf(j.active.f); err != nil {
-		return err
-	}
-	j.active.unsynced = j.active.unsynced || j.active.size > 0
-	j.owner.waited = true
-	return nil
+	_, err := j.active.adopt()
+	return err
 }
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
@@ -100,8 +65,7 @@ type expected struct {
 	reach int64  // up to where a write that has failed may have come
 }
 
-// append notes that the first n bytes of p stand at offset; what follows them may stand
-// behind them or not.
+// append notes that the first n bytes of p are at offset; what follows them may be behind them or not.
 func (e *expected) append(p []byte, n int, offset int64, sum bool) {
 	if sum {
 		e.sum = crc32.Update(e.sum, crcTable, p[:n])
@@ -114,14 +78,8 @@ func (e *expected) append(p []byte, n int, offset int64, sum bool) {
 	}
 }
 
-// restart notes that the file ends at size, with bytes that need no verifying.
-func (e *expected) restart(size int64) {
-	e.from, e.sum, e.last, e.reach = size, 0, e.last[:0], 0
-}
-
-// Verify makes sure that what was written stands in the file and that no other process
-// has begun to append to it. Otherwise it returns ErrTakenOver, and what was written
-// since the last commit must not be committed. It must come after Sync.
+// Verify makes sure that the file holds what was written and that no other process has begun to append to it. Otherwise it
+// returns disk.ErrTakenOver, and what was written since the last commit must not be committed. It must come after Sync.
 func (j *File) Verify() error {
 	j.mu.Lock()
 	err := j.verifyEnd()
@@ -139,35 +97,27 @@ func (j *File) verifyEnd() error {
 	if err != nil {
 		return fmt.Errorf("look at journal: %w", err)
 	}
-	truncated := info.Size() < a.lineEnd
-	if !truncated {
-		intact := info.Size() <= max(a.size, a.expected.reach)
-		if intact {
-			if intact, err = j.intact(); err != nil {
-				return fmt.Errorf("read journal: %w", err)
-			}
-		}
-		if intact {
-			a.expected.from, a.expected.sum = a.size, 0
-			j.owner.suspect = j.owner.suspect && time.Since(j.owner.since) < suspectFor
-			return nil
-		}
-		first := []byte{0}
-		if _, err := a.f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read journal: %w", err)
-		}
-		truncated = first[0] != lineHead[0]
+	intact, err := a.intact(info.Size(), j.owner.suspect)
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
 	}
-	if truncated { // since the last check; the next Sync begins it again
-		return fmt.Errorf("journal %s was truncated by another process", j.path)
+	if intact {
+		a.expected.from, a.expected.sum = a.size, 0
+		j.owner.suspect = j.owner.suspect && time.Since(j.owner.since) < suspectFor
+		return nil
 	}
-	return fmt.Errorf("journal %s does not end as it was written: %w", j.path, ErrTakenOver)
+	if truncated, err := a.truncated(info.Size()); truncated || err != nil { // since the last check; the next Sync begins it again
+		return cmp.Or(err, fmt.Errorf("journal %s was truncated by another process", j.path))
+	}
+	return fmt.Errorf("journal %s does not end as it was written: %w", j.path, disk.ErrTakenOver)
 }
 
-// intact reports whether what was written stands in the file.
-func (j *File) intact() (bool, error) {
-	a := &j.active
-	if !j.owner.suspect {
+// intact reports whether the file of size bytes holds what was written: all since the last time, or else its end.
+func (a *active) intact(size int64, all bool) (bool, error) {
+	if size < a.lineEnd || size > max(a.size, a.expected.reach) {
+		return false, nil
+	}
+	if !all {
 		b := make([]byte, len(a.expected.last))
 		_, err := a.f.ReadAt(b, a.size-int64(len(b)))
 		return bytes.Equal(b, a.expected.last), err

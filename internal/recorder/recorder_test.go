@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -515,7 +516,7 @@ func TestClosedOutput(t *testing.T) {
 // TestTakenOver: another process writes to the files too, which ends the recorder at
 // once, whoever finds out; nothing counts any more.
 func TestTakenOver(t *testing.T) {
-	found := fmt.Errorf("journal: %w", journal.ErrTakenOver)
+	found := fmt.Errorf("journal: %w", disk.ErrTakenOver)
 	for what, on := range map[string]func(g *rig){
 		"write":  func(g *rig) { g.out.onWrite = func(int, int) (int, error) { return 0, found } },
 		"sync":   func(g *rig) { g.out.onSync = func(int) error { return found } },
@@ -534,7 +535,7 @@ func TestTakenOver(t *testing.T) {
 				g.run(ctx)
 				g.submit(g.batch("a", 2, 100))
 				start := time.Now()
-				if err := <-g.done; !errors.Is(err, journal.ErrTakenOver) {
+				if err := <-g.done; !errors.Is(err, disk.ErrTakenOver) {
 					t.Errorf("%s: Run = %v", what, err)
 				}
 				if took := time.Since(start); took > time.Second {

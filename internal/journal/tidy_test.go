@@ -1,0 +1,98 @@
+package journal
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/test/faultdisk"
+)
+
+// Nothing is compressed or removed before it is committed, and then by age and
+// number; names say when, and rise.
+func TestTidy(t *testing.T) {
+	o := Options{MaxSize: 700, MaxFiles: 4, MaxAge: time.Hour, Compress: true}
+	inBubble(t, o, func(r *rig) {
+		r.write(60)
+		r.wait(time.Minute)
+		r.holds(1, "map[journal.jsonl:1 rotated:8]")
+		r.commitAll()
+		r.wait(time.Second)
+		r.holds(29, "map[journal.jsonl:1 rotated.gz:4]")
+		r.wait(time.Hour - 2*time.Minute)
+		r.write(10)
+		r.commitAll()
+		r.wait(20 * time.Minute)
+		r.holds(57, "map[journal.jsonl:1 rotated.gz:1]")
+		for _, e := range []string{"journal-2000-01-01T00-00-00.000.jsonl.gz.tmp", ".journal-2000-01-01T00-00-00.000.jsonl.gz.tmp", "journal-old.jsonl", "journal-2000-01-01T00-00-00.jsonl"} {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(r.path), e), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.wait(time.Hour)
+		// Ours to remove is only what we have named.
+		if got := r.names(); strings.Contains(got, " .journal") || strings.Count(got, ":") != 4 {
+			t.Errorf("files are %s", got)
+		}
+	})
+}
+
+// While a file cannot be removed, none behind it is: what is left has no hole.
+func TestRemoveInOrder(t *testing.T) {
+	failing := true
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if failing && op.Kind == faultdisk.Remove {
+			failing = false
+			return faultdisk.Fail
+		}
+		return faultdisk.None
+	})
+	inBubble(t, Options{MaxSize: 90, MaxFiles: 1, Disk: d}, func(r *rig) {
+		r.write(5)
+		r.wait(0) // a rotation wakes the tidier too
+		if err := errors.Join(r.j.Sync(), r.j.Verify()); err != nil {
+			t.Fatal(err)
+		}
+		r.j.Committed(5)
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:4]")
+		if r.j.TidyError() == nil {
+			t.Error("nobody is told")
+		}
+		r.wait(tidyRetry)
+		r.holds(4, "map[journal.jsonl:1 rotated:1]")
+	})
+}
+
+// Limits change while the file is open: the size for the next write, the rest for
+// the files that are there, and still not before they are committed.
+func TestSetLimits(t *testing.T) {
+	inBubble(t, Options{}, func(r *rig) {
+		r.write(60)
+		r.j.SetLimits(Options{MaxSize: 700})
+		r.write(30)
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:5]")
+		r.j.SetLimits(Options{MaxSize: 700, Compress: true, MaxFiles: 2})
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:5]")
+		r.commitAll()
+		r.wait(time.Second)
+		if got := r.names(); got != "map[journal.jsonl:1 rotated.gz:2]" {
+			t.Errorf("files are %s", got)
+		}
+		r.wait(time.Minute)
+		r.j.SetLimits(Options{MaxAge: time.Second})
+		r.wait(0)
+		if got := r.names(); got != "map[journal.jsonl:1]" {
+			t.Errorf("files are %s", got)
+		}
+		r.write(100)
+		if got := r.names(); got != "map[journal.jsonl:1]" {
+			t.Errorf("rotated without a size: files are %s", got)
+		}
+	})
+}
