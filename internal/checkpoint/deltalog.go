@@ -39,6 +39,9 @@ type policy struct {
 // usualPolicy lets a compaction find about four entries for each page of the tree.
 var usualPolicy = policy{entries: 1 << 17, share: 10, batch: 1 << 12, total: 32 << 20}
 
+// entrySize is about what an entry takes, in bytes.
+const entrySize = 64
+
 // recordSize is the number of bytes from which a record is full: four of them to a page.
 const recordSize = 900
 
@@ -172,7 +175,8 @@ func (s *Store) appendLog(w *writer, stream string, tree *table, entries []entry
 	if s.policy.share > 0 {
 		limit = min(limit, s.merged[stream]/s.policy.share)
 	}
-	if l.until != 0 || len(l.order) > limit {
+	// The same few keys over and over make a long log of a short order.
+	if l.until != 0 || len(l.order) > limit || len(l.arena) > 2*limit*entrySize {
 		if err := l.compact(len(entries) + len(entries)/4 + 1); err != nil {
 			return fmt.Errorf("delta log: %w", err)
 		}
@@ -234,9 +238,13 @@ func (l *logWriter) compact(most int) error {
 
 // finish ends a compaction: it removes the records that are merged.
 func (l *logWriter) finish() error {
-	c := l.records.Cursor()
-	for k, _ := c.First(); len(k) == 8 && binary.BigEndian.Uint64(k) < l.until; k, _ = c.First() {
-		if err := l.records.put(bytes.Clone(k), nil); err != nil {
+	first := l.until
+	if k, _ := l.records.Cursor().First(); len(k) == 8 {
+		first = binary.BigEndian.Uint64(k)
+	}
+	// By number: a cursor would walk over the pages emptied before, again for each record.
+	for ; first < l.until; first++ {
+		if err := l.records.put(recordKey(first), nil); err != nil {
 			return err
 		}
 	}

@@ -225,6 +225,35 @@ func TestLogBounded(t *testing.T) {
 	}
 }
 
+// TestLogOfFewKeys: the same keys over and over leave its order short, and still make
+// it no longer than others.
+func TestLogOfFewKeys(t *testing.T) {
+	const n, limit = 5000, 500
+	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
+	s.policy = policy{entries: 1 << 20, share: n / limit, batch: 1 << 12, total: 1 << 20}
+	compactions, before := 0, 0
+	for version := range 200 {
+		var c Changes
+		for i := range 50 {
+			put(&c, numbered(i, 10+version))
+		}
+		b := NewBatch()
+		b.Add("pods", &c)
+		mustCommit(t, s, b)
+		log := s.logOf("pods")
+		if len(log.arena) < before {
+			compactions++
+		}
+		before = len(log.arena)
+		if len(log.arena) > (2*limit+100)*entrySize {
+			t.Fatalf("commit %d: %d entries, %d bytes in memory", version, len(log.order), len(log.arena))
+		}
+	}
+	if compactions < 3 {
+		t.Errorf("%d compactions", compactions)
+	}
+}
+
 // TestLogRefusesKey: what the tree could not take must not reach the log.
 func TestLogRefusesKey(t *testing.T) {
 	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), 10)

@@ -33,7 +33,7 @@ type reloader struct {
 	files    *filewatch.Watcher            // nil where a test signals changes
 	inEffect atomic.Pointer[config.Config] // set by run alone
 	last     atomic.Pointer[ops.Reload]    // what came of the last reload; set by run alone
-	seen     string                        // what the file held at the last attempt, or why it could not be read; owned by run
+	seen     *string                       // what the file held at the last attempt, or why it could not be read; owned by run
 }
 
 // paths are the files that are read again when they change.
@@ -83,11 +83,11 @@ func (r *reloader) reload(ctx context.Context, asked bool) {
 	if err != nil {
 		seen = err.Error()
 	}
-	fault, same := r.last.Load().Fault, seen == r.seen
+	fault, same := r.last.Load().Fault, r.seen != nil && seen == *r.seen
 	if ctx.Err() != nil || !asked && same && fault == "" {
 		return
 	}
-	r.seen = seen
+	r.seen = &seen
 	var next *config.Config
 	if err == nil {
 		next, err = r.d.Parse(content)

@@ -335,3 +335,18 @@ func TestReloadBesideWrites(t *testing.T) {
 		t.Errorf("%d faults of files that have none", n)
 	}
 }
+
+// TestEmptiedDuringStart: a file that was emptied before the daemon was up is refused, as any later.
+func TestEmptiedDuringStart(t *testing.T) {
+	l := newLive(t)
+	l.srv.StopAPIServer()
+	writeFile(t, l.config(), l.text("configmaps"))
+	l.start()
+	l.until("waits for the server", func() bool { return l.logged("waiting for the API server") == 1 })
+	writeFile(t, l.config(), "")
+	if err := l.srv.StartAPIServer(); err != nil {
+		t.Fatal(err)
+	}
+	l.watched("configmaps")
+	l.refused("is empty")
+}

@@ -82,8 +82,9 @@ func (r served) is(word string) bool {
 	return r.isName(word) || r.isShortName(word) || strings.EqualFold(r.Kind, word)
 }
 
+// isName reports whether word is the plural or the singular, which aggregated APIs may leave out.
 func (r served) isName(word string) bool {
-	return strings.EqualFold(r.Name, word) || strings.EqualFold(r.SingularName, word)
+	return strings.EqualFold(r.Name, word) || strings.EqualFold(cmp.Or(r.SingularName, r.Kind), word)
 }
 
 func (r served) isShortName(word string) bool {

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,9 @@ func (r *recovery) begin() error {
 	}
 	if !holds && r.cluster != "" {
 		err := r.journal.Scan(func(line []byte, _ uint64) error {
+			if !namesCluster(line) {
+				return r.ctx.Err()
+			}
 			if err := r.parse(line); err != nil || r.header.ClusterUID == "" {
 				return err
 			}
@@ -165,6 +169,12 @@ func (r *recovery) begin() error {
 	}
 	r.lost = true
 	return r.store.SetLost()
+}
+
+// namesCluster reports whether a line may be one about a stream: those about objects are many and long.
+func namesCluster(line []byte) bool {
+	head := line[:min(len(line), 128)]
+	return bytes.Contains(head, []byte(`"type":"SYNCED"`)) || bytes.Contains(head, []byte(`"type":"GAP"`))
 }
 
 // parse reads a line's header, and refuses another cluster's. It ends with ctx.
