@@ -41,12 +41,7 @@ type Store struct {
 	objects  bool      // objects are stored
 	digester *Digester // nil: digests are not stored
 
-	// header is the fixed part of the stream's header. It is due to be put into a batch when it has changed;
-	// headerSent is the number of the last batch that it went into.
-	header     [headerSize]byte
-	headerDue  bool
-	headerSent uint64
-
+	streamHeader
 	base        base
 	uncommitted map[string]numbered // values that may not be committed yet
 	order       []arrival           // of uncommitted
@@ -54,6 +49,14 @@ type Store struct {
 
 	value, object, key []byte // of the last Get
 	unreadable         bool   // a version could not be read, and that was logged
+}
+
+// streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent is
+// the number of the last batch that it went into.
+type streamHeader struct {
+	header     [headerSize]byte
+	headerDue  bool
+	headerSent uint64
 }
 
 // Checkpoint reads what was committed, and drops it.

@@ -56,7 +56,7 @@ type Options struct {
 	Assembled func(*kubeclient.Client, *manager.Manager, *metrics.Metrics)
 }
 
-// Daemon is one run of kubejournal. Its fields are in the order in which the start makes them.
+// Daemon is one run of kubejournal: a field for each part that runs, in the order in which the start makes them.
 type Daemon struct {
 	Options
 	cfg        *config.Config // at the start

@@ -56,7 +56,11 @@ type Manager struct {
 
 	unknown sync.Map // names without a resource that were warned about
 
-	// mu guards the rest. Only Run's goroutine writes it, with mu, and so may read it without.
+	shown
+}
+
+// shown is what others may read, with mu. Only Run's goroutine writes it, with mu, and so may read it without.
+type shown struct {
 	mu         sync.Mutex
 	running    map[string]*running // by stream name
 	refused    map[string]*waiting // streams that the server does not let run, by name
@@ -101,8 +105,7 @@ func New(
 		ended:    make(chan *running),
 		stopped:  make(chan struct{}),
 		crds:     discovery.NewCRDWatcher(client, log),
-		running:  make(map[string]*running),
-		refused:  make(map[string]*waiting),
+		shown:    shown{running: make(map[string]*running), refused: make(map[string]*waiting)},
 	}
 }
 
