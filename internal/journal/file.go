@@ -247,7 +247,7 @@ func (j *File) Write(p []byte) (int, error) {
 		}
 	}
 	n := j.fits(p)
-	for n == 0 {
+	for n == 0 && len(p) > 0 {
 		if err := j.rotate(); err != nil {
 			return 0, err
 		}
@@ -281,7 +281,7 @@ func (j *File) append(p []byte) (int, error) {
 func (j *File) fits(p []byte) int {
 	a, most := &j.active, j.options.Load().MaxSize
 	room := most - a.size
-	if most <= 0 || int64(len(p)) <= room || len(p) == 0 {
+	if most <= 0 || int64(len(p)) <= room {
 		return len(p)
 	}
 	if i := bytes.LastIndexByte(p[:max(0, room)], '\n'); i >= 0 {
