@@ -366,6 +366,31 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// What a write that has failed left behind the file's end is not taken for another process's.
+func TestVerifyBehindFailedWrite(t *testing.T) {
+	failing := false
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if failing && op.Kind == faultdisk.Write {
+			return faultdisk.FailPersisted
+		}
+		return faultdisk.None
+	})
+	inBubble(t, Options{Disk: d}, func(r *rig) {
+		r.write(2)
+		failing = true
+		if n, err := r.j.Write([]byte(line(3))); n != 0 || err == nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+		failing = false
+		if err := errors.Join(r.j.Sync(), r.j.Verify()); err != nil {
+			t.Error(err)
+		}
+		r.write(1)
+		r.commitAll()
+		r.holds(1, "map[journal.jsonl:1]")
+	})
+}
+
 // Neither a reader of the journal nor its rotation takes the owner file for a file of it.
 func TestOwnerFileIsNoSegment(t *testing.T) {
 	for _, path := range []string{"journal.jsonl", ".journal.jsonl", "journal", "1", ".1"} {

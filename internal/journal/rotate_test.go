@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kubejournal/test/faultdisk"
 )
 
 // rig is a journal in a bubble of testing/synctest, so that the time of names and
@@ -132,6 +134,31 @@ func TestNamesRise(t *testing.T) {
 		if !slices.Equal(names, want) {
 			t.Errorf("files are %q", names)
 		}
+	})
+}
+
+// Nothing is added to a file that has its lasting name, also where the rename was reported as failed.
+func TestRenameFailedPersisted(t *testing.T) {
+	failing := true
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if failing && op.Kind == faultdisk.Rename {
+			failing = false
+			return faultdisk.FailPersisted
+		}
+		return faultdisk.None
+	})
+	most := int64(len(lines(1, 3)))
+	inBubble(t, Options{MaxSize: most, Disk: d}, func(r *rig) {
+		r.write(2)
+		long := strings.Replace(line(3), "u", strings.Repeat("u", 100), 1)
+		if n, err := r.j.Write([]byte(long)); n != 0 || err == nil {
+			t.Fatalf("Write = %d, %v", n, err)
+		}
+		r.write(1) // which the file had room for
+		if got := contentOf(t, r.path); got != line(3) {
+			t.Errorf("the new file holds %s", outline(got))
+		}
+		r.holds(1, "map[journal.jsonl:1 rotated:1]")
 	})
 }
 

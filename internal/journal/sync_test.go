@@ -67,7 +67,7 @@ func TestSyncFailed(t *testing.T) {
 }
 
 // heldDisk holds up the first sync of a file until release is closed, and lets it
-// fail then: the system tells of a failure once.
+// fail then: the system reports a failure once.
 type heldDisk struct {
 	disk.FS
 	release chan struct{}

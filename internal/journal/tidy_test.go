@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,47 @@ func TestTidy(t *testing.T) {
 	})
 }
 
+// After the first commit too, a file whose lines are not all committed is neither compressed nor removed.
+func TestTidyLeavesUncommitted(t *testing.T) {
+	inBubble(t, Options{MaxSize: 700, MaxFiles: 1, MaxAge: time.Minute, Compress: true}, func(r *rig) {
+		r.write(3)
+		r.commitAll()
+		r.write(30)
+		r.wait(2 * tidyEvery)
+		r.holds(1, "map[journal.jsonl:1 rotated:4]")
+		if err := errors.Join(r.j.Sync(), r.j.Verify()); err != nil {
+			t.Fatal(err)
+		}
+		r.j.Committed(20) // within a file
+		r.wait(time.Second)
+		if got := r.names(); got != "map[journal.jsonl:1 rotated:2]" {
+			t.Errorf("files are %s", got)
+		}
+	})
+}
+
+// The compressed file is on disk, and then its name, before the plain one is removed: a power cut may undo any operation
+// that no sync has followed.
+func TestCompressOrder(t *testing.T) {
+	var kinds []faultdisk.Kind // from the temporary file's on
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if len(kinds) > 0 || strings.HasSuffix(op.Path, temporary) {
+			kinds = append(kinds, op.Kind)
+		}
+		return faultdisk.None
+	})
+	inBubble(t, Options{MaxSize: 700, Compress: true, Disk: d}, func(r *rig) {
+		r.write(10)
+		r.commitAll()
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated.gz:1]")
+		want := []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Remove}
+		if !slices.Equal(kinds, want) {
+			t.Errorf("operations are %q, want %q", kinds, want)
+		}
+	})
+}
+
 // While a file cannot be removed, none behind it is: what is left has no hole.
 func TestRemoveInOrder(t *testing.T) {
 	failing := true
@@ -60,7 +102,7 @@ func TestRemoveInOrder(t *testing.T) {
 		r.wait(time.Second)
 		r.holds(1, "map[journal.jsonl:1 rotated:4]")
 		if r.j.TidyError() == nil {
-			t.Error("nobody is told")
+			t.Error("TidyError = nil while a file cannot be removed")
 		}
 		r.wait(tidyRetry)
 		r.holds(4, "map[journal.jsonl:1 rotated:1]")
