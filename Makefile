@@ -74,7 +74,7 @@ lint: bin/golangci-lint ## golangci-lint, built from tools/
 	bin/golangci-lint run ./...
 
 suite: cc bin/gotestsum ## all tests but those of model, with the race detector
-	$(RACE) -timeout 25m -p 4 $(SUITE)
+	$(RACE) -timeout 40m -p 3 $(SUITE)
 
 unit: cc bin/gotestsum ## of these, those that need no control plane
 	$(RACE) -timeout 20m $(UNIT)
