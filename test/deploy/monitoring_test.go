@@ -32,6 +32,7 @@ var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(version, commit)
+	m.WatchFilesystem("output", t.TempDir())
 	all := map[string][]string{}
 	add := func(name string, histogram bool, names []string) {
 		if !histogram {
