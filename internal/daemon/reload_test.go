@@ -218,8 +218,13 @@ func TestReloadOfTheRest(t *testing.T) {
 	l.until("it listens where it could not", func() bool { return l.address() == taken.Addr().String() })
 	first = l.address()
 
+	rated := func() bool { return strings.Contains(l.get("/streams"), `"eventsPerSecond"`) }
+	l.until("it knows how many lines are written", rated)
 	writeFile(t, l.config(), l.text("configmaps", out(", maxSize: 4KiB, compress: false, sync: never"), `listen: "localhost:0"`, "log: {level: error}"))
 	l.until("it listens elsewhere", func() bool { return l.address() != first })
+	if !rated() {
+		t.Error("it forgets the rates with its address")
+	}
 	l.watched("configmaps")
 	if conn, err := net.Dial("tcp", first); err == nil {
 		conn.Close()
