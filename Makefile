@@ -1,5 +1,5 @@
 # kubejournal: needs Go, GNU make and a POSIX shell; `make test` also a C compiler, for the race detector, and
-# `make test-deploy` what stands there. Everything else is built from Go modules: the linter and its like from tools/,
+# `make test-deploy` what its rule names. Everything else is built from Go modules: the linter and its like from tools/,
 # the control plane that the tests and the demo run against from test/controlplane/.
 
 FUZZTIME        ?= 10s
@@ -55,7 +55,7 @@ sbom: build bin/cyclonedx-gomod ## build bin/kubejournal and list each module in
 controlplane: ## build kube-apiserver and etcd for tests and demo (about 4 minutes the first time)
 	go run ./test/cluster/build
 
-test: cc ## everything that must hold: vet, lint, control plane, all tests with the race detector
+test: cc ## vet, lint, control plane, all tests with the race detector; .ci/run adds model and test-deploy
 	@summary=''; failed=''; began=$$(date +%s); \
 	for step in $(TEST_STEPS); do \
 		printf '\n== %s\n' "$$step"; start=$$(date +%s); \
