@@ -22,13 +22,13 @@ import (
 //     it hides.
 //   - Members are paired by what their keys mean, and of repeated ones the last counts, as in encoding/json. Their
 //     order means nothing.
-//   - Elements of arrays are paired by their identities or, where they have none, by their text; what stands between
+//   - Elements of arrays are paired by their identities or, where they have none, by their text; what lies between
 //     two pairs is paired by position. So an element that is inserted is one add, not a rewrite of all behind it.
 //   - Strings are the same if they mean the same; numbers if they are written the same, for 1.0 and 1 are not one to
 //     every reader.
-//   - A list that comes to more than both objects together, or to 4 KiB if that is more, is made again, coarser: a
-//     container is then replaced as a whole where that takes fewer bytes than what changed in it. This never exceeds
-//     both objects by more than 64 bytes.
+//   - A list larger than both objects together, and than 4 KiB, is made again at a coarser level: it then replaces a
+//     container as a whole where that takes fewer bytes than its changes do. The result never exceeds both objects by
+//     more than 64 bytes.
 //   - Below 128 levels containers that differ are replaced as a whole.
 //
 // It is for one goroutine and best used over and over: it keeps its space.

@@ -16,8 +16,8 @@ type Renderer struct {
 	root   *node
 	events bool // the objects are Kubernetes Events
 
-	// Rendered once: what stands in every line behind the id, the stream as the inside of a string, how the object of
-	// a relist's deletion begins, and what stands behind source in a line about the stream.
+	// Rendered once: the part of every line after the id, the stream name as the inside of a string, the beginning of
+	// the object of a relist's deletion, and the part after source in a line about the stream.
 	source, stream, bare []byte
 	cluster              []byte // the member clusterUID
 

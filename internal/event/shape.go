@@ -16,7 +16,7 @@ type Shape struct {
 	// Drop lists what is cut.
 	Drop []string
 	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
-	// at the path itself stays null. Where anything but null stands in the way of a path, it is replaced whole. The
+	// at the path itself stays null. Any other value that a path cannot enter is replaced whole. The
 	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted.
 	Redact []string
 	// Secret redacts data and stringData, and cuts that annotation.
@@ -37,7 +37,7 @@ func ValidatePath(path string) error {
 	return err
 }
 
-// Fingerprint stands for a shape and the paths that a stream ignores: another one means that what was kept of the
+// Fingerprint identifies a shape and the paths that a stream ignores: another one means that what was kept of the
 // stream's objects was made otherwise. The order of paths means nothing.
 func (s Shape) Fingerprint(ignore []string) [16]byte {
 	h := sha256.New()
@@ -244,7 +244,7 @@ func (n *node) sum() captures {
 	return n.mask
 }
 
-// misfit reports whether a value that begins so stands in a redaction's way.
+// misfit reports whether a redaction's path cannot enter a value that begins so.
 func (n *node) misfit(c byte) bool {
 	if n == nil || !n.wantObject && !n.wantArray {
 		return false

@@ -42,7 +42,7 @@ func (r *Renderer) Identify(raw []byte, o *Object, refused error) error {
 	return nil
 }
 
-// trailing reports whether what stands behind an object are members of its watch event that change nothing.
+// trailing reports whether what follows an object is members of its watch event that change nothing.
 func (r *Renderer) trailing(rest []byte) bool {
 	r.s.Reset(rest)
 	defer r.s.Release()
@@ -59,7 +59,7 @@ func reasonOf(raw []byte, refused error) string {
 	return ObjectMalformed
 }
 
-// oversized stands behind the members that name an object in the short form of one that is too large to be held. It
+// oversized follows the naming members in the short form of an object that is too large to be held. It
 // is no JSON, so Scan refuses it.
 const oversized = ",too large"
 
@@ -67,7 +67,7 @@ const oversized = ",too large"
 // piece, keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is
 // repeated the last counts, as in Scan.
 //
-// It goes by brackets and quotes alone, and takes a string for a value only where `"key":"value"` stands whole in the
+// It goes by brackets and quotes alone, and takes a string for a value only where all of `"key":"value"` is in the
 // object that it belongs to: text that has lost a quote does not give away what it hides.
 type Skimmer struct {
 	event bool    // of a watch event

@@ -64,7 +64,7 @@ func TestTakenAway(t *testing.T) {
 				inBubble(t, Options{}, func(r *rig) {
 					prepare(r)
 					r.wait(2 * checkEvery)
-					r.write(1) // looks first: all before is known to stand there
+					r.write(1) // checks first, so that everything before is known to be there
 					last := r.next
 					if err := os.Remove(r.path); err != nil {
 						t.Fatal(err)

@@ -121,13 +121,13 @@ type active struct {
 	failedSync bool  // what follows synced may have to be written again
 }
 
-// endsAt takes what the file holds up to size for whole lines that need no verifying.
+// endsAt sets the end to size and assumes that everything up to there is whole lines, which need no verifying.
 func (a *active) endsAt(size int64) {
 	a.size, a.lineEnd, a.seen = size, size, size
 	a.expected = expected{from: size, last: a.expected.last[:0]}
 }
 
-// adopt takes what an earlier process wrote for whole lines. ours reports whether it can be the beginning of a journal.
+// adopt assumes that an earlier process wrote whole lines only. ours reports whether it can be the beginning of a journal.
 func (a *active) adopt() (ours bool, err error) {
 	info, err := a.f.Stat()
 	if err != nil {

@@ -180,8 +180,8 @@ func (a *active) truncated(size int64) (bool, error) {
 	return size < a.lineEnd || first[0] != lineHead[0], nil
 }
 
-// beginBehind begins a new file behind the active one, which others have renamed. That is synced like one that we have
-// rotated, without what a failed write may have left behind its end: that line comes to the new file.
+// beginBehind begins a new file behind the active one, which others have renamed. The old one is synced as
+// after our own rotation, and cut where a failed write left part of a line: that line goes to the new file.
 func (j *File) beginBehind(size int64) error {
 	if size > j.active.size {
 		if err := j.active.f.Truncate(j.active.size); err != nil {

@@ -194,8 +194,8 @@ func (m *Manager) rediscover(ctx context.Context) error {
 	return m.reconcile(ctx)
 }
 
-// desired resolves all entries: the streams by name, and for each entry why it comes to none, or not to all, nil where it
-// does. Safe for concurrent use.
+// desired resolves all entries. It returns the streams by name, and for each entry an error if any of its streams is
+// missing. Safe for concurrent use.
 func (m *Manager) desired(o Options) (map[string]wanted, []error) {
 	streams := make(map[string]wanted)
 	errs := make([]error, len(o.Resources))

@@ -141,7 +141,7 @@ func (s *Balance) Run(b []byte) (int, bool) {
 	return 0, false
 }
 
-// escapedAt reports whether the byte at i stands behind an odd number of backslashes.
+// escapedAt reports whether an odd number of backslashes precedes the byte at i.
 func escapedAt(b []byte, i int) bool {
 	n := i
 	for n > 0 && b[n-1] == '\\' {

@@ -8,8 +8,8 @@
 //	Cursor   goes by quotes and brackets alone and takes white space; for text that
 //	         has been checked before, and for text that may be anything
 //
-// A Scanner checks everything but two things, which Control and Wide report on: no control character may stand in a
-// string, and the text must be UTF-8. It takes up to MaxDepth levels of nesting. Its faults are *SyntaxError, with
+// A Scanner checks everything but two things, which Control and Wide report on: a string may not contain a control
+// character, and the text must be UTF-8. It takes up to MaxDepth levels of nesting. Its faults are *SyntaxError, with
 // the byte offset. A Cursor checks only what it must to go on; no text makes either of them panic.
 package rawjson
 
@@ -105,7 +105,7 @@ func (s *Scanner) Open(i, depth int) (next int, more bool) {
 	if depth >= MaxDepth {
 		return s.Fail(i, TooDeep), false
 	}
-	// The closing bracket stands two behind the opening one in ASCII.
+	// In ASCII the closing bracket is two after the opening one.
 	if i+1 < len(b) && b[i+1] == b[i]+2 {
 		return i + 2, false
 	}
