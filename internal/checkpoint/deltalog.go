@@ -63,6 +63,8 @@ type deltaLog struct {
 	from  []byte
 }
 
+var emptyLog = &deltaLog{next: 1}
+
 // at returns the i-th entry in the order of keys.
 func (l *deltaLog) at(i int) entry {
 	key, rest, _ := cutPart(l.arena[l.order[i]:])

@@ -98,12 +98,11 @@ func ParseUID[S ~string | ~[]byte](s S) (id [16]byte, ok bool) {
 var uuidParts = [...][2]int{{0, 8}, {9, 13}, {14, 18}, {19, 23}, {24, 36}} // the digits between the dashes of a uid
 
 func formatUUID(id [16]byte) (text [36]byte) {
-	digits := hex.AppendEncode(make([]byte, 0, 32), id[:])
-	for i, p := range uuidParts {
-		if i > 0 {
-			text[p[0]-1] = '-'
-		}
-		digits = digits[copy(text[p[0]:p[1]], digits):]
+	rest := id[:]
+	for _, p := range uuidParts {
+		n := hex.Encode(text[p[0]:p[1]], rest[:(p[1]-p[0])/2])
+		rest = rest[n/2:]
 	}
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
 	return text
 }

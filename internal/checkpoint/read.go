@@ -18,7 +18,7 @@ func (s *Store) logOf(stream string) *deltaLog {
 	if l := s.deltaLogs[stream]; l != nil {
 		return l
 	}
-	return &deltaLog{next: 1}
+	return emptyLog
 }
 
 // loadLogs reads the delta logs from the file.
@@ -69,17 +69,19 @@ func (s *Store) viewStreams(bucket []byte, fn func(stream []byte, b *bbolt.Bucke
 // Get returns what is known of the object namespace/name in a stream.
 func (s *Store) Get(stream, namespace, name string) (k event.Known, ok bool, err error) {
 	key, log := appendKey(nil, namespace, name), s.logOf(stream)
-	decode := func(v []byte) error {
-		if ok = len(v) > 0; !ok {
-			return nil
-		}
-		return decodeKnown(key, v, &k)
-	}
 	if i, found := log.search(key); found {
-		err = decode(log.at(i).value)
-	} else {
-		err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error { return decode(tree.Get(key)) })
+		if v := log.at(i).value; len(v) > 0 {
+			ok, err = true, decodeKnown(key, v, &k)
+		}
+		return k, ok, err
 	}
+	err = s.viewStream(bucketKnown, stream, func(tree *bbolt.Bucket) error {
+		if v := tree.Get(key); v != nil {
+			ok = true
+			return decodeKnown(key, v, &k)
+		}
+		return nil
+	})
 	return k, ok, err
 }
 

@@ -60,7 +60,8 @@ type decision struct {
 // happens meanwhile.
 func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision, error) {
 	id, v := identify(uid, namespace, name), parseVersion(rv)
-	last := d.seen.get(id)
+	shown := d.seen.at(id)
+	last := *shown
 	if last == v || last == gone && t == event.Deleted || v.before(last) {
 		return decision{verdict: isRepeat}, nil
 	}
@@ -77,13 +78,13 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 	}
 	same := found && k.UID == string(uid)
 	if t == event.Deleted {
-		d.seen.put(id, gone)
+		*shown = gone
 		if last == 0 && !same {
 			return decision{verdict: isRepeat}, nil // came and went: the reader was never told
 		}
 		return decision{typ: event.Deleted}, nil
 	}
-	d.seen.put(id, v)
+	*shown = v
 	switch {
 	case same && k.ResourceVersion == string(rv) && !k.Doubtful:
 		return decision{verdict: isUnchanged, old: k}, nil
@@ -91,8 +92,8 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 		return decision{typ: event.Modified}, nil
 	case found:
 		// A name is free again once its object is gone; the list may have said so.
-		if old := identify(k.UID, k.Namespace, k.Name); d.seen.get(old) != gone {
-			d.seen.put(old, gone)
+		if replaced := d.seen.at(identify(k.UID, k.Namespace, k.Name)); *replaced != gone {
+			*replaced = gone
 			return decision{typ: event.Added, replaced: true, old: k}, nil
 		}
 	}

@@ -54,6 +54,7 @@ func BenchmarkRelist(b *testing.B) {
 		d := diff{known: func(namespace, name string) (event.Known, bool, error) {
 			return store.Get("pods", namespace, name)
 		}}
+		defer d.seen.release()
 		for _, o := range objects {
 			is, err := d.observe(event.Added, o.namespace, o.name, o.uid, o.rv)
 			if err != nil {

@@ -69,8 +69,9 @@ func (s *seenSet) get(id identity) version {
 	return part.find(id, hash).version
 }
 
-// put notes that an object was shown at a version, which is not 0.
-func (s *seenSet) put(id identity, v version) {
+// at returns where the version is noted that an object was shown at. It is 0 for one that was not shown; then it must be
+// set before the next call.
+func (s *seenSet) at(id identity) *version {
 	part, hash := s.part(id)
 	if part.count >= len(part.slots)-len(part.slots)/8 {
 		s.grow(part)
@@ -78,8 +79,9 @@ func (s *seenSet) put(id identity, v version) {
 	slot := part.find(id, hash)
 	if slot.version == 0 {
 		part.count++
+		slot.id = id
 	}
-	*slot = seenObject{id, v}
+	return &slot.version
 }
 
 // part returns the part that an object belongs to, and what is left of its hash.
@@ -107,10 +109,10 @@ func (p *seenPart) find(id identity, hash uint64) *seenObject {
 func (s *seenSet) grow(part *seenPart) {
 	old := *part
 	part.allocate(len(old.slots) + len(old.slots)/4 + 16)
-	for _, o := range old.slots {
-		if o.version != 0 {
+	for i := range old.slots {
+		if o := &old.slots[i]; o.version != 0 {
 			_, hash := s.part(o.id)
-			*part.find(o.id, hash) = o
+			*part.find(o.id, hash) = *o
 		}
 	}
 	old.release()

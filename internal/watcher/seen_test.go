@@ -40,7 +40,7 @@ func TestSeenSet(t *testing.T) {
 			if v == 0 {
 				v = gone
 			}
-			s.put(id, v)
+			*s.at(id) = v
 			want[id] = v
 		}
 		count := 0
@@ -66,7 +66,7 @@ func TestSeenSetIsDense(t *testing.T) {
 	defer s.release()
 	const objects = 50_000
 	for i := range objects {
-		s.put(identify(fmt.Sprint("u", i), "", ""), 1)
+		*s.at(identify(fmt.Sprint("u", i), "", "")) = 1
 	}
 	slots := 0
 	for i := range s.parts {
@@ -86,7 +86,7 @@ func TestSeenSetRelease(t *testing.T) {
 			if s.get(id) != 0 {
 				t.Fatalf("round %d: object %d is there", round, i)
 			}
-			s.put(id, 1)
+			*s.at(id) = 1
 		}
 		mapped := 0
 		for i := range s.parts {
@@ -183,8 +183,8 @@ func BenchmarkDiff(b *testing.B) {
 	}
 	var s seenSet
 	run("kubejournal", func(uid []byte) {
-		if id := identify(uid, nil, nil); s.get(id) == 0 {
-			s.put(id, 1)
+		if shown := s.at(identify(uid, nil, nil)); *shown == 0 {
+			*shown = 1
 		}
 	}, s.release)
 	m := make(map[identity]version)
