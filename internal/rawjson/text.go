@@ -7,21 +7,29 @@ import (
 	"unicode/utf8"
 )
 
-const space = " \n\r\t" // between tokens
-
 // IsSpace reports whether c is white space between tokens.
 func IsSpace(c byte) bool {
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t'
 }
 
 // TrimSpace returns b without the white space around it.
-func TrimSpace(b []byte) []byte { return bytes.Trim(b, space) }
+func TrimSpace(b []byte) []byte { return TrimLeft(TrimRight(b)) }
 
 // TrimLeft returns b without the white space in front of it.
-func TrimLeft(b []byte) []byte { return bytes.TrimLeft(b, space) }
+func TrimLeft(b []byte) []byte {
+	for len(b) > 0 && IsSpace(b[0]) {
+		b = b[1:]
+	}
+	return b
+}
 
 // TrimRight returns b without the white space behind it.
-func TrimRight(b []byte) []byte { return bytes.TrimRight(b, space) }
+func TrimRight(b []byte) []byte {
+	for len(b) > 0 && IsSpace(b[len(b)-1]) {
+		b = b[:len(b)-1]
+	}
+	return b
+}
 
 // Inside returns what stands between the quotes of a string, nil for any other value.
 func Inside(value []byte) []byte {
