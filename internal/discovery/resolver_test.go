@@ -91,6 +91,19 @@ func TestResolveNames(t *testing.T) {
 	})
 }
 
+// Where an aggregated API names no singular, that is the kind, and like every singular it goes before short names.
+func TestNoSingular(t *testing.T) {
+	bothForms(t, func(t *testing.T, s *server, r *Resolver) {
+		s.set(func(s *server) {
+			s.groups = append(s.groups, group{"z.example.com", []version{{"v1", []metav1.APIResource{res("decks", "", "CM", true, readOnly)}}}})
+		})
+		mustRefresh(t, r)
+		if got, want := resolveOne(t, r, config.Resource{Name: "cm"}), "decks.v1.z.example.com"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
 func TestNotFound(t *testing.T) {
 	bothForms(t, func(t *testing.T, _ *server, r *Resolver) {
 		mustRefresh(t, r)

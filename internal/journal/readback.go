@@ -239,9 +239,6 @@ func (j *File) readSegment(b *replay, r *Reader, s Segment, start int64) error {
 
 // cut cuts off what is behind the last good line. A crash before that leaves it to the next start.
 func (j *File) cut(b *replay, s Segment, good int64) error {
-	if s.Active {
-		j.active.lineEnd = good
-	}
 	if s.Size == good {
 		return nil
 	}

@@ -94,6 +94,9 @@ func TestMaxSize(t *testing.T) {
 			}
 			p = p[n:]
 		}
+		if n, err := r.j.Write(nil); n != 0 || err != nil {
+			t.Errorf("a write of nothing: %d, %v", n, err)
+		}
 		entries, err := os.ReadDir(filepath.Dir(r.path))
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -42,20 +43,25 @@ func TestRecoverOtherCluster(t *testing.T) {
 	for name, c := range map[string]struct {
 		checkpoint, journal string
 		mark                int // of a journal of the checkpoint's cluster; 0 is a new one, and -1 one that never was committed
+		damaged             bool // a line about an object, in front of the one that names the cluster
 		refused             bool
 	}{
-		"lost":                {"a", "bb", -1, true},
-		"new":                 {"a", "bb", 0, true},
-		"committed":           {"a", "bb", 12, true},
-		"the same, lost":      {"a", "a", -1, false},
-		"the same":            {"a", "a", 12, false},
-		"unknown checkpoint":  {"", "bb", -1, false},
-		"of an older version": {"a", "", -1, false},
+		"lost":                {"a", "bb", -1, false, true},
+		"lost and damaged":    {"a", "bb", -1, true, true},
+		"new":                 {"a", "bb", 0, false, true},
+		"committed":           {"a", "bb", 12, false, true},
+		"the same, lost":      {"a", "a", -1, false, false},
+		"the same":            {"a", "a", 12, false, false},
+		"unknown checkpoint":  {"", "bb", -1, false, false},
+		"of an older version": {"a", "", -1, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal.jsonl")
 			lines, _ := clusterLines(t, c.journal, n)
 			_, marks := clusterLines(t, c.checkpoint, n)
+			if c.damaged {
+				lines = bytes.Replace(lines, []byte(`"uid":"u"`), []byte(`"uid":u`), 1)
+			}
 			store, err := checkpoint.OpenTemp()
 			if err != nil {
 				t.Fatal(err)
