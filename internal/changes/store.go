@@ -1,5 +1,5 @@
-// Package changes says what changed between two versions of an object, and stores the version that the next one is
-// compared with.
+// Package changes says what changed between two versions of an object, which of it ignoreFields hides, and stores the
+// version that the next one is compared with: as the line has it, with a keyed digest in place of each redacted value.
 package changes
 
 import (
@@ -126,8 +126,8 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 }
 
 // Load takes the header from the checkpoint, which has all that was submitted, and drops what was stored with other
-// settings. behind says that there may be known objects of which nothing useful is stored; stale, that the header is
-// to be committed before the next line: a line that a crash leaves is replayed by it.
+// settings. behind means that there may be known objects of which nothing useful is stored; stale, that the header must
+// be committed before the next line is written, because recovery replays lines by it.
 func (s *Store) Load() (behind, stale bool, err error) {
 	s.Reset()
 	old, ok, err := s.checkpoint.KeptHeader(s.stream)

@@ -134,7 +134,7 @@ type Log struct {
 	Format string `mapstructure:"format"` // json or console
 }
 
-// Default returns the configuration of an empty file. All defaults are set here and nowhere else.
+// Default returns the configuration of an empty file. All defaults are set here, but those of an entry, which place sets.
 func Default() *Config {
 	return &Config{
 		Output:        Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit},

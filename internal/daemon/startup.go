@@ -240,9 +240,9 @@ func (d *Daemon) connect(context.Context) (err error) {
 	return err
 }
 
-// sameCluster makes sure that new credentials, or a server that the config names anew, lead to the cluster that is
-// journalled. An identity that may not read kube-system, and could not since the start, can have its credentials
-// replaced at the same address only: that is no more of a risk than the start was.
+// sameCluster makes sure that new credentials, or another server in the config, lead to the cluster that is journalled. If
+// kube-system has been unreadable since the start, new credentials are accepted only for the same address, since the
+// cluster cannot be checked.
 func (d *Daemon) sameCluster(ctx context.Context, c *kubeclient.Client, moved bool) error {
 	cluster, identified := d.client.Cluster()
 	if !identified {

@@ -1,4 +1,4 @@
-// Package discovery turns what a user asks for into streams that can be watched.
+// Package discovery resolves config entries to the streams that the API server offers for them.
 package discovery
 
 import (

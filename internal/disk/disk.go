@@ -1,5 +1,5 @@
-// Package disk has the file operations that the journal needs, as an interface: tests number each operation and let it
-// fail, or be the last one (package faultdisk). Everything else uses OS.
+// Package disk has the file operations of journal and owner files as an interface: tests number each operation and let it
+// fail, or be the last one (test/faultdisk). Everything else uses OS. bbolt's own file operations do not go through it.
 package disk
 
 import (

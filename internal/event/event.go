@@ -1,8 +1,8 @@
 // Package event turns what an API server sends into journal lines, from raw JSON to raw JSON: no object is ever
 // decoded into a tree.
 //
-// A Renderer makes the lines: Scan finds in an object's bytes what a line needs and what is to be cut, Append writes
-// the line. An object that Scan refuses, or that is too large to be held (Skimmer), is not lost: Identify finds what
+// A Renderer makes the lines: Scan finds in an object's bytes what a line needs and what is to be cut, AppendLine
+// writes the line. An object that Scan refuses, or that is too large to be held (Skimmer), is not lost: Identify finds what
 // names it, and its line says why it has no object.
 //
 // JSON is read by internal/rawjson. What changed between two versions of an object, which a line may say beside it,

@@ -177,7 +177,7 @@ type node struct {
 	drop, redact bool
 	entries      bool // metadata.managedFields: the newest element is remembered
 
-	// A redaction lies below, so nothing but an object, or an array, may be written as it is.
+	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted whole.
 	wantObject, wantArray bool
 }
 

@@ -23,8 +23,8 @@
 // one is complete and the plain one is about to be removed.
 //
 // Segments lists the active and the rotated files in the order of seq, and those that others renamed. Reader reads the
-// lines of any of them forward from a byte offset, Backward those of a plain one from its end. Everything that reads a
-// journal uses these.
+// lines of any of them forward from a byte offset, Backward those of a plain one from its end. Everything that takes
+// lines from a journal uses these; check (rotate.go) and verify.go compare bytes of the active file.
 //
 // # Rotation, step by step
 //
@@ -36,7 +36,7 @@
 //
 // What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds that
 // segment under any name that Segments lists, continues from there through the segments that follow it in seq, and so
-// survives a crash between any two steps. For files that others rotate see check, for compressing and removing tidy.go.
+// survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and removing tidy.go.
 package journal
 
 import (

@@ -218,8 +218,8 @@ func (b *Backward) Next() (Line, error) {
 	return lineOf(line, b.Offset()), nil
 }
 
-// lastStart returns where in buf what follows the last line's end begins, but for an end in the last skip bytes. It is 0 at
-// the file's beginning, or where that is too long to be a line.
+// lastStart returns the index in buf after the last newline, ignoring the final skip bytes. It is 0 at the beginning of the
+// file, and where a line is too long to be one.
 func (b *Backward) lastStart(skip int) int {
 	for searched := skip; ; {
 		if i := bytes.LastIndexByte(b.buf[:max(0, len(b.buf)-searched)], '\n'); i >= 0 {

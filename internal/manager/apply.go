@@ -107,8 +107,8 @@ func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	return false
 }
 
-// same reports whether a stream that is as before need not be touched to be as now. A version that the server has come to
-// prefer is no reason, as long as it serves the one before.
+// same reports whether the running stream before already does what now asks for, so that it need not be restarted. That the
+// server prefers another version is no reason to, as long as it still serves the old one.
 func (m *Manager) same(before, now wanted) bool {
 	was, is := before.spec, now.spec
 	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) && m.serves(was.Target) {

@@ -77,7 +77,7 @@ type parts struct {
 	log    *zap.Logger
 }
 
-// wanted is a stream that the config and the server come to.
+// wanted is a stream that must run, by the config and what the server offers.
 type wanted struct {
 	entry config.Resource // that it comes from
 	spec  watcher.Spec

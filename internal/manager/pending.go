@@ -19,7 +19,7 @@ const (
 
 // waiting is why something is pending, and when it is tried again.
 type waiting struct {
-	wanted        // spec is empty where it comes to no stream
+	wanted        // spec is empty if the entry has no stream
 	name   string // for people
 	reason string
 	since  time.Time

@@ -50,8 +50,8 @@ func sorted(paths []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(paths)))
 }
 
-// applies reports whether a redact rule is meant for a resource. In doubt it is: a rule holds for each resource that has its
-// name in one way or another.
+// applies reports whether a redact rule applies to a resource. A rule with an ambiguous name applies to every resource that
+// the name could mean.
 func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
 	if strings.EqualFold(rule.Resource, resource.Resource) {
 		return true

@@ -1,4 +1,5 @@
-// Package metrics has every metric of kubejournal. Names and labels are the contract's; no label carries an object's name.
+// Package metrics has every metric of kubejournal. Users rely on names and labels
+// (docs/operations.md lists them): they change by addition only. No label carries an object's name.
 package metrics
 
 import (

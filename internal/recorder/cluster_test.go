@@ -42,7 +42,7 @@ func TestRecoverOtherCluster(t *testing.T) {
 	const n = 40
 	for name, c := range map[string]struct {
 		checkpoint, journal string
-		mark                int // of a journal of the checkpoint's cluster; 0 is a new one, and -1 one that never was committed
+		mark                int  // of a journal of the checkpoint's cluster; 0 is a new one, and -1 one that never was committed
 		damaged             bool // a line about an object, in front of the one that names the cluster
 		refused             bool
 	}{

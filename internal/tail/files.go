@@ -1,4 +1,4 @@
-// Package tail shows journal lines to people. The lines come from package journal's Reader.
+// Package tail shows journal lines to people. The lines come from package journal's Reader and Backward.
 //
 // File shows every line of the journal once, from the first that is asked for, in the order of seq: when the active
 // file is rotated by the daemon or renamed by logrotate, when several rotations happen between two checks, when it is

@@ -112,8 +112,8 @@ func (t *tail) follow(ctx context.Context) error {
 }
 
 // drain shows what there is of the active file. Of a line without its end nothing is kept: a daemon that starts after a
-// crash puts another in its place. It may do so between two reads, so a line that came with more than one, and the first,
-// which is where there was no line before, are compared with the file.
+// crash writes another one there, maybe between two reads. So a line that took several reads, and the first line after a
+// read that found none, are compared with the file again.
 func (t *tail) drain(ctx context.Context) error {
 	for t.in.f != nil && ctx.Err() == nil {
 		read := t.lines.Buffered()

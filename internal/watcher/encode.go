@@ -138,7 +138,7 @@ func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (chec
 	return t, nil
 }
 
-// know adds to the batch what is stored of an object behind its transition; no value leaves what was stored before.
+// know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
 func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
 	switch t.Type {
 	case event.Added:

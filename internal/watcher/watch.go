@@ -123,8 +123,8 @@ func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.
 //
 // Silence proves nothing where no bookmark was sent yet: some resources are served without a watch cache and so without
 // bookmarks, and the server sends none before its version has moved past that of the watch's beginning. Such a watch is
-// left to the end that it was given when it was opened; the one behind a streamed list is given up after the same time. A
-// server that has stopped to send bookmarks costs one restart, which takes the knowledge of them back.
+// left to the end that it was given when it was opened; the one behind a streamed list is given up after the same time. If
+// a server stops sending bookmarks, the watch is restarted once and no longer expects any.
 func (s *Stream) silence() time.Duration {
 	if s.bookmarks {
 		return s.spec.Silence
