@@ -13,7 +13,7 @@ import (
 	"kubejournal/internal/config"
 )
 
-// flagUsage is the help of the flags that stand for keys of the config.
+// flagUsage is the help of the flags that set keys of the config.
 var flagUsage = map[string]string{
 	"kubeconfig": "kubeconfig `FILE` (default: as kubectl: $KUBECONFIG, ~/.kube/config, in-cluster)",
 	"context":    "`NAME` of the kubeconfig context to use",

@@ -22,7 +22,7 @@ import (
 // formatEnv is the variable behind --format.
 const formatEnv = "KUBEJOURNAL_FORMAT"
 
-// runFlags are the flags of run that stand for no key of the config.
+// runFlags are the flags of run that set no key of the config.
 type runFlags struct{ config, namespace, format, profile string }
 
 func newRunCommand() *cobra.Command {

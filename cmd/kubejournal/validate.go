@@ -68,7 +68,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// validateOnServer shows what the entries of a config come to. What would be pending is an error, what only the user can
+// validateOnServer shows the streams of a config's entries. What would be pending is an error, what only the user can
 // mend is config.Faults.
 func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error {
 	s, err := access.Ask(cmd.Context(), cfg.Kubernetes, cmd.ErrOrStderr())

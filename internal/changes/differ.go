@@ -49,7 +49,7 @@ type Differ struct {
 
 var seed = maphash.MakeSeed()
 
-// pair is two cells that stand for the same place; -1 where one is missing.
+// pair is two cells of the same place; -1 where one is missing.
 type pair struct {
 	prev, next int32
 	whole      bool // elements that have nothing to do with each other

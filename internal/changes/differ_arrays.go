@@ -8,7 +8,7 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// identities are the members that tell the elements of Kubernetes' lists from each other, as their definitions have
+// identities are the members that distinguish the elements of Kubernetes' lists, as their definitions have
 // them; the first that an element has counts.
 var identities = [...]string{
 	"name", "type", "key", "mountPath", "devicePath", "containerPort", "port", "ip", "topologyKey", "manager",
@@ -60,7 +60,7 @@ func (d *Differ) align(p, n int32) {
 	d.pair(was[len(was)-tail:], is[len(is)-tail:])
 }
 
-// alignDifferent pairs elements by their longest common subsequence, and what stands between two of these by position.
+// alignDifferent pairs elements by their longest common subsequence, and what lies between two of these by position.
 func (d *Differ) alignDifferent(was, is []element) {
 	x, y := 0, 0 // behind the last pair
 	if size := len(was) * len(is); size > 0 && size <= alignedPairs {
@@ -103,7 +103,7 @@ func (d *Differ) pair(was, is []element) {
 // keyed is the bit of an identity that is not just the element's text.
 const keyed = 1
 
-// identity stands for an element while two arrays are aligned. That two have the same by chance makes a longer list,
+// identity represents an element while two arrays are aligned. That two have the same by chance makes a longer list,
 // not a wrong one.
 func (d *Differ) identity(t *rawjson.Tape, i int32) uint64 {
 	best, value := len(identities), int32(0)

@@ -25,7 +25,7 @@ import (
 //	the rest
 //
 // Pods of 2, 6 and 60 KB (BenchmarkPack) take 84, 395 and 4,403 bytes behind the first five, with a base of 16 such
-// pods, at most 16 KiB. Dictionaries for zstd come to 82, 212 and 1,010 bytes, in 2 to 5 times the CPU.
+// pods, at most 16 KiB. Dictionaries for zstd give 82, 212 and 1,010 bytes, in 2 to 5 times the CPU.
 type Packer struct {
 	base []byte
 	sum  uint32

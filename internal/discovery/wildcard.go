@@ -14,7 +14,7 @@ func (r served) watchable() bool {
 	return slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch")
 }
 
-// cohabitants are the resources through which Kubernetes serves the same objects, each with the one that stands for all.
+// cohabitants are the resources through which Kubernetes serves the same objects, each with the one that is watched for all.
 // Discovery's storageVersionHash says the same, but its aggregated form, which newer servers give, leaves it out.
 var cohabitants = map[schema.GroupResource]schema.GroupResource{
 	{Resource: "events"}:                         {Resource: "events"},
@@ -54,7 +54,7 @@ func breadth(entry config.Resource) int {
 	return widest - 1
 }
 
-// matches returns the resources that a wildcard stands for, in the order of their groups.
+// matches returns the resources that a wildcard matches, in the order of their groups.
 func (s *snapshot) matches(entry config.Resource) []served {
 	var all []served
 	for _, g := range s.groups {

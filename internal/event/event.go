@@ -12,7 +12,7 @@
 //
 //   - A line is exactly one line of valid UTF-8 holding one valid JSON object. Scan checks the grammar of the whole
 //     object; of what it refuses nothing is written but its name.
-//   - Every line is within the limits that all readers of lines go by: MaxLine bytes, and the nesting that
+//   - Every line is within the limits of all readers of lines: MaxLine bytes, and the nesting that
 //     encoding/json takes.
 //   - The object in a line is the server's bytes less what a Shape cuts or redacts: no member is reordered and no
 //     number or string is rewritten. Only white space between tokens goes, and bytes that are not UTF-8 become
@@ -38,7 +38,7 @@ const (
 	Synced Type = "SYNCED"
 )
 
-// Origin tells how an event came to be known.
+// Origin is how an event became known.
 type Origin string
 
 // The origins of a line: first sight, the watch, or a comparison after a gap.

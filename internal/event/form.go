@@ -31,7 +31,7 @@ type Line struct {
 	Changes []byte
 	// MaxBytes bounds the line, its seq and its newline included; 0 or less is MaxLine. A longer line gets truncated,
 	// true, and loses its changes and all of the object but the metadata; if that is not enough the metadata, then
-	// the end of a Kubernetes Event's message, then the event. What is left tells where the object is to be found,
+	// the end of a Kubernetes Event's message, then the event. What is left says where the object can be found,
 	// and is never cut.
 	MaxBytes int
 }

@@ -22,7 +22,7 @@ type Object struct {
 	decoded []byte // backs strings that had escapes
 }
 
-// span is a part of Raw; of a string, what stands between the quotes.
+// span is a part of Raw; of a string, what is between the quotes.
 type span struct{ start, end int }
 
 // edit takes a part of Raw out of the line.

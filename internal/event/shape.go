@@ -109,7 +109,7 @@ func keys(names ...string) []step {
 	return steps
 }
 
-// parsePath takes a path apart. Its errors stand behind the path, quoted.
+// parsePath takes a path apart. Its errors follow the path, quoted.
 func parsePath(path string) (steps []step, err error) {
 	rest := path
 	for first := true; first || rest != ""; first = false {
@@ -199,7 +199,7 @@ func (n *node) find(key []byte) *node {
 	return nil
 }
 
-// reach returns the node at the end of a path, making what is missing. guard tells that what lies there must not be
+// reach returns the node at the end of a path, making what is missing. guard means that what lies there must not be
 // written as it is.
 func (n *node) reach(path []step, guard bool) *node {
 	for _, s := range path {

@@ -67,7 +67,7 @@ const oversized = ",too large"
 // piece, keeps no more of it than the strings that it looks for, and has no limit on size or nesting. Where a key is
 // repeated the last counts, as in Scan.
 //
-// It goes by brackets and quotes alone, and takes a string for a value only where all of `"key":"value"` is in the
+// It looks at brackets and quotes alone, and takes a string for a value only where all of `"key":"value"` is in the
 // object that it belongs to: text that has lost a quote does not give away what it hides.
 type Skimmer struct {
 	event bool    // of a watch event

@@ -270,7 +270,7 @@ func (j *File) cut(b *replay, s Segment, good int64) error {
 // read reads the lines of the segment that begins with the line first, from start on. It returns where its good lines end:
 // at a line without its end, or with ErrBadLine at a bad one.
 func (b *replay) read(r *Reader, first uint64, start int64) (good int64, err error) {
-	before := uint64(0) // seq of the line before, 0 in front of the file
+	before := uint64(0) // seq of the line before, 0 before the file's first
 	if start > 0 {
 		before = b.seq
 	}

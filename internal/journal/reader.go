@@ -244,7 +244,7 @@ func (b *Backward) take(start int) []byte {
 	return taken
 }
 
-// fill puts what comes before buf in front of it, twice as much each time.
+// fill prepends what comes before buf, twice as much each time.
 func (b *Backward) fill() error {
 	n, end := int(min(b.at, int64(max(firstStep, len(b.buf))))), len(b.buf)
 	grown := slices.Grow(b.buf, n)[:n+end]

@@ -21,7 +21,7 @@ type frameReader struct {
 	buf buffer
 	err error // returned by every further Next
 
-	lines    bool            // values stand on lines of their own, as far as has been seen
+	lines    bool            // each value so far was a line of its own
 	free     bool            // one did not: all are counted out from there on
 	used     int             // length of the frame that the caller holds
 	found    int             // length of the next frame where it is already known

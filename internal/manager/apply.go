@@ -13,7 +13,7 @@ import (
 	"kubejournal/internal/kubeclient"
 )
 
-// Difference is how many streams other options come to add, remove, change or leave alone. Pending ones count.
+// Difference is how many streams other options add, remove, change or leave alone. Pending ones count.
 type Difference struct {
 	Added, Removed, Changed, Unchanged int
 }
@@ -97,7 +97,7 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	return d, err
 }
 
-// namesUnknown reports whether new entries, which come to errs, name what the server did not have when it was asked last.
+// namesUnknown reports whether new entries, whose errors are errs, name what the server did not have when it was asked last.
 func (m *Manager) namesUnknown(o Options, errs []error) bool {
 	for i, err := range errs {
 		if errors.As(err, new(*discovery.NotFoundError)) && !contains(m.options.Resources, o.Resources[i]) {
@@ -135,7 +135,7 @@ func sameEntry(a, b config.Resource) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// openEnded reports whether the config may come to more streams at any time.
+// openEnded reports whether the config may get more streams at any time.
 func (m *Manager) openEnded() bool {
 	return slices.ContainsFunc(m.options.Resources, config.Resource.IsWildcard)
 }

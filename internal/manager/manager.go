@@ -1,4 +1,4 @@
-// Package manager runs the streams that a config comes to, and keeps track of what cannot run.
+// Package manager runs the streams of a config, and keeps track of what cannot run.
 //
 // The goroutine of Run owns which streams run. Apply hands it other options; it compares what each stream is to be
 // (watcher.Spec) with what it is, and replaces those that differ, once all options are validated. The new stream takes the
@@ -64,7 +64,7 @@ type shown struct {
 	mu         sync.Mutex
 	running    map[string]*running // by stream name
 	refused    map[string]*waiting // streams that the server does not let run, by name
-	unresolved []*waiting          // entries that come to no stream
+	unresolved []*waiting          // entries without a stream
 	started    bool                // what can run was started
 }
 
@@ -113,7 +113,7 @@ func New(
 // there are no fault. Safe for concurrent use.
 func (m *Manager) CheckOptions(o Options) []error { return m.faults(m.desired(o)) }
 
-// faults is CheckOptions of what options come to.
+// faults is CheckOptions for the streams of options.
 func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	var faults []error
 	for _, err := range errs {

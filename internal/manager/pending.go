@@ -28,7 +28,7 @@ type waiting struct {
 	last   watcher.Status // of the stream, where one ran
 }
 
-// reasonOf is one word for why an entry comes to no stream.
+// reasonOf is one word for why an entry has no stream.
 func reasonOf(err error) string {
 	switch {
 	case discovery.IsConfigFault(err):
@@ -43,7 +43,7 @@ func reasonOf(err error) string {
 	return "Undiscovered"
 }
 
-// setUnresolved notes why entries come to no stream; nil: they come to some. An entry that has moved within the config goes
+// setUnresolved notes why entries have no stream; nil: they have some. An entry that has moved within the config goes
 // on waiting. The metrics show each like a stream of its name, unless one runs.
 func (m *Manager) setUnresolved(errs []error) {
 	m.mu.Lock()

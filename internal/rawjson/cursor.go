@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Cursor steps through a text by its quotes and brackets; white space may stand between tokens. What Value passes is
+// Cursor steps through a text by its quotes and brackets; white space may be between tokens. What Value passes is
 // not looked into, so that text which is not JSON may be taken for some value.
 type Cursor struct {
 	b []byte

@@ -5,7 +5,7 @@
 //
 //	Scanner  checks the grammar of compact JSON, fast; for what a server sends
 //	Tape     the outline of a value that a Scanner has checked, for going to and fro
-//	Cursor   goes by quotes and brackets alone and takes white space; for text that
+//	Cursor   looks at quotes and brackets alone and accepts white space; for text that
 //	         has been checked before, and for text that may be anything
 //
 // A Scanner checks everything but two things, which Control and Wide report on: a string may not contain a control

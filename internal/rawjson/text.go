@@ -15,7 +15,7 @@ func IsSpace(c byte) bool {
 // TrimSpace returns b without the white space around it.
 func TrimSpace(b []byte) []byte { return TrimLeft(TrimRight(b)) }
 
-// TrimLeft returns b without the white space in front of it.
+// TrimLeft returns b without leading white space.
 func TrimLeft(b []byte) []byte {
 	for len(b) > 0 && IsSpace(b[0]) {
 		b = b[1:]
@@ -31,7 +31,7 @@ func TrimRight(b []byte) []byte {
 	return b
 }
 
-// Inside returns what stands between the quotes of a string, nil for any other value.
+// Inside returns what is between the quotes of a string, nil for any other value.
 func Inside(value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' {
 		return nil

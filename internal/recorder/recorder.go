@@ -54,7 +54,7 @@ const (
 type Output interface {
 	Write(p []byte) (int, error) // may write a part; the caller goes on with the rest
 	Sync() error                 // may run beside Write
-	Verify() error               // that what was written stands there; may run beside Write
+	Verify() error               // that what was written is there; may run beside Write
 	Mark() journal.Mark          // after all that was written
 	Committed(seq uint64)        // no line up to seq will be read back any more
 }

@@ -225,7 +225,7 @@ func (t *tail) print(l *Line) error {
 	return t.p.Print(l)
 }
 
-// skips reports whether the line is one of those in front of the first one to show.
+// skips reports whether the line is before the first one to show.
 func (t *tail) skips() bool {
 	if t.skip == 0 {
 		return false

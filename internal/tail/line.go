@@ -61,7 +61,7 @@ var errNotLine = errors.New("not a journal line")
 // Parse reads a line, with or without white space around it. It refuses what is no line of a journal: what has no seq,
 // time, type or stream, or does not end as a line does.
 //
-// kubejournal writes the object last, and only what is in front of it is read then. Where others have put the members
+// kubejournal writes the object last, and only what precedes it is read then. Where others have put the members
 // into another order, the object is passed over.
 func (l *Line) Parse(raw []byte) error {
 	raw = bytes.TrimSpace(raw)

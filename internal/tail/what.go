@@ -281,7 +281,7 @@ func appendValue(dst, v []byte) []byte {
 		return cutEnd(slices.Delete(dst, start, start+1), start, maxValue)
 	case '{', '[':
 		if len(v) > maxComplex {
-			return append(append(append(dst, v[0]), ellipsis...), v[0]+2) // } and ] stand two behind { and [
+			return append(append(append(dst, v[0]), ellipsis...), v[0]+2) // } and ] are two after { and [
 		}
 	}
 	start := len(dst)

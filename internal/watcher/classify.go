@@ -158,7 +158,7 @@ func isNetTimeout(err error) bool {
 
 func isServerError(err error) bool { return codeOf(err) >= http.StatusInternalServerError }
 
-// isInternal goes by the code: what is not an API error of the server's own has no reason.
+// isInternal looks at the code: what is not an API error of the server's own has no reason.
 func isInternal(err error) bool { return codeOf(err) == http.StatusInternalServerError }
 
 // codeOf is the HTTP status that the server answered with, 0 where it did not.

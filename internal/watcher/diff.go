@@ -10,7 +10,7 @@ import (
 type version uint64
 
 const (
-	// gone stands for the version of an object that was deleted in mid-list.
+	// gone is the version of an object that was deleted in mid-list.
 	gone = ^version(0)
 	// hashed marks what is no number, or one that leaves no room for the mark: 63 bits of a hash of it.
 	hashed = version(1) << 63

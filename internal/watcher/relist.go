@@ -22,7 +22,7 @@ type relist struct {
 	began   time.Time
 	origin  event.Origin
 	gap     event.GapReason   // the reason of the GAP line; "" for none
-	due     bool              // the GAP line is still to be written, at the latest in front of the first other line
+	due     bool              // the GAP line is still to be written, at the latest before the first other line
 	version string            // what the GAP line says: the server's, from before the list; "" in a first sync
 	state   checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before  int64             // objects that attempts before this one have written
@@ -94,7 +94,7 @@ func (r *relist) mayBeNone(rv string) bool {
 	return r.s.state.From() == rv && r.s.state.Open == nil && r.gap != event.PositionAheadOfServer && r.gap != event.JournalTruncated
 }
 
-// writeGap writes the GAP line, where it is still due, in front of a line about what the server shows at the version rv.
+// writeGap writes the GAP line, where it is still due, before a line about what the server shows at the version rv.
 func (r *relist) writeGap(ctx context.Context, rv string) error {
 	if !r.due {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/checkpoint"
 )
 
-// identity tells objects apart over time: the uid, or for objects without one (some aggregated APIs) the name.
+// identity distinguishes objects over time: the uid, or for objects without one (some aggregated APIs) the name.
 type identity [16]byte
 
 // identify returns an object's identity: a uid of the usual form as the 16 bytes that it is, of any other the first 16
