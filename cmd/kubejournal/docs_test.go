@@ -260,7 +260,11 @@ func readSchema(t *testing.T, text []byte) *node {
 func TestDocsConfigKeys(t *testing.T) {
 	table := rows(t, "docs/config.md")
 	s := readSchema(t, schema.Config())
-	known := map[string]bool{"resources": true, "redact": true}
+	known := map[string]bool{"resources": true, "redact": true, "defaults": true}
+	if _, is := table["defaults"]; !is {
+		t.Error("docs/config.md has no row for defaults")
+	}
+	delete(s.Properties, "defaults") // whose keys are those of an entry
 	check := func(path string, n *node) {
 		known[path] = true
 		row, is := table[path]
