@@ -81,11 +81,11 @@ func unwritable(cfg *config.Config) (warnings config.Faults) {
 			continue
 		}
 		if err := disk.CheckWritable(file.path); err != nil {
-			remedy := "run here would end with this"
+			remedy := "name another file"
 			if errors.Is(err, fs.ErrNotExist) {
-				remedy = "run makes no folders: create it"
+				remedy = "create the folder, as run makes none, or " + remedy
 			}
-			warnings = append(warnings, cfg.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s, or name another file", err, remedy)))
+			warnings = append(warnings, cfg.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s", err, remedy)))
 		}
 	}
 	return warnings

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -25,19 +26,16 @@ func Absolute(path string) string {
 // nothing. The folder must exist.
 func CheckWritable(path string) error {
 	path = Absolute(path)
-	folder := filepath.Dir(path)
-	if err := access(folder, unix.W_OK|unix.X_OK); err != nil {
-		return err
-	}
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case info.IsDir():
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
 		return &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	case err == nil:
+		err = access(path, unix.R_OK|unix.W_OK)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
 	}
-	return access(path, unix.R_OK|unix.W_OK)
+	return cmp.Or(err, access(filepath.Dir(path), unix.W_OK|unix.X_OK))
 }
 
 func access(path string, mode uint32) error {
