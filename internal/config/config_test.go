@@ -370,14 +370,21 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(files) < 4 {
 		t.Fatal("no examples", files, err)
 	}
+	overlays, err := filepath.Glob(filepath.Join("..", "..", "deploy", "kustomize", "overlays", "*", "kubejournal.yaml"))
+	if err != nil || len(overlays) < 3 {
+		t.Fatal("no overlays", overlays, err)
+	}
 	filters := map[string]*filter.Program{} // by file and resource
-	for _, path := range files {
-		c, err := Load(path, Overrides{}, envOf("NODE_NAME", "node-1"))
+	for _, path := range append(files, overlays...) {
+		c, err := Load(path, Overrides{}, envOf("NODE_NAME", "node-1", "POD_NAMESPACE", "default"))
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
 		}
 		for _, r := range c.Resources {
+			if !r.Changes {
+				t.Errorf("%s: %s is without changes", path, r.Entry)
+			}
 			if r.Filter == "" {
 				continue
 			}

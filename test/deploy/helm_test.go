@@ -98,6 +98,9 @@ func TestHelm(t *testing.T) {
 			checkPolicy(t, m)
 			checkRights(t, m)
 			checkRun(t, m)
+			if content := one[corev1.ConfigMap](t, m, "ConfigMap").Data["kubejournal.yaml"]; !strings.Contains(content, "defaults:\n  changes: true\n") {
+				t.Errorf("changes are not on:\n%s", content)
+			}
 			if name == "no checkpoint" && !slices.Contains(m.environment(t, nodeName), "TMPDIR="+statePath) {
 				t.Error("nothing can be kept while it runs: the image has no folder for that")
 			}
