@@ -362,7 +362,7 @@ func TestReloadOfDefaults(t *testing.T) {
 	const entries = "configmaps, {resource: secrets, changes: false}, {resource: pods, changes: true, payload: object}"
 	writeFile(t, l.config(), l.text(entries))
 	l.start()
-	l.watched("configmaps", "secrets", "pods")
+	l.watched("configmaps", "pods", "secrets")
 	l.inEffect()
 	for i, edit := range []struct{ defaults, want string }{
 		{"defaults: {changes: true}", `"streamsChanged":1,"streamsUnchanged":2`},
@@ -377,7 +377,7 @@ func TestReloadOfDefaults(t *testing.T) {
 			t.Errorf("%q: the log does not have %s", edit.defaults, edit.want)
 		}
 	}
-	l.watched("configmaps", "secrets", "pods")
+	l.watched("configmaps", "pods", "secrets")
 	writeFile(t, l.config(), l.text(entries, "defaults: {group: apps}"))
 	l.refused("kubejournal.yaml:5: defaults.group: cannot be a default: ")
 	if err := l.stop(); err != nil {
