@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -40,7 +41,9 @@ func TestTwoSignalsAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			output, positions, log := filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "kubejournal.db"), newScreen()
-			args := append(tc.wrapper, "kubejournal", "run", "configmaps", "--kubeconfig", kubeconfig, "--output", output, "--checkpoint", positions)
+			args := slices.Concat(tc.wrapper, []string{
+				"kubejournal", "run", "configmaps", "--kubeconfig", kubeconfig, "--output", output, "--checkpoint", positions,
+			})
 			cmd := exec.Command(args[0], args[1:]...)
 			cmd.Stderr = log
 			if err := cmd.Start(); err != nil {
