@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/disk"
 )
 
 // checkpointEnv is the variable behind --checkpoint.
@@ -60,6 +61,7 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 
 // explainCheckpoint adds to the error of opening a checkpoint what can be done about it.
 func explainCheckpoint(path string, err error) error {
+	path = disk.Absolute(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, as does /streams on its listen address", path)

@@ -140,7 +140,11 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 	for _, one := range s.Streams {
 		state := one.State
 		if one.Reason != "" {
-			state += " (" + one.Reason + ")"
+			state += " (" + one.Reason
+			if one.DidYouMean != "" {
+				state += ", did you mean " + one.DidYouMean + "?"
+			}
+			state += ")"
 		}
 		row(one.Stream, state, cmp.Or(one.ResourceVersion, "-"), ago(now, one.LastProgress), ago(now, one.LastGap))
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,8 +193,9 @@ func (d *Daemon) assemble(context.Context) error {
 	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
 	d.rec = recorder.New(out, store, d.recording)
 	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
-	if errs := d.manager.CheckOptions(d.streamOptions(d.cfg)); len(errs) > 0 {
-		return asFaults(errs)
+	faults := append(slips(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
+	if len(faults) > 0 {
+		return faults
 	}
 	d.reload = &reloader{d: d}
 	d.reload.inEffect.Store(d.cfg)
@@ -233,6 +235,26 @@ func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
 		MaxLineBytes: cfg.Output.MaxLineBytes,
 	}
+}
+
+// slips returns the arguments that name nothing the server has, or may get. The entries of a file wait for it: a daemon is
+// not to stay down for one of them.
+func slips(cfg *config.Config, resolver *discovery.Resolver) (faults config.Faults) {
+	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
+		entry := cfg.Resources[i]
+		missing, is := errors.AsType[*discovery.NotFoundError](resolved.Err)
+		if !is || missing.MayCome() || entry.File != config.CommandLine {
+			continue
+		}
+		msg := missing.Error()
+		name, _, _ := strings.Cut(entry.Name, ".")
+		if missing.Near == "" {
+			msg += "; see 'kubejournal resources' for what it has. A custom resource that is still to come needs its group, e.g. " +
+				strings.ToLower(name) + ".example.com"
+		}
+		faults = append(faults, cfg.Fault(entry.Entry, "resource", msg))
+	}
+	return faults
 }
 
 // asFaults makes config faults of what only the server could find.

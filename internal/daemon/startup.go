@@ -286,7 +286,7 @@ func (d *Daemon) identify(ctx context.Context) error {
 	case id == "" || id == d.clusterUID:
 	case d.clusterUID != "":
 		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
-			d.cfg.Checkpoint.Path, d.clusterUID, d.host(), id)
+			d.store.Path(), d.clusterUID, d.host(), id)
 	default:
 		if err := d.store.SetCluster(id); err != nil {
 			return err

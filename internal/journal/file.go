@@ -146,6 +146,7 @@ func OpenFile(path string, o Options) (*File, error) {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
+	path = disk.Absolute(path)
 	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)

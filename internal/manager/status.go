@@ -46,7 +46,7 @@ func (m *Manager) Streams() []StreamStatus {
 	}
 	for _, w := range m.pending() {
 		s := w.last // of when it ran
-		s.State, s.Reason, s.Since, s.Failing = watcher.Pending, w.reason, w.since, time.Time{}
+		s.State, s.Reason, s.Near, s.Since, s.Failing = watcher.Pending, w.reason, w.near, w.since, time.Time{}
 		all = append(all, StreamStatus{w.name, s})
 	}
 	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })

@@ -28,6 +28,7 @@ type Stream struct {
 	Stream          string    `json:"stream"`
 	State           string    `json:"state"`
 	Reason          string    `json:"reason,omitempty"`
+	DidYouMean      string    `json:"didYouMean,omitempty"`  // the resource that a pending name may be a slip for
 	Since           time.Time `json:"since,omitzero"`        // in this state
 	FailingSince    time.Time `json:"failingSince,omitzero"` // no session has worked
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -51,7 +52,7 @@ func (s *Site) streamsNow() []Stream {
 	now := time.Now()
 	for _, s := range s.rates.streams() {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, DidYouMean: s.Near, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
 			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}
 		if s.State != watcher.Watching {

@@ -324,6 +324,9 @@ func TestConfigs(t *testing.T) {
 		"resources: [{resource: pods, filter: '', payload: metadata, changes: false, ignoreFields: [], excludeNamespaces: []}]\noutput: {maxLineBytes: 1024}\n",
 		"resources: [pods]\noutput: {maxLineBytes: 16KiB, maxSize: 4096}\n",
 		"resources: [pods]\noutput: {maxLineBytes: 0}\n",
+		"resources: [pods]\noutput: {maxAge: 7d}\ncheckpoint: {interval: 0d1h}\ndefaults:\n",
+		"resources: [pods]\noutput: {maxAge: 1d12h30m}\ndefaults: {changes: true, initial: skip, payload: none, ignoreFields: [status], types: [DELETED]}\n",
+		"resources: [pods]\ndefaults: {filter: 'true', labelSelector: a=b, fieldSelector: metadata.namespace!=$(NS), excludeNamespaces: [kube-*]}\n",
 	} {
 		if _, err := loaded(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -352,17 +355,18 @@ func loaded(t *testing.T, text string) (*kubejournal.Config, error) {
 // beyond are the faulty configs that a schema cannot tell from good ones, and why.
 var beyond = map[string]string{
 	// YAML itself, before any schema; a reader that takes a mapping's last key sees nothing.
-	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "two-documents": "YAML", "max-size-octal": "YAML", "filter-is-tag": "YAML",
+	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "defaults-twice": "YAML", "two-documents": "YAML", "max-size-octal": "YAML", "filter-is-tag": "YAML",
 	// One value beside another.
 	"group-twice": "two keys", "version-twice": "two keys", "same-stream": "two entries", "same-stream-version": "two entries",
 	"same-stream-selector": "two entries", "same-stream-namespace": "two entries", "checkpoint-is-output": "two keys",
+	"defaults-exclude-named": "two keys", "defaults-same-stream": "two entries", "defaults-not-taken": "CEL",
 	"wildcard-twice": "two entries", "exclude-twice": "two names", "exclude-namespace-named": "two keys",
 	// Languages of their own.
 	"filter-assignment": "CEL", "filter-unknown-variable": "CEL", "filter-not-bool": "CEL", "filter-type-never": "CEL", "filter-second-line": "CEL",
 	"filter-too-early": "CEL", "filter-variable": "CEL", "exclude-namespace-class": "a pattern",
 	"label-selector-open": "a selector", "label-selector-value": "a selector", "field-selector": "a selector",
 	// Sums.
-	"max-size-under-4kib": "a product", "max-line-bytes-under-1kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum",
+	"max-size-under-4kib": "a product", "max-line-bytes-under-1kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum", "max-age-days-overflow": "a product",
 	// The environment.
 	"variable-unset": "the environment", "variable-in-namespace": "the environment", "exclude-namespace-variable": "the environment",
 }
@@ -424,10 +428,15 @@ func (k keys) resolve(s map[string]any) map[string]any {
 	if !ok {
 		return s
 	}
-	def, ok := k.defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
-	if !ok {
-		k.t.Fatalf("no definition %s", ref)
+	def := k.defs
+	for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/$defs/"), "/") {
+		next, ok := def[name].(map[string]any)
+		if !ok {
+			k.t.Fatalf("no definition %s", ref)
+		}
+		def = next
 	}
+	def = k.resolve(def)
 	both := map[string]any{}
 	for key, v := range def {
 		both[key] = v
@@ -449,9 +458,13 @@ func (k keys) compare(path string, schema map[string]any, typ reflect.Type, defa
 		k.t.Fatalf("%s: no properties", path)
 	}
 	var known []string
+	isDefaults := typ == reflect.TypeFor[kubejournal.Defaults]() // whose own are those of an entry
+	if isDefaults {
+		defaults = reflect.Value{}
+	}
 	for i := range typ.NumField() {
 		key := typ.Field(i).Tag.Get("mapstructure")
-		if key == "" || key == "-" {
+		if key == "" || key == "-" || isDefaults && slices.Contains([]string{"resource", "group", "version", "exclude", "namespaces"}, key) {
 			continue
 		}
 		known = append(known, key)

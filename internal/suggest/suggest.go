@@ -1,0 +1,35 @@
+// Package suggest finds what a misspelt name was meant to be.
+package suggest
+
+import "strings"
+
+// Near returns the candidate that takes the fewest slips to become name, the first of several; "" if none is close. A slip
+// adds, drops or changes a letter, or swaps two neighbours; one is allowed in three letters, and three in all. Upper and
+// lower case are the same.
+func Near(name string, candidates []string) string {
+	name = strings.ToLower(name)
+	for n := range 1 + min(len(name)/3, 3) {
+		for _, c := range candidates {
+			if within(n, name, strings.ToLower(c)) {
+				return c
+			}
+		}
+	}
+	return ""
+}
+
+// within reports whether at most n slips lead from a to b.
+func within(n int, a, b string) bool {
+	for a != "" && b != "" && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	switch {
+	case a == "" || b == "":
+		return len(a)+len(b) <= n
+	case n == 0:
+		return false
+	case len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && within(n-1, a[2:], b[2:]):
+		return true
+	}
+	return within(n-1, a[1:], b) || within(n-1, a, b[1:]) || within(n-1, a[1:], b[1:])
+}

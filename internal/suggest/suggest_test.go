@@ -1,0 +1,26 @@
+package suggest
+
+import "testing"
+
+func TestNear(t *testing.T) {
+	names := []string{"pods", "deployments", "deployments.apps", "po", "pod", "deployment", "cronjobs"}
+	for name, want := range map[string]string{
+		"podz":             "pods",
+		"pop":              "po", // the first of several
+		"pdo":              "po",
+		"Deployments":      "deployments",
+		"deploymnets":      "deployments",
+		"deploymnet":       "deployment",
+		"deployments.aps":  "deployments.apps",
+		"deploymnets.app":  "deployments.apps",
+		"cornjobz":         "cronjobs",
+		"gizmos":           "",
+		"gizmos.example.x": "",
+		"xy":               "", // too short for a slip
+		"":                 "",
+	} {
+		if got := Near(name, names); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
