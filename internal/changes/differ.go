@@ -35,11 +35,11 @@ import (
 type Differ struct {
 	prev, next rawjson.Tape
 	out        []byte
-	path       []byte // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
-	start      int    // of the list in out
-	end        int    // out may grow to this length before the list is made coarser
-	coarse     bool   // it is being made coarser
-	untyped    bool   // kind and apiVersion of the objects themselves are not compared
+	path       []byte          // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
+	start      int             // of the list in out
+	end        int             // out may grow to this length before the list is made coarser
+	coarse     bool            // it is being made coarser
+	untyped    bool            // kind and apiVersion of the objects themselves are not compared
 	redacted   *redactedValues // of both objects; nil: nothing is known of them
 
 	pairs    []pair    // a stack: each container being compared has its own on it
