@@ -22,13 +22,14 @@ import (
 //	uvarint    position of its "REDACTED" in the object, from the one before
 //	8 bytes    beginning of HMAC-SHA-256 of nonce, ordinal and value
 //
-// The key is random and only in memory, and no input of the HMAC occurs twice. So whoever has the checkpoint, and copies
-// of it over time, cannot try values, and learns neither which values are equal nor which have changed. Nobody can after a
-// restart either, the next process included: digests under another key say nothing, and their values count as unchanged.
-// A key in a file, in whatever form the daemon can read it, would let the file's reader try short values.
+// The key is random and only in memory, and no two digests have the same input. So whoever has the checkpoint, even several
+// copies of it over time, cannot try values, and learns neither which are equal nor which have changed. After a restart the
+// daemon cannot either: digests under another key say nothing, and their values count as unchanged until the object has
+// been read again, see Store.Missing. A key that the daemon could read from a file would let others who can read the file
+// try values.
 //
-// A value is compared as the server sent it, less white space between tokens. Another spelling of the same string
-// counts as a change; API servers spell a value the same way each time.
+// A value is compared as the server sent it, without white space between tokens. Another spelling of the same value counts
+// as a change; API servers spell a value the same way each time.
 type redactedValues struct {
 	id    [8]byte
 	mac   hash.Hash // HMAC-SHA-256
