@@ -124,7 +124,8 @@ func (r *redactedValues) digests(stored []byte) []byte {
 	}
 	defer r.drop()
 	r.nonce++
-	dst := append(r.stored[:0], r.id[:]...)
+	dst := r.stored[:0]
+	dst = append(dst, r.id[:]...)
 	dst = binary.AppendUvarint(dst, r.nonce)
 	last := 0
 	for i, v := range r.next {

@@ -319,7 +319,8 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 // encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if there
 // is one.
 func (s *Store) encode(stored Version, held bool) []byte {
-	dst := append(s.next.value[:0], flag(held))
+	dst := s.next.value[:0]
+	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
 		dst = append(dst, s.next.digest[:]...)
