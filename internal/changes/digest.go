@@ -50,7 +50,7 @@ func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Digester{r: r, h: sha256.New(), prefix: mark[:], hidden: shape.Secret || len(shape.Redact) > 0}
+	d := &Digester{r: r, h: sha256.New(), prefix: mark[:], hidden: shape.Redacts()}
 	if d.hidden {
 		key := make([]byte, sha256.BlockSize)
 		rand.Read(key) // never fails: see crypto/rand

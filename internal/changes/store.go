@@ -1,5 +1,5 @@
 // Package changes says what changed between two versions of an object, which of it ignoreFields hides, and stores the
-// version that the next one is compared with: as the line has it, with a keyed digest in place of each redacted value.
+// version that the next one is compared with: as the line has it, and beside it a keyed digest of each redacted value.
 package changes
 
 import (
@@ -22,8 +22,10 @@ import (
 //
 // A stored version is
 //
-//	byte       what follows: hasDigest, hasObject; and whether it was withheld
+//	byte       what follows: hasDigest, hasRedacted, hasObject; and whether it was withheld
 //	16 bytes   its digest, with hasDigest
+//	uvarint    length of the digests of its redacted values, with hasRedacted
+//	           these digests, see redactedValues
 //	the rest   the object as its line has it, packed, with hasObject
 //
 // and the header of a stream
@@ -38,8 +40,9 @@ type Store struct {
 	committed  func() uint64
 	log        *zap.Logger
 
-	objects  bool      // objects are stored
-	digester *Digester // nil: digests are not stored
+	objects  bool            // objects are stored
+	redacted *redactedValues // nil: their redacted values are not compared, or there are none
+	digester *Digester       // nil: digests are not stored
 
 	streamHeader
 	base        base
@@ -47,8 +50,8 @@ type Store struct {
 	order       []arrival           // of uncommitted
 	next        next
 
-	value, object, key []byte // of the last Get
-	unreadable         bool   // a version could not be read, and that was logged
+	got        struct{ value, object, key []byte } // by the last Get
+	unreadable bool                                // a version could not be read, and that was logged
 }
 
 // streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent is
@@ -78,9 +81,10 @@ type Config struct {
 
 // Flags of a stored version and of a header, and where the header's fields are.
 const (
-	hasDigest = 1
-	hasObject = 2
-	withheld  = 4
+	hasDigest   = 1
+	hasObject   = 2
+	withheld    = 4
+	hasRedacted = 8
 
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
@@ -112,6 +116,9 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 			return nil, err
 		}
 	}
+	if c.Changes {
+		s.redacted = newRedactedValues(c.Shape)
+	}
 	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
 		h[0] |= linesHaveAll
@@ -126,8 +133,9 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 }
 
 // Load takes the header from the checkpoint, which has all that was submitted, and drops what was stored with other
-// settings. behind means that there may be known objects of which nothing useful is stored; stale, that the header must
-// be committed before the next line is written, because recovery replays lines by it.
+// settings. behind means that there may be known objects of which something useful is not stored, such as digests under
+// this Store's own keys; stale, that the header must be committed before the next line is written, because recovery
+// replays lines by it.
 func (s *Store) Load() (behind, stale bool, err error) {
 	s.Reset()
 	old, ok, err := s.checkpoint.KeptHeader(s.stream)
@@ -143,7 +151,7 @@ func (s *Store) Load() (behind, stale bool, err error) {
 		}
 		return true, true, err
 	}
-	behind = !s.digester.Durable() || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
+	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
 		!bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt])
 	if !behind {
 		h[0] &^= incomplete
@@ -168,20 +176,21 @@ type Version struct {
 	Withheld  bool   // the filter held it back
 	digest    Digest
 	hasDigest bool
+	redacted  []byte // the digests of its redacted values, if they were made with this Store's key
 	packed    []byte // Object as it is stored
 }
 
 // Get returns what is stored of an object; the zero Version where nothing is.
 func (s *Store) Get(namespace, name []byte) (Version, error) {
 	s.prune()
-	s.key = append(append(append(s.key[:0], namespace...), 0), name...)
-	value, ok := s.uncommitted[string(s.key)]
+	s.got.key = append(append(append(s.got.key[:0], namespace...), 0), name...)
+	value, ok := s.uncommitted[string(s.got.key)]
 	if !ok {
 		var err error
-		if s.value, _, err = s.checkpoint.Kept(s.value[:0], s.stream, namespace, name); err != nil {
+		if s.got.value, _, err = s.checkpoint.Kept(s.got.value[:0], s.stream, namespace, name); err != nil {
 			return Version{}, err
 		}
-		value.bytes = s.value
+		value.bytes = s.got.value
 	}
 	v, err := s.decode(value.bytes)
 	if err != nil {
@@ -204,14 +213,24 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 		rest = rest[copy(v.digest[:], rest):]
 		v.hasDigest = s.digester != nil
 	}
+	if has&hasRedacted != 0 {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return Version{}, errPacked
+		}
+		if rest = rest[n:]; s.redacted.own(rest[:size]) {
+			v.redacted = rest[:size]
+		}
+		rest = rest[size:]
+	}
 	if has&hasObject == 0 {
 		return v, nil
 	}
 	v.packed = rest
-	if s.object, err = s.base.packer.Unpack(s.object[:0], rest, event.MaxObject); err != nil {
+	if s.got.object, err = s.base.packer.Unpack(s.got.object[:0], rest, event.MaxObject); err != nil {
 		return Version{}, err
 	}
-	v.Object = s.object
+	v.Object = s.got.object
 	if !v.hasDigest && s.digester != nil && s.digester.Durable() {
 		// It was read back from the journal.
 		if v.digest, err = s.digester.Digest(v.Object); err != nil {
@@ -226,6 +245,7 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 // ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
 	s.next.shaped = s.next.shaped[:0]
+	s.redacted.drop()
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
 	}
@@ -234,6 +254,7 @@ func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) 
 	}
 	if s.objects {
 		s.next.shaped = o.AppendShaped(s.next.shaped)
+		s.redacted.take(o)
 	}
 	return false, nil
 }
@@ -246,20 +267,25 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 }
 
 // Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
-// or not known. It is good until the next call.
+// or not known. It is good until the next call. It reads the object that Compare was given.
 func (s *Store) Changes(before Version) []byte {
 	if !s.objects || before.Object == nil {
 		return nil
 	}
+	var redacted *redactedValues
+	if s.redacted.compare(before.redacted) {
+		redacted = s.redacted
+	}
 	var err error
-	if s.next.list, err = Append(s.next.list[:0], before.Object, s.next.shaped); err != nil {
+	if s.next.list, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted); err != nil {
 		return nil // before may be of a release that stored deeper objects
 	}
 	return s.next.list
 }
 
-// Value is what is to be stored of the version that Compare was given. It is good until the next call.
-func (s *Store) Value(held bool) []byte { return s.encode(nil, held) }
+// Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object
+// that Compare was given.
+func (s *Store) Value(held bool) []byte { return s.encode(Version{}, held) }
 
 // Unknown is what is to be stored of an object that cannot be read: the next version has none to be compared with.
 func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }
@@ -274,30 +300,44 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 			return nil, err
 		}
 	}
-	complete := !s.objects || before.Object != nil
-	if complete && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
+	missing := s.objects && before.Object == nil
+	s.next.digest, s.next.shaped = sum, s.next.shaped[:0]
+	s.redacted.drop()
+	if missing || s.redacted != nil && before.redacted == nil {
+		s.next.shaped = o.AppendShaped(s.next.shaped)
+		s.redacted.take(o)
+	}
+	if !missing && s.redacted.move(s.next.shaped, before.Object) {
+		missing = true
+	}
+	if !missing && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
 		return nil, nil
 	}
-	s.next.digest, s.next.shaped = sum, s.next.shaped[:0]
-	if s.objects && before.packed == nil {
-		s.next.shaped = o.AppendShaped(s.next.shaped)
-	}
-	return s.encode(before.packed, held), nil
+	return s.encode(before, held), nil
 }
 
-// encode makes what is to be stored of the version at hand. packed is its object, if that is stored already.
-func (s *Store) encode(packed []byte, held bool) []byte {
+// encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if there
+// is one.
+func (s *Store) encode(stored Version, held bool) []byte {
 	dst := s.next.value[:0]
 	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
 		dst = append(dst, s.next.digest[:]...)
 	}
-	if s.objects {
-		dst[0] |= hasObject
-		dst = append(dst, packed...)
+	if !s.objects {
+		s.next.value = dst
+		return dst
 	}
-	if s.objects && packed == nil {
+	if digests := s.redacted.digests(stored.redacted); len(digests) > 0 {
+		dst[0] |= hasRedacted
+		dst = binary.AppendUvarint(dst, uint64(len(digests)))
+		dst = append(dst, digests...)
+	}
+	dst[0] |= hasObject
+	if stored.packed != nil {
+		dst = append(dst, stored.packed...)
+	} else {
 		s.headerDue = s.base.learn(s.next.shaped) || s.headerDue
 		dst = s.base.packer.Pack(dst, s.next.shaped)
 	}

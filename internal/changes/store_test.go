@@ -46,7 +46,12 @@ func (r *rig) load() (behind, stale bool) {
 // the same as the one before.
 func (r *rig) see(name, data, note string) (list string, same bool) {
 	r.t.Helper()
-	raw := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%q,"note":%q}`, name, data, note)
+	return r.take(name, fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%q,"note":%q}`, name, data, note))
+}
+
+// take is see for an object of any kind.
+func (r *rig) take(name, raw string) (list string, same bool) {
+	r.t.Helper()
 	if err := r.render.Scan([]byte(raw), &r.object); err != nil {
 		r.t.Fatal(err)
 	}

@@ -150,6 +150,9 @@ func (o *Object) appendMetadata(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// redacted is what a line has in place of a redacted value.
+const redacted = `"REDACTED"`
+
 // appendPart writes a part of the object as a line has it.
 func (o *Object) appendPart(dst []byte, part span) []byte {
 	from := part.start
@@ -160,7 +163,7 @@ func (o *Object) appendPart(dst []byte, part span) []byte {
 		}
 		dst = append(dst, o.Raw[from:e.start]...)
 		if e.redact {
-			dst = append(dst, `"REDACTED"`...)
+			dst = append(dst, redacted...)
 		}
 		from = e.end
 	}
@@ -182,6 +185,24 @@ func (o *Object) Unredacted() iter.Seq[[]byte] {
 			from = e.end
 		}
 		yield(o.Raw[from:])
+	}
+}
+
+// Redacted yields the values that AppendShaped replaces, as the server sent them, each with the position at which its
+// "REDACTED" begins in what is appended. It is for digests: the values must not be stored.
+func (o *Object) Redacted() iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		from, at := 0, 0
+		for _, e := range o.edits {
+			at += e.start - from
+			if e.redact {
+				if !yield(at, o.Raw[e.start:e.end]) {
+					return
+				}
+				at += len(redacted)
+			}
+			from = e.end
+		}
 	}
 }
 

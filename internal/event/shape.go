@@ -31,6 +31,9 @@ func (s Shape) Validate() error {
 	return err
 }
 
+// Redacts reports whether the shape may redact something.
+func (s Shape) Redacts() bool { return s.Secret || len(s.Redact) > 0 }
+
 // ValidatePath reports what is wrong with one path of a Shape.
 func ValidatePath(path string) error {
 	_, err := parsePath(path)
@@ -78,7 +81,7 @@ func (s Shape) compile(root *node) (*node, error) {
 		root.reach(keys("data"), true).redact = true
 		root.reach(keys("stringData"), true).redact = true
 	}
-	if s.Secret || len(s.Redact) > 0 {
+	if s.Redacts() {
 		root.reach(keys("metadata", "annotations", lastApplied), true).drop = true
 	}
 	return root, nil

@@ -72,6 +72,20 @@ func TestShape(t *testing.T) {
 			if strings.Contains(l, `"manager":"x"`) {
 				t.Errorf("redacted, but repeated in %s", l)
 			}
+			var o Object
+			if err := mustRenderer(t, podSource, c.shape).Scan([]byte(c.in), &o); err != nil {
+				t.Fatal(err)
+			}
+			rest, end := string(o.AppendShaped(nil)), 0
+			for at, value := range o.Redacted() {
+				if !strings.HasPrefix(rest[at-end:], redacted) || !json.Valid(value) || !c.shape.Redacts() {
+					t.Errorf("%s is not redacted at %d of %s", value, at, c.want)
+				}
+				rest, end = rest[at-end+len(redacted):], at+len(redacted)
+			}
+			if strings.Contains(rest, redacted) {
+				t.Errorf("%s: not all that is redacted is named", c.want)
+			}
 		})
 	}
 }
