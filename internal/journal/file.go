@@ -88,10 +88,10 @@ type Options struct {
 }
 
 // RotationError is an error of Write where not the write failed, but the rotation before it.
-type RotationError struct{ err error }
+type RotationError struct{ Err error }
 
-func (e *RotationError) Error() string { return e.err.Error() }
-func (e *RotationError) Unwrap() error { return e.err }
+func (e *RotationError) Error() string { return e.Err.Error() }
+func (e *RotationError) Unwrap() error { return e.Err }
 
 // File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine writes.
 type File struct {
