@@ -126,7 +126,8 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	// A stream that could not be made would otherwise be found when others are stopped already.
 	scratch := metrics.New("", "")
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		if _, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, m.outages, scratch, zap.NewNop()); err != nil {
+		_, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, m.outages, scratch, zap.NewNop())
+		if err != nil {
 			faults = append(faults, err)
 		}
 	}

@@ -82,8 +82,8 @@ func (m *Manager) Reachable() error { return m.outages.Unready(m.Outage()) }
 // maxNamed bounds how many streams a text names.
 const maxNamed = 10
 
-// Stalled says which streams make no progress, and why; empty when all do, but for what Outage explains. It is for people and
-// does not change readiness. Safe for concurrent use.
+// Stalled says which streams make no progress, and why, but for those that Outage explains; empty when there are none. It is
+// for people and does not change readiness. Safe for concurrent use.
 func (m *Manager) Stalled() string {
 	var stalled []string
 	now := time.Now()

@@ -25,7 +25,8 @@ func (m *Metrics) WatchFilesystem(path, folder string) {
 	m.filesystems.folders.Store(path, folder)
 }
 
-// Space returns what the metrics have of a file system that WatchFilesystem was called for, in bytes; 0 where they have nothing.
+// Space returns what the metrics have of a file system that WatchFilesystem was called for, in bytes; 0 where they have
+// nothing.
 func (m *Metrics) Space(path string) (free, size uint64) {
 	if folder, is := m.filesystems.folders.Load(path); is {
 		free, size, _ = space(folder.(string))

@@ -271,7 +271,7 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 }
 
 // AwaitsCRD is why a custom resource is pending that the server does not have.
-const AwaitsCRD = "waits for its CustomResourceDefinition"
+const AwaitsCRD = "waits for its CRD"
 
 // Waits reports whether it is worth showing since when the state lasts.
 func (r row) Waits() bool { return r.State != watcher.Watching && !r.Since.IsZero() }

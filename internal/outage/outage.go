@@ -41,13 +41,13 @@ type Failure struct {
 type Tracker struct {
 	log *zap.Logger
 
-	mu      sync.Mutex           // guards all below
-	streams map[string]*contact  // that run, by name
-	held    []Failure            // not logged yet
-	timer   *time.Timer          // runs while there is some
-	closed  bool                 // nothing is logged any more
-	outage  *outage              // nil while there is none
-	unready time.Time            // until when an outage that is over keeps the daemon unready
+	mu      sync.Mutex          // guards all below
+	streams map[string]*contact // that run, by name
+	held    []Failure           // not logged yet
+	timer   *time.Timer         // runs while there is some
+	closed  bool                // nothing is logged any more
+	outage  *outage             // nil while there is none
+	unready time.Time           // until when an outage that is over keeps the daemon unready
 }
 
 // contact is how a stream gets on with the server. The zero contact has not failed since the server answered last.
@@ -72,7 +72,8 @@ type Outage struct {
 	Streams  int    // that fail now
 	Of       int    // streams that run
 	Failures int    // sessions that have failed
-	Error    string // of the last, without the request
+	Reason   string // that most of the streams have
+	Error    string // the same in full, without the request
 }
 
 // New returns a tracker without streams.
@@ -200,7 +201,8 @@ func (t *Tracker) decide() {
 	o.continued = o.since.Before(t.unready)
 	t.outage = o
 	now := t.now()
-	t.log.Warn("API server unreachable", zap.Int("streams", now.Streams), zap.Int("of", now.Of), zap.String("error", now.Error))
+	t.log.Warn("API server unreachable", zap.Int("streams", now.Streams), zap.Int("of", now.Of),
+		zap.String("reason", now.Reason), zap.String("error", now.Error))
 }
 
 // end ends the outage, if there is one.
@@ -283,7 +285,7 @@ func (t *Tracker) now() Outage {
 		}
 		reason := c.last.Reason
 		if count[reason]++; count[reason] > most {
-			most, o.Error = count[reason], cause(c.last.Err).Error()
+			most, o.Reason, o.Error = count[reason], reason, cause(c.last.Err).Error()
 		}
 	}
 	return o

@@ -90,12 +90,12 @@ func TestOneLineEach(t *testing.T) {
 		r.fail(refused, most...)
 		r.logged()
 		r.pass(settle)
-		r.logged("API server unreachable streams=21 of=22 error=" + commonCause)
+		r.logged("API server unreachable streams=21 of=22 reason=ConnectionRefused error=" + commonCause)
 		for range 3 {
 			r.pass(4 * time.Second)
 			r.fail(refused, most...)
 		}
-		if got, want := r.Now(), (Outage{Since: began, Streams: 21, Of: 22, Failures: 84, Error: commonCause}); got != want {
+		if got, want := r.Now(), (Outage{Since: began, Streams: 21, Of: 22, Failures: 84, Reason: "ConnectionRefused", Error: commonCause}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		if got, want := r.Now().Text(time.Now()), "API server unreachable for 14s: 21 of 22 streams: "+commonCause; got != want {
@@ -142,7 +142,7 @@ func TestAnsweredByAnother(t *testing.T) {
 		r.logged("watches ended, trying again streams=2 names=[a b] reason=ServerError error=503 for a")
 		r.fail(unavailable, "a", "b", "c")
 		r.pass(settle)
-		r.logged("API server unreachable streams=3 of=3 error=503 for c")
+		r.logged("API server unreachable streams=3 of=3 reason=ServerError error=503 for c")
 		r.reach("b")
 		r.logged("API server reachable again after=4s streams=3 failures=5")
 	})
@@ -206,7 +206,7 @@ func TestJoinAndLeave(t *testing.T) {
 	bubble(t, 3, func(r *rig) {
 		r.fail(refused, r.streams...)
 		r.pass(settle)
-		r.logged("API server unreachable streams=3 of=3 error=" + commonCause)
+		r.logged("API server unreachable streams=3 of=3 reason=ConnectionRefused error=" + commonCause)
 		r.Join("d") // has not asked yet
 		r.Leave("a")
 		r.Leave("b")
@@ -215,9 +215,12 @@ func TestJoinAndLeave(t *testing.T) {
 		r.logged("API server reachable again after=2s streams=3 failures=3")
 		r.fail(refused, "d", "nobody")
 		r.pass(settle)
-		r.logged("API server unreachable streams=1 of=1 error=" + commonCause)
-		r.Leave("d") // the daemon stops
+		r.logged("API server unreachable streams=1 of=1 reason=ConnectionRefused error=" + commonCause)
+		r.Leave("d") // it is started anew
 		r.logged()
+		r.Join("d")
+		r.reach("d")
+		r.logged("API server reachable again after=2s streams=1 failures=1")
 	})
 }
 

@@ -86,7 +86,7 @@ func TestOutage(t *testing.T) {
 		if got := w.logged("API server unreachable"); got != 1 || w.logged("watch ended") > 0 || w.logged("watches ended") > 0 {
 			t.Errorf("the outage is logged %d times, and single streams", got)
 		}
-		if !strings.Contains(w.log.String(), `API server unreachable	{"streams": 21, "of": 21, "error": "`) {
+		if !strings.Contains(w.log.String(), `API server unreachable	{"streams": 21, "of": 21, "reason": "ConnectionRefused", "error": "`) {
 			t.Error("the line does not say how many streams, and why")
 		}
 		must(t, w.srv.StartAPIServer())
@@ -131,6 +131,31 @@ func TestReadinessInAnOutage(t *testing.T) {
 		if code, body := w.ask("/readyz"); code != http.StatusOK {
 			t.Errorf("after 11 s: %d %s", code, body)
 		}
+	})
+}
+
+// An outage ends for a stream too that an edit of the config starts anew in it.
+func TestEditInAnOutage(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		w.start()
+		w.await("it watches", w.watching)
+		w.srv.StopAPIServer()
+		w.pass(10 * time.Second)
+		if w.status().Outage == nil {
+			t.Error("no outage")
+		}
+		o := w.options
+		o.Resources = entries("configmaps")
+		o.Resources[0].Payload = "metadata"
+		if d, err := w.life.manager.Apply(t.Context(), o); err != nil || d.Changed != 1 {
+			t.Errorf("%+v, %v", d, err)
+		}
+		must(t, w.srv.StartAPIServer())
+		w.await("it watches again", w.watching)
+		if w.status().Outage != nil || w.logged("API server reachable again") != 1 {
+			t.Errorf("%+v", w.status().Outage)
+		}
+		w.stop()
 	})
 }
 

@@ -98,7 +98,7 @@ type attempts struct {
 	loaded    bool   // the position was taken from the checkpoint
 	progress  bool   // the session has brought an event or a bookmark
 	reason    string // why the last session failed, "" once one has made progress
-	unreached bool   // no API server has answered since a session failed
+	unreached bool   // no API server has answered since the start, or since a session failed
 	refused   int    // how often in a row the server has refused the position, or sent nothing usable from there
 	bookmarks bool   // the server sends them: set by one, taken back by a watch that was silent for too long
 	behind    bool   // there may be known objects of which nothing is stored
@@ -187,6 +187,7 @@ func (s *Stream) Run(ctx context.Context) error {
 	defer func() { s.encoder.track(-s.encoder.tracked) }()
 	s.outages.Join(s.spec.Name)
 	defer s.outages.Leave(s.spec.Name)
+	s.unreached = true
 	for {
 		began := time.Now()
 		s.progress = false
