@@ -29,7 +29,7 @@ const inOutage = `{
     {"stream": "widgets.example.com", "state": "Pending", "reason": "NotFound"}
   ],
   "server": "https://10.96.0.1:443",
-  "outage": {"since": "2026-11-20T13:58:46Z", "streams": 3, "failures": 12, "error": "dial tcp 10.96.0.1:443: connect: connection refused"},
+  "outage": {"since": "2026-11-20T13:58:46Z", "streams": 3, "attempts": 12, "reason": "ConnectionRefused", "error": "dial tcp 10.96.0.1:443: connect: connection refused"},
   "config": "/etc/kubejournal/kubejournal.yaml",
   "journal": {"path": "/var/lib/kubejournal/journal.jsonl", "oldest": "2026-11-18T12:59:59.5Z", "seq": 1234, "segments": 4, "freeBytes": 812000000000, "sizeBytes": 1000000000000},
   "checkpoint": {"path": "/var/lib/kubejournal/kubejournal.db", "freeBytes": 812000000000, "sizeBytes": 1000000000000}

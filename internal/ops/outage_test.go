@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // streams that wait for the server, one that fails by itself, and one that waits for its CRD.
 func inOutage(lasts time.Duration) (About, []Check, []manager.StreamStatus) {
 	now := time.Now()
-	o := outage.Outage{Since: now.Add(-lasts), Streams: 3, Of: 5, Failures: 12, Error: "dial tcp 10.96.0.1:443: connect: connection refused"}
+	o := outage.Outage{Since: now.Add(-lasts), Streams: 3, Of: 5, Attempts: 12, Reason: "ConnectionRefused", Error: "dial tcp 10.96.0.1:443: connect: connection refused"}
 	about := About{
 		Version: "v1", Commit: "abc", Started: now.Add(-time.Hour), Cluster: "prod", Server: "https://10.96.0.1:443", Outage: o,
 		Config: "/etc/kubejournal/kubejournal.yaml",

@@ -33,8 +33,9 @@ type Status struct {
 // Outage is why most streams fail at once.
 type Outage struct {
 	Since    time.Time `json:"since"`
-	Streams  int       `json:"streams"` // that fail
-	Failures int       `json:"failures"`
+	Streams  int       `json:"streams"`  // that fail
+	Attempts int       `json:"attempts"` // that have failed
+	Reason   string    `json:"reason"`   // as a stream has it
 	Error    string    `json:"error"`
 }
 
@@ -81,7 +82,7 @@ func (s *Site) statusNow() Status {
 		Server: about.Server, Config: about.Config,
 	}
 	if o := about.Outage; !o.Since.IsZero() {
-		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Failures, o.Error}
+		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Attempts, o.Reason, o.Error}
 	}
 	if is := about.Journal; about.Output != "" {
 		now.Journal = &Journal{about.Output, is.Oldest.UTC(), is.Seq, is.Segments, about.OutputSpace}

@@ -53,7 +53,7 @@ type Tracker struct {
 // contact is how a stream gets on with the server. The zero contact has not failed since the server answered last.
 type contact struct {
 	since    time.Time // of the first failure
-	failures int       // since then
+	attempts int       // since then
 	last     Failure
 }
 
@@ -61,7 +61,7 @@ type contact struct {
 type outage struct {
 	since     time.Time       // of the first failure
 	streams   map[string]bool // that have failed in it
-	failures  int
+	attempts  int
 	reached   time.Time // when the server answered again; zero after each failure
 	continued bool      // it follows one that made the daemon unready
 }
@@ -71,7 +71,7 @@ type Outage struct {
 	Since    time.Time
 	Streams  int    // that fail now
 	Of       int    // streams that run
-	Failures int    // sessions that have failed
+	Attempts int    // sessions that have failed
 	Reason   string // that most of the streams have
 	Error    string // the same in full, without the request
 }
@@ -120,10 +120,10 @@ func (t *Tracker) Failed(f Failure) {
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
-	c.failures++
+	c.attempts++
 	c.last = f
 	if o := t.outage; o != nil {
-		o.failures++
+		o.attempts++
 		o.streams[f.Stream] = true
 		o.reached = time.Time{}
 		t.log.Debug(watchEnded, f.fields()...)
@@ -193,7 +193,7 @@ func (t *Tracker) decide() {
 			continue
 		}
 		o.streams[name] = true
-		o.failures += c.failures
+		o.attempts += c.attempts
 		if o.since.IsZero() || c.since.Before(o.since) {
 			o.since = c.since
 		}
@@ -220,7 +220,7 @@ func (t *Tracker) end() {
 		t.unready = now.Add(calm)
 	}
 	t.log.Info("API server reachable again", zap.Duration("after", o.reached.Sub(o.since).Round(time.Millisecond)),
-		zap.Int("streams", len(o.streams)), zap.Int("failures", o.failures))
+		zap.Int("streams", len(o.streams)), zap.Int("attempts", o.attempts))
 }
 
 // unready reports whether an outage lasts long enough to make the daemon unready.
@@ -273,7 +273,7 @@ func (t *Tracker) now() Outage {
 	if t.outage == nil {
 		return Outage{}
 	}
-	o := Outage{Since: t.outage.since, Of: len(t.streams), Failures: t.outage.failures}
+	o := Outage{Since: t.outage.since, Of: len(t.streams), Attempts: t.outage.attempts}
 	o.Streams, _ = t.failing()
 	// Of the reason that most streams have: the one before may have found its connection cut, the others find none.
 	count := make(map[string]int)

@@ -95,7 +95,7 @@ func TestOneLineEach(t *testing.T) {
 			r.pass(4 * time.Second)
 			r.fail(refused, most...)
 		}
-		if got, want := r.Now(), (Outage{Since: began, Streams: 21, Of: 22, Failures: 84, Reason: "ConnectionRefused", Error: commonCause}); got != want {
+		if got, want := r.Now(), (Outage{Since: began, Streams: 21, Of: 22, Attempts: 84, Reason: "ConnectionRefused", Error: commonCause}); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		if got, want := r.Now().Text(time.Now()), "API server unreachable for 14s: 21 of 22 streams: "+commonCause; got != want {
@@ -109,7 +109,7 @@ func TestOneLineEach(t *testing.T) {
 		r.pass(5 * time.Second) // the others come back when their pauses are over
 		r.logged()
 		r.reach(most...)
-		r.logged("API server reachable again after=14s streams=21 failures=84")
+		r.logged("API server reachable again after=14s streams=21 attempts=84")
 		if got := r.Now(); got != (Outage{}) || r.Explains("a") {
 			t.Errorf("over, and %+v", got)
 		}
@@ -144,7 +144,7 @@ func TestAnsweredByAnother(t *testing.T) {
 		r.pass(settle)
 		r.logged("API server unreachable streams=3 of=3 reason=ServerError error=503 for c")
 		r.reach("b")
-		r.logged("API server reachable again after=4s streams=3 failures=5")
+		r.logged("API server reachable again after=4s streams=3 attempts=5")
 	})
 }
 
@@ -212,7 +212,7 @@ func TestJoinAndLeave(t *testing.T) {
 		r.Leave("b")
 		r.logged()
 		r.Leave("c") // nobody is left who fails
-		r.logged("API server reachable again after=2s streams=3 failures=3")
+		r.logged("API server reachable again after=2s streams=3 attempts=3")
 		r.fail(refused, "d", "nobody")
 		r.pass(settle)
 		r.logged("API server unreachable streams=1 of=1 reason=ConnectionRefused error=" + commonCause)
@@ -220,7 +220,7 @@ func TestJoinAndLeave(t *testing.T) {
 		r.logged()
 		r.Join("d")
 		r.reach("d")
-		r.logged("API server reachable again after=2s streams=1 failures=1")
+		r.logged("API server reachable again after=2s streams=1 attempts=1")
 	})
 }
 

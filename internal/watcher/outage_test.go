@@ -70,7 +70,7 @@ func TestOutage(t *testing.T) {
 		w.srv.StopAPIServer()
 		w.pass(14 * time.Second)
 		s := w.status()
-		if s.Outage == nil || s.Outage.Streams != 21 || s.Outage.Failures < 2*21 || time.Since(s.Outage.Since).Round(time.Second) != 14*time.Second ||
+		if s.Outage == nil || s.Outage.Streams != 21 || s.Outage.Attempts < 2*21 || time.Since(s.Outage.Since).Round(time.Second) != 14*time.Second ||
 			!strings.HasSuffix(s.Outage.Error, "connection refused") || strings.Contains(s.Outage.Error, "http") {
 			t.Errorf("after 14 s: %+v", s.Outage)
 		}
@@ -94,8 +94,8 @@ func TestOutage(t *testing.T) {
 		if got := w.logged("API server reachable again"); got != 1 || w.status().Outage != nil {
 			t.Errorf("the end is logged %d times, and the status says %+v", got, w.status().Outage)
 		}
-		if !strings.Contains(w.log.String(), `"streams": 21, "failures": `) {
-			t.Error("the line does not say how many streams and failures")
+		if !strings.Contains(w.log.String(), `"streams": 21, "attempts": `) {
+			t.Error("the line does not say how many streams and attempts")
 		}
 	})
 }
