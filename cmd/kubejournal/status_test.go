@@ -89,12 +89,13 @@ func TestStatus(t *testing.T) {
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	for _, want := range []string{"address  " + address + "\n", "ready    yes\n", "up       ", "version  ", "         streams: no progress: secrets", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  "} {
+	for _, want := range []string{"address     " + address + "\n", "ready       yes\n", "up          ", "version     ", "            streams: no progress: secrets", "\nserver      http",
+		"\nconfig      /", "/kubejournal.yaml\njournal     /", "/journal.jsonl\n            up to seq ", " free\ncheckpoint  /", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	if strings.Contains(stdout, "version  go1") || strings.Contains(stdout, "version  \n") {
+	if strings.Contains(stdout, "version     go1") || strings.Contains(stdout, "version     \n") {
 		t.Errorf("Go's version in place of ours, or none:\n%s", stdout)
 	}
 	status, stdout, _ = execute(t, "status", "--address", address, "-o", "json")

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -90,7 +91,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	}
 	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit), about: ops.About{
 		Version: o.Version, Commit: o.Commit, Started: time.Now(), Cluster: cfg.Cluster,
-		Config: o.ConfigPath, Output: cfg.Output.Path, Checkpoint: cfg.Checkpoint.Path,
+		Config: absolute(o.ConfigPath), Output: absolute(cfg.Output.Path), Checkpoint: absolute(cfg.Checkpoint.Path),
 	}}
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
@@ -197,6 +198,7 @@ func (d *Daemon) assemble(context.Context) error {
 	if len(faults) > 0 {
 		return faults
 	}
+	d.metrics.WatchJournal(d.journal)
 	d.reload = &reloader{d: d}
 	d.reload.inEffect.Store(d.cfg)
 	d.reload.last.Store(new(ops.Reload))
@@ -205,6 +207,7 @@ func (d *Daemon) assemble(context.Context) error {
 			{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
 			{Name: "output", Err: d.outputError},
 			{Name: "checkpoint", Err: d.rec.CheckpointError},
+			{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
 			{Name: "streams", Err: d.manager.Synced, Note: d.manager.Stalled},
 		},
 		d.manager.Streams,
@@ -212,12 +215,36 @@ func (d *Daemon) assemble(context.Context) error {
 			about := d.about
 			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
 			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()
+			about.Journal, about.Outage = d.journal(), d.manager.Outage()
+			about.OutputSpace.Free, about.OutputSpace.Size = d.metrics.Space("output")
+			about.CheckpointSpace.Free, about.CheckpointSpace.Size = d.metrics.Space("checkpoint")
 			return about
 		})
 	if d.Assembled != nil {
 		d.Assembled(d.client, d.manager, d.metrics)
 	}
 	return nil
+}
+
+// Handler answers what the daemon answers where it listens.
+func (d *Daemon) Handler() http.Handler { return d.site }
+
+// absolute is a path for people; "" and "-" stay.
+func absolute(path string) string {
+	if path == config.Stdout {
+		return path
+	}
+	return disk.Absolute(path)
+}
+
+// journal is how far the journal reaches, from the first line to the last.
+func (d *Daemon) journal() metrics.Journal {
+	is := metrics.Journal{Seq: d.rec.Progress().Written}
+	if file, ok := d.output.(*journal.File); ok {
+		extent := file.Extent()
+		is.Oldest, is.Segments = extent.Oldest, extent.Segments
+	}
+	return is
 }
 
 // outputError is why the output cannot be written, rotated files included.

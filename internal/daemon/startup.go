@@ -28,6 +28,7 @@ import (
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
 )
@@ -92,7 +93,7 @@ func (d *Daemon) openOutput(context.Context) error {
 		return nil
 	}
 	o := journalOptions(d.cfg.Output)
-	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.Inc() }
+	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc() }
 	f, err := journal.OpenFile(d.cfg.Output.Path, o)
 	if err != nil {
 		return fmt.Errorf("output.path: %w%s", err, remedy(err))

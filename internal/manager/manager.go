@@ -24,6 +24,7 @@ import (
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/watcher"
 )
 
@@ -70,11 +71,12 @@ type shown struct {
 
 // parts are what all streams share.
 type parts struct {
-	client *kubeclient.Client
-	store  watcher.Store
-	rec    watcher.Recorder
-	m      *metrics.Metrics
-	log    *zap.Logger
+	client  *kubeclient.Client
+	store   watcher.Store
+	rec     watcher.Recorder
+	outages *outage.Tracker
+	m       *metrics.Metrics
+	log     *zap.Logger
 }
 
 // wanted is a stream that must run, by the config and what the server offers.
@@ -99,7 +101,7 @@ func New(
 	m *metrics.Metrics, log *zap.Logger,
 ) *Manager {
 	return &Manager{
-		parts:    parts{client: client, store: store, rec: rec, m: m, log: log},
+		parts:    parts{client: client, store: store, rec: rec, outages: outage.New(log), m: m, log: log},
 		resolver: resolver, options: options,
 		requests: make(chan func(context.Context)),
 		ended:    make(chan *running),
@@ -124,7 +126,8 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	// A stream that could not be made would otherwise be found when others are stopped already.
 	scratch := metrics.New("", "")
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		if _, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, scratch, zap.NewNop()); err != nil {
+		_, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, m.outages, scratch, zap.NewNop())
+		if err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -134,6 +137,7 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 // Run runs the streams until ctx ends, and returns when all have stopped.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.stopped)
+	defer m.outages.Close()
 	defer func() { m.stop(slices.Collect(maps.Values(m.running))) }()
 	defer m.crds.Close()
 	tick := time.NewTicker(pendingFirst)
@@ -251,7 +255,7 @@ func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs 
 
 // start starts a stream.
 func (m *Manager) start(ctx context.Context, w wanted) error {
-	s, err := watcher.NewStream(w.spec, m.client, m.store, m.rec, m.m, m.log)
+	s, err := watcher.NewStream(w.spec, m.client, m.store, m.rec, m.outages, m.m, m.log)
 	if err != nil {
 		return err
 	}

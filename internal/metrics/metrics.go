@@ -19,7 +19,7 @@ type Metrics struct {
 	FilterErrors    *prometheus.CounterVec // group, resource: filters that could not be evaluated
 	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
-	OutputErrors    prometheus.Counter     // failed writes, syncs, rotations and compressions
+	OutputErrors    *prometheus.CounterVec // operation: failed writes, syncs, rotations and compressions
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
 	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
 	WatchRestarts   *prometheus.CounterVec // group, resource, reason
@@ -38,7 +38,15 @@ type Metrics struct {
 	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems
+	journal         journal
 }
+
+// Operations on the output, as OutputErrors has them.
+const (
+	Write  = "write"
+	Sync   = "sync"
+	Rotate = "rotate" // and compress and remove what was rotated
+)
 
 // New returns the metrics of one daemon, registered in a registry of their own.
 func New(version, commit string) *Metrics {
@@ -56,8 +64,8 @@ func New(version, commit string) *Metrics {
 			Help: "Objects received that are too large, too deep or no JSON. A line without object names each."}, []string{"group", "resource"}),
 		OutputBytes: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
-		OutputErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
-			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}),
+		OutputErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
+			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}, []string{"operation"}),
 		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
 			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
 		LastProgress: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
@@ -94,7 +102,10 @@ func New(version, commit string) *Metrics {
 			Help: "1, labelled with what was built."}, []string{"version", "commit", "goversion"}),
 	}
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
-	r.MustRegister(&m.filesystems, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, operation := range []string{Write, Sync, Rotate} {
+		m.OutputErrors.WithLabelValues(operation) // at 0
+	}
+	r.MustRegister(&m.filesystems, &m.journal, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

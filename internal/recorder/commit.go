@@ -10,6 +10,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/metrics"
 )
 
 // startCommit freezes what is pending and commits it, unless another commit runs.
@@ -106,7 +107,7 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 		err = r.out.Verify()
 	}
 	if err != nil {
-		r.cfg.Metrics.OutputErrors.Inc()
+		r.cfg.Metrics.OutputErrors.WithLabelValues(metrics.Sync).Inc()
 		return &r.syncFault, err
 	}
 	return &r.commitFault, r.store.Commit(batch)

@@ -362,7 +362,11 @@ func (w *writer) writeAll(ctx context.Context, p []byte) error {
 			p = p[n:]
 			w.cfg.Metrics.OutputBytes.Add(float64(n))
 			if err != nil {
-				w.cfg.Metrics.OutputErrors.Inc()
+				operation := metrics.Write
+				if errors.As(err, new(*journal.RotationError)) {
+					operation = metrics.Rotate
+				}
+				w.cfg.Metrics.OutputErrors.WithLabelValues(operation).Inc()
 				return &w.outputFault, err
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
@@ -461,10 +462,19 @@ func TestOutputError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(t, Config{})
 		g.out.onWrite = func(call, size int) (int, error) {
-			if call < 4 {
+			switch {
+			case call < 3:
 				return size / 2, errDisk
+			case call == 3:
+				return 0, &journal.RotationError{Err: errDisk}
 			}
 			return 0, nil
+		}
+		g.out.onSync = func(call int) error {
+			if call < 2 {
+				return errDisk
+			}
+			return nil
 		}
 		g.run(t.Context())
 		g.submit(g.batch("a", 1, 1000))
@@ -477,8 +487,13 @@ func TestOutputError(t *testing.T) {
 		if err := g.rec.OutputError(); err != nil {
 			t.Errorf("OutputError = %v", err)
 		}
-		if got := g.counted("output_errors_total"); got != 4 {
+		if got := g.counted("output_errors_total"); got != 6 {
 			t.Errorf("%v errors counted", got)
+		}
+		for operation, want := range map[string]float64{metrics.Write: 3, metrics.Rotate: 1, metrics.Sync: 2} {
+			if got := testutil.ToFloat64(g.m.OutputErrors.WithLabelValues(operation)); got != want {
+				t.Errorf("%v errors of %s, want %v", got, operation, want)
+			}
 		}
 		g.finish()
 	})

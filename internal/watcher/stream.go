@@ -22,6 +22,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/recorder"
 )
 
@@ -79,6 +80,7 @@ type Stream struct {
 	client   *kubeclient.Client
 	store    Store
 	rec      Recorder
+	outages  *outage.Tracker
 	producer *recorder.Producer
 	encoder  *encoder
 	log      *zap.Logger
@@ -96,6 +98,7 @@ type attempts struct {
 	loaded    bool   // the position was taken from the checkpoint
 	progress  bool   // the session has brought an event or a bookmark
 	reason    string // why the last session failed, "" once one has made progress
+	unreached bool   // no API server has answered since the start, or since a session failed
 	refused   int    // how often in a row the server has refused the position, or sent nothing usable from there
 	bookmarks bool   // the server sends them: set by one, taken back by a watch that was silent for too long
 	behind    bool   // there may be known objects of which nothing is stored
@@ -104,14 +107,16 @@ type attempts struct {
 }
 
 // NewStream returns a stream that has not started.
-func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
+func NewStream(
+	spec Spec, client *kubeclient.Client, store Store, rec Recorder, outages *outage.Tracker, m *metrics.Metrics, log *zap.Logger,
+) (*Stream, error) {
 	gvr := spec.Target.Resource
 	if spec.Silence == 0 {
 		spec.Silence = watchSilence
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, client: client, store: store, rec: rec,
+		spec:   spec, client: client, store: store, rec: rec, outages: outages,
 		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
@@ -119,6 +124,7 @@ func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, 
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
+	m.Events.WithLabelValues(gvr.Group, gvr.Resource, string(event.Gap), "") // at 0, so that a query sees the first one
 	s.setState(Starting, "")
 	return s, nil
 }
@@ -179,6 +185,9 @@ func (s *Stream) known(namespace, name string) (event.Known, bool, error) {
 // daemon: the checkpoint could not be read, or another cluster answers (*kubeclient.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
 	defer func() { s.encoder.track(-s.encoder.tracked) }()
+	s.outages.Join(s.spec.Name)
+	defer s.outages.Leave(s.spec.Name)
+	s.unreached = true
 	for {
 		began := time.Now()
 		s.progress = false
@@ -187,6 +196,10 @@ func (s *Stream) Run(ctx context.Context) error {
 			return err
 		}
 		o := classify(ctx, err)
+		unreachable, answered := isUnreachable(err)
+		if answered && !unreachable {
+			s.reached()
+		}
 		healthy := time.Since(began) >= kubeclient.HealthyAfter
 		if healthy && s.progress {
 			s.backoff.Reset()
@@ -227,13 +240,26 @@ func (s *Stream) Run(ctx context.Context) error {
 				}
 				continue
 			}
-			s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
+			if unreachable {
+				s.unreached = true
+				s.outages.Failed(outage.Failure{Stream: s.spec.Name, Reason: o.reason, Answered: answered, Err: err})
+			} else {
+				s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
+			}
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
 		if !kubeclient.Sleep(ctx, s.backoff.Pause(o.after)) {
 			return nil
 		}
+	}
+}
+
+// reached notes that the API server has answered.
+func (s *Stream) reached() {
+	if s.unreached {
+		s.unreached = false
+		s.outages.Reached(s.spec.Name)
 	}
 }
 

@@ -46,6 +46,7 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		reason = s.reason // it may go on like this
 	}
 	s.setState(Watching, reason)
+	s.reached()
 	for {
 		// How long the writing takes is not the server's silence.
 		e, err := w.Next(s.silence())
