@@ -13,64 +13,85 @@ import (
 // span is a part of time, from <= t < to.
 type span struct{ from, to int64 }
 
-// present returns the times whose lines are in these segments of the journal, in their order.
-func (c *content) present(there []journal.Segment) []span {
-	var all []span
-	for n, s := range c.segments {
-		if !slices.ContainsFunc(there, func(t journal.Segment) bool { return t.FirstSeq == s.first && t.Head == s.head && !s.gone }) {
-			continue
+// of returns the index of the segment that was active when seq was committed; -1 where that is not known.
+func (c *content) of(seq uint64) int {
+	n := len(c.segments) - 1
+	for n >= 0 && c.segments[n].first > seq {
+		n--
+	}
+	if n >= 0 && n+1 < len(c.segments) && c.segments[n+1].before != c.segments[n].first {
+		return -1 // the record of one in between is damaged
+	}
+	return n
+}
+
+// present returns the parts of an interval of which all lines are in these segments: for a time these are the segment that
+// was active then and those that follow it up to the one in which the interval was confirmed.
+func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
+	end := int64(math.MaxInt64)
+	for n := c.of(i.seq); n >= 0; n-- {
+		s := &c.segments[n]
+		if head, is := there[s.first]; !is || head != s.head || s.gone {
+			break
 		}
-		end := int64(math.MaxInt64)
-		if n+1 < len(c.segments) {
-			next := c.segments[n+1]
-			if next.before != s.first {
-				continue // the record of the one that followed is damaged
+		if from, to := max(i.from, s.time), min(i.to, end); from < to {
+			if last := len(parts) - 1; last >= 0 && parts[last].from == to {
+				parts[last].from = from
+			} else {
+				parts = append(parts, span{from, to})
 			}
-			end = next.time
 		}
-		if last := len(all) - 1; last >= 0 && all[last].to == s.time {
-			all[last].to = end
-		} else {
-			all = append(all, span{s.time, end})
+		end = s.time
+		if n > 0 && c.segments[n-1].first != s.before {
+			break
+		}
+	}
+	slices.Reverse(parts)
+	return parts
+}
+
+// heads are the checksums of the beginnings of segments, by the seq of their first lines.
+func heads(there []journal.Segment) map[uint64]uint32 {
+	all := make(map[uint64]uint32)
+	for _, s := range there {
+		if s.FirstSeq > 0 {
+			all[s.FirstSeq] = s.Head
 		}
 	}
 	return all
 }
 
-// limit returns up to when an interval counts that was committed behind the journal's last line: the beginning of the
-// segment that has this line.
-func (c *content) limit(last uint64) int64 {
-	limit := int64(math.MinInt64)
-	for _, s := range c.segments {
-		if s.first <= last {
-			limit = s.time
-		}
-	}
-	return limit
-}
-
-// cut takes from all intervals what was committed behind the journal's last line, and reports whether that was any. What is
-// left of such an interval has ended, and nothing continues it.
+// cut takes the intervals that were confirmed behind the journal's last line, and reports whether there were any. What is left
+// of such a stream has ended, and nothing continues it.
 func (c *content) cut(last uint64) (any bool) {
-	limit := c.limit(last)
 	for stream, all := range c.intervals {
-		for n := range all {
-			if i := &all[n]; i.seq > last {
-				any = true
-				i.to, i.reason, i.since = min(i.to, limit), reasonNumber(Unknown), 0
-			}
+		before := len(all)
+		all = slices.DeleteFunc(all, func(i interval) bool { return i.seq > last })
+		c.intervals[stream] = all
+		if len(all) == before {
+			continue
 		}
-		c.intervals[stream] = slices.DeleteFunc(all, func(i interval) bool { return i.empty() })
+		any = true
+		if n := len(all) - 1; n >= 0 {
+			all[n].reason, all[n].since = reasonNumber(Unknown), 0
+		} else {
+			delete(c.intervals, stream)
+		}
 	}
 	return any
 }
 
 // retire takes from all intervals what lies before the journal's first segment, and the segments that are gone with it.
 func (c *content) retire(there []journal.Segment) {
-	spans, floor := c.present(there), int64(math.MaxInt64)
-	if len(spans) > 0 {
-		floor = spans[0].from
+	is := heads(there)
+	first := slices.IndexFunc(c.segments, func(s segment) bool { head, ok := is[s.first]; return ok && head == s.head && !s.gone })
+	floor := int64(math.MaxInt64)
+	if first >= 0 {
+		floor = c.segments[first].time
+	} else {
+		first = len(c.segments)
 	}
+	c.segments = c.segments[first:]
 	for stream, all := range c.intervals {
 		for n := range all {
 			all[n].from = max(all[n].from, floor)
@@ -81,11 +102,6 @@ func (c *content) retire(there []journal.Segment) {
 			delete(c.intervals, stream)
 		}
 	}
-	first := slices.IndexFunc(c.segments, func(s segment) bool { return s.time == floor })
-	if first < 0 {
-		first = len(c.segments)
-	}
-	c.segments = c.segments[first:]
 }
 
 // limitTo drops the oldest intervals where there are more than most.

@@ -15,8 +15,8 @@
 //
 // A record says nothing that was not true when it was written, and what it says stays true: a time that it claims was
 // committed before, lines first, and nothing of a committed line changes. So whichever versions of whichever records a
-// crash, a torn write or a power cut leaves, together they claim no more than the newest, and the file needs no sync but
-// when it is made. Only what makes a truth false must be on disk first: a start that finds lines missing replaces the file
+// crash, a torn write or a power cut leaves, together they claim no more than the newest, and no write waits for a sync: one
+// a minute keeps a power cut from taking more. Only what makes a truth false must be on disk first: a start that finds lines missing replaces the file
 // before it writes a line (see Open). In that order: write -> fsync -> commit -> publish -> coverage.
 //
 // # The file
@@ -58,10 +58,11 @@
 // # Which journal it belongs to
 //
 // A segment record names a segment of the journal, by the seq of its first line and a checksum of its beginning, and the
-// time from which on all lines received are in it or in a later one. A time counts only where the segment that was active
-// then is there; so intervals go with the segments that retention removes, under whatever names others have rotated them.
-// An interval whose commit is beyond the journal's last line counts only up to the beginning of the segment with that line.
-// What is lost of a journal within a file, and files of which a commit has seen no line, are not noticed here: seq shows it.
+// time from which on all lines received are in it or in a later one. An interval that goes on in another segment goes on in
+// another record. So a time of an interval counts only where the segments are there that may hold its lines: from the one
+// that was active then to the one of the interval's commit; and intervals go with the segments that retention removes, under
+// whatever names others have rotated them. An interval whose commit is beyond the journal's last line does not count. What is
+// lost within a file, and files of which no commit has seen a line, are not noticed here: seq shows it.
 package coverage
 
 import (
@@ -78,11 +79,13 @@ const (
 	Removed     = "Removed"     // the stream was, from the config
 	Interrupted = "Interrupted" // a late interval follows
 	CaughtUp    = "CaughtUp"    // of a late one
+
+	continued = "Continued" // in the next record, whose lines are in a later segment
 )
 
 // reasons are what a record's reason means, by number; 0 is none. Later versions append to them.
 var reasons = [...]string{
-	"", Unknown, Stopped, Removed, Interrupted, CaughtUp,
+	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
 	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
 }
 
@@ -96,7 +99,7 @@ func reasonText(n byte) string {
 }
 
 // isGap reports whether a reason is that of a GAP line.
-func isGap(n byte) bool { return n > reasonNumber(CaughtUp) }
+func isGap(n byte) bool { return n > reasonNumber(continued) }
 
 const (
 	suffix = ".coverage"

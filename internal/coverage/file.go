@@ -54,6 +54,7 @@ type File struct {
 	streams map[string]*current // guarded by mu, and so is all below
 	names   []string            // by number; names[n] has the slot n
 	serial  uint64              // of the last record
+	seq     uint64              // of the commit that is being taken
 	segment segment             // the newest; the zero segment is none
 	begins  []segment           // to be written; their heads are still to be read
 	ended   []numbered          // intervals before the last ones, to be written
@@ -66,7 +67,8 @@ type File struct {
 // current is a stream's last interval.
 type current struct {
 	interval
-	number int
+	number  int
+	segment uint64 // seq of the first line of the one that is active at its commit
 }
 
 // numbered is an interval of the stream with that number.
@@ -139,6 +141,9 @@ func (f *File) take(old *content, o Options) (more bool, err error) {
 		}
 		c, last := f.add(name), len(all)-1
 		before[uint32(c.number)], c.interval = all[:last], all[last]
+		if n := old.of(c.seq); n >= 0 {
+			c.segment = old.segments[n].first
+		}
 		if c.reason == 0 {
 			c.reason = reasonNumber(Unknown)
 		}
@@ -162,6 +167,7 @@ func (f *File) add(name string) *current {
 func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.seq = seq
 	if firstSeq > 0 && firstSeq != f.segment.first {
 		f.serial++
 		next := segment{time: time.Now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
@@ -179,7 +185,8 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 			c = f.add(name)
 		}
 		if f.move(c, &p) {
-			f.touch(c, seq)
+			f.touch(c)
+			c.seq, c.segment = seq, f.segment.first
 		}
 	}
 	f.wakeUp()
@@ -191,15 +198,15 @@ func (f *File) End(stream, reason string) {
 	defer f.mu.Unlock()
 	if c := f.streams[stream]; c != nil && c.reason == 0 {
 		c.reason = reasonNumber(reason)
-		f.touch(c, c.seq)
+		f.touch(c)
 	}
 	f.wakeUp()
 }
 
 // touch notes that a slot has changed.
-func (f *File) touch(c *current, seq uint64) {
+func (f *File) touch(c *current) {
 	f.serial++
-	c.seq, c.serial = seq, f.serial
+	c.serial = f.serial
 	if f.dirty[0] == f.dirty[1] {
 		f.dirty = [2]int{c.number, c.number + 1}
 	}
@@ -233,6 +240,9 @@ func (f *File) extend(c *current, p *Progress) {
 		}
 		f.next(c, Unknown, interval{since: p.Since, from: from, to: from, differences: p.Differences})
 	}
+	if c.segment != f.segment.first && c.reason == 0 && p.Confirmed > c.to {
+		f.next(c, continued, interval{late: c.late, since: c.since, from: c.to, to: c.to, differences: c.differences})
+	}
 	late := p.Late
 	if c.reason != 0 && !isGap(c.reason) {
 		late = p.Confirmed // the first of this process
@@ -263,6 +273,9 @@ func (f *File) next(c *current, reason string, i interval) {
 		if last.reason == 0 {
 			last.reason = reasonNumber(reason)
 		}
+		if last.seq == 0 { // it began with this commit, too
+			last.seq = f.seq
+		}
 		f.serial++
 		last.serial = f.serial
 		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
@@ -286,7 +299,7 @@ func (f *File) Close(clean bool) {
 		for _, c := range f.streams {
 			if c.reason == 0 && !c.empty() {
 				c.reason = reasonNumber(Stopped)
-				f.touch(c, c.seq)
+				f.touch(c)
 			}
 		}
 		f.mu.Unlock()

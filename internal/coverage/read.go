@@ -50,11 +50,11 @@ func Read(path string) ([]Stream, error) {
 		return nil, fmt.Errorf("read coverage: %w", err)
 	}
 	c.cut(last)
-	return c.streams(c.present(there)), nil
+	return c.streams(heads(there)), nil
 }
 
-// streams returns what of the intervals lies in these spans.
-func (c *content) streams(spans []span) []Stream {
+// streams returns what of the intervals is in these segments.
+func (c *content) streams(there map[uint64]uint32) []Stream {
 	var all []Stream
 	for stream, intervals := range c.intervals {
 		s := Stream{Name: c.names[stream]}
@@ -69,13 +69,17 @@ func (c *content) streams(spans []span) []Stream {
 			}
 			end = min(end, i.from)
 		}
+		goesOn := false // the last one in s.Intervals, in the next record
 		for n := range intervals {
 			i := &intervals[n]
-			one := Interval{Late: i.late, End: reasonText(i.reason)}
-			if isGap(i.reason) && n+1 < len(intervals) && intervals[n+1].since != i.since {
-				one.Differences = new(intervals[n+1].differences)
+			for _, part := range c.present(i, there) {
+				s.add(part, i, goesOn)
+				goesOn = i.reason == reasonNumber(continued) && part.to == i.to
 			}
-			s.Intervals = append(s.Intervals, i.within(spans, one)...)
+			if last := len(s.Intervals) - 1; isGap(i.reason) && last >= 0 && n+1 < len(intervals) && intervals[n+1].since != i.since &&
+				s.Intervals[last].End == reasonText(i.reason) {
+				s.Intervals[last].Differences = new(intervals[n+1].differences)
+			}
 		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)
@@ -85,19 +89,15 @@ func (c *content) streams(spans []span) []Stream {
 	return all
 }
 
-// within returns the parts of an interval that lie in spans.
-func (i *interval) within(spans []span, form Interval) (parts []Interval) {
-	for _, s := range spans {
-		from, to := max(i.from, s.from), min(i.to, s.to)
-		if from >= to {
-			continue
-		}
-		part := form
-		part.From, part.To = time.Unix(0, from).UTC(), time.Unix(0, to).UTC()
-		if to < i.to {
-			part.End, part.Differences = Unknown, nil
-		}
-		parts = append(parts, part)
+// add adds a part of an interval, to the last one if that goes on.
+func (s *Stream) add(part span, i *interval, goesOn bool) {
+	from, to, end := time.Unix(0, part.from).UTC(), time.Unix(0, part.to).UTC(), reasonText(i.reason)
+	if part.to < i.to || end == continued {
+		end = Unknown // unless what follows is there
 	}
-	return parts
+	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
+		s.Intervals[n].To, s.Intervals[n].End = to, end
+		return
+	}
+	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end})
 }

@@ -78,9 +78,11 @@ func TestModel(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines\n",
+	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines; "+
+		"%v were claimed, and %d streams were not covered in the end\n",
 		done.Load(), *modelFrom, failed.Load(), time.Since(began).Round(time.Millisecond),
-		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load())
+		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load(),
+		time.Duration(modelTally.covered.Load()).Round(time.Second), modelTally.uncovered.Load())
 }
 
 // maxFailed is how many failed histories are enough.
@@ -118,7 +120,11 @@ type model struct {
 }
 
 // modelTally is of all histories that held.
-var modelTally struct{ starts, writes, lines atomic.Uint64 }
+var modelTally struct {
+	starts, writes, lines atomic.Uint64
+	covered               atomic.Int64  // nanoseconds
+	uncovered             atomic.Uint64 // streams that should be in the end
+}
 
 // modelStream is what one entry comes to, or a part of it.
 type modelStream struct {
