@@ -12,7 +12,8 @@ import (
 //   - A read that had to wait shows that nothing else had come. That is so for nearly every read; not where events come
 //     faster than they are written, nor where the output has held up the stream while the server went on.
 //   - Before a watch the server is asked for its version. Once the position has reached that, it has all that was before
-//     the question. So a stream that resumes, and never has to wait, is known to have caught up.
+//     the question. So a stream that resumes, and never has to wait, is known to have caught up; and one is confirmed at
+//     once if nothing has happened.
 //
 // What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position.
 
@@ -69,6 +70,7 @@ func (p *pace) reached(rv string) bool {
 	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
 		return false
 	}
+	p.late = p.late || p.asked.Sub(p.current) > lateAfter
 	p.behind, p.goal, p.current = false, "", p.asked
 	return true
 }

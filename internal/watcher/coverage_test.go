@@ -216,9 +216,9 @@ func TestHeldUp(t *testing.T) {
 		w.put(configMaps, "a")
 		w.pass(2 * time.Second)
 		before := w.covered("configmaps", began)
-		w.pad = 2 << 20
+		w.pad = 4 << 20
 		w.life.gate.setFull(true)
-		for second := 20; second < 140; second += 2 {
+		for second := 20; second < 140; second += 15 {
 			w.at(began, second)
 			w.put(configMaps, fmt.Sprint("b", second))
 		}

@@ -23,6 +23,13 @@ func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
 	return s.state.Clone()
 }
 
+// upToDate notes that the server is at the position, so that there is nothing to read.
+func (s *Stream) upToDate() *checkpoint.Stream {
+	s.pace.reached(s.state.ResourceVersion)
+	s.confirm()
+	return s.state.Clone()
+}
+
 // lose notes that the position is not valid any more. Before the first sync there is none to lose.
 func (s *Stream) lose(ctx context.Context, reason string) error {
 	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()

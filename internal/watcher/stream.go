@@ -280,10 +280,13 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.attest(ctx, err)
 	}
-	if current == s.state.ResourceVersion {
-		s.progressed(nil)
+	if current != s.state.ResourceVersion {
+		return current, nil
 	}
-	return current, nil
+	s.progressed(nil)
+	b := s.producer.Batch()
+	b.Changes.State = s.upToDate()
+	return current, s.rec.Submit(ctx, b)
 }
 
 const (
