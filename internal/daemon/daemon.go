@@ -20,6 +20,7 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
@@ -72,6 +73,8 @@ type Daemon struct {
 	client     *kubeclient.Client // goes through access
 	clusterUID string             // of the checkpoint's cluster; "" is unknown
 	recording  recorder.Config    // from where on lines are written
+	coverage   *coverage.File     // nil where the output is not a file
+	clean      bool               // everything is written and committed
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *manager.Manager
@@ -165,6 +168,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	stopReloads()
 	reloading.Wait()
 	if err = errors.Join(fault, err); err == nil && ctx.Err() != nil {
+		d.clean = true
 		d.Log.Info("stopped, everything is written and committed")
 	}
 	if errors.As(err, new(*kubeclient.ClusterError)) {

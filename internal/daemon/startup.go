@@ -24,6 +24,7 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
@@ -353,6 +354,24 @@ func (d *Daemon) recover(ctx context.Context) error {
 	d.recording.Seq = found.Seq
 	d.metrics.LastCommit.SetToCurrentTime()
 	logRecovery(d.Log.With(zap.String("path", file.Path())), found, file.LastSeq())
+	return d.openCoverage(file.Path(), found)
+}
+
+// openCoverage takes over the journal's coverage file, for which no line waits.
+func (d *Daemon) openCoverage(path string, found recorder.Recovered) (err error) {
+	d.coverage, err = coverage.Open(path, coverage.Options{
+		Hole: found.Hole, Elsewhere: found.Stdout > 0, Disk: d.Disk, Log: d.Log, Failed: d.metrics.CoverageErrors.Inc,
+	})
+	if errors.Is(err, coverage.ErrForeign) || errors.Is(err, coverage.ErrNewer) {
+		d.metrics.CoverageErrors.Inc()
+		d.Log.Error("coverage is not recorded; move the file away", zap.Error(err))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("output.path: %w", err)
+	}
+	d.recording.Coverage = d.coverage
+	d.closers = append(d.closers, func() error { d.coverage.Close(d.clean); return nil })
 	return nil
 }
 

@@ -377,7 +377,7 @@ func FuzzParseHeader(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", "2"))
+	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", received, "2"))
 	f.Add(r.AppendSynced(AppendSeq(nil, 3), received, "2", Count{1, 2, 3, 4}))
 	f.Add(gone(f, r, 4, Known{Namespace: "a", Name: "b\"", UID: "c", ResourceVersion: "d\xff"}))
 	f.Fuzz(func(t *testing.T, line []byte) {

@@ -67,11 +67,11 @@ func TestLines(t *testing.T) {
 			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"//DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","finalStateKnown":false,"object":{"apiVersion":"v1","kind":"Pod","metadata":{}}}`,
 		},
 		"gap": {
-			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", "40")),
-			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"clusterUID":"c-1","reason":"Expired","fromResourceVersion":"12","resourceVersion":"40"}`,
+			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", received.Add(-time.Hour), "40")),
+			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"clusterUID":"c-1","reason":"Expired","fromResourceVersion":"12","fromTime":"2026-11-20T14:10:22.000123456Z","resourceVersion":"40"}`,
 		},
 		"gap, least": {
-			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", "")),
+			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", time.Time{}, "")),
 			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"pods//GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"CheckpointLost"}`,
 		},
 		"synced": {

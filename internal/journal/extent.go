@@ -47,7 +47,7 @@ func (j *File) look(before Extent) (Extent, error) {
 	for _, s := range all {
 		listed[s.Path] = true
 	}
-	maps.DeleteFunc(j.tidy.heads.known, func(path string, _ uint64) bool { return !listed[path] })
+	maps.DeleteFunc(j.tidy.heads.known, func(path string, _ Segment) bool { return !listed[path] })
 	now := before
 	now.Segments = len(all)
 	if !listed[j.path] { // a new active file is about to be there

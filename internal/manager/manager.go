@@ -69,11 +69,18 @@ type shown struct {
 	started    bool                // what can run was started
 }
 
+// Recorder is what the streams write to.
+type Recorder interface {
+	watcher.Recorder
+	// End ends the coverage of a stream that is not watched any more, for one of package coverage's reasons.
+	End(ctx context.Context, stream, reason string) error
+}
+
 // parts are what all streams share.
 type parts struct {
 	client  *kubeclient.Client
 	store   watcher.Store
-	rec     watcher.Recorder
+	rec     Recorder
 	outages *outage.Tracker
 	m       *metrics.Metrics
 	log     *zap.Logger
@@ -97,7 +104,7 @@ type running struct {
 
 // New returns a manager that has not started anything. resolver must have been refreshed.
 func New(
-	client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec watcher.Recorder, options Options,
+	client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec Recorder, options Options,
 	m *metrics.Metrics, log *zap.Logger,
 ) *Manager {
 	return &Manager{

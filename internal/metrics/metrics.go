@@ -20,6 +20,7 @@ type Metrics struct {
 	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
 	OutputErrors    *prometheus.CounterVec // operation: failed writes, syncs, rotations and compressions
+	CoverageErrors  prometheus.Counter     // failed writes of the coverage file
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
 	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
 	WatchRestarts   *prometheus.CounterVec // group, resource, reason
@@ -66,6 +67,8 @@ func New(version, commit string) *Metrics {
 			Help: "Bytes written to the output."}),
 		OutputErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
 			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}, []string{"operation"}),
+		CoverageErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_coverage_errors_total",
+			Help: "Writes of the journal's coverage file that failed. Each is tried again; no line is affected."}),
 		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
 			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
 		LastProgress: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",

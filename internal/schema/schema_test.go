@@ -114,8 +114,8 @@ func lines(t *testing.T) []string {
 				t.Fatal(err)
 			}
 		}
-		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", "40")
-		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", "")
+		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", at, "40")
+		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", time.Time{}, "")
 		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
 	}
 	unusable := func(raw string) {

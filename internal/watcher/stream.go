@@ -86,6 +86,7 @@ type Stream struct {
 	log      *zap.Logger
 
 	state checkpoint.Stream // the position, see position.go
+	pace  pace
 	lists lists
 	attempts
 
@@ -295,18 +296,23 @@ func (s *Stream) session(ctx context.Context) error {
 // checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are not
 // numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
+	asked := time.Now()
 	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
 		return "", err
 	}
+	s.pace.goal, s.pace.asked = current, asked
 	if event.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.attest(ctx, err)
 	}
-	if current == s.state.ResourceVersion {
-		s.progressed(nil)
+	if current != s.state.ResourceVersion {
+		return current, nil
 	}
-	return current, nil
+	s.progressed(nil)
+	b := s.producer.Batch()
+	b.Changes.State = s.upToDate()
+	return current, s.rec.Submit(ctx, b)
 }
 
 const (
