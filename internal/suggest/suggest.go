@@ -4,11 +4,11 @@ package suggest
 import "strings"
 
 // Near returns the candidate that takes the fewest slips to become name, the first of several; "" if none is close. A slip
-// adds, drops or changes a letter, or swaps two neighbours; one is allowed in three letters, and three in all. Upper and
-// lower case are the same.
+// adds, drops or changes a letter, or swaps two neighbours. One is allowed in a name of three letters, two in one of eight,
+// three in one of twelve: more would find names that nobody meant. Upper and lower case are the same.
 func Near(name string, candidates []string) string {
 	name = strings.ToLower(name)
-	for n := range 1 + min(len(name)/3, 3) {
+	for n := range 1 + min(max(len(name)/4, min(len(name)/3, 1)), 3) {
 		for _, c := range candidates {
 			if within(n, name, strings.ToLower(c)) {
 				return c

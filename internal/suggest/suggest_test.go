@@ -15,6 +15,8 @@ func TestNear(t *testing.T) {
 		"deploymnets.app":  "deployments.apps",
 		"cornjobz":         "cronjobs",
 		"gizmos":           "",
+		"poods":            "pods",
+		"poodz":            "", // two slips are too many in five letters
 		"gizmos.example.x": "",
 		"xy":               "", // too short for a slip
 		"":                 "",
