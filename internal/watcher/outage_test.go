@@ -147,7 +147,7 @@ func TestEditInAnOutage(t *testing.T) {
 		o := w.options
 		o.Resources = entries("configmaps")
 		o.Resources[0].Payload = "metadata"
-		if d, err := w.life.manager.Apply(t.Context(), o); err != nil || d.Changed != 1 {
+		if d, err := w.life.manager.Apply(w.t.Context(), o); err != nil || d.Changed != 1 {
 			t.Errorf("%+v, %v", d, err)
 		}
 		must(t, w.srv.StartAPIServer())
