@@ -16,12 +16,14 @@ type Line struct {
 	Time time.Time
 
 	values [len(keys)][]byte // JSON, parts of Raw; nil where the line has none
+	object []byte            // the same, not looked into
 }
 
 // The members of a line.
 const (
 	seqKey = iota
 	timeKey
+	writtenAtKey
 	typeKey
 	originKey
 	idKey
@@ -36,6 +38,7 @@ const (
 	nameKey
 	uidKey
 	reasonKey
+	fromTimeKey
 	fromResourceVersionKey
 	resourceVersionKey
 	generationKey
@@ -51,8 +54,8 @@ const (
 
 // keys are the names of the members, in the order in which kubejournal writes them.
 var keys = [...]string{
-	"seq", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
-	"namespace", "name", "uid", "reason", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
+	"seq", "time", "writtenAt", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
+	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
 	"finalStateKnown", "count", "truncated", "truncatedReason", "event", "changes",
 }
 
@@ -71,6 +74,7 @@ func (l *Line) Parse(raw []byte) error {
 	for more := c.Take('{'); more; more = c.Take(',') {
 		key, ok := c.Key()
 		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
+			l.object = raw[c.Offset() : len(raw)-1]
 			return nil
 		}
 		value := c.Value()
@@ -79,6 +83,8 @@ func (l *Line) Parse(raw []byte) error {
 		}
 		if at := indexFrom(keys[:], key, next); at >= 0 {
 			l.values[at], next = value, at+1
+		} else if string(key) == "object" {
+			l.object = value
 		}
 	}
 	if !c.Take('}') || len(c.Rest()) > 0 || !l.complete() {
@@ -100,6 +106,19 @@ func (l *Line) text(key int) []byte { return rawjson.Inside(l.values[key]) }
 // aboutStream reports whether the line is about a stream, not an object.
 func (l *Line) aboutStream() bool {
 	return string(l.text(typeKey)) == "GAP" || string(l.text(typeKey)) == "SYNCED"
+}
+
+// lateAfter is how much later than it was made a change is received that counts as late. The server gives whole seconds,
+// and its clock is another one.
+const lateAfter = 3 * time.Second
+
+// late returns when the change was made, if it was received late. What existed at first sight is older by nature.
+func (l *Line) late() (written time.Time, ok bool) {
+	if len(l.values[writtenAtKey]) == 0 || string(l.text(originKey)) == "snapshot" {
+		return written, false
+	}
+	ok = written.UnmarshalText(l.text(writtenAtKey)) == nil && l.Time.Sub(written) > lateAfter
+	return written, ok
 }
 
 // scope is what follows the question mark in the stream's name; empty for all objects of a resource.

@@ -25,7 +25,11 @@ func TestMain(m *testing.M) {
 func printed(t testing.TB, style Style, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := NewPrinter(&out, style).Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+	p := NewPrinter(&out, style)
+	if _, err := p.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.End(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -44,7 +48,7 @@ func TestText(t *testing.T) {
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/resourceVersion","old":"1","value":"2"},{"op":"replace","path":"/spec/replicas","old":2,"value":3},{"op":"add","path":"/metadata/labels/app.kubernetes.io~1tier","value":"db one"},{"op":"remove","path":"/spec/containers/0/env","old":[]},{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"},{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}}]`),
 		objectLine("MODIFIED", `,"changes":[{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}},{"op":"replace","path":"","old":[],"value":null}]`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/generation","old":1,"value":2}]`),
-		gapLine, syncedLine,
+		gapLine, strings.Replace(syncedLine, `"stream":"pods"`, `"stream":"pods?namespace=web&labelSelector=app%3Dweb"`, 1),
 		`{"seq":11,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop","name":"web-0.17","manager":"kubelet","event":{"reason":"BackOff","message":"Back-off restarting\nfailed container \u001b[31m","type":"Warning","count":12,"reporter":"kubelet","regarding":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}},"object":{}}`,
 		`{"seq":12,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"default","name":"n.17","event":{"reason":"Starting","type":"Normal","regarding":{"kind":"Node","name":"node-1"}},"truncated":true}`,
 		objectLine("MODIFIED", `,"truncated":true,"truncatedReason":"ObjectTooDeep"`),
@@ -54,11 +58,11 @@ func TestText(t *testing.T) {
 16:10:22.123  MODIFIED  deployments.apps  shop/web          kubectl/scale  generation 3
 16:10:22.500  ADDED     pods              shop/web-0        kubelet        snapshot
 16:10:22.500  DELETED   pods              shop/web-0        -              relist, final state not known
-16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.replicas 2→3, +metadata.labels["app.kubernetes.io/tier"] "db one", -spec.containers[0].env, status.phase Pending→Running, +1 more
+16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.replicas 2→3, -spec.containers[0].env, spec.x {"a":1}→{…}, +metadata.labels["app.kubernetes.io/tier"] "db one", +1 more
 16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.x {"a":1}→{…}, object []→null
 16:10:22.500  MODIFIED  pods              shop/web-0        -              generation 2
 16:10:23.000  GAP       pods              namespace=web labelSelector=app=web  -              Expired, resourceVersion 12→40
-16:10:24.000  SYNCED    pods              -                                    -              added 1, modified 2, unchanged 40
+16:10:24.000  SYNCED    pods              namespace=web labelSelector=app=web  -              added 1, modified 2, unchanged 40
 2026-11-21 CET
 00:30:00.000  ADDED     events            shop/web-0.17                        kubelet        Warning BackOff Pod/web-0: Back-off restarting\nfailed container \x1b[31m (x12)
 00:30:00.000  ADDED     events            default/n.17                         -              Starting Node/node-1, truncated
@@ -92,7 +96,7 @@ func TestChanges(t *testing.T) {
 		15:          "spec.…, +6 more",
 		5:           "…, +6 more",
 	} {
-		got := appendChanges([]byte("before "), changesOf([]byte(all)), limit)
+		got := appendChanges([]byte("before "), appendOperations(nil, []byte(all)), nil, limit)
 		if string(got) != "before "+want {
 			t.Errorf("%d columns: %s", limit, got)
 		}
@@ -101,10 +105,10 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	one := []byte("[" + list[0] + "]")
-	if got := string(appendChanges(nil, changesOf(one), 11)); got != "spec.f0 0→1" {
+	if got := string(appendChanges(nil, appendOperations(nil, one), nil, 11)); got != "spec.f0 0→1" {
 		t.Errorf("one that fits: %s", got)
 	}
-	if got := string(appendChanges(nil, changesOf([]byte("["+strings.Join(list[7:], ",")+"]")), math.MaxInt)); got != "" {
+	if got := string(appendChanges(nil, appendOperations(nil, []byte("["+strings.Join(list[7:], ",")+"]")), nil, math.MaxInt)); got != "" {
 		t.Errorf("nothing but bookkeeping: %s", got)
 	}
 	for width := 1; width < 120; width++ {
@@ -176,6 +180,9 @@ func TestWriteInParts(t *testing.T) {
 				t.Fatal(got, err)
 			}
 			rest = rest[n:]
+		}
+		if err := p.End(); err != nil {
+			t.Fatal(err)
 		}
 		if out.String() != want {
 			t.Errorf("in parts of %d:\n%s", size, out.String())

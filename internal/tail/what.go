@@ -2,18 +2,12 @@ package tail
 
 import (
 	"bytes"
-	"fmt"
 	"net/url"
-	"slices"
 	"strings"
+	"time"
 
+	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
-)
-
-const (
-	maxValue   = 48 // columns of a value in the short form of a change
-	maxComplex = 32 // bytes of an object or array there, more is {…}
-	maxChanges = 4  // changes of a line that are shown
 )
 
 // appendResource appends the resource as kubectl names it.
@@ -25,6 +19,33 @@ func appendResource(dst []byte, l *Line) []byte {
 	dst = appendText(dst, resource)
 	if group := l.text(groupKey); len(group) > 0 {
 		dst = appendText(append(dst, '.'), group)
+	}
+	return dst
+}
+
+// appendKind appends the resource in short, as kubectl takes it: cm, rs, pods, widgets. One that has the name of one of
+// Kubernetes' own keeps its group.
+func appendKind(dst []byte, l *Line) []byte {
+	const long = 9 // columns of a name that is shortened
+	resource := l.text(resourceKey)
+	group := l.text(groupKey)
+	switch custom := bytes.IndexByte(group, '.') >= 0 && !bytes.HasSuffix(group, []byte(".k8s.io")); {
+	case len(resource) == 0 || custom && query.IsBuiltin(resource):
+		return appendResource(dst, l)
+	case !custom && len(resource) >= long:
+		if short := query.Short(resource); short != "" {
+			return append(dst, short...)
+		}
+	}
+	return appendText(dst, resource)
+}
+
+// appendKindAndObject appends both in one cell, for narrow terminals.
+func appendKindAndObject(dst []byte, l *Line) []byte {
+	dst = append(appendKind(dst, l), ' ')
+	start := len(dst)
+	if dst = appendObject(dst, l); len(dst) == start {
+		return dst[:start-1]
 	}
 	return dst
 }
@@ -49,8 +70,11 @@ func appendScope(dst, scope []byte) []byte {
 	return appendRaw(dst, []byte(plain))
 }
 
-// appendWho appends who wrote last; of a Kubernetes Event, who reported it.
+// appendWho appends who wrote last; of a Kubernetes Event, who reported it. The API does not say who deleted.
 func appendWho(dst []byte, l *Line) []byte {
+	if string(l.text(typeKey)) == "DELETED" {
+		return dst
+	}
 	event := pick(l.values[eventKey], "reporter")
 	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
 		return appendText(dst, reporter)
@@ -63,11 +87,11 @@ func appendWho(dst []byte, l *Line) []byte {
 	return dst
 }
 
-// appendWhat appends in short what happened. It may exceed limit columns.
-func appendWhat(dst []byte, l *Line, limit int) []byte {
+// appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
+func appendWhat(dst []byte, l *Line, limit int, changed *[]change) []byte {
 	switch string(l.text(typeKey)) {
 	case "GAP":
-		return appendGap(dst, l)
+		return appendGap(dst, l, nil)
 	case "SYNCED":
 		return appendCount(dst, l.values[countKey])
 	}
@@ -89,11 +113,13 @@ func appendWhat(dst []byte, l *Line, limit int) []byte {
 		part()
 		dst = appendEvent(dst, event, l.text(namespaceKey))
 	}
-	changed := changesOf(l.values[changesKey])
+	if *changed = (*changed)[:0]; len(l.values[changesKey]) > 0 {
+		*changed = appendOperations(*changed, l.values[changesKey])
+	}
 	switch {
-	case len(changed) > 0:
+	case len(*changed) > 0:
 		part()
-		dst = appendChanges(dst, changed, max(limit-columns(dst[start:]), 1))
+		dst = appendChanges(dst, *changed, l.object, max(limit-columns(dst[start:]), 1))
 	case len(generation) > 0 && len(event) == 0:
 		part()
 		dst = appendRaw(append(dst, "generation "...), generation)
@@ -108,18 +134,44 @@ func appendWhat(dst []byte, l *Line, limit int) []byte {
 	return dst
 }
 
-// appendGap appends why there is a gap and what it spans.
-func appendGap(dst []byte, l *Line) []byte {
+// appendGap appends how long it was, why there is a gap and what it spans. unchanged is the number of objects among which
+// there was no difference, nil where there was one or that is not known yet.
+func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
+	var from time.Time
+	lasted := from.UnmarshalText(l.text(fromTimeKey)) == nil && !from.After(l.Time)
+	if lasted {
+		dst = append(dst, l.Time.Sub(from).Round(time.Second).String()...)
+	}
+	if unchanged != nil {
+		if lasted {
+			dst = append(dst, ", "...)
+		}
+		dst = append(appendRaw(append(dst, "no difference in "...), unchanged), " objects"...)
+	}
+	if lasted || unchanged != nil {
+		dst = append(dst, ": "...)
+	}
 	dst = appendText(dst, l.text(reasonKey))
-	from, to := l.text(fromResourceVersionKey), l.text(resourceVersionKey)
-	if len(from) == 0 && len(to) == 0 {
+	start, end := l.text(fromResourceVersionKey), l.text(resourceVersionKey)
+	if len(start) == 0 && len(end) == 0 {
 		return dst
 	}
-	if len(from) == 0 {
-		from = []byte("?")
+	if len(start) == 0 {
+		start = []byte("?")
 	}
-	dst = appendText(append(dst, ", resourceVersion "...), from)
-	return appendText(append(dst, "→"...), to)
+	dst = appendText(append(dst, ", resourceVersion "...), start)
+	return appendText(append(dst, "→"...), end)
+}
+
+// unchanged returns how many objects a SYNCED has without a line if it has none with one, else nil.
+func unchanged(l *Line) []byte {
+	v := pick(l.values[countKey], "added", "modified", "deleted", "unchanged")
+	for _, n := range v[:3] {
+		if n != nil && string(n) != "0" {
+			return nil
+		}
+	}
+	return v[3]
 }
 
 // appendCount appends the counts that are not 0.
@@ -166,124 +218,4 @@ func appendEvent(dst, event, own []byte) []byte {
 		dst = append(appendRaw(append(dst, " (x"...), count), ')')
 	}
 	return dst
-}
-
-// change is an operation of a line's changes, as far as it is shown.
-type change struct {
-	op, path, old, now []byte
-}
-
-// changesOf returns the changes other than bookkeeping.
-func changesOf(changes []byte) []change {
-	var all []change
-	for operation := range rawjson.Elements(changes) {
-		v := pick(operation, "op", "path", "old", "value")
-		c := change{rawjson.Inside(v[0]), rawjson.Inside(v[1]), v[2], v[3]}
-		if !bookkeeping(c.path) {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// bookkeeping reports whether a field changes with every write and means nothing to a reader.
-func bookkeeping(pointer []byte) bool {
-	rest, ok := bytes.CutPrefix(pointer, []byte("/metadata/"))
-	return ok && (string(rest) == "resourceVersion" || string(rest) == "generation" || bytes.HasPrefix(rest, []byte("managedFields")))
-}
-
-// appendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
-// them as fit into limit columns. There is always one, which may be cut.
-func appendChanges(dst []byte, changes []change, limit int) []byte {
-	start := len(dst)
-	for shown, c := range changes {
-		before, rest := len(dst), len(changes)-shown
-		if shown == maxChanges {
-			return appendMore(dst, rest)
-		}
-		if shown > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = appendChange(dst, c)
-		room := limit - len(appendMore(nil, rest-1))
-		if shown == 0 {
-			dst = cutEnd(dst, start, max(room, 1))
-		} else if len(dst)-start > room && columns(dst[start:]) > room {
-			return appendMore(dst[:before], rest)
-		}
-	}
-	return dst
-}
-
-// appendMore appends how many changes are not shown.
-func appendMore(dst []byte, n int) []byte {
-	if n == 0 {
-		return dst
-	}
-	return fmt.Appendf(dst, ", +%d more", n)
-}
-
-func appendChange(dst []byte, c change) []byte {
-	switch string(c.op) {
-	case "add":
-		return appendValue(append(appendPath(append(dst, '+'), c.path), ' '), c.now)
-	case "remove":
-		return appendPath(append(dst, '-'), c.path)
-	default:
-		dst = appendValue(append(appendPath(dst, c.path), ' '), c.old)
-		return appendValue(append(dst, "→"...), c.now)
-	}
-}
-
-// appendPath appends a JSON Pointer (RFC 6901) as the config writes paths: spec.containers[0].image, ["a.b/c"]. pointer
-// is the inside of a JSON string.
-func appendPath(dst, pointer []byte) []byte {
-	if len(pointer) == 0 {
-		return append(dst, "object"...)
-	}
-	steps, more := bytes.TrimPrefix(pointer, []byte("/")), true
-	for first := true; more; first = false {
-		var step []byte
-		step, steps, more = bytes.Cut(steps, []byte("/"))
-		if bytes.IndexByte(step, '~') >= 0 {
-			step = bytes.ReplaceAll(bytes.ReplaceAll(step, []byte("~1"), []byte("/")), []byte("~0"), []byte("~"))
-		}
-		switch {
-		case string(step) == "-", len(step) > 0 && len(bytes.Trim(step, "0123456789")) == 0:
-			dst = append(append(append(dst, '['), step...), ']')
-		case len(step) == 0 || bytes.ContainsAny(step, `./[]" `):
-			dst = append(appendText(append(dst, `["`...), step), `"]`...)
-		default:
-			if !first {
-				dst = append(dst, '.')
-			}
-			dst = appendText(dst, step)
-		}
-	}
-	return dst
-}
-
-// appendValue appends a value in short: a string without its quotes where it is one word, no more than the beginning
-// of a long one, and of an object or array that it is one.
-func appendValue(dst, v []byte) []byte {
-	if len(v) == 0 {
-		return dst
-	}
-	switch v[0] {
-	case '"':
-		inside := rawjson.Inside(v)
-		inside = inside[:min(len(inside), maxValue*12)] // a column is at most one escape pair of 12 bytes
-		start := len(dst)
-		dst = appendText(append(dst, '"'), inside)
-		if word := dst[start+1:]; len(word) == 0 || bytes.IndexByte(word, ' ') >= 0 || bytes.IndexByte(word, ',') >= 0 || bytes.Contains(word, []byte("→")) {
-			return append(cutEnd(dst, start+1, maxValue), '"')
-		}
-		return cutEnd(slices.Delete(dst, start, start+1), start, maxValue)
-	case '{', '[':
-		if len(v) > maxComplex {
-			return append(append(append(dst, v[0]), ellipsis...), v[0]+2) // } and ] are two after { and [
-		}
-	}
-	start := len(dst)
-	return cutEnd(appendRaw(dst, v), start, maxValue)
 }
