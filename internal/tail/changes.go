@@ -14,9 +14,10 @@ import (
 const (
 	maxValue   = 48              // columns of a value in the short form of a change
 	maxComplex = 32              // bytes of an object or array there, more is {…}
+	maxContext = 12              // bytes of what two values have in common, where it is shown once
+	maxKey     = 10              // columns of a list element's key, where columns are few
 	maxChanges = 4               // changes of a line that are shown
 	unlimited  = math.MaxInt / 2 // columns, where it is no terminal
-	maxAlike   = 40              // bytes of two strings that are shown with the beginning that they share, where columns are few
 )
 
 // change is an operation of a line's changes, as far as it is shown; of the operations on one condition it is the one
@@ -36,6 +37,7 @@ const (
 	rankPhase
 	rankCondition
 	rankStatus
+	rankRevision
 	rankHeartbeat
 	rankLast // what follows from other changes
 	hidden   // what changes with every write
@@ -51,6 +53,10 @@ func rankOf(pointer []byte) int {
 			return hidden
 		case string(rest) == "annotations/kubectl.kubernetes.io~1last-applied-configuration", string(rest) == "deletionGracePeriodSeconds":
 			return rankLast
+		case string(rest) == "annotations/endpoints.kubernetes.io~1last-change-trigger-time":
+			return rankLast
+		case bytes.HasPrefix(rest, []byte("annotations/deployment.kubernetes.io~1")):
+			return rankRevision
 		}
 		return rankMetadata
 	}
@@ -127,40 +133,63 @@ func (c *change) merge(other *change, condition []byte) bool {
 	return true
 }
 
+// brevity says how much of a change is left out.
+type brevity int
+
+const (
+	inFull  brevity = iota
+	brief           // without what an object's kind says anyway; on terminals
+	briefer         // without the domains of labels, and what two values have in common
+)
+
 // appendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
-// them as fit into limit columns. There is always one, which may be cut.
+// them as fit into limit columns. There is always one, which may be cut. On a terminal what follows from other changes is
+// left out behind these.
 func appendChanges(dst []byte, changes []change, object []byte, limit int) []byte {
-	start := len(dst)
+	start, least := len(dst), inFull
+	if limit < unlimited {
+		least = brief
+		for len(changes) > 1 && changes[len(changes)-1].rank >= rankHeartbeat {
+			changes = changes[:len(changes)-1]
+		}
+	}
 	for shown := range changes {
 		before, rest := len(dst), len(changes)-shown
 		if shown == maxChanges {
-			return appendMore(dst, rest)
+			return appendMore(dst, rest, start, limit)
 		}
 		if shown > 0 {
 			dst = append(dst, ", "...)
 		}
-		dst = changes[shown].append(dst, object, limit < unlimited)
-		room := limit - len(appendMore(nil, rest-1))
-		if shown == 0 {
-			dst = cutEnd(dst, start, max(room, 1))
-		} else if len(dst)-start > room && columns(dst[start:]) > room {
-			return appendMore(dst[:before], rest)
+		room, fits := limit-len(", +9 more")*min(rest-1, 1), false
+		for begin, how := len(dst), least; how <= briefer && !fits; how++ {
+			dst = changes[shown].append(dst[:begin], object, how)
+			fits = len(dst)-start <= room || columns(dst[start:]) <= room
+		}
+		if !fits && shown > 0 {
+			return appendMore(dst[:before], rest, start, limit)
+		}
+		if !fits {
+			return appendMore(dst, rest-1, start, limit)
 		}
 	}
 	return dst
 }
 
-// appendMore appends how many changes are not shown.
-func appendMore(dst []byte, n int) []byte {
+// appendMore appends how many changes are not shown. It cuts what begins at start where that and the number would exceed
+// limit columns.
+func appendMore(dst []byte, n, start, limit int) []byte {
+	more := fmt.Appendf(nil, ", +%d more", n)
 	if n == 0 {
-		return dst
+		more = nil
+	} else if columns(dst[start:])+len(more) > limit {
+		more = fmt.Appendf(nil, " +%d", n)
 	}
-	return fmt.Appendf(dst, ", +%d more", n)
+	return append(cutEnd(dst, start, max(limit-len(more), 1)), more...)
 }
 
-// append appends a change; object is what it led to, as far as it is known. In short, a path begins where it says
-// something, and values where they differ.
-func (c *change) append(dst, object []byte, short bool) []byte {
+// append appends a change; object is what it led to, as far as it is known.
+func (c *change) append(dst, object []byte, how brevity) []byte {
 	switch string(c.op) {
 	case "add":
 		dst = append(dst, '+')
@@ -168,19 +197,19 @@ func (c *change) append(dst, object []byte, short bool) []byte {
 		dst = append(dst, '-')
 	}
 	if c.field != nil {
-		if text, ok := c.appendCondition(dst, object, short); ok {
+		if text, ok := c.appendCondition(dst, object, how); ok {
 			return text
 		}
 	}
-	dst, named := c.appendPath(dst, object, short)
+	dst, named := c.appendPath(dst, object, how)
 	if named {
 		return dst
 	}
-	return c.appendValues(dst, short)
+	return c.appendValues(dst, how)
 }
 
 // appendCondition appends Ready True→False (Reason); ok is false where it is not known which condition it is.
-func (c *change) appendCondition(dst, object []byte, short bool) (text []byte, ok bool) {
+func (c *change) appendCondition(dst, object []byte, how brevity) (text []byte, ok bool) {
 	condition := c.now // as a whole
 	switch {
 	case len(c.field) > 0:
@@ -207,7 +236,7 @@ func (c *change) appendCondition(dst, object []byte, short bool) (text []byte, o
 	case c.reason != nil:
 		reason = c.reason
 	}
-	dst = whole.appendValues(dst, short)
+	dst = whole.appendValues(dst, how)
 	if text := rawjson.Inside(reason); len(text) > 0 && string(c.op) != "remove" {
 		dst = append(appendText(append(dst, " ("...), text), ')')
 	}
@@ -215,7 +244,7 @@ func (c *change) appendCondition(dst, object []byte, short bool) (text []byte, o
 }
 
 // appendValues appends what a field was and is.
-func (c *change) appendValues(dst []byte, short bool) []byte {
+func (c *change) appendValues(dst []byte, how brevity) []byte {
 	was, is := rawjson.Inside(c.old), rawjson.Inside(c.now)
 	switch {
 	case string(c.op) == "remove":
@@ -231,21 +260,24 @@ func (c *change) appendValues(dst []byte, short bool) []byte {
 	case string(was) == redacted && string(is) == redacted:
 		return append(dst, " changed (redacted)"...)
 	case bytes.Contains(was, lineEnd) || bytes.Contains(is, lineEnd):
-		return appendLines(append(dst, ' '), was, is, short)
+		return appendLines(append(dst, ' '), was, is, how)
 	}
-	return appendStrings(append(dst, ' '), was, is, short)
+	return appendStrings(append(dst, ' '), was, is, how)
 }
 
 // redacted is what kubejournal writes in the place of a secret value.
 const redacted = "REDACTED"
 
 // appendStrings appends the insides of two strings; of long ones the beginning is left out that they share.
-func appendStrings(dst, was, is []byte, short bool) []byte {
-	n := 0
-	if all := len(was) + len(is); all > 2*maxValue || short && all > maxAlike {
+func appendStrings(dst, was, is []byte, how brevity) []byte {
+	n, before := 0, 0
+	if len(was)+len(is) > 2*maxValue || how == briefer {
 		n = alike(was, is)
 	}
-	dst = appendString(dst, was[n:], n > 0)
+	if n > maxContext {
+		before = n
+	}
+	dst = appendString(dst, was[before:], before > 0)
 	return appendString(append(dst, "→"...), is[n:], n > 0)
 }
 
@@ -258,7 +290,7 @@ func alike(a, b []byte) int {
 	if n == len(a) || n == len(b) {
 		n = max(n-1, 0)
 	}
-	if word := bytes.LastIndexAny(a[:n], "/ ,;=@") + 1; word > n-maxValue/2 {
+	if word := bytes.LastIndexAny(a[:n], "/ ,:;=@") + 1; word > n-maxValue/2 {
 		n = word
 	}
 	if n < 2*len(ellipsis) {
@@ -284,7 +316,7 @@ func cutLine(inside []byte) (line, rest []byte, more bool) {
 }
 
 // appendLines appends the first line that differs between the insides of two strings, and its number.
-func appendLines(dst, was, is []byte, short bool) []byte {
+func appendLines(dst, was, is []byte, how brevity) []byte {
 	number := 1
 	a, restA, moreA := cutLine(was)
 	b, restB, moreB := cutLine(is)
@@ -317,7 +349,7 @@ func appendLines(dst, was, is []byte, short bool) []byte {
 	case b == nil:
 		dst = appendString(append(dst, '-'), bytes.TrimSpace(a), false)
 	default:
-		dst = appendStrings(dst, bytes.TrimSpace(a), bytes.TrimSpace(b), short)
+		dst = appendStrings(dst, bytes.TrimSpace(a), bytes.TrimSpace(b), how)
 	}
 	return fmt.Appendf(dst, " (line %d%s)", number, rest)
 }
@@ -330,7 +362,7 @@ func isIndex(step []byte) bool {
 // appendPath appends the change's JSON Pointer (RFC 6901) as the config writes paths: spec.containers[web].image,
 // ["a.b/c"]. Elements of lists are named by their keys where those are known, else by their positions. named reports
 // whether the path ends with the value itself, as in finalizers[example.com/keep].
-func (c *change) appendPath(dst, object []byte, short bool) (text []byte, named bool) {
+func (c *change) appendPath(dst, object []byte, how brevity) (text []byte, named bool) {
 	if len(c.path) == 0 {
 		return append(dst, "object"...), false
 	}
@@ -338,7 +370,7 @@ func (c *change) appendPath(dst, object []byte, short bool) (text []byte, named 
 		return appendText(dst, c.path), false
 	}
 	start := 0
-	if short {
+	if how > inFull {
 		start = startOf(c.path)
 	}
 	for at := start; at < len(c.path); {
@@ -356,7 +388,13 @@ func (c *change) appendPath(dst, object []byte, short bool) (text []byte, named 
 			}
 			named = named && len(parent) > 0
 		}
-		dst = appendStep(dst, step, key, list, at == start)
+		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how == briefer {
+			step = append([]byte(ellipsis), step[i:]...)
+		}
+		begin := len(dst) + len("[")
+		if dst = appendStep(dst, step, key, list, at == start); key != nil && how == briefer {
+			dst = append(cutMiddle(dst[:len(dst)-1], begin, maxKey), ']')
+		}
 		at = end
 	}
 	return dst, named
@@ -364,15 +402,12 @@ func (c *change) appendPath(dst, object []byte, short bool) (text []byte, named 
 
 // startOf returns where a pointer begins to say something that its object's kind does not.
 func startOf(pointer []byte) int {
-	for _, end := range [...]string{"/template/spec", "/metadata"} {
-		i := bytes.LastIndex(pointer, []byte(end+"/"))
-		if i < 0 {
-			continue
-		}
-		rest := pointer[i+len(end):]
-		if end != "/metadata" || bytes.HasPrefix(rest, []byte("/labels/")) || bytes.HasPrefix(rest, []byte("/annotations/")) {
-			return i + len(end)
-		}
+	const template, metadata = "/template/spec", "/metadata"
+	if i := bytes.Index(pointer, []byte(template+"/")); i >= 0 && bytes.HasPrefix(pointer, []byte("/spec/")) {
+		return i + len(template)
+	}
+	if i := bytes.Index(pointer, []byte(metadata+"/")); i == 0 || i > 0 && bytes.HasPrefix(pointer, []byte("/spec/")) {
+		return i + len(metadata)
 	}
 	return 0
 }

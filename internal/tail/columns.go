@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type column struct {
 	least, most int     // columns; where it is no terminal, longer cells stick out
 	share       float64 // of what a terminal has for these columns and what happened
 	appendTo    func(dst []byte, l *Line) []byte
+	short       func(dst []byte, l *Line) []byte // for a cell that is too wide, before it is cut; may be nil
 	cut         func(dst []byte, start, limit int) []byte
 }
 
@@ -27,14 +29,14 @@ type rowLayout struct {
 var (
 	// wide is for terminals from wideFrom columns on, and where there is none.
 	wide = rowLayout{"15:04:05.000", "01-02 15:04", len("MODIFIED"), []column{
-		{"RESOURCE", 8, 32, 0.16, appendResource, cutMiddle},
-		{"OBJECT", 16, 56, 0.29, appendObject, cutMiddle},
-		{"WHO", 10, 28, 0.13, appendWho, cutEnd},
+		{"RESOURCE", 8, 32, 0.16, appendResource, appendKind, cutKind},
+		{"OBJECT", 16, 56, 0.29, appendObject, nil, cutMiddle},
+		{"WHO", 10, 28, 0.13, appendWho, nil, cutEnd},
 	}}
 	// narrow leaves 45 of 100 columns for what happened, and says what kind of object it is even where a name is cut.
 	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
-		{"OBJECT", 24, 60, 0.328, appendKindAndObject, cutObject},
-		{"WHO", 9, 28, 0.113, appendWho, cutEnd},
+		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
+		{"WHO", 9, 28, 0.113, appendWho, nil, cutEnd},
 	}}
 	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
 )
@@ -116,6 +118,10 @@ func (p *Printer) appendRow(l, closed *Line) {
 			p.out = append(p.out, '-')
 		}
 		n := columns(p.out[start:])
+		if n > p.limit[i] && c.short != nil && p.style.Width != nil {
+			p.out = c.short(p.out[:start], l)
+			n = columns(p.out[start:])
+		}
 		p.width[i] = min(max(p.width[i], n), p.limit[i])
 		if p.style.Width != nil && n > p.limit[i] {
 			p.out = c.cut(p.out, start, p.limit[i])
@@ -176,19 +182,28 @@ func (p *Printer) appendType(t []byte) {
 	p.out = pad(p.out, p.types-n+gap)
 }
 
-// cutObject cuts a cell of appendKindAndObject, its kind last.
-func cutObject(dst []byte, start, limit int) []byte {
-	const least = 12 // columns of the object
-	kind := bytes.IndexByte(dst[start:], ' ')
-	if kind < 0 {
-		return cutMiddle(dst, start, limit)
-	}
-	object := string(dst[start+kind+1:])
-	dst = cutMiddle(dst[:start+kind], start, max(limit-1-least, limit/2))
-	left := limit - 1 - columns(dst[start:])
-	if left < 1 {
+// cutKind cuts the end of what has a group, and the middle of other resources: they differ in their ends.
+func cutKind(dst []byte, start, limit int) []byte {
+	if bytes.IndexByte(dst[start:], '.') >= 0 {
 		return cutEnd(dst, start, limit)
 	}
+	return cutMiddle(dst, start, limit)
+}
+
+// cutObject cuts a cell of appendKindAndObject: the namespace first, the name more than that, and the kind last.
+func cutObject(dst []byte, start, limit int) []byte {
+	const least = 11 // columns of the object
+	kind, object, found := strings.Cut(string(dst[start:]), " ")
+	dst = cutKind(append(dst[:start], kind...), start, max(limit-1-least, limit/2))
+	left := limit - 1 - columns(dst[start:])
+	if !found || left < 1 {
+		return dst
+	}
 	dst = append(dst, ' ')
+	if namespace, name, ok := strings.Cut(object, "/"); ok {
+		at := len(dst)
+		dst = append(cutEnd(append(dst, namespace...), at, max(left/4, 4)), '/')
+		left, object = left-columns(dst[at:]), name
+	}
 	return cutMiddle(append(dst, object...), len(dst), left)
 }

@@ -93,8 +93,8 @@ func TestChanges(t *testing.T) {
 		58:          "spec.f0 0→1, spec.f1 1→2, spec.f2 2→3, +4 more",
 		33:          "spec.f0 0→1, spec.f1 1→2, +5 more",
 		20:          "spec.f0 0→1, +6 more",
-		15:          "spec.…, +6 more",
-		5:           "…, +6 more",
+		15:          "spec.f0 0→1 +6",
+		5:           "s… +6",
 	} {
 		got := appendChanges([]byte("before "), appendOperations(nil, []byte(all)), nil, limit)
 		if string(got) != "before "+want {

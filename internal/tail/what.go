@@ -101,8 +101,11 @@ func appendWhat(dst []byte, l *Line, limit int, changed *[]change) []byte {
 			dst = append(dst, ", "...)
 		}
 	}
-	if origin := string(l.text(originKey)); origin == "snapshot" || origin == "relist" {
+	origin := l.text(originKey)
+	found := string(origin) == "snapshot" || string(origin) == "relist"
+	if found && len(l.values[changesKey]) == 0 {
 		dst = append(dst, origin...)
+		found = false
 	}
 	if string(l.values[finalStateKnownKey]) == "false" {
 		part()
@@ -130,6 +133,10 @@ func appendWhat(dst []byte, l *Line, limit int, changed *[]change) []byte {
 		if reason := l.text(truncatedReasonKey); len(reason) > 0 {
 			dst = appendText(append(dst, ' '), reason)
 		}
+	}
+	if found && columns(dst[start:])+len(", ")+len(origin) <= limit {
+		part()
+		dst = append(dst, origin...)
 	}
 	return dst
 }
