@@ -336,9 +336,9 @@ func appendLines(dst, was, is []byte, how brevity) []byte {
 		a, restA, moreA = cutLine(was)
 		number++
 	case moreB && bytes.Equal(was, restB):
-		a, moreB = nil, false
+		a, moreA, moreB = nil, false, false
 	case moreA && bytes.Equal(restA, is):
-		b, moreA = nil, false
+		b, moreA, moreB = nil, false, false
 	}
 	if (moreA || moreB) && !bytes.Equal(restA, restB) {
 		rest = " and more"
@@ -386,7 +386,9 @@ func (c *change) appendPath(dst, object []byte, how brevity) (text []byte, named
 			if list {
 				key, named = c.keyOf(object, end)
 			}
-			named = named && len(parent) > 0
+			if named && len(parent) == 0 { // it may be no list
+				key, named = nil, false
+			}
 		}
 		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how == briefer {
 			step = append([]byte(ellipsis), step[i:]...)

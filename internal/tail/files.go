@@ -96,6 +96,9 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 	if errors.Is(err, errEnded) {
 		err = nil
 	}
+	if err == nil && !t.shown && !t.o.Follow && t.o.Lines != 0 {
+		t.o.noticeNothing()
+	}
 	return errors.Join(err, p.End())
 }
 

@@ -87,12 +87,11 @@ func (t *tail) follow(ctx context.Context) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for first := true; ctx.Err() == nil; first = false {
-		err := t.drain(ctx)
-		if first && !t.shown && t.o.Lines != 0 && (err == nil || errors.Is(err, errEnded)) {
-			t.o.noticeNothing()
-		}
-		if err != nil || !t.o.Follow {
+		if err := t.drain(ctx); err != nil || !t.o.Follow {
 			return err
+		}
+		if first && !t.shown && t.o.Lines != 0 {
+			t.o.noticeNothing()
 		}
 		next, err := t.next()
 		if err != nil {

@@ -149,12 +149,14 @@ func (n *names) fault(o *Options) error {
 	return nil
 }
 
-// meant suggests a resource. A name that is not near any may be a short name, which begins like the kind or has its initials.
+// meant suggests a resource: a word may be a short name that nobody knows here, which has the initials of a kind or begins
+// like it.
 func (n *names) meant(o *query.Object) string {
 	there := slices.Sorted(maps.Keys(n.kinds))
 	word := o.Word()
-	if near := query.SuggestResource(word, there); near != "" && near != word {
-		return mean(near)
+	near := query.SuggestResource(word, there)
+	if near == word && o.MayCome() {
+		return ""
 	}
 	for _, resource := range there {
 		kind := n.kinds[resource]
@@ -164,14 +166,14 @@ func (n *names) meant(o *query.Object) string {
 			}
 			return -1
 		}, kind)
-		if strings.EqualFold(initials, word) || len(word) > 1 && len(kind) > len(word) && strings.EqualFold(kind[:len(word)], word) {
+		if strings.EqualFold(initials, word) || len(word) > 2 && len(kind) > len(word) && strings.EqualFold(kind[:len(word)], word) {
 			return mean(resource)
 		}
 	}
-	if !o.MayCome() {
+	if near == "" && !o.MayCome() {
 		return "; write a custom resource with its group, e.g. " + word + ".example.com"
 	}
-	return ""
+	return mean(near)
 }
 
 // meantObject suggests another name; two resources may have been named as kubectl does not take them.
