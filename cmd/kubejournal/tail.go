@@ -25,48 +25,45 @@ type tailFlags struct {
 	tail.Options
 }
 
-func newTailCommand() *cobra.Command {
-	f := tailFlags{Options: tail.Options{Lines: 10}}
-	cmd := &cobra.Command{
-		Use:   "tail [FILE] [RESOURCE[/NAME]...]",
-		Short: "Show journal lines to people, and follow the journal",
-		Long: `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
+const tailHelp = `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
 
   TIME          TYPE      RESOURCE          OBJECT    WHO             WHAT
   16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl-edit    spec.replicas 2→3
 
-Objects are named as for kubectl get: pods, pods,deploy, deploy/web, deploy web, deployments.apps, '*'; short names are
-those of Kubernetes' own resources and of the CustomResourceDefinitions in the journal. Without any, all objects are shown.
+Name objects as for kubectl get: pods, pods,deploy, deploy/web, deploy web, deployments.apps, '*'. Short names are those of
+Kubernetes' own resources and of CustomResourceDefinitions in the journal. Without a RESOURCE, all objects are shown.
 
-TIME is when the line was received, in the local time zone; a line of its own names date and zone. 16:10:19* is a change
-that was received more than 3 seconds after it was made, such as one of an outage: the time is then when it was made.
-WHO is the field manager that wrote, no person, or who reported an Event; of a deletion nobody is known.
-WHAT is, in short, the change (with changes: true in the config), an Event's message, the generation, a GAP's duration,
-reason, position and the server's version then, or the counts of a SYNCED. Spec comes before metadata and status, and list
-elements have their names. A GAP that had no difference is one row with its SYNCED. "snapshot" existed at first sight,
+TIME is when the line was received, in the local time zone; a line of its own names date and zone. 16:10:19* marks a change
+that was received more than 3 seconds after it was made, for example one made during an outage: the time is when it was made.
+WHO is the field manager that wrote (a program's name, not a person), or the reporter of an Event. The API does not say who
+deleted. WHAT is, in short, the change (with changes: true in the config), an Event's message, the generation, the counts of
+a SYNCED, or a GAP: how long, why, the position and the server's version then. Changes of the spec come first, and list
+elements have their names. A GAP without a difference is one row with its SYNCED. "snapshot" existed at first sight,
 "relist" was found by comparing after a gap.
 
-FILE is the journal; - is stdin. It is the first argument if that is a file or looks like a path; --journal names it in any
-case. The default is output.path of the config that run would read. The journal is followed across rotation, by logrotate
-too: every line is shown once, and stderr names what went with a removed file. Rotated files, also compressed ones, are
-read where --lines, --since or a rare name reaches back into them. A rotated file that is named itself is shown alone,
-to its end.
+FILE is the journal, - is stdin. The first argument is the FILE if such a file exists or it looks like a path; with
+--journal all arguments are objects. The default is output.path of the config that run would read. The journal is followed
+across rotation, by logrotate too: every line is shown once, and stderr names what went with a removed file. Rotated files,
+also compressed ones, are read where --lines, --since or a rare name reaches back into them. A rotated file that is named
+itself is shown alone, to its end.
 
 With filters, --lines counts the lines that pass. With --since or --until, all lines are shown unless --lines is given;
---until ends with what is there. A TIME is ` + query.Times + `.
-GAP and SYNCED concern a whole stream and pass -n and names if the stream has such objects. A line that cannot be read
-is shown as BAD.
+--until ends with what is there. A TIME is one of
+` + query.Times + `.
+GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
+shown as BAD.
 
-A resource or namespace that no line is about is an error. But a resource of Kubernetes' own, a custom resource that is
-named with its group, and, while following, a name may still come; stderr says that there is none yet.
+A resource or namespace that no line is about is an error. A resource of Kubernetes' own and a custom resource named with
+its group may still come, and so may an object while the journal is followed: stderr says that there is none yet.
 
-On a terminal lines are cut to its width and coloured (unless NO_COLOR is set); below 140 columns resource and object are
-one column and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are shown as escapes. Into a pipe nothing
-is cut.
+On a terminal lines are cut to its width and coloured (unless NO_COLOR is set), and changes that follow from others
+(heartbeats, observedGeneration, last-applied-configuration) are left out. Below 140 columns resource and object are one
+column, and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are shown as escapes. Into a pipe nothing is cut.
 
 Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
-cannot be read or has no such resource, namespace or object.`,
-		Example: `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
+cannot be read or has no such resource, namespace or object.`
+
+const tailExample = `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
   kubejournal tail
 
   # one Deployment, and the pods of its namespace
@@ -83,15 +80,23 @@ cannot be read or has no such resource, namespace or object.`,
   kubejournal tail journal.jsonl deploy,pods -N 0 -o json | jq -r .name
 
   # what a pod of kubejournal writes to stdout
-  kubectl logs -f deploy/kubejournal | kubejournal tail -`,
-		RunE: f.run,
+  kubectl logs -f deploy/kubejournal | kubejournal tail -`
+
+func newTailCommand() *cobra.Command {
+	f := tailFlags{Options: tail.Options{Lines: 10}}
+	cmd := &cobra.Command{
+		Use:     "tail [FILE] [RESOURCE[/NAME]...]",
+		Short:   "Show journal lines to people, and follow the journal",
+		Long:    tailHelp,
+		Example: tailExample,
+		RunE:    f.run,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.FuncP("lines", "N", "show the last `N` lines first, or all; from stdin all (default 10)", f.setLines)
 	flags.BoolVarP(&f.Follow, "follow", "f", true, "go on with lines that come")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
-	flags.Func("resource", "show these `RESOURCE`s too, as if they were arguments; may be repeated",
+	flags.Func("resource", "show these `RESOURCE`s or RESOURCE/NAMEs too, like an argument; may be repeated",
 		each(&f.Filter.Objects, query.ParseObject))
 	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
@@ -157,6 +162,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if since := f.Filter.Since.Time; since.After(time.Now()) {
 		return &usageError{cmd, fmt.Errorf("--since: %s is still to come", f.Filter.Since)}
+	}
+	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
+		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
 	}
 	stdin := path == config.Stdout
 	if !cmd.Flags().Changed("lines") && (stdin || !f.Filter.Since.IsZero() || !f.Filter.Until.IsZero()) {

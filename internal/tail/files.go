@@ -16,7 +16,9 @@
 // Names and messages come from anybody who may write to the cluster. What does not print (control characters, those that
 // turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
 //
-// The memory used is bounded by the longest line. The object in a line is passed over, not checked.
+// The memory used is bounded by the longest line, by one GAP line per stream that is held back until it is known whether
+// there was a difference, and by the names that are remembered for suggestions. The object in a line is passed over, not
+// checked, except where a change is in a list, whose elements' names it has.
 package tail
 
 import (

@@ -251,7 +251,11 @@ func FuzzPrinter(f *testing.F) {
 				continue // into a pipe it is what it is
 			}
 			var out bytes.Buffer
-			if _, err := NewPrinter(&out, style).Write(append(bytes.Clone(raw), '\n')); err != nil {
+			p := NewPrinter(&out, style)
+			if _, err := p.Write(append(bytes.Clone(raw), '\n')); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.End(); err != nil {
 				t.Fatal(err)
 			}
 			if !utf8.Valid(out.Bytes()) {
