@@ -82,7 +82,8 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 	}
 	for _, form := range clockForms {
 		if t, err := time.Parse(form, clock); err == nil {
-			return Moment{Time: time.Date(day.Year(), day.Month(), day.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location())}, nil
+			year, month, date := day.Date()
+			return Moment{Time: time.Date(year, month, date, t.Hour(), t.Minute(), t.Second(), 0, now.Location())}, nil
 		}
 	}
 	return Moment{}, fmt.Errorf("%q is not a time; write %s", text, Times)

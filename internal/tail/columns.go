@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"kubejournal/internal/display"
 )
 
 // column is one that is as wide as its widest cell so far, within bounds.
@@ -30,13 +32,13 @@ var (
 	// wide is for terminals from wideFrom columns on, and where there is none.
 	wide = rowLayout{"15:04:05.000", "01-02 15:04", len("MODIFIED"), []column{
 		{"RESOURCE", 8, 32, 0.16, appendResource, appendKind, cutKind},
-		{"OBJECT", 16, 56, 0.29, appendObject, nil, cutMiddle},
-		{"WHO", 10, 28, 0.13, appendWho, nil, cutEnd},
+		{"OBJECT", 16, 56, 0.29, appendObject, nil, display.CutMiddle},
+		{"WHO", 10, 28, 0.13, appendWho, nil, display.CutEnd},
 	}}
 	// narrow leaves 45 of 100 columns for what happened, and says what kind of object it is even where a name is cut.
 	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
 		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
-		{"WHO", 9, 28, 0.113, appendWho, nil, cutEnd},
+		{"WHO", 9, 28, 0.113, appendWho, nil, display.CutEnd},
 	}}
 	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
 )
@@ -97,7 +99,7 @@ func (p *Printer) appendHeadings() {
 	for i, c := range p.columns {
 		row = fmt.Appendf(row, "%-*s", p.width[i]+gap, c.heading)
 	}
-	p.appendDim(head(append(row, "WHAT"...), p.full))
+	p.appendDim(display.Head(append(row, "WHAT"...), p.full))
 }
 
 // appendRow shows a line; closed is the SYNCED line of a GAP that is shown with it, else nil.
@@ -117,18 +119,18 @@ func (p *Printer) appendRow(l, closed *Line) {
 		if p.out = c.appendTo(p.out, l); len(p.out) == start {
 			p.out = append(p.out, '-')
 		}
-		n := columns(p.out[start:])
+		n := display.Columns(p.out[start:])
 		if n > p.limit[i] && c.short != nil && p.style.Width != nil {
 			p.out = c.short(p.out[:start], l)
-			n = columns(p.out[start:])
+			n = display.Columns(p.out[start:])
 		}
 		p.width[i] = min(max(p.width[i], n), p.limit[i])
 		if p.style.Width != nil && n > p.limit[i] {
 			p.out = c.cut(p.out, start, p.limit[i])
-			n = columns(p.out[start:])
+			n = display.Columns(p.out[start:])
 		}
 		fill := max(p.width[i]-n, 0) + gap
-		p.out = pad(p.out, fill)
+		p.out = display.Pad(p.out, fill)
 		left -= n + fill
 	}
 	left = max(left, 1)
@@ -138,7 +140,7 @@ func (p *Printer) appendRow(l, closed *Line) {
 	} else {
 		p.out = appendWhat(p.out, l, left, &p.changed)
 	}
-	p.out = append(bytes.TrimRight(cutEnd(p.out, start, left), " "), '\n')
+	p.out = append(bytes.TrimRight(display.CutEnd(p.out, start, left), " "), '\n')
 }
 
 // appendTime appends when the line was received or, with a mark, when a change was made that was received late: by then
@@ -146,7 +148,7 @@ func (p *Printer) appendRow(l, closed *Line) {
 func (p *Printer) appendTime(l *Line, local time.Time) {
 	written, late := l.late()
 	if !late {
-		p.out = pad(local.AppendFormat(p.out, p.time), gap)
+		p.out = display.Pad(local.AppendFormat(p.out, p.time), gap)
 		return
 	}
 	start, form := len(p.out), "15:04:05"
@@ -154,7 +156,7 @@ func (p *Printer) appendTime(l *Line, local time.Time) {
 		form = p.otherDay
 	}
 	p.out = append(written.AppendFormat(p.out, form), '*')
-	p.out = pad(p.out, len(p.time)+gap-(len(p.out)-start))
+	p.out = display.Pad(p.out, len(p.time)+gap-(len(p.out)-start))
 }
 
 // colours are the terminal's codes for a line's type.
@@ -173,21 +175,21 @@ func (p *Printer) appendType(t []byte) {
 	if short, ok := shortTypes[string(t)]; ok && len(t) > p.types {
 		p.out = append(p.out, short...)
 	} else {
-		p.out = cutEnd(appendText(p.out, t), start, p.types)
+		p.out = display.CutEnd(display.AppendText(p.out, t), start, p.types)
 	}
-	n := columns(p.out[start:])
+	n := display.Columns(p.out[start:])
 	if p.style.Colour {
 		p.out = append(p.out, "\x1b[0m"...)
 	}
-	p.out = pad(p.out, p.types-n+gap)
+	p.out = display.Pad(p.out, p.types-n+gap)
 }
 
 // cutKind cuts the end of what has a group, and the middle of other resources: they differ in their ends.
 func cutKind(dst []byte, start, limit int) []byte {
 	if bytes.IndexByte(dst[start:], '.') >= 0 {
-		return cutEnd(dst, start, limit)
+		return display.CutEnd(dst, start, limit)
 	}
-	return cutMiddle(dst, start, limit)
+	return display.CutMiddle(dst, start, limit)
 }
 
 // cutObject cuts a cell of appendKindAndObject: the namespace first, the name more than that, and the kind last.
@@ -195,15 +197,15 @@ func cutObject(dst []byte, start, limit int) []byte {
 	const least = 11 // columns of the object
 	kind, object, found := strings.Cut(string(dst[start:]), " ")
 	dst = cutKind(append(dst[:start], kind...), start, max(limit-1-least, limit/2))
-	left := limit - 1 - columns(dst[start:])
+	left := limit - 1 - display.Columns(dst[start:])
 	if !found || left < 1 {
 		return dst
 	}
 	dst = append(dst, ' ')
 	if namespace, name, ok := strings.Cut(object, "/"); ok {
 		at := len(dst)
-		dst = append(cutEnd(append(dst, namespace...), at, max(left/4, 4)), '/')
-		left, object = left-columns(dst[at:]), name
+		dst = append(display.CutEnd(append(dst, namespace...), at, max(left/4, 4)), '/')
+		left, object = left-display.Columns(dst[at:]), name
 	}
-	return cutMiddle(append(dst, object...), len(dst), left)
+	return display.CutMiddle(append(dst, object...), len(dst), left)
 }

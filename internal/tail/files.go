@@ -200,7 +200,7 @@ func (t *tail) checkBegin(ctx context.Context) {
 
 // noticeBegin says that l is the journal's first line, if more was asked for.
 func (o *Options) noticeBegin(l *Line) {
-	if o.Filter.Since.After(l.Seq, l.Time) {
+	if since := o.Filter.Since; !since.IsZero() && since.After(l.Seq, l.Time) {
 		o.notice("the journal begins with line %d, of %s", l.Seq, query.Moment{Time: l.Time})
 	}
 }

@@ -81,7 +81,7 @@ func (l *Line) Parse(raw []byte) error {
 		if !ok || value == nil {
 			return errNotLine
 		}
-		if at := indexFrom(keys[:], key, next); at >= 0 {
+		if at := rawjson.IndexFrom(keys[:], key, next); at >= 0 {
 			l.values[at], next = value, at+1
 		} else if string(key) == "object" {
 			l.object = value
@@ -125,31 +125,4 @@ func (l *Line) late() (written time.Time, ok bool) {
 func (l *Line) scope() []byte {
 	_, scope, _ := bytes.Cut(l.text(streamKey), []byte("?"))
 	return scope
-}
-
-// pick returns the values of those members of an object that have the names; nil for what it does not have.
-func pick(object []byte, names ...string) (values [5][]byte) {
-	next, left := 0, len(names)
-	for key, value := range rawjson.Members(object) {
-		if at := indexFrom(names, key, next); at >= 0 {
-			values[at], next = value, at+1
-			if left--; left == 0 {
-				break
-			}
-		}
-	}
-	return values
-}
-
-// indexFrom returns the index of a name, or -1. It begins to look at next, since members mostly come in one order.
-func indexFrom(names []string, name []byte, next int) int {
-	for i := range names {
-		if i += next; i >= len(names) {
-			i -= len(names)
-		}
-		if names[i] == string(name) {
-			return i
-		}
-	}
-	return -1
 }

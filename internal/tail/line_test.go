@@ -150,3 +150,13 @@ func objects(t testing.TB, names ...string) []query.Object {
 	}
 	return all
 }
+
+// Nobody is named as the one who deleted.
+func TestWho(t *testing.T) {
+	for typ, want := range map[string]string{"MODIFIED": "kubectl/scale", "DELETED": ""} {
+		l := parse(t, objectLine(typ, `,"manager":"kubectl","subresource":"scale"`))
+		if got := string(appendWho(nil, l)); got != want {
+			t.Errorf("%s: %s", typ, got)
+		}
+	}
+}

@@ -1,12 +1,12 @@
 package tail
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -40,10 +40,10 @@ type names struct {
 // newNames returns nil where the filter names nothing.
 func newNames(f *Filter) *names {
 	n := &names{
-		filter: f, resources: make([]bool, len(f.Objects)), objects: make([]bool, len(f.Objects)), namespaces: make([]bool, len(f.Namespaces)),
+		filter: f, resources: make([]bool, len(f.Objects)), objects: make([]bool, len(f.Objects)),
+		namespaces: make([]bool, len(f.Namespaces)), missing: 2*len(f.Objects) + len(f.Namespaces),
 		kinds: map[string]string{}, inUse: map[string]bool{}, sameKind: map[string]bool{},
 	}
-	n.missing = 2*len(f.Objects) + len(f.Namespaces)
 	if n.missing == 0 {
 		return nil
 	}
@@ -95,8 +95,12 @@ func (n *names) seeNamespace(l *Line) {
 	if string(n.resource) == "namespaces" {
 		namespace = l.text(nameKey)
 	}
+	if l.aboutStream() {
+		scope, _ := url.ParseQuery(string(l.scope())) // what cannot be read names none
+		namespace = []byte(scope.Get("namespace"))
+	}
 	for i, wanted := range n.filter.Namespaces {
-		if !n.namespaces[i] && (wanted == string(namespace) || l.aboutStream() && bytes.Contains(l.scope(), []byte("namespace=")) && n.filter.inNamespace(l)) {
+		if wanted == string(namespace) {
 			n.found(&n.namespaces[i])
 		}
 	}
@@ -107,9 +111,9 @@ func (n *names) seeNamespace(l *Line) {
 
 // resolve looks whether a CustomResourceDefinition gives a short name that the filter has.
 func (n *names) resolve(l *Line) {
-	v := pick(valueAt(l.object, []byte("/spec")), "group", "names")
+	v := rawjson.Pick(rawjson.At(l.object, []byte("/spec")), "group", "names")
 	group := rawjson.Inside(v[0])
-	v = pick(v[1], "plural", "shortNames")
+	v = rawjson.Pick(v[1], "plural", "shortNames")
 	plural := rawjson.Inside(v[0])
 	if len(group) == 0 || len(plural) == 0 {
 		return
@@ -166,7 +170,8 @@ func (n *names) meant(o *query.Object) string {
 			}
 			return -1
 		}, kind)
-		if strings.EqualFold(initials, word) || len(word) > 2 && len(kind) > len(word) && strings.EqualFold(kind[:len(word)], word) {
+		begins := len(word) > 2 && len(kind) > len(word) && strings.EqualFold(kind[:len(word)], word)
+		if begins || strings.EqualFold(initials, word) {
 			return mean(resource)
 		}
 	}

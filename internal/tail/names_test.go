@@ -68,6 +68,9 @@ func TestUnknownNames(t *testing.T) {
 			t.Errorf("%s%s: notices %q", c.objects, c.namespaces, notices)
 		}
 	}
+	if _, notices := shownOf(t, path, Options{Lines: 1, Filter: Filter{Namespaces: []string{"shop"}, Objects: objects(t, "pods", "deploy")}}); notices != nil {
+		t.Errorf("all is there: %q", notices)
+	}
 	// The same of a stream, where only its end shows that there is no such line.
 	for name, want := range map[string]string{
 		"podz":        `the journal has no line about "podz", and it is not a resource of Kubernetes' own; did you mean pods?`,

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"kubejournal/internal/display"
 )
 
 const (
@@ -32,8 +34,8 @@ type Printer struct {
 	line  Line
 
 	gaps     []heldGap
-	separate bool     // GAP and SYNCED lines are shown as they come, since not all of them do
-	changed  []change // scratch
+	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
+	changed  []display.Change // scratch
 
 	day  int    // of the last line's date, as year*1000 + day of the year
 	zone string // of that date
@@ -49,7 +51,7 @@ func (p *Printer) Print(l *Line) error {
 	case !p.style.JSON:
 		p.appendLine(l)
 	case p.style.Width != nil:
-		p.out = append(appendSafeJSON(p.out, l.Raw), '\n')
+		p.out = append(display.AppendSafeJSON(p.out, l.Raw), '\n')
 	default:
 		p.out = append(append(p.out, l.Raw...), '\n')
 	}
@@ -59,10 +61,10 @@ func (p *Printer) Print(l *Line) error {
 // bad shows, as text, a line that is none of a journal.
 func (p *Printer) bad(raw []byte) error {
 	p.layOut()
-	p.out = pad(append(p.out, '-'), len(p.time)-1+gap)
+	p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
 	p.appendType([]byte("BAD"))
 	start := len(p.out)
-	p.out = append(cutEnd(describeBad(p.out, raw), start, p.full-p.head()), '\n')
+	p.out = append(display.CutEnd(describeBad(p.out, raw), start, p.full-p.head()), '\n')
 	return p.flushIfFull()
 }
 
@@ -71,9 +73,9 @@ func describeBad(dst, raw []byte) []byte {
 	if len(raw) == 0 {
 		return append(dst, "(empty)"...)
 	}
-	dst = appendRaw(dst, raw[:min(len(raw), maxBad)])
+	dst = display.AppendRaw(dst, raw[:min(len(raw), maxBad)])
 	if len(raw) > maxBad {
-		dst = fmt.Appendf(dst, "%s (%d bytes)", ellipsis, len(raw))
+		dst = fmt.Appendf(dst, "%s (%d bytes)", display.Ellipsis, len(raw))
 	}
 	return dst
 }

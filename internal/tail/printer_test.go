@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kubejournal/internal/display"
 )
 
 func TestMain(m *testing.M) {
@@ -96,25 +98,25 @@ func TestChanges(t *testing.T) {
 		15:          "spec.f0 0→1 +6",
 		5:           "s… +6",
 	} {
-		got := appendChanges([]byte("before "), appendOperations(nil, []byte(all)), nil, limit)
+		got := display.AppendChanges([]byte("before "), display.AppendOperations(nil, []byte(all)), nil, limit)
 		if string(got) != "before "+want {
 			t.Errorf("%d columns: %s", limit, got)
 		}
-		if n := columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
+		if n := display.Columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
 			t.Errorf("%d columns: took %d", limit, n)
 		}
 	}
 	one := []byte("[" + list[0] + "]")
-	if got := string(appendChanges(nil, appendOperations(nil, one), nil, 11)); got != "spec.f0 0→1" {
+	if got := string(display.AppendChanges(nil, display.AppendOperations(nil, one), nil, 11)); got != "spec.f0 0→1" {
 		t.Errorf("one that fits: %s", got)
 	}
-	if got := string(appendChanges(nil, appendOperations(nil, []byte("["+strings.Join(list[7:], ",")+"]")), nil, math.MaxInt)); got != "" {
+	if got := string(display.AppendChanges(nil, display.AppendOperations(nil, []byte("["+strings.Join(list[7:], ",")+"]")), nil, math.MaxInt)); got != "" {
 		t.Errorf("nothing but bookkeeping: %s", got)
 	}
 	for width := 1; width < 120; width++ {
 		l := objectLine("MODIFIED", `,"origin":"relist","changes":`+all)
 		for line := range strings.Lines(printed(t, Style{Width: func() int { return width }}, l)) {
-			if n := columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
 				t.Errorf("width %d: %d columns: %s", width, n, line)
 			}
 		}
@@ -127,7 +129,7 @@ func TestTerminal(t *testing.T) {
 	for _, width := range []int{1, 40, 60, 80, 100, 120, 200} {
 		got := printed(t, Style{Width: func() int { return width }}, deploymentLine, long, gapLine, `{"bad":"`+strings.Repeat("x", 300)+`"}`)
 		for line := range strings.Lines(got) {
-			if n := columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
 				t.Errorf("width %d: %d columns: %s", width, n, line)
 			}
 		}
@@ -205,30 +207,6 @@ func TestWriteError(t *testing.T) {
 	}
 	if len(p.out) > 0 {
 		t.Errorf("holds %d bytes back that will be written again", len(p.out))
-	}
-}
-
-func TestCut(t *testing.T) {
-	for _, c := range []struct {
-		in          string
-		limit       int
-		end, middle string
-	}{
-		{"web-0", 5, "web-0", "web-0"},
-		{"web-00", 5, "web-…", "we…00"},
-		{"abcdef", 4, "abc…", "ab…f"},
-		{"abcdef", 1, "…", "…"},
-		{"abcdef", 0, "", ""},
-		{"日本語です", 6, "日本…", "日…す"},
-		{"日本語です", 5, "日本…", "日…す"},
-		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301", "e\u0301e\u0301e\u0301"},
-	} {
-		if got := string(cutEnd([]byte("x"+c.in), 1, c.limit)); got != "x"+c.end {
-			t.Errorf("cutEnd %q, %d: %q, want %q", c.in, c.limit, got, c.end)
-		}
-		if got := string(cutMiddle([]byte("x"+c.in), 1, c.limit)); got != "x"+c.middle {
-			t.Errorf("cutMiddle %q, %d: %q, want %q", c.in, c.limit, got, c.middle)
-		}
 	}
 }
 

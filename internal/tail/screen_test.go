@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"kubejournal/internal/changes"
+	"kubejournal/internal/display"
 )
 
 var update = flag.Bool("update", false, "write testdata/screen-*.txt")
@@ -163,7 +164,7 @@ func TestScreen(t *testing.T) {
 			t.Errorf("%d columns (-want +got):\n%s", width, diff)
 		}
 		for line := range strings.Lines(got) {
-			if n := columns([]byte(strings.TrimSuffix(line, "\n"))); width > 0 && n > width {
+			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); width > 0 && n > width {
 				t.Errorf("%d columns: %s", n, line)
 			}
 		}

@@ -54,6 +54,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	var (
 		lines   journal.Reader
 		line    Line
+		begun   bool
 		last    [][]byte
 		missing = newNames(&o.Filter)
 	)
@@ -70,6 +71,10 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			break
 		}
 		good := line.Parse(raw) == nil
+		if good && !begun {
+			begun = true
+			o.noticeBegin(&line)
+		}
 		if good && missing != nil && missing.see(&line) {
 			missing = nil
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/display"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )
@@ -16,9 +17,9 @@ func appendResource(dst []byte, l *Line) []byte {
 	if len(resource) == 0 {
 		resource, _, _ = bytes.Cut(l.text(streamKey), []byte("?"))
 	}
-	dst = appendText(dst, resource)
+	dst = display.AppendText(dst, resource)
 	if group := l.text(groupKey); len(group) > 0 {
-		dst = appendText(append(dst, '.'), group)
+		dst = display.AppendText(append(dst, '.'), group)
 	}
 	return dst
 }
@@ -37,7 +38,7 @@ func appendKind(dst []byte, l *Line) []byte {
 			return append(dst, short...)
 		}
 	}
-	return appendText(dst, resource)
+	return display.AppendText(dst, resource)
 }
 
 // appendKindAndObject appends both in one cell, for narrow terminals.
@@ -56,18 +57,18 @@ func appendObject(dst []byte, l *Line) []byte {
 		return appendScope(dst, l.scope())
 	}
 	if namespace := l.text(namespaceKey); len(namespace) > 0 {
-		dst = append(appendText(dst, namespace), '/')
+		dst = append(display.AppendText(dst, namespace), '/')
 	}
-	return appendText(dst, l.text(nameKey))
+	return display.AppendText(dst, l.text(nameKey))
 }
 
 // appendScope appends namespace=web&labelSelector=app%3Dweb as people write it.
 func appendScope(dst, scope []byte) []byte {
 	plain, err := url.QueryUnescape(strings.ReplaceAll(string(scope), "&", " "))
 	if err != nil {
-		return appendRaw(dst, scope)
+		return display.AppendRaw(dst, scope)
 	}
-	return appendRaw(dst, []byte(plain))
+	return display.AppendRaw(dst, []byte(plain))
 }
 
 // appendWho appends who wrote last; of a Kubernetes Event, who reported it. The API does not say who deleted.
@@ -75,20 +76,20 @@ func appendWho(dst []byte, l *Line) []byte {
 	if string(l.text(typeKey)) == "DELETED" {
 		return dst
 	}
-	event := pick(l.values[eventKey], "reporter")
+	event := rawjson.Pick(l.values[eventKey], "reporter")
 	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
-		return appendText(dst, reporter)
+		return display.AppendText(dst, reporter)
 	}
 	manager, subresource := l.text(managerKey), l.text(subresourceKey)
-	dst = appendText(dst, manager)
+	dst = display.AppendText(dst, manager)
 	if len(manager) > 0 && len(subresource) > 0 {
-		dst = appendText(append(dst, '/'), subresource)
+		dst = display.AppendText(append(dst, '/'), subresource)
 	}
 	return dst
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *Line, limit int, changed *[]change) []byte {
+func appendWhat(dst []byte, l *Line, limit int, changed *[]display.Change) []byte {
 	switch string(l.text(typeKey)) {
 	case "GAP":
 		return appendGap(dst, l, nil)
@@ -117,24 +118,24 @@ func appendWhat(dst []byte, l *Line, limit int, changed *[]change) []byte {
 		dst = appendEvent(dst, event, l.text(namespaceKey))
 	}
 	if *changed = (*changed)[:0]; len(l.values[changesKey]) > 0 {
-		*changed = appendOperations(*changed, l.values[changesKey])
+		*changed = display.AppendOperations(*changed, l.values[changesKey])
 	}
 	switch {
 	case len(*changed) > 0:
 		part()
-		dst = appendChanges(dst, *changed, l.object, max(limit-columns(dst[start:]), 1))
+		dst = display.AppendChanges(dst, *changed, l.object, max(limit-display.Columns(dst[start:]), 1))
 	case len(generation) > 0 && len(event) == 0:
 		part()
-		dst = appendRaw(append(dst, "generation "...), generation)
+		dst = display.AppendRaw(append(dst, "generation "...), generation)
 	}
 	if string(l.values[truncatedKey]) == "true" {
 		part()
 		dst = append(dst, "truncated"...)
 		if reason := l.text(truncatedReasonKey); len(reason) > 0 {
-			dst = appendText(append(dst, ' '), reason)
+			dst = display.AppendText(append(dst, ' '), reason)
 		}
 	}
-	if found && columns(dst[start:])+len(", ")+len(origin) <= limit {
+	if found && display.Columns(dst[start:])+len(", ")+len(origin) <= limit {
 		part()
 		dst = append(dst, origin...)
 	}
@@ -153,12 +154,12 @@ func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
 		if lasted {
 			dst = append(dst, ", "...)
 		}
-		dst = append(appendRaw(append(dst, "no difference in "...), unchanged), " objects"...)
+		dst = append(display.AppendRaw(append(dst, "no difference in "...), unchanged), " objects"...)
 	}
 	if lasted || unchanged != nil {
 		dst = append(dst, ": "...)
 	}
-	dst = appendText(dst, l.text(reasonKey))
+	dst = display.AppendText(dst, l.text(reasonKey))
 	start, end := l.text(fromResourceVersionKey), l.text(resourceVersionKey)
 	if len(start) == 0 && len(end) == 0 {
 		return dst
@@ -166,13 +167,13 @@ func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
 	if len(start) == 0 {
 		start = []byte("?")
 	}
-	dst = appendText(append(dst, ", resourceVersion "...), start)
-	return appendText(append(dst, "→"...), end)
+	dst = display.AppendText(append(dst, ", resourceVersion "...), start)
+	return display.AppendText(append(dst, "→"...), end)
 }
 
 // unchanged returns how many objects a SYNCED has without a line if it has none with one, else nil.
 func unchanged(l *Line) []byte {
-	v := pick(l.values[countKey], "added", "modified", "deleted", "unchanged")
+	v := rawjson.Pick(l.values[countKey], "added", "modified", "deleted", "unchanged")
 	for _, n := range v[:3] {
 		if n != nil && string(n) != "0" {
 			return nil
@@ -191,7 +192,7 @@ func appendCount(dst, count []byte) []byte {
 		if len(dst) > start {
 			dst = append(dst, ", "...)
 		}
-		dst = appendRaw(append(appendText(dst, key), ' '), v)
+		dst = display.AppendRaw(append(display.AppendText(dst, key), ' '), v)
 	}
 	if len(dst) == start {
 		return append(dst, "nothing there"...)
@@ -201,28 +202,28 @@ func appendCount(dst, count []byte) []byte {
 
 // appendEvent appends what a Kubernetes Event says, and about what; with the namespace of that if it is not own.
 func appendEvent(dst, event, own []byte) []byte {
-	v := pick(event, "reason", "message", "type", "count", "regarding")
+	v := rawjson.Pick(event, "reason", "message", "type", "count", "regarding")
 	reason, message, kind, count := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2]), v[3]
 	if len(kind) > 0 && string(kind) != "Normal" {
-		dst = append(appendText(dst, kind), ' ')
+		dst = append(display.AppendText(dst, kind), ' ')
 	}
-	dst = appendText(dst, reason)
+	dst = display.AppendText(dst, reason)
 
-	v = pick(v[4], "kind", "namespace", "name")
+	v = rawjson.Pick(v[4], "kind", "namespace", "name")
 	kind, namespace, name := rawjson.Inside(v[0]), rawjson.Inside(v[1]), rawjson.Inside(v[2])
 	if len(kind)+len(name) > 0 {
-		dst = appendText(append(dst, ' '), kind)
+		dst = display.AppendText(append(dst, ' '), kind)
 		if len(namespace) > 0 && !bytes.Equal(namespace, own) {
-			dst = appendText(append(dst, '/'), namespace)
+			dst = display.AppendText(append(dst, '/'), namespace)
 		}
-		dst = appendText(append(dst, '/'), name)
+		dst = display.AppendText(append(dst, '/'), name)
 	}
 
 	if len(message) > 0 {
-		dst = appendText(append(dst, ": "...), bytes.TrimSpace(message))
+		dst = display.AppendText(append(dst, ": "...), bytes.TrimSpace(message))
 	}
 	if len(count) > 0 && string(count) != "1" {
-		dst = append(appendRaw(append(dst, " (x"...), count), ')')
+		dst = append(display.AppendRaw(append(dst, " (x"...), count), ')')
 	}
 	return dst
 }

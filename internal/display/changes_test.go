@@ -1,6 +1,7 @@
-package tail
+package display
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -53,15 +54,15 @@ func TestWhatChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := appendOperations(nil, operations)
+		all := AppendOperations(nil, operations)
 		next := compact(t, c.next)
-		if got := string(appendChanges(nil, all, next, unlimited)); got != c.full {
+		if got := string(AppendChanges(nil, all, next, Unlimited)); got != c.full {
 			t.Errorf("%s:\ngot  %s\nwant %s", operations, got, c.full)
 		}
 		if c.brief == "" {
 			continue
 		}
-		if got := string(appendChanges(nil, all, next, columns([]byte(c.brief)))); got != c.brief {
+		if got := string(AppendChanges(nil, all, next, Columns([]byte(c.brief)))); got != c.brief {
 			t.Errorf("%s, in short:\ngot  %s\nwant %s", operations, got, c.brief)
 		}
 	}
@@ -82,18 +83,21 @@ func TestWithoutObject(t *testing.T) {
 		`{"op":"replace","path":"/status/conditions/0","old":{"type":"A","status":"True"},"value":{"type":"A","status":"False","reason":"R"}}`: "A True→False (R)",
 		`{"op":"replace","path":"no pointer","old":1,"value":2}`:                                                                               "no pointer 1→2",
 	} {
-		if got := string(appendChanges(nil, appendOperations(nil, []byte("["+operation+"]")), nil, unlimited)); got != want {
+		if got := string(AppendChanges(nil, AppendOperations(nil, []byte("["+operation+"]")), nil, Unlimited)); got != want {
 			t.Errorf("%s:\ngot  %s\nwant %s", operation, got, want)
 		}
 	}
 }
 
-// Nobody is named as the one who deleted.
-func TestWho(t *testing.T) {
-	for typ, want := range map[string]string{"MODIFIED": "kubectl/scale", "DELETED": ""} {
-		l := parse(t, objectLine(typ, `,"manager":"kubectl","subresource":"scale"`))
-		if got := string(appendWho(nil, l)); got != want {
-			t.Errorf("%s: %s", typ, got)
-		}
+func compact(t testing.TB, text string) []byte {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v: %s", err, text)
 	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
