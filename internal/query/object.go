@@ -42,7 +42,7 @@ func Objects(args []string) ([]Object, error) {
 		var all []Object
 		for _, arg := range args {
 			if !slash(arg) {
-				return nil, fmt.Errorf("%q and %q do not go together; write RESOURCE/NAME each time, or RESOURCE NAME...", args[i], arg)
+				return nil, fmt.Errorf("%q and %q do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs", args[i], arg)
 			}
 			o, err := ParseObject(arg)
 			if err != nil {

@@ -45,7 +45,7 @@ func TestObjects(t *testing.T) {
 		"/web":                `"/web" is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web`,
 		"pods,":               `"" is not the name of a resource`,
 		".apps":               `".apps" is not the name of a resource`,
-		"pods deploy/web":     `"deploy/web" and "pods" do not go together; write RESOURCE/NAME each time, or RESOURCE NAME...`,
+		"pods deploy/web":     `"deploy/web" and "pods" do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs`,
 		"deploy/web pods":     `"deploy/web" and "pods" do not go together`,
 		"pods a,b":            `"a,b" is not the name of an object; to name several resources write them with commas: pods,deploy`,
 		"pods,deploy/web a/b": `"pods,deploy/web" is not the name of a resource`,

@@ -172,9 +172,11 @@ func (p *Printer) appendType(t []byte) {
 		p.out = append(append(append(p.out, "\x1b["...), colour...), 'm')
 	}
 	start := len(p.out)
-	if short, ok := shortTypes[string(t)]; ok && len(t) > p.types {
-		p.out = append(p.out, short...)
-	} else {
+	short := ""
+	if len(t) > p.types {
+		short = shortTypes[string(t)]
+	}
+	if p.out = append(p.out, short...); short == "" {
 		p.out = display.CutEnd(display.AppendText(p.out, t), start, p.types)
 	}
 	n := display.Columns(p.out[start:])
