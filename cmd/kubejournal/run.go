@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -92,7 +93,7 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	display, err := displayOf(cmd, f.format, cfg.Output.Path)
+	style, err := displayOf(cmd, f.format, cfg.Output.Path)
 	if err != nil {
 		return &usageError{cmd, err}
 	}
@@ -118,16 +119,28 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	signal.Notify(hangup, syscall.SIGHUP) // from here on, so that one during the start is neither lost nor the end
 	defer signal.Stop(hangup)
 	build := readBuild(debug.ReadBuildInfo())
-	return daemon.New(cfg, daemon.Options{
+	var display func(io.Writer) io.Writer
+	var printer *tail.Printer
+	if style != nil {
+		display = func(w io.Writer) io.Writer {
+			printer = tail.NewPrinter(w, *style)
+			return printer
+		}
+	}
+	err = daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
 		Stdout: cmd.OutOrStdout(), Display: display,
 		ConfigPath: path, Hangup: hangup,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())
+	if printer != nil {
+		err = errors.Join(err, printer.End())
+	}
+	return err
 }
 
-// displayOf returns what wraps stdout to show lines to people; nil where they go out as they are.
-func displayOf(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer, error) {
+// displayOf returns how lines on stdout are shown to people; nil where they go out as they are.
+func displayOf(cmd *cobra.Command, format, path string) (*tail.Style, error) {
 	from := "--format"
 	if format == "" {
 		format, from = os.Getenv(formatEnv), formatEnv
@@ -142,5 +155,5 @@ func displayOf(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writ
 	case format != "text" && style.Width == nil:
 		return nil, nil
 	}
-	return func(w io.Writer) io.Writer { return tail.NewPrinter(w, style) }, nil
+	return &style, nil
 }

@@ -16,7 +16,9 @@
 // Names and messages come from anybody who may write to the cluster. What does not print (control characters, those that
 // turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
 //
-// The memory used is bounded by the longest line. The object in a line is passed over, not checked.
+// The memory used is bounded by the longest line, by one GAP line per stream that is held back until it is known whether
+// there was a difference, and by the names that are remembered for suggestions. The object in a line is passed over, not
+// checked, except where a change is in a list, whose elements' names it has.
 package tail
 
 import (
@@ -26,11 +28,13 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
 
 	"kubejournal/internal/journal"
+	"kubejournal/internal/query"
 )
 
 // clockSlack is how far the clock may have been set back for lines since a time to be found all the same.
@@ -46,6 +50,7 @@ type tail struct {
 	alone      bool              // the one in files was named itself
 	unreadable map[string]bool   // files that a notice has named
 	skip       int               // lines that pass the filter and are not shown all the same
+	shown      bool              // a line was
 	in         active            // in.f is nil while there is no active file
 
 	line       Line
@@ -76,15 +81,27 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
+	p.separate = o.Filter.separates()
 	t := &tail{o: o, p: p, path: path, unreadable: map[string]bool{}}
 	defer func() { t.close() }()
 	if err := t.open(); err != nil {
 		return err
 	}
-	if err := t.begin(ctx); err != nil {
+	if err := t.checkNames(ctx); err != nil {
 		return err
 	}
-	return t.follow(ctx)
+	t.checkBegin(ctx)
+	err := t.begin(ctx)
+	if err == nil {
+		err = t.follow(ctx)
+	}
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
+	if err == nil && !t.shown && !t.o.Follow && t.o.Lines != 0 {
+		t.o.noticeNothing()
+	}
+	return errors.Join(err, p.End())
 }
 
 func (t *tail) close() {
@@ -156,6 +173,38 @@ func (t *tail) begin(ctx context.Context) error {
 	return nil
 }
 
+// checkBegin says where the journal begins, if that is behind what was asked for.
+func (t *tail) checkBegin(ctx context.Context) {
+	since := t.o.Filter.Since
+	if since.IsZero() {
+		return
+	}
+	var l Line
+	for _, file := range t.files {
+		for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
+			if l.Parse(raw) == nil {
+				t.o.noticeBegin(&l)
+				return
+			}
+		}
+	}
+	if t.in.f == nil {
+		return
+	}
+	var first journal.Reader
+	first.Reset(io.NewSectionReader(t.in.f, 0, math.MaxInt64), 0)
+	if line, err := first.Next(); err == nil && l.Parse(line.Bytes) == nil {
+		t.o.noticeBegin(&l)
+	}
+}
+
+// noticeBegin says that l is the journal's first line, if more was asked for.
+func (o *Options) noticeBegin(l *Line) {
+	if since := o.Filter.Since; !since.IsZero() && since.After(l.Seq, l.Time) {
+		o.notice("the journal begins with line %d, of %s", l.Seq, query.Moment{Time: l.Time})
+	}
+}
+
 // seek continues in the active file at offset, where a line begins.
 func (t *tail) seek(offset int64) {
 	t.in.seek(offset)
@@ -219,8 +268,7 @@ func (s *search) wants(raw []byte) bool {
 	if s.line.Parse(raw) != nil {
 		return s.want != 0
 	}
-	since := s.filter.Since
-	s.done = s.want == 0 || !since.IsZero() && s.line.Time.Before(since.Add(-clockSlack))
+	s.done = s.want == 0 || s.filter.begun(&s.line)
 	return !s.done && s.filter.Match(&s.line)
 }
 
