@@ -210,7 +210,7 @@ func TestPendingSlip(t *testing.T) {
 	var stdout string
 	until(t, "it is pending", func() bool {
 		_, stdout, _ = execute(t, "status", "--address", address)
-		return strings.Contains(stdout, "Pending")
+		return strings.Contains(stdout, "deploymnets")
 	})
 	if !regexp.MustCompile(`(?m)^deploymnets +Pending \(NotFound, did you mean deployments\?\)`).MatchString(stdout) ||
 		!strings.Contains(stdout, "NotFound, did you mean deployments?)") {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/suggest"
 )
 
 // Object selects the objects of a resource, or the one of them that has the name, in whatever namespace.
@@ -173,30 +174,19 @@ func SuggestResource(name string, there []string) string {
 	return Suggest(name, append(there, short...))
 }
 
-// Suggest returns the first of the nearest names, or "" where none is near. Of a name with a group the resource counts too.
+// Suggest returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
 func Suggest(name string, there []string) string {
-	for n := range 1 + min(max(len(name)/3, 1), 3) {
-		for _, known := range there {
-			if resource, _, _ := strings.Cut(known, "."); within(n, name, known) || within(n, name, resource) {
-				return known
-			}
+	if near := suggest.Near(name, there); near != "" {
+		return near
+	}
+	resources := make([]string, len(there))
+	for i, known := range there {
+		resources[i], _, _ = strings.Cut(known, ".")
+	}
+	for _, word := range []string{name, name + "s"} { // a singular is nearer to its plural than two slips
+		if near := suggest.Near(word, resources); near != "" {
+			return there[slices.Index(resources, near)]
 		}
 	}
 	return ""
-}
-
-// within reports whether adding, dropping, changing or swapping with their neighbour at most n letters leads from a to b.
-func within(n int, a, b string) bool {
-	for a != "" && b != "" && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	switch {
-	case a == "" || b == "":
-		return len(a)+len(b) <= n
-	case n == 0:
-		return false
-	case len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && within(n-1, a[2:], b[2:]):
-		return true
-	}
-	return within(n-1, a[1:], b) || within(n-1, a, b[1:]) || within(n-1, a[1:], b[1:])
 }
