@@ -22,8 +22,9 @@ import (
 //
 // A stored version is
 //
-//	byte       what follows: hasDigest, hasObject; and whether it was withheld
+//	byte       what follows: hasDigest, hasMark, hasObject; and whether it was withheld
 //	16 bytes   its digest, with hasDigest
+//	uvarint    its event.Mark, with hasMark
 //	the rest   the object as its line has it, packed, with hasObject
 //
 // and the header of a stream
@@ -39,6 +40,8 @@ type Store struct {
 	log        *zap.Logger
 
 	objects  bool      // objects are stored
+	marks    bool      // the Mark of each version is stored
+	owners   bool      // the object of each version is stored, with what Owner has to see
 	digester *Digester // nil: digests are not stored
 
 	streamHeader
@@ -74,6 +77,9 @@ type Config struct {
 	Shape             event.Shape
 	Payload           event.Payload
 	ExcludeNamespaces []string
+	// EveryVersion says that a line is written of every version. Then the one that is stored is the one just before the
+	// next, whatever a crash has left.
+	EveryVersion bool
 }
 
 // Flags of a stored version and of a header, and where the header's fields are.
@@ -81,6 +87,7 @@ const (
 	hasDigest = 1
 	hasObject = 2
 	withheld  = 4
+	hasMark   = 8
 
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
@@ -94,6 +101,7 @@ const (
 // next is the version that Compare was given last.
 type next struct {
 	digest Digest
+	mark   event.Mark
 	shaped []byte // the object as its line has it, where objects are stored
 	list   []byte // what has changed, see Changes
 	value  []byte // what is to be stored, see Value
@@ -112,6 +120,8 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 			return nil, err
 		}
 	}
+	s.owners = s.objects && s.digester == nil && showsNode(c.Shape)
+	s.marks = s.objects && s.digester == nil && c.EveryVersion
 	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
 		h[0] |= linesHaveAll
@@ -155,6 +165,9 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	return behind, s.headerDue, nil
 }
 
+// Marks reports whether the Mark of each version is stored.
+func (s *Store) Marks() bool { return s != nil && s.marks }
+
 // Reset drops what is not committed: the checkpoint has all that was submitted, and the rest never will be.
 func (s *Store) Reset() {
 	clear(s.uncommitted)
@@ -166,6 +179,7 @@ func (s *Store) Reset() {
 type Version struct {
 	Object    []byte // as its line had it; nil where it is not stored
 	Withheld  bool   // the filter held it back
+	Mark      event.Mark
 	digest    Digest
 	hasDigest bool
 	packed    []byte // Object as it is stored
@@ -204,6 +218,15 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 		rest = rest[copy(v.digest[:], rest):]
 		v.hasDigest = s.digester != nil
 	}
+	if has&hasMark != 0 {
+		mark, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return v, errPacked
+		}
+		if rest = rest[n:]; s.marks {
+			v.Mark = event.Mark(mark)
+		}
+	}
 	if has&hasObject == 0 {
 		return v, nil
 	}
@@ -225,7 +248,7 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 // Compare takes the next version of an object and reports whether nothing has changed since before but what is
 // ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
-	s.next.shaped = s.next.shaped[:0]
+	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark()
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
 	}
@@ -258,6 +281,15 @@ func (s *Store) Changes(before Version) []byte {
 	return s.next.list
 }
 
+// Owner returns the index of the one of sets that owns all that has changed from before to the version that Compare was
+// given, -1 where that is not exactly one. The sets are those of the version's managedFields.
+func (s *Store) Owner(before Version, sets [][]byte) int {
+	if !s.owners || before.Object == nil {
+		return -1
+	}
+	return Owner(before.Object, s.next.shaped, sets)
+}
+
 // Value is what is to be stored of the version that Compare was given. It is good until the next call.
 func (s *Store) Value(held bool) []byte { return s.encode(nil, held) }
 
@@ -278,7 +310,7 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	if complete && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
 		return nil, nil
 	}
-	s.next.digest, s.next.shaped = sum, s.next.shaped[:0]
+	s.next.digest, s.next.mark, s.next.shaped = sum, o.Mark(), s.next.shaped[:0]
 	if s.objects && before.packed == nil {
 		s.next.shaped = o.AppendShaped(s.next.shaped)
 	}
@@ -292,6 +324,10 @@ func (s *Store) encode(packed []byte, held bool) []byte {
 	if s.digester != nil {
 		dst[0] |= hasDigest
 		dst = append(dst, s.next.digest[:]...)
+	}
+	if s.marks && s.next.mark != 0 {
+		dst[0] |= hasMark
+		dst = binary.AppendUvarint(dst, uint64(s.next.mark))
 	}
 	if s.objects {
 		dst[0] |= hasObject

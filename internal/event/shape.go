@@ -23,7 +23,7 @@ type Shape struct {
 	Secret bool
 }
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+const LastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Validate names the first path that cannot be followed.
 func (s Shape) Validate() error {
@@ -79,7 +79,7 @@ func (s Shape) compile(root *node) (*node, error) {
 		root.reach(keys("stringData"), true).redact = true
 	}
 	if s.Secret || len(s.Redact) > 0 {
-		root.reach(keys("metadata", "annotations", lastApplied), true).drop = true
+		root.reach(keys("metadata", "annotations", LastApplied), true).drop = true
 	}
 	return root, nil
 }
@@ -175,7 +175,6 @@ type node struct {
 	mask    captures // capture of this node and of all below
 
 	drop, redact bool
-	entries      bool // metadata.managedFields: the newest element is remembered
 
 	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted whole.
 	wantObject, wantArray bool
@@ -232,9 +231,6 @@ func (n *node) want(c capture, path ...string) *node {
 // sum works out the masks.
 func (n *node) sum() captures {
 	n.mask = n.capture.bit()
-	if n.entries {
-		n.mask |= newestEntry
-	}
 	for _, e := range n.edges {
 		n.mask |= e.to.sum()
 	}
