@@ -49,11 +49,15 @@ func appendScope(dst, scope []byte) []byte {
 	return appendRaw(dst, []byte(plain))
 }
 
-// appendWho appends who wrote last; of a Kubernetes Event, who reported it.
+// appendWho appends who wrote the version, nobody for a deletion: lines of earlier versions name the last writer there, who
+// need not be who deleted. Of a Kubernetes Event it is who reported it.
 func appendWho(dst []byte, l *Line) []byte {
 	event := pick(l.values[eventKey], "reporter")
 	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
 		return appendText(dst, reporter)
+	}
+	if string(l.text(typeKey)) == "DELETED" {
+		return dst
 	}
 	manager, subresource := l.text(managerKey), l.text(subresourceKey)
 	dst = appendText(dst, manager)

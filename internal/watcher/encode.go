@@ -50,10 +50,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
 		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
 	}, s.store, s.producer.Committed, s.log)
-	e.writers = writers{selects: spec.Target.LabelSelector != "" || spec.Target.FieldSelector != ""}
-	if !e.previous.Marks() {
-		e.writers.marks = map[uint64]event.Mark{}
-	}
+	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
 	return e, err
 }
 

@@ -18,6 +18,14 @@ type writers struct {
 // maxMarks bounds the map, which then takes 5 MiB. A stream of more objects that change knows fewer writers.
 const maxMarks = 1 << 17
 
+func newWriters(previous *changes.Store, selects bool) writers {
+	w := writers{selects: selects}
+	if !previous.Marks() {
+		w.marks = make(map[uint64]event.Mark)
+	}
+	return w
+}
+
 // next takes a version of an object that is seen, and returns the mark of the one before; 0 where that is not known.
 func (w *writers) next(t event.Type, o *event.Object) event.Mark {
 	if w.marks == nil || len(o.UID) == 0 {
