@@ -248,7 +248,7 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 // Compare takes the next version of an object and reports whether nothing has changed since before but what is
 // ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
-	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark()
+	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark(before.Mark)
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
 	}
@@ -310,7 +310,7 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	if complete && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
 		return nil, nil
 	}
-	s.next.digest, s.next.mark, s.next.shaped = sum, o.Mark(), s.next.shaped[:0]
+	s.next.digest, s.next.mark, s.next.shaped = sum, o.Mark(before.Mark), s.next.shaped[:0]
 	if s.objects && before.packed == nil {
 		s.next.shaped = o.AppendShaped(s.next.shaped)
 	}

@@ -259,8 +259,8 @@ func TestStoreMarks(t *testing.T) {
 	r := newRig(t, at, sure)
 	r.load()
 	r.want("a", "1", "x", "", false)
-	if mark(r) != r.object.Mark() || mark(r) == 0 {
-		t.Errorf("mark %d, want %d", mark(r), r.object.Mark())
+	if mark(r) != r.object.Mark(0) || mark(r) == 0 {
+		t.Errorf("mark %d, want %d", mark(r), r.object.Mark(0))
 	}
 	r.commit()
 	r = newRig(t, at, sure)

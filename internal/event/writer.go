@@ -56,8 +56,9 @@ func (w *writer) collects(o *Object) bool {
 	return name == "ancient-changes" || name == "before-first-apply"
 }
 
-// Mark returns the Mark of this version.
-func (o *Object) Mark() Mark {
+// Mark returns the Mark of this version, which comes after the one with the given Mark: an entry that is gone may come back
+// from an older copy of the object, and is then no later than it was.
+func (o *Object) Mark(before Mark) Mark {
 	if o.Raw == nil || o.Unusable != nil {
 		return 0
 	}
@@ -65,7 +66,7 @@ func (o *Object) Mark() Mark {
 	if o.have&deletion.bit() != 0 {
 		m |= deleting
 	}
-	newest := int64(0)
+	newest := before.newest()
 	for i := range o.writers {
 		newest = max(newest, o.writers[i].time)
 	}
@@ -89,11 +90,10 @@ func (o *Object) Created() Write {
 // later than all times of the version before, that is the writer's. It does not decide where the version before has the
 // same time, by the second, nor where the write leaves no time: one through the subresource scale, or one that only removes.
 func (o *Object) Written(before Mark, owner func() int) Write {
-	m := o.Mark()
 	switch {
-	case before == 0 || m == 0:
+	case before == 0 || o.Unusable != nil:
 		return Write{}
-	case before&deleting == 0 && m&deleting != 0:
+	case before&deleting == 0 && o.have&deletion.bit() != 0:
 		return Write{At: o.deletionAsked()} // which leaves managedFields as they are
 	}
 	last := -1

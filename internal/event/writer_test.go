@@ -106,7 +106,7 @@ func TestWritten(t *testing.T) {
 		"not a time":            {`[` + a1 + `]`, `[` + a1 + `,{"manager":"b","time":"tomorrow"}]`, -1, ""},
 	} {
 		r := mustRenderer(t, podSource, Shape{Drop: []string{"metadata.managedFields"}})
-		before := scanned(t, r, managedObject(c.before)).Mark()
+		before := scanned(t, r, managedObject(c.before)).Mark(0)
 		o := scanned(t, r, managedObject(c.now))
 		if got := o.Written(before, func() int { return c.owner }).said(); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -117,10 +117,22 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// An entry that comes back from an older copy of the object is not the writer's.
+func TestWrittenFromCopy(t *testing.T) {
+	const old, late = `{"manager":"a","time":"2026-01-02T00:00:01Z"}`, `{"manager":"b","time":"2026-01-02T00:00:02Z"}`
+	r := mustRenderer(t, podSource, Shape{})
+	mark := scanned(t, r, managedObject(`[`+old+`,`+late+`]`)).Mark(0)
+	mark = scanned(t, r, managedObject(`[`+old+`]`)).Mark(mark)
+	o := scanned(t, r, managedObject(`[`+old+`,`+late+`]`))
+	if got := o.Written(mark, func() int { return -1 }).said(); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
 // What a Shape hides is not used in its place: a hidden time is none.
 func TestWrittenHidden(t *testing.T) {
 	r := mustRenderer(t, podSource, Shape{Redact: []string{"metadata.managedFields[*].time", "metadata.deletionTimestamp"}})
-	before := scanned(t, r, managedObject(`[{"manager":"a","time":"2026-01-02T00:00:01Z"}]`)).Mark()
+	before := scanned(t, r, managedObject(`[{"manager":"a","time":"2026-01-02T00:00:01Z"}]`)).Mark(0)
 	o := scanned(t, r, managedObject(`[{"manager":"a","time":"2026-01-02T00:00:02Z"}]`, `,"deletionTimestamp":"2026-01-02T00:00:02Z"`))
 	if got := o.Written(before, func() int { return -1 }).said(); got != "" {
 		t.Errorf("%q", got)

@@ -33,7 +33,7 @@ func (w *writers) next(t event.Type, o *event.Object) event.Mark {
 	}
 	id := maphash.Bytes(seed, o.UID)
 	before, found := w.marks[id]
-	mark := o.Mark()
+	mark := o.Mark(before)
 	switch {
 	case t == event.Deleted, mark == 0:
 		delete(w.marks, id)
