@@ -28,7 +28,7 @@ func Owner(prev, next []byte, sets [][]byte) int {
 		}
 	}
 	w.value(0, 0, all, wholeObject, 0)
-	if w.unsure {
+	if w.unsure || w.container >= 0 && w.container != w.owner {
 		return -1
 	}
 	return w.owner
@@ -41,6 +41,7 @@ type ownerWalk struct {
 	prev, next rawjson.Tape
 	sets       []rawjson.Tape
 	owner      int  // of all that was found to have changed; -1: nothing was
+	container  int  // likewise of objects and lists that are owned as such
 	unsure     bool // there are several owners, or none of something
 	steps      int  // comparisons of keys and elements that are still allowed
 	a, b, c    []byte
@@ -65,7 +66,7 @@ const (
 const ownerSteps = 1 << 14
 
 func (w *ownerWalk) read(prev, next []byte, sets [][]byte) error {
-	w.owner, w.unsure, w.steps = -1, false, ownerSteps
+	w.owner, w.container, w.unsure, w.steps = -1, -1, false, ownerSteps
 	if err := w.prev.Read(prev, aroundChange); err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (w *ownerWalk) release() {
 func (w *ownerWalk) value(p, n int32, owners []owned, at place, depth int) {
 	is := w.next.Text(n)
 	if p < 0 {
-		w.changed(owners)
+		w.changed(&w.owner, owners)
 		return
 	}
 	was := w.prev.Text(p)
@@ -111,28 +112,34 @@ func (w *ownerWalk) value(p, n int32, owners []owned, at place, depth int) {
 		w.members(p, n, owners, at, depth)
 	case is[0] == '[' && was[0] == '[' && inner:
 		w.elements(p, n, owners, depth)
+	case is[0] == 'n': // null: what was there is removed
 	case inner:
 		w.unsure = true // of another kind than it was
-	case is[0] != was[0] || is[0] != '{' && is[0] != '[':
-		w.changed(owners)
+	case !isContainer(was) && !isContainer(is):
+		w.changed(&w.owner, owners)
+	case is[0] != was[0]:
+		w.unsure = true
 	case len(is) == len("{}"): // all is removed
 	case len(was) == len("{}"):
 		w.unsure = true // what owns an empty value need not own what is added to it
 	default:
-		w.changed(owners) // it is owned as a whole
+		// It is owned as a whole; or only as a container, and nobody owns what is in it. So this proves nothing by itself.
+		w.changed(&w.container, owners)
 	}
 }
 
-// changed notes that the owners' value was set or changed.
-func (w *ownerWalk) changed(owners []owned) {
+func isContainer(value []byte) bool { return value[0] == '{' || value[0] == '[' }
+
+// changed notes in one of owner and container that the owners' value was set or changed.
+func (w *ownerWalk) changed(noted *int, owners []owned) {
 	if len(owners) == 0 {
 		w.unsure = true
 	}
 	for _, o := range owners {
-		if w.owner >= 0 && w.owner != o.set {
+		if *noted >= 0 && *noted != o.set {
 			w.unsure = true
 		}
-		w.owner = o.set
+		*noted = o.set
 	}
 }
 

@@ -376,7 +376,7 @@ func (s *apiServer) step() *writtenVersion {
 	if next == nil || sameButTimes(s.live.Object, next.Object) {
 		return nil
 	}
-	if s.skewed {
+	if s.skewed && t.how != "managedFields" {
 		skew(s.live, next, time.Duration(s.rnd.IntN(3)-1)*time.Second, &t)
 	}
 	if !reflect.DeepEqual(next.Object["spec"], s.live.Object["spec"]) {
