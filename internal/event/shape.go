@@ -23,6 +23,7 @@ type Shape struct {
 	Secret bool
 }
 
+// LastApplied is the annotation in which kubectl apply leaves a copy of the object.
 const LastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Validate names the first path that cannot be followed.

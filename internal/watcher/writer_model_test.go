@@ -130,6 +130,7 @@ type writtenVersion struct {
 	typ    event.Type
 	raw    []byte
 	number int
+	object int
 }
 
 // apiServer keeps one object and its managedFields with the API server's own code, and does to it what clients do.
@@ -322,7 +323,7 @@ func (s *apiServer) shown(t event.Type, by truth) *writtenVersion {
 	if err != nil {
 		panic(err)
 	}
-	return &writtenVersion{by, t, raw, s.version}
+	return &writtenVersion{by, t, raw, s.version, s.objects}
 }
 
 // step does something to the object; it returns nil where that changes nothing.

@@ -1,7 +1,6 @@
 package watcher
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/recorder"
 )
 
@@ -186,7 +186,7 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 	slow := time.Duration(1+rnd.IntN(3)) * 200 * time.Millisecond
 	for range 300 {
 		if rnd.IntN(3) > 0 {
-			time.Sleep(time.Duration(rnd.Int64N(int64(4 * slow))))
+			kubeclient.Sleep(t.Context(), time.Duration(rnd.Int64N(int64(4*slow))))
 		}
 		if v := server.step(); v != nil {
 			history = append(history, v)
@@ -197,8 +197,7 @@ func writerHistory(t *testing.T, seed uint64, all map[string]*tally) {
 			}
 			from := event.FromWatch
 			if n := len(history); n-next[i] > 1 && history[n-1].typ == event.Modified && rnd.IntN(10) == 0 {
-				uid := func(v *writtenVersion) string { return string(v.raw[bytes.Index(v.raw, []byte(`"uid":"`)):][:12]) }
-				if next[i] > 0 && uid(history[next[i]-1]) == uid(history[n-1]) {
+				if next[i] > 0 && history[next[i]-1].object == history[n-1].object {
 					next[i], from = n-1, event.FromRelist // the versions between are gone
 				}
 			}
