@@ -22,10 +22,11 @@ import (
 //
 // A stored version is
 //
-//	byte       what follows: hasDigest, hasRedacted, hasObject; and whether it was withheld
+//	byte       what follows: hasDigest, hasRedacted, hasMark, hasObject; and whether it was withheld
 //	16 bytes   its digest, with hasDigest
 //	uvarint    length of the digests of its redacted values, with hasRedacted
 //	           these digests, see redactedValues
+//	uvarint    its event.Mark, with hasMark
 //	the rest   the object as its line has it, packed, with hasObject
 //
 // and the header of a stream
@@ -41,6 +42,8 @@ type Store struct {
 	log        *zap.Logger
 
 	objects  bool            // objects are stored
+	marks    bool            // the Mark of each version is stored
+	owners   bool            // the object of each version is stored, with what Owner has to see
 	redacted *redactedValues // nil: their redacted values are not compared, or there are none
 	digester *Digester       // nil: digests are not stored
 
@@ -77,6 +80,9 @@ type Config struct {
 	Shape             event.Shape
 	Payload           event.Payload
 	ExcludeNamespaces []string
+	// EveryVersion says that a line is written of every version. Then the one that is stored is the one just before the
+	// next, whatever a crash has left.
+	EveryVersion bool
 }
 
 // Flags of a stored version and of a header, and where the header's fields are.
@@ -85,6 +91,7 @@ const (
 	hasObject   = 2
 	withheld    = 4
 	hasRedacted = 8
+	hasMark     = 16
 
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
@@ -98,6 +105,7 @@ const (
 // next is the version that Compare was given last.
 type next struct {
 	digest Digest
+	mark   event.Mark
 	shaped []byte // the object as its line has it, where objects are stored
 	list   []byte // what has changed, see Changes
 	value  []byte // what is to be stored, see Value
@@ -119,6 +127,8 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if c.Changes {
 		s.redacted = newRedactedValues(c.Shape)
 	}
+	s.owners = s.objects && s.digester == nil && showsNode(c.Shape)
+	s.marks = s.objects && s.digester == nil && c.EveryVersion
 	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
 		h[0] |= linesHaveAll
@@ -163,6 +173,9 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	return behind, s.headerDue, nil
 }
 
+// Marks reports whether the Mark of each version is stored.
+func (s *Store) Marks() bool { return s != nil && s.marks }
+
 // Reset drops what is not committed: the checkpoint has all that was submitted, and the rest never will be.
 func (s *Store) Reset() {
 	clear(s.uncommitted)
@@ -174,6 +187,7 @@ func (s *Store) Reset() {
 type Version struct {
 	Object    []byte // as its line had it; nil where it is not stored
 	Withheld  bool   // the filter held it back
+	Mark      event.Mark
 	digest    Digest
 	hasDigest bool
 	redacted  []byte // the digests of its redacted values, if they were made with this Store's key
@@ -223,6 +237,15 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 		}
 		rest = rest[size:]
 	}
+	if has&hasMark != 0 {
+		mark, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return v, errPacked
+		}
+		if rest = rest[n:]; s.marks {
+			v.Mark = event.Mark(mark)
+		}
+	}
 	if has&hasObject == 0 {
 		return v, nil
 	}
@@ -244,7 +267,7 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 // Compare takes the next version of an object and reports whether nothing has changed since before but what is
 // ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
-	s.next.shaped = s.next.shaped[:0]
+	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark(before.Mark)
 	s.redacted.drop()
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
@@ -283,6 +306,15 @@ func (s *Store) Changes(before Version) []byte {
 	return s.next.list
 }
 
+// Owner returns the index of the one of sets that owns all that has changed from before to the version that Compare was
+// given, -1 where that is not exactly one. The sets are those of the version's managedFields.
+func (s *Store) Owner(before Version, sets [][]byte) int {
+	if !s.owners || before.Object == nil {
+		return -1
+	}
+	return Owner(before.Object, s.next.shaped, sets)
+}
+
 // Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object
 // that Compare was given.
 func (s *Store) Value(held bool) []byte { return s.encode(Version{}, held) }
@@ -301,7 +333,7 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 		}
 	}
 	missing := s.objects && before.Object == nil
-	s.next.digest, s.next.shaped = sum, s.next.shaped[:0]
+	s.next.digest, s.next.mark, s.next.shaped = sum, o.Mark(before.Mark), s.next.shaped[:0]
 	s.redacted.drop()
 	if missing || s.redacted != nil && before.redacted == nil {
 		s.next.shaped = o.AppendShaped(s.next.shaped)
@@ -333,6 +365,10 @@ func (s *Store) encode(stored Version, held bool) []byte {
 		dst[0] |= hasRedacted
 		dst = binary.AppendUvarint(dst, uint64(len(digests)))
 		dst = append(dst, digests...)
+	}
+	if s.marks && s.next.mark != 0 {
+		dst[0] |= hasMark
+		dst = binary.AppendUvarint(dst, uint64(s.next.mark))
 	}
 	dst[0] |= hasObject
 	if stored.packed != nil {

@@ -243,3 +243,48 @@ func TestReplay(t *testing.T) {
 		}
 	}
 }
+
+// The Mark of a version is stored with it, if that is sure to be the one before the next, and not made out of lines that
+// are read back.
+func TestStoreMarks(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	mark := func(r *rig) event.Mark {
+		t.Helper()
+		v, err := r.Get([]byte("ns"), []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Mark
+	}
+	sure := Config{Changes: true, EveryVersion: true}
+	r := newRig(t, at, sure)
+	r.load()
+	r.want("a", "1", "x", "", false)
+	if mark(r) != r.object.Mark(0) || mark(r) == 0 {
+		t.Errorf("mark %d, want %d", mark(r), r.object.Mark(0))
+	}
+	r.commit()
+	r = newRig(t, at, sure)
+	r.load()
+	if mark(r) == 0 {
+		t.Error("no mark after a restart")
+	}
+	for _, c := range []Config{{Changes: true}, {Changes: true, EveryVersion: true, IgnoreFields: []string{"note"}}} {
+		if o := newRig(t, at, c); o.Marks() || mark(o) != 0 {
+			t.Errorf("%+v: mark %d", c, mark(o))
+		}
+	}
+	h, _, err := at.KeptHeader("pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Replay(h, &event.Header{Type: event.Modified, Namespace: "ns", Name: "a", Object: []byte(`{"metadata":{"name":"a"}}`)}, &r.submitted)
+	r.commit()
+	if v, err := r.Get([]byte("ns"), []byte("a")); err != nil || v.Mark != 0 || v.Object == nil {
+		t.Errorf("mark %d of a line, object %s, %v", v.Mark, v.Object, err)
+	}
+}

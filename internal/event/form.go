@@ -27,6 +27,8 @@ type Line struct {
 	Origin   Origin
 	Received time.Time
 	Payload  Payload
+	// Write is who wrote this version and when, as far as it is known.
+	Write Write
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
 	// MaxBytes bounds the line, its seq and its newline included; 0 or less is MaxLine. A longer line gets truncated,
@@ -56,8 +58,10 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 		dst = append(dst, `,"generation":`...)
 		dst = strconv.AppendInt(dst, o.Generation, 10)
 	}
-	dst = appendText(dst, `,"manager":"`, o.raw(manager))
-	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
+	if l.Write.At == 0 && l.Type != Deleted {
+		l.Write.At = r.lastSeen(o, l.Received)
+	}
+	dst = r.appendWrite(dst, l.Write)
 	if o.Unusable != nil {
 		return fmt.Appendf(dst, `,"truncated":true,"truncatedReason":"%s"}`+"\n", o.Unusable.Reason), nil
 	}

@@ -23,7 +23,8 @@ type Shape struct {
 	Secret bool
 }
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// LastApplied is the annotation in which kubectl apply leaves a copy of the object.
+const LastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Validate names the first path that cannot be followed.
 func (s Shape) Validate() error {
@@ -82,7 +83,7 @@ func (s Shape) compile(root *node) (*node, error) {
 		root.reach(keys("stringData"), true).redact = true
 	}
 	if s.Redacts() {
-		root.reach(keys("metadata", "annotations", lastApplied), true).drop = true
+		root.reach(keys("metadata", "annotations", LastApplied), true).drop = true
 	}
 	return root, nil
 }
@@ -178,7 +179,6 @@ type node struct {
 	mask    captures // capture of this node and of all below
 
 	drop, redact bool
-	entries      bool // metadata.managedFields: the newest element is remembered
 
 	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted whole.
 	wantObject, wantArray bool
@@ -235,9 +235,6 @@ func (n *node) want(c capture, path ...string) *node {
 // sum works out the masks.
 func (n *node) sum() captures {
 	n.mask = n.capture.bit()
-	if n.entries {
-		n.mask |= newestEntry
-	}
 	for _, e := range n.edges {
 		n.mask |= e.to.sum()
 	}

@@ -102,7 +102,11 @@ func lines(t *testing.T) []string {
 			}
 			for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
 				for _, origin := range []event.Origin{event.FromSnapshot, event.FromWatch, event.FromRelist} {
-					if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), event.Line{Type: typ, Origin: origin, Received: at}, &o); err != nil {
+					line := event.Line{Type: typ, Origin: origin, Received: at}
+					if origin == event.FromWatch {
+						line.Write = event.Write{Manager: []byte("kubelet"), Subresource: []byte("status"), At: at.Unix() - int64(i)}
+					}
+					if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), line, &o); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -258,6 +262,10 @@ func TestFaultyLines(t *testing.T) {
 		{modifiedLine, `"name":"a"`, `"count":{"added":0,"modified":0,"deleted":0,"unchanged":0}`},
 		{modifiedLine, `"name":"a"`, `"reason":"Expired"`},
 		{modifiedLine, `"name":"a"`, `"finalStateKnown":false`},
+		{modifiedLine, `"name":"a"`, `"manager":""`},
+		{modifiedLine, `"name":"a"`, `"writtenAt":"2026-11-20T16:10:22.5Z"`},
+		{modifiedLine, `"name":"a"`, `"writtenAt":"2026-11-20T16:10:22+01:00"`},
+		{gapLine, `"reason"`, `"writtenAt":"2026-11-20T16:10:22Z","reason"`},
 		{modifiedLine, `"name":"a"`, `"truncated":false`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","value":1}],"truncated":true,"object"`},
 		{modifiedLine, `"object"`, `"changes":[],"object"`},

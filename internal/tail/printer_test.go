@@ -46,7 +46,7 @@ func TestText(t *testing.T) {
 	got := printed(t, Style{},
 		deploymentLine,
 		objectLine("ADDED", `,"origin":"snapshot","manager":"kubelet"`),
-		objectLine("DELETED", `,"origin":"relist","finalStateKnown":false`),
+		objectLine("DELETED", `,"origin":"relist","manager":"kubelet","finalStateKnown":false`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/resourceVersion","old":"1","value":"2"},{"op":"replace","path":"/spec/replicas","old":2,"value":3},{"op":"add","path":"/metadata/labels/app.kubernetes.io~1tier","value":"db one"},{"op":"remove","path":"/spec/containers/0/env","old":[]},{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"},{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}}]`),
 		objectLine("MODIFIED", `,"changes":[{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}},{"op":"replace","path":"","old":[],"value":null}]`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/generation","old":1,"value":2}]`),

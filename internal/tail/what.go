@@ -71,7 +71,8 @@ func appendScope(dst, scope []byte) []byte {
 	return display.AppendRaw(dst, []byte(plain))
 }
 
-// appendWho appends who wrote last; of a Kubernetes Event, who reported it. The API does not say who deleted.
+// appendWho appends who wrote the version, nobody for a deletion: lines of earlier versions name the last writer there, who
+// need not be who deleted. Of a Kubernetes Event it is who reported it.
 func appendWho(dst []byte, l *Line) []byte {
 	if string(l.text(typeKey)) == "DELETED" {
 		return dst

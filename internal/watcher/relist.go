@@ -39,6 +39,7 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	if previous := s.encoder.previous; previous != nil {
 		previous.Reset() // an attempt before this one may have dropped its last batch
 	}
+	s.encoder.writers.reset()
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)

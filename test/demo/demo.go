@@ -236,8 +236,8 @@ func (d *demo) startDaemon(ctx context.Context) error {
 	return d.daemon.start(ctx)
 }
 
-// nextSecond waits for the clock's next second. managedFields count in seconds: of two writers within one, nobody
-// could tell who was the last.
+// nextSecond waits for the clock's next second. managedFields count in seconds: of two writers within one, a stream
+// without changes knows neither.
 func nextSecond(ctx context.Context) error {
 	now := time.Now()
 	timer := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
