@@ -183,10 +183,12 @@ func Suggest(name string, there []string) string {
 	for i, known := range there {
 		resources[i], _, _ = strings.Cut(known, ".")
 	}
-	for _, word := range []string{name, name + "s"} { // a singular is nearer to its plural than two slips
-		if near := suggest.Near(word, resources); near != "" {
-			return there[slices.Index(resources, near)]
-		}
+	near := suggest.Near(name, resources)
+	if near == "" && len(name) > 3 {
+		near = suggest.Near(name+"s", resources) // of a singular
 	}
-	return ""
+	if near == "" {
+		return ""
+	}
+	return there[slices.Index(resources, near)]
 }
