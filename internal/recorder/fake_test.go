@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -268,7 +269,7 @@ func newRig(t *testing.T, cfg Config) *rig {
 		}
 	}
 	g.m = metrics.New("test", "")
-	cfg.Metrics, cfg.Log = g.m, zap.NewNop()
+	cfg.Metrics, cfg.Log = g.m, cmp.Or(cfg.Log, zap.NewNop())
 	g.rec = New(g.out, g.store, cfg)
 	return g
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
@@ -459,7 +460,8 @@ func TestPendingBound(t *testing.T) {
 
 func TestOutputError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, Config{})
+		core, logs := observer.New(zap.InfoLevel)
+		g := newRig(t, Config{Log: zap.New(core)})
 		g.out.onWrite = func(call, size int) (int, error) {
 			if call < 4 {
 				return size / 2, errDisk
@@ -469,6 +471,10 @@ func TestOutputError(t *testing.T) {
 		g.run(t.Context())
 		g.submit(g.batch("a", 1, 1000))
 		synctest.Wait()
+		well := func() int { return logs.FilterMessage("output can be written again").Len() }
+		if well() > 0 {
+			t.Error("it is logged that the output can be written")
+		}
 		if !errors.Is(g.rec.OutputError(), errDisk) {
 			t.Errorf("OutputError = %v", g.rec.OutputError())
 		}
@@ -476,6 +482,9 @@ func TestOutputError(t *testing.T) {
 		synctest.Wait()
 		if err := g.rec.OutputError(); err != nil {
 			t.Errorf("OutputError = %v", err)
+		}
+		if n := well(); n != 1 {
+			t.Errorf("it is logged %d times that the output can be written again", n)
 		}
 		if got := g.counted("output_errors_total"); got != 4 {
 			t.Errorf("%v errors counted", got)
