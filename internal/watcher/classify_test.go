@@ -25,6 +25,25 @@ import (
 	"kubejournal/internal/kubefake"
 )
 
+// A list is not asked for in another form after what had nothing to do with its form.
+func TestBlamesForm(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{fmt.Errorf("%w: damaged", errStore), false},
+		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), false},
+		{apierrors.NewUnauthorized("who"), false},
+		{apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil), false},
+		{fmt.Errorf("read page: %w", io.ErrUnexpectedEOF), true},
+		{apierrors.NewInternalError(errors.New("etcd")), true},
+	} {
+		if got := blamesForm(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
 func TestClassify(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	status := func(code int, reason metav1.StatusReason) error {

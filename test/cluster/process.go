@@ -34,11 +34,11 @@ type server struct {
 func (s *server) start(life context.Context, path string, args []string) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last.Alive() {
-		return fmt.Errorf("start %s: it is running", s.name)
-	}
 	if err := context.Cause(life); err != nil {
 		return fmt.Errorf("start %s: %w", s.name, err)
+	}
+	if s.last.Alive() {
+		return fmt.Errorf("start %s: it is running", s.name)
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = os.Environ()
