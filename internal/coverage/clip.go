@@ -156,7 +156,7 @@ func lastSeq(there []journal.Segment) (last uint64, err error) {
 				last = max(last, l.Seq)
 			}
 		}
-		if err = errors.Join(err, f.Close()); err != nil {
+		if err := errors.Join(err, f.Close()); err != nil {
 			return 0, err
 		}
 	}

@@ -117,7 +117,7 @@ func TestSecretsReachNoFile(t *testing.T) {
 		w.stop()
 		files, err := os.ReadDir(w.dir)
 		must(t, err)
-		if len(files) != 2 {
+		if len(files) != 3 {
 			t.Errorf("the folder holds %v", files)
 		}
 		for _, f := range files {
