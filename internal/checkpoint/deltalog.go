@@ -22,8 +22,8 @@ import (
 // If the log has grown long, a compaction begins: each commit merges some of the
 // entries into the tree, in the order of their keys, but only those of the records
 // that were there when it began, until none is left. Then these records are removed.
-// How far the compaction is, is in the log too (keyCompaction), and changes in the
-// same transactions, so that a crash leaves both as before or both as after.
+// The log also has how far the compaction is (keyCompaction). It changes in the same
+// transactions, so that a crash leaves both as before or both as after.
 //
 // A key that is not in the log's order may be put into the tree directly: the compaction
 // has passed what records still have of it.

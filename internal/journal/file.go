@@ -36,7 +36,8 @@
 //
 // What was committed is known by the seq of a segment's first line and an offset (Mark), not by a name. ReadBack finds that
 // segment under any name that Segments lists, continues from there through the segments that follow it in seq, and so
-// survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and removing tidy.go.
+// survives a crash between any two steps. For files that others rotate see check in rotate.go, for compressing and removing
+// tidy.go.
 package journal
 
 import (

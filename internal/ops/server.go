@@ -40,7 +40,7 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 	return &Server{http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}, listener: l}, nil
 }
 
-// Serve answers until Close, and logs what, then the address now, and "no longer" what if it breaks.
+// Serve answers until Close. It logs what with the address; should it break, "no longer" and what.
 func (s *Server) Serve(log *zap.Logger, what string) {
 	log.Info(what, zap.String("address", s.Addr().String()))
 	s.served.Go(func() {

@@ -58,8 +58,8 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 const maxWarned = 1024
 
 // scan reads the object of an event as the server sent it. One that no line can hold must not stall its stream: where it
-// can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be distinguished from other objects,
-// or from its next version, is an error.
+// can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be distinguished from other
+// objects, or from its next version, is an error.
 func (s *Stream) scan(t event.Type, raw []byte) error {
 	o := &s.object
 	if err := s.encoder.render.Scan(raw, o); err != nil {
