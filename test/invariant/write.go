@@ -20,11 +20,17 @@ type Write struct {
 // Covered checks that each write at a time that is covered stands in the journal, as it was and not as a net result, with a
 // line that came at once where the cover is not late. It takes lines of a journal that may end anywhere.
 func Covered(lines []Line, writes []Write, covered func(stream string, t time.Time) (is, late bool)) error {
-	type told struct{ stream, uid, rv, typ string }
-	times := make(map[told]string)
+	type told struct {
+		stream       string
+		epoch        int
+		uid, rv, typ string
+	}
+	times, epochs := make(map[told]string), epochs{}
 	for i := range lines {
-		if l := &lines[i]; l.about() && l.FinalStateKnown == nil && l.Origin != FromRelist {
-			k := told{l.Stream, l.UID, l.ResourceVersion, l.Type}
+		l := &lines[i]
+		epoch := epochs.of(l)
+		if l.about() && l.FinalStateKnown == nil && l.Origin != FromRelist {
+			k := told{l.Stream, epoch, l.UID, l.ResourceVersion, l.Type}
 			if l.Type == Deleted {
 				k.rv = "" // as of a write
 			}
@@ -38,7 +44,7 @@ func Covered(lines []Line, writes []Write, covered func(stream string, t time.Ti
 		if !is {
 			continue
 		}
-		text, ok := times[told{w.Stream, w.UID, w.ResourceVersion, w.Type}]
+		text, ok := times[told{w.Stream, w.Epoch, w.UID, w.ResourceVersion, w.Type}]
 		at, _ := time.Parse(time.RFC3339Nano, text)
 		switch {
 		case !ok:
