@@ -279,7 +279,7 @@ func (f *File) next(c *current, reason string, i interval) {
 		f.serial++
 		last.serial = f.serial
 		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
-			f.ended = slices.Delete(f.ended, 0, 1)
+			f.ended = f.ended[1:] // nothing is moved: a write may be reading them
 		}
 	}
 	c.interval = i
