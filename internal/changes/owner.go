@@ -63,7 +63,7 @@ const (
 	inAnnotations
 )
 
-const ownerSteps = 1 << 14
+const ownerSteps = 1 << 16
 
 func (w *ownerWalk) read(prev, next []byte, sets [][]byte) error {
 	w.owner, w.container, w.unsure, w.steps = -1, -1, false, ownerSteps
@@ -195,7 +195,8 @@ func (w *ownerWalk) members(p, n int32, owners []owned, at place, depth int) {
 		}
 		key := string(w.next.DecodedKey(j, &w.a))
 		if inside, ok := at.enter(key); ok {
-			w.value(found, j, w.below(owners, "f:"+key), inside, depth+1)
+			field := "f:" + key
+			w.value(found, j, w.below(owners, func(key []byte) bool { return string(key) == field }), inside, depth+1)
 		}
 	}
 }
@@ -222,13 +223,13 @@ func (at place) enter(key string) (place, bool) {
 	}
 }
 
-// below returns what the owners have of a member or an element, by its key in fieldsV1.
-func (w *ownerWalk) below(owners []owned, key string) []owned {
+// below returns what the owners have of a member or an element, which is a key of fieldsV1 that names it.
+func (w *ownerWalk) below(owners []owned, names func(key []byte) bool) []owned {
 	var found []owned
 	for _, o := range owners {
 		t := &w.sets[o.set]
-		for k := o.cell + 1; k < t.Cells[o.cell].Next; k = t.Cells[k].Next {
-			if string(t.DecodedKey(k, &w.c)) == key {
+		for k := o.cell + 1; k < t.Cells[o.cell].Next && w.step(); k = t.Cells[k].Next {
+			if names(t.DecodedKey(k, &w.c)) {
 				found = append(found, owned{o.set, k})
 				break
 			}
@@ -263,7 +264,7 @@ func (w *ownerWalk) elements(p, n int32, owners []owned, depth int) {
 				continue
 			}
 		}
-		w.value(found, j, w.belowElement(owners, j), anywhere, depth+1)
+		w.value(found, j, w.below(owners, func(key []byte) bool { return w.names(key, j) }), anywhere, depth+1)
 	}
 }
 
@@ -315,21 +316,6 @@ func (w *ownerWalk) member(t *rawjson.Tape, object int32, name []byte) []byte {
 		}
 	}
 	return nil
-}
-
-// belowElement returns what the owners have of an element of the next list.
-func (w *ownerWalk) belowElement(owners []owned, n int32) []owned {
-	var found []owned
-	for _, o := range owners {
-		t := &w.sets[o.set]
-		for k := o.cell + 1; k < t.Cells[o.cell].Next && w.step(); k = t.Cells[k].Next {
-			if w.names(t.DecodedKey(k, &w.c), n) {
-				found = append(found, owned{o.set, k})
-				break
-			}
-		}
-	}
-	return found
 }
 
 // names reports whether a key of fieldsV1 is that of an element of the next list.
