@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/outage"
 	"kubejournal/internal/watcher"
 )
@@ -56,12 +57,12 @@ func (m *Manager) Streams() []StreamStatus {
 }
 
 // AwaitsCRD reports whether it is pending until somebody creates its CustomResourceDefinition.
-func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason) }
+func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason, s.Near) }
 
-// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says: groups with a dot are those of custom resources.
-func AwaitsCRD(name, state, reason string) bool {
+// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says. A name that may be misspelt waits for nothing.
+func AwaitsCRD(name, state, reason, near string) bool {
 	resource, _, _ := strings.Cut(name, "?")
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && strings.Count(resource, ".") > 1
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && near == "" && discovery.IsCustom(resource)
 }
 
 // Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.

@@ -248,6 +248,9 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
 	r.Why = strings.TrimSuffix(s.Reason+": "+meanings[s.Reason], ": ")
+	if s.Near != "" {
+		r.Why += "; did you mean " + printable(s.Near) + "?"
+	}
 	switch {
 	case s.Unreachable:
 		r.Level, r.Why, failing = busy, "", false // the cause is said above
