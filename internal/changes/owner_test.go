@@ -86,7 +86,9 @@ func TestOwnerSteps(t *testing.T) {
 			next = append(next, fmt.Sprintf(`{"name":"y%d"}`, i))
 			set = append(set, fmt.Sprintf(`"k:{\"name\":\"y%d\"}":{".":{}}`, i))
 		}
-		list := func(elements []string) []byte { return []byte(`{"spec":{"items":[` + strings.Join(elements, ",") + `]}}`) }
+		list := func(elements []string) []byte {
+			return []byte(`{"spec":{"items":[` + strings.Join(elements, ",") + `]}}`)
+		}
 		sets := [][]byte{[]byte(`{"f:spec":{"f:items":{` + strings.Join(set, ",") + `}}}`)}
 		if got := Owner(list(prev), list(next), sets); got != want {
 			t.Errorf("%d elements: %d, want %d", n, got, want)

@@ -220,8 +220,8 @@ func (t *tail) checkNames(ctx context.Context) error {
 			}
 		}
 	}
-	if found || ctx.Err() != nil {
-		return nil
+	if !found && ctx.Err() == nil {
+		return n.fault(&t.o)
 	}
-	return n.fault(&t.o)
+	return nil
 }
