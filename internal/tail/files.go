@@ -28,7 +28,6 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -90,8 +89,10 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 	if err := t.checkNames(ctx); err != nil {
 		return err
 	}
-	t.checkBegin(ctx)
-	err := t.begin(ctx)
+	err := t.checkBegin()
+	if err == nil {
+		err = t.begin(ctx)
+	}
 	if err == nil {
 		err = t.follow(ctx)
 	}
@@ -174,34 +175,21 @@ func (t *tail) begin(ctx context.Context) error {
 }
 
 // checkBegin says where the journal begins, if that is behind what was asked for.
-func (t *tail) checkBegin(ctx context.Context) {
-	since := t.o.Filter.Since
-	if since.IsZero() {
-		return
+func (t *tail) checkBegin() error {
+	if t.alone || t.o.Filter.Since.IsZero() {
+		return nil
 	}
-	var l Line
-	for _, file := range t.files {
-		for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
-			if l.Parse(raw) == nil {
-				t.o.noticeBegin(&l)
-				return
-			}
-		}
+	all, err := journal.Segments(t.path)
+	if err == nil && len(all) > 0 && all[0].FirstSeq > 0 {
+		t.o.noticeBegin(all[0].FirstSeq, all[0].FirstTime)
 	}
-	if t.in.f == nil {
-		return
-	}
-	var first journal.Reader
-	first.Reset(io.NewSectionReader(t.in.f, 0, math.MaxInt64), 0)
-	if line, err := first.Next(); err == nil && l.Parse(line.Bytes) == nil {
-		t.o.noticeBegin(&l)
-	}
+	return err
 }
 
-// noticeBegin says that l is the journal's first line, if more was asked for.
-func (o *Options) noticeBegin(l *Line) {
-	if since := o.Filter.Since; !since.IsZero() && since.Before(l.Seq, l.Time) {
-		o.notice("the journal begins with line %d, of %s", l.Seq, query.Moment{Time: l.Time})
+// noticeBegin says that the line with that seq and time is the journal's first, if more was asked for.
+func (o *Options) noticeBegin(seq uint64, at time.Time) {
+	if since := o.Filter.Since; !since.IsZero() && since.Before(seq, at) {
+		o.notice("the journal begins with line %d, of %s", seq, query.Moment{Time: at})
 	}
 }
 

@@ -73,7 +73,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		good := line.Parse(raw) == nil
 		if good && !begun {
 			begun = true
-			o.noticeBegin(&line)
+			o.noticeBegin(line.Seq, line.Time)
 		}
 		if good && missing != nil && missing.see(&line) {
 			missing = nil
