@@ -290,29 +290,25 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 }
 
 // Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
-// or not known. It is good until the next call. It reads the object that Compare was given.
-func (s *Store) Changes(before Version) []byte {
+// or not known. It is good until the next call. It reads the object that Compare was given. With sets, what the entries of
+// that object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where that
+// is not exactly one.
+func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) {
 	if !s.objects || before.Object == nil {
-		return nil
+		return nil, -1
+	}
+	if !s.owners {
+		sets = nil
 	}
 	var redacted *redactedValues
 	if s.redacted.compare(before.redacted) {
 		redacted = s.redacted
 	}
 	var err error
-	if s.next.list, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted); err != nil {
-		return nil // before may be of a release that stored deeper objects
+	if s.next.list, owner, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted, sets); err != nil {
+		return nil, -1 // before may be of a release that stored deeper objects
 	}
-	return s.next.list
-}
-
-// Owner returns the index of the one of sets that owns all that has changed from before to the version that Compare was
-// given, -1 where that is not exactly one. The sets are those of the version's managedFields.
-func (s *Store) Owner(before Version, sets [][]byte) int {
-	if !s.owners || before.Object == nil {
-		return -1
-	}
-	return Owner(before.Object, s.next.shaped, sets)
+	return s.next.list, owner
 }
 
 // Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object

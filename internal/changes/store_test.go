@@ -62,7 +62,8 @@ func (r *rig) take(name, raw string) (list string, same bool) {
 	if same, err = r.Compare(before, &r.object); err != nil || same {
 		return "", same
 	}
-	list = string(r.Changes(before))
+	changed, _ := r.Changes(before, nil)
+	list = string(changed)
 	r.Put(&r.submitted, r.batch, []byte("ns"), []byte(name), r.Value(false))
 	return list, false
 }

@@ -172,8 +172,9 @@ func parseBracket(s string) (_ step, rest string, err error) {
 
 // node is a place in an object where something is looked for: to be remembered, cut or redacted.
 type node struct {
-	edges []edge // members of an object
-	elem  *node  // each element of an array
+	edges   []edge // members of an object
+	lengths uint64 // of their keys: a bit for each length modulo 64
+	elem    *node  // each element of an array
 
 	capture capture
 	mask    captures // capture of this node and of all below
@@ -191,7 +192,7 @@ type edge struct {
 
 // find returns the node of a member, or nil.
 func (n *node) find(key []byte) *node {
-	if n == nil {
+	if n == nil || n.lengths>>(len(key)%64)&1 == 0 {
 		return nil
 	}
 	for i := range n.edges {
@@ -218,7 +219,7 @@ func (n *node) reach(path []step, guard bool) *node {
 		next := n.find([]byte(s.key))
 		if next == nil {
 			next = &node{}
-			n.edges = append(n.edges, edge{s.key, next})
+			n.edges, n.lengths = append(n.edges, edge{s.key, next}), n.lengths|1<<(len(s.key)%64)
 		}
 		n = next
 	}

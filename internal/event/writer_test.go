@@ -70,6 +70,15 @@ func TestCreated(t *testing.T) {
 
 // The writer of a version is the one whose entry has a time later than all before; else it is asked who owns what has
 // changed.
+// writtenOr is Written, or where changes decide, WrittenBy the owner.
+func writtenOr(o *Object, before Mark, owner int) Write {
+	w, owned := o.Written(before)
+	if owned {
+		return o.WrittenBy(owner, before)
+	}
+	return w
+}
+
 func TestWritten(t *testing.T) {
 	const (
 		a1     = `{"manager":"a","time":"2026-01-02T00:00:01Z"}`
@@ -108,10 +117,10 @@ func TestWritten(t *testing.T) {
 		r := mustRenderer(t, podSource, Shape{Drop: []string{"metadata.managedFields"}})
 		before := scanned(t, r, managedObject(c.before)).Mark(0)
 		o := scanned(t, r, managedObject(c.now))
-		if got := o.Written(before, func() int { return c.owner }).said(); got != c.want {
+		if got := writtenOr(o, before, c.owner).said(); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
-		if got := o.Written(0, func() int { return 0 }).said(); got != "" {
+		if got := writtenOr(o, 0, 0).said(); got != "" {
 			t.Errorf("%s: %q although the version before is not known", name, got)
 		}
 	}
@@ -124,7 +133,7 @@ func TestWrittenFromCopy(t *testing.T) {
 	mark := scanned(t, r, managedObject(`[`+old+`,`+late+`]`)).Mark(0)
 	mark = scanned(t, r, managedObject(`[`+old+`]`)).Mark(mark)
 	o := scanned(t, r, managedObject(`[`+old+`,`+late+`]`))
-	if got := o.Written(mark, func() int { return -1 }).said(); got != "" {
+	if got := writtenOr(o, mark, -1).said(); got != "" {
 		t.Errorf("%q", got)
 	}
 }
@@ -134,10 +143,10 @@ func TestWrittenHidden(t *testing.T) {
 	r := mustRenderer(t, podSource, Shape{Redact: []string{"metadata.managedFields[*].time", "metadata.deletionTimestamp"}})
 	before := scanned(t, r, managedObject(`[{"manager":"a","time":"2026-01-02T00:00:01Z"}]`)).Mark(0)
 	o := scanned(t, r, managedObject(`[{"manager":"a","time":"2026-01-02T00:00:02Z"}]`, `,"deletionTimestamp":"2026-01-02T00:00:02Z"`))
-	if got := o.Written(before, func() int { return -1 }).said(); got != "" {
+	if got := writtenOr(o, before, -1).said(); got != "" {
 		t.Errorf("%q", got)
 	}
-	if got := o.Written(before, func() int { return 0 }).said(); got != "a" {
+	if got := writtenOr(o, before, 0).said(); got != "a" {
 		t.Errorf("%q", got)
 	}
 }
@@ -160,6 +169,31 @@ func TestWrittenEvent(t *testing.T) {
 		}
 		if l := line(t, r, Deleted, raw); strings.Contains(l, "writtenAt") {
 			t.Errorf("%s: %s", members, l)
+		}
+	}
+}
+
+// The fast way and time.Parse agree on what is a time, and which one.
+func TestUnixSeconds(t *testing.T) {
+	day := time.Date(1969, 12, 25, 23, 59, 58, 0, time.UTC)
+	for ; day.Year() < 2405; day = day.Add(24*time.Hour + 61*time.Second) {
+		text := day.Format(time.RFC3339)
+		if got := unixSeconds([]byte(text)); got != max(day.Unix(), 0) {
+			t.Fatalf("%s: %d, want %d", text, got, day.Unix())
+		}
+	}
+	const now = "2026-11-22T09:08:07Z"
+	for i := range len(now) {
+		for _, c := range []byte("0123456789-:T.Zt +/;") {
+			text := []byte(now)
+			text[i] = c
+			want := int64(0)
+			if at, err := time.Parse(time.RFC3339, string(text)); err == nil {
+				want = max(at.Unix(), 0)
+			}
+			if got := unixSeconds(text); got != want {
+				t.Errorf("%s: %d, want %d", text, got, want)
+			}
 		}
 	}
 }

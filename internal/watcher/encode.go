@@ -211,9 +211,21 @@ func (e *encoder) encode(
 
 // appendLine appends the line about a scanned object, of which before is stored.
 func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before changes.Version) ([]byte, error) {
-	l.Payload, l.MaxBytes, l.Write = e.form.Payload, e.form.MaxBytes, e.written(l, o, before)
-	if before.Object != nil {
-		l.Changes = e.previous.Changes(before)
+	var owned bool
+	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
+	l.Write, owned = e.written(l, o, before.Mark)
+	if before.Object == nil {
+		return e.render.AppendLine(dst, l, o)
+	}
+	var sets [][]byte
+	if owned {
+		e.owned = e.render.FieldSets(e.owned[:0], o)
+		sets = e.owned
+	}
+	list, owner := e.previous.Changes(before, sets)
+	l.Changes = list
+	if owned {
+		l.Write = o.WrittenBy(owner, before.Mark)
 	}
 	return e.render.AppendLine(dst, l, o)
 }
