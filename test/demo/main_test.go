@@ -32,7 +32,7 @@ var mustShow = []string{
 	`GAP +- +secrets +- +- +reason=Expired`,
 	`GAP +- +deployments.apps +- +- +reason=Expired`,
 	`DELETED +relist +secrets +shop/web-login +- +finalStateKnown=false`,
-	`MODIFIED +relist +deployments.apps +shop/web +kubectl-patch +spec.replicas=1`,
+	`MODIFIED +relist +deployments.apps +shop/web +- +spec.replicas=1`,
 	`SYNCED +- +deployments.apps +- +- +added=0 modified=1 deleted=0 unchanged=0`,
 	`seq 1 to \d+ without a hole`,
 	`see README.md`,
