@@ -272,7 +272,7 @@ func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) 
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
 	}
-	if before.hasDigest && before.digest == s.next.digest {
+	if before.hasDigest && s.digester.same(before.digest, s.next.digest) {
 		return true, nil
 	}
 	if s.objects {
@@ -342,7 +342,7 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	if !missing && s.redacted.move(s.next.shaped, before.Object) {
 		missing = true
 	}
-	if !missing && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
+	if !missing && (s.digester == nil || before.hasDigest && (keep || s.digester.same(before.digest, sum))) {
 		return nil, nil
 	}
 	return s.encode(before, held), nil
@@ -355,7 +355,8 @@ func (s *Store) encode(stored Version, held bool) []byte {
 	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
-		dst = append(dst, s.next.digest[:]...)
+		sum := s.digester.seal(s.next.digest)
+		dst = append(dst, sum[:]...)
 	}
 	if !s.objects {
 		s.next.value = dst
