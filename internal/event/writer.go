@@ -24,6 +24,9 @@ const (
 	markBits = iota
 )
 
+// justNow is how many seconds a write that is received at once may be old: its time is cut to seconds.
+const justNow = 3
+
 func (m Mark) newest() int64 { return int64(m >> markBits) }
 
 // writer is an entry of managedFields.
@@ -73,23 +76,34 @@ func (o *Object) Mark(before Mark) Mark {
 	return m | Mark(newest)<<markBits
 }
 
-// Created returns the Write of a version that is known to be an object's first.
+// Created returns the Write of a version that is an object's first, as far as it is known. Of a server that shows an older
+// object as new, to one who may see it from now on, say, it is nobody's.
 func (o *Object) Created() Write {
+	at := unixSeconds(o.raw(created))
+	for i := range o.writers {
+		if at != 0 && o.writers[i].time > at {
+			return Write{}
+		}
+	}
 	var w Write
 	if len(o.writers) == 1 {
 		w = o.by(0)
 	}
-	w.At = unixSeconds(o.raw(created))
+	w.At = at
 	return w
 }
 
-// Written returns the Write of a version by the Mark of the one just before it. owner is asked where that does not decide:
-// it returns the entry of managedFields that owns all that has changed, -1 where that is not exactly one.
+// Written returns the Write of a version that was received then, by the Mark of the one just before it. owner is asked where
+// that does not decide: it returns the entry of managedFields that owns all that has changed, -1 where that is not exactly
+// one.
 //
 // The server gives a writer's entry the present time, and changes no other time. So if the time of exactly one entry is
 // later than all times of the version before, that is the writer's. It does not decide where the version before has the
-// same time, by the second, nor where the write leaves no time: one through the subresource scale, or one that only removes.
-func (o *Object) Written(before Mark, owner func() int) Write {
+// same time, by the second, or none, since a client that brings back entries which another has cleared brings their times
+// with them; nor where the write leaves no time: one through the subresource scale, or one that only removes.
+//
+// An admission webhook can change in one's write what another owns. So an owner counts only where it wrote just now.
+func (o *Object) Written(before Mark, received time.Time, owner func() int) Write {
 	switch {
 	case before == 0 || o.Unusable != nil:
 		return Write{}
@@ -98,7 +112,7 @@ func (o *Object) Written(before Mark, owner func() int) Write {
 	}
 	last := -1
 	for i := range o.writers {
-		if w := &o.writers[i]; w.time > before.newest() && !w.collects(o) {
+		if w := &o.writers[i]; w.time > before.newest() && before.newest() > 0 && !w.collects(o) {
 			if last >= 0 {
 				return Write{}
 			}
@@ -112,7 +126,9 @@ func (o *Object) Written(before Mark, owner func() int) Write {
 		return Write{}
 	}
 	w := o.by(last)
-	if w.At != 0 && w.At < before.newest() {
+	switch {
+	case w.At == 0 || w.At > before.newest():
+	case w.At < before.newest(), received.Unix()-w.At > justNow:
 		return Write{} // this write would have set a later time
 	}
 	return w

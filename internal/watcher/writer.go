@@ -56,7 +56,7 @@ func (e *encoder) written(l event.Line, o *event.Object, before changes.Version)
 	case l.Type == event.Added && !e.writers.selects:
 		return o.Created()
 	case l.Type == event.Modified:
-		return o.Written(before.Mark, func() int {
+		return o.Written(before.Mark, l.Received, func() int {
 			if before.Object == nil {
 				return -1
 			}
