@@ -17,7 +17,8 @@ type Shape struct {
 	Drop []string
 	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
 	// at the path itself stays null. Any other value that a path cannot enter is replaced whole. The
-	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted.
+	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted, and so is
+	// what managedFields say of the path.
 	Redact []string
 	// Secret redacts data and stringData, and cuts that annotation.
 	Secret bool
@@ -77,6 +78,7 @@ func (s Shape) compile(root *node) (*node, error) {
 			return nil, fmt.Errorf("redact path %q: every line carries the object's name and version", p)
 		}
 		root.reach(steps, true).redact = true
+		s.dropOwned(root, steps)
 	}
 	if s.Secret {
 		root.reach(keys("data"), true).redact = true
@@ -86,6 +88,23 @@ func (s Shape) compile(root *node) (*node, error) {
 		root.reach(keys("metadata", "annotations", LastApplied), true).drop = true
 	}
 	return root, nil
+}
+
+// dropOwned cuts from managedFields, where a line has that, what is said of a redacted path: it quotes the elements of sets,
+// and the members by which the elements of a list are known. Of Secrets it quotes nothing but keys.
+func (s Shape) dropOwned(root *node, path []step) {
+	const managed = "managedFields"
+	if n := root.find([]byte("metadata")); n != nil && (n.drop || n.find([]byte(managed)) != nil && n.find([]byte(managed)).drop) {
+		return
+	}
+	owned := []step{{key: "metadata"}, {key: managed}, {each: true}, {key: "fieldsV1"}}
+	for _, s := range path {
+		if s.each {
+			break // its keys there are those of elements
+		}
+		owned = append(owned, step{key: "f:" + s.key})
+	}
+	root.reach(owned, false).drop = true
 }
 
 // identifies reports whether a path covers what the line repeats outside of the object, whatever is redacted within.

@@ -24,6 +24,9 @@ const (
 	markBits = iota
 )
 
+// justNow is how many seconds a write that is received at once may be old: its time is cut to seconds.
+const justNow = 3
+
 func (m Mark) newest() int64 { return int64(m >> markBits) }
 
 // writer is an entry of managedFields.
@@ -73,13 +76,20 @@ func (o *Object) Mark(before Mark) Mark {
 	return m | Mark(newest)<<markBits
 }
 
-// Created returns the Write of a version that is known to be an object's first.
+// Created returns the Write of a version that is an object's first, as far as it is known. Of a server that shows an older
+// object as new, to one who may see it from now on, say, it is nobody's.
 func (o *Object) Created() Write {
+	at := unixSeconds(o.raw(created))
+	for i := range o.writers {
+		if at != 0 && o.writers[i].time > at {
+			return Write{}
+		}
+	}
 	var w Write
 	if len(o.writers) == 1 {
 		w = o.by(0)
 	}
-	w.At = unixSeconds(o.raw(created))
+	w.At = at
 	return w
 }
 
@@ -88,7 +98,8 @@ func (o *Object) Created() Write {
 //
 // The server gives a writer's entry the present time, and changes no other time. So if the time of exactly one entry is
 // later than all times of the version before, that is the writer's. It does not decide where the version before has the
-// same time, by the second, nor where the write leaves no time: one through the subresource scale, or one that only removes.
+// same time, by the second, or none, since a client that brings back entries which another has cleared brings their times
+// with them; nor where the write leaves no time: one through the subresource scale, or one that only removes.
 func (o *Object) Written(before Mark) (w Write, owned bool) {
 	switch {
 	case before == 0 || o.Unusable != nil:
@@ -98,24 +109,30 @@ func (o *Object) Written(before Mark) (w Write, owned bool) {
 	}
 	last := -1
 	for i := range o.writers {
-		if w := &o.writers[i]; w.time > before.newest() && !w.collects(o) {
+		if w := &o.writers[i]; w.time > before.newest() && before.newest() > 0 && !w.collects(o) {
 			if last >= 0 {
 				return Write{}, false
 			}
 			last = i
 		}
 	}
-	return o.WrittenBy(last, before), last < 0
+	if last < 0 {
+		return Write{}, true
+	}
+	return o.by(last), false
 }
 
-// WrittenBy returns the Write of a version, which follows one with the given Mark, by the index of its writer's entry; -1 is
-// not known.
-func (o *Object) WrittenBy(i int, before Mark) Write {
+// WrittenBy returns the Write of a version that was received then, and follows one with the given Mark, by the index of the
+// entry that owns what has changed; -1 is not known. An admission webhook can change in one's write what another owns. So an
+// owner counts only where it wrote just now.
+func (o *Object) WrittenBy(i int, before Mark, received time.Time) Write {
 	if i < 0 || o.writers[i].collects(o) {
 		return Write{}
 	}
 	w := o.by(i)
-	if w.At != 0 && w.At < before.newest() {
+	switch {
+	case w.At == 0 || w.At > before.newest():
+	case w.At < before.newest(), received.Unix()-w.At > justNow:
 		return Write{} // this write would have set a later time
 	}
 	return w

@@ -18,7 +18,7 @@ type Moment struct {
 // IsZero reports whether no moment was given.
 func (m Moment) IsZero() bool { return m.Seq == 0 && m.Time.IsZero() }
 
-// String returns the moment as ParseMoment reads it, in the local zone.
+// String returns the moment for a reader, in the local zone, which it names.
 func (m Moment) String() string {
 	if m.Seq > 0 {
 		return "seq:" + strconv.FormatUint(m.Seq, 10)

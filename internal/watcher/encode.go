@@ -48,7 +48,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	}
 	e.previous, err = changes.New(changes.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil, APIVersion: gvr.GroupVersion().String(),
 	}, s.store, s.producer.Committed, s.log)
 	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
 	return e, err
@@ -225,7 +225,7 @@ func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before c
 	list, owner := e.previous.Changes(before, sets)
 	l.Changes = list
 	if owned {
-		l.Write = o.WrittenBy(owner, before.Mark)
+		l.Write = o.WrittenBy(owner, before.Mark, l.Received)
 	}
 	return e.render.AppendLine(dst, l, o)
 }
