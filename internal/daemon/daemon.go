@@ -134,7 +134,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		}
 	}
 	d.Log.Info("running", zap.String("version", d.Version), zap.String("server", d.host()),
-		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.recording.Seq))
+		zap.String("output", d.about.Output), zap.String("checkpoint", d.about.Checkpoint), zap.Uint64("seq", d.recording.Seq))
 
 	// Reload, until everything else has ended.
 	reloads, stopReloads := context.WithCancel(ctx)

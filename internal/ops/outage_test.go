@@ -114,17 +114,18 @@ func TestPageInAnOutageAlone(t *testing.T) {
 // A custom resource that is not there yet needs no attention; what else is pending does.
 func TestPendingLevels(t *testing.T) {
 	for _, c := range []struct {
-		name, reason string
-		want         level
-		why          string
+		name, reason, near string
+		want               level
+		why                string
 	}{
-		{"widgets.example.com", "NotFound", busy, AwaitsCRD},
-		{"widgets.example.com?namespace=a.b", "NotFound", busy, AwaitsCRD},
-		{"widgets.example.com", "Forbidden", bad, "Forbidden: this identity may not list or watch it"},
-		{"deployments.apps", "NotFound", bad, "NotFound: the server does not have it"},
-		{"podz?labelSelector=a.b.c/d", "NotFound", bad, "NotFound: the server does not have it"},
+		{"widgets.example.com", "NotFound", "", busy, AwaitsCRD},
+		{"widgets.example.com?namespace=a.b", "NotFound", "", busy, AwaitsCRD},
+		{"widgits.example.com", "NotFound", "widgets.example.com", busy, AwaitsCRD + ", did you mean widgets.example.com?"},
+		{"widgets.example.com", "Forbidden", "", bad, "Forbidden: this identity may not list or watch it"},
+		{"deployments.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
+		{"podz?labelSelector=a.b.c/d", "NotFound", "pods", bad, "NotFound: the server does not have it, did you mean pods?"},
 	} {
-		r := newRow(status(c.name, watcher.Pending, reason(c.reason)), time.Now())
+		r := newRow(status(c.name, watcher.Pending, reason(c.reason), func(s *watcher.Status) { s.Near = c.near }), time.Now())
 		if r.Level != c.want || r.Why != c.why {
 			t.Errorf("%s %s: %s %q, want %s %q", c.name, c.reason, r.Level, r.Why, c.want, c.why)
 		}
