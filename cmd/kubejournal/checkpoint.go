@@ -42,10 +42,10 @@ func (f *checkpointFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.config, "config", "", "config `FILE` (default: as for run)")
 }
 
-// find returns the path of the checkpoint: the flag's, else the variable's, else that of the config that run would read.
+// find returns the absolute path of the checkpoint: the flag's, else the variable's, else that of the config that run would read.
 func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	if path := cmp.Or(f.path, os.Getenv(checkpointEnv)); path != "" {
-		return path, nil
+		return disk.Absolute(path), nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
@@ -56,12 +56,11 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	case cfg.Checkpoint.Path == "":
 		return "", &usageError{cmd, fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
 	}
-	return cfg.Checkpoint.Path, nil
+	return disk.Absolute(cfg.Checkpoint.Path), nil
 }
 
 // explainCheckpoint adds to the error of opening a checkpoint what can be done about it.
 func explainCheckpoint(path string, err error) error {
-	path = disk.Absolute(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrLocked):
 		return fmt.Errorf("checkpoint %s is held by a running kubejournal; 'kubejournal status' shows its streams, as does /streams on its listen address", path)

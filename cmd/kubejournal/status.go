@@ -159,15 +159,17 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 
 // stateText is a stream's state with its reason, unless that is said above.
 func stateText(s *ops.Stream) string {
-	switch {
-	case s.Unreachable || s.Reason == "":
+	if s.Unreachable || s.Reason == "" {
 		return s.State
-	case s.AwaitsCRD():
-		return s.State + " (" + ops.AwaitsCRD + ")"
-	case s.DidYouMean != "":
-		return s.State + " (" + s.Reason + ", did you mean " + s.DidYouMean + "?)"
 	}
-	return s.State + " (" + s.Reason + ")"
+	why := s.Reason
+	if s.AwaitsCRD() {
+		why = ops.AwaitsCRD
+	}
+	if s.DidYouMean != "" {
+		why += ", did you mean " + s.DidYouMean + "?"
+	}
+	return s.State + " (" + why + ")"
 }
 
 // pathText is a path, or other where it names no file.

@@ -26,7 +26,8 @@ const inOutage = `{
     {"stream": "pods", "state": "Retrying", "reason": "ConnectionRefused", "unreachable": true, "resourceVersion": "8", "synced": true, "lastProgress": "2026-11-20T13:58:46Z", "lastGap": "2026-11-20T12:58:46Z"},
     {"stream": "secrets", "state": "Listing", "reason": "Timeout", "unreachable": true},
     {"stream": "services", "state": "Retrying", "reason": "Unauthorized", "resourceVersion": "6", "synced": true, "lastProgress": "2026-11-20T13:55:00Z"},
-    {"stream": "widgets.example.com", "state": "Pending", "reason": "NotFound"}
+    {"stream": "widgets.example.com", "state": "Pending", "reason": "NotFound"},
+    {"stream": "widgits.example.com", "state": "Pending", "reason": "NotFound", "didYouMean": "widgets.example.com"}
   ],
   "server": "https://10.96.0.1:443",
   "outage": {"since": "2026-11-20T13:58:46Z", "streams": 3, "attempts": 12, "reason": "ConnectionRefused", "error": "dial tcp 10.96.0.1:443: connect: connection refused"},

@@ -161,7 +161,10 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 		f.Filter.Namespaces = nil
 	}
 	if since := f.Filter.Since.Time; since.After(time.Now()) {
-		return &usageError{cmd, fmt.Errorf("--since: %s is still to come", f.Filter.Since)}
+		return &usageError{cmd, fmt.Errorf("--since: %s is still to come; the day before is, e.g., yesterday 14:02", f.Filter.Since)}
+	}
+	if until := f.Filter.Until.Time; !until.IsZero() && until.Before(f.Filter.Since.Time) {
+		return &usageError{cmd, errors.New("--until is before --since")}
 	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}

@@ -74,7 +74,7 @@ func benchmarkStore(b *testing.B, shape event.Shape, object func(i int) []byte, 
 		if _, err := s.Compare(before, &o); err != nil {
 			b.Fatal(err)
 		}
-		s.Changes(before)
+		s.Changes(before, nil)
 		c.Reset()
 		clear(s.uncommitted)
 		s.order = s.order[:0]

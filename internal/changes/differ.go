@@ -41,6 +41,9 @@ type Differ struct {
 	coarse     bool            // it is being made coarser
 	untyped    bool            // kind and apiVersion of the objects themselves are not compared
 	redacted   *redactedValues // of both objects; nil: nothing is known of them
+	sets       [][]byte        // one of which may own all that has changed
+	owner      int             // which; -1: none, or not known
+	owners     ownerWalk
 
 	pairs    []pair    // a stack: each container being compared has its own on it
 	elements []element // that align looks at
@@ -87,15 +90,18 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 		}
 	}
 	dst = d.out
-	if len(dst) > d.start {
-		dst = append(dst, ']')
+	if len(dst) == d.start {
+		return dst, nil
 	}
-	return dst, nil
+	if len(d.sets) > 0 {
+		d.owner = d.owners.find(&d.prev, &d.next, d.sets)
+	}
+	return append(dst, ']'), nil
 }
 
 // release lets go of the caller's bytes, and of space that only large objects need.
 func (d *Differ) release() {
-	d.out, d.redacted = nil, nil
+	d.out, d.redacted, d.sets = nil, nil, nil
 	d.prev.Release()
 	d.next.Release()
 	if cap(d.pairs) > rawjson.KeptCells {
@@ -108,14 +114,19 @@ var differs = sync.Pool{New: func() any { return new(Differ) }}
 
 // Append is Differ.Append for two versions of one object as a stream receives them: kind and apiVersion are not
 // compared, since servers leave them out of the items of a list.
-func Append(dst, prev, next []byte) ([]byte, error) { return appendChanges(dst, prev, next, nil) }
+func Append(dst, prev, next []byte) ([]byte, error) {
+	list, _, err := appendChanges(dst, prev, next, nil, nil)
+	return list, err
+}
 
-// appendChanges is Append with what is known of the objects' redacted values.
-func appendChanges(dst, prev, next []byte, redacted *redactedValues) ([]byte, error) {
+// appendChanges is Append with what is known of the objects' redacted values. It also returns which of sets owns all that has
+// changed, as ownerWalk.find does.
+func appendChanges(dst, prev, next []byte, redacted *redactedValues, sets [][]byte) (list []byte, owner int, err error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
-	d.untyped, d.redacted = true, redacted
-	return d.Append(dst, prev, next)
+	d.untyped, d.redacted, d.sets, d.owner = true, redacted, sets, -1
+	list, err = d.Append(dst, prev, next)
+	return list, d.owner, err
 }
 
 // same reports whether cell p of the previous object and cell n of the next one have the same text, with the same redacted

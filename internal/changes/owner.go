@@ -2,44 +2,37 @@ package changes
 
 import (
 	"bytes"
-	"sync"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/rawjson"
 )
 
-// Owner returns which of sets owns all that was set or changed from prev to next, both as AppendShaped writes them; -1 where
-// that is not exactly one. The sets are what the entries of next's managedFields own, fieldsV1; an empty one is left out.
+// find returns which of sets owns all that was set or changed from prev to next; -1 where that is not exactly one. The sets
+// are what the entries of next's managedFields own, fieldsV1; an empty one is left out.
 //
 // The server lets the writer of a version own what it has set, and nobody else. What is removed has no owner, and is left
 // out of account, as is what the server sets with any write. Where something else has changed that nobody owns, this was not
 // such a write: binding a pod or evicting it changes fields and leaves managedFields as they are.
-func Owner(prev, next []byte, sets [][]byte) int {
-	w := ownerWalks.Get().(*ownerWalk)
-	defer ownerWalks.Put(w)
-	defer w.release()
-	if w.read(prev, next, sets) != nil {
-		return -1
-	}
+func (w *ownerWalk) find(prev, next *rawjson.Tape, sets [][]byte) int {
+	w.prev, w.next = prev, next
+	w.owner, w.container, w.unsure, w.steps = -1, -1, false, ownerSteps
 	all := make([]owned, 0, len(sets))
-	for i := range sets {
-		if len(sets[i]) > 0 {
-			all = append(all, owned{i, 0})
+	for i, set := range sets {
+		if len(set) > 0 {
+			all = append(all, owned{i, set})
 		}
 	}
 	w.value(0, 0, all, wholeObject, 0)
+	w.prev, w.next = nil, nil
 	if w.unsure || w.container >= 0 && w.container != w.owner {
 		return -1
 	}
 	return w.owner
 }
 
-var ownerWalks = sync.Pool{New: func() any { return new(ownerWalk) }}
-
 // ownerWalk goes through what differs between two objects, and at the same time through what is owned of it.
 type ownerWalk struct {
-	prev, next rawjson.Tape
-	sets       []rawjson.Tape
+	prev, next *rawjson.Tape
 	owner      int  // of all that was found to have changed; -1: nothing was
 	container  int  // likewise of objects and lists that are owned as such
 	unsure     bool // there are several owners, or none of something
@@ -47,10 +40,10 @@ type ownerWalk struct {
 	a, b, c    []byte
 }
 
-// owned is what a set has of a place in the objects: a cell of its tape.
+// owned is what a set has of a place in the objects, fieldsV1 of what is below it.
 type owned struct {
-	set  int
-	cell int32
+	set    int
+	fields []byte
 }
 
 // place distinguishes the few objects whose members are not all alike.
@@ -64,36 +57,6 @@ const (
 )
 
 const ownerSteps = 1 << 16
-
-func (w *ownerWalk) read(prev, next []byte, sets [][]byte) error {
-	w.owner, w.container, w.unsure, w.steps = -1, -1, false, ownerSteps
-	if err := w.prev.Read(prev, aroundChange); err != nil {
-		return err
-	}
-	if err := w.next.Read(next, aroundChange); err != nil {
-		return err
-	}
-	for len(w.sets) < len(sets) {
-		w.sets = append(w.sets, rawjson.Tape{})
-	}
-	for i, set := range sets {
-		if len(set) == 0 {
-			continue
-		}
-		if err := w.sets[i].Read(set, 0); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *ownerWalk) release() {
-	w.prev.Release()
-	w.next.Release()
-	for i := range w.sets {
-		w.sets[i].Release()
-	}
-}
 
 // value takes the value that is cell p of the previous object, -1 for none, and cell n of the next one.
 func (w *ownerWalk) value(p, n int32, owners []owned, at place, depth int) {
@@ -146,7 +109,7 @@ func (w *ownerWalk) changed(noted *int, owners []owned) {
 // inner reports whether something within the value is owned, not only the value as such.
 func (w *ownerWalk) inner(owners []owned) bool {
 	for _, o := range owners {
-		if w.sets[o.set].Cells[o.cell].Count > 0 {
+		if len(o.fields) > len("{}") {
 			return true
 		}
 	}
@@ -178,11 +141,11 @@ func (w *ownerWalk) members(p, n int32, owners []owned, at place, depth int) {
 	for j := n + 1; j < w.next.Cells[n].Next && w.step(); j = w.next.Cells[j].Next {
 		// Most members are in the same order as they were.
 		found := int32(-1)
-		if i < end && w.prev.SameKey(i, &w.next, j, &w.a, &w.b) {
+		if i < end && w.prev.SameKey(i, w.next, j, &w.a, &w.b) {
 			found = i
 		} else {
 			for k := p + 1; k < end && w.step(); k = w.prev.Cells[k].Next {
-				if w.prev.SameKey(k, &w.next, j, &w.a, &w.b) {
+				if w.prev.SameKey(k, w.next, j, &w.a, &w.b) {
 					found = k
 				}
 			}
@@ -227,15 +190,26 @@ func (at place) enter(key string) (place, bool) {
 func (w *ownerWalk) below(owners []owned, names func(key []byte) bool) []owned {
 	var found []owned
 	for _, o := range owners {
-		t := &w.sets[o.set]
-		for k := o.cell + 1; k < t.Cells[o.cell].Next && w.step(); k = t.Cells[k].Next {
-			if names(t.DecodedKey(k, &w.c)) {
-				found = append(found, owned{o.set, k})
+		for k, fields := range rawjson.Members(o.fields) {
+			if !w.step() {
+				return nil
+			}
+			if names(w.decoded(k)) {
+				found = append(found, owned{o.set, fields})
 				break
 			}
 		}
 	}
 	return found
+}
+
+// decoded is what the inside of a string means, good until the next call.
+func (w *ownerWalk) decoded(inside []byte) []byte {
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return inside
+	}
+	w.c = rawjson.Unquote(w.c[:0], inside)
+	return w.c
 }
 
 // elements is value for two arrays whose elements have owners. Their order means nothing: an element is known by the
@@ -272,9 +246,8 @@ func (w *ownerWalk) elements(p, n int32, owners []owned, depth int) {
 // are known by themselves. It is false where they are known by neither.
 func (w *ownerWalk) elementKey(owners []owned) (names [][]byte, ok bool) {
 	for _, o := range owners {
-		t := &w.sets[o.set]
-		for k := o.cell + 1; k < t.Cells[o.cell].Next; k = t.Cells[k].Next {
-			key := t.DecodedKey(k, &w.c)
+		for k := range rawjson.Members(o.fields) {
+			key := w.decoded(k)
 			switch {
 			case bytes.HasPrefix(key, []byte("v:")):
 				return nil, true
@@ -297,7 +270,7 @@ func (w *ownerWalk) sameElement(names [][]byte, p, n int32) bool {
 		return w.same(w.prev.Text(p), w.next.Text(n))
 	}
 	for _, name := range names {
-		was, is := w.member(&w.prev, p, name), w.member(&w.next, n, name)
+		was, is := w.member(w.prev, p, name), w.member(w.next, n, name)
 		if was == nil || is == nil || !w.same(was, is) {
 			return false
 		}
@@ -328,7 +301,7 @@ func (w *ownerWalk) names(key []byte, n int32) bool {
 		return false
 	}
 	for name, value := range rawjson.Members(rest) {
-		if is := w.member(&w.next, n, name); is == nil || !w.same(value, is) {
+		if is := w.member(w.next, n, name); is == nil || !w.same(value, is) {
 			return false
 		}
 	}

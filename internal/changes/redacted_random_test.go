@@ -289,7 +289,7 @@ func newRedactedCheck(tb testing.TB) func(t *testing.T, from, to []byte) {
 				known = nil
 			}
 			prev, next := shaped[pair[0]], shaped[pair[1]]
-			list, err := appendChanges(nil, prev, next, known)
+			list, _, err := appendChanges(nil, prev, next, known, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -401,3 +401,35 @@ func TestRedactedAllocates(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// With ignoreFields, what is stored shows neither which objects are equal but for what is ignored, nor that one is again as
+// it was.
+func TestIgnoredDigestsSayNothing(t *testing.T) {
+	for _, c := range []Config{{}, {Changes: true}} {
+		c.IgnoreFields, c.Shape = []string{"metadata", "note"}, hiding
+		r := newRig(t, mustTemp(t), c)
+		r.render = mustRenderer(t, podSource, hiding)
+		r.load()
+		seen := map[string]string{}
+		for i, v := range []struct{ name, value string }{{"a", "x"}, {"b", "x"}, {"a", "y"}, {"a", "x"}, {"c", "y"}, {"b", "y"}} {
+			object := `{"metadata":{"name":%q,"namespace":"ns"},"data":{"p":%q},"note":"%d"}`
+			if _, same := r.take(v.name, fmt.Sprintf(object, v.name, v.value, 0)); same {
+				t.Fatalf("%v counts as unchanged", v)
+			}
+			r.commit()
+			if _, same := r.take(v.name, fmt.Sprintf(object, v.name, v.value, 1)); !same {
+				t.Errorf("%v counts as changed, and only the note is", v)
+			}
+			stored, _, err := r.at.Kept(nil, "pods", []byte("ns"), []byte(v.name))
+			if err != nil || stored[0]&hasDigest == 0 {
+				t.Fatalf("%x, %v", stored, err)
+			}
+			for _, half := range []string{string(stored[1:9]), string(stored[9:17])} {
+				if before, ok := seen[half]; ok {
+					t.Errorf("changes %v: %x is stored for version %d and before, for %s", c.Changes, half, i, before)
+				}
+				seen[half] = fmt.Sprint(v)
+			}
+		}
+	}
+}

@@ -23,16 +23,16 @@ import (
 // A stored version is
 //
 //	byte       what follows: hasDigest, hasRedacted, hasMark, hasObject; and whether it was withheld
-//	16 bytes   its digest, with hasDigest
+//	16 bytes   its digest, with hasDigest, see Digester.seal
 //	uvarint    length of the digests of its redacted values, with hasRedacted
 //	           these digests, see redactedValues
-//	uvarint    its event.Mark, with hasMark
+//	uvarint    its event.Mark and the series of that, with hasMark
 //	the rest   the object as its line has it, packed, with hasObject
 //
 // and the header of a stream
 //
-//	byte       linesHaveAll, storesObjects, incomplete
-//	4 bytes    CRC-32 of excludeNamespaces, of whose objects nothing is stored
+//	byte       linesHaveAll, storesObjects, incomplete; and the series of Marks in the upper bits
+//	4 bytes    CRC-32 of excludeNamespaces, of whose objects nothing is stored, and of what else Marks depend on
 //	16 bytes   event.Shape.Fingerprint: where it differs, all that was stored is dropped
 //	the rest   the base that objects are packed with; empty until there are enough
 type Store struct {
@@ -83,6 +83,7 @@ type Config struct {
 	// EveryVersion says that a line is written of every version. Then the one that is stored is the one just before the
 	// next, whatever a crash has left.
 	EveryVersion bool
+	APIVersion   string // of the objects
 }
 
 // Flags of a stored version and of a header, and where the header's fields are.
@@ -96,6 +97,9 @@ const (
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
 	incomplete    = 4 // until all known objects are stored, or were tried
+	seriesBits    = 5 // above these three
+	seriesAt      = 8 - seriesBits
+	lastSeries    = 1<<seriesBits - 1
 
 	excludesAt = 1
 	shapeAt    = excludesAt + 4
@@ -136,7 +140,11 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if c.Changes {
 		h[0] |= storesObjects
 	}
-	binary.BigEndian.PutUint32(h[excludesAt:], crc32.ChecksumIEEE([]byte(strings.Join(c.ExcludeNamespaces, ","))))
+	settings := strings.Join(c.ExcludeNamespaces, ",")
+	if s.marks {
+		settings += " " + c.APIVersion
+	}
+	binary.BigEndian.PutUint32(h[excludesAt:], crc32.ChecksumIEEE([]byte(settings)))
 	mark := c.Shape.Fingerprint(c.IgnoreFields)
 	copy(h[shapeAt:], mark[:])
 	return s, nil
@@ -155,14 +163,22 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	h := s.header[:]
 	s.base, s.headerDue = base{packer: NewPacker(nil)}, true
 	h[0] |= incomplete
-	if len(old) < headerSize || !bytes.Equal(old[shapeAt:headerSize], h[shapeAt:]) {
+	same, series := false, 0
+	if len(old) >= headerSize {
+		// A Mark of other settings may be of a version before the last: events have passed that nothing was stored of.
+		same, series = bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt]), int(old[0]>>seriesAt)
+		if !same {
+			series++
+		}
+	}
+	h[0] = h[0]&(1<<seriesAt-1) | byte(series&lastSeries)<<seriesAt
+	if len(old) < headerSize || !bytes.Equal(old[shapeAt:headerSize], h[shapeAt:]) || series > lastSeries {
 		if ok {
 			err = s.checkpoint.DropKept(s.stream)
 		}
 		return true, true, err
 	}
-	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
-		!bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt])
+	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 || !same
 	if !behind {
 		h[0] &^= incomplete
 	}
@@ -242,8 +258,8 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 		if n <= 0 {
 			return v, errPacked
 		}
-		if rest = rest[n:]; s.marks {
-			v.Mark = event.Mark(mark)
+		if rest = rest[n:]; s.marks && byte(mark&lastSeries) == s.header[0]>>seriesAt {
+			v.Mark = event.Mark(mark >> seriesBits)
 		}
 	}
 	if has&hasObject == 0 {
@@ -272,7 +288,7 @@ func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) 
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
 	}
-	if before.hasDigest && before.digest == s.next.digest {
+	if before.hasDigest && s.digester.same(before.digest, s.next.digest) {
 		return true, nil
 	}
 	if s.objects {
@@ -290,29 +306,25 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 }
 
 // Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
-// or not known. It is good until the next call. It reads the object that Compare was given.
-func (s *Store) Changes(before Version) []byte {
+// or not known. It is good until the next call. It reads the object that Compare was given. With sets, what the entries of
+// that object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where that
+// is not exactly one.
+func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) {
 	if !s.objects || before.Object == nil {
-		return nil
+		return nil, -1
+	}
+	if !s.owners {
+		sets = nil
 	}
 	var redacted *redactedValues
 	if s.redacted.compare(before.redacted) {
 		redacted = s.redacted
 	}
 	var err error
-	if s.next.list, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted); err != nil {
-		return nil // before may be of a release that stored deeper objects
+	if s.next.list, owner, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted, sets); err != nil {
+		return nil, -1 // before may be of a release that stored deeper objects
 	}
-	return s.next.list
-}
-
-// Owner returns the index of the one of sets that owns all that has changed from before to the version that Compare was
-// given, -1 where that is not exactly one. The sets are those of the version's managedFields.
-func (s *Store) Owner(before Version, sets [][]byte) int {
-	if !s.owners || before.Object == nil {
-		return -1
-	}
-	return Owner(before.Object, s.next.shaped, sets)
+	return s.next.list, owner
 }
 
 // Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object
@@ -342,7 +354,7 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 	if !missing && s.redacted.move(s.next.shaped, before.Object) {
 		missing = true
 	}
-	if !missing && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
+	if !missing && (s.digester == nil || before.hasDigest && (keep || s.digester.same(before.digest, sum))) {
 		return nil, nil
 	}
 	return s.encode(before, held), nil
@@ -355,7 +367,8 @@ func (s *Store) encode(stored Version, held bool) []byte {
 	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
-		dst = append(dst, s.next.digest[:]...)
+		sum := s.digester.seal(s.next.digest)
+		dst = append(dst, sum[:]...)
 	}
 	if !s.objects {
 		s.next.value = dst
@@ -368,7 +381,7 @@ func (s *Store) encode(stored Version, held bool) []byte {
 	}
 	if s.marks && s.next.mark != 0 {
 		dst[0] |= hasMark
-		dst = binary.AppendUvarint(dst, uint64(s.next.mark))
+		dst = binary.AppendUvarint(dst, uint64(s.next.mark)<<seriesBits|uint64(s.header[0]>>seriesAt))
 	}
 	dst[0] |= hasObject
 	if stored.packed != nil {
@@ -464,30 +477,4 @@ func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
 	case written, h.Type == event.Deleted:
 		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
-}
-
-// base collects what a stream's objects are packed with: what is alike in them shows in a few.
-type base struct {
-	packer *Packer
-	bytes  []byte // what the packer has once it is fixed, until then what was collected
-	count  int    // objects in bytes
-	fixed  bool
-}
-
-const (
-	baseBytes   = 16 << 10
-	baseObjects = 16
-)
-
-// learn takes an object until there are enough, and reports whether there are now.
-func (b *base) learn(object []byte) bool {
-	if b.fixed {
-		return false
-	}
-	b.bytes = append(b.bytes, object[:min(len(object), baseBytes)]...)
-	if b.count++; b.count < baseObjects && len(b.bytes) < baseBytes {
-		return false
-	}
-	b.packer, b.fixed = NewPacker(bytes.Clone(b.bytes)), true
-	return true
 }

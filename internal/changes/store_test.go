@@ -62,7 +62,8 @@ func (r *rig) take(name, raw string) (list string, same bool) {
 	if same, err = r.Compare(before, &r.object); err != nil || same {
 		return "", same
 	}
-	list = string(r.Changes(before))
+	changed, _ := r.Changes(before, nil)
+	list = string(changed)
 	r.Put(&r.submitted, r.batch, []byte("ns"), []byte(name), r.Value(false))
 	return list, false
 }
@@ -286,5 +287,49 @@ func TestStoreMarks(t *testing.T) {
 	r.commit()
 	if v, err := r.Get([]byte("ns"), []byte("a")); err != nil || v.Mark != 0 || v.Object == nil {
 		t.Errorf("mark %d of a line, object %s, %v", v.Mark, v.Object, err)
+	}
+}
+
+// A Mark counts as long as the settings are the same: where they were others, a version may have passed that none was
+// stored of.
+func TestStoreMarksOfOtherSettings(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	sure := Config{Changes: true, EveryVersion: true, APIVersion: "v1"}
+	start := func(c Config) (r *rig, known bool) {
+		t.Helper()
+		r = newRig(t, at, c)
+		if _, stale := r.load(); stale {
+			r.PutHeader(&r.submitted, r.batch)
+			r.commit()
+		}
+		v, err := r.Get([]byte("ns"), []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, v.Mark != 0
+	}
+	excluding, filtering, later := sure, sure, sure
+	excluding.ExcludeNamespaces, filtering.EveryVersion, later.APIVersion = []string{"ns"}, false, "v2"
+	for n, c := range []Config{excluding, filtering, later, sure} {
+		r, _ := start(sure)
+		r.take("a", fmt.Sprintf(`{"metadata":{"name":"a","namespace":"ns","resourceVersion":"%d"}}`, n))
+		r.commit()
+		if _, known := start(sure); !known {
+			t.Errorf("%d: no mark after a restart", n)
+		}
+		start(c)
+		if _, known := start(sure); known != (n == 3) {
+			t.Errorf("%d: behind %+v a mark is known: %v", n, c, known)
+		}
+	}
+	for n := range lastSeries + 2 {
+		start(excluding)
+		if _, known := start(sure); known {
+			t.Fatalf("a mark is known when the settings have changed %d times", 2*n+2)
+		}
 	}
 }

@@ -27,7 +27,8 @@ type Stream struct {
 type Coverage struct {
 	// Since is the time of the SYNCED line that it began with.
 	Since int64 `json:"since,omitempty"`
-	// Confirmed is up to when it surely reaches: the position may be later.
+	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the list
+	// was read is not in it.
 	Confirmed int64 `json:"confirmed,omitempty"`
 	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
 	// late in any case.
@@ -72,7 +73,7 @@ func (s *Stream) Apply(l *Transition, c *Changes) {
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
 		*s = Stream{
-			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Coverage: Coverage{Since: l.Time, Confirmed: l.Time},
+			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Coverage: Coverage{Since: l.Time},
 		}
 		if l.Count != nil {
 			s.Differences = l.Count.Added + l.Count.Modified + l.Count.Deleted

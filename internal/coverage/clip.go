@@ -41,7 +41,7 @@ func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
 				parts = append(parts, span{from, to})
 			}
 		}
-		end = s.time
+		end = min(end, s.time) // the clock may have gone back
 		if n > 0 && c.segments[n-1].first != s.before {
 			break
 		}

@@ -58,6 +58,7 @@ type File struct {
 	segment segment             // the newest; the zero segment is none
 	begins  []segment           // to be written; their heads are still to be read
 	ended   []numbered          // intervals before the last ones, to be written
+	dropped int                 // of them, the oldest, since the write that is under way began
 	named   int                 // how many names are written
 	dirty   [2]int              // slots to write, [from, to)
 
@@ -224,6 +225,7 @@ func (f *File) move(c *current, p *Progress) bool {
 	}
 	if p.Lost != "" && c.since > 0 {
 		c.reason = reasonNumber(p.Lost)
+		c.to = max(c.from, min(c.to, time.Now().UnixNano())) // what is lost may be from now on, by a clock that was set back
 	}
 	return c.interval != before
 }
@@ -279,7 +281,8 @@ func (f *File) next(c *current, reason string, i interval) {
 		f.serial++
 		last.serial = f.serial
 		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
-			f.ended = f.ended[1:] // nothing is moved: a write may be reading them
+			f.ended = f.ended[1:] // nothing is moved: a write may be reading it
+			f.dropped++
 		}
 	}
 	c.interval = i

@@ -423,3 +423,22 @@ func TestForeign(t *testing.T) {
 		})
 	}
 }
+
+// The clock is set back, and then the history is lost. What was confirmed is in the future of the new clock.
+func TestClockSetBack(t *testing.T) {
+	inBubble(t, func(j *journalled) {
+		j.pods(11, 11, 11, 0)
+		j.pods(20, 11, 3600, 0)
+		j.want("pods, 11-3600")
+		j.commit(30, map[string]Progress{"pods": {Since: j.at(11), Confirmed: j.at(25), Lost: "Expired"}})
+		j.want("pods, 11-25 Expired")
+		j.pods(40, 40, 33, 0) // asked for at 33, complete at 40
+		j.pods(50, 40, 50, 0)
+		j.want("pods, 11-25 Expired(0), 40-50")
+		j.pods(60, 40, 3600, 0)
+		j.kill()
+		j.open(Options{})
+		j.lost(70, "Expired")
+		j.want("pods, 11-25 Expired(0), 40-70 Expired")
+	})
+}

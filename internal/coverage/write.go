@@ -65,7 +65,7 @@ func (f *File) changed(all bool) change {
 	for n := range c.slots {
 		c.slots[n] = f.streams[f.names[c.dirty[0]+n]].interval
 	}
-	f.dirty = [2]int{}
+	f.dirty, f.dropped = [2]int{}, 0
 	return c
 }
 
@@ -73,7 +73,7 @@ func (f *File) changed(all bool) change {
 func (f *File) done(c *change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.named, f.begins, f.ended = c.named+len(c.names), f.begins[len(c.begins):], f.ended[len(c.ended):]
+	f.named, f.begins, f.ended = c.named+len(c.names), f.begins[len(c.begins):], f.ended[max(0, len(c.ended)-f.dropped):]
 }
 
 // undo notes that a change is still to be written.

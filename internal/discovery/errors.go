@@ -90,7 +90,7 @@ func entryError(entry config.Resource, format string, args ...any) *EntryError {
 
 // sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
 func sameAs(entry, other config.Resource, what string) *EntryError {
-	return entryError(entry, "%s (%s) and %s (%s) come to the same %s; remove one of them",
+	return entryError(entry, "%s (%s) and %s (%s) name the same %s; remove one of them",
 		other.Entry, other.Name, entry.Entry, entry.Name, what)
 }
 

@@ -17,7 +17,8 @@ type Shape struct {
 	Drop []string
 	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
 	// at the path itself stays null. Any other value that a path cannot enter is replaced whole. The
-	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted.
+	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted, and so is
+	// what managedFields say of the path.
 	Redact []string
 	// Secret redacts data and stringData, and cuts that annotation.
 	Secret bool
@@ -77,6 +78,7 @@ func (s Shape) compile(root *node) (*node, error) {
 			return nil, fmt.Errorf("redact path %q: every line carries the object's name and version", p)
 		}
 		root.reach(steps, true).redact = true
+		s.dropOwned(root, steps)
 	}
 	if s.Secret {
 		root.reach(keys("data"), true).redact = true
@@ -86,6 +88,23 @@ func (s Shape) compile(root *node) (*node, error) {
 		root.reach(keys("metadata", "annotations", LastApplied), true).drop = true
 	}
 	return root, nil
+}
+
+// dropOwned cuts from managedFields, where a line has that, what is said of a redacted path: it quotes the elements of sets,
+// and the members by which the elements of a list are known. Of Secrets it quotes nothing but keys.
+func (s Shape) dropOwned(root *node, path []step) {
+	const managed = "managedFields"
+	if n := root.find([]byte("metadata")); n != nil && (n.drop || n.find([]byte(managed)) != nil && n.find([]byte(managed)).drop) {
+		return
+	}
+	owned := []step{{key: "metadata"}, {key: managed}, {each: true}, {key: "fieldsV1"}}
+	for _, s := range path {
+		if s.each {
+			break // its keys there are those of elements
+		}
+		owned = append(owned, step{key: "f:" + s.key})
+	}
+	root.reach(owned, false).drop = true
 }
 
 // identifies reports whether a path covers what the line repeats outside of the object, whatever is redacted within.
@@ -172,8 +191,9 @@ func parseBracket(s string) (_ step, rest string, err error) {
 
 // node is a place in an object where something is looked for: to be remembered, cut or redacted.
 type node struct {
-	edges []edge // members of an object
-	elem  *node  // each element of an array
+	edges   []edge // members of an object
+	lengths uint64 // of their keys: a bit for each length modulo 64
+	elem    *node  // each element of an array
 
 	capture capture
 	mask    captures // capture of this node and of all below
@@ -191,7 +211,7 @@ type edge struct {
 
 // find returns the node of a member, or nil.
 func (n *node) find(key []byte) *node {
-	if n == nil {
+	if n == nil || n.lengths>>(len(key)%64)&1 == 0 {
 		return nil
 	}
 	for i := range n.edges {
@@ -218,7 +238,7 @@ func (n *node) reach(path []step, guard bool) *node {
 		next := n.find([]byte(s.key))
 		if next == nil {
 			next = &node{}
-			n.edges = append(n.edges, edge{s.key, next})
+			n.edges, n.lengths = append(n.edges, edge{s.key, next}), n.lengths|1<<(len(s.key)%64)
 		}
 		n = next
 	}

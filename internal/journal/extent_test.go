@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,11 +90,11 @@ func TestExtentOfRenamed(t *testing.T) {
 // blindDisk is one whose folders cannot be listed while it is blind.
 type blindDisk struct {
 	disk.FS
-	blind *bool
+	blind *atomic.Bool
 }
 
 func (d blindDisk) ReadDir(path string) ([]fs.DirEntry, error) {
-	if *d.blind {
+	if d.blind.Load() {
 		return nil, errors.New("blind")
 	}
 	return d.FS.ReadDir(path)
@@ -101,12 +102,13 @@ func (d blindDisk) ReadDir(path string) ([]fs.DirEntry, error) {
 
 // A folder that cannot be listed keeps nobody from writing, and the time is known once it can.
 func TestExtentUnknown(t *testing.T) {
-	blind := true
+	var blind atomic.Bool
+	blind.Store(true)
 	inBubble(t, Options{Disk: blindDisk{disk.OS, &blind}}, func(r *rig) {
 		r.writeTimed(3)
 		r.commitAll()
 		r.wait(time.Second)
-		blind = false
+		blind.Store(false)
 		r.wait(2 * tidyEvery)
 		r.reaches(1, 1)
 	})
@@ -126,10 +128,10 @@ func TestLineTime(t *testing.T) {
 
 // An error of a rotation can be told from one of a write.
 func TestRotationError(t *testing.T) {
-	blind := false
+	var blind atomic.Bool
 	inBubble(t, Options{MaxSize: 300, Disk: blindDisk{disk.OS, &blind}}, func(r *rig) {
 		r.write(2)
-		blind = true
+		blind.Store(true)
 		_, err := r.j.Write([]byte(lines(3, 9)))
 		for err == nil {
 			_, err = r.j.Write([]byte(lines(3, 9)))

@@ -57,12 +57,12 @@ func (m *Manager) Streams() []StreamStatus {
 }
 
 // AwaitsCRD reports whether it is pending until somebody creates its CustomResourceDefinition.
-func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason, s.Near) }
+func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason) }
 
-// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says. A name that may be misspelt waits for nothing.
-func AwaitsCRD(name, state, reason, near string) bool {
+// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
+func AwaitsCRD(name, state, reason string) bool {
 	resource, _, _ := strings.Cut(name, "?")
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && near == "" && discovery.IsCustom(resource)
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && discovery.IsCustom(resource)
 }
 
 // Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.

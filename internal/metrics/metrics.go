@@ -70,7 +70,7 @@ func New(version, commit string) *Metrics {
 		CoverageErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_coverage_errors_total",
 			Help: "Writes of the journal's coverage file that failed. Each is tried again; no line is affected."}),
 		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
-			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
+			Help: "1 for the state of the stream, 0 for the others. An entry without a stream is Pending under its own name."}, []string{"stream", "state"}),
 		LastProgress: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
 			Help: "Time of the stream's last event or bookmark, or of another proof that it misses nothing."}, []string{"stream"}),
 		WatchRestarts: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",

@@ -121,16 +121,14 @@ func TestPendingLevels(t *testing.T) {
 		{"widgets.example.com", "NotFound", "", busy, AwaitsCRD},
 		{"widgets.v1.example.com", "NotFound", "", busy, AwaitsCRD},
 		{"widgets.example.com?namespace=a.b", "NotFound", "", busy, AwaitsCRD},
+		{"widgits.example.com", "NotFound", "widgets.example.com", busy, AwaitsCRD + ", did you mean widgets.example.com?"},
 		{"widgets.example.com", "Forbidden", "", bad, "Forbidden: this identity may not list or watch it"},
-		{"wigdets.example.com", "NotFound", "widgets.example.com", bad, "NotFound: the server does not have it; did you mean widgets.example.com?"},
 		{"deployments.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
 		{"deployments.v1.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
 		{"podgroups.scheduling.k8s.io", "NotFound", "", bad, "NotFound: the server does not have it"},
-		{"podz?labelSelector=a.b.c/d", "NotFound", "", bad, "NotFound: the server does not have it"},
+		{"podz?labelSelector=a.b.c/d", "NotFound", "pods", bad, "NotFound: the server does not have it, did you mean pods?"},
 	} {
-		s := status(c.name, watcher.Pending, reason(c.reason))
-		s.Near = c.near
-		r := newRow(s, time.Now())
+		r := newRow(status(c.name, watcher.Pending, reason(c.reason), func(s *watcher.Status) { s.Near = c.near }), time.Now())
 		if r.Level != c.want || r.Why != c.why {
 			t.Errorf("%s %s: %s %q, want %s %q", c.name, c.reason, r.Level, r.Why, c.want, c.why)
 		}

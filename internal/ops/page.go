@@ -235,7 +235,7 @@ var meanings = map[string]string{
 	"MethodNotAllowed": "the server does not let anybody watch it",
 	"Ambiguous":        "more than one resource has this name",
 	"ConfigFault":      "the entry in the config is at fault",
-	"Undiscovered":     "the server cannot tell now whether it has it",
+	"Undiscovered":     "its API group does not answer",
 }
 
 func newRow(s manager.StreamStatus, now time.Time) row {
@@ -248,9 +248,6 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	r.NewGap = s.Missed > 0 && now.Sub(s.LastGap) < gapIsNews
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
 	r.Why = strings.TrimSuffix(s.Reason+": "+meanings[s.Reason], ": ")
-	if s.Near != "" {
-		r.Why += "; did you mean " + printable(s.Near) + "?"
-	}
 	switch {
 	case s.Unreachable:
 		r.Level, r.Why, failing = busy, "", false // the cause is said above
@@ -266,6 +263,9 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 		r.Level, r.trouble, r.Why = note, "with a gap in the last hour", "gap in the last hour"
 	case s.State != watcher.Watching:
 		r.Level = busy
+	}
+	if s.Near != "" {
+		r.Why += ", did you mean " + printable(s.Near) + "?"
 	}
 	if failing {
 		r.Why = strings.TrimPrefix(r.Why+", failing for "+Age(now, s.Failing), ", ")

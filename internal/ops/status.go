@@ -73,9 +73,7 @@ type Stream struct {
 }
 
 // AwaitsCRD reports whether the stream is pending until somebody creates its CustomResourceDefinition.
-func (s *Stream) AwaitsCRD() bool {
-	return manager.AwaitsCRD(s.Stream, s.State, s.Reason, s.DidYouMean)
-}
+func (s *Stream) AwaitsCRD() bool { return manager.AwaitsCRD(s.Stream, s.State, s.Reason) }
 
 func (s *Site) statusNow() Status {
 	about := s.view.Load().about()

@@ -119,6 +119,12 @@ func IsBuiltin(resource []byte) bool {
 	return ok && b.Resource == string(resource)
 }
 
+// InNoNamespace reports whether a resource is one of Kubernetes' own whose objects are in no namespace.
+func InNoNamespace(group, resource []byte) bool {
+	b, ok := builtins()[string(resource)]
+	return ok && !b.Namespaced && b.Resource == string(resource) && b.Group == string(group)
+}
+
 // MayCome reports whether there may be such a resource though a journal has none: it is one of Kubernetes' own, or has
 // a group as custom resources do.
 func (r *Resource) MayCome() bool {

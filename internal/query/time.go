@@ -18,7 +18,7 @@ type Moment struct {
 // IsZero reports whether no moment was given.
 func (m Moment) IsZero() bool { return m.Seq == 0 && m.Time.IsZero() }
 
-// String returns the moment as ParseMoment reads it, in the local zone.
+// String returns the moment for a reader, in the local zone, which it names.
 func (m Moment) String() string {
 	if m.Seq > 0 {
 		return "seq:" + strconv.FormatUint(m.Seq, 10)
@@ -52,7 +52,7 @@ var (
 )
 
 // ParseMoment reads a TIME: RFC 3339; 2026-11-20 14:02, 14:02 (today) or yesterday 14:02, each also with seconds and in the
-// zone of now; 90m, 2d or 1d12h ago; or seq:1234.
+// zone of now; 90m, 2d or 1d12h ago; or seq:1234. What the clock shows twice, as it is put back, is the first time.
 func ParseMoment(text string, now time.Time) (Moment, error) {
 	if number, ok := strings.CutPrefix(text, "seq:"); ok {
 		seq, err := strconv.ParseUint(number, 10, 64)
@@ -72,7 +72,7 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 	}
 	for _, form := range dayForms {
 		if t, err := time.ParseInLocation(form, text, now.Location()); err == nil {
-			return Moment{Time: t}, nil
+			return Moment{Time: first(t)}, nil
 		}
 	}
 	day, clock := now, text
@@ -82,8 +82,19 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 	for _, form := range clockForms {
 		if t, err := time.Parse(form, clock); err == nil {
 			year, month, date := day.Date()
-			return Moment{Time: time.Date(year, month, date, t.Hour(), t.Minute(), t.Second(), 0, now.Location())}, nil
+			return Moment{Time: first(time.Date(year, month, date, t.Hour(), t.Minute(), t.Second(), 0, now.Location()))}, nil
 		}
 	}
 	return Moment{}, fmt.Errorf("%q is not a time; write %s", text, Times)
+}
+
+// first returns the first time at which the clock shows what it shows at t. Package time returns one of two.
+func first(t time.Time) time.Time {
+	_, before := t.Add(-12 * time.Hour).Zone()
+	_, offset := t.Zone()
+	other := t.Add(time.Duration(offset-before) * time.Second)
+	if other.Before(t) && other.Format(time.DateTime) == t.Format(time.DateTime) {
+		return other
+	}
+	return t
 }

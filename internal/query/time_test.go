@@ -43,6 +43,30 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
+// What the clock shows twice, as it is put back, is the first time, so that --since leaves nothing out; what it does not
+// show is within the hour.
+func TestParseMomentClockChange(t *testing.T) {
+	for name, times := range map[string]map[string]string{
+		"Europe/Berlin": {
+			"2026-10-25 02:30": "2026-10-25T00:30:00Z", "2026-10-25 03:00": "2026-10-25T02:00:00Z", "2026-10-25 01:59": "2026-10-24T23:59:00Z",
+			"02:30": "2026-10-25T00:30:00Z", "2026-03-29 01:59": "2026-03-29T00:59:00Z", "2026-03-29 03:00": "2026-03-29T01:00:00Z",
+		},
+		"America/New_York": {"2026-11-01 01:30": "2026-11-01T05:30:00Z", "2026-11-01 02:00": "2026-11-01T07:00:00Z"},
+		"UTC":              {"2026-10-25 02:30": "2026-10-25T02:30:00Z"},
+	} {
+		zone, err := time.LoadLocation(name)
+		if err != nil {
+			t.Skip(err)
+		}
+		for text, want := range times {
+			got, err := ParseMoment(text, time.Date(2026, 10, 25, 12, 0, 0, 0, zone))
+			if err != nil || got.Time.UTC().Format(time.RFC3339) != want {
+				t.Errorf("%s %s: %s, %v", name, text, got.Time.UTC(), err)
+			}
+		}
+	}
+}
+
 func TestMoment(t *testing.T) {
 	at := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 	var none Moment

@@ -52,7 +52,7 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", oneLine(path), to.Account, to.Namespace)
-	b.WriteString("# Above each rule stands what it is for.\n")
+	b.WriteString("# The comment above a rule says what it is for.\n")
 	byNamespace := map[string][]right{}
 	for _, r := range rights {
 		byNamespace[r.namespace] = append(byNamespace[r.namespace], r)

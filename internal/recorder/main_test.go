@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sinceSynced is what the lines of a source say of its coverage: all were received at once.
-var sinceSynced = checkpoint.Coverage{Since: received.UnixNano(), Confirmed: received.UnixNano(), Differences: 1}
+var sinceSynced = checkpoint.Coverage{Since: received.UnixNano(), Differences: 1}
 
 var received = time.Date(2026, 11, 20, 16, 10, 22, 0, time.UTC)
 

@@ -33,12 +33,12 @@ var (
 	wide = rowLayout{"15:04:05.000", "01-02 15:04", len("MODIFIED"), []column{
 		{"RESOURCE", 8, 32, 0.16, appendResource, appendKind, cutKind},
 		{"OBJECT", 16, 56, 0.29, appendObject, nil, display.CutMiddle},
-		{"WHO", 10, 28, 0.13, appendWho, nil, display.CutEnd},
+		{"WHO", 10, 28, 0.13, appendWho, appendManager, display.CutMiddle},
 	}}
 	// narrow leaves 45 of 100 columns for what happened, and says what kind of object it is even where a name is cut.
 	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
 		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
-		{"WHO", 9, 28, 0.113, appendWho, nil, display.CutEnd},
+		{"WHO", 9, 28, 0.117, appendWho, appendManager, display.CutMiddle},
 	}}
 	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
 )

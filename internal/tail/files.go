@@ -32,6 +32,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/query"
 )
@@ -65,6 +66,7 @@ type tail struct {
 // File shows the journal at path: lines of its files, rotated ones included, and those to come. What is no regular file
 // is shown as Stream does it. A rotated file that is named itself is shown alone, to its end.
 func File(ctx context.Context, path string, o Options, p *Printer) error {
+	path = disk.Absolute(path)
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
 			return fmt.Errorf("open journal %s: is a directory; name the file in it", path)

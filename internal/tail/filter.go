@@ -78,11 +78,14 @@ func (f *Filter) ended(l *Line) bool {
 	return !f.Until.IsZero() && until.Before(l.Seq, l.Time)
 }
 
-// inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream has objects of the namespace.
+// inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream may have objects of the namespace.
 func (f *Filter) inNamespace(l *Line) bool {
 	if !l.aboutStream() {
 		return slices.Contains(f.Namespaces, string(l.text(namespaceKey)))
 	}
 	scope, err := url.ParseQuery(string(l.scope()))
-	return err != nil || !scope.Has("namespace") || slices.Contains(f.Namespaces, scope.Get("namespace"))
+	if err == nil && !scope.Has("namespace") {
+		return !query.InNoNamespace(l.text(groupKey), l.text(resourceKey))
+	}
+	return err != nil || slices.Contains(f.Namespaces, scope.Get("namespace"))
 }

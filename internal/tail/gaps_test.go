@@ -32,11 +32,11 @@ func TestGapRows(t *testing.T) {
 	want := `2026-11-20 CET
 16:10:02.000  GAP       nodes     -                 -           32s: Expired, resourceVersion 3→9
 16:10:03.000  DELETED   nodes     a                 -           relist
-16:10:04.000  GAP       pods      -                 -           31s, no difference in 7 objects: Expired, resourceVersion 3→9
+16:10:04.000  GAP       pods      -                 -           31s, no difference, unchanged 7: Expired, resourceVersion 3→9
 16:10:05.000  SYNCED    nodes     -                 -           deleted 1, unchanged 6
 16:10:06.000  SYNCED    jobs      -                 -           unchanged 7
 16:10:07.000  GAP       pods      -                 -           CheckpointLost
-16:10:09.000  GAP       pods      -                 -           no difference in 7 objects: Expired, resourceVersion 3→9
+16:10:09.000  GAP       pods      -                 -           no difference, unchanged 7: Expired, resourceVersion 3→9
 16:10:10.000  GAP       jobs      -                 -
 `
 	if got != want {

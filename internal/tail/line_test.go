@@ -108,6 +108,8 @@ func TestFilter(t *testing.T) {
 		{Filter{Namespaces: []string{"web"}}, gapLine, true},
 		{Filter{Namespaces: []string{"shop"}}, gapLine, false},
 		{Filter{Namespaces: []string{"shop"}}, syncedLine, true},
+		{Filter{Namespaces: []string{"shop"}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
+		{Filter{Namespaces: []string{"shop"}}, strings.Replace(strings.Replace(node, "ADDED", "SYNCED", 1), `"version"`, `"group":"example.com","version"`, 1), true},
 		{resources("deploy/web"), deploymentLine, true},
 		{resources("*/web"), deploymentLine, true},
 		{resources("*.apps"), deploymentLine, true},

@@ -21,7 +21,8 @@ type names struct {
 	filter     *Filter
 	lines      int
 	resources  []bool // of the filter's objects: whether there is a line about the resource
-	objects    []bool // and about one of that name
+	objects    []bool // and about one of that name, in the filter's namespaces
+	elsewhere  string // another namespace that has one of a name
 	namespaces []bool // of the filter's
 	missing    int    // of all these
 
@@ -65,10 +66,14 @@ func (n *names) see(l *Line) bool {
 			continue
 		}
 		n.found(&n.resources[i])
-		switch name := l.text(nameKey); {
-		case o.Name == "" || o.Name == string(name):
+		name, namespace := l.text(nameKey), string(l.text(namespaceKey))
+		there := len(n.namespaces) == 0 || slices.Contains(n.filter.Namespaces, namespace)
+		switch {
+		case o.Name == "" || o.Name == string(name) && there:
 			n.found(&n.objects[i])
-		case len(n.sameKind) < maxNames:
+		case o.Name == string(name):
+			n.elsewhere = namespace
+		case there && len(n.sameKind) < maxNames:
 			n.sameKind[string(name)] = true
 		}
 	}
@@ -139,7 +144,11 @@ func (n *names) fault(o *Options) error {
 		case !there && n.lines > 0:
 			o.notice("the journal has no line about %s yet%s", r, n.meant(r))
 		case !n.objects[i] && n.lines > 0:
-			err := fmt.Errorf("the journal has no line about %s of the name %q%s", r, r.Name, n.meantObject(r))
+			in := strings.Join(n.filter.Namespaces, " or ")
+			if in != "" {
+				in = " in namespace " + in
+			}
+			err := fmt.Errorf("the journal has no line about %s of the name %q%s%s", r, r.Name, in, n.meantObject(r))
 			if !o.Follow {
 				return err
 			}
@@ -179,6 +188,9 @@ func (n *names) meant(o *query.Object) string {
 
 // meantObject suggests another name; two resources may have been named as kubectl does not take them.
 func (n *names) meantObject(o *query.Object) string {
+	if n.elsewhere != "" {
+		return "; namespace " + n.elsewhere + " has one"
+	}
 	if near := query.Suggest(o.Name, sorted(n.sameKind)); near != "" {
 		return mean(near)
 	}

@@ -71,9 +71,19 @@ func appendScope(dst, scope []byte) []byte {
 	return display.AppendRaw(dst, []byte(plain))
 }
 
-// appendWho appends who wrote the version, nobody for a deletion: lines of earlier versions name the last writer there, who
-// need not be who deleted. Of a Kubernetes Event it is who reported it.
+// appendWho appends who wrote the version, and through which subresource.
 func appendWho(dst []byte, l *Line) []byte {
+	start := len(dst)
+	dst = appendManager(dst, l)
+	if subresource := l.text(subresourceKey); len(dst) > start && len(subresource) > 0 && len(l.values[eventKey]) == 0 {
+		dst = display.AppendText(append(dst, '/'), subresource)
+	}
+	return dst
+}
+
+// appendManager appends who wrote the version, nobody for a deletion: lines of earlier versions name the last writer there,
+// who need not be who deleted. Of a Kubernetes Event it is who reported it.
+func appendManager(dst []byte, l *Line) []byte {
 	if string(l.text(typeKey)) == "DELETED" {
 		return dst
 	}
@@ -81,12 +91,7 @@ func appendWho(dst []byte, l *Line) []byte {
 	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
 		return display.AppendText(dst, reporter)
 	}
-	manager, subresource := l.text(managerKey), l.text(subresourceKey)
-	dst = display.AppendText(dst, manager)
-	if len(manager) > 0 && len(subresource) > 0 {
-		dst = display.AppendText(append(dst, '/'), subresource)
-	}
-	return dst
+	return display.AppendText(dst, l.text(managerKey))
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
@@ -155,7 +160,7 @@ func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
 		if lasted {
 			dst = append(dst, ", "...)
 		}
-		dst = append(display.AppendRaw(append(dst, "no difference in "...), unchanged), " objects"...)
+		dst = display.AppendRaw(append(dst, "no difference, unchanged "...), unchanged)
 	}
 	if lasted || unchanged != nil {
 		dst = append(dst, ": "...)

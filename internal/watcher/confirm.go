@@ -37,6 +37,7 @@ type pace struct {
 	behind  bool      // there may be more to read than a short wait shows
 	current time.Time // when the stream was last known to have read everything; zero is unknown
 	late    bool      // what it reads may have waited for longer than lateAfter
+	noted   time.Time // current, as the state has it; zero is that of an earlier process
 }
 
 // began notes that a watch begins.
@@ -45,8 +46,8 @@ func (p *pace) began() {
 	p.late = p.late || p.read.Sub(p.current) > lateAfter
 }
 
-// synced notes that the stream begins anew, with a list that is complete.
-func (p *pace) synced(at time.Time) { *p = pace{current: at} }
+// synced notes that the stream begins anew, with a list that is complete and was asked for then.
+func (p *pace) synced(at, asked time.Time) { *p = pace{current: at, noted: asked} }
 
 // waited notes a read that took from asked until returned, and reports whether it had to wait.
 func (p *pace) waited(asked, returned time.Time) bool {
@@ -85,5 +86,18 @@ func (p *pace) ended() {
 // confirm notes in the state what the stream has read, up to its position.
 func (s *Stream) confirm() {
 	s.state.Confirm(s.pace.current, s.pace.late)
-	s.pace.late = false
+	s.pace.noted, s.pace.late = s.pace.current, false
+}
+
+// lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that
+// was noted would also claim what came behind. 0 is unknown.
+func (s *Stream) lastConfirmed(now time.Time) int64 {
+	noted := s.state.Confirmed
+	if !s.pace.noted.IsZero() {
+		noted = min(noted, now.Add(-now.Sub(s.pace.noted)).UnixNano())
+	}
+	if noted > now.UnixNano() {
+		return 0
+	}
+	return noted
 }

@@ -53,3 +53,29 @@ func TestPace(t *testing.T) {
 		})
 	}
 }
+
+// When a position was confirmed is not known by a clock that was set back since, or is earlier by it.
+func TestLastConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Stream{}
+		s.pace.current = time.Now()
+		s.confirm()
+		at := s.state.Confirmed
+		<-time.After(20 * time.Second)
+		check := func(what string, want int64) {
+			t.Helper()
+			if got := s.lastConfirmed(time.Now()); got != want {
+				t.Errorf("%s: %v, want %v", what, time.Unix(0, got), time.Unix(0, want))
+			}
+		}
+		check("as it was", at)
+		s.state.Confirmed = at - int64(time.Hour)
+		check("set forward by an hour", at-int64(time.Hour))
+		s.state.Confirmed = at + int64(time.Hour)
+		check("set back by an hour", at)
+		s.pace = pace{}
+		check("set back, by an earlier process", 0)
+		s.state.Confirmed = at
+		check("by an earlier process", at)
+	})
+}

@@ -48,7 +48,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	}
 	e.previous, err = changes.New(changes.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil, APIVersion: gvr.GroupVersion().String(),
 	}, s.store, s.producer.Committed, s.log)
 	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
 	return e, err
@@ -211,9 +211,21 @@ func (e *encoder) encode(
 
 // appendLine appends the line about a scanned object, of which before is stored.
 func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before changes.Version) ([]byte, error) {
-	l.Payload, l.MaxBytes, l.Write = e.form.Payload, e.form.MaxBytes, e.written(l, o, before)
-	if before.Object != nil {
-		l.Changes = e.previous.Changes(before)
+	var owned bool
+	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
+	l.Write, owned = e.written(l, o, before.Mark)
+	if before.Object == nil {
+		return e.render.AppendLine(dst, l, o)
+	}
+	var sets [][]byte
+	if owned {
+		e.owned = e.render.FieldSets(e.owned[:0], o)
+		sets = e.owned
+	}
+	list, owner := e.previous.Changes(before, sets)
+	l.Changes = list
+	if owned {
+		l.Write = o.WrittenBy(owner, before.Mark, l.Received)
 	}
 	return e.render.AppendLine(dst, l, o)
 }

@@ -37,6 +37,7 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 		return nil
 	}
 	s.state.Lose(event.GapReason(reason))
+	s.state.Confirmed = s.lastConfirmed(time.Now())
 	b := s.producer.Batch()
 	b.Changes.State = s.state.Clone()
 	return s.rec.Submit(ctx, b)
@@ -63,7 +64,13 @@ func (s *Stream) writeSynced(ctx context.Context) error {
 	s.state.Apply(&checkpoint.Transition{
 		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
 	}, &b.Changes)
-	s.pace.synced(now)
+	// The list has what was before it was asked for. What came while it was read is for the watch.
+	if began := s.lists.at.Add(-s.lists.took); !s.lists.at.IsZero() {
+		s.state.Confirmed = began.UnixNano()
+		s.pace.synced(now, began)
+	} else {
+		s.pace.synced(now, time.Time{})
+	}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err

@@ -105,7 +105,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
 	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
-	switch confirmed := s.state.Confirmed; {
+	switch confirmed := s.lastConfirmed(now); {
 	case r.gap == event.JournalTruncated:
 		from = "" // the lines that the reader has are not known
 	case confirmed > 0:

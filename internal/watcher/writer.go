@@ -49,20 +49,14 @@ func (w *writers) next(t event.Type, o *event.Object) event.Mark {
 func (w *writers) reset() { clear(w.marks) }
 
 // written returns who wrote the version that a line is about, and when. It is known of an event of a watch only: between
-// two versions that lists have shown there may have been any number of writes.
-func (e *encoder) written(l event.Line, o *event.Object, before changes.Version) event.Write {
+// two versions that lists have shown there may have been any number of writes. Where it is for changes to decide, owned is true.
+func (e *encoder) written(l event.Line, o *event.Object, before event.Mark) (w event.Write, owned bool) {
 	switch {
 	case l.Origin != event.FromWatch || o.Unusable != nil:
 	case l.Type == event.Added && !e.writers.selects:
-		return o.Created()
+		return o.Created(), false
 	case l.Type == event.Modified:
-		return o.Written(before.Mark, func() int {
-			if before.Object == nil {
-				return -1
-			}
-			e.owned = e.render.FieldSets(e.owned[:0], o)
-			return e.previous.Owner(before, e.owned)
-		})
+		return o.Written(before)
 	}
-	return event.Write{}
+	return event.Write{}, false
 }

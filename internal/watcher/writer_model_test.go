@@ -44,7 +44,8 @@ type apiServer struct {
 	main, status, scale *managedfields.FieldManager
 	live                *unstructured.Unstructured // nil: there is none
 	version, objects    int
-	skewed              bool // the servers' clocks differ
+	copies              []*unstructured.Unstructured // of the live object, as it was
+	skewed              bool                         // the servers' clocks differ
 }
 
 func newAPIServer(rnd *rand.Rand) *apiServer {
@@ -274,9 +275,16 @@ func (s *apiServer) step() *writtenVersion {
 	case n == 18 && s.rnd.IntN(4) == 0:
 		t.how, t.manager = "managedFields", "kubectl"
 		next = s.updated(s.main, s.upgraded(next), t.manager)
+	case n == 18 && s.rnd.IntN(3) == 0:
+		t.how = "cleared"
+		next.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
+		next = s.updated(s.main, next, s.manager())
+	case n == 18 && len(s.copies) > 0:
+		t.how, t.manager = "replace", s.manager()
+		next = s.replaced(t.manager)
 	case n == 19 && s.rnd.IntN(4) == 0:
 		gone := s.shown(event.Deleted, truth{how: "gone"})
-		s.live = nil
+		s.live, s.copies = nil, nil
 		return gone
 	}
 	if next == nil || sameButTimes(s.live.Object, next.Object) {
@@ -288,6 +296,7 @@ func (s *apiServer) step() *writtenVersion {
 	if !reflect.DeepEqual(next.Object["spec"], s.live.Object["spec"]) {
 		next.SetGeneration(next.GetGeneration() + 1)
 	}
+	s.copies = append(s.copies, s.live)
 	s.live = next
 	return s.shown(event.Modified, t)
 }
@@ -360,6 +369,16 @@ func (s *apiServer) bind(o map[string]any) {
 		delete(c, "reason")
 		object(o, "status")["conditions"] = list
 	}
+}
+
+// replaced puts back an older copy of the object, with the managedFields that it has.
+func (s *apiServer) replaced(manager string) *unstructured.Unstructured {
+	next, entries := s.live.DeepCopy(), s.copies[s.rnd.IntN(len(s.copies))]
+	if s.rnd.IntN(2) == 0 {
+		next.Object["spec"] = runtime.DeepCopyJSONValue(entries.Object["spec"])
+	}
+	next.SetManagedFields(entries.DeepCopy().GetManagedFields())
+	return s.updated(s.main, next, manager)
 }
 
 func asList(v any) []any {

@@ -135,7 +135,7 @@ func (d *demo) playAll(ctx context.Context) error {
 				return d.whileDown(ctx, d.apply(remove("configmap", "web-settings", configMaps), scaleDeployment("web", 3)))
 			},
 			want: []string{
-				"DELETED watch configmaps shop/web-settings kubectl-patch data.theme=dark",
+				"DELETED watch configmaps shop/web-settings - data.theme=dark",
 				"MODIFIED watch deployments.apps shop/web kubectl-patch spec.replicas=3",
 			},
 		},
@@ -193,8 +193,8 @@ func (d *demo) historyGone() step {
 		},
 		want: []string{
 			"DELETED relist secrets shop/web-login - finalStateKnown=false",
-			"MODIFIED relist deployments.apps shop/web kubectl-patch spec.replicas=1",
-			"ADDED relist configmaps shop/web-settings kubectl-create data.theme=light",
+			"MODIFIED relist deployments.apps shop/web - spec.replicas=1",
+			"ADDED relist configmaps shop/web-settings - data.theme=light",
 		},
 	}
 	counts := map[string]string{
