@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -133,10 +132,10 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		ConfigPath: path, Hangup: hangup,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())
-	if printer != nil {
-		err = errors.Join(err, printer.End())
+	if printer == nil || err != nil { // with an error, a blocked write may still use the printer
+		return err
 	}
-	return err
+	return printer.End()
 }
 
 // displayOf returns how lines on stdout are shown to people; nil where they go out as they are.

@@ -147,7 +147,7 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 		row("", journalText(j, now))
 	}
 	if c := s.Checkpoint; c != nil {
-		row("checkpoint", pathText(c.Path, "none: a restart begins anew")+freeText(", ", c.Space))
+		row("checkpoint", pathText(c.Path, "none: a restart begins anew")+freeText(c.Space))
 	}
 	fmt.Fprintln(t)
 	row("STREAM", "STATE", "POSITION", "PROGRESS", "GAP")
@@ -172,7 +172,7 @@ func stateText(s *ops.Stream) string {
 	return s.State + " (" + why + ")"
 }
 
-// pathText is a path, or what stands for it where it names no file.
+// pathText is a path, or other where it names no file.
 func pathText(path, other string) string {
 	if path == "" || path == config.Stdout {
 		return other
@@ -189,15 +189,15 @@ func journalText(j *ops.Journal, now time.Time) string {
 	if j.Segments > 1 {
 		text += fmt.Sprintf(", %d files", j.Segments)
 	}
-	return text + freeText(", ", j.Space)
+	return text + freeText(j.Space)
 }
 
-// freeText is the free space behind a separator, "" where it is not known.
-func freeText(before string, s ops.Space) string {
+// freeText is the free space as the end of a list, "" where it is not known.
+func freeText(s ops.Space) string {
 	if s.Size == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s%s of %s free", before, ops.Bytes(s.Free), ops.Bytes(s.Size))
+	return fmt.Sprintf(", %s of %s free", ops.Bytes(s.Free), ops.Bytes(s.Size))
 }
 
 // ago is how long ago something was, or - where it never was.

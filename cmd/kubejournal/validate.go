@@ -23,7 +23,7 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate --config FILE",
 		Short: "Check a config without a cluster, or with --server against one",
 		Long: `Read a config as run would, with the same environment, and report everything that is wrong with it, one line per fault.
-No cluster is asked. Names that may be slips, and an output or checkpoint that could not be written here, are warnings.
+No cluster is asked. Names that may be misspelt, and an output or checkpoint that could not be written here, are warnings.
 
 With --server, the API server is asked too: which streams each entry results in, and whether this identity may list and
 watch them. To ask as the daemon, use its credentials, or impersonate it in the kubeconfig. A table of all streams goes to

@@ -62,8 +62,9 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 	}
 	e.Faults = slices.Compact(e.Faults) // an entry has a stream for each of its namespaces
 	for _, at := range unknown(s.Resolver, cfg) {
-		e.Warnings = append(e.Warnings, cfg.Fault(at.entry, at.field, fmt.Sprintf("warning: the server has no resource %q%s; nothing of that name is there to be %s now",
-			at.name, discovery.DidYouMean(at.near), at.verb)))
+		e.Warnings = append(e.Warnings, cfg.Fault(at.entry, at.field,
+			fmt.Sprintf("warning: the server has no resource %q%s; nothing of that name is there to be %s now",
+				at.name, discovery.DidYouMean(at.near), at.verb)))
 	}
 	missing, err := s.missingNamespaces(ctx, cfg)
 	e.Warnings = append(e.Warnings, missing...)
@@ -71,7 +72,7 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 }
 
 // ExamineOffline is what can be said of a config without a server, by Kubernetes' own resources: what is wrong on each one,
-// and names that may be slips.
+// and names that may be misspelt.
 func ExamineOffline(cfg *config.Config) (faults, warnings config.Faults) {
 	resolver := discovery.Offline()
 	warn := func(entry, field, name, near string) {
@@ -95,7 +96,7 @@ func ExamineOffline(cfg *config.Config) (faults, warnings config.Faults) {
 	return faults, warnings
 }
 
-// mention is a name that is to keep something out of the journal, its place, and what it may be a slip for.
+// mention is a name that is to keep something out of the journal, its place, and what it may be a misspelling of.
 type mention struct{ entry, field, name, verb, near string }
 
 // unknown returns the mentions that are of no resource which is known.

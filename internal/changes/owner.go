@@ -56,7 +56,7 @@ const (
 	inAnnotations
 )
 
-const ownerSteps = 1 << 14
+const ownerSteps = 1 << 16
 
 // value takes the value that is cell p of the previous object, -1 for none, and cell n of the next one.
 func (w *ownerWalk) value(p, n int32, owners []owned, at place, depth int) {
@@ -158,7 +158,8 @@ func (w *ownerWalk) members(p, n int32, owners []owned, at place, depth int) {
 		}
 		key := string(w.next.DecodedKey(j, &w.a))
 		if inside, ok := at.enter(key); ok {
-			w.value(found, j, w.below(owners, "f:"+key), inside, depth+1)
+			field := "f:" + key
+			w.value(found, j, w.below(owners, func(key []byte) bool { return string(key) == field }), inside, depth+1)
 		}
 	}
 }
@@ -185,12 +186,15 @@ func (at place) enter(key string) (place, bool) {
 	}
 }
 
-// below returns what the owners have of a member or an element, by its key in fieldsV1.
-func (w *ownerWalk) below(owners []owned, key string) []owned {
+// below returns what the owners have of a member or an element, which is a key of fieldsV1 that names it.
+func (w *ownerWalk) below(owners []owned, names func(key []byte) bool) []owned {
 	var found []owned
 	for _, o := range owners {
 		for k, fields := range rawjson.Members(o.fields) {
-			if string(w.decoded(k)) == key {
+			if !w.step() {
+				return nil
+			}
+			if names(w.decoded(k)) {
 				found = append(found, owned{o.set, fields})
 				break
 			}
@@ -234,7 +238,7 @@ func (w *ownerWalk) elements(p, n int32, owners []owned, depth int) {
 				continue
 			}
 		}
-		w.value(found, j, w.belowElement(owners, j), anywhere, depth+1)
+		w.value(found, j, w.below(owners, func(key []byte) bool { return w.names(key, j) }), anywhere, depth+1)
 	}
 }
 
@@ -285,23 +289,6 @@ func (w *ownerWalk) member(t *rawjson.Tape, object int32, name []byte) []byte {
 		}
 	}
 	return nil
-}
-
-// belowElement returns what the owners have of an element of the next list.
-func (w *ownerWalk) belowElement(owners []owned, n int32) []owned {
-	var found []owned
-	for _, o := range owners {
-		for k, fields := range rawjson.Members(o.fields) {
-			if !w.step() {
-				return nil
-			}
-			if w.names(w.decoded(k), n) {
-				found = append(found, owned{o.set, fields})
-				break
-			}
-		}
-	}
-	return found
 }
 
 // names reports whether a key of fieldsV1 is that of an element of the next list.

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -82,15 +83,20 @@ func TestOwner(t *testing.T) {
 
 // Large objects cost no more than a bounded number of steps.
 func TestOwnerSteps(t *testing.T) {
-	var prev, next strings.Builder
-	for i := range 300 {
-		prev.WriteString(`{"name":"` + strings.Repeat("x", i) + `"},`)
-		next.WriteString(`{"name":"` + strings.Repeat("y", i) + `"},`)
-	}
-	list := func(b *strings.Builder) []byte { return []byte(`{"spec":{"items":[` + b.String() + `{"name":"a"}]}}`) }
-	set := []byte(`{"f:spec":{"f:items":{"k:{\"name\":\"a\"}":{}}}}`)
-	if got := ownerOf(list(&prev), list(&next), [][]byte{set}); got != -1 {
-		t.Error(got)
+	for n, want := range map[int]int{20: 0, 300: -1} { // elements that are all new, and all owned
+		var prev, next, set []string
+		for i := range n {
+			prev = append(prev, fmt.Sprintf(`{"name":"x%d"}`, i))
+			next = append(next, fmt.Sprintf(`{"name":"y%d"}`, i))
+			set = append(set, fmt.Sprintf(`"k:{\"name\":\"y%d\"}":{".":{}}`, i))
+		}
+		list := func(elements []string) []byte {
+			return []byte(`{"spec":{"items":[` + strings.Join(elements, ",") + `]}}`)
+		}
+		sets := [][]byte{[]byte(`{"f:spec":{"f:items":{` + strings.Join(set, ",") + `}}}`)}
+		if got := ownerOf(list(prev), list(next), sets); got != want {
+			t.Errorf("%d elements: %d, want %d", n, got, want)
+		}
 	}
 }
 

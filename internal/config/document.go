@@ -212,7 +212,7 @@ func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg 
 		if !isScalar {
 			return nil, is + "; it takes a duration such as " + eg
 		}
-		v, ok := parseDuration(node.Value)
+		v, ok := ParseDuration(node.Value)
 		if !ok {
 			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, eg)
 		}
@@ -278,8 +278,8 @@ func kindOf(node *yaml.Node) string {
 
 var dayForm = regexp.MustCompile(`^([+-]?)([0-9]+)d(.*)$`)
 
-// parseDuration is time.ParseDuration of a text that may begin with a whole number of days, of 24 hours each.
-func parseDuration(text string) (d time.Duration, ok bool) {
+// ParseDuration is time.ParseDuration of a text that may begin with a whole number of days, of 24 hours each.
+func ParseDuration(text string) (d time.Duration, ok bool) {
 	m := dayForm.FindStringSubmatch(text)
 	if m == nil {
 		d, err := time.ParseDuration(text)

@@ -33,7 +33,7 @@ func TestParseDuration(t *testing.T) {
 		"0": 0, "0d": 0, "7d": 7 * day, "+1d": day, "-2d": -2 * day, "1d12h": 36 * time.Hour, "-1d1h": -25 * time.Hour,
 		"168h": 7 * day, "1h30m": 90 * time.Minute, "500ms": 500 * time.Millisecond, "106751d": 106751 * day,
 	} {
-		if got, ok := parseDuration(text); !ok || got != want {
+		if got, ok := ParseDuration(text); !ok || got != want {
 			t.Errorf("%q: got %s, %t, want %s", text, got, ok, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestParseDuration(t *testing.T) {
 		"", "d", "7", "7 d", "1.5d", "12h1d", "1d2d", "1d-1h", "1d+1h", "--1d", "1d1", "2w", "7D", "106752d", "106751d24h",
 		"99999999999999999999d", "９d",
 	} {
-		if got, ok := parseDuration(text); ok {
+		if got, ok := ParseDuration(text); ok {
 			t.Errorf("%q: got %s, want none", text, got)
 		}
 	}

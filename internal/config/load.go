@@ -9,13 +9,14 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/viper"
+
+	"kubejournal/internal/disk"
 )
 
 // maxFileBytes bounds what is read: a config is written by hand or by a template, and a wrong path may be a device.
@@ -91,10 +92,7 @@ func Read(path string) ([]byte, error) {
 	default:
 		return data, nil
 	}
-	if full, err := filepath.Abs(path); err == nil {
-		path = full // it may be looked for in the wrong folder
-	}
-	return nil, Faults{{File: path, Msg: msg}}
+	return nil, Faults{{File: disk.Absolute(path), Msg: msg}} // it may be looked for in the wrong folder
 }
 
 // Parse is Load of a file that was read before.

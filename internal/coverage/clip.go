@@ -128,14 +128,9 @@ func (c *content) limitTo(most int) {
 
 // ends returns the segments of a journal and the seq of its last line, or a lower one where that would have to be decompressed.
 func ends(path string) (there []journal.Segment, last uint64, err error) {
-	if there, err = journal.Segments(path); err == nil {
-		last, err = lastSeq(there)
+	if there, err = journal.Segments(path); err != nil {
+		return nil, 0, err
 	}
-	return there, last, err
-}
-
-// lastSeq is ends for segments.
-func lastSeq(there []journal.Segment) (last uint64, err error) {
 	for _, s := range there {
 		last = max(last, s.FirstSeq)
 	}
@@ -148,7 +143,7 @@ func lastSeq(there []journal.Segment) (last uint64, err error) {
 			continue // renamed or compressed since
 		}
 		if err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 		info, err := f.Stat()
 		if err == nil {
@@ -157,8 +152,8 @@ func lastSeq(there []journal.Segment) (last uint64, err error) {
 			}
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
-			return 0, err
+			return nil, 0, err
 		}
 	}
-	return last, nil
+	return there, last, nil
 }

@@ -16,8 +16,8 @@
 // A record says nothing that was not true when it was written, and what it says stays true: a time that it claims was
 // committed before, lines first, and nothing of a committed line changes. So whichever versions of whichever records a
 // crash, a torn write or a power cut leaves, together they claim no more than the newest, and no write waits for a sync: one
-// a minute keeps a power cut from taking more. Only what makes a truth false must be on disk first: a start that finds lines missing replaces the file
-// before it writes a line (see Open). In that order: write -> fsync -> commit -> publish -> coverage.
+// a minute keeps a power cut from taking more. Only what makes a record false must be on disk first: a start that finds lines
+// missing replaces the file before it writes a line (see Open). The order is write -> fsync -> commit -> publish -> coverage.
 //
 // # The file
 //

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"slices"
 
@@ -27,7 +28,6 @@ type content struct {
 	intervals map[uint32][]interval // by stream, in the order of their serial numbers
 	segments  []segment             // in the order of seq
 	serial    uint64                // the highest
-	size      int64                 // of the file
 }
 
 // load reads the file at path. Without one the error is fs.ErrNotExist.
@@ -61,7 +61,7 @@ type identity struct {
 }
 
 func parseBytes(b []byte) (*content, error) {
-	c := &content{names: make(map[uint32]string), intervals: make(map[uint32][]interval), size: int64(len(b))}
+	c := &content{names: make(map[uint32]string), intervals: make(map[uint32][]interval)}
 	if len(b) < len(magic) && bytes.HasPrefix([]byte(magic), b) {
 		return nil, ErrDamaged
 	}
@@ -74,8 +74,8 @@ func parseBytes(b []byte) (*content, error) {
 	if v := binary.LittleEndian.Uint32(b[16:]); v != version {
 		return nil, fmt.Errorf("%w: version %d", ErrNewer, v)
 	}
-	salt, parts := binary.LittleEndian.Uint32(b[24:]), make(map[uint32]*nameParts)
-	newest := make(map[identity]interval)
+	salt, names := binary.LittleEndian.Uint32(b[24:]), make(map[uint32][]byte)
+	newest, segments := make(map[identity]interval), make(map[uint64]segment)
 	for at := tableStart; at+recordSize <= len(b); at += recordSize {
 		r := b[at : at+recordSize]
 		if r[0] == 0 || !sound(r, salt) {
@@ -94,21 +94,21 @@ func parseBytes(b []byte) (*content, error) {
 				newest[id] = i
 			}
 		case kindSegment:
-			c.addSegment(segment{
+			s := segment{
 				head: stream, time: int64(number(0)), first: number(1), before: number(2), seq: number(3), serial: number(5), gone: r[1]&flagGone != 0,
-			})
-		case kindName:
-			p := parts[stream]
-			if p == nil {
-				p = &nameParts{}
-				parts[stream] = p
 			}
-			p.add(int(r[1]), int(binary.LittleEndian.Uint16(r[2:])), r[nameAt:nameAt+namePart])
-		}
-	}
-	for stream, p := range parts {
-		if name, ok := p.name(); ok {
-			c.names[stream] = name
+			if c.serial = max(c.serial, s.serial); segments[s.first].serial < s.serial {
+				segments[s.first] = s
+			}
+		case kindName: // its parts are in order; one that is missing may come again
+			name, size := names[stream], int(binary.LittleEndian.Uint16(r[2:]))
+			if len(name) != int(r[1])*namePart {
+				continue
+			}
+			name = append(name, r[nameAt:nameAt+namePart]...)
+			if names[stream] = name; len(name) >= size {
+				c.names[stream] = string(name[:size])
+			}
 		}
 	}
 	for id, i := range newest {
@@ -117,48 +117,11 @@ func parseBytes(b []byte) (*content, error) {
 	for _, all := range c.intervals {
 		slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.serial, b.serial) })
 	}
-	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.first, b.first) })
+	c.segments = slices.SortedFunc(maps.Values(segments), func(a, b segment) int { return cmp.Compare(a.first, b.first) })
 	return c, nil
 }
 
 // sound reports whether a record is as it was written.
 func sound(r []byte, salt uint32) bool {
 	return crc32.Update(salt, castagnoli, r[:sumAt]) == binary.LittleEndian.Uint32(r[sumAt:])
-}
-
-// nameParts is what was found of a name.
-type nameParts struct {
-	length int
-	parts  map[int][]byte
-}
-
-func (p *nameParts) add(n, length int, part []byte) {
-	if p.parts == nil {
-		p.length, p.parts = length, make(map[int][]byte)
-	}
-	p.parts[n] = part
-}
-
-// name returns the name; ok is false where a part is missing.
-func (p *nameParts) name() (name string, ok bool) {
-	var b []byte
-	for n := 0; len(b) < p.length; n++ {
-		part, ok := p.parts[n]
-		if !ok {
-			return "", false
-		}
-		b = append(b, part...)
-	}
-	return string(b[:p.length]), true
-}
-
-func (c *content) addSegment(s segment) {
-	c.serial = max(c.serial, s.serial)
-	at := slices.IndexFunc(c.segments, func(o segment) bool { return o.first == s.first })
-	switch {
-	case at < 0:
-		c.segments = append(c.segments, s)
-	case c.segments[at].serial < s.serial:
-		c.segments[at] = s
-	}
 }

@@ -198,7 +198,7 @@ func (d *Daemon) assemble(context.Context) error {
 	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
 	d.rec = recorder.New(out, store, d.recording)
 	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
-	faults := append(slips(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
+	faults := append(unknownArguments(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
 	if len(faults) > 0 {
 		return faults
 	}
@@ -268,9 +268,9 @@ func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
 	}
 }
 
-// slips returns the arguments that name nothing the server has, or may get. The entries of a file wait for it: a daemon is
-// not to stay down for one of them.
-func slips(cfg *config.Config, resolver *discovery.Resolver) (faults config.Faults) {
+// unknownArguments returns a fault for each argument that names nothing the server has or may get. An entry of a file waits
+// instead: a daemon is not to stay down for one of them.
+func unknownArguments(cfg *config.Config, resolver *discovery.Resolver) (faults config.Faults) {
 	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
 		entry := cfg.Resources[i]
 		missing, is := errors.AsType[*discovery.NotFoundError](resolved.Err)

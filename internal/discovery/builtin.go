@@ -27,6 +27,13 @@ func Offline() *Resolver {
 // CustomResourceDefinition.
 func IsBuiltin(group string) bool { return builtin().index(group) >= 0 }
 
+// IsCustom reports whether a name, as kubectl takes it, has the group of custom resources, or of another API server.
+// Kubernetes' own groups have no dot, or are in the table.
+func IsCustom(name string) bool {
+	group := anyVersion(name).Group
+	return strings.Contains(group, ".") && !IsBuiltin(group)
+}
+
 // Builtin is a resource of Kubernetes' own.
 type Builtin struct {
 	Resource, Version, Group, Kind string

@@ -20,7 +20,7 @@ var ErrNothingKnown = errors.New("the server's resources are not known yet")
 type NotFoundError struct {
 	Name     string                // as the user wrote it, with group and version
 	Wildcard bool                  // the entry has a wildcard, and nothing that fits is left
-	Near     string                // what Name may be a slip for; "" if nothing is close
+	Near     string                // what Name may be a misspelling of; "" if nothing is close
 	Failed   []schema.GroupVersion // never seen, and not answered for now: the resource may be one of theirs
 }
 
@@ -35,12 +35,9 @@ func (e *NotFoundError) Error() string {
 	return msg
 }
 
-// MayCome reports whether the server may get the resource as it is now: the name has the group of a custom resource, or is
-// in a group that does not answer. Kubernetes' own groups have no dot, or come with the server.
-func (e *NotFoundError) MayCome() bool {
-	group := anyVersion(e.Name).Group
-	return e.Wildcard || len(e.Failed) > 0 || strings.Contains(group, ".") && !IsBuiltin(group)
-}
+// MayCome reports whether the server may get the resource as it is now: it may be a custom one, or is in a group that does
+// not answer.
+func (e *NotFoundError) MayCome() bool { return e.Wildcard || len(e.Failed) > 0 || IsCustom(e.Name) }
 
 // DidYouMean offers a name within a message; "" is none.
 func DidYouMean(near string) string {

@@ -75,7 +75,7 @@ func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known
 	return fits, known
 }
 
-// Near returns the name of the resource that an unknown name may be a slip for, as kubectl takes it; "" if nothing is close.
+// Near returns the name of the resource that an unknown name may be a misspelling of, as kubectl takes it; "" if nothing is close.
 func (r *Resolver) Near(name string) string { return r.snapshot().near(name) }
 
 // near is Near. With a group, the name is compared with names that have theirs.

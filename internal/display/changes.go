@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Unlimited is how many columns there are where it is no terminal.
+// Unlimited and more are the columns of what is no terminal, where nothing is left out to save space.
 const Unlimited = math.MaxInt / 2
 
 const (

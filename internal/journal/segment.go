@@ -15,19 +15,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kubejournal/internal/disk"
 )
 
 // Segment is one file of a journal.
 type Segment struct {
-	Path     string
-	FirstSeq uint64 // of its first line; 0 where it has none, which only the active one may have
-	Head     uint32 // CRC-32C of its first 64 bytes of lines, which have the first line's seq and time
-	Size     int64  // bytes on disk
-	Gzip     bool
-	Active   bool // lines are appended to it
-	Ours     bool // it has the name of a file that kubejournal rotated
+	Path      string
+	FirstSeq  uint64    // of its first line; 0 where it has none, which only the active one may have
+	FirstTime time.Time // of the same line; zero where it cannot be read
+	Head      uint32    // CRC-32C of its first 64 bytes of lines, which have the first line's seq and time
+	Size      int64     // bytes on disk
+	Gzip      bool
+	Active    bool // lines are appended to it
+	Ours      bool // it has the name of a file that kubejournal rotated
 
 	file disk.File // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
 }
@@ -112,7 +114,7 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 // setHead notes what the segment begins with.
 func (s *Segment) setHead(b []byte) {
 	if seq, ok := lineSeq(b); ok {
-		s.FirstSeq, s.Head = seq, crc32.Checksum(b, castagnoli)
+		s.FirstSeq, s.FirstTime, s.Head = seq, lineTime(b), crc32.Checksum(b, castagnoli)
 	}
 }
 
@@ -128,7 +130,7 @@ type headReader struct {
 // read returns s with what f, which is compressed, begins with.
 func (h *headReader) read(s Segment, f disk.File) Segment {
 	if known, ok := h.known[s.Path]; ok {
-		s.FirstSeq, s.Head = known.FirstSeq, known.Head
+		s.FirstSeq, s.FirstTime, s.Head = known.FirstSeq, known.FirstTime, known.Head
 		return s
 	}
 	if h.known == nil {
@@ -145,7 +147,7 @@ func (h *headReader) read(s Segment, f disk.File) Segment {
 	return s
 }
 
-// headSize is how many bytes of a file are read to see its first line's seq.
+// headSize is how many bytes of a file are read to see its first line's seq and time.
 const headSize = 64
 
 // FirstSeq reads the seq of the first line of a plain segment, 0 where there is none yet.
@@ -178,6 +180,19 @@ func lineSeq(line []byte) (uint64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// lineTime returns the time behind the seq at the beginning of a line, zero where there is none.
+func lineTime(line []byte) (t time.Time) {
+	rest, ok := bytes.CutPrefix(line, lineHead)
+	if !ok {
+		return t
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, "0123456789"), []byte(`,"time":"`))
+	if end := bytes.IndexByte(rest, '"'); ok && end > 0 {
+		t, _ = time.Parse(time.RFC3339Nano, string(rest[:end])) // zero with an error
+	}
+	return t
 }
 
 // tornHead reports whether a file that begins with b ends before its first seq does; a power cut may have left zeros.

@@ -47,6 +47,7 @@ type Manager struct {
 	requests chan func(context.Context) // for Run's goroutine
 	ended    chan *running              // by themselves
 	stopped  chan struct{}              // closed when Run ends
+	ending   sync.WaitGroup             // the ends of streams' coverage that are being submitted
 
 	// Run's, from its beginning on.
 	options     Options
@@ -144,6 +145,9 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 // Run runs the streams until ctx ends, and returns when all have stopped.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.stopped)
+	ctx, cancel := context.WithCancel(ctx)
+	defer m.ending.Wait()
+	defer cancel()
 	defer m.outages.Close()
 	defer func() { m.stop(slices.Collect(maps.Values(m.running))) }()
 	defer m.crds.Close()

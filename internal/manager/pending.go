@@ -22,7 +22,7 @@ type waiting struct {
 	wanted        // spec is empty if the entry has no stream
 	name   string // for people
 	reason string
-	near   string // what the name may be a slip for
+	near   string // what the name may be a misspelling of
 	since  time.Time
 	pause  time.Duration
 	until  time.Time

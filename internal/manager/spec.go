@@ -63,7 +63,7 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 	return fits
 }
 
-// warnUnknown logs once that a name that is to keep something out of the journal means nothing now: it may be a slip.
+// warnUnknown logs once that a name that is to keep something out of the journal means nothing now: it may be misspelt.
 func (m *Manager) warnUnknown(what, entry, name string) {
 	if _, logged := m.unknown.LoadOrStore(name, true); !logged {
 		fields := []zap.Field{zap.String("entry", entry), zap.String("resource", name)}

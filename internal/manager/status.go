@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/outage"
 	"kubejournal/internal/watcher"
 )
@@ -58,10 +59,10 @@ func (m *Manager) Streams() []StreamStatus {
 // AwaitsCRD reports whether it is pending until somebody creates its CustomResourceDefinition.
 func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason) }
 
-// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says: groups with a dot are those of custom resources.
+// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
 func AwaitsCRD(name, state, reason string) bool {
 	resource, _, _ := strings.Cut(name, "?")
-	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && strings.Count(resource, ".") > 1
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && discovery.IsCustom(resource)
 }
 
 // Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.

@@ -124,6 +124,9 @@ func TestPendingLevels(t *testing.T) {
 		{"widgets.example.com", "Forbidden", "", bad, "Forbidden: this identity may not list or watch it"},
 		{"deployments.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
 		{"podz?labelSelector=a.b.c/d", "NotFound", "pods", bad, "NotFound: the server does not have it, did you mean pods?"},
+		{"widgets.v1.example.com", "NotFound", "", busy, AwaitsCRD},
+		{"deployments.v1.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
+		{"podgroups.scheduling.k8s.io", "NotFound", "", bad, "NotFound: the server does not have it"},
 	} {
 		r := newRow(status(c.name, watcher.Pending, reason(c.reason), func(s *watcher.Status) { s.Near = c.near }), time.Now())
 		if r.Level != c.want || r.Why != c.why {

@@ -59,7 +59,7 @@ type Stream struct {
 	Stream          string    `json:"stream"`
 	State           string    `json:"state"`
 	Reason          string    `json:"reason,omitempty"`
-	DidYouMean      string    `json:"didYouMean,omitempty"`  // the resource that a pending name may be a slip for
+	DidYouMean      string    `json:"didYouMean,omitempty"`  // the resource that a pending name may be a misspelling of
 	Unreachable     bool      `json:"unreachable,omitempty"` // it fails because of the outage
 	Since           time.Time `json:"since,omitzero"`        // in this state
 	FailingSince    time.Time `json:"failingSince,omitzero"` // no session has worked
@@ -73,7 +73,9 @@ type Stream struct {
 }
 
 // AwaitsCRD reports whether the stream is pending until somebody creates its CustomResourceDefinition.
-func (s *Stream) AwaitsCRD() bool { return manager.AwaitsCRD(s.Stream, s.State, s.Reason) }
+func (s *Stream) AwaitsCRD() bool {
+	return manager.AwaitsCRD(s.Stream, s.State, s.Reason)
+}
 
 func (s *Site) statusNow() Status {
 	about := s.view.Load().about()
@@ -98,7 +100,8 @@ func (s *Site) streamsNow() []Stream {
 	now := time.Now()
 	for _, s := range s.rates.streams() {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, DidYouMean: s.Near, Unreachable: s.Unreachable, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, DidYouMean: s.Near, Unreachable: s.Unreachable,
+			Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
 			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}
 		if s.State != watcher.Watching {

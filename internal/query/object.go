@@ -128,7 +128,7 @@ func InNoNamespace(group, resource []byte) bool {
 // MayCome reports whether there may be such a resource though a journal has none: it is one of Kubernetes' own, or has
 // a group as custom resources do.
 func (r *Resource) MayCome() bool {
-	if r.name == "*" || strings.Contains(r.group, ".") && !discovery.IsBuiltin(r.group) {
+	if r.name == "*" || discovery.IsCustom(r.String()) {
 		return true
 	}
 	for b := range discovery.Builtins() {

@@ -1,12 +1,12 @@
 package query
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"kubejournal/internal/config"
 )
 
 // Moment is a place in a journal: a time, or the line that has a seq. The zero Moment is none.
@@ -26,20 +26,20 @@ func (m Moment) String() string {
 	return m.Time.Local().Format("2006-01-02 15:04:05 MST")
 }
 
-// Before reports whether the line with that seq and time comes before the moment; never where that is zero.
-func (m Moment) Before(seq uint64, t time.Time) bool {
-	if m.Seq > 0 {
-		return seq < m.Seq
-	}
-	return t.Before(m.Time)
-}
-
-// After reports whether the line with that seq and time comes behind the moment.
+// After reports whether the moment is after the line with that seq and time; never where it is zero.
 func (m Moment) After(seq uint64, t time.Time) bool {
 	if m.Seq > 0 {
-		return seq > m.Seq
+		return m.Seq > seq
 	}
-	return t.After(m.Time)
+	return m.Time.After(t)
+}
+
+// Before reports whether the moment is before the line with that seq and time.
+func (m Moment) Before(seq uint64, t time.Time) bool {
+	if m.Seq > 0 {
+		return m.Seq < seq
+	}
+	return m.Time.Before(t)
 }
 
 // Times says in short what ParseMoment reads, for help and errors.
@@ -49,7 +49,6 @@ const Times = "90m or 2d (ago), 14:02, yesterday 14:02, 2026-11-20 14:02, 2026-1
 var (
 	dayForms   = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
 	clockForms = []string{"15:04", "15:04:05"}
-	daysForm   = regexp.MustCompile(`^([0-9]{1,5})d(.*)$`)
 )
 
 // ParseMoment reads a TIME: RFC 3339; 2026-11-20 14:02, 14:02 (today) or yesterday 14:02, each also with seconds and in the
@@ -62,7 +61,7 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 		}
 		return Moment{Seq: seq}, nil
 	}
-	if d, err := parseAge(text); err == nil {
+	if d, ok := config.ParseDuration(text); ok {
 		if d < 0 {
 			return Moment{}, fmt.Errorf("%q is negative; write how long ago, such as 90m or 2d", text)
 		}
@@ -98,21 +97,4 @@ func first(t time.Time) time.Time {
 		return other
 	}
 	return t
-}
-
-// parseAge reads 90m, 2d or 1d12h.
-func parseAge(text string) (time.Duration, error) {
-	days := daysForm.FindStringSubmatch(text)
-	if days == nil {
-		return time.ParseDuration(text)
-	}
-	n, err := strconv.Atoi(days[1])
-	rest := time.Duration(0)
-	if days[2] != "" && err == nil {
-		rest, err = time.ParseDuration(days[2])
-	}
-	if rest < 0 {
-		err = errors.New("negative")
-	}
-	return time.Duration(n)*24*time.Hour + rest, err
 }

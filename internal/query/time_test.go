@@ -70,11 +70,11 @@ func TestParseMomentClockChange(t *testing.T) {
 func TestMoment(t *testing.T) {
 	at := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 	var none Moment
-	if !none.IsZero() || none.Before(1, at) {
+	if !none.IsZero() || none.After(1, at) {
 		t.Error("no moment excludes something")
 	}
 	for _, m := range []Moment{{Time: at}, {Seq: 5}} {
-		if m.Before(5, at) || m.After(5, at) || !m.Before(4, at.Add(-1)) || !m.After(6, at.Add(1)) {
+		if m.After(5, at) || m.Before(5, at) || !m.After(4, at.Add(-1)) || !m.Before(6, at.Add(1)) {
 			t.Errorf("%s", m)
 		}
 	}

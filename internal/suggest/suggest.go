@@ -3,7 +3,7 @@ package suggest
 
 import "strings"
 
-// Near returns the candidate that takes the fewest slips to become name, the first of several; "" if none is close. A slip
+// Near returns the candidate at the smallest edit distance from name, the first of several; "" if none is close. An edit
 // adds, drops or changes a letter, or swaps two neighbours. One is allowed in a name of three letters, two in one of eight,
 // three in one of twelve: more would find names that nobody meant. Upper and lower case are the same.
 func Near(name string, candidates []string) string {
@@ -18,7 +18,7 @@ func Near(name string, candidates []string) string {
 	return ""
 }
 
-// within reports whether at most n slips lead from a to b.
+// within reports whether at most n edits lead from a to b.
 func within(n int, a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

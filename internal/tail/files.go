@@ -202,7 +202,7 @@ func (t *tail) checkBegin(ctx context.Context) {
 
 // noticeBegin says that l is the journal's first line, if more was asked for.
 func (o *Options) noticeBegin(l *Line) {
-	if since := o.Filter.Since; !since.IsZero() && since.After(l.Seq, l.Time) {
+	if since := o.Filter.Since; !since.IsZero() && since.Before(l.Seq, l.Time) {
 		o.notice("the journal begins with line %d, of %s", l.Seq, query.Moment{Time: l.Time})
 	}
 }
@@ -242,7 +242,7 @@ func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
 	s := search{filter: &t.o.Filter, want: t.o.Lines}
 	file = len(t.files)
 	if t.in.f != nil {
-		offset, err = placeBackward(ctx, t.in.f, &s)
+		offset, err = placeBackward(ctx, t.in.f, s.visit)
 	}
 	if t.o.Lines == 0 {
 		if s.done { // what is there counts as taken
@@ -282,16 +282,24 @@ func (s *search) found(n int) {
 	}
 }
 
-// placeBackward returns the offset of the first line that is wanted, as far as one must go back; 0 where the file was
-// truncated meanwhile.
-func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
+// visit looks at the line before, and reports whether it is wanted and whether nothing further back is.
+func (s *search) visit(raw []byte) (wanted, done bool) {
+	if wanted = s.wants(raw); wanted {
+		s.found(1)
+	}
+	return wanted, s.done
+}
+
+// placeBackward visits the lines of a file, the last one first. It returns the offset of the first line that is wanted, as
+// far as one must go back; 0 where the file was truncated meanwhile.
+func placeBackward(ctx context.Context, f *os.File, visit func(raw []byte) (wanted, done bool)) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("read journal %s: %w", f.Name(), err)
 	}
 	b := journal.NewBackward(f, info.Size())
 	first := b.Offset()
-	for !s.done && ctx.Err() == nil {
+	for done := false; !done && ctx.Err() == nil; {
 		line, err := b.Next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -301,8 +309,8 @@ func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
 		case err != nil:
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
-		if s.wants(line.Bytes) {
-			s.found(1)
+		var wanted bool
+		if wanted, done = visit(line.Bytes); wanted {
 			first = b.Offset()
 		}
 	}
@@ -316,7 +324,7 @@ func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (in
 		f, err := os.Open(file.Path)
 		if err == nil {
 			defer f.Close() //nolint:errcheck // only read from
-			return placeBackward(ctx, f, s)
+			return placeBackward(ctx, f, s.visit)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return 0, fmt.Errorf("open journal: %w", err)

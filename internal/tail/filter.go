@@ -41,8 +41,8 @@ func (f *Filter) separates() bool {
 
 // Match reports whether to show the line.
 func (f *Filter) Match(l *Line) bool {
-	return !f.Since.Before(l.Seq, l.Time) &&
-		(f.Until.IsZero() || !f.Until.After(l.Seq, l.Time)) &&
+	return !f.Since.After(l.Seq, l.Time) &&
+		(f.Until.IsZero() || !f.Until.Before(l.Seq, l.Time)) &&
 		(len(f.Types) == 0 || slices.Contains(f.Types, string(l.text(typeKey)))) &&
 		(len(f.Objects) == 0 || f.hasObject(l)) &&
 		(len(f.Namespaces) == 0 || f.inNamespace(l))
@@ -68,14 +68,14 @@ func hasResource(o *query.Object, l *Line) bool {
 func (f *Filter) begun(l *Line) bool {
 	since := f.Since
 	since.Time = since.Time.Add(-clockSlack)
-	return !f.Since.IsZero() && since.Before(l.Seq, l.Time)
+	return !f.Since.IsZero() && since.After(l.Seq, l.Time)
 }
 
 // ended reports the same of the lines behind a line.
 func (f *Filter) ended(l *Line) bool {
 	until := f.Until
 	until.Time = until.Time.Add(clockSlack)
-	return !f.Until.IsZero() && until.After(l.Seq, l.Time)
+	return !f.Until.IsZero() && until.Before(l.Seq, l.Time)
 }
 
 // inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream may have objects of the namespace.

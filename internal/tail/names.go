@@ -2,16 +2,12 @@ package tail
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
-	"kubejournal/internal/journal"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )
@@ -19,7 +15,7 @@ import (
 // maxNames bounds the names of a kind that are remembered for suggestions.
 const maxNames = 10_000
 
-// names looks in a journal for what a filter names, so that a slip is an error and not an empty screen. Where a short name
+// names looks in a journal for what a filter names, so that a misspelt name is an error and not an empty screen. Where a short name
 // is that of a CustomResourceDefinition, the filter gets its resource.
 type names struct {
 	filter     *Filter
@@ -219,43 +215,25 @@ func (t *tail) checkNames(ctx context.Context) error {
 	if n == nil {
 		return nil
 	}
-	found, err := n.seeBackward(ctx, t.in.f)
-	for i := len(t.files) - 1; i >= 0 && !found && err == nil; i-- {
+	var found bool
+	visit := func(raw []byte) (wanted, done bool) {
+		found = t.line.Parse(raw) == nil && n.see(&t.line)
+		return false, found
+	}
+	if t.in.f != nil {
+		if _, err := placeBackward(ctx, t.in.f, visit); err != nil {
+			return err
+		}
+	}
+	for i := len(t.files) - 1; i >= 0 && !found; i-- {
 		for raw := range t.linesOf(ctx, &t.otherLines, t.files[i], 0) {
-			if t.line.Parse(raw) == nil && n.see(&t.line) {
-				found = true
+			if visit(raw); found {
 				break
 			}
 		}
 	}
-	if err != nil || found || ctx.Err() != nil {
-		return err
+	if !found && ctx.Err() == nil {
+		return n.fault(&t.o)
 	}
-	return n.fault(&t.o)
-}
-
-// seeBackward looks at the lines of the active file, the last one first.
-func (n *names) seeBackward(ctx context.Context, f *os.File) (found bool, err error) {
-	if f == nil {
-		return false, nil
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return false, fmt.Errorf("read journal %s: %w", f.Name(), err)
-	}
-	var (
-		b = journal.NewBackward(f, info.Size())
-		l Line
-	)
-	for !found && ctx.Err() == nil {
-		raw, err := b.Next()
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // truncated meanwhile: it is read again later
-			break
-		}
-		if err != nil {
-			return false, fmt.Errorf("read journal: %w", err)
-		}
-		found = l.Parse(raw.Bytes) == nil && n.see(&l)
-	}
-	return found, nil
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
@@ -29,11 +30,10 @@ func appendResource(dst []byte, l *Line) []byte {
 func appendKind(dst []byte, l *Line) []byte {
 	const long = 9 // columns of a name that is shortened
 	resource := l.text(resourceKey)
-	group := l.text(groupKey)
-	switch custom := bytes.IndexByte(group, '.') >= 0 && !bytes.HasSuffix(group, []byte(".k8s.io")); {
-	case len(resource) == 0 || custom && query.IsBuiltin(resource):
+	switch builtin := discovery.IsBuiltin(string(l.text(groupKey))); {
+	case len(resource) == 0 || !builtin && query.IsBuiltin(resource):
 		return appendResource(dst, l)
-	case !custom && len(resource) >= long:
+	case builtin && len(resource) >= long:
 		if short := query.Short(resource); short != "" {
 			return append(dst, short...)
 		}

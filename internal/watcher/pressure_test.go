@@ -82,6 +82,28 @@ func TestOutputBlockedInAList(t *testing.T) {
 	}
 }
 
+// An edit of the config that removes a stream takes effect while the output is blocked.
+func TestApplyBesideABlockedOutput(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+		w.start()
+		w.synced()
+		w.life.gate.setFull(true)
+		for i := range 200 { // more batches than the queue holds
+			w.put(configMaps, fmt.Sprint("a", i%5))
+			w.pass(time.Second)
+		}
+		unblock := time.AfterFunc(time.Hour, func() { w.life.gate.setFull(false) })
+		began := time.Now()
+		w.mustApply(entries("configmaps"), nil)
+		if waited := time.Since(began); waited > time.Minute {
+			t.Errorf("it took %v", waited)
+		}
+		unblock.Stop()
+		w.life.gate.setFull(false)
+		w.check()
+	})
+}
+
 // No part of a Secret that is to be redacted reaches a file: not the journal,
 // not the checkpoint.
 func TestSecretsReachNoFile(t *testing.T) {

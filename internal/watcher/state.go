@@ -16,7 +16,7 @@ import (
 type Status struct {
 	State        State
 	Reason       string    // why it is pending or retrying, or why the session before this one failed
-	Near         string    // pending: what the name of the resource may be a slip for
+	Near         string    // pending: what the name of the resource may be a misspelling of
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
 	Position     string
