@@ -281,7 +281,7 @@ func (f *File) next(c *current, reason string, i interval) {
 		f.serial++
 		last.serial = f.serial
 		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
-			f.ended = f.ended[1:] // nothing is moved: a write may be reading it
+			f.ended = f.ended[1:] // nothing is moved: a write may be reading them
 			f.dropped++
 		}
 	}

@@ -119,14 +119,14 @@ func TestPendingLevels(t *testing.T) {
 		why                string
 	}{
 		{"widgets.example.com", "NotFound", "", busy, AwaitsCRD},
-		{"widgets.v1.example.com", "NotFound", "", busy, AwaitsCRD},
 		{"widgets.example.com?namespace=a.b", "NotFound", "", busy, AwaitsCRD},
 		{"widgits.example.com", "NotFound", "widgets.example.com", busy, AwaitsCRD + ", did you mean widgets.example.com?"},
 		{"widgets.example.com", "Forbidden", "", bad, "Forbidden: this identity may not list or watch it"},
 		{"deployments.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
+		{"podz?labelSelector=a.b.c/d", "NotFound", "pods", bad, "NotFound: the server does not have it, did you mean pods?"},
+		{"widgets.v1.example.com", "NotFound", "", busy, AwaitsCRD},
 		{"deployments.v1.apps", "NotFound", "", bad, "NotFound: the server does not have it"},
 		{"podgroups.scheduling.k8s.io", "NotFound", "", bad, "NotFound: the server does not have it"},
-		{"podz?labelSelector=a.b.c/d", "NotFound", "pods", bad, "NotFound: the server does not have it, did you mean pods?"},
 	} {
 		r := newRow(status(c.name, watcher.Pending, reason(c.reason), func(s *watcher.Status) { s.Near = c.near }), time.Now())
 		if r.Level != c.want || r.Why != c.why {

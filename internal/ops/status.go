@@ -73,7 +73,9 @@ type Stream struct {
 }
 
 // AwaitsCRD reports whether the stream is pending until somebody creates its CustomResourceDefinition.
-func (s *Stream) AwaitsCRD() bool { return manager.AwaitsCRD(s.Stream, s.State, s.Reason) }
+func (s *Stream) AwaitsCRD() bool {
+	return manager.AwaitsCRD(s.Stream, s.State, s.Reason)
+}
 
 func (s *Site) statusNow() Status {
 	about := s.view.Load().about()
