@@ -48,7 +48,8 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	}
 	e.previous, err = changes.New(changes.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil, APIVersion: gvr.GroupVersion().String(),
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, APIVersion: gvr.GroupVersion().String(),
+		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
 	}, s.store, s.producer.Committed, s.log)
 	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
 	return e, err
