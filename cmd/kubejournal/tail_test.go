@@ -213,6 +213,27 @@ func TestRunOnTerminal(t *testing.T) {
 	stop()
 }
 
+// stuck is an output that takes nothing any more.
+type stuck struct {
+	writing, over chan struct{}
+	first         sync.Once
+}
+
+func (s *stuck) Write([]byte) (int, error) {
+	s.first.Do(func() { close(s.writing) })
+	<-s.over
+	return 0, io.ErrClosedPipe
+}
+
+// The program ends though nobody reads what it shows.
+func TestStopBesideABlockedReader(t *testing.T) {
+	clearEnv(t)
+	s := &stuck{writing: make(chan struct{}), over: make(chan struct{})}
+	t.Cleanup(func() { close(s.over) })
+	running(t, s, "configmaps", "--format", "text")
+	wait(t, s.writing)
+} // and waits for the end
+
 // Into a pipe it is JSON, and text where one asks for it.
 func TestRunIntoPipe(t *testing.T) {
 	clearEnv(t)
