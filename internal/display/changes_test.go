@@ -41,6 +41,18 @@ func TestWhatChanged(t *testing.T) {
 		{`{"status":{"conditions":[{"type":"A","status":"True"}]}}`, `{"status":{"conditions":[{"type":"A","status":"True"},{"type":"Ready","status":"False","reason":"R"}]}}`, "+Ready False (R)", ""},
 		{`{"status":{"conditions":[{"type":"A","status":"True"},{"type":"Ready","status":"False","reason":"R"}]}}`, `{"status":{"conditions":[{"type":"A","status":"True"}]}}`, "-Ready", ""},
 
+		// The same where the list has another order.
+		{`{"status":{"conditions":[{"type":"A","status":"True","reason":"X"},{"type":"B","status":"True"}]}}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"False","reason":"Y"}]}}`, "A True→False (Y)", ""},
+		{`{"status":{"conditions":[{"type":"A","status":"True","reason":"X","message":"m"},{"type":"B","status":"True"}]},"x":1}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"True","reason":"Y","message":"n"}]},"x":2}`, "x 1→2, A.reason X→Y", ""},
+		{`{"status":{"conditions":[{"type":"A","status":"True","lastUpdateTime":"1"},{"type":"B","status":"True"}]},"x":1}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"True","lastUpdateTime":"2"}]},"x":2}`, "x 1→2, A.lastUpdateTime 1→2", "x 1→2"},
+		{`{"status":{"conditions":[{"type":"A","status":"True"},{"type":"B","status":"True"}]}}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"True","message":"m"}]}}`, "+A.message m", ""},
+
+		// Of a long path the end.
+		{`{"status":{"containerStatuses":[{"name":"proxy"},{"name":"web","state":{"waiting":{"reason":"ErrImagePull"}}}]}}`, `{"status":{"containerStatuses":[{"name":"proxy"},{"name":"web","state":{"waiting":{"reason":"ImagePullBackOff"}}}]}}`,
+			"status.containerStatuses[web].state.waiting.reason ErrImagePull→ImagePullBackOff", "…waiting.reason ErrImagePull→ImagePullBackOff"},
+		{`{"webhooks":[{"name":"pods.policy.example.com","failurePolicy":"Fail"}]}`, `{"webhooks":[{"name":"pods.policy.example.com","failurePolicy":"Ignore"}]}`,
+			"webhooks[pods.policy.example.com].failurePolicy Fail→Ignore", "…[pods.….com].failurePolicy Fail→Ignore"},
+
 		// Lines of a value.
 		{`{"data":{"app.conf":"a\nb\n  timeout 5\nd\n"}}`, `{"data":{"app.conf":"a\nb\n  timeout 50\nd\n"}}`, `data["app.conf"] "timeout 5"→"timeout 50" (line 3)`, `data["app.conf"] "timeout 5"→…50 (line 3)`},
 		{`{"data":{"x":"a\nb\nc\n"}}`, `{"data":{"x":"a\nc\n"}}`, "data.x -b (line 2)", ""},
