@@ -100,7 +100,10 @@ func AppendOperations(all []Change, operations []byte) []Change {
 		c := Change{op: rawjson.Inside(v[0]), path: rawjson.Inside(v[1]), old: v[2], now: v[3]}
 		condition, field, ok := conditionOf(c.path)
 		if !ok {
-			if c.rank = rankOf(c.path); c.rank != hidden {
+			if c.rank = rankOf(c.path); c.rank == rankMetadata && c.isFirstApply() {
+				c.rank = rankLast
+			}
+			if c.rank != hidden {
 				all = append(all, c)
 			}
 			continue
@@ -136,6 +139,19 @@ func (c *Change) merge(other *Change, condition []byte) bool {
 		*c = *other
 	}
 	c.reason = reason
+	return true
+}
+
+// isFirstApply reports whether c adds or removes annotations, of which last-applied-configuration is the only one.
+func (c *Change) isFirstApply() bool {
+	if string(c.path) != "/metadata/annotations" || string(c.op) == "replace" {
+		return false
+	}
+	for key := range rawjson.Members(slices.Concat(c.old, c.now)) {
+		if string(key) != "kubectl.kubernetes.io/last-applied-configuration" {
+			return false
+		}
+	}
 	return true
 }
 

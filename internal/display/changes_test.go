@@ -18,6 +18,10 @@ func TestWhatChanged(t *testing.T) {
 			"+metadata.deletionTimestamp 2026-11-22T06:30:34Z, spec.x 1→2, status.phase A→B, status.n 1→2", "+deletionTimestamp 2026-11-22T06:30:34Z, spec.x 1→2, status.phase A→B, status.n 1→2"},
 		{`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"1"}},"data":{"a":"1"}}`, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"2"}},"data":{"a":"2"}}`,
 			`data.a 1→2, metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"] 1→2`, "data.a 1→2"},
+		{`{"metadata":{"name":"a"},"data":{"a":"1"},"status":{"n":1}}`, `{"metadata":{"name":"a","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"2"}},"data":{"a":"2"},"status":{"n":2}}`,
+			`data.a 1→2, status.n 1→2, +metadata.annotations {…}`, "data.a 1→2, status.n 1→2"},
+		{`{"metadata":{"name":"a"},"status":{"n":1}}`, `{"metadata":{"name":"a","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"2","b":"c"}},"status":{"n":2}}`,
+			`+metadata.annotations {…}, status.n 1→2`, ""},
 		{`{"status":{"observedGeneration":1}}`, `{"status":{"observedGeneration":2}}`, "status.observedGeneration 1→2", "status.observedGeneration 1→2"},
 
 		// List elements, by their keys.
