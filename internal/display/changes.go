@@ -28,6 +28,7 @@ const (
 type Change struct {
 	op, path, old, now []byte
 	field              []byte // of a condition; nil for any other change
+	whole              []byte // the condition, where it is known
 	reason             []byte // JSON, that the condition was given
 	rank               int    // what says most has the lowest
 }
@@ -99,7 +100,10 @@ func AppendOperations(all []Change, operations []byte) []Change {
 		c := Change{op: rawjson.Inside(v[0]), path: rawjson.Inside(v[1]), old: v[2], now: v[3]}
 		condition, field, ok := conditionOf(c.path)
 		if !ok {
-			if c.rank = rankOf(c.path); c.rank != hidden {
+			if c.rank = rankOf(c.path); c.rank == rankMetadata && c.isFirstApply() {
+				c.rank = rankLast
+			}
+			if c.rank != hidden {
 				all = append(all, c)
 			}
 			continue
@@ -111,7 +115,9 @@ func AppendOperations(all []Change, operations []byte) []Change {
 		if string(field) == "reason" {
 			c.reason = c.now
 		}
-		if len(all) == 0 || !all[len(all)-1].merge(&c, condition) {
+		if i := slices.IndexFunc(all, c.moves); i >= 0 {
+			all[i].move(&c)
+		} else if len(all) == 0 || !all[len(all)-1].merge(&c, condition) {
 			all = append(all, c)
 		}
 	}
@@ -136,13 +142,57 @@ func (c *Change) merge(other *Change, condition []byte) bool {
 	return true
 }
 
+// isFirstApply reports whether c adds or removes annotations, of which last-applied-configuration is the only one.
+func (c *Change) isFirstApply() bool {
+	if string(c.path) != "/metadata/annotations" || string(c.op) == "replace" {
+		return false
+	}
+	for key := range rawjson.Members(slices.Concat(c.old, c.now)) {
+		if string(key) != "kubectl.kubernetes.io/last-applied-configuration" {
+			return false
+		}
+	}
+	return true
+}
+
+// moves reports whether c adds, at another place of the list, the condition that other removes.
+func (c *Change) moves(other Change) bool {
+	is := func(op string, c *Change) bool { return c.field != nil && len(c.field) == 0 && string(c.op) == op }
+	if !is("add", c) || !is("remove", &other) {
+		return false
+	}
+	was, now := rawjson.Pick(other.old, "type"), rawjson.Pick(c.now, "type")
+	return was[0] != nil && bytes.Equal(was[0], now[0])
+}
+
+// move makes c, which removes a condition, the change of the first field that differs from it in added.
+func (c *Change) move(added *Change) {
+	fields := []string{"status", "reason", "message", "lastTransitionTime", "lastUpdateTime"}
+	was, now := rawjson.Pick(c.old, fields...), rawjson.Pick(added.now, fields...)
+	i := 0
+	for i < len(fields)-1 && bytes.Equal(was[i], now[i]) {
+		i++
+	}
+	*c = Change{op: []byte("replace"), path: added.path, old: was[i], now: now[i], field: []byte(fields[i]), whole: added.now, rank: rankHeartbeat}
+	if rank, ok := conditionRanks[fields[i]]; ok {
+		c.rank = rank
+	}
+	switch {
+	case was[i] == nil:
+		c.op = []byte("add")
+	case now[i] == nil:
+		c.op = []byte("remove")
+	}
+}
+
 // brevity says how much of a change is left out.
 type brevity int
 
 const (
-	inFull  brevity = iota
-	brief           // without what an object's kind says anyway; on terminals
-	briefer         // without the domains of labels, and what two values have in common
+	inFull   brevity = iota
+	brief            // without what an object's kind says anyway; on terminals
+	briefer          // without the domains of labels, and what two values have in common
+	briefest         // with the end of a long path alone, so that the values are to be seen
 )
 
 // AppendChanges appends spec.replicas 2→3, +metadata.labels.tier db, -spec.paused, +3 more: the first few, as many of
@@ -165,7 +215,7 @@ func AppendChanges(dst []byte, changes []Change, object []byte, limit int) []byt
 			dst = append(dst, ", "...)
 		}
 		room, fits := limit-len(", +9 more")*min(rest-1, 1), false
-		for begin, how := len(dst), least; how <= briefer && !fits; how++ {
+		for begin, how := len(dst), least; how <= briefest && !fits; how++ {
 			dst = changes[shown].append(dst[:begin], object, how)
 			fits = len(dst)-start <= room || Columns(dst[start:]) <= room
 		}
@@ -215,6 +265,8 @@ func (c *Change) append(dst, object []byte, how brevity) []byte {
 func (c *Change) appendCondition(dst, object []byte, how brevity) (text []byte, ok bool) {
 	condition := c.now // as a whole
 	switch {
+	case c.whole != nil:
+		condition = c.whole
 	case len(c.field) > 0:
 		pointer, _, _ := conditionOf(c.path)
 		condition = rawjson.At(object, pointer)

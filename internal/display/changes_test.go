@@ -18,6 +18,10 @@ func TestWhatChanged(t *testing.T) {
 			"+metadata.deletionTimestamp 2026-11-22T06:30:34Z, spec.x 1→2, status.phase A→B, status.n 1→2", "+deletionTimestamp 2026-11-22T06:30:34Z, spec.x 1→2, status.phase A→B, status.n 1→2"},
 		{`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"1"}},"data":{"a":"1"}}`, `{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"2"}},"data":{"a":"2"}}`,
 			`data.a 1→2, metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"] 1→2`, "data.a 1→2"},
+		{`{"metadata":{"name":"a"},"data":{"a":"1"},"status":{"n":1}}`, `{"metadata":{"name":"a","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"2"}},"data":{"a":"2"},"status":{"n":2}}`,
+			`data.a 1→2, status.n 1→2, +metadata.annotations {…}`, "data.a 1→2, status.n 1→2"},
+		{`{"metadata":{"name":"a"},"status":{"n":1}}`, `{"metadata":{"name":"a","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"2","b":"c"}},"status":{"n":2}}`,
+			`+metadata.annotations {…}, status.n 1→2`, ""},
 		{`{"status":{"observedGeneration":1}}`, `{"status":{"observedGeneration":2}}`, "status.observedGeneration 1→2", "status.observedGeneration 1→2"},
 
 		// List elements, by their keys.
@@ -40,6 +44,18 @@ func TestWhatChanged(t *testing.T) {
 		{strings.Replace(conditions, "%", "1", 1) + `"True","lastUpdateTime":"1"}]}}`, strings.Replace(conditions, "%", "1", 1) + `"True","lastUpdateTime":"2"}]}}`, "Progressing.lastUpdateTime 1→2", ""},
 		{`{"status":{"conditions":[{"type":"A","status":"True"}]}}`, `{"status":{"conditions":[{"type":"A","status":"True"},{"type":"Ready","status":"False","reason":"R"}]}}`, "+Ready False (R)", ""},
 		{`{"status":{"conditions":[{"type":"A","status":"True"},{"type":"Ready","status":"False","reason":"R"}]}}`, `{"status":{"conditions":[{"type":"A","status":"True"}]}}`, "-Ready", ""},
+
+		// The same where the list has another order.
+		{`{"status":{"conditions":[{"type":"A","status":"True","reason":"X"},{"type":"B","status":"True"}]}}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"False","reason":"Y"}]}}`, "A True→False (Y)", ""},
+		{`{"status":{"conditions":[{"type":"A","status":"True","reason":"X","message":"m"},{"type":"B","status":"True"}]},"x":1}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"True","reason":"Y","message":"n"}]},"x":2}`, "x 1→2, A.reason X→Y", ""},
+		{`{"status":{"conditions":[{"type":"A","status":"True","lastUpdateTime":"1"},{"type":"B","status":"True"}]},"x":1}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"True","lastUpdateTime":"2"}]},"x":2}`, "x 1→2, A.lastUpdateTime 1→2", "x 1→2"},
+		{`{"status":{"conditions":[{"type":"A","status":"True"},{"type":"B","status":"True"}]}}`, `{"status":{"conditions":[{"type":"B","status":"True"},{"type":"A","status":"True","message":"m"}]}}`, "+A.message m", ""},
+
+		// Of a long path the end.
+		{`{"status":{"containerStatuses":[{"name":"proxy"},{"name":"web","state":{"waiting":{"reason":"ErrImagePull"}}}]}}`, `{"status":{"containerStatuses":[{"name":"proxy"},{"name":"web","state":{"waiting":{"reason":"ImagePullBackOff"}}}]}}`,
+			"status.containerStatuses[web].state.waiting.reason ErrImagePull→ImagePullBackOff", "…waiting.reason ErrImagePull→ImagePullBackOff"},
+		{`{"webhooks":[{"name":"pods.policy.example.com","failurePolicy":"Fail"}]}`, `{"webhooks":[{"name":"pods.policy.example.com","failurePolicy":"Ignore"}]}`,
+			"webhooks[pods.policy.example.com].failurePolicy Fail→Ignore", "…[pods.….com].failurePolicy Fail→Ignore"},
 
 		// Lines of a value.
 		{`{"data":{"app.conf":"a\nb\n  timeout 5\nd\n"}}`, `{"data":{"app.conf":"a\nb\n  timeout 50\nd\n"}}`, `data["app.conf"] "timeout 5"→"timeout 50" (line 3)`, `data["app.conf"] "timeout 5"→…50 (line 3)`},

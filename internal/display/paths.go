@@ -21,6 +21,11 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 	if how > inFull {
 		start = startOf(c.path)
 	}
+	if how == briefest {
+		if end := bytes.LastIndexByte(c.path[:bytes.LastIndexByte(c.path, '/')], '/'); end > start {
+			dst, start = append(dst, Ellipsis...), end
+		}
+	}
 	for at := start; at < len(c.path); {
 		end := len(c.path)
 		if n := bytes.IndexByte(c.path[at+1:], '/'); n >= 0 {
@@ -38,11 +43,11 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 				key, named = nil, false
 			}
 		}
-		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how == briefer {
+		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how >= briefer {
 			step = append([]byte(Ellipsis), step[i:]...)
 		}
 		begin := len(dst) + len("[")
-		if dst = appendStep(dst, step, key, list, at == start); key != nil && how == briefer {
+		if dst = appendStep(dst, step, key, list, at == start); key != nil && how >= briefer {
 			dst = append(CutMiddle(dst[:len(dst)-1], begin, maxKey), ']')
 		}
 		at = end

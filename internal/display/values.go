@@ -36,7 +36,7 @@ const redacted = "REDACTED"
 // appendStrings appends the insides of two strings; of long ones the beginning is left out that they share.
 func appendStrings(dst, was, is []byte, how brevity) []byte {
 	n, before := 0, 0
-	if len(was)+len(is) > 2*maxValue || how == briefer {
+	if len(was)+len(is) > 2*maxValue || how >= briefer {
 		n = alike(was, is)
 	}
 	if n > maxContext {

@@ -1,21 +1,39 @@
 // Package suggest finds what a misspelt name was meant to be.
 package suggest
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // Near returns the candidate at the smallest edit distance from name, the first of several; "" if none is close. An edit
 // adds, drops or changes a letter, or swaps two neighbours. One is allowed in a name of three letters, two in one of eight,
-// three in one of twelve: more would find names that nobody meant. Upper and lower case are the same.
-func Near(name string, candidates []string) string {
-	name = strings.ToLower(name)
-	for n := range 1 + min(max(len(name)/4, min(len(name)/3, 1)), 3) {
-		for _, c := range candidates {
-			if within(n, name, strings.ToLower(c)) {
-				return c
+// three in one of twelve: more would find names that nobody meant. Parts between dots that both have do not count. Upper and
+// lower case are the same.
+func Near(name string, candidates []string) (near string) {
+	fewest := math.MaxInt
+	for _, c := range candidates {
+		a, b := differing(strings.ToLower(name), strings.ToLower(c))
+		for n := range min(fewest, 1+min(max(len(a)/4, min(len(a)/3, 1)), 3)) {
+			if within(n, a, b) {
+				near, fewest = c, n
+				break
 			}
 		}
 	}
-	return ""
+	return near
+}
+
+// differing returns two names without the parts that both begin or end with.
+func differing(a, b string) (string, string) {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for len(as) > 1 && len(bs) > 1 && as[0] == bs[0] {
+		as, bs = as[1:], bs[1:]
+	}
+	for len(as) > 1 && len(bs) > 1 && as[len(as)-1] == bs[len(bs)-1] {
+		as, bs = as[:len(as)-1], bs[:len(bs)-1]
+	}
+	return strings.Join(as, "."), strings.Join(bs, ".")
 }
 
 // within reports whether at most n edits lead from a to b.

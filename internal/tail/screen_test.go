@@ -122,7 +122,7 @@ func aRollout(t testing.TB) []string {
 	in.change(4.3, slice, "kube-controller-manager", "",
 		`{"metadata":{"annotations":{"endpoints.kubernetes.io/last-change-trigger-time":"2026-11-22T06:29:00Z"}},"endpoints":[{"addresses":["10.1.2.3"],"conditions":{"ready":true},"targetRef":{"name":"checkout-api-7b9f8c6d54-q9wzr"}}]}`,
 		`{"metadata":{"annotations":{"endpoints.kubernetes.io/last-change-trigger-time":"2026-11-22T06:30:04Z"}},"endpoints":[{"addresses":["10.1.2.3"],"conditions":{"ready":false},"targetRef":{"name":"checkout-api-7b9f8c6d54-q9wzr"}}]}`)
-	in.add(4.5, "DELETED", oldPod, "kubelet/status", "", "")
+	in.add(4.5, "DELETED", oldPod, "kubelet/status", `,"generation":2`, "")
 	in.add(6, "ADDED", backoff, "kubelet", `,"event":{"reason":"BackOff","message":"Back-off restarting failed container web in pod checkout-api-6d4cf56db6-x7k2p_shop","type":"Warning","count":12,"reporter":"kubelet","regarding":{"kind":"Pod","namespace":"shop","name":"checkout-api-6d4cf56db6-x7k2p"}}`, "")
 	in.change(7, lease, "kube-controller-manager", "", `{"spec":{"renewTime":"2026-11-22T06:30:05.123456Z"}}`, `{"spec":{"renewTime":"2026-11-22T06:30:07.234567Z"}}`)
 	in.change(8, scaler, "kube-controller-manager/status", "", `{"status":{"currentReplicas":3,"desiredReplicas":3}}`, `{"status":{"currentReplicas":5,"desiredReplicas":8}}`)

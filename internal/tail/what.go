@@ -130,7 +130,7 @@ func appendWhat(dst []byte, l *Line, limit int, changed *[]display.Change) []byt
 	case len(*changed) > 0:
 		part()
 		dst = display.AppendChanges(dst, *changed, l.object, max(limit-display.Columns(dst[start:]), 1))
-	case len(generation) > 0 && len(event) == 0:
+	case len(generation) > 0 && len(event) == 0 && string(l.text(typeKey)) != "DELETED":
 		part()
 		dst = display.AppendRaw(append(dst, "generation "...), generation)
 	}
