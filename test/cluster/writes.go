@@ -66,10 +66,13 @@ func NewWrites(requests []Request) (*Writes, error) {
 	return w, nil
 }
 
-// place names an object. The audit log has a Namespace in itself.
+// place names an object. The audit log has a Namespace in itself, and an Event in either of its groups.
 func place(resource, namespace, name string) string {
-	if resource == "namespaces" {
+	switch resource {
+	case "namespaces":
 		namespace = ""
+	case "events.events.k8s.io":
+		resource = "events"
 	}
 	return resource + " " + namespace + "/" + name
 }
@@ -118,7 +121,8 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 	}
 	for _, name := range []string{name, ""} { // all of a collection have no name
 		for _, r := range w.all[place(resource, namespace, name)] {
-			if by := w.Made[Version{r.UID, r.Version}]; could(r) && (len(by) == 0 || by[0] != r) {
+			by := w.Made[Version{r.UID, r.Version}]
+			if could(r) && (len(by) == 0 || by[0] != r || r.Verb == "delete") { // which may write a version before it deletes
 				found = append(found, r)
 			}
 		}

@@ -83,7 +83,8 @@ func (x *incident) timely(j *judged) error {
 	if err != nil || len(j.writers) == 0 || j.Origin != invariant.FromWatch {
 		return err
 	}
-	from, until := j.writers[0].Received, j.writers[len(j.writers)-1].Answered.Add(delay)
+	byTime := func(a, b *cluster.Request) int { return a.Received.Compare(b.Received) }
+	from, until := slices.MinFunc(j.writers, byTime).Received, slices.MaxFunc(j.writers, byTime).Answered.Add(delay)
 	for _, o := range x.ledger.Outages {
 		if until.After(o.From) && from.Before(o.Until.Add(patience)) { // a stream may be in a long pause after it
 			until = o.Until.Add(patience)

@@ -71,7 +71,8 @@ func judgeAll(lines []invariant.Line, writes *cluster.Writes) (all []judged) {
 			resource += "." + l.Group
 		}
 		if l.Origin != "" {
-			all = append(all, judge(l, writes.By(cluster.Version{UID: l.UID, Number: l.ResourceVersion}, resource, l.Namespace, l.Name, l.Type == invariant.Added)))
+			v, isNew := cluster.Version{UID: l.UID, Number: l.ResourceVersion}, l.Type == invariant.Added && l.Origin == invariant.FromWatch
+			all = append(all, judge(l, writes.By(v, resource, l.Namespace, l.Name, isNew)))
 		}
 	}
 	return all
