@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,7 +55,8 @@ func (x *incident) check(strict bool) (kinds, examples string, err error) {
 	for i := range all {
 		j := &all[i]
 		if j.wrong() {
-			faults = append(faults, fmt.Errorf("seq %d, %s: %s %q is wrong: %s", j.Seq, j.key, name(j.Manager, j.Subresource), j.WrittenAt, j.candidates()))
+			who := name(j.Manager, j.Subresource)
+			faults = append(faults, fmt.Errorf("seq %d, %s: %s %q is wrong: %s", j.Seq, j.key, who, j.WrittenAt, j.candidates()))
 		}
 		if err := x.timely(j); err != nil {
 			faults = append(faults, err)
@@ -66,8 +68,8 @@ func (x *incident) check(strict bool) (kinds, examples string, err error) {
 		}
 		faults = nil
 	}
-	return table(all), examples, errors.Join(append(faults, x.gaps(lines), missing(lines, writes), invariant.All(lines, invariant.Options{}),
-		invariant.Changes(lines), x.leaks())...)
+	return table(all), examples, errors.Join(append(faults, x.gaps(lines), missing(lines, writes),
+		invariant.All(lines, invariant.Options{}), invariant.Changes(lines), x.leaks())...)
 }
 
 func (j *judged) candidates() (text string) {
@@ -194,31 +196,30 @@ func missing(lines []invariant.Line, writes *cluster.Writes) error {
 		case l == nil && r.Verb == "delete":
 			continue // what was left of it
 		}
-		w := invariant.Write{Stream: resource, Type: invariant.Modified, UID: v.UID, ResourceVersion: v.Number, What: r.Verb + " " + r.RequestURI}
+		w := invariant.Write{Stream: resource, Type: invariant.Modified, UID: v.UID, ResourceVersion: v.Number, What: r.RequestURI}
 		if r.Code == 201 {
 			w.Type = invariant.Added
 		} else if l != nil && l.Type == invariant.Deleted {
 			w.Type = l.Type // a finalizer may have been removed from what was being deleted
 		}
 		want = append(want, w)
-		if l == nil || !strings.Contains(string(r.Object), fmt.Sprintf(`"kind":%q,"apiVersion":%q`, l.Kind, apiVersion(l))) || l.Type == invariant.Deleted {
-			continue // of another version of the API, or a Scale
+		if l == nil || l.Type == invariant.Deleted || !bytes.HasPrefix(r.Object, kindOf(l)) {
+			continue // it was answered in another version of the API, or as a Scale
 		}
 		k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name + " at " + v.Number}
-		var err, lineErr error
+		var lineErr, answerErr error
 		journal[k], lineErr = invariant.Expect(k, l.Object)
-		if server[k], err = invariant.Expect(k, r.Object); errors.Join(err, lineErr) != nil {
-			return errors.Join(err, lineErr)
+		server[k], answerErr = invariant.Expect(k, r.Object)
+		if err := errors.Join(lineErr, answerErr); err != nil {
+			return err
 		}
 	}
 	return errors.Join(invariant.Writes(lines, want), invariant.Compare(journal, server))
 }
 
-func apiVersion(l *invariant.Line) string {
-	if l.Group == "" {
-		return l.Version
-	}
-	return l.Group + "/" + l.Version
+// kindOf is what an object begins with as the server encodes it.
+func kindOf(l *invariant.Line) []byte {
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, l.Kind, strings.TrimPrefix(l.Group+"/"+l.Version, "/"))
 }
 
 // leaks looks for the passwords in all that kubejournal has written.

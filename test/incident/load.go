@@ -17,15 +17,17 @@ const (
 	loads = 6      // Deployments in it, of which the first two have an autoscaler
 )
 
-// load keeps the controllers busy until the journal has so many lines: in rounds, each of which ends when all has come to rest.
+// load keeps the controllers busy until the journal has so many lines, in rounds that end when all has come to rest.
 func (x *incident) load(ctx context.Context, lines int) error {
-	acts := []func(context.Context) error{x.types("create namespace " + busy), x.types("create configmap settings -n " + busy)}
+	commands := []string{"create namespace load", "create configmap settings -n load --from-literal=n=0"}
 	for i := range loads {
-		acts = append(acts, x.types(fmt.Sprintf("create deployment web-%d -n %s --image=registry.example/web:0 --replicas=2", i, busy)))
+		commands = append(commands, fmt.Sprintf("create deployment web-%d -n load --image=registry.example/web:0 --replicas=2", i))
 	}
-	acts = append(acts, x.types("autoscale deployment web-0 -n "+busy+" --min=2 --max=2"), x.types("autoscale deployment web-1 -n "+busy+" --min=2 --max=2"))
-	if err := all(acts...)(ctx); err != nil {
-		return err
+	commands = append(commands, "autoscale deployment web-0 -n load --min=2 --max=2", "autoscale deployment web-1 -n load --min=2 --max=2")
+	for _, c := range commands {
+		if err := x.types(c)(ctx); err != nil {
+			return err
+		}
 	}
 	began := time.Now()
 	for n := 0; ; n++ {
@@ -88,19 +90,19 @@ func (x *incident) round(ctx context.Context, n int) error {
 func (x *incident) change(ctx context.Context, i, n int) error {
 	name := fmt.Sprint("web-", i)
 	o := object{deployments, busy, name}
-	template := func(inside string) string { return `{"spec":{"template":{` + inside + `}}}` }
+	template := func(inside string) string { return `"spec":{"template":{` + inside + `}}}` }
 	switch (n + i) % 6 {
 	case 0:
 		return x.patch(ctx, o, types.StrategicMergePatchType,
-			template(fmt.Sprintf(`"spec":{"containers":[{"name":"web","image":"registry.example/web:%d"}]}`, n)), "kubectl-set")
+			"{"+template(fmt.Sprintf(`"spec":{"containers":[{"name":"web","image":"registry.example/web:%d"}]}`, n)), "kubectl-set")
 	case 1:
 		return x.patch(ctx, o, types.MergePatchType, fmt.Sprintf(`{"spec":{"replicas":%d}}`, 2+n%4), "kubectl", "scale")
 	case 2:
-		return x.patch(ctx, o, types.ApplyPatchType, fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q},`, name)+
-			template(fmt.Sprintf(`"metadata":{"annotations":{"argocd":"%d"}}`, n))[1:], "argocd")
+		head := fmt.Sprintf(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":%q},`, name)
+		return x.patch(ctx, o, types.ApplyPatchType, head+template(fmt.Sprintf(`"metadata":{"annotations":{"argocd":"%d"}}`, n)), "argocd")
 	case 3:
 		return x.patch(ctx, o, types.MergePatchType,
-			template(fmt.Sprintf(`"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"%d"}}`, n)), "kubectl-rollout")
+			"{"+template(fmt.Sprintf(`"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"%d"}}`, n)), "kubectl-rollout")
 	case 4:
 		patch := fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, n)
 		return x.patch(ctx, o, types.MergePatchType, patch, "kubectl-annotate")
@@ -110,14 +112,16 @@ func (x *incident) change(ctx context.Context, i, n int) error {
 		}
 		autoscaler := object{resource("autoscaling", "horizontalpodautoscalers"), busy, name}
 		autoscaler.Version = "v2"
-		return x.patch(ctx, autoscaler, types.MergePatchType, fmt.Sprintf(`{"spec":{"minReplicas":%d,"maxReplicas":%[1]d}}`, 1+n%5), "kubectl-patch")
+		patch := fmt.Sprintf(`{"spec":{"minReplicas":%d,"maxReplicas":%[1]d}}`, 1+n%5)
+		return x.patch(ctx, autoscaler, types.MergePatchType, patch, "kubectl-patch")
 	}
 }
 
 // hold makes a config map with a finalizer, deletes it, and lets it go.
 func (x *incident) hold(ctx context.Context, name string) error {
 	o := object{configMaps, busy, name}
-	if err := x.create(ctx, o, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"finalizers":["example.com/held"]}}`, name)); err != nil {
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"finalizers":["example.com/held"]}}`, name)
+	if err := x.create(ctx, o, text); err != nil {
 		return err
 	}
 	if err := x.in(o).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
@@ -129,8 +133,9 @@ func (x *incident) hold(ctx context.Context, name string) error {
 // runJob makes a Job that fails, and deletes the one before last.
 func (x *incident) runJob(ctx context.Context, n int) error {
 	o := object{resource("batch", "jobs"), busy, fmt.Sprint("job-", n)}
-	if err := x.create(ctx, o, fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":%q},"spec":{"backoffLimit":0,"template":{
-		"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"registry.example/job:%d-crash"}]}}}}`, o.name, n)); err != nil || n < 2 {
+	text := fmt.Sprintf(`{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":%q},"spec":{"backoffLimit":0,"template":{
+		"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"registry.example/job:%d-crash"}]}}}}`, o.name, n)
+	if err := x.create(ctx, o, text); err != nil || n < 2 {
 		return err
 	}
 	background := metav1.DeletePropagationBackground
@@ -144,7 +149,8 @@ func (x *incident) evict(ctx context.Context, n int) error {
 		return err
 	}
 	o := object{pods, busy, list.Items[n%len(list.Items)].GetName()}
-	err = x.create(ctx, o, fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, o.name, busy), "eviction")
+	text := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":%q}}`, o.name, busy)
+	err = x.create(ctx, o, text, "eviction")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // a controller was faster
 	}

@@ -55,12 +55,14 @@ func (x *incident) story() []step {
 		{"The password is rotated, and the banner another", x.types("apply -f rotated.yaml")},
 		{"An intern may do everything in the shop", x.types("create rolebinding intern -n shop --clusterrole=admin --user=intern")},
 		{"A bad image is deployed, which no pod can pull", all(
-			x.types("set image deployment/web -n shop web=registry.example/web:1.5.0-bad"), x.fails("1.5.0-bad", 3, waiting, "ImagePullBackOff"))},
+			x.types("set image deployment/web -n shop web=registry.example/web:1.5.0-bad"),
+			x.fails("1.5.0-bad", 3, waiting, "ImagePullBackOff"))},
 		{"A job fails, twice", all(x.types("create -f migrate.yaml"), x.fails("1.5.0-crash", 2, "/status/phase", "Failed"))},
 		{"kubejournal is killed", x.killed},
 		{"Meanwhile web is rolled back", all(x.types("rollout undo deployment/web -n shop"), x.rolledOut(6))},
 		{"and a second bad image deployed", all(
-			x.types("set image deployment/web -n shop web=registry.example/web:1.5.1-bad"), x.fails("1.5.1-bad", 3, waiting, "ImagePullBackOff"))},
+			x.types("set image deployment/web -n shop web=registry.example/web:1.5.1-bad"),
+			x.fails("1.5.1-bad", 3, waiting, "ImagePullBackOff"))},
 		{"kubejournal is started again", x.startedAgain},
 		{"Argo CD brings an image that works", all(
 			x.types("apply --server-side --force-conflicts --field-manager=argocd -f fixed.yaml"), x.rolledOut(6))},
@@ -78,8 +80,9 @@ func (x *incident) story() []step {
 		{"The preview's namespace is deleted", x.types("delete namespace preview")},
 		{"A config map is deleted and made anew", all(
 			x.types("delete configmap flags -n shop"), x.types("create configmap flags -n shop --from-literal=checkout=new"))},
-		{"An operator holds it, lets it go, and holds it while it is deleted", all(
-			x.types(holds), x.types(letsGo), x.types(holds), x.types("delete configmap flags -n shop --wait=false"), x.types(letsGo))},
+		{"An operator holds it by a finalizer, and lets it go", all(x.types(holds), x.types(letsGo))},
+		{"and holds it while it is deleted", all(
+			x.types(holds), x.types("delete configmap flags -n shop --wait=false"), x.types(letsGo))},
 		{"Two write in turn, faster than the clock of managedFields", x.contend},
 		{"The network is out, and much happens", all(
 			x.cutOff,

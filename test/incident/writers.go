@@ -168,7 +168,7 @@ var ways = []struct {
 
 // show makes a table of the ways to write, with the first line of each that says something, as kubejournal tail shows it.
 func (x *incident) show(all []judged) (text string, faults []error) {
-	text = "| way to write | lines | truth: manager/subresource | journal | truth: when | writtenAt | lines right | absent | wrong | tail: WHO | tail: WHAT |\n" +
+	text = "| way to write | lines | truth: who | the journal | truth: when | writtenAt | who right | absent | wrong | tail: WHO | tail: WHAT |\n" +
 		strings.Repeat("| --- ", 11) + "|\n"
 	for _, way := range ways {
 		parts := strings.Fields(way.pattern)
@@ -198,8 +198,9 @@ func (x *incident) show(all []judged) (text string, faults []error) {
 			return text, append(faults, err)
 		}
 		r := j.writers[0]
-		text += fmt.Sprintf("| %s | %d | %s | %s | %s to %s | %s | %d | %d | %d | %s | %s |\n", way.name, len(of), nameOf(r), name(j.Manager, j.Subresource),
-			clock(r.Received), clock(r.Answered), cmp.Or(j.WrittenAt, "-"), c.manager[right], c.manager[absent], c.manager[wrong], who, strings.ReplaceAll(what, "|", "\\|"))
+		text += fmt.Sprintf("| %s | %d | %s | %s | %s to %s | %s | %d | %d | %d | %s | %s |\n", way.name, len(of),
+			nameOf(r), name(j.Manager, j.Subresource), clock(r.Received), clock(r.Answered), cmp.Or(j.WrittenAt, "-"),
+			c.manager[right], c.manager[absent], c.manager[wrong], who, strings.ReplaceAll(what, "|", "\\|"))
 	}
 	return text, faults
 }
