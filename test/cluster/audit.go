@@ -15,7 +15,7 @@ const (
 	// AuditRequests has every request's metadata.
 	AuditRequests = auditPolicy + "rules: [{level: Metadata}]\n"
 	// AuditWrites has the writes alone, and the objects in what the server answered. What it answers about Secrets stays out.
-	AuditWrites = auditPolicy + `omitManagedFields: false
+	AuditWrites = auditPolicy + `omitManagedFields: true
 rules:
 - {level: None, verbs: [get, list, watch]}
 - {level: Metadata, resources: [{group: "", resources: [secrets, serviceaccounts/token]}]}
