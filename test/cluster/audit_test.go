@@ -63,17 +63,21 @@ func TestWrites(t *testing.T) {
 		request("deletecollection", "pods", "", "", "", 200, 43, 44), // 17
 		request("create", "events", "g", "u4", "18", 201, 45, 46),
 		request("update", "pods/status", "p", "u1", "17", 200, 50, 51), // of an answer that is not the version's
+		request("delete", "pods", "q", "u5", "21", 200, 60, 61),        // 20, too
+		request("delete", "pods", "q", "u6", "25", 200, 60, 61),        // another object of this name
 	})
 	must(t, err)
-	for version, want := range map[string]string{
-		"10": "p at 10", "12": "p at 20", "15": "p at 30, p at 32", "17": " at 43", "13": "p at 20",
+	for v, want := range map[Version]string{
+		{"u1", "10"}: "p at 10", {"u1", "12"}: "p at 20", {"u1", "15"}: "p at 30, p at 32", {"u1", "17"}: " at 43", {"u1", "13"}: "p at 20",
+		{"u5", "20"}: "q at 60", {"u5", "21"}: "q at 60", {"u5", "22"}: "",
 	} {
+		name := map[string]string{"u1": "p", "u5": "q"}[v.UID]
 		var got []string
-		for _, r := range w.By(Version{"u1", version}, "pods", "n", "p", version == "10") {
+		for _, r := range w.By(v, "pods", "n", name, v.Number == "10") {
 			got = append(got, r.ID)
 		}
 		if strings.Join(got, ", ") != want {
-			t.Errorf("version %s is by %q, want %q", version, got, want)
+			t.Errorf("version %v is by %q, want %q", v, got, want)
 		}
 	}
 }

@@ -122,7 +122,11 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 	for _, name := range []string{name, ""} { // all of a collection have no name
 		for _, r := range w.all[place(resource, namespace, name)] {
 			by := w.Made[Version{r.UID, r.Version}]
-			if could(r) && (len(by) == 0 || by[0] != r || r.Verb == "delete") { // which may write a version before it deletes
+			wroteAnother := len(by) > 0 && by[0] == r
+			if r.Verb == "delete" && number(r.Version) > number(v.Number) {
+				wroteAnother = false // it may write a version before it deletes
+			}
+			if could(r) && !wroteAnother && (r.UID == "" || r.UID == v.UID) {
 				found = append(found, r)
 			}
 		}
