@@ -54,6 +54,10 @@ const (
 	wholeObject
 	inMetadata
 	inAnnotations
+	inStatus
+	// untraced is a list to which the server itself adds elements that nobody owns: when an object is deleted, and when a
+	// pod is bound or evicted.
+	untraced
 )
 
 const ownerSteps = 1 << 16
@@ -75,6 +79,9 @@ func (w *ownerWalk) value(p, n int32, owners []owned, at place, depth int) {
 		w.members(p, n, owners, at, depth)
 	case is[0] == '[' && was[0] == '[' && inner:
 		w.elements(p, n, owners, depth)
+	case is[0] == '[' && was[0] == '[' && at != untraced && len(is) >= len(was) && w.adds(p, n):
+		// Something was set in it, and not only removed. If its elements had owners of their own, there would be one.
+		w.changed(&w.owner, owners)
 	case is[0] == 'n': // null: what was there is removed
 	case inner:
 		w.unsure = true // of another kind than it was
@@ -170,17 +177,28 @@ func (w *ownerWalk) members(p, n int32, owners []owned, at place, depth int) {
 func (at place) enter(key string) (place, bool) {
 	switch at {
 	case wholeObject:
-		if key == "metadata" {
+		switch key {
+		case "metadata":
 			return inMetadata, true
+		case "status":
+			return inStatus, true
 		}
 		return anywhere, key != "kind" && key != "apiVersion"
 	case inMetadata:
-		if key == "annotations" {
+		switch key {
+		case "annotations":
 			return inAnnotations, true
+		case "finalizers":
+			return untraced, true
 		}
 		return anywhere, key != "resourceVersion" && key != "generation" && key != "managedFields" && key != "selfLink"
 	case inAnnotations:
 		return anywhere, key != event.LastApplied
+	case inStatus:
+		if key == "conditions" {
+			return untraced, true
+		}
+		return anywhere, true
 	default:
 		return anywhere, true
 	}
@@ -240,6 +258,25 @@ func (w *ownerWalk) elements(p, n int32, owners []owned, depth int) {
 		}
 		w.value(found, j, w.below(owners, func(key []byte) bool { return w.names(key, j) }), anywhere, depth+1)
 	}
+}
+
+// adds reports whether an array has an element that the previous one does not have.
+func (w *ownerWalk) adds(p, n int32) bool {
+	i := p + 1
+	for j := n + 1; j < w.next.Cells[n].Next; j = w.next.Cells[j].Next {
+		if i < w.prev.Cells[p].Next && w.same(w.prev.Text(i), w.next.Text(j)) {
+			i = w.prev.Cells[i].Next // most are in the same order as they were
+			continue
+		}
+		found := false
+		for k := p + 1; k < w.prev.Cells[p].Next && !found && w.step(); k = w.prev.Cells[k].Next {
+			found = w.same(w.prev.Text(k), w.next.Text(j))
+		}
+		if !found {
+			return !w.unsure
+		}
+	}
+	return false
 }
 
 // elementKey returns the names of the members by which the elements of a list are known, none for a list of values that

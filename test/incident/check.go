@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,233 +16,210 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/test/cluster"
 	"kubejournal/test/invariant"
 	"kubejournal/test/workload"
 )
 
-// delay is how much later than it was seen a change may come to kubejournal.
+// delay is how much later than the server's answer a line may come that no outage holds up.
 const delay = 30 * time.Second
 
-// journal is the lines, and those of each object.
-type journal struct {
-	lines []invariant.Line
-	of    map[string][]*invariant.Line // by uid
+func (x *incident) read() ([]invariant.Line, error) {
+	return invariant.ReadJournal(filepath.Join(x.out, "journal.jsonl"))
 }
 
-func newJournal(lines []invariant.Line) *journal {
-	j := &journal{lines: lines, of: make(map[string][]*invariant.Line)}
-	for i := range lines {
-		j.of[lines[i].UID] = append(j.of[lines[i].UID], &lines[i])
+// truth reads the audit log.
+func (x *incident) truth() (*cluster.Writes, error) {
+	requests, err := x.cluster.Requests()
+	if err != nil {
+		return nil, err
 	}
-	return j
+	return cluster.NewWrites(requests)
 }
 
-func (x *incident) read() (*journal, error) {
-	lines, err := invariant.ReadJournal(filepath.Join(x.out, "journal.jsonl"))
-	return newJournal(lines), err
-}
-
-// find returns the line of a change. The error says why the last line that could be it is not.
-func (j *journal) find(c Change, outages []Outage) (*invariant.Line, error) {
-	err := errors.New("no line of this type")
-	var before map[string]any
-	for _, l := range j.of[c.UID] {
-		var object map[string]any
-		if err := json.Unmarshal(l.Object, &object); l.Object != nil && err != nil {
-			return nil, err
-		}
-		was, is := value(before, c.Field), value(object, c.Field)
-		before = object
-		if l.Type != c.Type {
-			continue
-		}
-		if c.Field != "" && c.To != redacted {
-			if !same(is, c.To) || same(was, c.To) || c.From != nil && !same(was, c.From) {
-				continue
-			}
-			if !touches(l, c.Field) {
-				err = fmt.Errorf("seq %d: its changes do not have the field", l.Seq)
-				continue
-			}
-		}
-		if timeErr := j.timely(l, c, outages); timeErr != nil {
-			err = fmt.Errorf("seq %d: %w", l.Seq, timeErr)
-			continue
-		}
-		return l, nil
+// check holds the journal against the audit log, and returns what it says of writers as tables.
+func (x *incident) check(strict bool) (kinds, examples string, err error) {
+	writes, err := x.truth()
+	if err != nil {
+		return "", "", err
 	}
-	return nil, fmt.Errorf("%s %s %s/%s %s %v: %w", c.Type, c.Resource, c.Namespace, c.Name, c.Field, c.To, err)
-}
-
-// timely checks that the line came when it could have, by the way it could have.
-func (j *journal) timely(l *invariant.Line, c Change, outages []Outage) error {
-	from, until, origin := c.NotBefore, c.NotAfter, invariant.FromWatch
-	if c.Learned != live {
-		for _, o := range outages {
-			if c.NotBefore.After(o.From) {
-				from, until = o.Until, o.Until.Add(patience) // a stream may be in a long pause
-			}
+	lines, err := x.read()
+	if err != nil {
+		return "", "", err
+	}
+	all := judgeAll(lines, writes)
+	examples, faults := x.show(all)
+	if !slices.ContainsFunc(lines, isRotation) {
+		faults = append(faults, errors.New("the rotated password is no change"))
+	}
+	for i := range all {
+		j := &all[i]
+		if j.wrong() {
+			who := name(j.Manager, j.Subresource)
+			faults = append(faults, fmt.Errorf("seq %d, %s: %s %q is wrong: %s", j.Seq, j.key, who, j.WrittenAt, j.candidates()))
+		}
+		if err := x.timely(j); err != nil {
+			faults = append(faults, err)
 		}
 	}
-	if c.Learned == missed {
-		origin = invariant.FromRelist
-		gap := func(g invariant.Line) bool { return g.Stream == l.Stream && g.Type == invariant.Gap && g.Seq < l.Seq }
-		if !slices.ContainsFunc(j.lines, gap) {
-			return errors.New("there is no GAP before it")
+	if !strict {
+		for _, f := range faults {
+			fmt.Println(f)
 		}
+		faults = nil
 	}
-	at, err := time.Parse(time.RFC3339Nano, l.Time)
-	switch {
-	case err != nil:
-		return err
-	case l.Origin != origin:
-		return fmt.Errorf("origin %s, not %s", l.Origin, origin)
-	case at.Before(from) || at.After(until.Add(delay)):
-		return fmt.Errorf("time %s is not between %s and %s", l.Time, clock(from), clock(until))
-	case c.Type == invariant.Deleted && (l.FinalStateKnown == nil) != (c.Learned != missed):
-		return errors.New("finalStateKnown is wrong")
-	}
-	return nil
+	return table(all), examples, errors.Join(append(faults, x.gaps(lines), missing(lines, writes),
+		invariant.All(lines, invariant.Options{}), invariant.Changes(lines), x.leaks())...)
 }
 
-func clock(t time.Time) string { return t.UTC().Format("15:04:05.000") }
-
-// touches reports whether the line's changes have an operation on the field, or above or below it.
-func touches(l *invariant.Line, field string) bool {
-	var operations []struct{ Path string }
-	return json.Unmarshal(l.Raw("changes"), &operations) == nil && slices.ContainsFunc(operations, func(o struct{ Path string }) bool {
-		return o.Path == field || strings.HasPrefix(field, o.Path+"/") || strings.HasPrefix(o.Path, field+"/")
-	})
-}
-
-// answers counts how a question is answered that the journal need not be able to answer, but not wrongly.
-type answers struct {
-	right, absent int
-	wrong         []string
-}
-
-func (a *answers) add(c Change, got, want string, right bool) {
-	switch {
-	case got == "":
-		a.absent++
-	case right:
-		a.right++
-	default:
-		a.wrong = append(a.wrong, fmt.Sprintf("%s %s/%s %s: %s, not %s", c.Resource, c.Namespace, c.Name, c.Field, got, want))
-	}
-}
-
-func (a *answers) String() string {
-	text := fmt.Sprintf("%d right, %d absent, %d wrong", a.right, a.absent, len(a.wrong))
-	for _, w := range a.wrong {
-		text += "\n    " + w
+func (j *judged) candidates() (text string) {
+	for _, r := range j.writers {
+		text += fmt.Sprintf("\n    %s %s %s, %s to %s", nameOf(r), r.Verb, r.RequestURI, clock(r.Received), clock(r.Answered))
 	}
 	return text
 }
 
-// check holds the journal against the ledger.
-func (x *incident) check(strict bool) (report string, err error) {
-	j, err := x.read()
-	if err != nil {
-		return "", err
+// timely checks that a line came neither before its version nor long after it.
+func (x *incident) timely(j *judged) error {
+	at, err := time.Parse(time.RFC3339Nano, j.Time)
+	if err != nil || len(j.writers) == 0 || j.Origin != invariant.FromWatch {
+		return err
 	}
-	faults := []error{invariant.All(j.lines, invariant.Options{}), x.leaks()}
-	var who, when, rotations answers
-	changes := 0
-	for _, s := range x.ledger.Steps {
-		for _, c := range s.Changes {
-			changes++
-			l, err := j.find(c, x.ledger.Outages)
-			if err != nil {
-				faults = append(faults, fmt.Errorf("%s: %w", s.Name, err))
-				continue
-			}
-			if c.Manager != "" {
-				is, want := by{l.Manager, l.Subresource}, by{c.Manager, c.Subresource}
-				who.add(c, is.String(), want.String(), is == want)
-			}
-			var written string
-			_ = json.Unmarshal(l.Raw("writtenAt"), &written) // nil where there is none
-			at, timeErr := time.Parse(time.RFC3339, written)
-			when.add(c, written, clock(c.NotBefore)+" to "+clock(c.NotAfter),
-				timeErr == nil && !at.Before(c.NotBefore.Truncate(time.Second)) && !at.After(c.NotAfter))
-			if strict && c.Learned == late && c.Field == image && written == "" {
-				faults = append(faults, fmt.Errorf("seq %d was written late, and nothing says so", l.Seq))
-			}
-			if c.To == redacted && touches(l, c.Field) {
-				rotations.add(c, redacted, redacted, true)
-			} else if c.To == redacted {
-				rotations.absent++
-			}
+	byTime := func(a, b *cluster.Request) int { return a.Received.Compare(b.Received) }
+	from, until := slices.MinFunc(j.writers, byTime).Received, slices.MaxFunc(j.writers, byTime).Answered.Add(delay)
+	for _, o := range x.ledger.Outages {
+		if until.After(o.From) && from.Before(o.Until.Add(patience)) { // a stream may be in a long pause after it
+			until = o.Until.Add(patience)
+		}
+		if at.After(o.From.Add(time.Second)) && at.Before(o.Until) {
+			return fmt.Errorf("seq %d came while %s", j.Seq, o.Cause)
 		}
 	}
-	if strict {
-		if n := len(who.wrong) + len(when.wrong); n > 0 {
-			faults = append(faults, fmt.Errorf("%d wrong answers", n))
-		}
-		if rotations.absent > 0 {
-			faults = append(faults, errors.New("a rotated password is no change"))
-		}
+	if at.Before(from) || at.After(until) {
+		return fmt.Errorf("seq %d came at %s, not between %s and %s", j.Seq, clock(at), clock(from), clock(until))
 	}
-	report = fmt.Sprintf("%d lines, %d changes by %d steps\n  who made them: %s\n  when: %s\n  rotated passwords: %s",
-		len(j.lines), changes, len(x.ledger.Steps), &who, &when, &rotations)
-	return report, errors.Join(faults...)
+	return nil
 }
 
-func (b by) String() string {
-	if b.subresource == "" {
-		return b.manager
+// gaps checks that history was lost when the server forgot it, and only then.
+func (x *incident) gaps(lines []invariant.Line) error {
+	n := 0
+	for i := range lines {
+		if at, err := time.Parse(time.RFC3339Nano, lines[i].Time); lines[i].Type == invariant.Gap {
+			if n++; err != nil || at.Before(x.ledger.Outages[1].Until) {
+				return fmt.Errorf("seq %d: a GAP where the server had the history", lines[i].Seq)
+			}
+		}
 	}
-	return b.manager + "/" + b.subresource
+	if n == 0 {
+		return errors.New("the server has forgotten, and there is no GAP")
+	}
+	return nil
 }
 
-// caughtUp waits until the journal has all changes of the ledger.
+// isRotation reports whether a line says that the password was changed.
+func isRotation(l invariant.Line) bool {
+	var operations []struct{ Path string }
+	return l.Name == "db-login" && json.Unmarshal(l.Raw("changes"), &operations) == nil &&
+		slices.ContainsFunc(operations, func(o struct{ Path string }) bool { return o.Path == "/data/password" })
+}
+
+// caughtUp waits until the journal has all that was written.
 func (x *incident) caughtUp(ctx context.Context) error {
-	return x.daemon.Wait(ctx, patience, "the journal has all changes", func() error {
-		j, err := x.read()
+	return x.daemon.Wait(ctx, patience, "the journal has all writes", func() error {
+		writes, err := x.truth()
+		if err != nil {
+			return err
+		}
+		lines, err := x.read()
 		if err != nil {
 			return err // or the last line is just being written
 		}
-		for _, s := range x.ledger.Steps {
-			for _, c := range s.Changes {
-				if _, err := j.find(c, x.ledger.Outages); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return missing(lines, writes)
 	})
 }
 
 // atRest waits until replaying the journal gives the objects that the server has.
 func (x *incident) atRest(ctx context.Context) error {
 	return x.daemon.Wait(ctx, patience, "the journal has what the server has", func() error {
-		j, err := x.read()
+		lines, err := x.read()
 		if err != nil {
 			return err
 		}
-		told, err := invariant.Replay(j.lines)
+		replayed, err := invariant.Replay(lines)
 		if err != nil {
 			return err
 		}
-		is, err := workload.Live(ctx, x.client, j.sources())
+		is, err := workload.Live(ctx, x.client, sources(lines))
 		if err != nil {
 			return err
 		}
-		return invariant.Compare(told, is)
+		return invariant.Compare(replayed, is)
 	})
 }
 
 // sources is what the streams read, but of the definition that was deleted.
-func (j *journal) sources() []workload.Source {
+func sources(lines []invariant.Line) []workload.Source {
 	all := make(map[schema.GroupVersionResource]workload.Source)
-	for i := range j.lines {
-		if l := &j.lines[i]; l.Type == invariant.Synced && l.Group != coupons.Group {
+	for i := range lines {
+		if l := &lines[i]; l.Type == invariant.Synced && l.Group != "shop.example.com" {
 			r := schema.GroupVersionResource{Group: l.Group, Version: l.Version, Resource: l.Resource}
 			all[r] = workload.Source{Entry: workload.Entry{Kind: workload.Kind{Resource: r}}}
 		}
 	}
 	return slices.Collect(maps.Values(all))
+}
+
+// missing checks that the journal has each version that an answer named, and the same object.
+func missing(lines []invariant.Line, writes *cluster.Writes) error {
+	told, streams := make(map[cluster.Version]*invariant.Line), make(map[string]bool)
+	for i := range lines {
+		l := &lines[i]
+		if streams[l.Stream] = true; l.FinalStateKnown == nil { // a DELETED that a list has shown has the version before
+			told[cluster.Version{UID: l.UID, Number: l.ResourceVersion}] = l
+		}
+	}
+	var want []invariant.Write
+	journal, server := make(invariant.State), make(invariant.State)
+	for v, all := range writes.Made {
+		r := all[0]
+		resource, _, _ := strings.Cut(r.Resource, "/")
+		if resource == "events.events.k8s.io" {
+			resource = "events"
+		}
+		l := told[v]
+		switch {
+		case resource == "leases.coordination.k8s.io":
+			continue
+		case !streams[resource]:
+			return fmt.Errorf("%s is written, and there is no stream of it", resource)
+		case l == nil && r.Verb == "delete":
+			continue // what was left of it
+		}
+		w := invariant.Write{Stream: resource, Type: invariant.Modified, UID: v.UID, ResourceVersion: v.Number, What: r.RequestURI}
+		if r.Code == 201 {
+			w.Type = invariant.Added
+		} else if l != nil && l.Type == invariant.Deleted {
+			w.Type = l.Type // a finalizer may have been removed from what was being deleted
+		}
+		want = append(want, w)
+		if l == nil || l.Type == invariant.Deleted || !bytes.HasPrefix(r.Object, kindOf(l)) {
+			continue // it was answered in another version of the API, or as a Scale
+		}
+		k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name + " at " + v.Number}
+		var lineErr, answerErr error
+		journal[k], lineErr = invariant.Expect(k, l.Object)
+		server[k], answerErr = invariant.Expect(k, r.Object)
+		if err := errors.Join(lineErr, answerErr); err != nil {
+			return err
+		}
+	}
+	return errors.Join(invariant.Writes(lines, want), invariant.Compare(journal, server))
+}
+
+// kindOf is what an object begins with as the server encodes it.
+func kindOf(l *invariant.Line) []byte {
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,`, l.Kind, strings.TrimPrefix(l.Group+"/"+l.Version, "/"))
 }
 
 // leaks looks for the passwords in all that kubejournal has written.

@@ -104,7 +104,7 @@ func (k *kubelets) say(ctx context.Context, pod *unstructured.Unstructured, phas
 	patch, err := json.Marshal(map[string]any{"status": status})
 	if err == nil {
 		_, err = k.client.Resource(pods).Namespace(pod.GetNamespace()).Patch(ctx, pod.GetName(), types.StrategicMergePatchType, patch,
-			metav1.PatchOptions{FieldManager: kubelet.manager}, kubelet.subresource)
+			metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 	}
 	return err
 }
@@ -115,8 +115,8 @@ func (k *kubelets) warn(ctx context.Context, pod *unstructured.Unstructured, now
 		"apiVersion": "v1", "kind": "Event", "metadata": map[string]any{"name": pod.GetName() + ".failed"},
 		"involvedObject": map[string]any{"apiVersion": "v1", "kind": "Pod", "namespace": pod.GetNamespace(), "name": pod.GetName(), "uid": string(pod.GetUID())},
 		"reason":         "Failed", "message": message, "type": "Warning", "count": int64(1), "firstTimestamp": now, "lastTimestamp": now,
-		"source": map[string]any{"component": kubelet.manager, "host": value(pod.Object, "/spec/nodeName")},
+		"source": map[string]any{"component": "kubelet", "host": value(pod.Object, "/spec/nodeName")},
 	}}
-	_, err := k.client.Resource(resource("", "events")).Namespace(pod.GetNamespace()).Create(ctx, event, metav1.CreateOptions{FieldManager: kubelet.manager})
+	_, err := k.client.Resource(resource("", "events")).Namespace(pod.GetNamespace()).Create(ctx, event, metav1.CreateOptions{FieldManager: "kubelet"})
 	return err
 }

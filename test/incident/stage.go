@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -15,12 +16,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"kubejournal/test/cluster"
@@ -61,7 +59,7 @@ func (x *incident) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.bin, x.ledger.learned = filepath.Join(root, "bin"), live
+	x.bin = filepath.Join(root, "bin")
 	if x.work, err = os.MkdirTemp("", "kubejournal-incident-"); err != nil {
 		return err
 	}
@@ -77,7 +75,7 @@ func (x *incident) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	if x.cluster, err = cluster.Start(ctx, cluster.Options{TimeLimit: timeLimit}); err != nil {
+	if x.cluster, err = cluster.Start(ctx, cluster.Options{TimeLimit: timeLimit, Audit: cluster.AuditWrites}); err != nil {
 		return err
 	}
 	if x.client, x.transport, err = workload.Connect(x.cluster.RESTConfig()); err != nil {
@@ -131,7 +129,7 @@ func (x *incident) startControllers(ctx context.Context) error {
 	kubeconfig := "--kubeconfig=" + x.cluster.Kubeconfig()
 	for _, args := range [][]string{
 		{
-			"kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--root-ca-file=" + x.cluster.RESTConfig().CAFile,
+			"kube-controller-manager", kubeconfig, "--leader-elect=false", "--secure-port=0", "--kube-api-qps=100", "--root-ca-file=" + x.cluster.RESTConfig().CAFile,
 			"--flex-volume-plugin-dir=" + x.work, "--horizontal-pod-autoscaler-sync-period=3s",
 			"--node-monitor-grace-period=" + timeLimit.String(), // nobody says every few seconds that a node is alive
 		},
@@ -147,14 +145,11 @@ func (x *incident) startControllers(ctx context.Context) error {
 	}
 	x.kubelets = startKubelets(x.client)
 	x.ledger.begin("Nodes are made")
-	if _, err := x.types("apply -f nodes.yaml"); err != nil {
-		return err
+	takesPods := func(name string) func(context.Context) error {
+		return x.becomes(object{nodes, "", name}, "/spec/taints", nil)
 	}
-	for _, name := range []string{"node-a", "node-b"} {
-		_, err := x.await(ctx, object{nodes, "", name}, name+" takes pods", func(node map[string]any) bool { return value(node, "/spec/taints") == nil })
-		if err != nil {
-			return err
-		}
+	if err := all(x.types("apply -f nodes.yaml"), takesPods("node-a"), takesPods("node-b"))(ctx); err != nil {
+		return err
 	}
 	x.ledger.end()
 	return nil
@@ -217,43 +212,28 @@ func (x *incident) in(o object) dynamic.ResourceInterface {
 	return x.client.Resource(o.GroupVersionResource).Namespace(o.namespace)
 }
 
-// await returns an object once it is as it should be.
-func (x *incident) await(ctx context.Context, o object, what string, is func(map[string]any) bool) (got *unstructured.Unstructured, err error) {
-	err = x.eventually(ctx, what, func() error {
-		if got, err = x.in(o).Get(ctx, o.name, metav1.GetOptions{}); err != nil {
-			return err
-		}
-		if !is(got.Object) {
-			return fmt.Errorf("it is %v", got.Object)
-		}
-		return nil
-	})
-	return got, err
-}
-
-func (x *incident) gone(ctx context.Context, o object) error {
-	return x.eventually(ctx, o.name+" is gone", func() error {
-		_, err := x.in(o).Get(ctx, o.name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err == nil:
-			err = errors.New("it is there")
+// await waits until an object is as it should be.
+func (x *incident) await(ctx context.Context, o object, what string, is func(map[string]any) bool) error {
+	return x.eventually(ctx, what, func() error {
+		got, err := x.in(o).Get(ctx, o.name, metav1.GetOptions{})
+		if err == nil && !is(got.Object) {
+			err = fmt.Errorf("it is %v", got.Object)
 		}
 		return err
 	})
 }
 
-// types has kubectl do what a person would type, in the folder with the manifests, and returns the time before that.
-func (x *incident) types(command string, environ ...string) (began time.Time, err error) {
-	x.ledger.typed(strings.Join(append(environ, "kubectl "+command), " "))
-	cmd := exec.Command(filepath.Join(x.bin, "kubectl"), strings.Fields(command)...)
-	cmd.Dir, cmd.Env = x.work, program.Environ(x.work, append(environ, "KUBECONFIG="+x.cluster.Kubeconfig())...)
-	began = time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return began, fmt.Errorf("kubectl %s: %w\n%s", command, err, out)
+// types has kubectl do what a person would type, in the folder with the manifests.
+func (x *incident) types(command string, environ ...string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		x.ledger.typed(strings.Join(append(environ, "kubectl "+command), " "))
+		cmd := exec.CommandContext(ctx, filepath.Join(x.bin, "kubectl"), strings.Fields(command)...)
+		cmd.Dir, cmd.Env = x.work, program.Environ(x.work, append(environ, "KUBECONFIG="+x.cluster.Kubeconfig())...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("kubectl %s: %w\n%s", command, err, out)
+		}
+		return nil
 	}
-	return began, nil
 }
 
 // makeDoor writes a kubeconfig for kubejournal that leads to the API server by a way that can be shut.
@@ -263,7 +243,7 @@ func (x *incident) makeDoor() error {
 	if err != nil {
 		return err
 	}
-	x.door = &door{to: server.Host, passing: make(map[net.Conn]bool)}
+	x.door = &door{to: server.Host, shut: func() {}}
 	if err := x.door.open(); err != nil {
 		return err
 	}
@@ -274,44 +254,27 @@ func (x *incident) makeDoor() error {
 // door forwards connections while it is open, and nobody listens there while it is shut.
 type door struct {
 	to, address string
-
-	mu       sync.Mutex
-	listener net.Listener      // guarded by mu, as the rest; nil while it is shut
-	passing  map[net.Conn]bool // both ends of each connection
+	shut        context.CancelFunc
 }
 
 // open listens where it did before. The port is below those that the kernel gives to clients, one of which would else
 // sooner or later be the one that it dials.
 func (d *door) open() (err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for range 100 {
-		address := d.address
-		if address == "" {
-			address = fmt.Sprintf("127.0.0.1:%d", 30000+rand.IntN(2000))
-		}
-		if d.listener, err = net.Listen("tcp", address); err == nil {
-			d.address = address
-			go d.serve(d.listener)
+		var listener net.Listener
+		if listener, err = net.Listen("tcp", cmp.Or(d.address, fmt.Sprintf("127.0.0.1:%d", 30000+rand.IntN(2000)))); err == nil {
+			d.address = listener.Addr().String()
+			var open context.Context
+			open, d.shut = context.WithCancel(context.Background())
+			context.AfterFunc(open, func() { listener.Close() })
+			go d.serve(open, listener)
 			return nil
 		}
 	}
 	return fmt.Errorf("open door: %w", err)
 }
 
-func (d *door) shut() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.listener != nil {
-		d.listener.Close()
-		d.listener = nil
-	}
-	for c := range d.passing {
-		c.Close()
-	}
-}
-
-func (d *door) serve(listener net.Listener) {
+func (d *door) serve(open context.Context, listener net.Listener) {
 	for {
 		client, err := listener.Accept()
 		if err != nil {
@@ -322,22 +285,15 @@ func (d *door) serve(listener net.Listener) {
 			client.Close()
 			continue
 		}
-		d.mu.Lock()
-		if d.passing[client], d.passing[server] = true, true; d.listener != listener {
-			client.Close()
-		}
-		d.mu.Unlock()
-		go d.pass(client, server)
-		go d.pass(server, client)
+		context.AfterFunc(open, func() { client.Close(); server.Close() })
+		go pass(client, server)
+		go pass(server, client)
 	}
 }
 
 // pass copies until one end is closed, and closes both.
-func (d *door) pass(to, from net.Conn) {
+func pass(to, from net.Conn) {
 	_, _ = io.Copy(to, from) // an end like any other
 	from.Close()
 	to.Close()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.passing, from)
 }

@@ -251,7 +251,7 @@ func (d *daemon) searchDigests(stream, ns string, names []string, shown []byte) 
 		if err != nil || !ok || value[0]&9 != 9 {
 			d.t.Fatalf("%s: no digests in %x, %t, %v", name, value, ok, err)
 		}
-		value = value[1 : 18+value[17]] // of a few values the length is one byte
+		value = value[9 : 18+value[17]] // behind the seal's number; of a few values the length is one byte
 		for from := range len(value) - 7 {
 			part := value[from : from+8]
 			for _, form := range []string{string(part), hex.EncodeToString(part), base64.StdEncoding.EncodeToString(part)[:10]} {
