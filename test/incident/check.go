@@ -88,8 +88,8 @@ func (x *incident) timely(j *judged) error {
 	byTime := func(a, b *cluster.Request) int { return a.Received.Compare(b.Received) }
 	from, until := slices.MinFunc(j.writers, byTime).Received, slices.MaxFunc(j.writers, byTime).Answered.Add(delay)
 	for _, o := range x.ledger.Outages {
-		if until.After(o.From) && from.Before(o.Until.Add(patience)) { // a stream may be in a long pause after it
-			until = o.Until.Add(patience)
+		if resumed := o.Until.Add(patience); until.After(o.From) && until.Before(resumed) { // a stream may be in a long pause
+			until = resumed
 		}
 		if at.After(o.From.Add(time.Second)) && at.Before(o.Until) {
 			return fmt.Errorf("seq %d came while %s", j.Seq, o.Cause)
