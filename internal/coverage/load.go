@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"slices"
 
@@ -115,10 +116,24 @@ func parseBytes(b []byte) (*content, error) {
 		c.intervals[id.stream] = append(c.intervals[id.stream], i)
 	}
 	for _, all := range c.intervals {
-		slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.serial, b.serial) })
+		putInOrder(all)
 	}
 	slices.SortFunc(c.segments, func(a, b segment) int { return cmp.Compare(a.first, b.first) })
 	return c, nil
+}
+
+// putInOrder puts the intervals of a stream in the order in which they were written, and ends each where a later one begins:
+// the clock may have gone back.
+func putInOrder(all []interval) {
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.from, b.from)) })
+	end := int64(math.MaxInt64)
+	for n := len(all) - 1; n >= 0; n-- {
+		i := &all[n]
+		if i.to = min(i.to, end); n+1 < len(all) && i.reason == 0 {
+			i.reason = reasonNumber(Unknown)
+		}
+		end = min(end, i.from)
+	}
 }
 
 // sound reports whether a record is as it was written.

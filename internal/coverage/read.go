@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -60,14 +59,6 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 		s := Stream{Name: c.names[stream]}
 		if s.Name == "" {
 			continue // its record is damaged
-		}
-		end := int64(math.MaxInt64) // where a later one begins: the clock may have gone back
-		for n := len(intervals) - 1; n >= 0; n-- {
-			i := &intervals[n]
-			if i.to = min(i.to, end); n+1 < len(intervals) && i.reason == 0 {
-				i.reason = reasonNumber(Unknown)
-			}
-			end = min(end, i.from)
 		}
 		goesOn := false // the last one in s.Intervals, in the next record
 		for n := range intervals {
