@@ -25,7 +25,7 @@ const (
 )
 
 // justNow is how many seconds a write that is received at once may be old: its time is cut to seconds.
-const justNow = 3
+const justNow = 5
 
 func (m Mark) newest() int64 { return int64(m >> markBits) }
 

@@ -106,7 +106,7 @@ var writings = []writing{
 	}, []string{"MODIFIED a at", "MODIFIED b at", "MODIFIED kube-controller-manager/status at", "MODIFIED a at"}},
 	{"finalizer", func(w *writerTest) {
 		w.patch("op", deployments.Resource, "web", `{"metadata":{"finalizers":["example.com/f"]}}`)
-	}, []string{"MODIFIED op at"}},
+	}, []string{"MODIFIED op? at?"}}, // received late: known unless it is the second of the one before
 	{"delete", func(w *writerTest) { w.run("", "delete", "deployment", "web", "--wait=false") }, []string{"MODIFIED - at"}},
 	{"finalizer removed", func(w *writerTest) {
 		w.patch("op", deployments.Resource, "web", `{"metadata":{"finalizers":null}}`)
