@@ -35,7 +35,7 @@ type Digester struct {
 	sum    [sha256.Size]byte
 
 	seals   hash.Hash // HMAC-SHA-256; nil where nothing is hidden: what is redacted is not looked at
-	sealed  uint64    // how many digests were
+	sealed  uint64    // number of the last one; the first is random
 	scratch []byte
 }
 
@@ -61,6 +61,7 @@ func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 		key := make([]byte, sha256.BlockSize)
 		rand.Read(key) // never fails: see crypto/rand
 		d.prefix, d.seals = append(key, d.prefix...), newMAC(newKey())
+		d.sealed = binary.BigEndian.Uint64(newKey())
 	}
 	return d, nil
 }

@@ -6,6 +6,9 @@
 //
 // # What is claimed
 //
+// Of an entry that selects (types, filter, excludeNamespaces, ignoreFields), these are the changes that it selects. Times are by
+// the daemon's clock; while it does not run, nobody sees that the clock is set back.
+//
 // An interval holds each time t with From <= t < To. It begins at a SYNCED line and ends at the last time at which the
 // stream was seen to have read all that the server had sent (see internal/watcher/confirm.go). A late one is complete too,
 // but the lines about it came as late as at its end: the daemon was down or could not reach the server, and the watch went
