@@ -15,7 +15,8 @@ import (
 //     the question. So a stream that resumes, and never has to wait, is known to have caught up; and one is confirmed at
 //     once if nothing has happened.
 //
-// What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position.
+// What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position. If a watch
+// stalls for long while its connection stays open, the lines behind it are late without being marked.
 
 const (
 	// quiet is how long a read must take to show that it had to wait. Behind a pause the server may have held events back
@@ -86,7 +87,7 @@ func (p *pace) ended() {
 // confirm notes in the state what the stream has read, up to its position.
 func (s *Stream) confirm() {
 	s.state.Confirm(s.pace.current, s.pace.late)
-	s.pace.noted, s.pace.late = s.pace.current, false
+	s.pace.noted, s.pace.late = s.pace.current, time.Since(s.pace.current) > lateAfter // a slow answer: what is read next, too
 }
 
 // lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that

@@ -94,7 +94,7 @@ func (m *model) covered() {
 	err = invariant.Covered(m.whole(), m.noted, func(stream string, t time.Time) (is, late bool) {
 		for _, i := range by[stream] {
 			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
-				return true, i.Late
+				return true, i.Late || m.fault.stalled()
 			}
 		}
 		return false, false
