@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/disk"
 )
 
 // checkpointEnv is the variable behind --checkpoint.
@@ -41,10 +42,10 @@ func (f *checkpointFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.config, "config", "", "config `FILE` (default: as for run)")
 }
 
-// find returns the path of the checkpoint: the flag's, else the variable's, else that of the config that run would read.
+// find returns the absolute path of the checkpoint: the flag's, else the variable's, else that of the config that run would read.
 func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	if path := cmp.Or(f.path, os.Getenv(checkpointEnv)); path != "" {
-		return path, nil
+		return disk.Absolute(path), nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
@@ -55,7 +56,7 @@ func (f *checkpointFlags) find(cmd *cobra.Command) (string, error) {
 	case cfg.Checkpoint.Path == "":
 		return "", &usageError{cmd, fmt.Errorf("%s keeps no checkpoint: its checkpoint.path is empty; name one with --checkpoint PATH", file)}
 	}
-	return cfg.Checkpoint.Path, nil
+	return disk.Absolute(cfg.Checkpoint.Path), nil
 }
 
 // explainCheckpoint adds to the error of opening a checkpoint what can be done about it.

@@ -154,7 +154,11 @@ func TestCheckpointPath(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &c); err != nil {
 			t.Fatal(err)
 		}
-		return c.Path
+		dir, name := filepath.Split(c.Path)
+		if !filepath.IsAbs(dir) {
+			t.Errorf("%v: %s is shown", args, c.Path)
+		}
+		return name
 	}
 	expect := func(want string, args ...string) {
 		t.Helper()

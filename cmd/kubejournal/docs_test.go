@@ -211,6 +211,41 @@ func TestDocsMetrics(t *testing.T) {
 	}
 }
 
+// The systemd unit starts what there is, keeps its files where the examples have them, and knows the exit status.
+func TestSystemdUnit(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "deploy", "systemd", "kubejournal.service"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := map[string]string{}
+	for _, line := range regexp.MustCompile(`(?m)^(\w+)=(.*)$`).FindAllStringSubmatch(string(content), -1) {
+		unit[line[1]] = line[2]
+	}
+	args := strings.Fields(unit["ExecStart"])
+	if len(args) == 0 || filepath.Base(args[0]) != "kubejournal" {
+		t.Fatalf("it starts %q", args)
+	}
+	cmd, rest, err := newRootCommand().Find(args[1:])
+	if err != nil || cmd.Name() != "run" || cmd.ParseFlags(rest) != nil || cmd.Flags().NArg() > 0 {
+		t.Errorf("it starts %q, which is no command line: %v", args, err)
+	}
+	if path := cmd.Flags().Lookup("config").Value.String(); !slices.Contains(searched, path) {
+		t.Errorf("its config %s is where nobody looks", path)
+	}
+	if unit["RestartPreventExitStatus"] != strconv.Itoa(exitUsage) {
+		t.Errorf("it is not restarted after %s", unit["RestartPreventExitStatus"])
+	}
+	cfg, err := config.Load(filepath.Join(root, "configs", "examples", "everything.yaml"), config.Overrides{}, os.LookupEnv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{filepath.Dir(cfg.Output.Path), filepath.Dir(cfg.Checkpoint.Path), unit["WorkingDirectory"]} {
+		if folder != "/var/lib/"+unit["StateDirectory"] {
+			t.Errorf("it may not write to %s", folder)
+		}
+	}
+}
+
 // node is as much of a JSON Schema as says which keys there are.
 type node struct {
 	Ref         string           `json:"$ref"`
@@ -260,7 +295,11 @@ func readSchema(t *testing.T, text []byte) *node {
 func TestDocsConfigKeys(t *testing.T) {
 	table := rows(t, "docs/config.md")
 	s := readSchema(t, schema.Config())
-	known := map[string]bool{"resources": true, "redact": true}
+	known := map[string]bool{"resources": true, "redact": true, "defaults": true}
+	if _, is := table["defaults"]; !is {
+		t.Error("docs/config.md has no row for defaults")
+	}
+	delete(s.Properties, "defaults") // whose keys are those of an entry
 	check := func(path string, n *node) {
 		known[path] = true
 		row, is := table[path]

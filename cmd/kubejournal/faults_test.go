@@ -114,7 +114,7 @@ func TestFaultyFiles(t *testing.T) {
 			write: func(t *testing.T, path string) { writeFile(t, path, "resources: [\"p\x00\"]\n") },
 		},
 		{
-			name: "directory", want: "kubejournal.yaml: is a directory; name the file in it\n",
+			name: "directory", want: "$WORK/kubejournal.yaml: is a directory; name the file in it\n",
 			write: func(t *testing.T, path string) {
 				if err := os.Mkdir(path, 0o700); err != nil {
 					t.Fatal(err)
@@ -122,15 +122,15 @@ func TestFaultyFiles(t *testing.T) {
 			},
 		},
 		{
-			name: "missing", want: "kubejournal.yaml: no such file; name the config with --config\n",
+			name: "missing", want: "$WORK/kubejournal.yaml: no such file; name the config with --config\n",
 			write: func(*testing.T, string) {},
 		},
 		{
-			name: "too large", want: "kubejournal.yaml: is larger than 1048576 bytes; is this the config?\n",
+			name: "too large", want: "$WORK/kubejournal.yaml: is larger than 1048576 bytes; is this the config?\n",
 			write: func(t *testing.T, path string) { writeFile(t, path, strings.Repeat("#\n", 1<<20)) },
 		},
 		{
-			name: "symlink loop", want: "kubejournal.yaml: cannot be read: too many levels of symbolic links\n",
+			name: "symlink loop", want: "$WORK/kubejournal.yaml: cannot be read: too many levels of symbolic links\n",
 			write: func(t *testing.T, path string) {
 				if err := os.Symlink(path, path); err != nil {
 					t.Fatal(err)
@@ -139,11 +139,12 @@ func TestFaultyFiles(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			t.Chdir(t.TempDir())
+			dir := t.TempDir()
+			t.Chdir(dir)
 			tc.write(t, "kubejournal.yaml")
 			status, _, stderr := execute(t, "run", "--config", "kubejournal.yaml")
-			if status != exitUsage || stderr != tc.want {
-				t.Errorf("status %d, stderr %q, want 2 and %q", status, stderr, tc.want)
+			if want := strings.Replace(tc.want, "$WORK", dir, 1); status != exitUsage || stderr != want {
+				t.Errorf("status %d, stderr %q, want 2 and %q", status, stderr, want)
 			}
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/disk"
 )
 
 // flagUsage is the help of the flags that set keys of the config.
@@ -47,7 +48,7 @@ func configPath(flag string, args []string, env config.Env) (string, error) {
 			return path, nil
 		}
 	}
-	return "", config.Faults{{Msg: "no config: neither " + strings.Join(searched, " nor ") +
+	return "", config.Faults{{Msg: "no config: neither " + disk.Absolute(searched[0]) + " nor " + searched[1] +
 		" exists; name one with --config FILE, or name resources, e.g. kubejournal run pods"}}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -17,18 +18,29 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// interruptible returns a context that the first SIGTERM or SIGINT ends, which asks for a clean stop. The second one
-// calls exit at once, for a user who does not want to wait: what is not committed then is found again at the next
-// start. The goroutine lives as long as the process.
+// sameRequest is how long after the first signal another one is the same request. Some programs signal a process and its
+// group, as timeout of coreutils does: two signals that arrive within a millisecond or so.
+const sameRequest = 200 * time.Millisecond
+
+// interruptible returns a context that the first SIGTERM or SIGINT ends, which asks for a clean stop. A later one calls
+// exit at once, for a user who does not want to wait: what is not committed then is found again at the next start. The
+// goroutine lives as long as the process.
 func interruptible(parent context.Context, exit func(int)) context.Context {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		<-signals
-		cancel()
-		<-signals
-		exit(exitFault)
-	}()
+	go obey(signals, cancel, exit)
 	return ctx
+}
+
+// obey calls stop at the first signal, and exit at the first one that is another request.
+func obey(signals <-chan os.Signal, stop func(), exit func(int)) {
+	<-signals
+	asked := time.Now()
+	stop()
+	for range signals {
+		if time.Since(asked) >= sameRequest {
+			exit(exitFault)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,7 +30,7 @@ func TestScripts(t *testing.T) {
 		Setup: withServer,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": wantStatus, "checkpoint": makeCheckpoint, "holding": whileHeld, "damage": damage, "newer": makeNewer,
-			"server": startServer, "deny": deny, "serve": serve, "stale": stale,
+			"server": startServer, "deny": deny, "serve": serve, "stale": stale, "namespace": makeNamespace,
 		},
 	})
 }
@@ -55,11 +56,11 @@ func wantStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// The first signal asks for a clean stop, the second exits at once.
+// The first signal asks for a clean stop, a later one exits at once.
 func TestSignals(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
-			exited := make(chan int, 1)
+			exited := make(chan int, 100)
 			ctx := interruptible(context.Background(), func(status int) { exited <- status })
 			self, err := os.FindProcess(os.Getpid())
 			if err != nil {
@@ -72,19 +73,51 @@ func TestSignals(t *testing.T) {
 				t.Fatal(err)
 			}
 			wait(t, ctx.Done())
-			select {
-			case status := <-exited:
-				t.Fatalf("first signal exited with %d", status)
-			default:
+			if len(exited) > 0 {
+				t.Fatal("the first signal exited")
 			}
-			if err := self.Signal(signal); err != nil {
-				t.Fatal(err)
-			}
-			if status := wait(t, exited); status != exitFault {
-				t.Errorf("status %d, want %d", status, exitFault)
+			limit, again := time.After(soon), time.NewTicker(sameRequest/4)
+			defer again.Stop()
+			for { // until one is late enough
+				select {
+				case status := <-exited:
+					if status != exitFault {
+						t.Errorf("status %d, want %d", status, exitFault)
+					}
+					return
+				case <-again.C:
+					if err := self.Signal(signal); err != nil {
+						t.Fatal(err)
+					}
+				case <-limit:
+					t.Fatal("no signal exited")
+				}
 			}
 		})
 	}
+}
+
+// Signals that come with the first one are the same request.
+func TestSignalsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		stops, exits := 0, 0
+		go obey(signals, func() { stops++ }, func(int) { exits++ })
+		send := func(after time.Duration, wantExits int) {
+			t.Helper()
+			time.Sleep(after) //nolint:forbidigo // of the bubble's clock
+			signals <- syscall.SIGTERM
+			synctest.Wait()
+			if stops != 1 || exits != wantExits {
+				t.Errorf("asked to stop %d times and to exit %d times, want 1 and %d", stops, exits, wantExits)
+			}
+		}
+		send(time.Hour, 0)
+		send(0, 0)
+		send(sameRequest-1, 0)
+		send(1, 1)
+		close(signals)
+	})
 }
 
 func wait[T any](t *testing.T, c <-chan T) T {

@@ -23,17 +23,22 @@ import (
 const formatEnv = "KUBEJOURNAL_FORMAT"
 
 // runFlags are the flags of run that set no key of the config.
-type runFlags struct{ config, namespace, format, profile string }
+type runFlags struct {
+	config, namespace, format, profile string
+	changes                            bool
+}
 
 func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [RESOURCE...]",
 		Short: "Run the daemon: watch resources and write the journal",
-		Long: `Watch resources and write one JSON line per change, until SIGTERM or SIGINT. A second signal exits at once.
+		Long: `Watch resources and write one JSON line per change, until SIGTERM or SIGINT. A later signal exits at once; within 0.2 s
+it is taken for the same request.
 
 RESOURCE is what kubectl get takes: pods, deploy, deployments.apps, deployments.v1.apps. All namespaces are watched
-unless -n names one.
+unless -n names one. A name that the server does not have is a fault, unless it may be a custom resource that is still to
+come, as widgets.example.com. MODIFIED lines list the changed fields, unless --changes=false; with a config, as that says.
 
 With RESOURCEs and no config, the journal goes to stdout, no checkpoint is kept unless --checkpoint names one, and no
 port is opened unless --listen names one. On a terminal the lines are shown as by 'kubejournal tail'; into a pipe, or with
@@ -63,6 +68,7 @@ anything else.`,
 		flags.String(o.Flag, "", flagUsage[o.Flag])
 	}
 	flags.StringVar(&f.format, "format", "", "of lines on stdout: `FORMAT` auto (text on a terminal), json or text (default auto)")
+	flags.BoolVar(&f.changes, "changes", true, "list the changed fields on MODIFIED lines; defaults.changes of the config")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "watch this `NAMESPACE` alone, where an entry names none itself")
 	flags.StringVar(&f.profile, "pprof", "", "serve Go profiles on this loopback `ADDR`ess, e.g. 127.0.0.1:6060")
 	return cmd
@@ -79,11 +85,14 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	over := config.Overrides{Flags: givenFlags(cmd), Namespace: f.namespace, Resources: args}
+	if cmd.Flags().Changed("changes") {
+		over.Changes = &f.changes
+	}
 	cfg, err := config.Load(path, over, os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	display, err := displayOf(cmd, f.format, cfg.Output.Path)
+	style, err := displayOf(cmd, f.format, cfg.Output.Path)
 	if err != nil {
 		return &usageError{cmd, err}
 	}
@@ -109,16 +118,28 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	signal.Notify(hangup, syscall.SIGHUP) // from here on, so that one during the start is neither lost nor the end
 	defer signal.Stop(hangup)
 	build := readBuild(debug.ReadBuildInfo())
-	return daemon.New(cfg, daemon.Options{
+	var display func(io.Writer) io.Writer
+	var printer *tail.Printer
+	if style != nil {
+		display = func(w io.Writer) io.Writer {
+			printer = tail.NewPrinter(w, *style)
+			return printer
+		}
+	}
+	err = daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
 		Stdout: cmd.OutOrStdout(), Display: display,
 		ConfigPath: path, Hangup: hangup,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())
+	if printer == nil || err != nil { // with an error, a blocked write may still use the printer
+		return err
+	}
+	return printer.End()
 }
 
-// displayOf returns what wraps stdout to show lines to people; nil where they go out as they are.
-func displayOf(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writer, error) {
+// displayOf returns how lines on stdout are shown to people; nil where they go out as they are.
+func displayOf(cmd *cobra.Command, format, path string) (*tail.Style, error) {
 	from := "--format"
 	if format == "" {
 		format, from = os.Getenv(formatEnv), formatEnv
@@ -133,5 +154,5 @@ func displayOf(cmd *cobra.Command, format, path string) (func(io.Writer) io.Writ
 	case format != "text" && style.Width == nil:
 		return nil, nil
 	}
-	return func(w io.Writer) io.Writer { return tail.NewPrinter(w, style) }, nil
+	return &style, nil
 }

@@ -88,3 +88,14 @@ func stale(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	fakeOf(ts).SetStale(gv, true)
 }
+
+// makeNamespace is the script command "namespace NAME": the server has this namespace from now on.
+func makeNamespace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: namespace NAME")
+	}
+	_, err := fakeOf(ts).Create(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, map[string]any{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": args[0]},
+	})
+	ts.Check(err)
+}

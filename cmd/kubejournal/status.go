@@ -24,7 +24,8 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show the streams of a running daemon",
 		Long: `Show a running daemon and each of its streams: the state, the resourceVersion up to which everything is in the journal,
 and the age of the last event or bookmark and of the last gap. Above them: the version, whether the daemon is ready and
-why not, and the result of the last config reload.
+why not, the result of the last config reload, an outage of the API server, and the files: where they are, how far back
+the journal reaches, and how much space is left.
 
 The daemon is asked at --address, or where the config says that it listens (127.0.0.1 for all addresses), or at
 127.0.0.1:8080.
@@ -34,7 +35,7 @@ A stream is in one of these states:
   Listing   it compares what exists with what it has written
   Watching  events come in
   Retrying  the last session failed, for the reason shown. Beside another state, the reason is why the session
-            before this one failed
+            before this one failed. In an outage of the API server the reason is shown above, once
   Pending   the server does not have the resource, or this identity may not watch it; it is retried
 
 Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
@@ -135,16 +136,68 @@ func writeStatus(w io.Writer, address string, s *ops.Status, now time.Time) erro
 			row("", c.Name+": "+c.Text)
 		}
 	}
+	if s.Server != "" {
+		row("server", s.Server)
+	}
+	if s.Config != "" {
+		row("config", s.Config)
+	}
+	if j := s.Journal; j != nil {
+		row("journal", pathText(j.Path, "stdout"))
+		row("", journalText(j, now))
+	}
+	if c := s.Checkpoint; c != nil {
+		row("checkpoint", pathText(c.Path, "none: a restart begins anew")+freeText(c.Space))
+	}
 	fmt.Fprintln(t)
 	row("STREAM", "STATE", "POSITION", "PROGRESS", "GAP")
 	for _, one := range s.Streams {
-		state := one.State
-		if one.Reason != "" {
-			state += " (" + one.Reason + ")"
-		}
-		row(one.Stream, state, cmp.Or(one.ResourceVersion, "-"), ago(now, one.LastProgress), ago(now, one.LastGap))
+		row(one.Stream, stateText(&one), cmp.Or(one.ResourceVersion, "-"), ago(now, one.LastProgress), ago(now, one.LastGap))
 	}
 	return t.Flush()
+}
+
+// stateText is a stream's state with its reason, unless that is said above.
+func stateText(s *ops.Stream) string {
+	if s.Unreachable || s.Reason == "" {
+		return s.State
+	}
+	why := s.Reason
+	if s.AwaitsCRD() {
+		why = ops.AwaitsCRD
+	}
+	if s.DidYouMean != "" {
+		why += ", did you mean " + s.DidYouMean + "?"
+	}
+	return s.State + " (" + why + ")"
+}
+
+// pathText is a path, or other where it names no file.
+func pathText(path, other string) string {
+	if path == "" || path == config.Stdout {
+		return other
+	}
+	return path
+}
+
+// journalText says how far the journal reaches.
+func journalText(j *ops.Journal, now time.Time) string {
+	text := fmt.Sprintf("up to seq %d", j.Seq)
+	if !j.Oldest.IsZero() {
+		text += fmt.Sprintf(", back to %s (%s)", j.Oldest.UTC().Format(time.RFC3339), ops.Age(now, j.Oldest))
+	}
+	if j.Segments > 1 {
+		text += fmt.Sprintf(", %d files", j.Segments)
+	}
+	return text + freeText(j.Space)
+}
+
+// freeText is the free space as the end of a list, "" where it is not known.
+func freeText(s ops.Space) string {
+	if s.Size == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %s of %s free", ops.Bytes(s.Free), ops.Bytes(s.Size))
 }
 
 // ago is how long ago something was, or - where it never was.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -51,9 +52,15 @@ func listening(t *testing.T, log *screen) (address string, stop func() int) {
 	path := filepath.Join(dir, "kubejournal.yaml")
 	writeFile(t, path, fmt.Sprintf("resources: [configmaps, secrets]\nlisten: 127.0.0.1:0\nkubernetes: {kubeconfig: %q}\noutput: {path: %q}\ncheckpoint: {path: %q}\n",
 		kubeconfig, filepath.Join(dir, "journal.jsonl"), filepath.Join(dir, "c.db")))
+	return runAt(t, log, "--config", path)
+}
+
+// runAt is 'kubejournal run' beside the test. It returns where it listens.
+func runAt(t *testing.T, log *screen, args ...string) (address string, stop func() int) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	exited := make(chan int, 1)
-	go func() { exited <- run(ctx, []string{"run", "--config", path}, nil, io.Discard, log) }()
+	go func() { exited <- run(ctx, append([]string{"run"}, args...), nil, io.Discard, log) }()
 	stop = sync.OnceValue(func() int {
 		cancel()
 		return wait(t, exited)
@@ -82,12 +89,13 @@ func TestStatus(t *testing.T) {
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	for _, want := range []string{"address  " + address + "\n", "ready    yes\n", "up       ", "version  ", "         streams: no progress: secrets", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  "} {
+	for _, want := range []string{"address     " + address + "\n", "ready       yes\n", "up          ", "version     ", "            streams: no progress: secrets", "\nserver      http",
+		"\nconfig      /", "/kubejournal.yaml\njournal     /", "/journal.jsonl\n            up to seq ", " free\ncheckpoint  /", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  "} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}
 	}
-	if strings.Contains(stdout, "version  go1") || strings.Contains(stdout, "version  \n") {
+	if strings.Contains(stdout, "version     go1") || strings.Contains(stdout, "version     \n") {
 		t.Errorf("Go's version in place of ours, or none:\n%s", stdout)
 	}
 	status, stdout, _ = execute(t, "status", "--address", address, "-o", "json")
@@ -184,4 +192,40 @@ func TestStatusFaults(t *testing.T) {
 			t.Errorf("%q: status %d, stdout %q, stderr %q, want %d and %q", c.args, status, stdout, stderr, c.status, c.want)
 		}
 	}
+}
+
+// A name that may be a slip waits, as it may be a custom resource; log and status say what it may mean.
+func TestPendingSlip(t *testing.T) {
+	clearEnv(t)
+	dir, log := t.TempDir(), newScreen()
+	path := filepath.Join(dir, "kubejournal.yaml")
+	writeFile(t, path, "resources: [configmaps, deploymnets]\noutput: {path: "+filepath.Join(dir, "journal.jsonl")+"}\n")
+	srv := kubefake.New(kubefake.Options{})
+	t.Cleanup(srv.Close)
+	kubeconfig, err := srv.Kubeconfig(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, stop := runAt(t, log, "--config", path, "--kubeconfig", kubeconfig, "--checkpoint", "", "--listen", "127.0.0.1:0")
+	var stdout string
+	until(t, "it is pending", func() bool {
+		_, stdout, _ = execute(t, "status", "--address", address)
+		return strings.Contains(stdout, "deploymnets")
+	})
+	if !regexp.MustCompile(`(?m)^deploymnets +Pending \(NotFound, did you mean deployments\?\)`).MatchString(stdout) ||
+		!strings.Contains(stdout, "NotFound, did you mean deployments?)") {
+		t.Errorf("status:\n%s", stdout)
+	}
+	if status := stop(); status != 0 || !strings.Contains(log.String(), `(did you mean deployments?)`) {
+		t.Errorf("status %d, log:\n%s", status, log)
+	}
+}
+
+// As an argument, what may be a custom resource that is still to come waits too.
+func TestArgumentToCome(t *testing.T) {
+	clearEnv(t)
+	out := newScreen()
+	_, stop := running(t, out, "configmaps", "gizmos.example.com", "widgets.v1.networking.example.com")
+	out.until(t, `"type":"SYNCED"`)
+	stop()
 }

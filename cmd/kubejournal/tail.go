@@ -14,84 +14,112 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 )
 
 // tailFlags are the flags of tail.
 type tailFlags struct {
-	config, output, colour string
-	noFollow               bool
+	config, journal, output, colour string
+	noFollow, all                   bool
 	tail.Options
 }
 
-func newTailCommand() *cobra.Command {
-	f := tailFlags{Options: tail.Options{Lines: 10}}
-	cmd := &cobra.Command{
-		Use:   "tail [FILE]",
-		Short: "Show journal lines to people, and follow the journal",
-		Long: `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
+const tailHelp = `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
 
   TIME          TYPE      RESOURCE          OBJECT    WHO             WHAT
   16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl-edit    spec.replicas 2→3
 
-TIME is local; a new date gets a line of its own. WHO wrote last, or reported an Event. WHAT is, in short, the change
-(with changes: true in the config), an Event's message, the generation, a GAP's reason with its position and the server's
-version then, or the counts of a SYNCED. "snapshot" existed at first sight, "relist" was found by comparing after a gap.
+Name objects as for kubectl get: pods, pods,deploy, deploy/web, deploy web, deployments.apps, '*'. Short names are those of
+Kubernetes' own resources and of CustomResourceDefinitions in the journal. Without a RESOURCE, all objects are shown.
 
-FILE is the journal; - is stdin. The default is output.path of the config that run would read. The journal is followed
-across rotation, by logrotate too: every line is shown once, and stderr names what went with a removed file. Rotated
-files, also compressed ones, are read where --lines or --since reaches back into them. A rotated file that is named itself
-is shown alone, to its end.
+TIME is when the line was received, in the local time zone; a line of its own names date and zone. 16:10:19* marks a change
+that was received more than 3 seconds after it was made, for example one made during an outage: the time is when it was made.
+WHO is the field manager that wrote (a program's name, not a person), or the reporter of an Event. The API does not say who
+deleted. WHAT is, in short, the change (with changes: true in the config), an Event's message, the generation, the counts of
+a SYNCED, or a GAP: how long, why, the position and the server's version then. Changes of the spec come first, and list
+elements have their names. A GAP without a difference is one row with its SYNCED. "snapshot" existed at first sight,
+"relist" was found by comparing after a gap.
 
-With filters, --lines counts the lines that pass. With --since, all lines since then are shown unless --lines is given.
-GAP and SYNCED concern a whole stream and pass -n if the stream has objects of the namespace. A line that cannot be read
-is shown as BAD.
+FILE is the journal, - is stdin. The first argument is the FILE if such a file exists or it looks like a path; with
+--journal all arguments are objects. The default is output.path of the config that run would read. The journal is followed
+across rotation, by logrotate too: every line is shown once, and stderr names what went with a removed file. Rotated files,
+also compressed ones, are read where --lines, --since or a rare name reaches back into them. A rotated file that is named
+itself is shown alone, to its end.
 
-On a terminal lines are cut to its width and coloured (unless NO_COLOR is set). Unprintable characters are shown as
-escapes. Into a pipe nothing is cut.
+With filters, --lines counts the lines that pass. With --since or --until, all lines are shown unless --lines is given;
+--until ends with what is there. A TIME is one of
+` + query.Times + `.
+GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
+shown as BAD.
+
+A resource or namespace that no line is about is an error. A resource of Kubernetes' own and a custom resource named with
+its group may still come, and so may an object while the journal is followed: stderr says that there is none yet.
+
+On a terminal lines are cut to its width and coloured (unless NO_COLOR is set), and changes that follow from others
+(heartbeats, observedGeneration, last-applied-configuration) are left out. Below 140 columns resource and object are one
+column, and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are shown as escapes. Into a pipe nothing is cut.
 
 Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
-cannot be read.`,
-		Example: `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
+cannot be read or has no such resource, namespace or object.`
+
+const tailExample = `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
   kubejournal tail
+
+  # one Deployment, and the pods of its namespace
+  kubejournal tail deploy/web -n shop
+  kubejournal tail pods -n shop
 
   # what was deleted in the last two hours, in one namespace, and no more
   kubejournal tail --since 2h --type DELETED -n shop --no-follow /var/lib/kubejournal/journal.jsonl
 
+  # what happened around two in the afternoon
+  kubejournal tail --since 13:55 --until 14:05
+
   # deployments and pods as they change, as JSON for a program
-  kubejournal tail --resource deploy,pods -N 0 -o json journal.jsonl | jq -r .name
+  kubejournal tail journal.jsonl deploy,pods -N 0 -o json | jq -r .name
 
   # what a pod of kubejournal writes to stdout
-  kubectl logs -f deploy/kubejournal | kubejournal tail -`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return &usageError{cmd, fmt.Errorf("unexpected argument %q; it takes one FILE, and finds the rotated ones itself", args[1])}
-			}
-			return nil
-		},
-		RunE: f.run,
+  kubectl logs -f deploy/kubejournal | kubejournal tail -`
+
+func newTailCommand() *cobra.Command {
+	f := tailFlags{Options: tail.Options{Lines: 10}}
+	cmd := &cobra.Command{
+		Use:     "tail [FILE] [RESOURCE[/NAME]...]",
+		Short:   "Show journal lines to people, and follow the journal",
+		Long:    tailHelp,
+		Example: tailExample,
+		RunE:    f.run,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.FuncP("lines", "N", "show the last `N` lines first, or all; from stdin all (default 10)", f.setLines)
 	flags.BoolVarP(&f.Follow, "follow", "f", true, "go on with lines that come")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
-	flags.Func("resource", "show these `RESOURCE`s alone: pods, deploy, deployments.apps; may be repeated",
-		each(&f.Filter.Resources, tail.ParseResource))
+	flags.Func("resource", "show these `RESOURCE`s or RESOURCE/NAMEs too, like an argument; may be repeated",
+		each(&f.Filter.Objects, query.ParseObject))
 	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated",
 		each(&f.Filter.Types, tail.ParseType))
 	complete(cmd, "type", tail.Types)
-	flags.Func("since", "show lines since that `TIME`: 10m or 2h ago, or 2026-11-20T16:10:22Z", func(text string) (err error) {
-		if text != "" {
-			f.Filter.Since, err = tail.ParseSince(text, time.Now())
-		}
-		return err
-	})
+	flags.Func("since", "show lines since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&f.Filter.Since))
+	flags.Func("until", "show lines up to that `TIME`, and end there", moment(&f.Filter.Until))
 	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, or json for the lines as they are", "text", "json")
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	flags.StringVar(&f.journal, "journal", "", "the journal's `FILE`; then all arguments name objects")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 	return cmd
+}
+
+// moment returns what a flag does that takes a TIME.
+func moment(m *query.Moment) func(string) error {
+	return func(text string) (err error) {
+		if text != "" {
+			*m, err = query.ParseMoment(text, time.Now())
+		}
+		return err
+	}
 }
 
 // each returns what a flag does that takes a list with commas and may be repeated.
@@ -120,15 +148,32 @@ func (f *tailFlags) setLines(text string) (err error) {
 }
 
 func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
-	path, err := f.find(cmd, args)
+	path, args, err := f.find(cmd, args)
 	if err != nil {
 		return err
 	}
+	objects, err := query.Objects(args)
+	if err != nil {
+		return &usageError{cmd, err}
+	}
+	f.Filter.Objects = append(f.Filter.Objects, objects...)
+	if f.all {
+		f.Filter.Namespaces = nil
+	}
+	if since := f.Filter.Since.Time; since.After(time.Now()) {
+		return &usageError{cmd, fmt.Errorf("--since: %s is still to come; the day before is, e.g., yesterday 14:02", f.Filter.Since)}
+	}
+	if until := f.Filter.Until.Time; !until.IsZero() && until.Before(f.Filter.Since.Time) {
+		return &usageError{cmd, errors.New("--until is before --since")}
+	}
+	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
+		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
+	}
 	stdin := path == config.Stdout
-	if !cmd.Flags().Changed("lines") && (stdin || !f.Filter.Since.IsZero()) {
+	if !cmd.Flags().Changed("lines") && (stdin || !f.Filter.Since.IsZero() || !f.Filter.Until.IsZero()) {
 		f.Lines = tail.All // of stdin the last ones are known at the end only
 	}
-	f.Follow = f.Follow && !f.noFollow
+	f.Follow = f.Follow && !f.noFollow && f.Filter.Until.IsZero()
 	f.Notice = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) }
 	f.Gone = func() bool { return tail.ReaderGone(cmd.OutOrStdout()) }
 	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
@@ -148,19 +193,38 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// find returns the journal's file: the argument, else that of the config that run would read.
-func (f *tailFlags) find(cmd *cobra.Command, args []string) (string, error) {
-	if len(args) > 0 && args[0] != "" {
-		return args[0], nil
+// find returns the journal's file, and the arguments that name objects: --journal or the first argument if that can only be
+// a file, else that of the config that run would read.
+func (f *tailFlags) find(cmd *cobra.Command, args []string) (path string, objects []string, err error) {
+	if len(args) > 0 && args[0] == "" {
+		args = args[1:]
+	}
+	if f.journal != "" {
+		return f.journal, args, nil
+	}
+	if len(args) > 0 && isFile(args[0]) {
+		return args[0], args[1:], nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return "", &usageError{cmd, errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
+		return "", nil, &usageError{cmd, errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
 	case err != nil:
-		return "", err
+		return "", nil, err
 	case cfg.Output.Path == config.Stdout:
-		return "", &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into 'kubejournal tail -'", file)}
+		return "", nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into 'kubejournal tail -'", file)}
 	}
-	return cfg.Output.Path, nil
+	return cfg.Output.Path, args, nil
+}
+
+// isFile reports whether an argument names a journal, not objects: it is a file, or looks like the path of one.
+func isFile(arg string) bool {
+	if arg == config.Stdout || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, ".") || strings.Contains(arg, ".jsonl") {
+		return true
+	}
+	if info, err := os.Stat(arg); err == nil {
+		return !info.IsDir()
+	}
+	_, err := query.Objects([]string{arg})
+	return err != nil && strings.Contains(arg, "/")
 }

@@ -107,12 +107,12 @@ func TestTailOnTerminal(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	line := func(seq int) string {
-		return `{"seq":` + strconv.Itoa(seq) + `,"time":"2026-11-20T16:10:22.123456789Z","type":"DELETED","origin":"watch","id":"u/1/DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","namespace":"shop","name":"web-` + strconv.Itoa(seq) + "\u009b2J" + `","manager":"` + strings.Repeat("x", 300) + `","object":{}}` + "\n"
+		return `{"seq":` + strconv.Itoa(seq) + `,"time":"2026-11-20T16:10:22.123456789Z","type":"MODIFIED","origin":"watch","id":"u/1/MODIFIED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","namespace":"shop","name":"web-` + strconv.Itoa(seq) + "\u009b2J" + `","manager":"` + strings.Repeat("x", 300) + `","object":{}}` + "\n"
 	}
 	writeFile(t, path, line(1))
 	s := newTerminal(t, 100)
 	stop := beside(t, s.tty, "tail", path)
-	text := s.until(t, `(?s)TIME.*WHAT.*\x1b\[31mDELETED\x1b\[0m +pods +shop/web-1\\u009b2J.*…`)
+	text := s.until(t, `(?s)TIME.*WHAT.*\x1b\[33mMOD\x1b\[0m +pods shop/web-1\\u009b2J.*…`)
 	for l := range strings.Lines(text) {
 		plain := regexp.MustCompile(`\x1b\[[0-9]*m|\n`).ReplaceAllString(l, "")
 		if n := len([]rune(plain)); n > 100 {
@@ -198,7 +198,7 @@ func must[T any](t *testing.T) func(T, error) T {
 func TestRunOnTerminal(t *testing.T) {
 	clearEnv(t)
 	t.Setenv("NO_COLOR", "1")
-	s := newTerminal(t, 120)
+	s := newTerminal(t, 140)
 	srv, stop := running(t, s.tty, "configmaps")
 	s.until(t, `(?s)TIME.*SYNCED    configmaps`)
 	must[map[string]any](t)(srv.Create(configmaps, configmap("first")))
@@ -212,6 +212,27 @@ func TestRunOnTerminal(t *testing.T) {
 	s.until(t, `"type":"SYNCED".*\n`)
 	stop()
 }
+
+// stuck is an output that takes nothing any more.
+type stuck struct {
+	writing, over chan struct{}
+	first         sync.Once
+}
+
+func (s *stuck) Write([]byte) (int, error) {
+	s.first.Do(func() { close(s.writing) })
+	<-s.over
+	return 0, io.ErrClosedPipe
+}
+
+// The program ends though nobody reads what it shows.
+func TestStopBesideABlockedReader(t *testing.T) {
+	clearEnv(t)
+	s := &stuck{writing: make(chan struct{}), over: make(chan struct{})}
+	t.Cleanup(func() { close(s.over) })
+	running(t, s, "configmaps", "--format", "text")
+	wait(t, s.writing)
+} // and waits for the end
 
 // Into a pipe it is JSON, and text where one asks for it.
 func TestRunIntoPipe(t *testing.T) {

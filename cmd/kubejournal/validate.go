@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"text/tabwriter"
 
@@ -10,6 +11,7 @@ import (
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
+	"kubejournal/internal/disk"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -21,11 +23,11 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate --config FILE",
 		Short: "Check a config without a cluster, or with --server against one",
 		Long: `Read a config as run would, with the same environment, and report everything that is wrong with it, one line per fault.
-No cluster is asked.
+No cluster is asked. Names that may be misspelt, and an output or checkpoint that could not be written here, are warnings.
 
 With --server, the API server is asked too: which streams each entry results in, and whether this identity may list and
 watch them. To ask as the daemon, use its credentials, or impersonate it in the kubeconfig. A table of all streams goes to
-stdout; stderr has one line, with the remedy, for each that would be pending.
+stdout; stderr has one line, with the remedy, for each that would be pending. A namespace that is missing is a warning.
 
 Exit status: 0 when the config can be run, 2 when it has a fault; with --server also 1 when some of it would be pending
 because it is missing or not allowed, or when the server cannot be asked.`,
@@ -45,10 +47,16 @@ because it is missing or not allowed, or when the server cannot be asked.`,
 			if err != nil {
 				return err
 			}
+			warn(cmd, unwritable(cfg))
 			if server {
 				return validateOnServer(cmd, path, cfg)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s\n", path, count(len(cfg.Resources), "resource entry", "resource entries"))
+			faults, warnings := access.ExamineOffline(cfg)
+			warn(cmd, warnings)
+			if len(faults) > 0 {
+				return faults
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s\n", path, count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg))
 			return err
 		},
 	}
@@ -58,6 +66,37 @@ because it is missing or not allowed, or when the server cannot be asked.`,
 	flags.BoolVar(&server, "server", false, "ask the API server too: what is there, and what this identity may watch")
 	addServerFlags(cmd)
 	return cmd
+}
+
+func warn(cmd *cobra.Command, warnings config.Faults) {
+	for _, w := range warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), w.Error())
+	}
+}
+
+// unwritable warns of files that could not be written here. The daemon may run elsewhere.
+func unwritable(cfg *config.Config) (warnings config.Faults) {
+	for _, file := range []struct{ key, path string }{{"output.path", cfg.Output.Path}, {"checkpoint.path", cfg.Checkpoint.Path}} {
+		if file.path == "" || file.path == config.Stdout {
+			continue
+		}
+		if err := disk.CheckWritable(file.path); err != nil {
+			remedy := "name another file"
+			if errors.Is(err, fs.ErrNotExist) {
+				remedy = "create the folder, as run makes none, or " + remedy
+			}
+			warnings = append(warnings, cfg.At(file.key, fmt.Sprintf("warning: cannot be written here: %v; %s", err, remedy)))
+		}
+	}
+	return warnings
+}
+
+// inherited says what the entries of a config take from its defaults.
+func inherited(cfg *config.Config) string {
+	if counts := cfg.Inherited(); counts != "" {
+		return "; defaults: " + counts
+	}
+	return ""
 }
 
 // count is a number with its noun.
@@ -87,15 +126,13 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for _, f := range slices.Concat(found.Warnings, found.Pending) {
-		fmt.Fprintln(cmd.ErrOrStderr(), f.Error())
-	}
+	warn(cmd, slices.Concat(found.Warnings, found.Pending))
 	switch n := len(found.Pending); {
 	case len(found.Faults) > 0:
 		return found.Faults
 	case n > 0:
 		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s\n", path, s.Host, count(found.Streams, "stream", "streams"))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s\n", path, s.Host, count(found.Streams, "stream", "streams"), inherited(cfg))
 	return err
 }

@@ -16,6 +16,7 @@ import (
 func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all bool) error {
 	refused := len(slices.DeleteFunc(slices.Clone(offers), func(o discovery.Offer) bool { return o.Refusal == "" }))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "defaults:\n  changes: true # MODIFIED lines say which fields changed")
 	if refused == len(offers) {
 		fmt.Fprintln(t, "resources: [] # this identity may list and watch none of them")
 	} else {

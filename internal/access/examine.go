@@ -61,21 +61,83 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 		}
 	}
 	e.Faults = slices.Compact(e.Faults) // an entry has a stream for each of its namespaces
-	warnUnknown := func(name, entry, field, verb string) {
-		if _, known := s.Fits(name, schema.GroupResource{}); !known {
-			e.Warnings = append(e.Warnings, cfg.Fault(entry, field,
-				fmt.Sprintf("warning: the server has no resource %q; nothing of that name is there to be %s now", name, verb)))
+	for _, at := range unknown(s.Resolver, cfg) {
+		e.Warnings = append(e.Warnings, cfg.Fault(at.entry, at.field,
+			fmt.Sprintf("warning: the server has no resource %q%s; nothing of that name is there to be %s now",
+				at.name, discovery.DidYouMean(at.near), at.verb)))
+	}
+	missing, err := s.missingNamespaces(ctx, cfg)
+	e.Warnings = append(e.Warnings, missing...)
+	return e, err
+}
+
+// ExamineOffline is what can be said of a config without a server, by Kubernetes' own resources: what is wrong on each one,
+// and names that may be misspelt.
+func ExamineOffline(cfg *config.Config) (faults, warnings config.Faults) {
+	resolver := discovery.Offline()
+	warn := func(entry, field, name, near string) {
+		if near != "" {
+			warnings = append(warnings, cfg.Fault(entry, field,
+				fmt.Sprintf("warning: Kubernetes has no resource %q of its own%s", name, discovery.DidYouMean(near))))
+		}
+	}
+	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
+		entry := cfg.Resources[i]
+		if missing, is := errors.AsType[*discovery.NotFoundError](resolved.Err); is {
+			warn(entry.Entry, "resource", missing.Name, missing.Near)
+		}
+		if discovery.IsConfigFault(resolved.Err) {
+			faults = append(faults, config.Fault{Msg: resolved.Err.Error()})
+		}
+	}
+	for _, at := range unknown(resolver, cfg) {
+		warn(at.entry, at.field, at.name, at.near)
+	}
+	return faults, warnings
+}
+
+// mention is a name that is to keep something out of the journal, its place, and what it may be a misspelling of.
+type mention struct{ entry, field, name, verb, near string }
+
+// unknown returns the mentions that are of no resource which is known.
+func unknown(resolver *discovery.Resolver, cfg *config.Config) []mention {
+	var all []mention
+	add := func(entry, field, name, verb string) {
+		if _, known := resolver.Fits(name, schema.GroupResource{}); !known {
+			all = append(all, mention{entry, field, name, verb, resolver.Near(name)})
 		}
 	}
 	for _, entry := range cfg.Resources {
 		for i, name := range entry.Exclude {
-			warnUnknown(name, entry.Entry, fmt.Sprintf("exclude[%d]", i), "excluded")
+			add(entry.Entry, fmt.Sprintf("exclude[%d]", i), name, "excluded")
 		}
 	}
 	for _, rule := range cfg.Redact {
-		warnUnknown(rule.Resource, rule.Entry, "resource", "redacted")
+		add(rule.Entry, "resource", rule.Resource, "redacted")
 	}
-	return e, nil
+	return all
+}
+
+// missingNamespaces warns of namespaces that entries name and the server does not have. They can be made later: a watch
+// waits for their objects. Where this identity may not get a namespace, nothing is said of it.
+func (s *Server) missingNamespaces(ctx context.Context, cfg *config.Config) (warnings config.Faults, err error) {
+	there := map[string]bool{}
+	for _, entry := range cfg.Resources {
+		for i, name := range entry.Namespaces {
+			if _, asked := there[name]; !asked {
+				err := s.client.Get().AbsPath("api", "v1", "namespaces", name).Do(ctx).Error()
+				if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+					return warnings, fmt.Errorf("get namespace %s: %w", name, err)
+				}
+				there[name] = !apierrors.IsNotFound(err)
+			}
+			if !there[name] {
+				warnings = append(warnings, cfg.Fault(entry.Entry, fmt.Sprintf("namespaces[%d]", i),
+					fmt.Sprintf("warning: the server has no namespace %q; nothing is journalled of it until there is one", name)))
+			}
+		}
+	}
+	return warnings, nil
 }
 
 // examineStream returns the state of a stream that this identity is refused, or not where why is "".

@@ -2,6 +2,7 @@ package changes
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"testing"
 
@@ -28,61 +29,72 @@ func (nothing) Kept([]byte, string, []byte, []byte) ([]byte, bool, error) { retu
 func (nothing) KeptHeader(string) ([]byte, bool, error)                   { return nil, false, nil }
 func (nothing) DropKept(string) error                                     { return nil }
 
-// BenchmarkStore is what a list of changes costs per event, beside its line: the
-// previous version of a pod is read, compared, and the next one stored.
+// BenchmarkStore is what a list of changes costs per event, beside its line: the previous version of a pod, or of a
+// Secret, is read, compared, and the next one stored.
 func BenchmarkStore(b *testing.B) {
 	for _, size := range []int{2000, 6000, 60000} {
 		b.Run(fmt.Sprintf("pod=%dB", size), func(b *testing.B) {
-			s, err := New(Config{Stream: "pods", Changes: true, Shape: podShape}, nothing{}, func() uint64 { return 0 }, zap.NewNop())
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, _, err := s.Load(); err != nil {
-				b.Fatal(err)
-			}
-			var (
-				r    = newRenderer(b)
-				c    checkpoint.Changes
-				o    event.Object
-				pod  = eventtest.Pod(size, 1)
-				next = bytes.Replace(pod, []byte(`"resourceVersion":"100001"`), []byte(`"resourceVersion":"200001"`), 1)
-				n    uint64
-			)
-			step := func(raw []byte) {
-				if err := r.Scan(raw, &o); err != nil {
-					b.Fatal(err)
-				}
-				before, err := s.Get(o.Namespace, o.Name)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := s.Compare(before, &o); err != nil {
-					b.Fatal(err)
-				}
-				if s.Changes(before); n > 2*baseObjects && len(s.next.list) == 0 {
-					b.Fatal("nothing has changed")
-				}
-				c.Reset()
-				clear(s.uncommitted)
-				s.order = s.order[:0]
-				s.Put(&c, n, o.Namespace, o.Name, s.Value(false))
-				n++
-			}
-			for i := range 2 * baseObjects {
-				step(eventtest.Pod(size, i))
-			}
-			step(pod)
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				if i%2 == 0 {
-					step(next)
-				} else {
-					step(pod)
-				}
-			}
-			b.ReportMetric(float64(len(s.next.value)), "stored-B")
+			pod := func(i int) []byte { return eventtest.Pod(size, i) }
+			benchmarkStore(b, podShape, pod, `"resourceVersion":"100001"`, `"resourceVersion":"200001"`)
 		})
 	}
+	hiding := event.Shape{Secret: true, Drop: podShape.Drop}
+	b.Run("secret, other version", func(b *testing.B) {
+		benchmarkStore(b, hiding, eventtest.Secret, `"resourceVersion":"200001"`, `"resourceVersion":"300001"`)
+	})
+	b.Run("secret, other values", func(b *testing.B) {
+		benchmarkStore(b, hiding, eventtest.Secret, base64.StdEncoding.EncodeToString([]byte(eventtest.SecretText)), "b3RoZXJvdGhlcm90aGVyMg==")
+	})
+}
+
+func benchmarkStore(b *testing.B, shape event.Shape, object func(i int) []byte, old, replaced string) {
+	s, err := New(Config{Stream: "pods", Changes: true, Shape: shape}, nothing{}, func() uint64 { return 0 }, zap.NewNop())
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, _, err := s.Load(); err != nil {
+		b.Fatal(err)
+	}
+	var (
+		r    = mustRenderer(b, podSource, shape)
+		c    checkpoint.Changes
+		o    event.Object
+		one  = object(1)
+		next = bytes.ReplaceAll(one, []byte(old), []byte(replaced))
+		n    uint64
+	)
+	step := func(raw []byte) {
+		if err := r.Scan(raw, &o); err != nil {
+			b.Fatal(err)
+		}
+		before, err := s.Get(o.Namespace, o.Name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Compare(before, &o); err != nil {
+			b.Fatal(err)
+		}
+		s.Changes(before, nil)
+		c.Reset()
+		clear(s.uncommitted)
+		s.order = s.order[:0]
+		s.Put(&c, n, o.Namespace, o.Name, s.Value(false))
+		n++
+	}
+	for i := range 2 * baseObjects {
+		step(object(i))
+	}
+	step(one)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%2 == 0 {
+			step(next)
+		} else {
+			step(one)
+		}
+	}
+	b.ReportMetric(float64(len(s.next.value)), "stored-B")
+	b.ReportMetric(float64(len(s.next.list)), "list-B")
 }
 
 // BenchmarkPack is what storing the previous version of a pod costs, in bytes too,

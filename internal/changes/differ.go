@@ -18,8 +18,8 @@ import (
 //
 // Applied in their order to the object before, they give the object behind.
 //
-//   - Both objects are taken as a Shape left them: a value that is "REDACTED" in both is the same in both, whatever
-//     it hides.
+//   - Both objects are taken as a Shape left them. A value that is "REDACTED" in both is replaced by "REDACTED" if it is
+//     known that what it hides has changed, and the same otherwise.
 //   - Members are paired by what their keys mean, and of repeated ones the last counts, as in encoding/json. Their
 //     order means nothing.
 //   - Elements of arrays are paired by their identities or, where they have none, by their text; what lies between
@@ -35,11 +35,15 @@ import (
 type Differ struct {
 	prev, next rawjson.Tape
 	out        []byte
-	path       []byte // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
-	start      int    // of the list in out
-	end        int    // out may grow to this length before the list is made coarser
-	coarse     bool   // it is being made coarser
-	untyped    bool   // kind and apiVersion of the objects themselves are not compared
+	path       []byte          // of the value being compared: a JSON Pointer, escaped as the inside of a JSON string
+	start      int             // of the list in out
+	end        int             // out may grow to this length before the list is made coarser
+	coarse     bool            // it is being made coarser
+	untyped    bool            // kind and apiVersion of the objects themselves are not compared
+	redacted   *redactedValues // of both objects; nil: nothing is known of them
+	sets       [][]byte        // one of which may own all that has changed
+	owner      int             // which; -1: none, or not known
+	owners     ownerWalk
 
 	pairs    []pair    // a stack: each container being compared has its own on it
 	elements []element // that align looks at
@@ -66,7 +70,7 @@ const (
 // Append appends the list of changes from prev to next as a JSON array, or nothing if there are none. Both must be
 // compact JSON of at most event.MaxObject, as AppendShaped writes it. With an error, dst is returned as it was.
 func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
-	if bytes.Equal(prev, next) {
+	if d.redacted == nil && bytes.Equal(prev, next) {
 		return dst, nil
 	}
 	defer d.release()
@@ -86,15 +90,18 @@ func (d *Differ) Append(dst, prev, next []byte) ([]byte, error) {
 		}
 	}
 	dst = d.out
-	if len(dst) > d.start {
-		dst = append(dst, ']')
+	if len(dst) == d.start {
+		return dst, nil
 	}
-	return dst, nil
+	if len(d.sets) > 0 {
+		d.owner = d.owners.find(&d.prev, &d.next, d.sets)
+	}
+	return append(dst, ']'), nil
 }
 
 // release lets go of the caller's bytes, and of space that only large objects need.
 func (d *Differ) release() {
-	d.out = nil
+	d.out, d.redacted, d.sets = nil, nil, nil
 	d.prev.Release()
 	d.next.Release()
 	if cap(d.pairs) > rawjson.KeptCells {
@@ -108,26 +115,41 @@ var differs = sync.Pool{New: func() any { return new(Differ) }}
 // Append is Differ.Append for two versions of one object as a stream receives them: kind and apiVersion are not
 // compared, since servers leave them out of the items of a list.
 func Append(dst, prev, next []byte) ([]byte, error) {
+	list, _, err := appendChanges(dst, prev, next, nil, nil)
+	return list, err
+}
+
+// appendChanges is Append with what is known of the objects' redacted values. It also returns which of sets owns all that has
+// changed, as ownerWalk.find does.
+func appendChanges(dst, prev, next []byte, redacted *redactedValues, sets [][]byte) (list []byte, owner int, err error) {
 	d := differs.Get().(*Differ)
 	defer differs.Put(d)
-	d.untyped = true
-	return d.Append(dst, prev, next)
+	d.untyped, d.redacted, d.sets, d.owner = true, redacted, sets, -1
+	list, err = d.Append(dst, prev, next)
+	return list, d.owner, err
+}
+
+// same reports whether cell p of the previous object and cell n of the next one have the same text, with the same redacted
+// values behind it.
+func (d *Differ) same(p, n int32) bool {
+	was := d.prev.Text(p)
+	return bytes.Equal(was, d.next.Text(n)) && (d.redacted == nil || d.redacted.same(d.prev.Offset(p), d.next.Offset(n), len(was)))
 }
 
 // values lists what changed from cell p of the previous object to cell n of the next one, with depth containers
 // around them.
 func (d *Differ) values(p, n int32, depth int) {
-	was, is := d.prev.Text(p), d.next.Text(n)
-	if bytes.Equal(was, is) {
+	if d.same(p, n) {
 		return
 	}
+	was, is := d.prev.Text(p), d.next.Text(n)
 	mark, end := len(d.out), d.end
 	if d.coarse {
 		end = mark + len(`,{"op":"replace","path":"","old":,"value":}`) + len(d.path) + len(was) + len(is)
 	}
 	first := was[0]
 	switch {
-	case first == '"' && is[0] == '"' && d.sameText(was[1:len(was)-1], is[1:len(is)-1]):
+	case first == '"' && is[0] == '"' && !bytes.Equal(was, is) && d.sameText(was[1:len(was)-1], is[1:len(is)-1]):
 	case first == '{' && is[0] == '{' && depth < changesDepth:
 		d.objects(p, n, depth, end)
 	case first == '[' && is[0] == '[' && depth < changesDepth:
@@ -147,7 +169,7 @@ func (d *Differ) objects(p, n int32, depth, end int) {
 	if d.inStep(p, n) {
 		for i, j := p+1, n+1; j < d.next.Cells[n].Next && len(d.out) <= end; i, j = d.prev.Cells[i].Next, d.next.Cells[j].Next {
 			// Of repeated keys both objects have the last in the same place.
-			if !bytes.Equal(d.prev.Text(i), d.next.Text(j)) && !d.repeated(n, j) {
+			if !d.same(i, j) && !d.repeated(n, j) {
 				d.member(pair{prev: i, next: j}, depth)
 			}
 		}
@@ -173,7 +195,7 @@ func (d *Differ) inStep(p, n int32) bool {
 		if !d.prev.SameKey(i, &d.next, j, &d.a, &d.b) {
 			return false
 		}
-		if !bytes.Equal(d.prev.Text(i), d.next.Text(j)) {
+		if !d.same(i, j) {
 			if differ++; differ*count > scannedKeys {
 				return false
 			}

@@ -255,7 +255,7 @@ func TestChangesFaults(t *testing.T) {
 	}
 }
 
-// Nothing that is redacted is told, and not whether it changed.
+// Nothing that is redacted is told; without digests, not even whether it changed.
 func TestChangesRedacted(t *testing.T) {
 	r := mustRenderer(t, event.Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, event.Shape{Secret: true})
 	shaped := func(raw string) []byte {

@@ -3,6 +3,7 @@ package changes
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"hash"
 	"slices"
@@ -23,14 +24,19 @@ type Digest [16]byte
 //
 // What a Shape redacts is looked at too, for otherwise a Secret whose data changed would pass for the same. A digest
 // of a short secret gives it away to whoever tries all that it could be, so those digests are keyed with a number
-// that only this Digester knows and that is never stored. They match nothing after a restart: Durable is then false.
+// that only this Digester knows and that is never stored. They match nothing after a restart: Durable is then false. Nor
+// are they stored as they are, but sealed: the objects of a stream, and the versions of one of them, may be the same but
+// for what is ignored, and nobody is to see in the checkpoint which secrets are equal, or were before.
 type Digester struct {
 	r      *event.Renderer
 	o      event.Object
 	h      hash.Hash
 	prefix []byte // what every digest begins with
 	sum    [sha256.Size]byte
-	hidden bool // what is redacted is looked at
+
+	seals   hash.Hash // HMAC-SHA-256; nil where nothing is hidden: what is redacted is not looked at
+	sealed  uint64    // number of the last one; the first is random
+	scratch []byte
 }
 
 // unsaid are the paths that no Digester looks at.
@@ -50,17 +56,43 @@ func NewDigester(shape event.Shape, ignore []string) (*Digester, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Digester{r: r, h: sha256.New(), prefix: mark[:], hidden: shape.Secret || len(shape.Redact) > 0}
-	if d.hidden {
+	d := &Digester{r: r, h: sha256.New(), prefix: mark[:]}
+	if shape.Redacts() {
 		key := make([]byte, sha256.BlockSize)
 		rand.Read(key) // never fails: see crypto/rand
-		d.prefix = append(key, d.prefix...)
+		d.prefix, d.seals = append(key, d.prefix...), newMAC(newKey())
+		d.sealed = binary.BigEndian.Uint64(newKey())
 	}
 	return d, nil
 }
 
 // Durable reports whether the digests are worth keeping over a restart, if there are any.
-func (d *Digester) Durable() bool { return d == nil || !d.hidden }
+func (d *Digester) Durable() bool { return d == nil || d.seals == nil }
+
+// seal returns a digest as it is stored. One of what is hidden becomes a number that no other has, and the beginning of a
+// MAC of both.
+func (d *Digester) seal(sum Digest) Digest {
+	if d.seals == nil {
+		return sum
+	}
+	d.sealed++
+	return d.sealWith(d.sealed, sum)
+}
+
+// same reports whether a stored digest is of the same as one that was just made.
+func (d *Digester) same(stored, sum Digest) bool {
+	return stored == sum || d.seals != nil && stored == d.sealWith(binary.BigEndian.Uint64(stored[:8]), sum)
+}
+
+func (d *Digester) sealWith(number uint64, sum Digest) (sealed Digest) {
+	d.seals.Reset()
+	binary.BigEndian.PutUint64(sealed[:], number)
+	d.scratch = append(append(d.scratch[:0], sealed[:8]...), sum[:]...)
+	d.seals.Write(d.scratch) // never fails: see hash.Hash
+	d.scratch = d.seals.Sum(d.scratch[:0])
+	copy(sealed[8:], d.scratch)
+	return sealed
+}
 
 // Digest looks at one object as the server sent it, with or without the rest of a watch event behind it. Where
 // nothing is redacted, what AppendShaped wrote has the same digest.

@@ -1,6 +1,7 @@
 package changes
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -123,4 +124,30 @@ func (p *Packer) Unpack(dst, packed []byte, limit int) ([]byte, error) {
 		}
 	}
 	return dst, errPacked
+}
+
+// base collects what a stream's objects are packed with: what is alike in them shows in a few.
+type base struct {
+	packer *Packer
+	bytes  []byte // what the packer has once it is fixed, until then what was collected
+	count  int    // objects in bytes
+	fixed  bool
+}
+
+const (
+	baseBytes   = 16 << 10
+	baseObjects = 16
+)
+
+// learn takes an object until there are enough, and reports whether there are now.
+func (b *base) learn(object []byte) bool {
+	if b.fixed {
+		return false
+	}
+	b.bytes = append(b.bytes, object[:min(len(object), baseBytes)]...)
+	if b.count++; b.count < baseObjects && len(b.bytes) < baseBytes {
+		return false
+	}
+	b.packer, b.fixed = NewPacker(bytes.Clone(b.bytes)), true
+	return true
 }

@@ -1,5 +1,5 @@
 // Package changes says what changed between two versions of an object, which of it ignoreFields hides, and stores the
-// version that the next one is compared with: as the line has it, with a keyed digest in place of each redacted value.
+// version that the next one is compared with: as the line has it, and beside it a keyed digest of each redacted value.
 package changes
 
 import (
@@ -22,14 +22,17 @@ import (
 //
 // A stored version is
 //
-//	byte       what follows: hasDigest, hasObject; and whether it was withheld
-//	16 bytes   its digest, with hasDigest
+//	byte       what follows: hasDigest, hasRedacted, hasMark, hasObject; and whether it was withheld
+//	16 bytes   its digest, with hasDigest, see Digester.seal
+//	uvarint    length of the digests of its redacted values, with hasRedacted
+//	           these digests, see redactedValues
+//	uvarint    its event.Mark and the series of that, with hasMark
 //	the rest   the object as its line has it, packed, with hasObject
 //
 // and the header of a stream
 //
-//	byte       linesHaveAll, storesObjects, incomplete
-//	4 bytes    CRC-32 of excludeNamespaces, of whose objects nothing is stored
+//	byte       linesHaveAll, storesObjects, incomplete; and the series of Marks in the upper bits
+//	4 bytes    CRC-32 of excludeNamespaces, of whose objects nothing is stored, and of what else Marks depend on
 //	16 bytes   event.Shape.Fingerprint: where it differs, all that was stored is dropped
 //	the rest   the base that objects are packed with; empty until there are enough
 type Store struct {
@@ -38,8 +41,11 @@ type Store struct {
 	committed  func() uint64
 	log        *zap.Logger
 
-	objects  bool      // objects are stored
-	digester *Digester // nil: digests are not stored
+	objects  bool            // objects are stored
+	marks    bool            // the Mark of each version is stored
+	owners   bool            // the object of each version is stored, with what Owner has to see
+	redacted *redactedValues // nil: their redacted values are not compared, or there are none
+	digester *Digester       // nil: digests are not stored
 
 	streamHeader
 	base        base
@@ -47,8 +53,8 @@ type Store struct {
 	order       []arrival           // of uncommitted
 	next        next
 
-	value, object, key []byte // of the last Get
-	unreadable         bool   // a version could not be read, and that was logged
+	got        struct{ value, object, key []byte } // by the last Get
+	unreadable bool                                // a version could not be read, and that was logged
 }
 
 // streamHeader is the fixed part of a stream's header. It is due to be put into a batch when it has changed; headerSent is
@@ -74,17 +80,26 @@ type Config struct {
 	Shape             event.Shape
 	Payload           event.Payload
 	ExcludeNamespaces []string
+	// EveryVersion says that a line is written of every version. Then the one that is stored is the one just before the
+	// next, whatever a crash has left.
+	EveryVersion bool
+	APIVersion   string // of the objects
 }
 
 // Flags of a stored version and of a header, and where the header's fields are.
 const (
-	hasDigest = 1
-	hasObject = 2
-	withheld  = 4
+	hasDigest   = 1
+	hasObject   = 2
+	withheld    = 4
+	hasRedacted = 8
+	hasMark     = 16
 
 	linesHaveAll  = 1 // a line has all that is stored of its object
 	storesObjects = 2
 	incomplete    = 4 // until all known objects are stored, or were tried
+	seriesBits    = 5 // above these three
+	seriesAt      = 8 - seriesBits
+	lastSeries    = 1<<seriesBits - 1
 
 	excludesAt = 1
 	shapeAt    = excludesAt + 4
@@ -94,6 +109,7 @@ const (
 // next is the version that Compare was given last.
 type next struct {
 	digest Digest
+	mark   event.Mark
 	shaped []byte // the object as its line has it, where objects are stored
 	list   []byte // what has changed, see Changes
 	value  []byte // what is to be stored, see Value
@@ -112,6 +128,11 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 			return nil, err
 		}
 	}
+	if c.Changes {
+		s.redacted = newRedactedValues(c.Shape)
+	}
+	s.owners = s.objects && s.digester == nil && showsNode(c.Shape)
+	s.marks = s.objects && s.digester == nil && c.EveryVersion
 	h := s.header[:]
 	if c.Payload == "" || c.Payload == event.WholeObject {
 		h[0] |= linesHaveAll
@@ -119,15 +140,20 @@ func New(c Config, at Checkpoint, committed func() uint64, log *zap.Logger) (*St
 	if c.Changes {
 		h[0] |= storesObjects
 	}
-	binary.BigEndian.PutUint32(h[excludesAt:], crc32.ChecksumIEEE([]byte(strings.Join(c.ExcludeNamespaces, ","))))
+	settings := strings.Join(c.ExcludeNamespaces, ",")
+	if s.marks {
+		settings += " " + c.APIVersion
+	}
+	binary.BigEndian.PutUint32(h[excludesAt:], crc32.ChecksumIEEE([]byte(settings)))
 	mark := c.Shape.Fingerprint(c.IgnoreFields)
 	copy(h[shapeAt:], mark[:])
 	return s, nil
 }
 
 // Load takes the header from the checkpoint, which has all that was submitted, and drops what was stored with other
-// settings. behind means that there may be known objects of which nothing useful is stored; stale, that the header must
-// be committed before the next line is written, because recovery replays lines by it.
+// settings. behind means that there may be known objects of which something useful is not stored, such as digests under
+// this Store's own keys; stale, that the header must be committed before the next line is written, because recovery
+// replays lines by it.
 func (s *Store) Load() (behind, stale bool, err error) {
 	s.Reset()
 	old, ok, err := s.checkpoint.KeptHeader(s.stream)
@@ -137,14 +163,22 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	h := s.header[:]
 	s.base, s.headerDue = base{packer: NewPacker(nil)}, true
 	h[0] |= incomplete
-	if len(old) < headerSize || !bytes.Equal(old[shapeAt:headerSize], h[shapeAt:]) {
+	same, series := false, 0
+	if len(old) >= headerSize {
+		// A Mark of other settings may be of a version before the last: events have passed that nothing was stored of.
+		same, series = bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt]), int(old[0]>>seriesAt)
+		if !same {
+			series++
+		}
+	}
+	h[0] = h[0]&(1<<seriesAt-1) | byte(series&lastSeries)<<seriesAt
+	if len(old) < headerSize || !bytes.Equal(old[shapeAt:headerSize], h[shapeAt:]) || series > lastSeries {
 		if ok {
 			err = s.checkpoint.DropKept(s.stream)
 		}
 		return true, true, err
 	}
-	behind = !s.digester.Durable() || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 ||
-		!bytes.Equal(old[excludesAt:shapeAt], h[excludesAt:shapeAt])
+	behind = !s.digester.Durable() || s.redacted != nil || s.objects && old[0]&storesObjects == 0 || old[0]&incomplete != 0 || !same
 	if !behind {
 		h[0] &^= incomplete
 	}
@@ -154,6 +188,9 @@ func (s *Store) Load() (behind, stale bool, err error) {
 	}
 	return behind, s.headerDue, nil
 }
+
+// Marks reports whether the Mark of each version is stored.
+func (s *Store) Marks() bool { return s != nil && s.marks }
 
 // Reset drops what is not committed: the checkpoint has all that was submitted, and the rest never will be.
 func (s *Store) Reset() {
@@ -166,22 +203,24 @@ func (s *Store) Reset() {
 type Version struct {
 	Object    []byte // as its line had it; nil where it is not stored
 	Withheld  bool   // the filter held it back
+	Mark      event.Mark
 	digest    Digest
 	hasDigest bool
+	redacted  []byte // the digests of its redacted values, if they were made with this Store's key
 	packed    []byte // Object as it is stored
 }
 
 // Get returns what is stored of an object; the zero Version where nothing is.
 func (s *Store) Get(namespace, name []byte) (Version, error) {
 	s.prune()
-	s.key = append(append(append(s.key[:0], namespace...), 0), name...)
-	value, ok := s.uncommitted[string(s.key)]
+	s.got.key = append(append(append(s.got.key[:0], namespace...), 0), name...)
+	value, ok := s.uncommitted[string(s.got.key)]
 	if !ok {
 		var err error
-		if s.value, _, err = s.checkpoint.Kept(s.value[:0], s.stream, namespace, name); err != nil {
+		if s.got.value, _, err = s.checkpoint.Kept(s.got.value[:0], s.stream, namespace, name); err != nil {
 			return Version{}, err
 		}
-		value.bytes = s.value
+		value.bytes = s.got.value
 	}
 	v, err := s.decode(value.bytes)
 	if err != nil {
@@ -204,14 +243,33 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 		rest = rest[copy(v.digest[:], rest):]
 		v.hasDigest = s.digester != nil
 	}
+	if has&hasRedacted != 0 {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return Version{}, errPacked
+		}
+		if rest = rest[n:]; s.redacted.own(rest[:size]) {
+			v.redacted = rest[:size]
+		}
+		rest = rest[size:]
+	}
+	if has&hasMark != 0 {
+		mark, n := binary.Uvarint(rest)
+		if n <= 0 {
+			return v, errPacked
+		}
+		if rest = rest[n:]; s.marks && byte(mark&lastSeries) == s.header[0]>>seriesAt {
+			v.Mark = event.Mark(mark >> seriesBits)
+		}
+	}
 	if has&hasObject == 0 {
 		return v, nil
 	}
 	v.packed = rest
-	if s.object, err = s.base.packer.Unpack(s.object[:0], rest, event.MaxObject); err != nil {
+	if s.got.object, err = s.base.packer.Unpack(s.got.object[:0], rest, event.MaxObject); err != nil {
 		return Version{}, err
 	}
-	v.Object = s.object
+	v.Object = s.got.object
 	if !v.hasDigest && s.digester != nil && s.digester.Durable() {
 		// It was read back from the journal.
 		if v.digest, err = s.digester.Digest(v.Object); err != nil {
@@ -225,15 +283,17 @@ func (s *Store) decode(value []byte) (v Version, err error) {
 // Compare takes the next version of an object and reports whether nothing has changed since before but what is
 // ignored. An error is the object's.
 func (s *Store) Compare(before Version, o *event.Object) (same bool, err error) {
-	s.next.shaped = s.next.shaped[:0]
+	s.next.shaped, s.next.mark = s.next.shaped[:0], o.Mark(before.Mark)
+	s.redacted.drop()
 	if s.next.digest, err = s.digest(o); err != nil {
 		return false, err
 	}
-	if before.hasDigest && before.digest == s.next.digest {
+	if before.hasDigest && s.digester.same(before.digest, s.next.digest) {
 		return true, nil
 	}
 	if s.objects {
 		s.next.shaped = o.AppendShaped(s.next.shaped)
+		s.redacted.take(o)
 	}
 	return false, nil
 }
@@ -246,20 +306,30 @@ func (s *Store) digest(o *event.Object) (Digest, error) {
 }
 
 // Changes lists what has changed from before to the version that Compare was given; nil where that is not asked for
-// or not known. It is good until the next call.
-func (s *Store) Changes(before Version) []byte {
+// or not known. It is good until the next call. It reads the object that Compare was given. With sets, what the entries of
+// that object's managedFields own, it also returns the index of the one that owns all that has changed; -1 where that
+// is not exactly one.
+func (s *Store) Changes(before Version, sets [][]byte) (list []byte, owner int) {
 	if !s.objects || before.Object == nil {
-		return nil
+		return nil, -1
+	}
+	if !s.owners {
+		sets = nil
+	}
+	var redacted *redactedValues
+	if s.redacted.compare(before.redacted) {
+		redacted = s.redacted
 	}
 	var err error
-	if s.next.list, err = Append(s.next.list[:0], before.Object, s.next.shaped); err != nil {
-		return nil // before may be of a release that stored deeper objects
+	if s.next.list, owner, err = appendChanges(s.next.list[:0], before.Object, s.next.shaped, redacted, sets); err != nil {
+		return nil, -1 // before may be of a release that stored deeper objects
 	}
-	return s.next.list
+	return s.next.list, owner
 }
 
-// Value is what is to be stored of the version that Compare was given. It is good until the next call.
-func (s *Store) Value(held bool) []byte { return s.encode(nil, held) }
+// Value is what is to be stored of the version that Compare was given. It is good until the next call. It reads the object
+// that Compare was given.
+func (s *Store) Value(held bool) []byte { return s.encode(Version{}, held) }
 
 // Unknown is what is to be stored of an object that cannot be read: the next version has none to be compared with.
 func (s *Store) Unknown(held bool) []byte { return []byte{flag(held)} }
@@ -274,30 +344,49 @@ func (s *Store) Missing(before Version, o *event.Object, held bool) ([]byte, err
 			return nil, err
 		}
 	}
-	complete := !s.objects || before.Object != nil
-	if complete && (s.digester == nil || before.hasDigest && (keep || before.digest == sum)) {
+	missing := s.objects && before.Object == nil
+	s.next.digest, s.next.mark, s.next.shaped = sum, o.Mark(before.Mark), s.next.shaped[:0]
+	s.redacted.drop()
+	if missing || s.redacted != nil && before.redacted == nil {
+		s.next.shaped = o.AppendShaped(s.next.shaped)
+		s.redacted.take(o)
+	}
+	if !missing && s.redacted.move(s.next.shaped, before.Object) {
+		missing = true
+	}
+	if !missing && (s.digester == nil || before.hasDigest && (keep || s.digester.same(before.digest, sum))) {
 		return nil, nil
 	}
-	s.next.digest, s.next.shaped = sum, s.next.shaped[:0]
-	if s.objects && before.packed == nil {
-		s.next.shaped = o.AppendShaped(s.next.shaped)
-	}
-	return s.encode(before.packed, held), nil
+	return s.encode(before, held), nil
 }
 
-// encode makes what is to be stored of the version at hand. packed is its object, if that is stored already.
-func (s *Store) encode(packed []byte, held bool) []byte {
+// encode makes what is to be stored of the version at hand. Of stored comes the object, and what belongs to that, if there
+// is one.
+func (s *Store) encode(stored Version, held bool) []byte {
 	dst := s.next.value[:0]
 	dst = append(dst, flag(held))
 	if s.digester != nil {
 		dst[0] |= hasDigest
-		dst = append(dst, s.next.digest[:]...)
+		sum := s.digester.seal(s.next.digest)
+		dst = append(dst, sum[:]...)
 	}
-	if s.objects {
-		dst[0] |= hasObject
-		dst = append(dst, packed...)
+	if !s.objects {
+		s.next.value = dst
+		return dst
 	}
-	if s.objects && packed == nil {
+	if digests := s.redacted.digests(stored.redacted); len(digests) > 0 {
+		dst[0] |= hasRedacted
+		dst = binary.AppendUvarint(dst, uint64(len(digests)))
+		dst = append(dst, digests...)
+	}
+	if s.marks && s.next.mark != 0 {
+		dst[0] |= hasMark
+		dst = binary.AppendUvarint(dst, uint64(s.next.mark)<<seriesBits|uint64(s.header[0]>>seriesAt))
+	}
+	dst[0] |= hasObject
+	if stored.packed != nil {
+		dst = append(dst, stored.packed...)
+	} else {
 		s.headerDue = s.base.learn(s.next.shaped) || s.headerDue
 		dst = s.base.packer.Pack(dst, s.next.shaped)
 	}
@@ -388,30 +477,4 @@ func Replay(header []byte, h *event.Header, c *checkpoint.Changes) {
 	case written, h.Type == event.Deleted:
 		c.Unkeep([]byte(h.Namespace), []byte(h.Name))
 	}
-}
-
-// base collects what a stream's objects are packed with: what is alike in them shows in a few.
-type base struct {
-	packer *Packer
-	bytes  []byte // what the packer has once it is fixed, until then what was collected
-	count  int    // objects in bytes
-	fixed  bool
-}
-
-const (
-	baseBytes   = 16 << 10
-	baseObjects = 16
-)
-
-// learn takes an object until there are enough, and reports whether there are now.
-func (b *base) learn(object []byte) bool {
-	if b.fixed {
-		return false
-	}
-	b.bytes = append(b.bytes, object[:min(len(object), baseBytes)]...)
-	if b.count++; b.count < baseObjects && len(b.bytes) < baseBytes {
-		return false
-	}
-	b.packer, b.fixed = NewPacker(bytes.Clone(b.bytes)), true
-	return true
 }

@@ -46,7 +46,12 @@ func (r *rig) load() (behind, stale bool) {
 // the same as the one before.
 func (r *rig) see(name, data, note string) (list string, same bool) {
 	r.t.Helper()
-	raw := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%q,"note":%q}`, name, data, note)
+	return r.take(name, fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"ns"},"data":%q,"note":%q}`, name, data, note))
+}
+
+// take is see for an object of any kind.
+func (r *rig) take(name, raw string) (list string, same bool) {
+	r.t.Helper()
 	if err := r.render.Scan([]byte(raw), &r.object); err != nil {
 		r.t.Fatal(err)
 	}
@@ -57,7 +62,8 @@ func (r *rig) see(name, data, note string) (list string, same bool) {
 	if same, err = r.Compare(before, &r.object); err != nil || same {
 		return "", same
 	}
-	list = string(r.Changes(before))
+	changed, _ := r.Changes(before, nil)
+	list = string(changed)
 	r.Put(&r.submitted, r.batch, []byte("ns"), []byte(name), r.Value(false))
 	return list, false
 }
@@ -235,6 +241,95 @@ func TestReplay(t *testing.T) {
 		r.commit()
 		if v, err := r.Get([]byte("ns"), []byte("a")); err != nil || string(v.Object) != string(object) && c.stored || v.Object != nil && !c.stored {
 			t.Errorf("%q, %s, truncated %v: %q, %v", c.header, c.line.Type, c.line.Truncated, v.Object, err)
+		}
+	}
+}
+
+// The Mark of a version is stored with it, if that is sure to be the one before the next, and not made out of lines that
+// are read back.
+func TestStoreMarks(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	mark := func(r *rig) event.Mark {
+		t.Helper()
+		v, err := r.Get([]byte("ns"), []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v.Mark
+	}
+	sure := Config{Changes: true, EveryVersion: true}
+	r := newRig(t, at, sure)
+	r.load()
+	r.want("a", "1", "x", "", false)
+	if mark(r) != r.object.Mark(0) || mark(r) == 0 {
+		t.Errorf("mark %d, want %d", mark(r), r.object.Mark(0))
+	}
+	r.commit()
+	r = newRig(t, at, sure)
+	r.load()
+	if mark(r) == 0 {
+		t.Error("no mark after a restart")
+	}
+	for _, c := range []Config{{Changes: true}, {Changes: true, EveryVersion: true, IgnoreFields: []string{"note"}}} {
+		if o := newRig(t, at, c); o.Marks() || mark(o) != 0 {
+			t.Errorf("%+v: mark %d", c, mark(o))
+		}
+	}
+	h, _, err := at.KeptHeader("pods")
+	if err != nil {
+		t.Fatal(err)
+	}
+	Replay(h, &event.Header{Type: event.Modified, Namespace: "ns", Name: "a", Object: []byte(`{"metadata":{"name":"a"}}`)}, &r.submitted)
+	r.commit()
+	if v, err := r.Get([]byte("ns"), []byte("a")); err != nil || v.Mark != 0 || v.Object == nil {
+		t.Errorf("mark %d of a line, object %s, %v", v.Mark, v.Object, err)
+	}
+}
+
+// A Mark counts as long as the settings are the same: where they were others, a version may have passed that none was
+// stored of.
+func TestStoreMarksOfOtherSettings(t *testing.T) {
+	at, err := checkpoint.OpenTemp()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	sure := Config{Changes: true, EveryVersion: true, APIVersion: "v1"}
+	start := func(c Config) (r *rig, known bool) {
+		t.Helper()
+		r = newRig(t, at, c)
+		if _, stale := r.load(); stale {
+			r.PutHeader(&r.submitted, r.batch)
+			r.commit()
+		}
+		v, err := r.Get([]byte("ns"), []byte("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r, v.Mark != 0
+	}
+	excluding, filtering, later := sure, sure, sure
+	excluding.ExcludeNamespaces, filtering.EveryVersion, later.APIVersion = []string{"ns"}, false, "v2"
+	for n, c := range []Config{excluding, filtering, later, sure} {
+		r, _ := start(sure)
+		r.take("a", fmt.Sprintf(`{"metadata":{"name":"a","namespace":"ns","resourceVersion":"%d"}}`, n))
+		r.commit()
+		if _, known := start(sure); !known {
+			t.Errorf("%d: no mark after a restart", n)
+		}
+		start(c)
+		if _, known := start(sure); known != (n == 3) {
+			t.Errorf("%d: behind %+v a mark is known: %v", n, c, known)
+		}
+	}
+	for n := range lastSeries + 2 {
+		start(excluding)
+		if _, known := start(sure); known {
+			t.Fatalf("a mark is known when the settings have changed %d times", 2*n+2)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"hash/maphash"
+	"iter"
 	"slices"
 
 	"kubejournal/internal/event"
@@ -102,6 +103,17 @@ func (b *Batch) Add(stream string, c *Changes) {
 	}
 	all.Add(c)
 	b.bytes += c.Bytes()
+}
+
+// States yields the streams whose state the batch changes, with the last of each.
+func (b *Batch) States() iter.Seq2[string, *Stream] {
+	return func(yield func(string, *Stream) bool) {
+		for name, c := range b.streams {
+			if c.State != nil && !yield(name, c.State) {
+				return
+			}
+		}
+	}
 }
 
 // SetMark sets how far the journal is once all of the batch is committed.

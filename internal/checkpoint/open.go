@@ -189,6 +189,7 @@ func checkFile(path string) error {
 // follow returns path with symbolic links to the file followed: the file, which need not
 // exist, is created and renamed, not a link to it.
 func follow(path string) string {
+	path = disk.Absolute(path)
 	const most = 40 // as in Linux; what goes round in circles fails when it is opened
 	for range most {
 		target, err := os.Readlink(path)

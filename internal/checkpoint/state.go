@@ -1,6 +1,10 @@
 package checkpoint
 
-import "kubejournal/internal/event"
+import (
+	"time"
+
+	"kubejournal/internal/event"
+)
 
 // Stream is the durable state of one stream. Its methods are its only transitions, for the
 // stream that writes lines as for the recovery that reads them back.
@@ -15,14 +19,31 @@ type Stream struct {
 	Open *Gap `json:"open,omitempty"`
 	// Closing is set while all lines of a complete list are written but the SYNCED line.
 	Closing *event.Count `json:"closing,omitempty"`
+	Coverage
+}
+
+// Coverage is from when to when the journal has every change of a stream, in Unix nanoseconds; 0 is unknown. It begins anew
+// behind each GAP.
+type Coverage struct {
+	// Since is the time of the SYNCED line that it began with.
+	Since int64 `json:"since,omitempty"`
+	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the list
+	// was read is not in it.
+	Confirmed int64 `json:"confirmed,omitempty"`
+	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
+	// late in any case.
+	Late int64 `json:"-"`
+	// Differences is how many objects differed in the list of that SYNCED.
+	Differences int64 `json:"differences,omitempty"`
 }
 
 // Gap is a GAP line whose SYNCED is not written yet. ResourceVersion is that of the
 // line, raised to the highest version that the list behind it has shown.
 type Gap struct {
-	FromResourceVersion string `json:"fromResourceVersion,omitempty"`
-	ResourceVersion     string `json:"resourceVersion"`
-	event.Count                // of the lines behind the GAP line
+	Reason              event.GapReason `json:"reason,omitempty"` // empty in files of versions up to 0.1
+	FromResourceVersion string          `json:"fromResourceVersion,omitempty"`
+	ResourceVersion     string          `json:"resourceVersion"`
+	event.Count                         // of the lines behind the GAP line
 }
 
 // Transition is one line of a stream, or an event that was held back.
@@ -31,7 +52,10 @@ type Transition struct {
 	Origin event.Origin
 	// Of a GAP or SYNCED only the version is set.
 	Namespace, Name, UID, ResourceVersion []byte
-	FromResourceVersion                   []byte // of a GAP
+	FromResourceVersion                   []byte          // of a GAP
+	Reason                                event.GapReason // the same
+	Time                                  int64           // of a SYNCED, in Unix nanoseconds
+	Count                                 *event.Count    // the same
 	// HeldBack says that there is no line; Withheld, that the stream's filter is why.
 	HeldBack, Withheld bool
 }
@@ -42,13 +66,18 @@ type Transition struct {
 func (s *Stream) Apply(l *Transition, c *Changes) {
 	switch l.Type {
 	case event.Gap:
-		s.Open = &Gap{FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
-		s.PendingGap = ""
+		s.Open = &Gap{Reason: l.Reason, FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
+		s.PendingGap, s.Coverage = "", Coverage{}
 		return
 	case event.Synced:
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
-		*s = Stream{ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap}
+		*s = Stream{
+			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Coverage: Coverage{Since: l.Time},
+		}
+		if l.Count != nil {
+			s.Differences = l.Count.Added + l.Count.Modified + l.Count.Deleted
+		}
 		return
 	}
 	c.Apply(l)
@@ -81,7 +110,19 @@ func (c *Changes) Apply(l *Transition) {
 }
 
 // Move makes rv the position of a stream that is in step with the server.
-func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv} }
+func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv, Coverage: s.Coverage} }
+
+// Confirm notes that the journal, with what is about to be written, has every change up to a time.
+func (s *Stream) Confirm(at time.Time, late bool) {
+	c := &s.Coverage
+	c.Confirmed = at.UnixNano()
+	if late {
+		c.Late = c.Confirmed
+	}
+	if c.Since == 0 { // the checkpoint of an earlier version
+		c.Since = c.Confirmed
+	}
+}
 
 // Lose notes that the position is not valid any more.
 func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
@@ -90,7 +131,7 @@ func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
 func (s *Stream) Complete(rv string, count *event.Count) {
 	s.Move(rv)
 	if count != nil {
-		s.Closing = new(*count)
+		s.Closing, s.Coverage = new(*count), Coverage{}
 	}
 }
 

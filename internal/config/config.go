@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Cluster       string     `mapstructure:"cluster"` // stamped on every line; "" leaves it out
 	Kubernetes    Kubernetes `mapstructure:"kubernetes"`
+	Defaults      Defaults   `mapstructure:"defaults" json:"-"` // what an entry of Resources leaves out; place puts it there
 	Resources     []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
 	Output        Output     `mapstructure:"output"`
 	Checkpoint    Checkpoint `mapstructure:"checkpoint"`
@@ -70,6 +71,18 @@ type Resource struct {
 	Entry string `mapstructure:"-" json:"-"`
 }
 
+// Defaults has the keys of an entry that can be set for all entries at once.
+type Defaults Resource
+
+// ownKeys are the keys that each entry sets for itself, and why they cannot be among the defaults.
+var ownKeys = map[string]string{
+	"resource":   "it says which resource an entry is about",
+	"group":      "it says which resource an entry is about",
+	"version":    "it says which resource an entry is about",
+	"exclude":    "it says what a wildcard covers",
+	"namespaces": "not every resource has them, and no entry could ask for all again; run -n names one for those that have",
+}
+
 // IsWildcard reports whether the entry covers all resources of a group, or a resource of every group.
 func (r Resource) IsWildcard() bool {
 	return r.Name == Wildcard || r.Group != nil && *r.Group == Wildcard
@@ -88,6 +101,9 @@ const (
 	PayloadNone     = "none"
 )
 
+// CommandLine is the File of an entry that is an argument.
+const CommandLine = "command line"
+
 // Wildcard is every resource, or every group.
 const Wildcard = "*"
 
@@ -95,12 +111,12 @@ const Wildcard = "*"
 type Output struct {
 	Path string `mapstructure:"path"` // Stdout or a file
 	// Rotation; without effect on Stdout.
-	MaxSize      int64         `mapstructure:"maxSize"`                     // bytes at which the file is rotated; 0: never
-	MaxAge       time.Duration `mapstructure:"maxAge" eg:"168h for a week"` // older rotated files are removed; 0: no limit
-	MaxFiles     int           `mapstructure:"maxFiles"`                    // more rotated files are removed, the oldest first; 0: no limit
-	Compress     bool          `mapstructure:"compress"`                    // rotated files, gzip
-	Sync         string        `mapstructure:"sync"`                        // SyncCommit or SyncNever
-	MaxLineBytes int64         `mapstructure:"maxLineBytes"`                // a longer line keeps its metadata only; 0: no limit
+	MaxSize      int64         `mapstructure:"maxSize"`                   // bytes at which the file is rotated; 0: never
+	MaxAge       time.Duration `mapstructure:"maxAge" eg:"7d for a week"` // older rotated files are removed; 0: no limit
+	MaxFiles     int           `mapstructure:"maxFiles"`                  // more rotated files are removed, the oldest first; 0: no limit
+	Compress     bool          `mapstructure:"compress"`                  // rotated files, gzip
+	Sync         string        `mapstructure:"sync"`                      // SyncCommit or SyncNever
+	MaxLineBytes int64         `mapstructure:"maxLineBytes"`              // a longer line keeps its metadata only; 0: no limit
 }
 
 // Stdout is the output path of the standard output.
@@ -134,9 +150,10 @@ type Log struct {
 	Format string `mapstructure:"format"` // json or console
 }
 
-// Default returns the configuration of an empty file. All defaults are set here, but those of an entry, which place sets.
+// Default returns the configuration of an empty file. All defaults are set here.
 func Default() *Config {
 	return &Config{
+		Defaults:      Defaults{Initial: Snapshot, Payload: PayloadObject, Entry: "defaults"},
 		Output:        Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit},
 		Checkpoint:    Checkpoint{Path: "kubejournal.db", Interval: time.Second},
 		RedactSecrets: true,

@@ -66,6 +66,7 @@ func TestEveryKey(t *testing.T) {
 	want := &Config{
 		Cluster:    "prod-eu1",
 		Kubernetes: Kubernetes{Kubeconfig: "/k", Context: "c"},
+		Defaults:   Default().Defaults,
 		Resources: []Resource{
 			{Name: "pods", Initial: Snapshot, Payload: PayloadObject, File: "test.yaml", Line: 4, Entry: "resources[0]"},
 			{
@@ -203,10 +204,12 @@ func TestArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Default()
-	want.Checkpoint.Path, want.Listen = "", ""
+	want.Checkpoint.Path, want.Listen, want.Defaults.Changes = "", "", true
 	for i, name := range []string{"pods", "deploy", "nodes"} {
 		entry := []string{"argument 1", "argument 1", "argument 2"}[i]
-		want.Resources = append(want.Resources, Resource{Name: name, Namespace: "web", Initial: Snapshot, Payload: PayloadObject, File: "command line", Entry: entry})
+		want.Resources = append(want.Resources, Resource{
+			Name: name, Namespace: "web", Initial: Snapshot, Payload: PayloadObject, Changes: true, File: CommandLine, Entry: entry,
+		})
 	}
 	if diff := cmp.Diff(want, c, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)
@@ -336,6 +339,7 @@ func TestExampleFile(t *testing.T) {
 		t.Error("example has no resources")
 	}
 	opts := cmp.Options{ignorePlace, cmpopts.IgnoreFields(Config{}, "Resources"), cmpopts.EquateEmpty()}
+	want.Defaults.Changes = true // which is off where nothing is configured
 	if diff := cmp.Diff(want, got, opts); diff != "" {
 		t.Errorf("example differs from Default (-default +example):\n%s", diff)
 	}
@@ -366,14 +370,21 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(files) < 4 {
 		t.Fatal("no examples", files, err)
 	}
+	overlays, err := filepath.Glob(filepath.Join("..", "..", "deploy", "kustomize", "overlays", "*", "kubejournal.yaml"))
+	if err != nil || len(overlays) < 3 {
+		t.Fatal("no overlays", overlays, err)
+	}
 	filters := map[string]*filter.Program{} // by file and resource
-	for _, path := range files {
-		c, err := Load(path, Overrides{}, envOf("NODE_NAME", "node-1"))
+	for _, path := range append(files, overlays...) {
+		c, err := Load(path, Overrides{}, envOf("NODE_NAME", "node-1", "POD_NAMESPACE", "default"))
 		if err != nil {
 			t.Errorf("%v", err)
 			continue
 		}
 		for _, r := range c.Resources {
+			if !r.Changes {
+				t.Errorf("%s: %s is without changes", path, r.Entry)
+			}
 			if r.Filter == "" {
 				continue
 			}

@@ -17,6 +17,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"kubejournal/internal/suggest"
 )
 
 // document is the config file as it is read: the YAML tree is walked along the Config type, and what fits goes into
@@ -116,9 +118,11 @@ func (d *document) mapping(path string, node *yaml.Node, t reflect.Type) map[str
 		}
 		key, ok := known[name.Value]
 		line, twice := d.src.lines[at]
-		switch {
+		switch why := ownKeys[name.Value]; {
 		case name.Kind != yaml.ScalarNode:
 			d.fault(name, path, "has a key that is not plain text; known here: %s", known)
+		case !ok && why != "" && t == reflect.TypeFor[Defaults]():
+			d.fault(name, at, "cannot be a default: %s; set it in the entries", why)
 		case !ok:
 			d.fault(name, at, "%s", known.unknown(name.Value))
 		case twice:
@@ -208,8 +212,8 @@ func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg 
 		if !isScalar {
 			return nil, is + "; it takes a duration such as " + eg
 		}
-		v, err := time.ParseDuration(node.Value)
-		if err != nil {
+		v, ok := ParseDuration(node.Value)
+		if !ok {
 			return nil, fmt.Sprintf("%q is not a duration; write a number with its unit, such as %s", node.Value, eg)
 		}
 		return v, ""
@@ -272,6 +276,34 @@ func kindOf(node *yaml.Node) string {
 	return "a value tagged " + node.Tag
 }
 
+var dayForm = regexp.MustCompile(`^([+-]?)([0-9]+)d(.*)$`)
+
+// ParseDuration is time.ParseDuration of a text that may begin with a whole number of days, of 24 hours each.
+func ParseDuration(text string) (d time.Duration, ok bool) {
+	m := dayForm.FindStringSubmatch(text)
+	if m == nil {
+		d, err := time.ParseDuration(text)
+		return d, err == nil
+	}
+	const day = 24 * time.Hour
+	days, err := strconv.ParseInt(m[2], 10, 64)
+	if err != nil || days > int64(math.MaxInt64/day) {
+		return 0, false
+	}
+	if m[3] != "" {
+		if d, err = time.ParseDuration(m[3]); err != nil || strings.ContainsAny(m[3][:1], "+-") {
+			return 0, false
+		}
+	}
+	if d += time.Duration(days) * day; d < 0 { // beyond the largest
+		return 0, false
+	}
+	if m[1] == "-" {
+		d = -d
+	}
+	return d, true
+}
+
 var sizeForm = regexp.MustCompile(`^(0|[1-9][0-9]*)(([kMGT]|[KMGT]i)?B?)$`)
 
 // sizeUnit maps what may follow a number, but for a B, to bytes.
@@ -299,9 +331,11 @@ type keys map[string]reflect.StructField
 func keysOf(t reflect.Type) keys {
 	all := keys{}
 	for f := range t.Fields() {
-		if name := f.Tag.Get("mapstructure"); name != "" && name != "-" {
-			all[name] = f
+		name := f.Tag.Get("mapstructure")
+		if name == "" || name == "-" || t == reflect.TypeFor[Defaults]() && ownKeys[name] != "" {
+			continue
 		}
+		all[name] = f
 	}
 	return all
 }
@@ -318,28 +352,8 @@ func (ks keys) unknown(name string) string {
 			return fmt.Sprintf("unknown key; write %s: {%s: ...}", first, rest)
 		}
 	}
-	for n := range 1 + min(len(name)/3, 3) {
-		for _, known := range slices.Sorted(maps.Keys(ks)) {
-			if within(n, strings.ToLower(name), strings.ToLower(known)) {
-				return fmt.Sprintf("unknown key; did you mean %s?", known)
-			}
-		}
+	if near := suggest.Near(name, slices.Sorted(maps.Keys(ks))); near != "" {
+		return fmt.Sprintf("unknown key; did you mean %s?", near)
 	}
 	return "unknown key; known here: " + ks.String()
-}
-
-// within reports whether adding, dropping, changing or swapping with their neighbour at most n letters leads from a to b.
-func within(n int, a, b string) bool {
-	for a != "" && b != "" && a[0] == b[0] {
-		a, b = a[1:], b[1:]
-	}
-	switch {
-	case a == "" || b == "":
-		return len(a)+len(b) <= n
-	case n == 0:
-		return false
-	case len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] && within(n-1, a[2:], b[2:]):
-		return true
-	}
-	return within(n-1, a[1:], b) || within(n-1, a, b[1:]) || within(n-1, a[1:], b[1:])
 }

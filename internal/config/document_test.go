@@ -3,6 +3,7 @@ package config
 import (
 	"math"
 	"testing"
+	"time"
 )
 
 func TestParseSize(t *testing.T) {
@@ -22,6 +23,26 @@ func TestParseSize(t *testing.T) {
 	} {
 		if got, ok := parseSize(text); ok {
 			t.Errorf("%q: got %d, want none", text, got)
+		}
+	}
+}
+
+func TestParseDuration(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"0": 0, "0d": 0, "7d": 7 * day, "+1d": day, "-2d": -2 * day, "1d12h": 36 * time.Hour, "-1d1h": -25 * time.Hour,
+		"168h": 7 * day, "1h30m": 90 * time.Minute, "500ms": 500 * time.Millisecond, "106751d": 106751 * day,
+	} {
+		if got, ok := ParseDuration(text); !ok || got != want {
+			t.Errorf("%q: got %s, %t, want %s", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{
+		"", "d", "7", "7 d", "1.5d", "12h1d", "1d2d", "1d-1h", "1d+1h", "--1d", "1d1", "2w", "7D", "106752d", "106751d24h",
+		"99999999999999999999d", "９d",
+	} {
+		if got, ok := ParseDuration(text); ok {
+			t.Errorf("%q: got %s, want none", text, got)
 		}
 	}
 }

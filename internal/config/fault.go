@@ -66,16 +66,27 @@ type source struct {
 }
 
 // Fault places a message at a key of an entry, or at a key outside of entries where entry is "": at its own line, else at
-// that of the nearest thing around it. A resource that is written as its name alone has no keys.
+// that of the nearest thing around it. A resource that is written as its name alone has no keys. A key that the entry
+// leaves to the defaults is theirs.
 func (c *Config) Fault(entry, field, msg string) Fault {
 	path := join(entry, field)
-	if c.src.short[entry] {
+	switch key, _, _ := strings.Cut(field, "["); {
+	case c.src.inherits(entry, key):
+		path = join("defaults", field)
+	case c.src.short[entry]:
 		path = entry
 	}
 	if from, ok := c.src.from[path]; ok {
 		return Fault{File: from, Path: path, Msg: msg}
 	}
 	return Fault{c.src.file, around(c.src.lines, path), path, msg}
+}
+
+// inherits reports whether an entry takes the file's default for a key.
+func (s *source) inherits(entry, key string) bool {
+	_, own := s.lines[join(entry, key)]
+	_, set := s.lines[join("defaults", key)]
+	return set && !own && entry != "" && key != ""
 }
 
 func join(path, key string) string {

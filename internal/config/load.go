@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/viper"
+
+	"kubejournal/internal/disk"
 )
 
 // maxFileBytes bounds what is read: a config is written by hand or by a template, and a wrong path may be a device.
@@ -48,6 +52,7 @@ type Overrides struct {
 	Flags     map[string]string // name of a flag in Options -> its value; only the flags that were given
 	Namespace string            // -n; "" when not given
 	Resources []string          // arguments: they take the place of the file's resources
+	Changes   *bool             // --changes: defaults.changes; nil when not given
 }
 
 // Load reads the config file at path, applies environment and command line and checks the result. With an empty path
@@ -87,7 +92,7 @@ func Read(path string) ([]byte, error) {
 	default:
 		return data, nil
 	}
-	return nil, Faults{{File: path, Msg: msg}}
+	return nil, Faults{{File: disk.Absolute(path), Msg: msg}} // it may be looked for in the wrong folder
 }
 
 // Parse is Load of a file that was read before.
@@ -114,6 +119,7 @@ func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, er
 	}}
 	if file == "" { // resources are arguments: to stdout, with no position stored and no port open
 		cfg.Checkpoint.Path, cfg.Listen = "", ""
+		cfg.Defaults.Changes = true // who watches wants to see them
 	} else {
 		doc.src.hash = fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 		doc.read(data)
@@ -136,6 +142,10 @@ func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, er
 			doc.src.from[opt.Key] = "--" + opt.Flag
 		}
 	}
+	if o.Changes != nil {
+		v.Set("defaults.changes", *o.Changes)
+		doc.src.from["defaults.changes"] = "--changes"
+	}
 	if err := v.UnmarshalExact(cfg); err != nil { // leaves the default of a key that is not set
 		return nil, nil, Faults{{File: file, Msg: err.Error()}}
 	}
@@ -143,7 +153,7 @@ func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, er
 	return cfg, doc.faults, nil
 }
 
-// place sets where each entry was written and what an entry leaves out. Resources from the command line replace those
+// place sets where each entry was written, and the defaults of what it leaves out. Resources from the command line replace those
 // of the file; kubectl takes a list with commas too.
 func (c *Config) place(args []string) {
 	for i := range c.Redact {
@@ -158,15 +168,51 @@ func (c *Config) place(args []string) {
 		r := &c.Resources[i]
 		r.Entry = fmt.Sprintf("resources[%d]", i)
 		r.File, r.Line = c.src.file, c.src.lines[r.Entry]
-		r.Initial, r.Payload = cmp.Or(r.Initial, Snapshot), cmp.Or(r.Payload, PayloadObject)
+		c.inherit(r)
 	}
 	for i, arg := range args {
-		entry, file := fmt.Sprintf("argument %d", i+1), "command line"
-		c.src.from[entry], c.src.short[entry] = file, true
+		entry := fmt.Sprintf("argument %d", i+1)
+		c.src.from[entry], c.src.short[entry] = CommandLine, true
 		for name := range strings.SplitSeq(arg, ",") {
-			c.Resources = append(c.Resources, Resource{Name: name, Initial: Snapshot, Payload: PayloadObject, File: file, Entry: entry})
+			r := Resource{Name: name, File: CommandLine, Entry: entry}
+			c.inherit(&r)
+			c.Resources = append(c.Resources, r)
 		}
 	}
+}
+
+// inherit gives an entry the default of each key that it does not set. Its lists are its own: they are changed in place.
+func (c *Config) inherit(r *Resource) {
+	entry, defaults := reflect.ValueOf(r).Elem(), reflect.ValueOf(c.Defaults)
+	for key, f := range keysOf(defaults.Type()) {
+		if _, set := c.src.lines[join(r.Entry, key)]; set {
+			continue
+		}
+		value := defaults.FieldByIndex(f.Index)
+		if list, ok := value.Interface().([]string); ok {
+			value = reflect.ValueOf(slices.Clone(list))
+		}
+		entry.FieldByIndex(f.Index).Set(value)
+	}
+	r.Initial, r.Payload = cmp.Or(r.Initial, c.Defaults.Initial), cmp.Or(r.Payload, c.Defaults.Payload)
+}
+
+// Inherited says how many entries take each default that the file sets, such as "changes in 3"; "" if it sets none.
+func (c *Config) Inherited() string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(keysOf(reflect.TypeFor[Defaults]()))) {
+		if _, set := c.src.lines[join("defaults", key)]; !set {
+			continue
+		}
+		n := 0
+		for _, r := range c.Resources {
+			if c.src.inherits(r.Entry, key) {
+				n++
+			}
+		}
+		all = append(all, fmt.Sprintf("%s in %d", key, n))
+	}
+	return strings.Join(all, ", ")
 }
 
 // setNamespace sets the one namespace of -n on every entry that names none of its own.
@@ -194,8 +240,11 @@ func (c *Config) setNamespace(namespace string, env Env) Faults {
 // form and its escape, $$(NAME) for a literal $(NAME), are those of a container's env in a pod.
 func (c *Config) expand(env Env) Faults {
 	var faults Faults
+	entries := []*Resource{(*Resource)(&c.Defaults)}
 	for i := range c.Resources {
-		r := &c.Resources[i]
+		entries = append(entries, &c.Resources[i])
+	}
+	for _, r := range entries {
 		put := func(field string, value *string) {
 			expanded, msg := expandOne(*value, env)
 			if msg == "" {
@@ -203,8 +252,10 @@ func (c *Config) expand(env Env) Faults {
 				return
 			}
 			f := c.Fault(r.Entry, field, msg)
+			if !c.src.faulted[f.Path] { // a default is that of many
+				faults = append(faults, f)
+			}
 			c.src.faulted[f.Path] = true
-			faults = append(faults, f)
 		}
 		put("labelSelector", &r.LabelSelector)
 		put("fieldSelector", &r.FieldSelector)

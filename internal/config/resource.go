@@ -125,7 +125,7 @@ func (k *checker) resource(r Resource) {
 	entry := r.Entry
 	k.refuse(r.Namespaces != nil && len(r.Namespaces) == 0, entry, "namespaces", "is empty; name some, or leave it out for all")
 	k.each(entry, "namespaces", r.Namespaces, once(itself, badNamespace))
-	k.each(entry, "excludeNamespaces", r.ExcludeNamespaces, once(itself, func(glob string) string { return badExclusion(glob, r) }))
+	k.each(entry, "excludeNamespaces", r.ExcludeNamespaces, once(itself, func(glob string) string { return k.badExclusion(glob, r) }))
 	_, err := CanonicalLabels(r.LabelSelector)
 	k.refuse(err != nil, entry, "labelSelector", "%q: %v; write a selector as kubectl takes it, e.g. app=web", r.LabelSelector, err)
 	_, err = CanonicalFields(r.FieldSelector)
@@ -158,12 +158,16 @@ func badType(t string) string {
 }
 
 // badExclusion returns what is wrong with a pattern of excludeNamespaces, or "".
-func badExclusion(glob string, r Resource) string {
+func (k *checker) badExclusion(glob string, r Resource) string {
 	if msg := badGlob(glob); msg != "" {
 		return msg
 	}
+	by, remedy := "namespaces", "keep one of the two"
+	if k.src.inherits(r.Entry, "excludeNamespaces") {
+		by, remedy = r.Entry+".namespaces", "write excludeNamespaces: [] there, or keep one of the two"
+	}
 	if i := slices.IndexFunc(r.Namespaces, func(ns string) bool { return matches(glob, ns) }); i >= 0 {
-		return fmt.Sprintf("%q excludes the namespace %s, which namespaces names; keep one of the two", glob, r.Namespaces[i])
+		return fmt.Sprintf("%q excludes the namespace %s, which %s names; %s", glob, r.Namespaces[i], by, remedy)
 	}
 	if r.Namespace != "" && matches(glob, r.Namespace) {
 		return fmt.Sprintf("%q excludes the namespace %s, which -n names; nothing would be written", glob, r.Namespace)

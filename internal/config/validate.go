@@ -27,12 +27,13 @@ type checker struct {
 	faults Faults
 }
 
-// refuse adds a fault if the value is bad.
+// refuse adds a fault if the value is bad, once: entries share the defaults.
 func (k *checker) refuse(bad bool, entry, field, format string, args ...any) {
 	if !bad {
 		return
 	}
-	if f := k.Fault(entry, field, fmt.Sprintf(format, args...)); !around(k.src.faulted, f.Path) {
+	f := k.Fault(entry, field, fmt.Sprintf(format, args...))
+	if !around(k.src.faulted, f.Path) && !slices.Contains(k.faults, f) {
 		k.faults = append(k.faults, f)
 	}
 }
@@ -73,6 +74,7 @@ func notOneOf(value string, allowed []string) string {
 func (c *Config) check() Faults {
 	k := &checker{Config: c}
 	k.refuse(len(c.Resources) == 0, "", "resources", noResources)
+	k.resource(Resource(c.Defaults))
 	for _, r := range c.Resources {
 		k.names(r)
 		k.resource(r)
@@ -94,7 +96,7 @@ func (k *checker) output(out Output) {
 	k.refuse(out.Path == "", "", "output.path", `is empty; name a file, or "-" for stdout`)
 	k.refuse(out.MaxSize != 0 && out.MaxSize < minSize, "", "output.maxSize",
 		"%dB is too small; write at least 4KiB, such as 100MiB, or 0 never to rotate", out.MaxSize)
-	k.refuse(out.MaxAge < 0, "", "output.maxAge", "%s is negative; write e.g. 168h for a week, or 0 for no limit", out.MaxAge)
+	k.refuse(out.MaxAge < 0, "", "output.maxAge", "%s is negative; write e.g. 7d for a week, or 0 for no limit", out.MaxAge)
 	k.refuse(out.MaxFiles < 0, "", "output.maxFiles", "%d is negative; write e.g. 10, or 0 for no limit", out.MaxFiles)
 	k.refuse(out.MaxLineBytes != 0 && out.MaxLineBytes < minLineBytes, "", "output.maxLineBytes",
 		"%dB is too small; write at least 1KiB, such as 16KiB, or 0 for no limit", out.MaxLineBytes)

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
@@ -70,6 +73,8 @@ type Daemon struct {
 	client     *kubeclient.Client // goes through access
 	clusterUID string             // of the checkpoint's cluster; "" is unknown
 	recording  recorder.Config    // from where on lines are written
+	coverage   *coverage.File     // nil where the output is not a file
+	clean      bool               // everything is written and committed
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
 	manager    *manager.Manager
@@ -89,7 +94,7 @@ func New(cfg *config.Config, o Options) *Daemon {
 	}
 	d := &Daemon{Options: o, cfg: cfg, metrics: metrics.New(o.Version, o.Commit), about: ops.About{
 		Version: o.Version, Commit: o.Commit, Started: time.Now(), Cluster: cfg.Cluster,
-		Config: o.ConfigPath, Output: cfg.Output.Path, Checkpoint: cfg.Checkpoint.Path,
+		Config: absolute(o.ConfigPath), Output: absolute(cfg.Output.Path), Checkpoint: absolute(cfg.Checkpoint.Path),
 	}}
 	d.metrics.ReloadOK.Set(1)
 	d.metrics.ReloadTime.SetToCurrentTime()
@@ -129,7 +134,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		}
 	}
 	d.Log.Info("running", zap.String("version", d.Version), zap.String("server", d.host()),
-		zap.String("output", d.cfg.Output.Path), zap.String("checkpoint", d.cfg.Checkpoint.Path), zap.Uint64("seq", d.recording.Seq))
+		zap.String("output", d.about.Output), zap.String("checkpoint", d.about.Checkpoint), zap.Uint64("seq", d.recording.Seq))
 
 	// Reload, until everything else has ended.
 	reloads, stopReloads := context.WithCancel(ctx)
@@ -163,6 +168,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	stopReloads()
 	reloading.Wait()
 	if err = errors.Join(fault, err); err == nil && ctx.Err() != nil {
+		d.clean = true
 		d.Log.Info("stopped, everything is written and committed")
 	}
 	if errors.As(err, new(*kubeclient.ClusterError)) {
@@ -192,9 +198,11 @@ func (d *Daemon) assemble(context.Context) error {
 	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
 	d.rec = recorder.New(out, store, d.recording)
 	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
-	if errs := d.manager.CheckOptions(d.streamOptions(d.cfg)); len(errs) > 0 {
-		return asFaults(errs)
+	faults := append(unknownArguments(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
+	if len(faults) > 0 {
+		return faults
 	}
+	d.metrics.WatchJournal(d.journal)
 	d.reload = &reloader{d: d}
 	d.reload.inEffect.Store(d.cfg)
 	d.reload.last.Store(new(ops.Reload))
@@ -203,6 +211,7 @@ func (d *Daemon) assemble(context.Context) error {
 			{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
 			{Name: "output", Err: d.outputError},
 			{Name: "checkpoint", Err: d.rec.CheckpointError},
+			{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
 			{Name: "streams", Err: d.manager.Synced, Note: d.manager.Stalled},
 		},
 		d.manager.Streams,
@@ -210,12 +219,36 @@ func (d *Daemon) assemble(context.Context) error {
 			about := d.about
 			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
 			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()
+			about.Journal, about.Outage = d.journal(), d.manager.Outage()
+			about.OutputSpace.Free, about.OutputSpace.Size = d.metrics.Space("output")
+			about.CheckpointSpace.Free, about.CheckpointSpace.Size = d.metrics.Space("checkpoint")
 			return about
 		})
 	if d.Assembled != nil {
 		d.Assembled(d.client, d.manager, d.metrics)
 	}
 	return nil
+}
+
+// Handler answers what the daemon answers where it listens.
+func (d *Daemon) Handler() http.Handler { return d.site }
+
+// absolute is a path for people; "" and "-" stay.
+func absolute(path string) string {
+	if path == config.Stdout {
+		return path
+	}
+	return disk.Absolute(path)
+}
+
+// journal is how far the journal reaches, from the first line to the last.
+func (d *Daemon) journal() metrics.Journal {
+	is := metrics.Journal{Seq: d.rec.Progress().Written}
+	if file, ok := d.output.(*journal.File); ok {
+		extent := file.Extent()
+		is.Oldest, is.Segments = extent.Oldest, extent.Segments
+	}
+	return is
 }
 
 // outputError is why the output cannot be written, rotated files included.
@@ -233,6 +266,26 @@ func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
 		MaxLineBytes: cfg.Output.MaxLineBytes,
 	}
+}
+
+// unknownArguments returns a fault for each argument that names nothing the server has or may get. An entry of a file waits
+// instead: a daemon is not to stay down for one of them.
+func unknownArguments(cfg *config.Config, resolver *discovery.Resolver) (faults config.Faults) {
+	for i, resolved := range resolver.ResolveAll(cfg.Resources) {
+		entry := cfg.Resources[i]
+		missing, is := errors.AsType[*discovery.NotFoundError](resolved.Err)
+		if !is || missing.MayCome() || entry.File != config.CommandLine {
+			continue
+		}
+		msg := missing.Error()
+		name, _, _ := strings.Cut(entry.Name, ".")
+		if missing.Near == "" {
+			msg += "; see 'kubejournal resources' for what it has. A custom resource that is still to come needs its group, e.g. " +
+				strings.ToLower(name) + ".example.com"
+		}
+		faults = append(faults, cfg.Fault(entry.Entry, "resource", msg))
+	}
+	return faults
 }
 
 // asFaults makes config faults of what only the server could find.

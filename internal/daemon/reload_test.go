@@ -355,3 +355,32 @@ func TestEmptiedDuringStart(t *testing.T) {
 	l.watched("configmaps")
 	l.refused("is empty")
 }
+
+// An edit of the defaults changes the streams that take them, and no others; an edit that means the same changes none.
+func TestReloadOfDefaults(t *testing.T) {
+	l := newLive(t)
+	const entries = "configmaps, {resource: secrets, changes: false}, {resource: pods, changes: true, payload: object}"
+	writeFile(t, l.config(), l.text(entries))
+	l.start()
+	l.watched("configmaps", "pods", "secrets")
+	l.inEffect()
+	for i, edit := range []struct{ defaults, want string }{
+		{"defaults: {changes: true}", `"streamsChanged":1,"streamsUnchanged":2`},
+		{"defaults: {changes: true, payload: metadata}", `"streamsChanged":2,"streamsUnchanged":1`},
+		{"defaults: {payload: metadata, changes: true, ignoreFields: []}", `"streamsChanged":0,"streamsUnchanged":3`},
+		{"", `"streamsChanged":2,"streamsUnchanged":1`},
+	} {
+		before := l.logged(`"streamsAdded":0,"streamsRemoved":0,` + edit.want)
+		writeFile(t, l.config(), l.text(entries, edit.defaults))
+		l.reloaded(i + 1)
+		if l.logged(`"streamsAdded":0,"streamsRemoved":0,`+edit.want) != before+1 {
+			t.Errorf("%q: the log does not have %s", edit.defaults, edit.want)
+		}
+	}
+	l.watched("configmaps", "pods", "secrets")
+	writeFile(t, l.config(), l.text(entries, "defaults: {group: apps}"))
+	l.refused("kubejournal.yaml:5: defaults.group: cannot be a default: ")
+	if err := l.stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -24,10 +24,12 @@ import (
 	"kubejournal/internal/access"
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/recorder"
 )
@@ -92,7 +94,7 @@ func (d *Daemon) openOutput(context.Context) error {
 		return nil
 	}
 	o := journalOptions(d.cfg.Output)
-	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.Inc() }
+	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc() }
 	f, err := journal.OpenFile(d.cfg.Output.Path, o)
 	if err != nil {
 		return fmt.Errorf("output.path: %w%s", err, remedy(err))
@@ -286,7 +288,7 @@ func (d *Daemon) identify(ctx context.Context) error {
 	case id == "" || id == d.clusterUID:
 	case d.clusterUID != "":
 		return fmt.Errorf("checkpoint.path: %s belongs to another cluster (%s; this one, %s, is %s); name another checkpoint and output for this cluster",
-			d.cfg.Checkpoint.Path, d.clusterUID, d.host(), id)
+			d.store.Path(), d.clusterUID, d.host(), id)
 	default:
 		if err := d.store.SetCluster(id); err != nil {
 			return err
@@ -352,6 +354,24 @@ func (d *Daemon) recover(ctx context.Context) error {
 	d.recording.Seq = found.Seq
 	d.metrics.LastCommit.SetToCurrentTime()
 	logRecovery(d.Log.With(zap.String("path", file.Path())), found, file.LastSeq())
+	return d.openCoverage(file.Path(), found)
+}
+
+// openCoverage takes over the journal's coverage file, for which no line waits.
+func (d *Daemon) openCoverage(path string, found recorder.Recovered) (err error) {
+	d.coverage, err = coverage.Open(path, coverage.Options{
+		Hole: found.Hole, Elsewhere: found.Stdout > 0, Disk: d.Disk, Log: d.Log, Failed: d.metrics.CoverageErrors.Inc,
+	})
+	if errors.Is(err, coverage.ErrForeign) || errors.Is(err, coverage.ErrNewer) {
+		d.metrics.CoverageErrors.Inc()
+		d.Log.Error("coverage is not recorded; move the file away", zap.Error(err))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("output.path: %w", err)
+	}
+	d.recording.Coverage = d.coverage
+	d.closers = append(d.closers, func() error { d.coverage.Close(d.clean); return nil })
 	return nil
 }
 

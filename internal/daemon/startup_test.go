@@ -301,6 +301,18 @@ func TestStopWhileItRecovers(t *testing.T) {
 	}
 }
 
+// Where files are is said in full, wherever the daemon was started.
+func TestRunningNamesFiles(t *testing.T) {
+	l := newLive(t)
+	t.Chdir(l.dir)
+	writeFile(t, l.config(), "resources: [configmaps]\noutput: {path: j.jsonl}\ncheckpoint: {path: c.db}\nlisten: ''\n")
+	l.start()
+	l.until("it runs", func() bool {
+		return l.logged(`"msg":"running"`) > 0 && l.logged(`"output":"`+filepath.Join(l.dir, "j.jsonl")+`"`) > 0 &&
+			l.logged(`"checkpoint":"`+filepath.Join(l.dir, "c.db")+`"`) > 0
+	})
+}
+
 // A daemon that waits for the API server says so.
 func TestAnswersWhileItWaitsForTheServer(t *testing.T) {
 	l := newLive(t)

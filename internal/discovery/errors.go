@@ -20,11 +20,12 @@ var ErrNothingKnown = errors.New("the server's resources are not known yet")
 type NotFoundError struct {
 	Name     string                // as the user wrote it, with group and version
 	Wildcard bool                  // the entry has a wildcard, and nothing that fits is left
+	Near     string                // what Name may be a misspelling of; "" if nothing is close
 	Failed   []schema.GroupVersion // never seen, and not answered for now: the resource may be one of theirs
 }
 
 func (e *NotFoundError) Error() string {
-	msg := fmt.Sprintf("the server has no resource %q", e.Name)
+	msg := fmt.Sprintf("the server has no resource %q%s", e.Name, DidYouMean(e.Near))
 	if e.Wildcard {
 		msg = fmt.Sprintf("the server has nothing to watch for %q that no other entry names", e.Name)
 	}
@@ -32,6 +33,18 @@ func (e *NotFoundError) Error() string {
 		msg += ", but it could not tell about " + strings.Join(texts(e.Failed), ", ")
 	}
 	return msg
+}
+
+// MayCome reports whether the server may get the resource as it is now: it may be a custom one, or is in a group that does
+// not answer.
+func (e *NotFoundError) MayCome() bool { return e.Wildcard || len(e.Failed) > 0 || IsCustom(e.Name) }
+
+// DidYouMean offers a name within a message; "" is none.
+func DidYouMean(near string) string {
+	if near == "" {
+		return ""
+	}
+	return " (did you mean " + near + "?)"
 }
 
 // texts returns what each of all is called.
@@ -72,12 +85,12 @@ type EntryError struct{ config.Fault }
 func IsConfigFault(err error) bool { return errors.As(err, new(*EntryError)) }
 
 func entryError(entry config.Resource, format string, args ...any) *EntryError {
-	return &EntryError{config.Fault{File: cmp.Or(entry.File, "command line"), Line: entry.Line, Msg: fmt.Sprintf(format, args...)}}
+	return &EntryError{config.Fault{File: cmp.Or(entry.File, config.CommandLine), Line: entry.Line, Msg: fmt.Sprintf(format, args...)}}
 }
 
 // sameAs is the fault of two entries that resolve to the same what, by names that only the server knows to be the same.
 func sameAs(entry, other config.Resource, what string) *EntryError {
-	return entryError(entry, "%s (%s) and %s (%s) come to the same %s; remove one of them",
+	return entryError(entry, "%s (%s) and %s (%s) name the same %s; remove one of them",
 		other.Entry, other.Name, entry.Entry, entry.Name, what)
 }
 

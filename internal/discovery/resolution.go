@@ -71,7 +71,7 @@ func (s *snapshot) explicit(entry config.Resource) ([]served, error) {
 	case len(all) > 1:
 		return nil, &AmbiguousError{Name: entry.Name, Matches: groupResources(all)}
 	case len(all) == 0, held(all[0]):
-		return nil, &NotFoundError{Name: written(entry), Failed: s.failed}
+		return nil, &NotFoundError{Name: written(entry), Near: s.near(written(entry)), Failed: s.failed}
 	case !all[0].watchable():
 		return nil, &UnwatchableError{GVR: all[0].gvr, Verbs: all[0].Verbs}
 	case len(entry.Namespaces) > 0 && !all[0].Namespaced:

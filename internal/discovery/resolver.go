@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/suggest"
 )
 
 // Resolver records what the server serves and finds in it what a user names. It is safe for concurrent use.
@@ -72,6 +73,39 @@ func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known
 		}
 	}
 	return fits, known
+}
+
+// Near returns the name of the resource that an unknown name may be a misspelling of, as kubectl takes it; "" if nothing is close.
+func (r *Resolver) Near(name string) string { return r.snapshot().near(name) }
+
+// near is Near. With a group, the name is compared with names that have theirs.
+func (s *snapshot) near(name string) string {
+	wanted := anyVersion(name)
+	var plurals, singulars, shorts []string
+	for r := range s.within(nil, "") {
+		if !r.watchable() {
+			continue
+		}
+		suffix := ""
+		if wanted.Group != "" && r.gvr.Group != "" {
+			suffix = "." + r.gvr.Group
+		}
+		plurals = append(plurals, r.Name+suffix)
+		singulars = append(singulars, strings.ToLower(cmp.Or(r.SingularName, r.Kind))+suffix)
+		for _, short := range r.ShortNames {
+			shorts = append(shorts, short+suffix)
+		}
+	}
+	return suggest.Near(wanted.String(), slices.Concat(plurals, singulars, shorts))
+}
+
+// anyVersion splits a name into resource and group. What looks like a version between the two is left out.
+func anyVersion(name string) schema.GroupResource {
+	full, partial := schema.ParseResourceArg(strings.ToLower(name))
+	if full != nil && apiVersion.MatchString(full.Version) {
+		return full.GroupResource()
+	}
+	return partial
 }
 
 // snapshot returns what is known, which may be nothing.

@@ -125,6 +125,43 @@ func TestNotFound(t *testing.T) {
 	})
 }
 
+// What a server does not have may be a slip for what it has, or a custom resource that is still to come.
+func TestNotFoundNear(t *testing.T) {
+	for name, want := range map[string]struct {
+		near    string
+		mayCome bool
+	}{
+		"deploymnets":               {near: "deployments"},
+		"DEPLOYMNETS":               {near: "deployments"},
+		"podz":                      {near: "pods"},
+		"statefullset":              {near: "statefulset"},
+		"pcv":                       {near: "pvc"},
+		"deployments.aps":           {near: "deployments.apps"},
+		"deploymnets.v1.apps":       {near: "deployments.apps"},
+		"leases.cordination.k8s.io": {near: "leases.coordination.k8s.io", mayCome: true},
+		"gizmos":                    {},
+		"gizmos.apps":               {},
+		"gizmos.v1.":                {},
+		"gizmos.networking.k8s.io":  {}, // Kubernetes' own group, which comes with the server
+		"gizmos.example.com":        {mayCome: true},
+		"gizmos.v1.example.com":     {mayCome: true},
+		"tokenreview":               {}, // which cannot be watched
+	} {
+		_, err := Offline().Resolve(config.Resource{Name: name})
+		missing, ok := errors.AsType[*NotFoundError](err)
+		if !ok {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if missing.Near != want.near || missing.MayCome() != want.mayCome {
+			t.Errorf("%s: near %q, may come %t, want %q, %t", name, missing.Near, missing.MayCome(), want.near, want.mayCome)
+		}
+	}
+	if silent := (&NotFoundError{Name: "gizmos", Failed: []schema.GroupVersion{{Group: "apps", Version: "v1"}}}); !silent.MayCome() {
+		t.Error("a group that does not answer may have it")
+	}
+}
+
 func TestUnwatchable(t *testing.T) {
 	bothForms(t, func(t *testing.T, _ *server, r *Resolver) {
 		mustRefresh(t, r)

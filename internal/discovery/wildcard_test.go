@@ -124,8 +124,8 @@ func TestWildcardTexts(t *testing.T) {
 		got = append(got, fmt.Sprint(resolved.Err))
 	}
 	want := []string{
-		"k.yaml:3: resources[0] (events) and resources[1] (events.events.k8s.io) come to the same objects, which the server has both as events and as events.events.k8s.io; remove one of them",
-		"k.yaml:4: resources[0] (events) and resources[2] (ev) come to the same stream events; remove one of them",
+		"k.yaml:3: resources[0] (events) and resources[1] (events.events.k8s.io) name the same objects, which the server has both as events and as events.events.k8s.io; remove one of them",
+		"k.yaml:4: resources[0] (events) and resources[2] (ev) name the same stream events; remove one of them",
 		`the server has nothing to watch for "*.example.com" that no other entry names`,
 		`the server has nothing to watch for "gizmos.*" that no other entry names`,
 	}

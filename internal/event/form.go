@@ -27,6 +27,8 @@ type Line struct {
 	Origin   Origin
 	Received time.Time
 	Payload  Payload
+	// Write is who wrote this version and when, as far as it is known.
+	Write Write
 	// Changes is what a Differ has listed, or empty.
 	Changes []byte
 	// MaxBytes bounds the line, its seq and its newline included; 0 or less is MaxLine. A longer line gets truncated,
@@ -56,8 +58,10 @@ func (r *Renderer) AppendLine(dst []byte, l Line, o *Object) ([]byte, error) {
 		dst = append(dst, `,"generation":`...)
 		dst = strconv.AppendInt(dst, o.Generation, 10)
 	}
-	dst = appendText(dst, `,"manager":"`, o.raw(manager))
-	dst = appendText(dst, `,"subresource":"`, o.raw(subresource))
+	if l.Write.At == 0 && l.Type != Deleted {
+		l.Write.At = r.lastSeen(o, l.Received)
+	}
+	dst = r.appendWrite(dst, l.Write)
 	if o.Unusable != nil {
 		return fmt.Appendf(dst, `,"truncated":true,"truncatedReason":"%s"}`+"\n", o.Unusable.Reason), nil
 	}
@@ -150,6 +154,9 @@ func (o *Object) appendMetadata(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// redacted is what a line has in place of a redacted value.
+const redacted = `"REDACTED"`
+
 // appendPart writes a part of the object as a line has it.
 func (o *Object) appendPart(dst []byte, part span) []byte {
 	from := part.start
@@ -160,7 +167,7 @@ func (o *Object) appendPart(dst []byte, part span) []byte {
 		}
 		dst = append(dst, o.Raw[from:e.start]...)
 		if e.redact {
-			dst = append(dst, `"REDACTED"`...)
+			dst = append(dst, redacted...)
 		}
 		from = e.end
 	}
@@ -182,6 +189,24 @@ func (o *Object) Unredacted() iter.Seq[[]byte] {
 			from = e.end
 		}
 		yield(o.Raw[from:])
+	}
+}
+
+// Redacted yields the values that AppendShaped replaces, as the server sent them, each with the position at which its
+// "REDACTED" begins in what is appended. It is for digests: the values must not be stored.
+func (o *Object) Redacted() iter.Seq2[int, []byte] {
+	return func(yield func(int, []byte) bool) {
+		from, at := 0, 0
+		for _, e := range o.edits {
+			at += e.start - from
+			if e.redact {
+				if !yield(at, o.Raw[e.start:e.end]) {
+					return
+				}
+				at += len(redacted)
+			}
+			from = e.end
+		}
 	}
 }
 

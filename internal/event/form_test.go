@@ -25,6 +25,9 @@ func formed(t testing.TB, r *Renderer, l Line, raw string) string {
 	if l.Type == "" {
 		l.Type, l.Origin = Modified, FromWatch
 	}
+	if l.Type != Deleted {
+		l.Write = o.Created()
+	}
 	const before = "before\n"
 	b, err := r.AppendLine(AppendSeq([]byte(before), 1<<64-1), l, &o)
 	if err != nil {

@@ -137,28 +137,25 @@ func model(v any, s Shape) any {
 	return v
 }
 
-// modelManager finds the newest entry of managedFields.
-func modelManager(meta map[string]any) (manager, subresource string) {
+// modelCreated is what a line says of an object that is known to be new.
+func modelCreated(meta map[string]any) map[string]string {
+	said := map[string]string{}
 	entries, _ := meta["managedFields"].([]any)
-	var best time.Time
+	var writers []map[string]any
 	for _, e := range entries {
-		m, ok := e.(map[string]any)
-		if !ok {
-			continue
+		if m, ok := e.(map[string]any); ok {
+			writers = append(writers, m)
 		}
-		s, _ := m["time"].(string)
-		at, err := time.Parse(time.RFC3339Nano, s)
-		if err != nil {
-			at = time.Time{}
-		}
-		if at.Before(best) {
-			continue
-		}
-		best = at
-		manager, _ = m["manager"].(string)
-		subresource, _ = m["subresource"].(string)
 	}
-	return manager, subresource
+	if len(writers) == 1 {
+		said["manager"], _ = writers[0]["manager"].(string)
+		said["subresource"], _ = writers[0]["subresource"].(string)
+	}
+	s, _ := meta["creationTimestamp"].(string)
+	if at, err := time.Parse(time.RFC3339, s); err == nil && at.Unix() > 0 && at.UTC().Year() < 10000 {
+		said["writtenAt"] = at.UTC().Format(time.RFC3339)
+	}
+	return said
 }
 
 // hidden checks that an object's value holds only "REDACTED", in every
@@ -195,7 +192,7 @@ func members(raw []byte, f func(key string, v json.RawMessage) error) error {
 	return nil
 }
 
-const lineOrder = " seq time type origin id stream cluster group version resource kind namespace name uid resourceVersion generation manager subresource finalStateKnown event changes object "
+const lineOrder = " seq time type origin id stream cluster group version resource kind namespace name uid resourceVersion generation manager subresource writtenAt finalStateKnown event changes object "
 
 func FuzzObject(f *testing.F) {
 	for i, seed := range [][]byte{
@@ -308,9 +305,17 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 			o.InitialEventsEnd != (annotations["k8s.io/initial-events-end"] == "true") {
 			t.Fatalf("scan %q: %q %q %q %q %d", raw, o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Generation)
 		}
-		manager, subresource := modelManager(meta)
+		said := modelCreated(meta)
+		write := o.Created()
+		if r.r.events && write.At == 0 {
+			delete(said, "writtenAt")
+			if at := r.r.lastSeen(&o, received); at > 0 {
+				said["writtenAt"] = time.Unix(at, 0).UTC().Format(time.RFC3339)
+			}
+		}
 
-		b, err := r.r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromSnapshot, Received: received}, &o)
+		l := Line{Type: Added, Origin: FromSnapshot, Received: received, Write: write}
+		b, err := r.r.AppendLine(AppendSeq(nil, 1), l, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +334,7 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 				return fmt.Errorf("%s out of order", key)
 			}
 			at = n
-			if s, ok := map[string]string{"manager": manager, "subresource": subresource}[key]; ok {
+			if s, ok := said[key]; ok || key == "manager" || key == "subresource" || key == "writtenAt" {
 				if got, _ := decode(v); got != s {
 					return fmt.Errorf("%s is %s, want %s", key, v, s)
 				}
@@ -377,7 +382,7 @@ func FuzzParseHeader(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b)
-	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", "2"))
+	f.Add(r.AppendGap(AppendSeq(nil, 2), received, "Expired", "1", received, "2"))
 	f.Add(r.AppendSynced(AppendSeq(nil, 3), received, "2", Count{1, 2, 3, 4}))
 	f.Add(gone(f, r, 4, Known{Namespace: "a", Name: "b\"", UID: "c", ResourceVersion: "d\xff"}))
 	f.Fuzz(func(t *testing.T, line []byte) {

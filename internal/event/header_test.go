@@ -22,7 +22,7 @@ func TestParseHeader(t *testing.T) {
 			Header{Seq: 7, Time: at, Type: Modified, Origin: FromWatch, ID: "u/5/MODIFIED", Stream: "pods", Namespace: "n", Name: `a"b`, UID: "u", ResourceVersion: "5"},
 		},
 		{
-			r.AppendGap(AppendSeq(nil, 1<<64-1), received, "Expired", "5", "9"),
+			r.AppendGap(AppendSeq(nil, 1<<64-1), received, "Expired", "5", received, "9"),
 			Header{Seq: 1<<64 - 1, Time: at, Type: Gap, ID: "pods/9/GAP", Stream: "pods", ClusterUID: "c-1", ResourceVersion: "9", Reason: "Expired", FromResourceVersion: "5"},
 		},
 		{

@@ -41,13 +41,16 @@ func (n names) appendBare(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known; rv is the
-// server's version now.
-func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV, rv string) []byte {
+// AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known. fromTime is when
+// that version was last confirmed, zero where that is not known; rv is the server's version now.
+func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV string, fromTime time.Time, rv string) []byte {
 	dst = r.appendHead(dst, received, Gap, "", r.stream, inside(rv))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"reason":"`, inside(string(reason)))
 	dst = appendText(dst, `,"fromResourceVersion":"`, inside(fromRV))
+	if !fromTime.IsZero() {
+		dst = append(r.appendTime(append(dst, `,"fromTime":"`...), fromTime), '"')
+	}
 	dst = appendText(dst, `,"resourceVersion":"`, inside(rv))
 	return append(dst, '}', '\n')
 }

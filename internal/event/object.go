@@ -16,6 +16,7 @@ type Object struct {
 
 	have    captures
 	spans   [captureCount]span
+	writers []writer // the entries of managedFields, with the capture managed
 	edits   []edit
 	valid   []byte // backs Raw where it was not UTF-8
 	compact []byte // backs Raw where it was not compact
@@ -44,12 +45,15 @@ const (
 	generation
 	initialEventsEnd
 
-	manager // of the newest entry of managedFields
+	created
+	deletion
+	deletionGrace
+	managed // managedFields: its entries have been noted
+	manager // of the entry of managedFields that is being scanned
 	subresource
+	apiVersion
 	written
-	entryManager // of the entry being scanned, in the same order
-	entrySubresource
-	entryTime
+	ownedFields
 
 	reason // of a Kubernetes Event
 	message
@@ -71,16 +75,15 @@ const (
 )
 
 // captures is a set of capture.
-type captures uint32
+type captures uint64
 
 func (c capture) bit() captures { return 1 << c &^ 1 }
 
 const (
-	newestEntry = 1<<manager | 1<<subresource | 1<<written
-	entry       = 1<<entryManager | 1<<entrySubresource | 1<<entryTime
-	objects     = 1 << metadata
-	numbers     = 1<<generation | 1<<count | 1<<seriesCount
-	texts       = ^captures(objects | numbers)
+	entry   = 1<<manager | 1<<subresource | 1<<apiVersion | 1<<written | 1<<ownedFields
+	objects = 1<<metadata | 1<<ownedFields
+	numbers = 1<<generation | 1<<deletionGrace | 1<<count | 1<<seriesCount
+	texts   = ^captures(objects | numbers | 1<<managed)
 	// hideable is what a redaction of its source hides: all but what Shape.Validate lets nobody redact and what no
 	// line shows.
 	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd)
@@ -92,13 +95,16 @@ func captureMetadata(root *node) {
 	captureNames(meta)
 	meta.want(generation, "generation")
 	meta.want(initialEventsEnd, "annotations", "k8s.io/initial-events-end")
+	meta.want(created, "creationTimestamp")
+	meta.want(deletion, "deletionTimestamp")
+	meta.want(deletionGrace, "deletionGracePeriodSeconds")
 
-	fields := meta.reach(keys("managedFields"), false)
-	fields.entries = true
-	each := fields.reach([]step{{each: true}}, false)
-	each.want(entryManager, "manager")
-	each.want(entrySubresource, "subresource")
-	each.want(entryTime, "time")
+	each := meta.want(managed, "managedFields").reach([]step{{each: true}}, false)
+	each.want(manager, "manager")
+	each.want(subresource, "subresource")
+	each.want(apiVersion, "apiVersion")
+	each.want(written, "time")
+	each.want(ownedFields, "fieldsV1")
 }
 
 // captureNames marks what names an object and its version in its metadata.

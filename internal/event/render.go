@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"kubejournal/internal/rawjson"
@@ -20,9 +19,13 @@ type Renderer struct {
 	// the object of a relist's deletion, and the part after source in a line about the stream.
 	source, stream, bare []byte
 	cluster              []byte // the member clusterUID
+	apiVersion           string // of the stream's objects
 
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
+
+	writtenSecond int64 // the same for writtenAt
+	writtenClock  []byte
 
 	// While Scan runs:
 	s   rawjson.Scanner
@@ -62,11 +65,11 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	r.source = appendText(r.source, `,"resource":"`, inside(src.Resource))
 	r.source = appendText(r.source, `,"kind":"`, inside(src.Kind))
 	r.cluster = appendText(nil, `,"clusterUID":"`, inside(src.ClusterUID))
-	apiVersion := src.Version
+	r.apiVersion = src.Version
 	if src.Group != "" {
-		apiVersion = src.Group + "/" + src.Version
+		r.apiVersion = src.Group + "/" + src.Version
 	}
-	r.bare = fmt.Appendf(nil, `,"object":{"apiVersion":"%s","kind":"%s","metadata":`, inside(apiVersion), inside(src.Kind))
+	r.bare = fmt.Appendf(nil, `,"object":{"apiVersion":"%s","kind":"%s","metadata":`, inside(r.apiVersion), inside(src.Kind))
 	return r, nil
 }
 
@@ -172,14 +175,21 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 		i = r.contents(i, n, redact, depth)
 		wanted &= objects
 	case first == '[' && n != nil && n.elem != nil:
+		if wanted &= 1 << managed; wanted != 0 {
+			o.writers = o.writers[:0]
+		}
 		i = r.contents(i, n, false, depth)
-		wanted = 0
 	case first == '"':
 		i = s.Str(i)
 		wanted &= texts
 	default:
 		i = r.over(i, depth)
-		if wanted &= numbers; first != '-' && (first < '0' || first > '9') {
+		switch {
+		case first == '{':
+			wanted &= objects
+		case first == '-', first >= '0' && first <= '9':
+			wanted &= numbers
+		default:
 			wanted = 0
 		}
 	}
@@ -242,8 +252,8 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		if i < 0 {
 			return i
 		}
-		if !object && n.entries && b[start] == '{' {
-			o.newest()
+		if !object && n.capture == managed && b[start] == '{' {
+			o.noteWriter()
 		}
 		end := i
 		i, more = s.More(i, shut)
@@ -275,7 +285,7 @@ func (o *Object) Reset() {
 	o.Namespace, o.Name, o.UID, o.ResourceVersion = nil, nil, nil, nil
 	o.Generation, o.InitialEventsEnd, o.Unusable = 0, false, nil
 	o.have = 0
-	o.edits, o.decoded = o.edits[:0], o.decoded[:0]
+	o.writers, o.edits, o.decoded = o.writers[:0], o.edits[:0], o.decoded[:0]
 }
 
 // finish decodes what was found. It is false where that is too long to name an object.
@@ -288,8 +298,8 @@ func (o *Object) finish() bool {
 		o.Generation, _ = strconv.ParseInt(string(g), 10, 64) // no whole number: as if there were none
 	}
 	o.InitialEventsEnd = string(o.decode(initialEventsEnd)) == "true"
-	if len(o.raw(manager)) > maxName || len(o.raw(subresource)) > maxName {
-		o.have &^= manager.bit() | subresource.bit()
+	if o.have&managed.bit() == 0 {
+		o.writers = o.writers[:0] // they are hidden, or of a repeated key
 	}
 	return max(len(o.Namespace), len(o.Name), len(o.UID), len(o.ResourceVersion)) <= maxName
 }
@@ -311,27 +321,4 @@ func (o *Object) decode(c capture) []byte {
 	start := len(o.decoded)
 	o.decoded = rawjson.Unquote(o.decoded, s)
 	return o.decoded[start:]
-}
-
-// newest takes the managedFields entry just scanned if none before is newer.
-func (o *Object) newest() {
-	if o.have&written.bit() != 0 && older(o.raw(entryTime), o.raw(written)) {
-		return
-	}
-	o.have = o.have&^newestEntry | o.have&entry>>(entryManager-manager)
-	copy(o.spans[manager:entryManager], o.spans[entryManager:])
-}
-
-// older compares two times as managedFields has them. No time, or none that can be read, is older than any.
-func older(a, b []byte) bool {
-	const plain = len("2006-01-02T15:04:05Z")
-	if len(a) == plain && len(b) == plain && a[plain-1] == 'Z' && b[plain-1] == 'Z' {
-		return string(a) < string(b)
-	}
-	return parseTime(a).Before(parseTime(b))
-}
-
-func parseTime(b []byte) time.Time {
-	t, _ := time.Parse(time.RFC3339Nano, string(rawjson.Unquote(nil, b))) // zero with an error
-	return t
 }

@@ -18,7 +18,11 @@ func line(t *testing.T, r *Renderer, typ Type, raw string) string {
 	if err := r.Scan([]byte(raw), &o); err != nil {
 		t.Fatalf("scan %.200s: %v", raw, err)
 	}
-	b, err := r.AppendLine(AppendSeq(nil, 7), Line{Type: typ, Origin: FromWatch, Received: received}, &o)
+	l := Line{Type: typ, Origin: FromWatch, Received: received}
+	if typ != Deleted {
+		l.Write = o.Created()
+	}
+	b, err := r.AppendLine(AppendSeq(nil, 7), l, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +55,8 @@ func TestLines(t *testing.T) {
 	const fullSource = `"stream":"deployments.apps?labelSelector=a\"b","cluster":"prod-eu1","group":"apps","version":"v1","resource":"deployments","kind":"Deployment"`
 	for name, c := range map[string]struct{ got, want string }{
 		"event": {
-			line(t, full, Modified, `{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"managedFields":[{"manager":"kubectl","time":"2026-11-20T16:10:00Z"},{"manager":"kube-controller-manager","subresource":"status","time":"2026-11-20T16:10:01Z"}]},"spec":{"replicas":1.0}}`),
-			`{"seq":7,"time":"` + receivedText + `","type":"MODIFIED","origin":"watch","id":"u-1/12/MODIFIED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","generation":3,"manager":"kube-controller-manager","subresource":"status","object":{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3},"spec":{"replicas":1.0}}}`,
+			line(t, full, Modified, `{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"creationTimestamp":"2026-11-20T16:10:02Z","managedFields":[{"manager":"kube-controller-manager","subresource":"status","time":"2026-11-20T16:10:01Z"}]},"spec":{"replicas":1.0}}`),
+			`{"seq":7,"time":"` + receivedText + `","type":"MODIFIED","origin":"watch","id":"u-1/12/MODIFIED",` + fullSource + `,"namespace":"shop","name":"web","uid":"u-1","resourceVersion":"12","generation":3,"manager":"kube-controller-manager","subresource":"status","writtenAt":"2026-11-20T16:10:02Z","object":{"apiVersion":"apps/v1","metadata":{"name":"web","namespace":"shop","uid":"u-1","resourceVersion":"12","generation":3,"creationTimestamp":"2026-11-20T16:10:02Z"},"spec":{"replicas":1.0}}}`,
 		},
 		"event, least": {
 			line(t, least, Added, `{"metadata":{}}`),
@@ -67,11 +71,11 @@ func TestLines(t *testing.T) {
 			`{"seq":8,"time":"` + receivedText + `","type":"DELETED","origin":"relist","id":"//DELETED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","finalStateKnown":false,"object":{"apiVersion":"v1","kind":"Pod","metadata":{}}}`,
 		},
 		"gap": {
-			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", "40")),
-			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"clusterUID":"c-1","reason":"Expired","fromResourceVersion":"12","resourceVersion":"40"}`,
+			string(full.AppendGap(AppendSeq(nil, 9), received, "Expired", "12", received.Add(-time.Hour), "40")),
+			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"deployments.apps?labelSelector=a\"b/40/GAP",` + fullSource + `,"clusterUID":"c-1","reason":"Expired","fromResourceVersion":"12","fromTime":"2026-11-20T14:10:22.000123456Z","resourceVersion":"40"}`,
 		},
 		"gap, least": {
-			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", "")),
+			string(least.AppendGap(AppendSeq(nil, 9), received, "CheckpointLost", "", time.Time{}, "")),
 			`{"seq":9,"time":"` + receivedText + `","type":"GAP","id":"pods//GAP","stream":"pods","version":"v1","resource":"pods","kind":"Pod","reason":"CheckpointLost"}`,
 		},
 		"synced": {
@@ -182,35 +186,6 @@ func TestScanFaults(t *testing.T) {
 	for _, typ := range []Type{Bookmark, Error, Gap, Synced, "", `x"`} {
 		if b, err := r.AppendLine([]byte("as was"), Line{Type: typ, Origin: FromWatch, Received: received}, &o); err == nil || string(b) != "as was" {
 			t.Errorf("a line of type %s: %s", typ, b)
-		}
-	}
-}
-
-func TestNewest(t *testing.T) {
-	r := mustRenderer(t, podSource, Shape{})
-	for name, c := range map[string]struct{ fields, want string }{
-		"none":               {`[]`, ""},
-		"null":               {`null`, ""},
-		"newest first":       {`[{"manager":"a","time":"2026-01-02T00:00:00Z","subresource":"status"},{"manager":"b","time":"2026-01-01T00:00:00Z"}]`, "a/status"},
-		"newest last":        {`[{"manager":"a","time":"2026-01-02T00:00:00Z","subresource":"status"},{"manager":"b","time":"2026-01-03T00:00:00Z"}]`, "b/"},
-		"tie":                {`[{"manager":"a","time":"2026-01-02T00:00:00Z"},{"manager":"b","time":"2026-01-02T00:00:00Z"}]`, "b/"},
-		"no time":            {`[{"manager":"a","time":"2026-01-02T00:00:00Z"},{"manager":"b","time":null},{"manager":"c"}]`, "a/"},
-		"no time at all":     {`[{"manager":"a"},{"manager":"b"}]`, "b/"},
-		"other notations":    {`[{"manager":"a","time":"2026-01-02T00:30:00Z"},{"manager":"b","time":"2026-01-02T02:00:00+02:00"},{"manager":"c","time":"2026-01-02T00:29:59.999Z"}]`, "a/"},
-		"escaped":            {`[{"manager":"a","time":"2026-01-02T00:00:0\u0031Z"},{"manager":"b","time":"2026-01-02T00:00:00Z"}]`, "a/"},
-		"keys in any order":  {`[{"fieldsV1":{"f:manager":{},"manager":"x"},"time":"2026-01-02T00:00:00Z","manager":"a"}]`, "a/"},
-		"foreign entry":      {`[{"manager":"a"},1,"x",[],null]`, "a/"},
-		"not an array":       {`{"manager":"a"}`, ""},
-		"repeated":           {`[{"manager":"a"}],"managedFields":[{"subresource":"scale"}]`, "/scale"},
-		"repeated, no entry": {`[{"manager":"a"}],"managedFields":[]`, ""},
-	} {
-		var h struct{ Manager, Subresource string }
-		l := line(t, r, Added, `{"metadata":{"managedFields":`+c.fields+`}}`)
-		if err := json.Unmarshal([]byte(l), &h); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.TrimSuffix(h.Manager+"/"+h.Subresource, "/"); got != strings.TrimSuffix(c.want, "/") {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}
 }

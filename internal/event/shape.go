@@ -17,19 +17,24 @@ type Shape struct {
 	Drop []string
 	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
 	// at the path itself stays null. Any other value that a path cannot enter is replaced whole. The
-	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted.
+	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted, and so is
+	// what managedFields say of the path.
 	Redact []string
 	// Secret redacts data and stringData, and cuts that annotation.
 	Secret bool
 }
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+// LastApplied is the annotation in which kubectl apply leaves a copy of the object.
+const LastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Validate names the first path that cannot be followed.
 func (s Shape) Validate() error {
 	_, err := s.compile(&node{})
 	return err
 }
+
+// Redacts reports whether the shape may redact something.
+func (s Shape) Redacts() bool { return s.Secret || len(s.Redact) > 0 }
 
 // ValidatePath reports what is wrong with one path of a Shape.
 func ValidatePath(path string) error {
@@ -73,15 +78,33 @@ func (s Shape) compile(root *node) (*node, error) {
 			return nil, fmt.Errorf("redact path %q: every line carries the object's name and version", p)
 		}
 		root.reach(steps, true).redact = true
+		s.dropOwned(root, steps)
 	}
 	if s.Secret {
 		root.reach(keys("data"), true).redact = true
 		root.reach(keys("stringData"), true).redact = true
 	}
-	if s.Secret || len(s.Redact) > 0 {
-		root.reach(keys("metadata", "annotations", lastApplied), true).drop = true
+	if s.Redacts() {
+		root.reach(keys("metadata", "annotations", LastApplied), true).drop = true
 	}
 	return root, nil
+}
+
+// dropOwned cuts from managedFields, where a line has that, what is said of a redacted path: it quotes the elements of sets,
+// and the members by which the elements of a list are known. Of Secrets it quotes nothing but keys.
+func (s Shape) dropOwned(root *node, path []step) {
+	const managed = "managedFields"
+	if n := root.find([]byte("metadata")); n != nil && (n.drop || n.find([]byte(managed)) != nil && n.find([]byte(managed)).drop) {
+		return
+	}
+	owned := []step{{key: "metadata"}, {key: managed}, {each: true}, {key: "fieldsV1"}}
+	for _, s := range path {
+		if s.each {
+			break // its keys there are those of elements
+		}
+		owned = append(owned, step{key: "f:" + s.key})
+	}
+	root.reach(owned, false).drop = true
 }
 
 // identifies reports whether a path covers what the line repeats outside of the object, whatever is redacted within.
@@ -168,14 +191,14 @@ func parseBracket(s string) (_ step, rest string, err error) {
 
 // node is a place in an object where something is looked for: to be remembered, cut or redacted.
 type node struct {
-	edges []edge // members of an object
-	elem  *node  // each element of an array
+	edges   []edge // members of an object
+	lengths uint64 // of their keys: a bit for each length modulo 64
+	elem    *node  // each element of an array
 
 	capture capture
 	mask    captures // capture of this node and of all below
 
 	drop, redact bool
-	entries      bool // metadata.managedFields: the newest element is remembered
 
 	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted whole.
 	wantObject, wantArray bool
@@ -188,7 +211,7 @@ type edge struct {
 
 // find returns the node of a member, or nil.
 func (n *node) find(key []byte) *node {
-	if n == nil {
+	if n == nil || n.lengths>>(len(key)%64)&1 == 0 {
 		return nil
 	}
 	for i := range n.edges {
@@ -215,7 +238,7 @@ func (n *node) reach(path []step, guard bool) *node {
 		next := n.find([]byte(s.key))
 		if next == nil {
 			next = &node{}
-			n.edges = append(n.edges, edge{s.key, next})
+			n.edges, n.lengths = append(n.edges, edge{s.key, next}), n.lengths|1<<(len(s.key)%64)
 		}
 		n = next
 	}
@@ -232,9 +255,6 @@ func (n *node) want(c capture, path ...string) *node {
 // sum works out the masks.
 func (n *node) sum() captures {
 	n.mask = n.capture.bit()
-	if n.entries {
-		n.mask |= newestEntry
-	}
 	for _, e := range n.edges {
 		n.mask |= e.to.sum()
 	}

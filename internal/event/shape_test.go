@@ -35,22 +35,25 @@ func TestShape(t *testing.T) {
 		"drop elements' in": {drop("a[*].b[*].c"), `{"metadata":{},"a":[{"b":[{"c":1},{"c":2,"d":3}]}]}`, `{"metadata":{},"a":[{"b":[{},{"d":3}]}]}`},
 		"drop nothing":      {drop("a.b.c", "d"), `{"metadata":{},"a":{"b":null}}`, `{"metadata":{},"a":{"b":null}}`},
 
-		"redact values":    {redact("data"), `{"metadata":{},"data":{"a":"x","b":1,"c":true,"d":null,"e":[1,"x"],"f":{"g":"x","h":{}}}}`, `{"metadata":{},"data":{"a":"REDACTED","b":"REDACTED","c":"REDACTED","d":"REDACTED","e":"REDACTED","f":{"g":"REDACTED","h":{}}}}`},
-		"redact empty":     {redact("data"), `{"metadata":{},"data":{}}`, `{"metadata":{},"data":{}}`},
-		"redact null":      {redact("data"), `{"metadata":{},"data":null}`, `{"metadata":{},"data":null}`},
-		"redact string":    {redact("data"), `{"metadata":{},"data":"x"}`, `{"metadata":{},"data":"REDACTED"}`},
-		"redact number":    {redact("data"), `{"metadata":{},"data":-1.5}`, `{"metadata":{},"data":"REDACTED"}`},
-		"redact array":     {redact("data"), `{"metadata":{},"data":[{"a":"x"}]}`, `{"metadata":{},"data":"REDACTED"}`},
-		"redact one":       {redact("data.password"), `{"data":{"user":"u","password":"x"},"metadata":{}}`, `{"data":{"user":"u","password":"REDACTED"},"metadata":{}}`},
-		"redact repeated":  {redact("data.password"), `{"data":{"password":"x","password":"y"},"metadata":{},"data":{"password":"z"}}`, `{"data":{"password":"REDACTED","password":"REDACTED"},"metadata":{},"data":{"password":"REDACTED"}}`},
-		"redact escaped":   {redact("data.password"), `{"d\u0061ta":{"p\u0061ssword":"x"},"metadata":{}}`, `{"d\u0061ta":{"p\u0061ssword":"REDACTED"},"metadata":{}}`},
-		"redact elements":  {redact("spec.containers[*].env[*].value"), `{"metadata":{},"spec":{"containers":[{"env":[{"name":"A","value":"x"},{"name":"B"}]},{"env":null}]}}`, `{"metadata":{},"spec":{"containers":[{"env":[{"name":"A","value":"REDACTED"},{"name":"B"}]},{"env":null}]}}`},
-		"redact each":      {redact("a[*]"), `{"metadata":{},"a":["x",null,{"b":"y"}]}`, `{"metadata":{},"a":["REDACTED",null,{"b":"REDACTED"}]}`},
-		"no array":         {redact("a[*].b"), `{"metadata":{},"a":{"b":"x"}}`, `{"metadata":{},"a":"REDACTED"}`},
-		"no object":        {redact("a.b"), `{"metadata":{},"a":[{"b":"x"}]}`, `{"metadata":{},"a":"REDACTED"}`},
-		"no container":     {redact("a.b"), `{"metadata":{},"a":"b=x"}`, `{"metadata":{},"a":"REDACTED"}`},
-		"nothing there":    {redact("a.b"), `{"metadata":{},"a":null}`, `{"metadata":{},"a":null}`},
-		"redact indented":  {redact("data"), "{ \"metadata\" : {},\n \"data\" : {\n \"a\" : \"x\" ,\n \"b\" : [ 1 ] } }", `{"metadata":{},"data":{"a":"REDACTED","b":"REDACTED"}}`},
+		"redact values":   {redact("data"), `{"metadata":{},"data":{"a":"x","b":1,"c":true,"d":null,"e":[1,"x"],"f":{"g":"x","h":{}}}}`, `{"metadata":{},"data":{"a":"REDACTED","b":"REDACTED","c":"REDACTED","d":"REDACTED","e":"REDACTED","f":{"g":"REDACTED","h":{}}}}`},
+		"redact empty":    {redact("data"), `{"metadata":{},"data":{}}`, `{"metadata":{},"data":{}}`},
+		"redact null":     {redact("data"), `{"metadata":{},"data":null}`, `{"metadata":{},"data":null}`},
+		"redact string":   {redact("data"), `{"metadata":{},"data":"x"}`, `{"metadata":{},"data":"REDACTED"}`},
+		"redact number":   {redact("data"), `{"metadata":{},"data":-1.5}`, `{"metadata":{},"data":"REDACTED"}`},
+		"redact array":    {redact("data"), `{"metadata":{},"data":[{"a":"x"}]}`, `{"metadata":{},"data":"REDACTED"}`},
+		"redact one":      {redact("data.password"), `{"data":{"user":"u","password":"x"},"metadata":{}}`, `{"data":{"user":"u","password":"REDACTED"},"metadata":{}}`},
+		"redact repeated": {redact("data.password"), `{"data":{"password":"x","password":"y"},"metadata":{},"data":{"password":"z"}}`, `{"data":{"password":"REDACTED","password":"REDACTED"},"metadata":{},"data":{"password":"REDACTED"}}`},
+		"redact escaped":  {redact("data.password"), `{"d\u0061ta":{"p\u0061ssword":"x"},"metadata":{}}`, `{"d\u0061ta":{"p\u0061ssword":"REDACTED"},"metadata":{}}`},
+		"redact elements": {redact("spec.containers[*].env[*].value"), `{"metadata":{},"spec":{"containers":[{"env":[{"name":"A","value":"x"},{"name":"B"}]},{"env":null}]}}`, `{"metadata":{},"spec":{"containers":[{"env":[{"name":"A","value":"REDACTED"},{"name":"B"}]},{"env":null}]}}`},
+		"redact each":     {redact("a[*]"), `{"metadata":{},"a":["x",null,{"b":"y"}]}`, `{"metadata":{},"a":["REDACTED",null,{"b":"REDACTED"}]}`},
+		"no array":        {redact("a[*].b"), `{"metadata":{},"a":{"b":"x"}}`, `{"metadata":{},"a":"REDACTED"}`},
+		"no object":       {redact("a.b"), `{"metadata":{},"a":[{"b":"x"}]}`, `{"metadata":{},"a":"REDACTED"}`},
+		"no container":    {redact("a.b"), `{"metadata":{},"a":"b=x"}`, `{"metadata":{},"a":"REDACTED"}`},
+		"nothing there":   {redact("a.b"), `{"metadata":{},"a":null}`, `{"metadata":{},"a":null}`},
+		"redact indented": {redact("data"), "{ \"metadata\" : {},\n \"data\" : {\n \"a\" : \"x\" ,\n \"b\" : [ 1 ] } }", `{"metadata":{},"data":{"a":"REDACTED","b":"REDACTED"}}`},
+		"owned by value": {redact("spec.tokens", "spec.c[*].v"),
+			`{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:a":{},"f:c":{"k:{\"v\":\"x\"}":{}},"f:tokens":{"v:\"x\"":{}}}}}]},"spec":{"a":1,"c":[{"v":"x"}],"tokens":["x"]}}`,
+			`{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:spec":{"f:a":{}}}}]},"spec":{"a":1,"c":[{"v":"REDACTED"}],"tokens":"REDACTED"}}`},
 		"redact and drop":  {Shape{Drop: []string{"data.a"}, Redact: []string{"data"}}, `{"metadata":{},"data":{"a":"x","b":"y"}}`, `{"metadata":{},"data":{"b":"REDACTED"}}`},
 		"redact in redact": {redact("data", "data.a.b"), `{"metadata":{},"data":{"a":"x","c":{"d":1}}}`, `{"metadata":{},"data":{"a":"REDACTED","c":{"d":"REDACTED"}}}`},
 		"redact in array":  {redact("a", "a[*].b"), `{"metadata":{},"a":[{"b":"x"},{"b":"y"}],"c":1}`, `{"metadata":{},"a":"REDACTED","c":1}`},
@@ -71,6 +74,20 @@ func TestShape(t *testing.T) {
 			}
 			if strings.Contains(l, `"manager":"x"`) {
 				t.Errorf("redacted, but repeated in %s", l)
+			}
+			var o Object
+			if err := mustRenderer(t, podSource, c.shape).Scan([]byte(c.in), &o); err != nil {
+				t.Fatal(err)
+			}
+			rest, end := string(o.AppendShaped(nil)), 0
+			for at, value := range o.Redacted() {
+				if !strings.HasPrefix(rest[at-end:], redacted) || !json.Valid(value) || !c.shape.Redacts() {
+					t.Errorf("%s is not redacted at %d of %s", value, at, c.want)
+				}
+				rest, end = rest[at-end+len(redacted):], at+len(redacted)
+			}
+			if strings.Contains(rest, redacted) {
+				t.Errorf("%s: not all that is redacted is named", c.want)
 			}
 		})
 	}

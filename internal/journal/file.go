@@ -88,6 +88,12 @@ type Options struct {
 	Failed func(error) // is called for each failure to compress or remove, which is retried; default none
 }
 
+// RotationError is an error of Write where not the write failed, but the rotation before it.
+type RotationError struct{ Err error }
+
+func (e *RotationError) Error() string { return e.Err.Error() }
+func (e *RotationError) Unwrap() error { return e.Err }
+
 // File is a journal file with its rotated predecessors. Its methods are safe for concurrent use, but one goroutine writes.
 type File struct {
 	path    string // of the active file, no symbolic link
@@ -98,6 +104,7 @@ type File struct {
 	owner   owner
 	reading reading
 	tidy    tidier
+	extent  atomic.Pointer[Extent]
 
 	mu      sync.Mutex
 	active  active    // guarded by mu, and so is all below
@@ -147,6 +154,7 @@ func OpenFile(path string, o Options) (*File, error) {
 	if o.Failed == nil {
 		o.Failed = func(error) {}
 	}
+	path = disk.Absolute(path)
 	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
@@ -165,6 +173,8 @@ func OpenFile(path string, o Options) (*File, error) {
 		}
 		return nil, err
 	}
+	j.extent.Store(new(Extent))
+	j.survey()
 	j.tidy.start(j)
 	return j, nil
 }
@@ -250,7 +260,7 @@ func (j *File) Write(p []byte) (int, error) {
 	n := j.fits(p)
 	for n == 0 && len(p) > 0 {
 		if err := j.rotate(); err != nil {
-			return 0, err
+			return 0, &RotationError{err}
 		}
 		n = j.fits(p)
 	}
@@ -264,6 +274,7 @@ func (j *File) append(p []byte) (int, error) {
 	n, err := a.f.WriteAt(p, a.size)
 	if a.size == 0 && n > 0 {
 		a.firstSeq, _ = lineSeq(p)
+		j.began(p[:n])
 	}
 	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
 		a.lineEnd = a.size + int64(i) + 1

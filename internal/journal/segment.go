@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"math"
@@ -14,18 +15,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"kubejournal/internal/disk"
 )
 
 // Segment is one file of a journal.
 type Segment struct {
-	Path     string
-	FirstSeq uint64 // of its first line; 0 where it has none, which only the active one may have
-	Size     int64  // bytes on disk
-	Gzip     bool
-	Active   bool // lines are appended to it
-	Ours     bool // it has the name of a file that kubejournal rotated
+	Path      string
+	FirstSeq  uint64    // of its first line; 0 where it has none, which only the active one may have
+	FirstTime time.Time // of the same line; zero where it cannot be read
+	Head      uint32    // CRC-32C of its first 64 bytes of lines, which have the first line's seq and time
+	Size      int64     // bytes on disk
+	Gzip      bool
+	Active    bool // lines are appended to it
+	Ours      bool // it has the name of a file that kubejournal rotated
 
 	file disk.File // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
 }
@@ -97,42 +101,53 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 	if err != nil {
 		return err
 	}
+	var head [headSize]byte
 	if s.Size = info.Size(); s.Gzip {
-		s.FirstSeq = heads.firstSeq(s.Path, f)
-	} else {
-		s.FirstSeq, _ = FirstSeq(f)
+		*s = heads.read(*s, f)
+		return nil
 	}
+	n, _ := f.ReadAt(head[:], 0) // a file that cannot be read is not listed
+	s.setHead(head[:n])
 	return nil
 }
+
+// setHead notes what the segment begins with.
+func (s *Segment) setHead(b []byte) {
+	if seq, ok := lineSeq(b); ok {
+		s.FirstSeq, s.FirstTime, s.Head = seq, lineTime(b), crc32.Checksum(b, castagnoli)
+	}
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // headReader reads the beginnings of compressed segments. A start lists all of them several times, so what they begin with,
 // which never changes, is remembered, and what a decompressor allocates is reused. The zero headReader is ready.
 type headReader struct {
-	known map[string]uint64 // by path
+	known map[string]Segment // by path
 	z     gzip.Reader
 }
 
-// firstSeq returns the seq of the first line that f holds compressed, 0 where that is no line.
-func (h *headReader) firstSeq(path string, f disk.File) uint64 {
-	if seq, ok := h.known[path]; ok {
-		return seq
+// read returns s with what f, which is compressed, begins with.
+func (h *headReader) read(s Segment, f disk.File) Segment {
+	if known, ok := h.known[s.Path]; ok {
+		s.FirstSeq, s.FirstTime, s.Head = known.FirstSeq, known.FirstTime, known.Head
+		return s
 	}
 	if h.known == nil {
-		h.known = make(map[string]uint64)
+		h.known = make(map[string]Segment)
 	}
 	if h.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)) != nil {
-		return 0
+		return s
 	}
 	var head [headSize]byte
 	n, _ := io.ReadFull(&h.z, head[:]) // a damaged file ends early
-	seq, ok := lineSeq(head[:n])
-	if ok {
-		h.known[path] = seq
+	if s.setHead(head[:n]); s.FirstSeq > 0 {
+		h.known[s.Path] = s
 	}
-	return seq
+	return s
 }
 
-// headSize is how many bytes of a file are read to see its first line's seq.
+// headSize is how many bytes of a file are read to see its first line's seq and time.
 const headSize = 64
 
 // FirstSeq reads the seq of the first line of a plain segment, 0 where there is none yet.
@@ -165,6 +180,19 @@ func lineSeq(line []byte) (uint64, bool) {
 		}
 	}
 	return 0, false
+}
+
+// lineTime returns the time behind the seq at the beginning of a line, zero where there is none.
+func lineTime(line []byte) (t time.Time) {
+	rest, ok := bytes.CutPrefix(line, lineHead)
+	if !ok {
+		return t
+	}
+	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, "0123456789"), []byte(`,"time":"`))
+	if end := bytes.IndexByte(rest, '"'); ok && end > 0 {
+		t, _ = time.Parse(time.RFC3339Nano, string(rest[:end])) // zero with an error
+	}
+	return t
 }
 
 // tornHead reports whether a file that begins with b ends before its first seq does; a power cut may have left zeros.

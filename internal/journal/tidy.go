@@ -35,6 +35,7 @@ type tidier struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	wake    chan struct{} // holds one
+	heads   headReader    // owned by the goroutine
 	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
 	mu   sync.Mutex
@@ -88,6 +89,7 @@ func (t *tidier) run(j *File) {
 			continue
 		}
 		err := j.tidyUp(time.Now())
+		j.survey()
 		if t.ctx.Err() != nil {
 			return
 		}

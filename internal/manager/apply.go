@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
 )
@@ -88,6 +89,9 @@ func (m *Manager) apply(ctx context.Context, o Options) (Difference, error) {
 	for _, r := range stop {
 		if name := r.spec.Name; desired[name].spec.Name == "" {
 			m.m.ForgetStream(name)
+			m.ending.Go(func() { // the output may be blocked
+				_ = m.rec.End(ctx, name, coverage.Removed) // it fails only where ctx has ended, and with it all coverage
+			})
 			m.log.Info("no longer journalled, its position is kept", zap.String("stream", name))
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/watcher"
 )
 
@@ -46,6 +47,7 @@ type Manager struct {
 	requests chan func(context.Context) // for Run's goroutine
 	ended    chan *running              // by themselves
 	stopped  chan struct{}              // closed when Run ends
+	ending   sync.WaitGroup             // the ends of streams' coverage that are being submitted
 
 	// Run's, from its beginning on.
 	options     Options
@@ -68,13 +70,21 @@ type shown struct {
 	started    bool                // what can run was started
 }
 
+// Recorder is what the streams write to.
+type Recorder interface {
+	watcher.Recorder
+	// End ends the coverage of a stream that is not watched any more, for one of package coverage's reasons.
+	End(ctx context.Context, stream, reason string) error
+}
+
 // parts are what all streams share.
 type parts struct {
-	client *kubeclient.Client
-	store  watcher.Store
-	rec    watcher.Recorder
-	m      *metrics.Metrics
-	log    *zap.Logger
+	client  *kubeclient.Client
+	store   watcher.Store
+	rec     Recorder
+	outages *outage.Tracker
+	m       *metrics.Metrics
+	log     *zap.Logger
 }
 
 // wanted is a stream that must run, by the config and what the server offers.
@@ -95,11 +105,11 @@ type running struct {
 
 // New returns a manager that has not started anything. resolver must have been refreshed.
 func New(
-	client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec watcher.Recorder, options Options,
+	client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec Recorder, options Options,
 	m *metrics.Metrics, log *zap.Logger,
 ) *Manager {
 	return &Manager{
-		parts:    parts{client: client, store: store, rec: rec, m: m, log: log},
+		parts:    parts{client: client, store: store, rec: rec, outages: outage.New(log), m: m, log: log},
 		resolver: resolver, options: options,
 		requests: make(chan func(context.Context)),
 		ended:    make(chan *running),
@@ -124,7 +134,8 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 	// A stream that could not be made would otherwise be found when others are stopped already.
 	scratch := metrics.New("", "")
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
-		if _, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, scratch, zap.NewNop()); err != nil {
+		_, err := watcher.NewStream(desired[name].spec, m.client, m.store, m.rec, m.outages, scratch, zap.NewNop())
+		if err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -134,6 +145,10 @@ func (m *Manager) faults(desired map[string]wanted, errs []error) []error {
 // Run runs the streams until ctx ends, and returns when all have stopped.
 func (m *Manager) Run(ctx context.Context) error {
 	defer close(m.stopped)
+	ctx, cancel := context.WithCancel(ctx)
+	defer m.ending.Wait()
+	defer cancel()
+	defer m.outages.Close()
 	defer func() { m.stop(slices.Collect(maps.Values(m.running))) }()
 	defer m.crds.Close()
 	tick := time.NewTicker(pendingFirst)
@@ -251,7 +266,7 @@ func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs 
 
 // start starts a stream.
 func (m *Manager) start(ctx context.Context, w wanted) error {
-	s, err := watcher.NewStream(w.spec, m.client, m.store, m.rec, m.m, m.log)
+	s, err := watcher.NewStream(w.spec, m.client, m.store, m.rec, m.outages, m.m, m.log)
 	if err != nil {
 		return err
 	}

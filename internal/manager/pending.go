@@ -22,6 +22,7 @@ type waiting struct {
 	wanted        // spec is empty if the entry has no stream
 	name   string // for people
 	reason string
+	near   string // what the name may be a misspelling of
 	since  time.Time
 	pause  time.Duration
 	until  time.Time
@@ -62,6 +63,9 @@ func (m *Manager) setUnresolved(errs []error) {
 		}
 		w := m.wait(old, entry.Name, reasonOf(err), err)
 		w.entry = entry
+		if missing, ok := errors.AsType[*discovery.NotFoundError](err); ok {
+			w.near = missing.Near
+		}
 		m.unresolved = append(m.unresolved, w)
 		waits[w.name] = true
 		if m.running[w.name] == nil {

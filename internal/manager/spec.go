@@ -63,10 +63,14 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 	return fits
 }
 
-// warnUnknown logs once that a name that is to keep something out of the journal means nothing now: it may be a slip.
+// warnUnknown logs once that a name that is to keep something out of the journal means nothing now: it may be misspelt.
 func (m *Manager) warnUnknown(what, entry, name string) {
 	if _, logged := m.unknown.LoadOrStore(name, true); !logged {
-		m.log.Warn(what, zap.String("entry", entry), zap.String("resource", name))
+		fields := []zap.Field{zap.String("entry", entry), zap.String("resource", name)}
+		if near := m.resolver.Near(name); near != "" {
+			fields = append(fields, zap.String("didYouMean", near))
+		}
+		m.log.Warn(what, fields...)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"kubejournal/internal/discovery"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/watcher"
 )
 
@@ -34,6 +36,7 @@ func (m *Manager) Synced() error {
 type StreamStatus struct {
 	Name string
 	watcher.Status
+	Unreachable bool // it fails because the API server is unreachable, as all streams do
 }
 
 // Streams returns the status of every stream and pending entry, by name. Safe for concurrent use.
@@ -42,27 +45,51 @@ func (m *Manager) Streams() []StreamStatus {
 	defer m.mu.Unlock()
 	var all []StreamStatus
 	for name, r := range m.running {
-		all = append(all, StreamStatus{name, r.stream.Status()})
+		all = append(all, StreamStatus{Name: name, Status: r.stream.Status(), Unreachable: m.outages.Explains(name)})
 	}
 	for _, w := range m.pending() {
 		s := w.last // of when it ran
-		s.State, s.Reason, s.Since, s.Failing = watcher.Pending, w.reason, w.since, time.Time{}
-		all = append(all, StreamStatus{w.name, s})
+		s.State, s.Reason, s.Near, s.Since, s.Failing = watcher.Pending, w.reason, w.near, w.since, time.Time{}
+		all = append(all, StreamStatus{Name: w.name, Status: s})
 	}
 	slices.SortFunc(all, func(a, b StreamStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
+// AwaitsCRD reports whether it is pending until somebody creates its CustomResourceDefinition.
+func (s StreamStatus) AwaitsCRD() bool { return AwaitsCRD(s.Name, string(s.State), s.Reason) }
+
+// AwaitsCRD is StreamStatus.AwaitsCRD of what a status says.
+func AwaitsCRD(name, state, reason string) bool {
+	resource, _, _ := strings.Cut(name, "?")
+	return state == string(watcher.Pending) && reason == watcher.ReasonNotFound && discovery.IsCustom(resource)
+}
+
+// Outage describes the outage of the API server, the zero value where there is none. Safe for concurrent use.
+func (m *Manager) Outage() outage.Outage {
+	o := m.outages.Now()
+	if !o.Since.IsZero() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		o.Of = len(m.running) + len(m.pending())
+	}
+	return o
+}
+
+// Reachable returns nil, or an error where the API server has been unreachable for so long that the daemon is not ready.
+// Safe for concurrent use.
+func (m *Manager) Reachable() error { return m.outages.Unready(m.Outage()) }
+
 // maxNamed bounds how many streams a text names.
 const maxNamed = 10
 
-// Stalled says which streams make no progress, and why; empty when all do. It is for people: a server that is away is no
-// fault of this daemon, whose readiness it does not change. Safe for concurrent use.
+// Stalled says which streams make no progress, and why, but for those that Outage explains; empty when there are none. It is
+// for people and does not change readiness. Safe for concurrent use.
 func (m *Manager) Stalled() string {
 	var stalled []string
 	now := time.Now()
 	for _, s := range m.Streams() {
-		if why := s.Status.Stalled(now); why != "" {
+		if why := s.Status.Stalled(now); why != "" && !s.Unreachable {
 			stalled = append(stalled, s.Name+" ("+why+")")
 		}
 	}

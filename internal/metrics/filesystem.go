@@ -25,6 +25,24 @@ func (m *Metrics) WatchFilesystem(path, folder string) {
 	m.filesystems.folders.Store(path, folder)
 }
 
+// Space returns what the metrics have of a file system that WatchFilesystem was called for, in bytes; 0 where they have
+// nothing.
+func (m *Metrics) Space(path string) (free, size uint64) {
+	if folder, is := m.filesystems.folders.Load(path); is {
+		free, size, _ = space(folder.(string))
+	}
+	return free, size
+}
+
+func space(folder string) (free, size uint64, ok bool) {
+	var is unix.Statfs_t
+	if err := unix.Statfs(folder, &is); err != nil {
+		return 0, 0, false
+	}
+	block := uint64(is.Bsize) //nolint:gosec // never negative
+	return is.Bavail * block, is.Blocks * block, true
+}
+
 // Describe implements prometheus.Collector.
 func (f *filesystems) Describe(c chan<- *prometheus.Desc) {
 	c <- filesystemFree
@@ -34,12 +52,11 @@ func (f *filesystems) Describe(c chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (f *filesystems) Collect(c chan<- prometheus.Metric) {
 	for path, folder := range f.folders.Range {
-		var is unix.Statfs_t
-		if err := unix.Statfs(folder.(string), &is); err != nil {
+		free, size, ok := space(folder.(string))
+		if !ok {
 			continue
 		}
-		block := float64(is.Bsize)
-		c <- prometheus.MustNewConstMetric(filesystemFree, prometheus.GaugeValue, float64(is.Bavail)*block, path.(string))
-		c <- prometheus.MustNewConstMetric(filesystemSize, prometheus.GaugeValue, float64(is.Blocks)*block, path.(string))
+		c <- prometheus.MustNewConstMetric(filesystemFree, prometheus.GaugeValue, float64(free), path.(string))
+		c <- prometheus.MustNewConstMetric(filesystemSize, prometheus.GaugeValue, float64(size), path.(string))
 	}
 }

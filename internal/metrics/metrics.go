@@ -19,7 +19,8 @@ type Metrics struct {
 	FilterErrors    *prometheus.CounterVec // group, resource: filters that could not be evaluated
 	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
-	OutputErrors    prometheus.Counter     // failed writes, syncs, rotations and compressions
+	OutputErrors    *prometheus.CounterVec // operation: failed writes, syncs, rotations and compressions
+	CoverageErrors  prometheus.Counter     // failed writes of the coverage file
 	StreamState     *prometheus.GaugeVec   // stream, state: 1 for the state it is in
 	LastProgress    *prometheus.GaugeVec   // stream: unix time of the last event or bookmark
 	WatchRestarts   *prometheus.CounterVec // group, resource, reason
@@ -38,7 +39,15 @@ type Metrics struct {
 	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems
+	journal         journal
 }
+
+// Operations on the output, as OutputErrors has them.
+const (
+	Write  = "write"
+	Sync   = "sync"
+	Rotate = "rotate" // and compress and remove what was rotated
+)
 
 // New returns the metrics of one daemon, registered in a registry of their own.
 func New(version, commit string) *Metrics {
@@ -53,13 +62,15 @@ func New(version, commit string) *Metrics {
 		FilterErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
 			Help: "Events on which the filter could not be evaluated. Each is written."}, []string{"group", "resource"}),
 		Unusable: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_unusable_objects_total",
-			Help: "Objects received that are too large, too deep or no JSON. A line without object names each."}, []string{"group", "resource"}),
+			Help: "Objects received that are too large, too deep or not JSON. Each has a line that names it."}, []string{"group", "resource"}),
 		OutputBytes: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_bytes_total",
 			Help: "Bytes written to the output."}),
-		OutputErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
-			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}),
+		OutputErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_output_errors_total",
+			Help: "Writes, syncs, rotations and compressions of the output that failed. Each is tried again."}, []string{"operation"}),
+		CoverageErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_coverage_errors_total",
+			Help: "Writes of the journal's coverage file that failed. Each is tried again; no line is affected."}),
 		StreamState: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_state",
-			Help: "1 for the state that the stream is in; an entry that comes to no stream is Pending under its own name."}, []string{"stream", "state"}),
+			Help: "1 for the state of the stream, 0 for the others. An entry without a stream is Pending under its own name."}, []string{"stream", "state"}),
 		LastProgress: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_stream_last_progress_timestamp_seconds",
 			Help: "Time of the stream's last event or bookmark, or of another proof that it misses nothing."}, []string{"stream"}),
 		WatchRestarts: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_watch_restarts_total",
@@ -67,9 +78,9 @@ func New(version, commit string) *Metrics {
 		Relists: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_relists_total",
 			Help: "Complete lists, by reason."}, []string{"group", "resource", "reason"}),
 		RelistSeconds: auto.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_relist_duration_seconds",
-			Help: "Time from a list's request to its SYNCED line.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
+			Help: "Duration of a list, from its request to its SYNCED line.", Buckets: prometheus.ExponentialBuckets(0.01, 4, 9)}),
 		WriteSeconds: auto.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_event_write_seconds",
-			Help: "Time from receiving an event to its line being written.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9)}),
+			Help: "Duration from receiving an event to writing its line.", Buckets: prometheus.ExponentialBuckets(0.0001, 4, 9)}),
 		QueueLength: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_queue_length",
 			Help: "Batches of lines that wait to be written."}),
 		Commits: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_commits_total",
@@ -77,13 +88,13 @@ func New(version, commit string) *Metrics {
 		CommitErrors: auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_checkpoint_errors_total",
 			Help: "Checkpoint commits that failed, and journal syncs before them. Each is tried again."}),
 		CommitSeconds: auto.NewHistogram(prometheus.HistogramOpts{Name: "kubejournal_checkpoint_commit_seconds",
-			Help: "Time of a checkpoint commit with the journal sync before it.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
+			Help: "Duration of a checkpoint commit, journal sync included.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 		LastCommit: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_last_commit_timestamp_seconds",
 			Help: "Time of the last checkpoint commit."}),
 		CheckpointBytes: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_checkpoint_size_bytes",
 			Help: "Size of the checkpoint file."}),
 		Tracked: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_tracked_objects",
-			Help: "Objects that are known, to the streams that run: what a list is compared with after a gap."}, []string{"group", "resource"}),
+			Help: "Objects known to running streams; after a gap, a list is compared with them."}, []string{"group", "resource"}),
 		ReloadOK: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_successful",
 			Help: "1 when the last load of the config succeeded."}),
 		ReloadTime: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
@@ -91,10 +102,13 @@ func New(version, commit string) *Metrics {
 		configInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
 			Help: "1, labelled with the hash of the config file in effect."}, []string{"hash"}),
 		buildInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
-			Help: "1, labelled with what was built."}, []string{"version", "commit", "goversion"}),
+			Help: "1, labelled with the version, the commit and the Go version."}, []string{"version", "commit", "goversion"}),
 	}
 	m.buildInfo.WithLabelValues(version, commit, runtime.Version()).Set(1)
-	r.MustRegister(&m.filesystems, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, operation := range []string{Write, Sync, Rotate} {
+		m.OutputErrors.WithLabelValues(operation) // at 0
+	}
+	r.MustRegister(&m.filesystems, &m.journal, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

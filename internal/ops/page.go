@@ -28,7 +28,7 @@ var (
 	pageJS string
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-		"ago": ago, "age": Age, "exact": exact,
+		"ago": ago, "age": Age, "exact": exact, "bytes": Bytes,
 		"css":     func() template.CSS { return template.CSS(pageCSS) }, //nolint:gosec // our own file
 		"js":      func() template.JS { return template.JS(pageJS) },    //nolint:gosec // our own file
 		"edition": func() string { return pageEdition },
@@ -75,12 +75,14 @@ type page struct {
 	Now             time.Time
 	Level           level
 	Title, Headline string
+	Cause           string // of an outage of the API server
 	Detail          string // what the streams need attention for
 	Alerts          []string
 	Rows            []row // those that need attention come first
 	Left            int   // rows that are left out
 	Checks          []CheckResult
 	Chart           chart
+	Scale           string // of all streams' charts: the lines per second at their top
 	Behind          uint64 // lines that are written and not committed
 }
 
@@ -115,45 +117,15 @@ func (s *Site) page(w http.ResponseWriter, _ *http.Request) {
 func (s *Site) look(now time.Time) page {
 	p := page{About: s.view.Load().about(), Now: now}
 	p.Behind = p.Progress.Written - p.Progress.Committed
-	all, of := s.rates.read()
-	p.Chart = draw(all)
-	attend, moving, troubles := 0, 0, make(map[string]int)
-	for _, status := range s.rates.streams() {
-		r := newRow(status, now)
-		switch {
-		case r.trouble != "":
-			attend++
-			troubles[r.trouble]++
-		case r.Level == busy:
-			moving++
-		}
-		p.Level = max(p.Level, r.Level)
-		p.Rows = append(p.Rows, r)
+	attend := p.addStreams(s.rates.streams())
+	if !p.Outage.Since.IsZero() {
+		p.Level, p.Cause = bad, printable(p.Outage.Error)
+		p.Headline = strings.TrimSuffix(p.Outage.Headline(now)+". "+p.Headline, ". ")
+		attend++
 	}
-	slices.SortStableFunc(p.Rows, func(a, b row) int { return cmp.Compare(b.Level, a.Level) })
-	p.Headline = headline(len(p.Rows), attend, moving)
-	for _, trouble := range slices.Sorted(maps.Keys(troubles)) {
-		p.Detail = strings.TrimPrefix(fmt.Sprintf("%s, %d %s", p.Detail, troubles[trouble], trouble), ", ")
-	}
-	p.Left = max(0, len(p.Rows)-maxRows)
-	p.Rows = p.Rows[:len(p.Rows)-p.Left]
-	for i := range p.Rows {
-		p.Rows[i].Chart = draw(of[p.Rows[i].key])
-	}
-
-	var failed []string
-	p.Checks, _ = s.runChecks()
-	for i := range p.Checks {
-		c := &p.Checks[i]
-		c.Text = printable(c.Text)
-		if !c.OK {
-			failed = append(failed, c.Name)
-			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
-		}
-	}
-	if len(failed) > 0 {
-		p.Headline = "Not ready (" + strings.Join(failed, ", ") + "). " + p.Headline
-	}
+	p.addCharts(s.rates.read())
+	checks, _ := s.runChecks()
+	p.addChecks(checks)
 	if p.Reload.Fault = printable(p.Reload.Fault); p.Reload.Fault != "" {
 		p.Alerts = append(p.Alerts, fmt.Sprintf("The config edited %s is not in effect, the one from before runs: %s", ago(now, p.Reload.At), p.Reload.Fault))
 	}
@@ -165,6 +137,71 @@ func (s *Site) look(now time.Time) page {
 		p.Title = fmt.Sprintf("(%d) %s", n, p.Title)
 	}
 	return p
+}
+
+// addStreams adds a row for each stream and sums them up. It returns how many need attention.
+func (p *page) addStreams(all []manager.StreamStatus) (attend int) {
+	moving, troubles := 0, make(map[string]int)
+	for _, status := range all {
+		r := newRow(status, p.Now)
+		switch {
+		case r.trouble != "":
+			attend++
+			troubles[r.trouble]++
+		case r.Level == busy:
+			moving++
+		}
+		p.Level = max(p.Level, r.Level)
+		p.Rows = append(p.Rows, r)
+	}
+	slices.SortStableFunc(p.Rows, func(a, b row) int { return cmp.Compare(b.Level, a.Level) })
+	if p.Outage.Since.IsZero() || attend > 0 {
+		p.Headline = headline(len(p.Rows), attend, moving)
+	}
+	for _, trouble := range slices.Sorted(maps.Keys(troubles)) {
+		p.Detail = strings.TrimPrefix(fmt.Sprintf("%s, %d %s", p.Detail, troubles[trouble], trouble), ", ")
+	}
+	p.Left = max(0, len(p.Rows)-maxRows)
+	p.Rows = p.Rows[:len(p.Rows)-p.Left]
+	return attend
+}
+
+// addCharts draws what all streams together have written, and each by itself. Those of the streams have one scale, so that
+// they can be compared.
+func (p *page) addCharts(all series, of map[string]series) {
+	p.Chart = draw(all, all.peak())
+	top := uint32(0)
+	for _, r := range p.Rows {
+		top = max(top, of[r.key].peak())
+	}
+	if top > 0 {
+		p.Scale = perSecond(float64(top) / step.Seconds())
+	}
+	for i := range p.Rows {
+		p.Rows[i].Chart = draw(of[p.Rows[i].key], top)
+	}
+}
+
+// addChecks adds what readiness is made of, and an alert for each part that fails.
+func (p *page) addChecks(all []CheckResult) {
+	p.Checks = all
+	var failed []string
+	for i := range p.Checks {
+		c := &p.Checks[i]
+		c.Text = printable(c.Text)
+		if !c.OK {
+			failed = append(failed, c.Name)
+		}
+		switch {
+		case c.Name == ServerCheck && p.Cause != "":
+			c.Text = "unreachable, see above"
+		case !c.OK:
+			p.Alerts = append(p.Alerts, fmt.Sprintf("Not ready: %s: %s", c.Name, c.Text))
+		}
+	}
+	if len(failed) > 0 {
+		p.Headline = "Not ready (" + strings.Join(failed, ", ") + "). " + p.Headline
+	}
 }
 
 // headline sums the streams up in words.
@@ -198,7 +235,7 @@ var meanings = map[string]string{
 	"MethodNotAllowed": "the server does not let anybody watch it",
 	"Ambiguous":        "more than one resource has this name",
 	"ConfigFault":      "the entry in the config is at fault",
-	"Undiscovered":     "the server cannot tell now whether it has it",
+	"Undiscovered":     "its API group does not answer",
 }
 
 func newRow(s manager.StreamStatus, now time.Time) row {
@@ -212,6 +249,10 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	failing := s.State != watcher.Watching && !s.Failing.IsZero()
 	r.Why = strings.TrimSuffix(s.Reason+": "+meanings[s.Reason], ": ")
 	switch {
+	case s.Unreachable:
+		r.Level, r.Why, failing = busy, "", false // the cause is said above
+	case s.AwaitsCRD():
+		r.Level, r.Why = busy, AwaitsCRD
 	case s.State == watcher.Pending:
 		r.Level, r.trouble = bad, "pending"
 	case s.State == watcher.Retrying, failing:
@@ -223,11 +264,17 @@ func newRow(s manager.StreamStatus, now time.Time) row {
 	case s.State != watcher.Watching:
 		r.Level = busy
 	}
+	if s.Near != "" {
+		r.Why += ", did you mean " + printable(s.Near) + "?"
+	}
 	if failing {
 		r.Why = strings.TrimPrefix(r.Why+", failing for "+Age(now, s.Failing), ", ")
 	}
 	return r
 }
+
+// AwaitsCRD is why a custom resource is pending that the server does not have.
+const AwaitsCRD = "waits for its CRD"
 
 // Waits reports whether it is worth showing since when the state lasts.
 func (r row) Waits() bool { return r.State != watcher.Watching && !r.Since.IsZero() }
@@ -257,6 +304,19 @@ func Age(now, at time.Time) string {
 func ago(now, at time.Time) string { return Age(now, at) + " ago" }
 func exact(t time.Time) string     { return t.UTC().Format(time.RFC3339) }
 
+// Bytes is a size for people.
+func Bytes(n uint64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB"}
+	size, unit := float64(n), 0
+	for ; size >= 999.5 && unit < len(units)-1; unit++ {
+		size /= 1000
+	}
+	if unit > 0 && size < 9.95 {
+		return fmt.Sprintf("%.1f %s", size, units[unit])
+	}
+	return fmt.Sprintf("%.0f %s", size, units[unit])
+}
+
 // perSecond is lines per second for people.
 func perSecond(rate float64) string {
 	switch {
@@ -268,7 +328,7 @@ func perSecond(rate float64) string {
 	return fmt.Sprintf("%.0f", rate)
 }
 
-// chart is a series as a picture of steps, as high as its peak.
+// chart is a series as a picture of steps, on a scale from 0.
 type chart struct {
 	Rate, Peak string // lines per second; Rate is "" where it is not known yet
 	Known      bool
@@ -279,9 +339,9 @@ type chart struct {
 func (chart) Width() int  { return steps }
 func (chart) Height() int { return chartHeight }
 
-func draw(s series) chart {
-	peak := s.peak()
-	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(float64(peak) / step.Seconds())}
+// draw draws a series on a scale whose top is at least its peak.
+func draw(s series, top uint32) chart {
+	c := chart{Known: len(s) > 0, From: steps - len(s), Peak: perSecond(float64(s.peak()) / step.Seconds())}
 	if rate, ok := s.rate(); ok {
 		c.Rate = perSecond(rate)
 	}
@@ -293,7 +353,7 @@ func draw(s series) chart {
 		if i == 0 || s[i-1] == 0 {
 			path = fmt.Appendf(path, "M%d 32", c.From+i)
 		}
-		high := max(2, uint64(n)*(chartHeight-2)/uint64(peak)) // so that few lines are to be seen too
+		high := max(2, uint64(n)*(chartHeight-2)/uint64(top)) // so that few lines are to be seen too
 		path = fmt.Appendf(path, "V%dh1", chartHeight-high)
 		if i == len(s)-1 || s[i+1] == 0 {
 			path = append(path, "V32z"...)

@@ -231,7 +231,7 @@ func TestDraw(t *testing.T) {
 				s[i] = rand.Uint32N(1 << rand.IntN(31))
 			}
 		}
-		c := draw(s)
+		c := draw(s, s.peak())
 		if c.Known != (len(s) > 0) || c.From != steps-len(s) {
 			t.Fatalf("%d steps: %+v", len(s), c)
 		}

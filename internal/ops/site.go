@@ -13,8 +13,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubejournal/internal/manager"
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/recorder"
 )
+
+// ServerCheck is the name of the check that fails in an outage of the API server.
+const ServerCheck = "apiserver"
 
 // Check is one condition of readiness: nil when it holds. Note may be nil; what it returns is worth knowing where the
 // condition holds, and does not affect readiness.
@@ -30,11 +35,21 @@ type About struct {
 	Started         time.Time
 	Cluster         string // as on every line; "" for none
 	Server          string // the API server's address
-	Config          string // path of the config file; "" for none
-	Output          string // path; "-" is stdout
-	Checkpoint      string // path; "" is one that ends with the daemon
+	Outage          outage.Outage
+	Config          string // absolute path of the config file; "" for none
+	Output          string // absolute path; "-" is stdout
+	OutputSpace     Space
+	Journal         metrics.Journal
+	Checkpoint      string // absolute path; "" is one that ends with the daemon
+	CheckpointSpace Space
 	Progress        recorder.Progress
 	Reload          Reload
+}
+
+// Space is what a file system has; the zero value is unknown.
+type Space struct {
+	Free uint64 `json:"freeBytes,omitempty"`
+	Size uint64 `json:"sizeBytes,omitempty"`
 }
 
 // Reload is what came of the last reload; the zero value before the first.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 )
 
@@ -21,6 +22,36 @@ type Status struct {
 	Ready   bool          `json:"ready"`
 	Checks  []CheckResult `json:"checks"`
 	Streams []Stream      `json:"streams"`
+
+	Server     string      `json:"server,omitempty"`
+	Outage     *Outage     `json:"outage,omitempty"`
+	Config     string      `json:"config,omitempty"`
+	Journal    *Journal    `json:"journal,omitempty"`
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+}
+
+// Outage is why most streams fail at once.
+type Outage struct {
+	Since    time.Time `json:"since"`
+	Streams  int       `json:"streams"`  // that fail
+	Attempts int       `json:"attempts"` // that have failed
+	Reason   string    `json:"reason"`   // as a stream has it
+	Error    string    `json:"error"`
+}
+
+// Journal is how far the output reaches.
+type Journal struct {
+	Path     string    `json:"path"` // absolute; "-" is stdout
+	Oldest   time.Time `json:"oldest,omitzero"`
+	Seq      uint64    `json:"seq"`
+	Segments int       `json:"segments,omitempty"`
+	Space
+}
+
+// Checkpoint is where the positions are kept.
+type Checkpoint struct {
+	Path string `json:"path"` // absolute; "" is a temporary file
+	Space
 }
 
 // Stream is one entry of /streams, and of streams in /status.
@@ -28,6 +59,8 @@ type Stream struct {
 	Stream          string    `json:"stream"`
 	State           string    `json:"state"`
 	Reason          string    `json:"reason,omitempty"`
+	DidYouMean      string    `json:"didYouMean,omitempty"`  // the resource that a pending name may be a misspelling of
+	Unreachable     bool      `json:"unreachable,omitempty"` // it fails because of the outage
 	Since           time.Time `json:"since,omitzero"`        // in this state
 	FailingSince    time.Time `json:"failingSince,omitzero"` // no session has worked
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -39,10 +72,26 @@ type Stream struct {
 	Rate            *float64  `json:"eventsPerSecond,omitempty"` // mean of the last minute; nil in the first seconds
 }
 
+// AwaitsCRD reports whether the stream is pending until somebody creates its CustomResourceDefinition.
+func (s *Stream) AwaitsCRD() bool {
+	return manager.AwaitsCRD(s.Stream, s.State, s.Reason)
+}
+
 func (s *Site) statusNow() Status {
 	about := s.view.Load().about()
 	checks, ready := s.runChecks()
-	return Status{about.Version, about.Commit, about.Started.UTC(), ready, checks, s.streamsNow()}
+	now := Status{
+		Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Ready: ready, Checks: checks, Streams: s.streamsNow(),
+		Server: about.Server, Config: about.Config,
+	}
+	if o := about.Outage; !o.Since.IsZero() {
+		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Attempts, o.Reason, o.Error}
+	}
+	if is := about.Journal; about.Output != "" {
+		now.Journal = &Journal{about.Output, is.Oldest.UTC(), is.Seq, is.Segments, about.OutputSpace}
+	}
+	now.Checkpoint = &Checkpoint{about.Checkpoint, about.CheckpointSpace}
+	return now
 }
 
 func (s *Site) streamsNow() []Stream {
@@ -51,7 +100,8 @@ func (s *Site) streamsNow() []Stream {
 	now := time.Now()
 	for _, s := range s.rates.streams() {
 		one := Stream{
-			Stream: s.Name, State: string(s.State), Reason: s.Reason, Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
+			Stream: s.Name, State: string(s.State), Reason: s.Reason, DidYouMean: s.Near, Unreachable: s.Unreachable,
+			Since: s.Since.UTC(), ResourceVersion: s.Position, Synced: s.Synced,
 			LastProgress: s.LastProgress.UTC(), Idle: float64(s.Idle(now).Milliseconds()) / 1000, LastGap: s.LastGap.UTC(), Events: s.Lines,
 		}
 		if s.State != watcher.Watching {

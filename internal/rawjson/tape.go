@@ -85,6 +85,9 @@ func (t *Tape) value(i, depth int, c Cell) int {
 	return i
 }
 
+// Offset returns the position of cell i's value in the text.
+func (t *Tape) Offset(i int32) int { return int(t.Cells[i].start) }
+
 // Text returns the value of cell i as it is written.
 func (t *Tape) Text(i int32) []byte {
 	c := &t.Cells[i]

@@ -52,7 +52,7 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", oneLine(path), to.Account, to.Namespace)
-	b.WriteString("# Above each rule stands what it is for.\n")
+	b.WriteString("# The comment above a rule says what it is for.\n")
 	byNamespace := map[string][]right{}
 	for _, r := range rights {
 		byNamespace[r.namespace] = append(byNamespace[r.namespace], r)
@@ -186,13 +186,15 @@ func toWildcard(entry config.Resource, streams []discovery.Stream) (all []right)
 // byName are the rights for an entry whose resource is not there now, by the name that it gives in full. If there are none,
 // why is the reason.
 func byName(resolver *discovery.Resolver, entry config.Resource, err error, offline bool) (all []right, why string) {
-	if missing, ok := errors.AsType[*discovery.NotFoundError](err); !ok || missing.Wildcard {
+	missing, ok := errors.AsType[*discovery.NotFoundError](err)
+	if !ok || missing.Wildcard {
 		return nil, err.Error() + "; it gets no right"
 	}
 	named, known := resolver.Named(entry)
 	switch bare := named[0].Group == "" && !known; {
 	case bare && offline:
-		return nil, fmt.Sprintf("%q is none of Kubernetes' own resources; write its name in full, e.g. %s.example.com, or leave --offline out", entry.Name, named[0].Resource)
+		return nil, fmt.Sprintf("%q is none of Kubernetes' own resources%s; write its name in full, e.g. %s.example.com, or leave --offline out",
+			entry.Name, discovery.DidYouMean(missing.Near), named[0].Resource)
 	case bare:
 		return nil, fmt.Sprintf("%v; it gets no right; write its name in full, e.g. %s.example.com, or run this again when it is there", err, named[0].Resource)
 	}

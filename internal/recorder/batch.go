@@ -63,6 +63,7 @@ type Batch struct {
 	ends     []lineEnd     // of each line
 	received time.Time     // when the first line's event came in
 	flushed  chan struct{} // closed once everything up to here is committed
+	end      func()        // called then; see Recorder.End
 }
 
 type lineEnd struct {

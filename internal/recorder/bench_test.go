@@ -11,9 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/metrics"
 	"kubejournal/test/eventtest"
 )
 
@@ -138,4 +142,62 @@ func writeBenchJournal(b *testing.B, path string, compress bool) (lines int) {
 		}
 	}
 	return lines
+}
+
+// BenchmarkCommit is a commit of a line and the positions of 300 streams, with coverage and without.
+func BenchmarkCommit(b *testing.B) {
+	const streams = 300
+	for _, with := range []bool{false, true} {
+		b.Run(fmt.Sprintf("streams=%d/coverage=%v", streams, with), func(b *testing.B) {
+			dir := b.TempDir()
+			path := filepath.Join(dir, "journal.jsonl")
+			file, err := journal.OpenFile(path, journal.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer file.Close()
+			store, err := checkpoint.Open(filepath.Join(dir, "c.db"))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer store.Close()
+			cfg := Config{Interval: time.Hour, Metrics: metrics.New("", ""), Log: zap.NewNop()}
+			if with {
+				f, err := coverage.Open(path, coverage.Options{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer f.Close(true)
+				cfg.Coverage = f
+			}
+			rec := New(file, store, cfg)
+			done := make(chan error, 1)
+			go func() { done <- rec.Run(b.Context()) }()
+			var producers []*Producer
+			for n := range streams {
+				producers = append(producers, newProducer(fmt.Sprintf("deployments.apps?namespace=ns-%d", n)))
+			}
+			since, before := time.Now().UnixNano(), cpuTime(b)
+			for rv := 1; b.Loop(); rv++ {
+				for n, p := range producers {
+					batch := p.Batch()
+					if n == 0 {
+						batch.AddLine(watched(b, batch.Lines(), "pods", rv, &batch.Changes), event.Added, event.FromWatch, received)
+					}
+					batch.Changes.State = &checkpoint.Stream{ResourceVersion: versionOf(rv), Coverage: checkpoint.Coverage{Since: since, Confirmed: time.Now().UnixNano()}}
+					if err := rec.Submit(b.Context(), batch); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := rec.Flush(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(b.N), "cpu-us/op")
+			rec.Close()
+			if err := <-done; err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
 }

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -8,8 +9,10 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/metrics"
 )
 
 // startCommit freezes what is pending and commits it, unless another commit runs.
@@ -36,14 +39,33 @@ func (w *writer) startCommit(ctx context.Context) {
 		if err == nil {
 			w.lastCommit.Store(&Progress{Committed: seq, CommittedAt: time.Now()})
 			w.out.Committed(seq)
+			if w.cfg.Coverage != nil {
+				w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)
+			}
 			now.release()
 		}
 		done <- err
 	}()
 }
 
+// progress yields how far the commit confirms each stream that it moves.
+func (p *pending) progress(yield func(string, coverage.Progress) bool) {
+	for stream, s := range p.States() {
+		c := coverage.Progress{Since: s.Since, Confirmed: s.Confirmed, Late: s.Late, Differences: s.Differences, Lost: string(s.PendingGap)}
+		if s.Open != nil && c.Lost == "" {
+			c.Lost = cmp.Or(string(s.Open.Reason), coverage.Unknown)
+		}
+		if !yield(stream, c) {
+			return
+		}
+	}
+}
+
 // release publishes a commit to the producers and to those who wait for it.
 func (p *pending) release() {
+	for _, end := range p.ends {
+		end()
+	}
 	for producer, number := range p.numbers {
 		producer.committed.Store(number)
 	}
@@ -106,7 +128,7 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 		err = r.out.Verify()
 	}
 	if err != nil {
-		r.cfg.Metrics.OutputErrors.Inc()
+		r.cfg.Metrics.OutputErrors.WithLabelValues(metrics.Sync).Inc()
 		return &r.syncFault, err
 	}
 	return &r.commitFault, r.store.Commit(batch)

@@ -191,9 +191,10 @@ func foldFile(t *testing.T, path string, seq uint64) content {
 		st := states[h.Stream]
 		switch h.Type {
 		case event.Gap:
-			st.Open = &checkpoint.Gap{FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
+			st.Coverage = checkpoint.Coverage{}
+			st.Open = &checkpoint.Gap{Reason: h.Reason, FromResourceVersion: h.FromResourceVersion, ResourceVersion: h.ResourceVersion}
 		case event.Synced:
-			st = checkpoint.Stream{ResourceVersion: h.ResourceVersion}
+			st = checkpoint.Stream{ResourceVersion: h.ResourceVersion, Coverage: sinceSynced}
 		case event.Deleted:
 			if st.Open != nil {
 				st.Open.Deleted++

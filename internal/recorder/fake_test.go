@@ -276,8 +276,8 @@ func newRig(t *testing.T, cfg Config) *rig {
 
 func (g *rig) run(ctx context.Context) { go func() { g.done <- g.rec.Run(ctx) }() }
 
-// counted is the value of a counter.
-func (g *rig) counted(name string) float64 {
+// counted is the value of a counter, over all its labels.
+func (g *rig) counted(name string) (sum float64) {
 	g.t.Helper()
 	families, err := g.m.Registry.Gather()
 	if err != nil {
@@ -285,7 +285,10 @@ func (g *rig) counted(name string) float64 {
 	}
 	for _, f := range families {
 		if f.GetName() == "kubejournal_"+name {
-			return f.GetMetric()[0].GetCounter().GetValue()
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+			return sum
 		}
 	}
 	g.t.Fatalf("no metric %s", name)

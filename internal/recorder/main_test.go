@@ -15,6 +15,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// sinceSynced is what the lines of a source say of its coverage: all were received at once.
+var sinceSynced = checkpoint.Coverage{Since: received.UnixNano(), Differences: 1}
+
 var received = time.Date(2026, 11, 20, 16, 10, 22, 0, time.UTC)
 
 // source makes the lines of one stream, with what package watcher would submit
@@ -48,15 +51,15 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 	switch {
 	case (!s.synced || open) && s.rand.IntN(5) == 0:
 		s.synced = true
-		s.set(c, checkpoint.Stream{ResourceVersion: rv})
+		s.set(c, checkpoint.Stream{ResourceVersion: rv, Coverage: sinceSynced})
 		return s.render.AppendSynced(dst, received, rv, event.Count{Added: 1}), event.Synced, ""
 	case s.synced && s.rand.IntN(12) == 0: // also within a relist: interrupted
 		from := s.state.ResourceVersion
 		if open {
 			from = s.state.Open.ResourceVersion
 		}
-		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &checkpoint.Gap{FromResourceVersion: from, ResourceVersion: rv}})
-		return s.render.AppendGap(dst, received, "Expired", from, rv), event.Gap, ""
+		s.set(c, checkpoint.Stream{ResourceVersion: s.state.ResourceVersion, Open: &checkpoint.Gap{Reason: event.Expired, FromResourceVersion: from, ResourceVersion: rv}})
+		return s.render.AppendGap(dst, received, "Expired", from, time.Time{}, rv), event.Gap, ""
 	}
 	origin := event.FromWatch
 	switch {
@@ -102,7 +105,7 @@ func (s *source) next(t testing.TB, dst []byte, c *checkpoint.Changes) ([]byte, 
 	}
 	switch {
 	case origin == event.FromWatch:
-		s.set(c, checkpoint.Stream{ResourceVersion: rv})
+		s.set(c, checkpoint.Stream{ResourceVersion: rv, Coverage: s.state.Coverage})
 	case open:
 		gap := *s.state.Open // batches hold the other one
 		switch typ {

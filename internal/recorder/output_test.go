@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -24,10 +25,19 @@ func TestOutputError(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		g := newRig(t, Config{Log: zap.New(core)})
 		g.out.onWrite = func(call, size int) (int, error) {
-			if call < 4 {
+			switch {
+			case call < 3:
 				return size / 2, errDisk
+			case call == 3:
+				return 0, &journal.RotationError{Err: errDisk}
 			}
 			return 0, nil
+		}
+		g.out.onSync = func(call int) error {
+			if call < 2 {
+				return errDisk
+			}
+			return nil
 		}
 		g.run(t.Context())
 		g.submit(g.batch("a", 1, 1000))
@@ -47,8 +57,13 @@ func TestOutputError(t *testing.T) {
 		if n := well(); n != 1 {
 			t.Errorf("it is logged %d times that the output can be written again", n)
 		}
-		if got := g.counted("output_errors_total"); got != 4 {
+		if got := g.counted("output_errors_total"); got != 6 {
 			t.Errorf("%v errors counted", got)
+		}
+		for operation, want := range map[string]float64{metrics.Write: 3, metrics.Rotate: 1, metrics.Sync: 2} {
+			if got := testutil.ToFloat64(g.m.OutputErrors.WithLabelValues(operation)); got != want {
+				t.Errorf("%v errors of %s, want %v", got, operation, want)
+			}
 		}
 		g.finish()
 	})

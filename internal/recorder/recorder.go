@@ -11,7 +11,7 @@
 //  2. Pending changes are frozen between two writes, together with the journal's mark.
 //     The journal is synced and searched for lines of another process; then the changes
 //     are committed in one transaction, and the journal may remove the lines. Meanwhile
-//     the writer fills a new pending batch.
+//     the writer fills a new pending batch. Coverage hears of a commit last.
 //  3. A commit that fails is retried with the same batch, since it may have been
 //     persisted. Meanwhile pending grows up to a bound; then the writer waits, and with
 //     it the streams: nothing is dropped.
@@ -25,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/metrics"
@@ -66,12 +68,20 @@ type Checkpoint interface {
 	InPlace() error // that the next start will find what was committed
 }
 
+// Coverage notes from when to when streams were watched. It waits for nothing.
+type Coverage interface {
+	// Committed follows each commit: of all lines up to seq, the last one in the segment that begins with firstSeq.
+	Committed(seq, firstSeq uint64, moved iter.Seq2[string, coverage.Progress])
+	End(stream, reason string)
+}
+
 // Config is the configuration of a Recorder.
 type Config struct {
 	Interval time.Duration        // between commits; default 1s. SetCommits changes it
 	NoSync   bool                 // leave syncing the journal to the kernel. SetCommits changes it
 	Seq      uint64               // of the last line in the journal
 	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
+	Coverage Coverage             // nil where the output is not a file
 	Metrics  *metrics.Metrics
 	Log      *zap.Logger
 }
@@ -167,6 +177,14 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	}
 }
 
+// End ends the coverage of a stream that is not watched any more, behind everything that was submitted before.
+func (r *Recorder) End(ctx context.Context, stream, reason string) error {
+	if r.cfg.Coverage == nil {
+		return nil
+	}
+	return r.Submit(ctx, &Batch{end: func() { r.cfg.Coverage.End(stream, reason) }})
+}
+
 // Close ends Run once all is committed. Nothing may be submitted any more.
 func (r *Recorder) Close() { close(r.queue) }
 
@@ -257,6 +275,7 @@ type pending struct {
 	*checkpoint.Batch
 	numbers map[*Producer]uint64 // of the last numbered batches
 	waiting []chan struct{}      // flushes, closed after the commit
+	ends    []func()             // called after it
 }
 
 func newPending() pending {
@@ -344,6 +363,9 @@ func (w *writer) written(b *Batch, now time.Time) {
 			w.cfg.Metrics.WriteSeconds.Observe(late)
 		}
 	}
+	if b.end != nil {
+		w.pending.ends = append(w.pending.ends, b.end)
+	}
 	if b.flushed != nil {
 		w.pending.waiting = append(w.pending.waiting, b.flushed)
 	}
@@ -362,7 +384,11 @@ func (w *writer) writeAll(ctx context.Context, p []byte) error {
 			p = p[n:]
 			w.cfg.Metrics.OutputBytes.Add(float64(n))
 			if err != nil {
-				w.cfg.Metrics.OutputErrors.Inc()
+				operation := metrics.Write
+				if errors.As(err, new(*journal.RotationError)) {
+					operation = metrics.Rotate
+				}
+				w.cfg.Metrics.OutputErrors.WithLabelValues(operation).Inc()
 				return &w.outputFault, err
 			}
 		}

@@ -225,7 +225,8 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		r.known.Reset()
 		state.Apply(&checkpoint.Transition{
 			Type: h.Type, Origin: h.Origin, Namespace: []byte(h.Namespace), Name: []byte(h.Name), UID: []byte(h.UID),
-			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion),
+			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion), Reason: h.Reason,
+			Time: h.Time.UnixNano(), Count: h.Count,
 		}, &r.known)
 		if header, ok := r.headers[h.Stream]; ok {
 			changes.Replay(header, h, &r.known)
@@ -273,6 +274,7 @@ func (r *recovery) finish() error {
 			state.Lose(event.JournalTruncated)
 		case r.lost && r.mark.Seq == 0: // made again from the journal, whose beginning may be missing
 			state.Lose(event.CheckpointLost)
+			state.Confirmed = 0 // the lines do not say when
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}

@@ -275,11 +275,11 @@ func TestRecoverInPlaceOfALostCheckpoint(t *testing.T) {
 	want.Streams = maps.Clone(want.Streams)
 	for name := range want.Known {
 		s := want.Streams[name]
-		s.PendingGap = event.CheckpointLost
+		s.PendingGap, s.Confirmed = event.CheckpointLost, 0
 		want.Streams[name] = s
 	}
 	for name, s := range want.Streams {
-		s.PendingGap = event.CheckpointLost
+		s.PendingGap, s.Confirmed = event.CheckpointLost, 0
 		want.Streams[name] = s
 	}
 	for _, what := range []string{"first", "again"} {

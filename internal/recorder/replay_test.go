@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -158,15 +159,16 @@ func (l *live) do(s step) {
 	case s.complete:
 		l.state.Complete(rv, &event.Count{Added: 1})
 	case s.Type == event.Gap:
-		line.FromResourceVersion = []byte(l.state.From())
+		line.FromResourceVersion, line.Reason = []byte(l.state.From()), event.Expired
 		l.state.Lose(event.Expired)
-		body = l.render.AppendGap(nil, received, l.state.PendingGap, l.state.From(), rv)
+		body = l.render.AppendGap(nil, received, l.state.PendingGap, l.state.From(), time.Time{}, rv)
 		l.state.Apply(&line, &c)
 		if l.state.PendingGap != "" || l.state.Open == nil || l.state.Valid() {
 			l.t.Fatalf("behind a GAP line: %+v", l.state)
 		}
 	case s.Type == event.Synced:
 		body = l.render.AppendSynced(nil, received, rv, *l.state.Closing)
+		line.Time, line.Count = received.UnixNano(), l.state.Closing
 		l.state.Apply(&line, &c)
 	default:
 		if body, err = l.about(s, &line, &c); err != nil {

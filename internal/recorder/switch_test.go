@@ -20,7 +20,7 @@ import (
 func versionOf(i int) string { return fmt.Sprint(95 + i) }
 
 // watched appends a line about event i of a stream.
-func watched(t *testing.T, dst []byte, stream string, i int, c *checkpoint.Changes) []byte {
+func watched(t testing.TB, dst []byte, stream string, i int, c *checkpoint.Changes) []byte {
 	t.Helper()
 	render, err := event.NewRenderer(event.Source{Stream: stream, Cluster: "c", Version: "v1", Resource: "pods", Kind: "Pod"}, event.Shape{})
 	if err != nil {

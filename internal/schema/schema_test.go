@@ -102,7 +102,11 @@ func lines(t *testing.T) []string {
 			}
 			for _, typ := range []event.Type{event.Added, event.Modified, event.Deleted} {
 				for _, origin := range []event.Origin{event.FromSnapshot, event.FromWatch, event.FromRelist} {
-					if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), event.Line{Type: typ, Origin: origin, Received: at}, &o); err != nil {
+					line := event.Line{Type: typ, Origin: origin, Received: at}
+					if origin == event.FromWatch {
+						line.Write = event.Write{Manager: []byte("kubelet"), Subresource: []byte("status"), At: at.Unix() - int64(i)}
+					}
+					if all, err = r.AppendLine(event.AppendSeq(all, uint64(i+1)), line, &o); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -114,8 +118,8 @@ func lines(t *testing.T) []string {
 				t.Fatal(err)
 			}
 		}
-		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", "40")
-		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", "")
+		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", at, "40")
+		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", time.Time{}, "")
 		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
 	}
 	unusable := func(raw string) {
@@ -258,6 +262,10 @@ func TestFaultyLines(t *testing.T) {
 		{modifiedLine, `"name":"a"`, `"count":{"added":0,"modified":0,"deleted":0,"unchanged":0}`},
 		{modifiedLine, `"name":"a"`, `"reason":"Expired"`},
 		{modifiedLine, `"name":"a"`, `"finalStateKnown":false`},
+		{modifiedLine, `"name":"a"`, `"manager":""`},
+		{modifiedLine, `"name":"a"`, `"writtenAt":"2026-11-20T16:10:22.5Z"`},
+		{modifiedLine, `"name":"a"`, `"writtenAt":"2026-11-20T16:10:22+01:00"`},
+		{gapLine, `"reason"`, `"writtenAt":"2026-11-20T16:10:22Z","reason"`},
 		{modifiedLine, `"name":"a"`, `"truncated":false`},
 		{modifiedLine, `"object"`, `"changes":[{"op":"add","path":"/a","value":1}],"truncated":true,"object"`},
 		{modifiedLine, `"object"`, `"changes":[],"object"`},
@@ -324,6 +332,9 @@ func TestConfigs(t *testing.T) {
 		"resources: [{resource: pods, filter: '', payload: metadata, changes: false, ignoreFields: [], excludeNamespaces: []}]\noutput: {maxLineBytes: 1024}\n",
 		"resources: [pods]\noutput: {maxLineBytes: 16KiB, maxSize: 4096}\n",
 		"resources: [pods]\noutput: {maxLineBytes: 0}\n",
+		"resources: [pods]\noutput: {maxAge: 7d}\ncheckpoint: {interval: 0d1h}\ndefaults:\n",
+		"resources: [pods]\noutput: {maxAge: 1d12h30m}\ndefaults: {changes: true, initial: skip, payload: none, ignoreFields: [status], types: [DELETED]}\n",
+		"resources: [pods]\ndefaults: {filter: 'true', labelSelector: a=b, fieldSelector: metadata.namespace!=$(NS), excludeNamespaces: [kube-*]}\n",
 	} {
 		if _, err := loaded(t, text); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -352,17 +363,18 @@ func loaded(t *testing.T, text string) (*kubejournal.Config, error) {
 // beyond are the faulty configs that a schema cannot tell from good ones, and why.
 var beyond = map[string]string{
 	// YAML itself, before any schema; a reader that takes a mapping's last key sees nothing.
-	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "two-documents": "YAML", "max-size-octal": "YAML", "filter-is-tag": "YAML",
+	"duplicate-key": "YAML", "duplicate-key-in-entry": "YAML", "defaults-twice": "YAML", "two-documents": "YAML", "max-size-octal": "YAML", "filter-is-tag": "YAML",
 	// One value beside another.
 	"group-twice": "two keys", "version-twice": "two keys", "same-stream": "two entries", "same-stream-version": "two entries",
 	"same-stream-selector": "two entries", "same-stream-namespace": "two entries", "checkpoint-is-output": "two keys",
+	"defaults-exclude-named": "two keys", "defaults-same-stream": "two entries", "defaults-not-taken": "CEL",
 	"wildcard-twice": "two entries", "exclude-twice": "two names", "exclude-namespace-named": "two keys",
 	// Languages of their own.
 	"filter-assignment": "CEL", "filter-unknown-variable": "CEL", "filter-not-bool": "CEL", "filter-type-never": "CEL", "filter-second-line": "CEL",
 	"filter-too-early": "CEL", "filter-variable": "CEL", "exclude-namespace-class": "a pattern",
 	"label-selector-open": "a selector", "label-selector-value": "a selector", "field-selector": "a selector",
 	// Sums.
-	"max-size-under-4kib": "a product", "max-line-bytes-under-1kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum",
+	"max-size-under-4kib": "a product", "max-line-bytes-under-1kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum", "max-age-days-overflow": "a product",
 	// The environment.
 	"variable-unset": "the environment", "variable-in-namespace": "the environment", "exclude-namespace-variable": "the environment",
 }
@@ -424,10 +436,15 @@ func (k keys) resolve(s map[string]any) map[string]any {
 	if !ok {
 		return s
 	}
-	def, ok := k.defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
-	if !ok {
-		k.t.Fatalf("no definition %s", ref)
+	def := k.defs
+	for name := range strings.SplitSeq(strings.TrimPrefix(ref, "#/$defs/"), "/") {
+		next, ok := def[name].(map[string]any)
+		if !ok {
+			k.t.Fatalf("no definition %s", ref)
+		}
+		def = next
 	}
+	def = k.resolve(def)
 	both := map[string]any{}
 	for key, v := range def {
 		both[key] = v
@@ -449,9 +466,13 @@ func (k keys) compare(path string, schema map[string]any, typ reflect.Type, defa
 		k.t.Fatalf("%s: no properties", path)
 	}
 	var known []string
+	isDefaults := typ == reflect.TypeFor[kubejournal.Defaults]() // whose own are those of an entry
+	if isDefaults {
+		defaults = reflect.Value{}
+	}
 	for i := range typ.NumField() {
 		key := typ.Field(i).Tag.Get("mapstructure")
-		if key == "" || key == "-" {
+		if key == "" || key == "-" || isDefaults && slices.Contains([]string{"resource", "group", "version", "exclude", "namespaces"}, key) {
 			continue
 		}
 		known = append(known, key)

@@ -46,10 +46,6 @@ func BenchmarkFile(b *testing.B) {
 		if err := os.WriteFile(path, lines, 0o600); err != nil {
 			b.Fatal(err)
 		}
-		deploy, err := ParseResource("deploy")
-		if err != nil {
-			b.Fatal(err)
-		}
 		show := func(o Options, style Style) func(*testing.B) {
 			return func(b *testing.B) {
 				for range b.N {
@@ -66,7 +62,7 @@ func BenchmarkFile(b *testing.B) {
 			"terminal":           show(Options{Lines: All}, Style{Width: width, Colour: true}),
 			"json":               show(Options{Lines: All}, Style{JSON: true}),
 			"json on a terminal": show(Options{Lines: All}, Style{JSON: true, Width: width}),
-			"filtered":           show(Options{Lines: All, Filter: Filter{Resources: []Resource{deploy}}}, Style{}),
+			"filtered":           show(Options{Lines: All, Filter: Filter{Objects: objects(b, "deploy")}}, Style{}),
 			"raw": func(b *testing.B) {
 				var r journal.Reader
 				for range b.N {

@@ -16,7 +16,9 @@
 // Names and messages come from anybody who may write to the cluster. What does not print (control characters, those that
 // turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
 //
-// The memory used is bounded by the longest line. The object in a line is passed over, not checked.
+// The memory used is bounded by the longest line, by one GAP line per stream that is held back until it is known whether
+// there was a difference, and by the names that are remembered for suggestions. The object in a line is passed over, not
+// checked, except where a change is in a list, whose elements' names it has.
 package tail
 
 import (
@@ -30,7 +32,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/query"
 )
 
 // clockSlack is how far the clock may have been set back for lines since a time to be found all the same.
@@ -46,6 +50,7 @@ type tail struct {
 	alone      bool              // the one in files was named itself
 	unreadable map[string]bool   // files that a notice has named
 	skip       int               // lines that pass the filter and are not shown all the same
+	shown      bool              // a line was
 	in         active            // in.f is nil while there is no active file
 
 	line       Line
@@ -61,6 +66,7 @@ type tail struct {
 // File shows the journal at path: lines of its files, rotated ones included, and those to come. What is no regular file
 // is shown as Stream does it. A rotated file that is named itself is shown alone, to its end.
 func File(ctx context.Context, path string, o Options, p *Printer) error {
+	path = disk.Absolute(path)
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
 			return fmt.Errorf("open journal %s: is a directory; name the file in it", path)
@@ -76,15 +82,29 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
+	p.separate = o.Filter.separates()
 	t := &tail{o: o, p: p, path: path, unreadable: map[string]bool{}}
 	defer func() { t.close() }()
 	if err := t.open(); err != nil {
 		return err
 	}
-	if err := t.begin(ctx); err != nil {
+	if err := t.checkNames(ctx); err != nil {
 		return err
 	}
-	return t.follow(ctx)
+	err := t.checkBegin()
+	if err == nil {
+		err = t.begin(ctx)
+	}
+	if err == nil {
+		err = t.follow(ctx)
+	}
+	if errors.Is(err, errEnded) {
+		err = nil
+	}
+	if err == nil && !t.shown && !t.o.Follow && t.o.Lines != 0 {
+		t.o.noticeNothing()
+	}
+	return errors.Join(err, p.End())
 }
 
 func (t *tail) close() {
@@ -156,6 +176,25 @@ func (t *tail) begin(ctx context.Context) error {
 	return nil
 }
 
+// checkBegin says where the journal begins, if that is behind what was asked for.
+func (t *tail) checkBegin() error {
+	if t.alone || t.o.Filter.Since.IsZero() {
+		return nil
+	}
+	all, err := journal.Segments(t.path)
+	if err == nil && len(all) > 0 && all[0].FirstSeq > 0 {
+		t.o.noticeBegin(all[0].FirstSeq, all[0].FirstTime)
+	}
+	return err
+}
+
+// noticeBegin says that the line with that seq and time is the journal's first, if more was asked for.
+func (o *Options) noticeBegin(seq uint64, at time.Time) {
+	if since := o.Filter.Since; !since.IsZero() && since.Before(seq, at) {
+		o.notice("the journal begins with line %d, of %s", seq, query.Moment{Time: at})
+	}
+}
+
 // seek continues in the active file at offset, where a line begins.
 func (t *tail) seek(offset int64) {
 	t.in.seek(offset)
@@ -191,7 +230,7 @@ func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
 	s := search{filter: &t.o.Filter, want: t.o.Lines}
 	file = len(t.files)
 	if t.in.f != nil {
-		offset, err = placeBackward(ctx, t.in.f, &s)
+		offset, err = placeBackward(ctx, t.in.f, s.visit)
 	}
 	if t.o.Lines == 0 {
 		if s.done { // what is there counts as taken
@@ -219,8 +258,7 @@ func (s *search) wants(raw []byte) bool {
 	if s.line.Parse(raw) != nil {
 		return s.want != 0
 	}
-	since := s.filter.Since
-	s.done = s.want == 0 || !since.IsZero() && s.line.Time.Before(since.Add(-clockSlack))
+	s.done = s.want == 0 || s.filter.begun(&s.line)
 	return !s.done && s.filter.Match(&s.line)
 }
 
@@ -232,16 +270,24 @@ func (s *search) found(n int) {
 	}
 }
 
-// placeBackward returns the offset of the first line that is wanted, as far as one must go back; 0 where the file was
-// truncated meanwhile.
-func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
+// visit looks at the line before, and reports whether it is wanted and whether nothing further back is.
+func (s *search) visit(raw []byte) (wanted, done bool) {
+	if wanted = s.wants(raw); wanted {
+		s.found(1)
+	}
+	return wanted, s.done
+}
+
+// placeBackward visits the lines of a file, the last one first. It returns the offset of the first line that is wanted, as
+// far as one must go back; 0 where the file was truncated meanwhile.
+func placeBackward(ctx context.Context, f *os.File, visit func(raw []byte) (wanted, done bool)) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, fmt.Errorf("read journal %s: %w", f.Name(), err)
 	}
 	b := journal.NewBackward(f, info.Size())
 	first := b.Offset()
-	for !s.done && ctx.Err() == nil {
+	for done := false; !done && ctx.Err() == nil; {
 		line, err := b.Next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -251,8 +297,8 @@ func placeBackward(ctx context.Context, f *os.File, s *search) (int64, error) {
 		case err != nil:
 			return 0, fmt.Errorf("read journal: %w", err)
 		}
-		if s.wants(line.Bytes) {
-			s.found(1)
+		var wanted bool
+		if wanted, done = visit(line.Bytes); wanted {
 			first = b.Offset()
 		}
 	}
@@ -266,7 +312,7 @@ func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (in
 		f, err := os.Open(file.Path)
 		if err == nil {
 			defer f.Close() //nolint:errcheck // only read from
-			return placeBackward(ctx, f, s)
+			return placeBackward(ctx, f, s.visit)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return 0, fmt.Errorf("open journal: %w", err)

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"kubejournal/internal/query"
 )
 
 var start = time.Date(2026, 11, 20, 15, 0, 0, 0, time.UTC)
@@ -160,10 +162,6 @@ func TestLastLines(t *testing.T) {
 			t.Errorf("last %d: %v %v", n, got, notices)
 		}
 	}
-	deploy, err := ParseResource("deploy")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []int
 	for n := 3; n <= 100; n += 3 {
 		all = append(all, n)
@@ -173,7 +171,7 @@ func TestLastLines(t *testing.T) {
 		if n == All {
 			want = all
 		}
-		if got, _ := shownOf(t, path, Options{Lines: n, Filter: Filter{Resources: []Resource{deploy}}}); !slices.Equal(got, want) {
+		if got, _ := shownOf(t, path, Options{Lines: n, Filter: Filter{Objects: objects(t, "deploy")}}); !slices.Equal(got, want) {
 			t.Errorf("last %d deployments: %v", n, got)
 		}
 	}
@@ -185,7 +183,7 @@ func TestLastLines(t *testing.T) {
 func TestSince(t *testing.T) {
 	path := layout(t)
 	for _, first := range []int{0, 1, 2, 20, 21, 35, 40, 41, 55, 61, 80, 81, 90, 100, 101, 500} {
-		f := Filter{Since: start.Add(time.Duration(first) * time.Second)}
+		f := Filter{Since: query.Moment{Time: start.Add(time.Duration(first) * time.Second)}}
 		if got, _ := shownOf(t, path, Options{Lines: All, Filter: f}); !slices.Equal(got, count(max(1, first), 100)) {
 			t.Errorf("since line %d: %v", first, got)
 		}

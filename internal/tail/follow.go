@@ -21,6 +21,9 @@ const (
 	findAgain = 5                      // how often a rotated file is looked for that was compressed or renamed meanwhile
 )
 
+// errEnded says that nothing behind a line is wanted.
+var errEnded = errors.New("behind the last line that is wanted")
+
 // errRewritten says that a file does not hold any more what was read from it.
 var errRewritten = errors.New("file was truncated or written anew")
 
@@ -83,9 +86,12 @@ func (a *active) holds(b []byte, at int64) (bool, error) {
 func (t *tail) follow(ctx context.Context) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	for ctx.Err() == nil {
+	for first := true; ctx.Err() == nil; first = false {
 		if err := t.drain(ctx); err != nil || !t.o.Follow {
-			return errors.Join(err, t.p.Flush())
+			return err
+		}
+		if first && !t.shown && t.o.Lines != 0 {
+			t.o.noticeNothing()
 		}
 		next, err := t.next()
 		if err != nil {
@@ -108,7 +114,7 @@ func (t *tail) follow(ctx context.Context) error {
 		case <-poll.C:
 		}
 	}
-	return t.p.Flush()
+	return nil
 }
 
 // drain shows what there is of the active file. Of a line without its end nothing is kept: a daemon that starts after a
@@ -194,6 +200,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 		if t.reread || t.skips() {
 			return nil
 		}
+		t.shown = true
 		return showBad(raw, &t.o, t.p)
 	}
 	if t.skipping {
@@ -219,9 +226,13 @@ func (t *tail) print(l *Line) error {
 	if l.Time.After(t.newest) {
 		t.newest = l.Time
 	}
+	if t.o.Filter.ended(l) {
+		return errEnded
+	}
 	if !t.o.Filter.Match(l) || t.skips() {
 		return nil
 	}
+	t.shown = true
 	return t.p.Print(l)
 }
 

@@ -16,12 +16,14 @@ type Line struct {
 	Time time.Time
 
 	values [len(keys)][]byte // JSON, parts of Raw; nil where the line has none
+	object []byte            // the same, not looked into
 }
 
 // The members of a line.
 const (
 	seqKey = iota
 	timeKey
+	writtenAtKey
 	typeKey
 	originKey
 	idKey
@@ -36,6 +38,7 @@ const (
 	nameKey
 	uidKey
 	reasonKey
+	fromTimeKey
 	fromResourceVersionKey
 	resourceVersionKey
 	generationKey
@@ -51,8 +54,8 @@ const (
 
 // keys are the names of the members, in the order in which kubejournal writes them.
 var keys = [...]string{
-	"seq", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
-	"namespace", "name", "uid", "reason", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
+	"seq", "time", "writtenAt", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
+	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
 	"finalStateKnown", "count", "truncated", "truncatedReason", "event", "changes",
 }
 
@@ -71,14 +74,17 @@ func (l *Line) Parse(raw []byte) error {
 	for more := c.Take('{'); more; more = c.Take(',') {
 		key, ok := c.Key()
 		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
+			l.object = raw[c.Offset() : len(raw)-1]
 			return nil
 		}
 		value := c.Value()
 		if !ok || value == nil {
 			return errNotLine
 		}
-		if at := indexFrom(keys[:], key, next); at >= 0 {
+		if at := rawjson.IndexFrom(keys[:], key, next); at >= 0 {
 			l.values[at], next = value, at+1
+		} else if string(key) == "object" {
+			l.object = value
 		}
 	}
 	if !c.Take('}') || len(c.Rest()) > 0 || !l.complete() {
@@ -102,35 +108,21 @@ func (l *Line) aboutStream() bool {
 	return string(l.text(typeKey)) == "GAP" || string(l.text(typeKey)) == "SYNCED"
 }
 
+// lateAfter is how much later than it was made a change is received that counts as late. The server gives whole seconds,
+// and its clock is another one.
+const lateAfter = 3 * time.Second
+
+// late returns when the change was made, if it was received late. What existed at first sight is older by nature.
+func (l *Line) late() (written time.Time, ok bool) {
+	if len(l.values[writtenAtKey]) == 0 || string(l.text(originKey)) == "snapshot" {
+		return written, false
+	}
+	ok = written.UnmarshalText(l.text(writtenAtKey)) == nil && l.Time.Sub(written) > lateAfter
+	return written, ok
+}
+
 // scope is what follows the question mark in the stream's name; empty for all objects of a resource.
 func (l *Line) scope() []byte {
 	_, scope, _ := bytes.Cut(l.text(streamKey), []byte("?"))
 	return scope
-}
-
-// pick returns the values of those members of an object that have the names; nil for what it does not have.
-func pick(object []byte, names ...string) (values [5][]byte) {
-	next, left := 0, len(names)
-	for key, value := range rawjson.Members(object) {
-		if at := indexFrom(names, key, next); at >= 0 {
-			values[at], next = value, at+1
-			if left--; left == 0 {
-				break
-			}
-		}
-	}
-	return values
-}
-
-// indexFrom returns the index of a name, or -1. It begins to look at next, since members mostly come in one order.
-func indexFrom(names []string, name []byte, next int) int {
-	for i := range names {
-		if i += next; i >= len(names) {
-			i -= len(names)
-		}
-		if names[i] == string(name) {
-			return i
-		}
-	}
-	return -1
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kubejournal/internal/query"
 )
 
 const (
@@ -75,17 +77,8 @@ func TestParseFaults(t *testing.T) {
 func TestFilter(t *testing.T) {
 	event := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop"}`
 	node := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"nodes","version":"v1","resource":"nodes","kind":"Node","name":"shop"}`
-	resources := func(names ...string) Filter {
-		var f Filter
-		for _, n := range names {
-			r, err := ParseResource(n)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Resources = append(f.Resources, r)
-		}
-		return f
-	}
+	resources := func(names ...string) Filter { return Filter{Objects: objects(t, names...)} }
+	at := time.Date(2026, 11, 20, 15, 10, 23, 0, time.UTC)
 	for _, c := range []struct {
 		f    Filter
 		line string
@@ -115,8 +108,21 @@ func TestFilter(t *testing.T) {
 		{Filter{Namespaces: []string{"web"}}, gapLine, true},
 		{Filter{Namespaces: []string{"shop"}}, gapLine, false},
 		{Filter{Namespaces: []string{"shop"}}, syncedLine, true},
-		{Filter{Since: time.Date(2026, 11, 20, 15, 10, 23, 0, time.UTC)}, gapLine, true},
-		{Filter{Since: time.Date(2026, 11, 20, 15, 10, 23, 1, time.UTC)}, gapLine, false},
+		{Filter{Namespaces: []string{"shop"}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
+		{Filter{Namespaces: []string{"shop"}}, strings.Replace(strings.Replace(node, "ADDED", "SYNCED", 1), `"version"`, `"group":"example.com","version"`, 1), true},
+		{resources("deploy/web"), deploymentLine, true},
+		{resources("*/web"), deploymentLine, true},
+		{resources("*.apps"), deploymentLine, true},
+		{resources("deploy/we"), deploymentLine, false},
+		{resources("pods/web"), deploymentLine, false},
+		{resources("pods/web"), gapLine, true},
+		{Filter{Since: query.Moment{Time: at}}, gapLine, true},
+		{Filter{Since: query.Moment{Time: at.Add(1)}}, gapLine, false},
+		{Filter{Until: query.Moment{Time: at}}, gapLine, true},
+		{Filter{Until: query.Moment{Time: at.Add(-1)}}, gapLine, false},
+		{Filter{Since: query.Moment{Seq: 9}, Until: query.Moment{Seq: 9}}, gapLine, true},
+		{Filter{Since: query.Moment{Seq: 10}}, gapLine, false},
+		{Filter{Until: query.Moment{Seq: 8}}, gapLine, false},
 	} {
 		if got := c.f.Match(parse(t, c.line)); got != c.want {
 			t.Errorf("%+v: %t on %s", c.f, got, c.line)
@@ -124,29 +130,35 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-func TestParseFlags(t *testing.T) {
-	for _, name := range []string{"", "po ds", "pods/web", "a,b", ".apps", "*", "-x"} {
-		if _, err := ParseResource(name); err == nil {
-			t.Errorf("resource %q accepted", name)
-		}
-	}
+func TestParseType(t *testing.T) {
 	if got, err := ParseType("deleted"); err != nil || got != "DELETED" {
 		t.Errorf("deleted: %q, %v", got, err)
 	}
 	if _, err := ParseType("BOOKMARK"); err == nil || err.Error() != `"BOOKMARK" is not known; write ADDED, MODIFIED, DELETED, GAP or SYNCED` {
 		t.Errorf("BOOKMARK: %v", err)
 	}
-	now := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Time{
-		"10m": now.Add(-10 * time.Minute), "0": now, "2026-11-20T15:00:00Z": now.Add(-time.Hour), "2026-11-20T16:30:00.5+01:00": now.Add(-30*time.Minute + 500*time.Millisecond),
-	} {
-		if got, err := ParseSince(text, now); err != nil || !got.Equal(want) {
-			t.Errorf("since %s: %s, %v", text, got, err)
+}
+
+// objects are what a filter has of arguments.
+func objects(t testing.TB, names ...string) []query.Object {
+	t.Helper()
+	var all []query.Object
+	for _, name := range names {
+		o, err := query.ParseObject(name)
+		if err != nil {
+			t.Fatal(err)
 		}
+		all = append(all, o)
 	}
-	for _, text := range []string{"", "yesterday", "10", "-5m", "2026-11-20"} {
-		if _, err := ParseSince(text, now); err == nil {
-			t.Errorf("since %q accepted", text)
+	return all
+}
+
+// Nobody is named as the one who deleted.
+func TestWho(t *testing.T) {
+	for typ, want := range map[string]string{"MODIFIED": "kubectl/scale", "DELETED": ""} {
+		l := parse(t, objectLine(typ, `,"manager":"kubectl","subresource":"scale"`))
+		if got := string(appendWho(nil, l)); got != want {
+			t.Errorf("%s: %s", typ, got)
 		}
 	}
 }

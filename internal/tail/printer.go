@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"time"
+
+	"kubejournal/internal/display"
 )
 
 const (
@@ -32,33 +33,14 @@ type Printer struct {
 	rest  []byte // of Write: a line whose end is not there yet
 	line  Line
 
-	day   int                 // of the last line's date, as year*1000 + day of the year
-	zone  string              // of that date
-	full  int                 // columns of the terminal; 0 before anything was shown
-	width [len(adaptable)]int // of these columns
-	limit [len(adaptable)]int // what width grows up to
-}
+	gaps     []heldGap
+	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
+	changed  []display.Change // scratch
 
-// adaptable are the columns that are as wide as the widest cell so far, within bounds. In front of them are time and type,
-// behind them is what happened.
-var adaptable = [...]struct {
-	heading     string
-	least, most int // columns; where it is no terminal, longer cells stick out
-	share       int // of a terminal, in 35ths of what the others leave
-	appendTo    func(dst []byte, l *Line) []byte
-	cut         func(dst []byte, start, limit int) []byte
-}{
-	{"RESOURCE", 8, 32, 7, appendResource, cutEnd},
-	{"OBJECT", 16, 56, 14, appendObject, cutMiddle},
-	{"WHO", 10, 28, 5, appendWho, cutEnd},
+	day  int    // of the last line's date, as year*1000 + day of the year
+	zone string // of that date
+	screen
 }
-
-const (
-	timeLayout = "15:04:05.000"
-	typeWidth  = len("MODIFIED")
-	gap        = 2 // columns between two
-	headWidth  = len(timeLayout) + gap + typeWidth + gap
-)
 
 // NewPrinter returns a Printer that writes to w.
 func NewPrinter(w io.Writer, style Style) *Printer { return &Printer{w: w, style: style} }
@@ -67,9 +49,9 @@ func NewPrinter(w io.Writer, style Style) *Printer { return &Printer{w: w, style
 func (p *Printer) Print(l *Line) error {
 	switch {
 	case !p.style.JSON:
-		p.appendRow(l)
+		p.appendLine(l)
 	case p.style.Width != nil:
-		p.out = append(appendSafeJSON(p.out, l.Raw), '\n')
+		p.out = append(display.AppendSafeJSON(p.out, l.Raw), '\n')
 	default:
 		p.out = append(append(p.out, l.Raw...), '\n')
 	}
@@ -79,10 +61,10 @@ func (p *Printer) Print(l *Line) error {
 // bad shows, as text, a line that is none of a journal.
 func (p *Printer) bad(raw []byte) error {
 	p.layOut()
-	p.out = pad(append(p.out, '-'), len(timeLayout)-1+gap)
+	p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
 	p.appendType([]byte("BAD"))
 	start := len(p.out)
-	p.out = append(cutEnd(describeBad(p.out, raw), start, p.full-headWidth), '\n')
+	p.out = append(display.CutEnd(describeBad(p.out, raw), start, p.full-p.head()), '\n')
 	return p.flushIfFull()
 }
 
@@ -91,9 +73,9 @@ func describeBad(dst, raw []byte) []byte {
 	if len(raw) == 0 {
 		return append(dst, "(empty)"...)
 	}
-	dst = appendRaw(dst, raw[:min(len(raw), maxBad)])
+	dst = display.AppendRaw(dst, raw[:min(len(raw), maxBad)])
 	if len(raw) > maxBad {
-		dst = fmt.Appendf(dst, "%s (%d bytes)", ellipsis, len(raw))
+		dst = fmt.Appendf(dst, "%s (%d bytes)", display.Ellipsis, len(raw))
 	}
 	return dst
 }
@@ -123,8 +105,19 @@ func (p *Printer) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush writes what is held back.
+// Flush writes what is held back, but for GAP lines that came just now.
 func (p *Printer) Flush() error {
+	p.releaseGaps(patience)
+	return p.flush()
+}
+
+// End writes all that is held back: nothing more will come.
+func (p *Printer) End() error {
+	p.releaseGaps(0)
+	return p.flush()
+}
+
+func (p *Printer) flush() error {
 	var err error
 	if len(p.out) > 0 {
 		_, err = p.w.Write(p.out)
@@ -139,43 +132,7 @@ func (p *Printer) flushIfFull() error {
 	if len(p.out) < flushAt {
 		return nil
 	}
-	return p.Flush()
-}
-
-// layOut reads the terminal's width, once for each batch of lines, and shares its columns out. What happened gets what
-// the others leave, at least a quarter.
-func (p *Printer) layOut() {
-	if len(p.out) > 0 {
-		return
-	}
-	full := math.MaxInt
-	if p.style.Width != nil {
-		full = p.style.Width()
-	}
-	if full == p.full {
-		return
-	}
-	first := p.full == 0
-	p.full = full
-	free := max(full-headWidth-len(adaptable)*gap, 20)
-	for i, c := range adaptable {
-		p.limit[i] = c.most
-		if p.style.Width != nil {
-			p.limit[i] = min(free*c.share/35, c.most)
-		}
-		p.width[i] = min(c.least, p.limit[i])
-	}
-	if first && p.style.Width != nil {
-		p.appendHeadings()
-	}
-}
-
-func (p *Printer) appendHeadings() {
-	row := fmt.Appendf(nil, "%-*s%-*s", len(timeLayout)+gap, "TIME", typeWidth+gap, "TYPE")
-	for i, c := range adaptable {
-		row = fmt.Appendf(row, "%-*s", p.width[i]+gap, c.heading)
-	}
-	p.appendDim(head(append(row, "WHAT"...), p.full))
+	return p.flush()
 }
 
 // appendDate writes a line with the date where it is another than that of the line before.
@@ -192,53 +149,4 @@ func (p *Printer) appendDim(text []byte) {
 		text = fmt.Appendf(nil, "\x1b[2m%s\x1b[0m", text)
 	}
 	p.out = append(append(p.out, text...), '\n')
-}
-
-func (p *Printer) appendRow(l *Line) {
-	p.layOut()
-	local := l.Time.Local()
-	p.appendDate(local)
-	p.out = pad(local.AppendFormat(p.out, timeLayout), gap)
-	p.appendType(l.text(typeKey))
-	left := p.full - headWidth
-	for i := range adaptable {
-		c, start := &adaptable[i], len(p.out)
-		if p.out = c.appendTo(p.out, l); len(p.out) == start {
-			p.out = append(p.out, '-')
-		}
-		n := columns(p.out[start:])
-		p.width[i] = min(max(p.width[i], n), p.limit[i])
-		if p.style.Width != nil && n > p.limit[i] {
-			p.out = c.cut(p.out, start, p.limit[i])
-			n = columns(p.out[start:])
-		}
-		fill := max(p.width[i]-n, 0) + gap
-		p.out = pad(p.out, fill)
-		left -= n + fill
-	}
-	left = max(left, 1)
-	start := len(p.out)
-	p.out = cutEnd(appendWhat(p.out, l, left), start, left)
-	p.out = append(bytes.TrimRight(p.out, " "), '\n')
-}
-
-// colours are the terminal's codes for a line's type.
-var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34"}
-
-// appendType writes a line's type, in its colour, and the blanks behind it.
-func (p *Printer) appendType(t []byte) {
-	if p.style.Colour {
-		colour, ok := colours[string(t)]
-		if !ok {
-			colour = "7" // inverse
-		}
-		p.out = append(append(append(p.out, "\x1b["...), colour...), 'm')
-	}
-	start := len(p.out)
-	p.out = cutEnd(appendText(p.out, t), start, typeWidth)
-	n := columns(p.out[start:])
-	if p.style.Colour {
-		p.out = append(p.out, "\x1b[0m"...)
-	}
-	p.out = pad(p.out, typeWidth-n+gap)
 }

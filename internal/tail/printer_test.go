@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"kubejournal/internal/display"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +27,11 @@ func TestMain(m *testing.M) {
 func printed(t testing.TB, style Style, lines ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if _, err := NewPrinter(&out, style).Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+	p := NewPrinter(&out, style)
+	if _, err := p.Write([]byte(strings.Join(lines, "\n") + "\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.End(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -40,11 +46,11 @@ func TestText(t *testing.T) {
 	got := printed(t, Style{},
 		deploymentLine,
 		objectLine("ADDED", `,"origin":"snapshot","manager":"kubelet"`),
-		objectLine("DELETED", `,"origin":"relist","finalStateKnown":false`),
+		objectLine("DELETED", `,"origin":"relist","manager":"kubelet","finalStateKnown":false`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/resourceVersion","old":"1","value":"2"},{"op":"replace","path":"/spec/replicas","old":2,"value":3},{"op":"add","path":"/metadata/labels/app.kubernetes.io~1tier","value":"db one"},{"op":"remove","path":"/spec/containers/0/env","old":[]},{"op":"replace","path":"/status/phase","old":"Pending","value":"Running"},{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}}]`),
 		objectLine("MODIFIED", `,"changes":[{"op":"replace","path":"/spec/x","old":{"a":1},"value":{"a":"`+strings.Repeat("b", 40)+`"}},{"op":"replace","path":"","old":[],"value":null}]`),
 		objectLine("MODIFIED", `,"generation":2,"changes":[{"op":"replace","path":"/metadata/generation","old":1,"value":2}]`),
-		gapLine, syncedLine,
+		gapLine, strings.Replace(syncedLine, `"stream":"pods"`, `"stream":"pods?namespace=web&labelSelector=app%3Dweb"`, 1),
 		`{"seq":11,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop","name":"web-0.17","manager":"kubelet","event":{"reason":"BackOff","message":"Back-off restarting\nfailed container \u001b[31m","type":"Warning","count":12,"reporter":"kubelet","regarding":{"kind":"Pod","namespace":"shop","name":"web-0","uid":"u"}},"object":{}}`,
 		`{"seq":12,"time":"2026-11-20T23:30:00Z","type":"ADDED","origin":"watch","id":"x","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"default","name":"n.17","event":{"reason":"Starting","type":"Normal","regarding":{"kind":"Node","name":"node-1"}},"truncated":true}`,
 		objectLine("MODIFIED", `,"truncated":true,"truncatedReason":"ObjectTooDeep"`),
@@ -54,11 +60,11 @@ func TestText(t *testing.T) {
 16:10:22.123  MODIFIED  deployments.apps  shop/web          kubectl/scale  generation 3
 16:10:22.500  ADDED     pods              shop/web-0        kubelet        snapshot
 16:10:22.500  DELETED   pods              shop/web-0        -              relist, final state not known
-16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.replicas 2→3, +metadata.labels["app.kubernetes.io/tier"] "db one", -spec.containers[0].env, status.phase Pending→Running, +1 more
+16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.replicas 2→3, -spec.containers[0].env, spec.x {"a":1}→{…}, +metadata.labels["app.kubernetes.io/tier"] "db one", +1 more
 16:10:22.500  MODIFIED  pods              shop/web-0        -              spec.x {"a":1}→{…}, object []→null
 16:10:22.500  MODIFIED  pods              shop/web-0        -              generation 2
 16:10:23.000  GAP       pods              namespace=web labelSelector=app=web  -              Expired, resourceVersion 12→40
-16:10:24.000  SYNCED    pods              -                                    -              added 1, modified 2, unchanged 40
+16:10:24.000  SYNCED    pods              namespace=web labelSelector=app=web  -              added 1, modified 2, unchanged 40
 2026-11-21 CET
 00:30:00.000  ADDED     events            shop/web-0.17                        kubelet        Warning BackOff Pod/web-0: Back-off restarting\nfailed container \x1b[31m (x12)
 00:30:00.000  ADDED     events            default/n.17                         -              Starting Node/node-1, truncated
@@ -89,28 +95,28 @@ func TestChanges(t *testing.T) {
 		58:          "spec.f0 0→1, spec.f1 1→2, spec.f2 2→3, +4 more",
 		33:          "spec.f0 0→1, spec.f1 1→2, +5 more",
 		20:          "spec.f0 0→1, +6 more",
-		15:          "spec.…, +6 more",
-		5:           "…, +6 more",
+		15:          "spec.f0 0→1 +6",
+		5:           "s… +6",
 	} {
-		got := appendChanges([]byte("before "), changesOf([]byte(all)), limit)
+		got := display.AppendChanges([]byte("before "), display.AppendOperations(nil, []byte(all)), nil, limit)
 		if string(got) != "before "+want {
 			t.Errorf("%d columns: %s", limit, got)
 		}
-		if n := columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
+		if n := display.Columns(got) - len("before "); limit >= len("…, +6 more") && n > limit {
 			t.Errorf("%d columns: took %d", limit, n)
 		}
 	}
 	one := []byte("[" + list[0] + "]")
-	if got := string(appendChanges(nil, changesOf(one), 11)); got != "spec.f0 0→1" {
+	if got := string(display.AppendChanges(nil, display.AppendOperations(nil, one), nil, 11)); got != "spec.f0 0→1" {
 		t.Errorf("one that fits: %s", got)
 	}
-	if got := string(appendChanges(nil, changesOf([]byte("["+strings.Join(list[7:], ",")+"]")), math.MaxInt)); got != "" {
+	if got := string(display.AppendChanges(nil, display.AppendOperations(nil, []byte("["+strings.Join(list[7:], ",")+"]")), nil, math.MaxInt)); got != "" {
 		t.Errorf("nothing but bookkeeping: %s", got)
 	}
 	for width := 1; width < 120; width++ {
 		l := objectLine("MODIFIED", `,"origin":"relist","changes":`+all)
 		for line := range strings.Lines(printed(t, Style{Width: func() int { return width }}, l)) {
-			if n := columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
 				t.Errorf("width %d: %d columns: %s", width, n, line)
 			}
 		}
@@ -123,7 +129,7 @@ func TestTerminal(t *testing.T) {
 	for _, width := range []int{1, 40, 60, 80, 100, 120, 200} {
 		got := printed(t, Style{Width: func() int { return width }}, deploymentLine, long, gapLine, `{"bad":"`+strings.Repeat("x", 300)+`"}`)
 		for line := range strings.Lines(got) {
-			if n := columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
+			if n := display.Columns([]byte(strings.TrimSuffix(line, "\n"))); n > width && width >= 60 {
 				t.Errorf("width %d: %d columns: %s", width, n, line)
 			}
 		}
@@ -177,6 +183,9 @@ func TestWriteInParts(t *testing.T) {
 			}
 			rest = rest[n:]
 		}
+		if err := p.End(); err != nil {
+			t.Fatal(err)
+		}
 		if out.String() != want {
 			t.Errorf("in parts of %d:\n%s", size, out.String())
 		}
@@ -201,30 +210,6 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
-	for _, c := range []struct {
-		in          string
-		limit       int
-		end, middle string
-	}{
-		{"web-0", 5, "web-0", "web-0"},
-		{"web-00", 5, "web-…", "we…00"},
-		{"abcdef", 4, "abc…", "ab…f"},
-		{"abcdef", 1, "…", "…"},
-		{"abcdef", 0, "", ""},
-		{"日本語です", 6, "日本…", "日…す"},
-		{"日本語です", 5, "日本…", "日…す"},
-		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301", "e\u0301e\u0301e\u0301"},
-	} {
-		if got := string(cutEnd([]byte("x"+c.in), 1, c.limit)); got != "x"+c.end {
-			t.Errorf("cutEnd %q, %d: %q, want %q", c.in, c.limit, got, c.end)
-		}
-		if got := string(cutMiddle([]byte("x"+c.in), 1, c.limit)); got != "x"+c.middle {
-			t.Errorf("cutMiddle %q, %d: %q, want %q", c.in, c.limit, got, c.middle)
-		}
-	}
-}
-
 // What a terminal would act on never gets there, whatever a line holds.
 func FuzzPrinter(f *testing.F) {
 	for _, l := range []string{deploymentLine, gapLine, syncedLine,
@@ -244,7 +229,11 @@ func FuzzPrinter(f *testing.F) {
 				continue // into a pipe it is what it is
 			}
 			var out bytes.Buffer
-			if _, err := NewPrinter(&out, style).Write(append(bytes.Clone(raw), '\n')); err != nil {
+			p := NewPrinter(&out, style)
+			if _, err := p.Write(append(bytes.Clone(raw), '\n')); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.End(); err != nil {
 				t.Fatal(err)
 			}
 			if !utf8.Valid(out.Bytes()) {

@@ -50,10 +50,13 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		}
 		from = z
 	}
+	o.Follow, p.separate = false, o.Filter.separates()
 	var (
-		lines journal.Reader
-		line  Line
-		last  [][]byte
+		lines   journal.Reader
+		line    Line
+		begun   bool
+		last    [][]byte
+		missing = newNames(&o.Filter)
 	)
 	lines.Reset(from, 0)
 	var ended error
@@ -67,11 +70,23 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		if ended != nil && len(raw) == 0 {
 			break
 		}
+		good := line.Parse(raw) == nil
+		if good && !begun {
+			begun = true
+			o.noticeBegin(line.Seq, line.Time)
+		}
+		if good && missing != nil && missing.see(&line) {
+			missing = nil
+		}
+		if good && o.Filter.ended(&line) {
+			ended = io.EOF
+			break
+		}
 		if o.Lines < 0 {
-			if err := show(&line, raw, &o, p); err != nil {
+			if err := showParsed(&line, raw, good, &o, p); err != nil {
 				return err
 			}
-		} else if line.Parse(raw) != nil || o.Filter.Match(&line) {
+		} else if !good || o.Filter.Match(&line) {
 			last = append(last, bytes.Clone(raw))
 			last = last[max(len(last)-o.Lines, 0):]
 		}
@@ -81,15 +96,24 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			return err
 		}
 	}
-	if errors.Is(ended, io.EOF) {
-		return p.Flush()
+	err := p.End()
+	if !errors.Is(ended, io.EOF) {
+		return errors.Join(fmt.Errorf("read lines: %w", ended), err)
 	}
-	return errors.Join(fmt.Errorf("read lines: %w", ended), p.Flush())
+	if missing != nil {
+		err = errors.Join(err, missing.fault(&o))
+	}
+	return err
 }
 
 // show parses a line and prints it if it passes the filter. One that cannot be read always does.
 func show(line *Line, raw []byte, o *Options, p *Printer) error {
-	if line.Parse(raw) != nil {
+	return showParsed(line, raw, line.Parse(raw) == nil, o, p)
+}
+
+// showParsed does so with a line that was parsed, good or not.
+func showParsed(line *Line, raw []byte, good bool, o *Options, p *Printer) error {
+	if !good {
 		return showBad(raw, o, p)
 	}
 	if !o.Filter.Match(line) {
@@ -105,6 +129,18 @@ func showBad(raw []byte, o *Options, p *Printer) error {
 		return nil
 	}
 	return p.bad(raw)
+}
+
+// noticeNothing says why the screen is empty.
+func (o *Options) noticeNothing() {
+	text := "no line of the journal passes the filters"
+	if o.Filter.isZero() {
+		text = "the journal has no line"
+	}
+	if o.Follow {
+		text += " yet; waiting for one"
+	}
+	o.notice("%s", text)
 }
 
 func (o *Options) notice(format string, args ...any) {

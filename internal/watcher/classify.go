@@ -110,6 +110,22 @@ func classify(ctx context.Context, err error) outcome {
 	return o
 }
 
+// isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody answered:
+// with unreachable, that was a load balancer or the like.
+func isUnreachable(err error) (unreachable, answered bool) {
+	if u := new(kubeclient.UnconfirmedError); errors.As(err, &u) {
+		err = u.Reason
+	}
+	switch codeOf(err) {
+	case 0:
+		return isUntrusted(err) || isConnectionLost(err) || isNetTimeout(err) || errors.Is(err, context.DeadlineExceeded) ||
+			errors.As(err, new(*net.OpError)), false
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return !apierrors.HasStatusCause(err, v1.CauseTypeResourceVersionTooLarge), true
+	}
+	return false, true
+}
+
 func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }

@@ -19,11 +19,13 @@ type encoder struct {
 	render   *event.Renderer
 	sel      *selector
 	previous *changes.Store // nil: nothing is compared
+	writers  writers
 	form     event.Line
 	filtered prometheus.Counter // events that are held back
 	tracked  int                // objects that are known, by what events say; each list corrects it
 	gauge    prometheus.Gauge   // the sum of tracked over the streams of the resource
 	last     event.Object       // scratch: the previous version of an object that is gone
+	owned    [][]byte           // scratch: what the entries of managedFields own
 	unusable map[string]bool    // objects that were logged as such
 }
 
@@ -46,8 +48,10 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	}
 	e.previous, err = changes.New(changes.Config{
 		Stream: spec.Name, Changes: spec.Changes, IgnoreFields: spec.IgnoreFields, Shape: spec.Shape, Payload: spec.Payload,
-		ExcludeNamespaces: spec.Selection.ExcludeNamespaces,
+		ExcludeNamespaces: spec.Selection.ExcludeNamespaces, APIVersion: gvr.GroupVersion().String(),
+		EveryVersion: spec.Selection.Filter == "" && spec.Selection.Types == nil,
 	}, s.store, s.producer.Committed, s.log)
+	e.writers = newWriters(e.previous, spec.Target.LabelSelector != "" || spec.Target.FieldSelector != "")
 	return e, err
 }
 
@@ -170,6 +174,7 @@ func (e *encoder) encode(
 		return nil, nil
 	}
 	var before changes.Version
+	mark := e.writers.next(l.Type, o)
 	compares := e.previous != nil && l.Type != event.Deleted && o.Unusable == nil
 	if compares {
 		if l.Type == event.Modified {
@@ -189,6 +194,7 @@ func (e *encoder) encode(
 	t.Withheld = !e.sel.matches(l.Type, o)
 	t.HeldBack = silently || t.Withheld || !e.sel.wants(l.Type)
 	if !t.HeldBack {
+		before.Mark = max(before.Mark, mark) // one of them is 0
 		lines, err := e.appendLine(b.Lines(), l, o, before)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
@@ -206,9 +212,21 @@ func (e *encoder) encode(
 
 // appendLine appends the line about a scanned object, of which before is stored.
 func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before changes.Version) ([]byte, error) {
+	var owned bool
 	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
-	if before.Object != nil {
-		l.Changes = e.previous.Changes(before)
+	l.Write, owned = e.written(l, o, before.Mark)
+	if before.Object == nil {
+		return e.render.AppendLine(dst, l, o)
+	}
+	var sets [][]byte
+	if owned {
+		e.owned = e.render.FieldSets(e.owned[:0], o)
+		sets = e.owned
+	}
+	list, owner := e.previous.Changes(before, sets)
+	l.Changes = list
+	if owned {
+		l.Write = o.WrittenBy(owner, before.Mark, l.Received)
 	}
 	return e.render.AppendLine(dst, l, o)
 }
@@ -236,7 +254,11 @@ func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
 
 // storeMissing stores an object at a version that the reader knows, unless that is stored.
 func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool) error {
-	if e.previous == nil || o.Unusable != nil || e.sel.excludes(o.Namespace) {
+	if e.sel.excludes(o.Namespace) {
+		return nil
+	}
+	e.writers.next(event.Added, o)
+	if e.previous == nil || o.Unusable != nil {
 		return nil
 	}
 	before, err := e.before(o.Namespace, o.Name)

@@ -132,6 +132,7 @@ func (r *relist) readInitial(ctx context.Context, w *kubeclient.WatchReader) err
 		case err != nil:
 			return err
 		}
+		r.s.reached()
 		received := time.Now()
 		waited := received.Sub(waiting)
 		if wait -= waited; waited > listPause {
@@ -191,6 +192,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if err != nil {
 			return err
 		}
+		s.reached()
 		if err := r.submit(ctx); err != nil {
 			return err
 		}

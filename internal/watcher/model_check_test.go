@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/invariant"
@@ -22,6 +24,8 @@ import (
 // finish lets everything heal and looks at all that must hold.
 func (m *model) finish(r *rand.Rand) {
 	m.settle()
+	m.covered()
+	m.wellCovered()
 	lines := m.whole()
 	whole, err := invariant.ReadJournal(m.journal())
 	if err == nil && len(whole) != len(lines) {
@@ -47,6 +51,56 @@ func (m *model) finish(r *rand.Rand) {
 	modelTally.lines.Add(uint64(len(lines)))
 	if r.IntN(4) == 0 {
 		m.restart()
+	}
+}
+
+// wellCovered checks that what is well is claimed: an interval of each stream goes on.
+func (m *model) wellCovered() {
+	m.t.Helper()
+	for range 2 { // the first may find that history is lost
+		m.srv.EndWatches() // nothing happens any more that would confirm a position
+		m.pass(time.Minute)
+	}
+	all, err := coverage.Read(m.journal())
+	must(m.t, err)
+	for _, s := range m.life.manager.Streams() {
+		ok := slices.ContainsFunc(all, func(c coverage.Stream) bool {
+			return c.Name == s.Name && c.Intervals[len(c.Intervals)-1].End == ""
+		})
+		if s.Position == fmt.Sprint(m.srv.Version()) && !ok {
+			m.t.Errorf("%s is not covered: %+v", s.Name, all)
+		}
+	}
+}
+
+// covered checks that the coverage file claims nothing that the journal does not have.
+func (m *model) covered() {
+	m.t.Helper()
+	all, err := coverage.Read(m.journal())
+	if errors.Is(err, fs.ErrNotExist) {
+		return // nothing was started, or it could not be made yet
+	}
+	must(m.t, err)
+	by := make(map[string][]coverage.Interval)
+	for _, s := range all {
+		by[s.Name] = s.Intervals
+		for n, i := range s.Intervals {
+			modelTally.covered.Add(int64(i.To.Sub(i.From)))
+			if !i.From.Before(i.To) || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+				m.t.Fatalf("%s: interval %d of %+v", s.Name, n, s.Intervals)
+			}
+		}
+	}
+	err = invariant.Covered(m.whole(), m.noted, func(stream string, t time.Time) (is, late bool) {
+		for _, i := range by[stream] {
+			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
+				return true, i.Late || m.fault.stalled()
+			}
+		}
+		return false, false
+	})
+	if err != nil {
+		m.t.Fatalf("%v\n%+v", err, all)
 	}
 }
 

@@ -14,8 +14,9 @@ import (
 // faults is what goes wrong with requests: rules, of which the first that fits
 // a request strikes.
 type faults struct {
-	mu    sync.Mutex
-	rules []*rule
+	mu     sync.Mutex
+	rules  []*rule
+	silent bool // a watch had nothing more to say, though things happened
 }
 
 // rule is a fault for the next requests of a kind.
@@ -44,10 +45,19 @@ func (f *faults) choose(r kubefake.Request) *kubefake.Fault {
 	for _, rule := range f.rules {
 		if rule.left > 0 && (rule.resource == "" || rule.resource == r.Resource) && kinds[rule.kind](r) {
 			rule.left--
+			f.silent = f.silent || rule.fault.Stream == kubefake.Silent
 			return rule.fault
 		}
 	}
 	return nil
+}
+
+// stalled reports whether a watch has been silent, though things happened. Nobody can tell that from a time at which nothing
+// happens, so lines about such a time may be late without being marked.
+func (f *faults) stalled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.silent
 }
 
 // set takes all rules back and begins with one, which may be nil.

@@ -72,6 +72,9 @@ func (m *model) step(i int, r *rand.Rand) {
 		default:
 		}
 	}
+	if m.life == nil || i%4 == 0 {
+		m.covered()
+	}
 }
 
 // up starts the daemon, which ends at once if it does not find the server.
@@ -183,7 +186,7 @@ func (m *model) note(gvr schema.GroupVersionResource, before, after map[string]a
 		if s.gvr != gvr || !was && !is {
 			continue
 		}
-		w := invariant.Write{Stream: s.name, Epoch: m.epochs[s.name], What: fmt.Sprint("write ", m.serial)}
+		w := invariant.Write{Stream: s.name, Epoch: m.epochs[s.name], What: fmt.Sprint("write ", m.serial), Time: time.Now()}
 		meta := before
 		switch {
 		case !is:

@@ -78,9 +78,10 @@ func TestModel(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines\n",
+	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed\n",
 		done.Load(), *modelFrom, failed.Load(), time.Since(began).Round(time.Millisecond),
-		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load())
+		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load(),
+		time.Duration(modelTally.covered.Load()).Round(time.Second))
 }
 
 // maxFailed is how many failed histories are enough.
@@ -118,7 +119,10 @@ type model struct {
 }
 
 // modelTally is of all histories that held.
-var modelTally struct{ starts, writes, lines atomic.Uint64 }
+var modelTally struct {
+	starts, writes, lines atomic.Uint64
+	covered               atomic.Int64 // nanoseconds
+}
 
 // modelStream is what one entry comes to, or a part of it.
 type modelStream struct {

@@ -12,11 +12,21 @@ import (
 // written before a watch can start from there. Once it is loaded, only this file and relist.go move it, when a batch is made
 // that takes a copy to the checkpoint: Submit fails only when the stream ends.
 
-// moved notes a watch's progress up to the version rv.
-func (s *Stream) moved(rv string) *checkpoint.Stream {
+// moved notes a watch's progress up to the version rv, behind which nothing was sent yet if it is confirmed.
+func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
 	s.state.Move(rv)
+	if s.pace.reached(rv) || confirmed {
+		s.confirm()
+	}
 	s.progress, s.reason = true, ""
 	s.progressed(func(n *Status) { n.Position, n.Failing, n.Reason = rv, time.Time{}, "" })
+	return s.state.Clone()
+}
+
+// upToDate notes that the server is at the position, so that there is nothing to read.
+func (s *Stream) upToDate() *checkpoint.Stream {
+	s.pace.reached(s.state.ResourceVersion)
+	s.confirm()
 	return s.state.Clone()
 }
 
@@ -27,6 +37,7 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 		return nil
 	}
 	s.state.Lose(event.GapReason(reason))
+	s.state.Confirmed = s.lastConfirmed(time.Now())
 	b := s.producer.Batch()
 	b.Changes.State = s.state.Clone()
 	return s.rec.Submit(ctx, b)
@@ -36,6 +47,7 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 // line that says count. Without a count there is none to write.
 func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *checkpoint.Stream {
 	s.state.Complete(rv, count)
+	s.pace.goal = ""
 	s.behind = false // a list stores what is missing
 	s.reason = ""
 	now := time.Now()
@@ -49,7 +61,16 @@ func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
 	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now)
-	s.state.Apply(&checkpoint.Transition{Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion)}, &b.Changes)
+	s.state.Apply(&checkpoint.Transition{
+		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
+	}, &b.Changes)
+	// The list has what was before it was asked for. What came while it was read is for the watch.
+	if began := s.lists.at.Add(-s.lists.took); !s.lists.at.IsZero() {
+		s.state.Confirmed = began.UnixNano()
+		s.pace.synced(now, began)
+	} else {
+		s.pace.synced(now, time.Time{})
+	}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err

@@ -82,6 +82,28 @@ func TestOutputBlockedInAList(t *testing.T) {
 	}
 }
 
+// An edit of the config that removes a stream takes effect while the output is blocked.
+func TestApplyBesideABlockedOutput(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+		w.start()
+		w.synced()
+		w.life.gate.setFull(true)
+		for i := range 200 { // more batches than the queue holds
+			w.put(configMaps, fmt.Sprint("a", i%5))
+			w.pass(time.Second)
+		}
+		unblock := time.AfterFunc(time.Hour, func() { w.life.gate.setFull(false) })
+		began := time.Now()
+		w.mustApply(entries("configmaps"), nil)
+		if waited := time.Since(began); waited > time.Minute {
+			t.Errorf("it took %v", waited)
+		}
+		unblock.Stop()
+		w.life.gate.setFull(false)
+		w.check()
+	})
+}
+
 // No part of a Secret that is to be redacted reaches a file: not the journal,
 // not the checkpoint.
 func TestSecretsReachNoFile(t *testing.T) {
@@ -117,7 +139,7 @@ func TestSecretsReachNoFile(t *testing.T) {
 		w.stop()
 		files, err := os.ReadDir(w.dir)
 		must(t, err)
-		if len(files) != 2 {
+		if len(files) != 3 {
 			t.Errorf("the folder holds %v", files)
 		}
 		for _, f := range files {

@@ -274,9 +274,7 @@ func TestHalfOpenConnection(t *testing.T) {
 				if len(d.srv.Requests()) == n {
 					t.Error("told without a request: the connection was not dead")
 				}
-				if !strings.Contains(d.log.String(), `"reason": "`+c.reason+`"`) {
-					t.Errorf("the reason %s is not told", c.reason)
-				}
+				d.until("the reason is logged", func() bool { return strings.Contains(d.log.String(), `"reason": "`+c.reason+`"`) })
 				d.check()
 			})
 		})

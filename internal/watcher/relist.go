@@ -39,6 +39,7 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	if previous := s.encoder.previous; previous != nil {
 		previous.Reset() // an attempt before this one may have dropped its last batch
 	}
+	s.encoder.writers.reset()
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -103,16 +104,19 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	if event.Later(rv, r.version) {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
-	s, now, from := r.s, time.Now(), r.s.state.From()
-	if r.gap == event.JournalTruncated {
+	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
+	switch confirmed := s.lastConfirmed(now); {
+	case r.gap == event.JournalTruncated:
 		from = "" // the lines that the reader has are not known
+	case confirmed > 0:
+		fromTime = time.Unix(0, confirmed)
 	}
-	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, r.version)
+	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, r.version)
 	r.batch.AddLine(line, event.Gap, "", now)
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
-	t := checkpoint.Transition{Type: event.Gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
+	t := checkpoint.Transition{Type: event.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
 	r.state.Apply(&t, &r.batch.Changes)
 	return r.submit(ctx)
 }

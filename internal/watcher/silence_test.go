@@ -16,6 +16,7 @@ import (
 
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/recorder"
 )
 
@@ -51,7 +52,7 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &slowWriter{takes: 10 * time.Minute}
 		spec := Spec{Name: "configmaps", Target: kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
-		s, err := NewStream(spec, nil, nil, out, metrics.New("", ""), zap.NewNop())
+		s, err := NewStream(spec, nil, nil, out, outage.New(zap.NewNop()), metrics.New("", ""), zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 type Status struct {
 	State        State
 	Reason       string    // why it is pending or retrying, or why the session before this one failed
+	Near         string    // pending: what the name of the resource may be a misspelling of
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
 	Position     string
@@ -45,7 +46,11 @@ const stalledAfter = time.Minute
 func (s Status) Stalled(now time.Time) string {
 	switch s.State {
 	case Pending:
-		return fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
+		why := fmt.Sprintf("Pending for %s: %s", now.Sub(s.Since).Round(time.Second), s.Reason)
+		if s.Near != "" {
+			why += ", did you mean " + s.Near + "?"
+		}
+		return why
 	case Watching:
 		// A server without bookmarks is silent where nothing happens. The end of such a watch shows that it works, and
 		// the first one is given up before it has one.

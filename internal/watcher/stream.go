@@ -22,6 +22,7 @@ import (
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/recorder"
 )
 
@@ -79,11 +80,13 @@ type Stream struct {
 	client   *kubeclient.Client
 	store    Store
 	rec      Recorder
+	outages  *outage.Tracker
 	producer *recorder.Producer
 	encoder  *encoder
 	log      *zap.Logger
 
 	state checkpoint.Stream // the position, see position.go
+	pace  pace
 	lists lists
 	attempts
 
@@ -96,6 +99,7 @@ type attempts struct {
 	loaded    bool   // the position was taken from the checkpoint
 	progress  bool   // the session has brought an event or a bookmark
 	reason    string // why the last session failed, "" once one has made progress
+	unreached bool   // no API server has answered since the start, or since a session failed
 	refused   int    // how often in a row the server has refused the position, or sent nothing usable from there
 	bookmarks bool   // the server sends them: set by one, taken back by a watch that was silent for too long
 	behind    bool   // there may be known objects of which nothing is stored
@@ -104,14 +108,16 @@ type attempts struct {
 }
 
 // NewStream returns a stream that has not started.
-func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, m *metrics.Metrics, log *zap.Logger) (*Stream, error) {
+func NewStream(
+	spec Spec, client *kubeclient.Client, store Store, rec Recorder, outages *outage.Tracker, m *metrics.Metrics, log *zap.Logger,
+) (*Stream, error) {
 	gvr := spec.Target.Resource
 	if spec.Silence == 0 {
 		spec.Silence = watchSilence
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, client: client, store: store, rec: rec,
+		spec:   spec, client: client, store: store, rec: rec, outages: outages,
 		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
@@ -119,6 +125,7 @@ func NewStream(spec Spec, client *kubeclient.Client, store Store, rec Recorder, 
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
+	m.Events.WithLabelValues(gvr.Group, gvr.Resource, string(event.Gap), "") // at 0, so that a query sees the first one
 	s.setState(Starting, "")
 	return s, nil
 }
@@ -179,6 +186,9 @@ func (s *Stream) known(namespace, name string) (event.Known, bool, error) {
 // daemon: the checkpoint could not be read, or another cluster answers (*kubeclient.ClusterError).
 func (s *Stream) Run(ctx context.Context) error {
 	defer func() { s.encoder.track(-s.encoder.tracked) }()
+	s.outages.Join(s.spec.Name)
+	defer s.outages.Leave(s.spec.Name)
+	s.unreached = true
 	for {
 		began := time.Now()
 		s.progress = false
@@ -187,6 +197,10 @@ func (s *Stream) Run(ctx context.Context) error {
 			return err
 		}
 		o := classify(ctx, err)
+		unreachable, answered := isUnreachable(err)
+		if answered && !unreachable {
+			s.reached()
+		}
 		healthy := time.Since(began) >= kubeclient.HealthyAfter
 		if healthy && s.progress {
 			s.backoff.Reset()
@@ -227,13 +241,26 @@ func (s *Stream) Run(ctx context.Context) error {
 				}
 				continue
 			}
-			s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
+			if unreachable {
+				s.unreached = true
+				s.outages.Failed(outage.Failure{Stream: s.spec.Name, Reason: o.reason, Answered: answered, Err: err})
+			} else {
+				s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
+			}
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
 		if !kubeclient.Sleep(ctx, s.backoff.Pause(o.after)) {
 			return nil
 		}
+	}
+}
+
+// reached notes that the API server has answered.
+func (s *Stream) reached() {
+	if s.unreached {
+		s.unreached = false
+		s.outages.Reached(s.spec.Name)
 	}
 }
 
@@ -269,18 +296,23 @@ func (s *Stream) session(ctx context.Context) error {
 // checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are not
 // numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
+	asked := time.Now()
 	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
 		return "", err
 	}
+	s.pace.goal, s.pace.asked = current, asked
 	if event.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.attest(ctx, err)
 	}
-	if current == s.state.ResourceVersion {
-		s.progressed(nil)
+	if current != s.state.ResourceVersion {
+		return current, nil
 	}
-	return current, nil
+	s.progressed(nil)
+	b := s.producer.Batch()
+	b.Changes.State = s.upToDate()
+	return current, s.rec.Submit(ctx, b)
 }
 
 const (

@@ -46,16 +46,23 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		reason = s.reason // it may go on like this
 	}
 	s.setState(Watching, reason)
+	s.reached()
+	s.pace.began()
 	for {
 		// How long the writing takes is not the server's silence.
+		asked := time.Now()
 		e, err := w.Next(s.silence())
+		switch {
+		case errors.Is(err, kubeclient.ErrSilent):
+			s.bookmarks = false
+		case errors.Is(err, kubeclient.ErrWatchEnded):
+			s.pace.ended()
+		}
 		if err != nil {
-			if errors.Is(err, kubeclient.ErrSilent) {
-				s.bookmarks = false
-			}
 			return err
 		}
 		received := time.Now()
+		confirmed := s.pace.waited(asked, received)
 		b := s.producer.Batch()
 		s.version = s.version[:0]
 		for e, err = range atHand(w, e) {
@@ -67,7 +74,7 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 			}
 		}
 		if len(s.version) > 0 {
-			b.Changes.State = s.moved(string(s.version))
+			b.Changes.State = s.moved(string(s.version), confirmed)
 		}
 		if b.Empty() {
 			b.Release()

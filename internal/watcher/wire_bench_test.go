@@ -20,6 +20,7 @@ import (
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/recorder"
 	"kubejournal/internal/watcher"
 	"kubejournal/test/bench/baseline"
@@ -199,7 +200,7 @@ func readStream(tb testing.TB, spec watcher.Spec, w baseline.Watch, used *memory
 	from, err := strconv.Atoi(w.From)
 	must(tb, err)
 	last := strconv.Itoa(from + w.Events)
-	stream, err := watcher.NewStream(spec, client, store, stopAfter{rec, cancel, &left, last}, m, zap.NewNop())
+	stream, err := watcher.NewStream(spec, client, store, stopAfter{rec, cancel, &left, last}, outage.New(zap.NewNop()), m, zap.NewNop())
 	must(tb, err)
 	used.begin()
 	must(tb, stream.Run(ctx))

@@ -89,6 +89,7 @@ type instance struct {
 	gate    *gate
 	manager *manager.Manager
 	metrics *metrics.Metrics
+	http    http.Handler // what it answers where it listens
 
 	cancel context.CancelFunc // as SIGTERM
 	ended  chan error         // holds why it has ended
@@ -182,6 +183,7 @@ func (w *harness) tryStart() error {
 			close(assembled)
 		},
 	})
+	l.http = d.Handler()
 	ctx, cancel := context.WithCancel(context.Background())
 	l.cancel = cancel
 	go func() { l.ended <- d.Run(ctx) }()

@@ -75,8 +75,8 @@ func (c *Cluster) apiServerFlags() []string {
 	if c.options.Beside != nil {
 		flags = append(flags, "--etcd-prefix=/beside-"+strconv.Itoa(c.apiPort))
 	}
-	if c.options.AuditLog {
-		flags = append(flags, "--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.AuditLog())
+	if c.options.Audit != "" {
+		flags = append(flags, "--audit-policy-file="+c.file("audit-policy.yaml"), "--audit-log-path="+c.AuditLog(), "--audit-log-maxsize=10000") // MiB: never rotated
 	}
 	if gates := c.featureGates(); gates != "" {
 		flags = append(flags, "--feature-gates="+gates)

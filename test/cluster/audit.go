@@ -7,9 +7,24 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"time"
 )
 
-var errNoAuditLog = errors.New("the cluster has no audit log, see Options.AuditLog")
+// Policies of an audit log, without the stages before there is an answer.
+const (
+	// AuditRequests has every request's metadata.
+	AuditRequests = auditPolicy + "rules: [{level: Metadata}]\n"
+	// AuditWrites has the writes alone, and the objects in what the server answered. What it answers about Secrets stays out.
+	AuditWrites = auditPolicy + `omitManagedFields: true
+rules:
+- {level: None, verbs: [get, list, watch]}
+- {level: Metadata, resources: [{group: "", resources: [secrets, serviceaccounts/token]}]}
+- {level: RequestResponse}
+`
+	auditPolicy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n"
+)
+
+var errNoAuditLog = errors.New("the cluster has no audit log, see Options.Audit")
 
 // Request is what the audit log says of one request.
 type Request struct {
@@ -18,6 +33,11 @@ type Request struct {
 	Name       string // of the object; a watch of one by its field selector has it too
 	Code       int    // of the answer; 0 where the log has none yet
 	RequestURI string
+	Received   time.Time
+	Answered   time.Time // or, of a watch that goes on, begun to be
+	// Of AuditWrites: the object that was the answer, and its uid and version. A Status has neither.
+	Object       json.RawMessage
+	UID, Version string
 }
 
 // By is what requests are counted by. An empty field is what the request has not, as a list of all namespaces.
@@ -39,9 +59,9 @@ func (r *Request) Query() (url.Values, error) {
 }
 
 // Requests reads the audit log: each request once, in the order in which they were answered. A watch stands there from
-// the moment it was answered; of a request that was just answered the log may not tell yet.
+// the moment it was answered; of a request that was just answered the log may not have a line yet.
 func (c *Cluster) Requests() ([]Request, error) {
-	if !c.options.AuditLog {
+	if c.options.Audit == "" {
 		return nil, errNoAuditLog
 	}
 	content, err := os.ReadFile(c.AuditLog())
@@ -60,6 +80,9 @@ func parseAudit(content []byte) ([]Request, error) {
 			User                                 struct{ Username string }
 			ObjectRef                            struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 			ResponseStatus                       struct{ Code int }
+			RequestReceivedTimestamp             time.Time
+			StageTimestamp                       time.Time
+			ResponseObject                       json.RawMessage
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("read audit log: %w: %.200q", err, line)
@@ -75,7 +98,15 @@ func parseAudit(content []byte) ([]Request, error) {
 		r := Request{
 			By: By{Agent: string(product), User: e.User.Username, Verb: e.Verb, Resource: resource, Namespace: e.ObjectRef.Namespace},
 			ID: e.AuditID, Name: e.ObjectRef.Name, Code: e.ResponseStatus.Code, RequestURI: e.RequestURI,
+			Received: e.RequestReceivedTimestamp, Answered: e.StageTimestamp, Object: e.ResponseObject,
 		}
+		var answer struct {
+			Metadata struct{ UID, ResourceVersion string }
+		}
+		if err := json.Unmarshal(r.Object, &answer); r.Object != nil && err != nil {
+			return nil, fmt.Errorf("read audit log: answer: %w", err)
+		}
+		r.UID, r.Version = answer.Metadata.UID, answer.Metadata.ResourceVersion
 		if i, known := place[r.ID]; known {
 			all[i] = r
 			continue

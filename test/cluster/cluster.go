@@ -25,7 +25,7 @@ type Options struct {
 	Binaries       Binaries        // default: those of the variant that the environment chooses
 	FeatureGates   map[string]bool // of the API server
 	APIServerFlags []string        // after the cluster's own, so that they win
-	AuditLog       bool            // write every request's metadata to AuditLog()
+	Audit          string          // the policy by which AuditLog() is written; "": it is not
 	Fsync          bool            // let etcd wait for the disk: slower, and only a machine's crash needs it
 	TimeLimit      time.Duration   // both servers are killed then; default 30 minutes
 	// Beside is a cluster whose etcd this one uses too, under a prefix of its own: another cluster with the same
@@ -151,7 +151,7 @@ func (c *Cluster) APIServerLog() string { return c.apiserver.log }
 // EtcdLog is the path of etcd's log, of all its runs; etcd logs warnings and worse only.
 func (c *Cluster) EtcdLog() string { return c.etcd.log }
 
-// AuditLog is the path of the audit log, JSON lines of audit.k8s.io/v1; it is written with Options.AuditLog only.
+// AuditLog is the path of the audit log, JSON lines of audit.k8s.io/v1; it is written with Options.Audit only.
 func (c *Cluster) AuditLog() string { return c.file("audit.log") }
 
 // RESTConfig is the administrator's access, with no rate limit on the client's side. The caller may change it.

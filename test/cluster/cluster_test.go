@@ -146,7 +146,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestCluster(t *testing.T) {
-	c := startCluster(t, Options{AuditLog: true})
+	c := startCluster(t, Options{Audit: AuditRequests})
 	admin := c.RESTConfig()
 
 	t.Run("version is that of the pinned module", func(t *testing.T) {

@@ -18,12 +18,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules: [{level: Metadata}]
-`
-
 // certificate is what the API server writes at its first start: its own certificate and the authority that signed it.
 func (c *Cluster) certificate() string { return c.file("apiserver.crt") }
 
@@ -44,7 +38,7 @@ func (c *Cluster) writeCredentials() error {
 	for name, content := range map[string][]byte{
 		"tokens.csv":          []byte(c.token + `,admin,admin,"system:masters"` + "\n"),
 		"service-account.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
-		"audit-policy.yaml":   []byte(auditPolicy),
+		"audit-policy.yaml":   []byte(c.options.Audit),
 	} {
 		if err := os.WriteFile(c.file(name), content, 0o600); err != nil {
 			return fmt.Errorf("write credentials: %w", err)

@@ -15,7 +15,7 @@ import (
 type cost struct {
 	cpu      float64 // seconds per 10,000 events
 	rss      float64 // MB at its most
-	p50, p99 float64 // ms from a write's sending until the output tells of it
+	p50, p99 float64 // ms from a write's sending until the output has it
 	bytes    float64 // of output per event
 	rate     float64 // writes per second that the server took
 }

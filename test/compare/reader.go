@@ -50,7 +50,7 @@ service:
 var (
 	kubejournal = way{
 		name: "kubejournal", program: "kubejournal",
-		args:   []string{"run", "configmaps", "--output", outFile, "--checkpoint", "checkpoint.db"},
+		args:   []string{"run", "configmaps", "--changes=false", "--output", outFile, "--checkpoint", "checkpoint.db"},
 		decode: journalLine,
 	}
 	otel = way{

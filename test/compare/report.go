@@ -72,7 +72,7 @@ func (r *report) markdown() string {
 	one := r.killed[keepers[0].name][0]
 	fmt.Fprintf(&t, "\n`kill -9` in the middle of %s acknowledged writes at up to %s per second, %s of them deletions; back after %s:\n\n",
 		thousands(one.Writes), thousands(int(r.rate)), thousands(one.Deletions), r.down)
-	rows(&t, r.killed, "reader | writes lost | told again | deleted objects never reported", func(all []finding) []any {
+	rows(&t, r.killed, "reader | writes lost | repeated | deleted objects never reported", func(all []finding) []any {
 		return []any{
 			spanOf(all, func(f finding) int { return f.Lost }), spanOf(all, func(f finding) int { return f.Repeated }),
 			spanOf(all, func(f finding) int { return f.DeletionsLost }),
@@ -82,7 +82,7 @@ func (r *report) markdown() string {
 	one = r.missed[keepers[0].name][0]
 	fmt.Fprintf(&t, "\nDown while %s writes happened, etcd compacted and the API server restarted, back again. The net result is %s differences, %s of them deletions:\n\n",
 		thousands(r.missing), thousands(one.Net), thousands(one.NetDeletions))
-	rows(&t, r.missed, "reader | differences reported | deletions reported | told again | objects wrong for ever after | deleted objects that stay present | says that there was a gap",
+	rows(&t, r.missed, "reader | differences reported | deletions reported | repeated | objects wrong for ever after | deleted objects that stay present | says that there was a gap",
 		func(all []finding) []any {
 			return []any{
 				spanOf(all, func(f finding) int { return f.NetTold }), spanOf(all, func(f finding) int { return f.NetDeletionsTold }),
@@ -105,7 +105,7 @@ func (r *report) markdown() string {
 		c := median(r.costs[w.name])
 		fmt.Fprintf(&t, "| %s | %.2f | %.0f | %.0f / %.0f | %.1f |\n", w.name, c.cpu, c.rss, c.p50, c.p99, c.bytes/1000)
 	}
-	fmt.Fprint(&t, "\nThe lag is from the sending of a write until the output tells of it, so the server's work is in it as well, and the raw copy's is the least there can be."+
+	fmt.Fprint(&t, "\nThe lag is from the sending of a write until the output has it, so the server's work is in it as well, and the raw copy's is the least there can be."+
 		" kubejournal leaves `metadata.managedFields` out, as its default is, and adds fields of its own; the others write objects as they come.\n")
 	return t.String()
 }

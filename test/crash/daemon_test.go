@@ -102,12 +102,16 @@ func (r *run) counted(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	output, ok1 := metrics["kubejournal_output_errors_total"]
-	checkpoint, ok2 := metrics["kubejournal_checkpoint_errors_total"]
-	if !ok1 || !ok2 {
-		return 0, errors.New("the metrics do not count errors")
+	sum := 0.0
+	for _, name := range []string{`output_errors_total{operation="write"}`, `output_errors_total{operation="sync"}`,
+		`output_errors_total{operation="rotate"}`, "checkpoint_errors_total"} {
+		n, is := metrics["kubejournal_"+name]
+		if !is {
+			return 0, fmt.Errorf("the metrics do not have %s", name)
+		}
+		sum += n
 	}
-	return output + checkpoint, nil
+	return sum, nil
 }
 
 // end waits for the end of the daemon, which was told to stop, and returns its exit status; -1 where it was killed.

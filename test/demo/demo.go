@@ -135,7 +135,7 @@ func (d *demo) playAll(ctx context.Context) error {
 				return d.whileDown(ctx, d.apply(remove("configmap", "web-settings", configMaps), scaleDeployment("web", 3)))
 			},
 			want: []string{
-				"DELETED watch configmaps shop/web-settings kubectl-patch data.theme=dark",
+				"DELETED watch configmaps shop/web-settings - data.theme=dark",
 				"MODIFIED watch deployments.apps shop/web kubectl-patch spec.replicas=3",
 			},
 		},
@@ -193,8 +193,8 @@ func (d *demo) historyGone() step {
 		},
 		want: []string{
 			"DELETED relist secrets shop/web-login - finalStateKnown=false",
-			"MODIFIED relist deployments.apps shop/web kubectl-patch spec.replicas=1",
-			"ADDED relist configmaps shop/web-settings kubectl-create data.theme=light",
+			"MODIFIED relist deployments.apps shop/web - spec.replicas=1",
+			"ADDED relist configmaps shop/web-settings - data.theme=light",
 		},
 	}
 	counts := map[string]string{
@@ -236,8 +236,8 @@ func (d *demo) startDaemon(ctx context.Context) error {
 	return d.daemon.start(ctx)
 }
 
-// nextSecond waits for the clock's next second. managedFields count in seconds: of two writers within one, nobody
-// could tell who was the last.
+// nextSecond waits for the clock's next second. managedFields count in seconds: of two writers within one, a stream
+// without changes knows neither.
 func nextSecond(ctx context.Context) error {
 	now := time.Now()
 	timer := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))

@@ -14,7 +14,7 @@ import (
 // line is a journal line.
 type line struct {
 	invariant.Line
-	raw []byte // as it stands in the journal
+	raw []byte // as it is in the journal
 }
 
 // object is the object that the line is about, as NAMESPACE/NAME or NAME; "" for a line about a stream.

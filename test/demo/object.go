@@ -60,7 +60,7 @@ func createDeployment(name string, replicas int) change {
 }
 
 // scaleDeployment does not use kubectl scale: what goes through that subresource leaves no time in managedFields, so
-// the line would name the writer before.
+// the line of a stream without changes would name nobody.
 func scaleDeployment(name string, replicas int) change {
 	return change{
 		fmt.Sprintf(`kubectl -n %s patch deployment %s --type=merge -p '{"spec":{"replicas":%d}}'`, shop, name, replicas),

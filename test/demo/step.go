@@ -47,7 +47,7 @@ func (d *demo) expect(ctx context.Context, s step) error {
 	})
 	lines := d.journal.lines[from:]
 	d.seen = len(d.journal.lines)
-	d.out.lines(lines, s)
+	err = errors.Join(err, d.out.lines(lines, s))
 	missing, surplus := compare(s.want, lines)
 	if len(missing) > 0 || len(surplus) > 0 {
 		return errors.Join(err, mismatch(missing, surplus))
@@ -91,7 +91,7 @@ func mismatch(missing, surplus []string) error {
 	return errors.New("the journal is not what it must be:" + text.String())
 }
 
-// describe is a line in a few words: type, origin, stream, object, who wrote last, and what there is to see in it.
+// describe is a line in a few words: type, origin, stream, object, who wrote, and what there is to see in it.
 func describe(l *line) []string {
 	who := l.Manager
 	if l.Subresource != "" {

@@ -98,6 +98,9 @@ func TestHelm(t *testing.T) {
 			checkPolicy(t, m)
 			checkRights(t, m)
 			checkRun(t, m)
+			if content := one[corev1.ConfigMap](t, m, "ConfigMap").Data["kubejournal.yaml"]; !strings.Contains(content, "defaults:\n  changes: true\n") {
+				t.Errorf("changes are not on:\n%s", content)
+			}
 			if name == "no checkpoint" && !slices.Contains(m.environment(t, nodeName), "TMPDIR="+statePath) {
 				t.Error("nothing can be kept while it runs: the image has no folder for that")
 			}
@@ -107,11 +110,12 @@ func TestHelm(t *testing.T) {
 
 // The chart's own rights are those that the program prints for the config that the chart writes.
 func TestHelmRights(t *testing.T) {
-	for name, tc := range map[string]struct{ resources, environment string }{
+	for name, tc := range map[string]struct{ resources, defaults, environment string }{
 		"names":      {resources: "[po, deploy, StatefulSet, daemonsets.v1.apps, endpointslices.discovery.k8s.io, ev]"},
 		"long":       {resources: `[{resource: events, group: events.k8s.io}, {resource: sts, group: apps, version: v1}, {resource: cm, group: ""}]`},
 		"namespaces": {resources: "[{resource: secrets, namespaces: [web, db]}, {resource: jobs, namespaces: [web]}, pods]"},
 		"one object": {resources: "[{resource: secrets, namespaces: [web], fieldSelector: metadata.name=login}, {resource: nodes, fieldSelector: \"metadata.name==a,spec.unschedulable=true\"}, {resource: services, fieldSelector: metadata.name!=a}]"},
+		"default":    {resources: "[pods, {resource: secrets, fieldSelector: \"\"}, {resource: nodes, fieldSelector: metadata.name=b}]", defaults: "fieldSelector: metadata.name=a"},
 		"custom":     {resources: "[widgets.example.com, gadgets.v1.example.com, {resource: gizmos, group: example.com, namespaces: [web]}]"},
 		"group":      {resources: `[{resource: "*", group: apps}, {resource: "*", group: example.com, namespaces: [web]}]`},
 		"every":      {resources: `[{resource: "*", group: "*", exclude: [events, leases.coordination.k8s.io]}]`},
@@ -119,7 +123,7 @@ func TestHelmRights(t *testing.T) {
 		"own":        {resources: "[{resource: pods, namespaces: [$(POD_NAMESPACE), $(OTHER)]}]", environment: "[{name: OTHER, value: web}]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			values := "config: {resources: " + tc.resources + "}\n"
+			values := "config: {resources: " + tc.resources + ", defaults: {" + tc.defaults + "}}\n"
 			if tc.environment != "" {
 				values += "extraEnv: " + tc.environment
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
@@ -33,6 +34,7 @@ func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(version, commit)
 	m.WatchFilesystem("output", t.TempDir())
+	m.WatchJournal(func() metrics.Journal { return metrics.Journal{Oldest: time.Now(), Seq: 1, Segments: 1} })
 	all := map[string][]string{}
 	add := func(name string, histogram bool, names []string) {
 		if !histogram {

@@ -235,6 +235,7 @@ func testJQ(t *testing.T, lines []map[string]any) {
 	if len(programs) < 8 {
 		t.Fatalf("%d programs found", len(programs))
 	}
+	restores := false
 	for _, p := range programs {
 		query, err := gojq.Parse(p[2])
 		if err != nil {
@@ -254,26 +255,43 @@ func testJQ(t *testing.T, lines []map[string]any) {
 		}
 		said := 0
 		for _, in := range inputs {
-			code, err := gojq.Compile(query, gojq.WithInputIter(gojq.NewIter(in...)))
-			if err != nil {
-				t.Fatalf("%s: %v", p[2], err)
-			}
-			var first any
-			if p[1] == "" {
-				first = in[0]
-			}
-			for iter := code.Run(first); ; said++ {
-				v, ok := iter.Next()
-				if !ok {
-					break
-				}
-				if err, is := v.(error); is {
-					t.Fatalf("%s: %v", p[2], err)
-				}
-			}
+			said += answers(t, query, p[1] == "", in)
 		}
 		if said == 0 || said == len(lines) && !strings.Contains(p[2], "foreach") {
 			t.Errorf("%s says %d things about %d lines", p[2], said, len(lines))
+		}
+		if strings.Contains(p[2], "REDACTED") {
+			hidden := map[string]any{"metadata": map[string]any{"name": "web"}, "data": map[string]any{"a": "1", "b": "REDACTED"}}
+			l := map[string]any{"type": "DELETED", "kind": "ConfigMap", "name": "web", "object": hidden}
+			if n := answers(t, query, true, []any{l}); n != 0 {
+				t.Errorf("%s gives an object with a redacted value", p[2])
+			}
+			restores = true
+		}
+	}
+	if !restores {
+		t.Error("no program restores an object")
+	}
+}
+
+// answers is how many values a jq program gives for its input: the first is given to it, or it reads all itself.
+func answers(t *testing.T, query *gojq.Query, given bool, in []any) (n int) {
+	t.Helper()
+	code, err := gojq.Compile(query, gojq.WithInputIter(gojq.NewIter(in...)))
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	var first any
+	if given {
+		first = in[0]
+	}
+	for iter := code.Run(first); ; n++ {
+		v, ok := iter.Next()
+		if !ok {
+			return n
+		}
+		if err, is := v.(error); is {
+			t.Fatalf("%s: %v", query, err)
 		}
 	}
 }

@@ -344,7 +344,7 @@ func (x *terminal) take() string {
 // varying is what differs from one time to the next.
 var varying = []struct{ what, as string }{
 	{`\d{4}-\d\d-\d\d(T[\d:.]+Z?)?( UTC)?`, "DATE"},
-	{`\d\d:\d\d:\d\d(\.\d+)?`, "TIME"},
+	{`\d\d:\d\d:\d\d(\.\d+|\*)?`, "TIME"},
 	{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, "UID"},
 	{`kubejournal-[0-9a-f]{8,10}-[0-9a-z]{5}\b`, "POD"},
 	{`^\[\d\] \d+$`, "[JOB] PID"},

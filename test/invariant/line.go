@@ -54,6 +54,7 @@ type Line struct {
 	Count               *Count          `json:"count"`
 	Manager             string          `json:"manager"`
 	Subresource         string          `json:"subresource"`
+	WrittenAt           string          `json:"writtenAt"`
 	Event               *Event          `json:"event"`
 	Object              json.RawMessage `json:"object"`
 	Truncated           bool            `json:"truncated"`

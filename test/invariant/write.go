@@ -1,6 +1,9 @@
 package invariant
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Write is a write that the server has acknowledged, as the stream of the object should tell it. A deletion has no
 // version: the server does not say which one it was.
@@ -11,6 +14,46 @@ type Write struct {
 	UID             string
 	ResourceVersion string
 	What            string // for people
+	Time            time.Time
+}
+
+// Covered checks that each write at a time that is covered stands in the journal, as it was and not as a net result, with a
+// line that came at once where the cover is not late. It takes lines of a journal that may end anywhere.
+func Covered(lines []Line, writes []Write, covered func(stream string, t time.Time) (is, late bool)) error {
+	type told struct {
+		stream       string
+		epoch        int
+		uid, rv, typ string
+	}
+	times, epochs := make(map[told]string), epochs{}
+	for i := range lines {
+		l := &lines[i]
+		epoch := epochs.of(l)
+		if l.about() && l.FinalStateKnown == nil && l.Origin != FromRelist {
+			k := told{l.Stream, epoch, l.UID, l.ResourceVersion, l.Type}
+			if l.Type == Deleted {
+				k.rv = "" // as of a write
+			}
+			times[k] = l.Time
+		}
+	}
+	const atOnce = 10 * time.Second
+	f := faults{check: "covered"}
+	for _, w := range writes {
+		is, late := covered(w.Stream, w.Time)
+		if !is {
+			continue
+		}
+		text, ok := times[told{w.Stream, w.Epoch, w.UID, w.ResourceVersion, w.Type}]
+		at, _ := time.Parse(time.RFC3339Nano, text)
+		switch {
+		case !ok:
+			f.add("%s: %s/%s/%s at %v of %s is not there", w.What, w.UID, w.ResourceVersion, w.Type, w.Time, w.Stream)
+		case !late && at.Sub(w.Time) > atOnce:
+			f.add("%s: %s/%s/%s at %v of %s came at %v", w.What, w.UID, w.ResourceVersion, w.Type, w.Time, w.Stream, at)
+		}
+	}
+	return f.err()
 }
 
 // Writes checks that each write stands in the journal exactly once. Where the stream tells the net result only, it may

@@ -134,7 +134,7 @@ func (p *pool) get(t *testing.T) *server {
 		}
 		c, err := cluster.Start(t.Context(), cluster.Options{
 			TimeLimit: limit,
-			AuditLog:  true,
+			Audit:     cluster.AuditRequests,
 			// Scenarios clean up some thousand objects.
 			APIServerFlags: []string{"--delete-collection-workers=8"},
 		})

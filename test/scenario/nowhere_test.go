@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"kubejournal/internal/checkpoint"
 	"kubejournal/test/invariant"
 )
 
@@ -225,7 +227,42 @@ func TestSecretsNowhere(t *testing.T) {
 		t.Errorf("tail shows nothing: %s", out)
 	}
 	h.search(t, "tail", out)
+	d.searchDigests("secrets?namespace="+ns, ns, []string{"s0", "s1", "w", "x", "r0", "r9"}, out)
 	h.search(t, "checkpoint show", d.output("checkpoint", "show", "--checkpoint", d.checkpoint()))
+}
+
+// searchDigests fails where a digest that the checkpoint holds of redacted values, or of an object with such values, is in
+// the journal, in the log or in what a command has shown. The format is that of changes.Store.
+func (d *daemon) searchDigests(stream, ns string, names []string, shown []byte) {
+	d.t.Helper()
+	store, err := checkpoint.OpenReadOnly(d.checkpoint())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer store.Close()
+	searched := map[string][]byte{"tail": shown, "journal": d.everything()}
+	for name, content := range d.files() {
+		if name != d.checkpoint() {
+			searched[name] = content
+		}
+	}
+	for _, name := range names {
+		value, ok, err := store.Kept(nil, stream, []byte(ns), []byte(name))
+		if err != nil || !ok || value[0]&9 != 9 {
+			d.t.Fatalf("%s: no digests in %x, %t, %v", name, value, ok, err)
+		}
+		value = value[9 : 18+value[17]] // behind the seal's number; of a few values the length is one byte
+		for from := range len(value) - 7 {
+			part := value[from : from+8]
+			for _, form := range []string{string(part), hex.EncodeToString(part), base64.StdEncoding.EncodeToString(part)[:10]} {
+				for where, content := range searched {
+					if bytes.Contains(content, []byte(form)) {
+						d.t.Fatalf("%s holds a digest of %s: %q", where, name, form)
+					}
+				}
+			}
+		}
+	}
 }
 
 // everything is what stands in the journal's files, in order, as far as it can be read while they are rotated.

@@ -72,7 +72,10 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 		if err := cluster.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), &rest.Config{Host: url}); err != nil {
 			return err
 		}
-		p, err = launch(dir, b.program, nil, "run", kind.Resource.Resource, "--kubeconfig", "kubeconfig",
+		if err := writeConfig(dir, kind.Resource.Resource); err != nil {
+			return err
+		}
+		p, err = launch(dir, b.program, nil, "run", "--config", configFile, "--kubeconfig", "kubeconfig",
 			"--output", path, "--checkpoint", "checkpoint.db", "--listen", "127.0.0.1:0")
 	}
 	if err != nil {

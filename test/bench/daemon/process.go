@@ -28,6 +28,14 @@ func launch(dir, path string, env []string, args ...string) (*program.Process, e
 	return program.Start(cmd, filepath.Join(dir, "stderr"))
 }
 
+// configFile is what writeConfig writes.
+const configFile = "kubejournal.yaml"
+
+// writeConfig writes a config that journals one resource, and sets nothing else: named as an argument it would have changes.
+func writeConfig(dir, resource string) error {
+	return os.WriteFile(filepath.Join(dir, configFile), []byte("resources: ["+resource+"]\n"), 0o600)
+}
+
 // stop ends the process by SIGTERM, if it runs, and returns what it has taken: user and system time. The process must
 // have ended well.
 func stop(p *program.Process) (time.Duration, error) {

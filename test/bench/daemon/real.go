@@ -97,8 +97,11 @@ const journalFile = "journal.jsonl"
 
 // daemon starts kubejournal on what is in dir.
 func (r *realServer) daemon(dir string) (*program.Process, error) {
-	return launch(dir, r.program, nil, "run", "pods", "--kubeconfig", r.cluster.Kubeconfig(),
-		"--output", journalFile, "--checkpoint", "checkpoint.db")
+	if err := writeConfig(dir, "pods"); err != nil {
+		return nil, err
+	}
+	return launch(dir, r.program, nil, "run", "--config", configFile, "--kubeconfig", r.cluster.Kubeconfig(),
+		"--output", journalFile, "--checkpoint", "checkpoint.db", "--listen", "")
 }
 
 // read starts a way's process at a start.

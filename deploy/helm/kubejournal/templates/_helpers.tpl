@@ -63,7 +63,6 @@ true
 {{- else if eq .Values.mode "daemonset" -}}
 - resource: pods
   fieldSelector: spec.nodeName=$(NODE_NAME)
-  changes: true
 {{- else if eq .Values.mode "sidecar" -}}
 {{- range list "pods" "configmaps" "deployments.apps" }}
 - resource: {{ . }}

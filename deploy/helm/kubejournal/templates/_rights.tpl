@@ -46,7 +46,9 @@ Kubernetes' resources: resource.version.group, kind, scope, short names.
   {{- $plural = default $name $plural -}}
   {{- if or (eq $plural "*") (eq $group "*") (not (hasKey $groups $group)) -}}{{- $custom = true -}}{{- end -}}
   {{- $rule := dict "apiGroups" (list $group) "resources" (list $plural) "verbs" (list "list" "watch") -}}
-  {{- $one := regexFind "(^|,)metadata[.]name==?[^,=!$()]+(,|$)" (default "" $entry.fieldSelector) -}}
+  {{- $selector := default (dict) $root.Values.config.defaults | dig "fieldSelector" "" -}}
+  {{- if hasKey $entry "fieldSelector" -}}{{- $selector = $entry.fieldSelector -}}{{- end -}}
+  {{- $one := regexFind "(^|,)metadata[.]name==?[^,=!$()]+(,|$)" (default "" $selector) -}}
   {{- if $one -}}{{- $_ := set $rule "resourceNames" (list (regexReplaceAll ".*=|," $one "")) -}}{{- end -}}
   {{- /* Where. */ -}}
   {{- $namespaces := default (list) $entry.namespaces -}}

@@ -1,4 +1,4 @@
-package tail
+package display
 
 import (
 	"fmt"
@@ -13,10 +13,11 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-const ellipsis = "…"
+// Ellipsis is in the place of what was cut.
+const Ellipsis = "…"
 
-// appendText appends what the inside of a JSON string means, printable.
-func appendText(dst, inside []byte) []byte {
+// AppendText appends what the inside of a JSON string means, printable.
+func AppendText(dst, inside []byte) []byte {
 	if !slices.ContainsFunc(inside, func(c byte) bool { return c < ' ' || c > '~' || c == '\\' }) { // it is what it means
 		return append(dst, inside...)
 	}
@@ -28,8 +29,8 @@ func appendText(dst, inside []byte) []byte {
 	return dst
 }
 
-// appendRaw appends bytes as they are, printable.
-func appendRaw(dst, b []byte) []byte {
+// AppendRaw appends bytes as they are, printable.
+func AppendRaw(dst, b []byte) []byte {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
 		dst = appendRune(dst, r)
@@ -48,8 +49,8 @@ func appendRune(dst []byte, r rune) []byte {
 	return append(dst, quoted[1:len(quoted)-1]...)
 }
 
-// columns returns how many columns of a terminal printable text takes.
-func columns(b []byte) int {
+// Columns returns how many columns of a terminal printable text takes.
+func Columns(b []byte) int {
 	n := 0
 	for i := 0; i < len(b); n++ {
 		if b[i] < utf8.RuneSelf {
@@ -76,8 +77,8 @@ func columnsOf(r rune) int {
 	return 1
 }
 
-// head returns the longest beginning of printable text that takes at most limit columns.
-func head(b []byte, limit int) []byte {
+// Head returns the longest beginning of printable text that takes at most limit columns.
+func Head(b []byte, limit int) []byte {
 	n := 0
 	for i := 0; i < len(b); {
 		r, size := utf8.DecodeRune(b[i:])
@@ -89,36 +90,36 @@ func head(b []byte, limit int) []byte {
 	return b
 }
 
-// cutEnd cuts the text from start on to limit columns, its end left out.
-func cutEnd(dst []byte, start, limit int) []byte {
+// CutEnd cuts the text from start on to limit columns, its end left out.
+func CutEnd(dst []byte, start, limit int) []byte {
 	text := dst[start:]
-	if len(text) <= limit || columns(text) <= limit {
+	if len(text) <= limit || Columns(text) <= limit {
 		return dst
 	}
 	if limit < 1 {
 		return dst[:start]
 	}
-	return append(dst[:start+len(head(text, limit-1))], ellipsis...)
+	return append(dst[:start+len(Head(text, limit-1))], Ellipsis...)
 }
 
-// cutMiddle does the same, and leaves out the middle: of a pod's name both ends are worth seeing.
-func cutMiddle(dst []byte, start, limit int) []byte {
+// CutMiddle does the same, and leaves out the middle: of a pod's name both ends are worth seeing.
+func CutMiddle(dst []byte, start, limit int) []byte {
 	text := dst[start:]
-	all := columns(text)
+	all := Columns(text)
 	if all <= limit || limit < 3 {
-		return cutEnd(dst, start, limit)
+		return CutEnd(dst, start, limit)
 	}
 	tail := (limit - 1) / 2
-	from, to := len(head(text, limit-1-tail)), len(head(text, all-tail))
-	if columns(text[to:]) > tail { // a wide rune is across the cut
+	from, to := len(Head(text, limit-1-tail)), len(Head(text, all-tail))
+	if Columns(text[to:]) > tail { // a wide rune is across the cut
 		_, size := utf8.DecodeRune(text[to:])
 		to += size
 	}
-	return slices.Replace(dst, start+from, start+to, []byte(ellipsis)...)
+	return slices.Replace(dst, start+from, start+to, []byte(Ellipsis)...)
 }
 
-// appendSafeJSON appends JSON with escapes in the place of what a terminal would act on. It means the same.
-func appendSafeJSON(dst, b []byte) []byte {
+// AppendSafeJSON appends JSON with escapes in the place of what a terminal would act on. It means the same.
+func AppendSafeJSON(dst, b []byte) []byte {
 	for len(b) > 0 {
 		harmless := 0
 		for harmless < len(b) && b[harmless] >= ' ' && b[harmless] <= '~' {
@@ -140,8 +141,8 @@ func appendSafeJSON(dst, b []byte) []byte {
 	return dst
 }
 
-// pad appends blanks for n columns.
-func pad(dst []byte, n int) []byte {
+// Pad appends blanks for n columns.
+func Pad(dst []byte, n int) []byte {
 	const blanks = "                                "
 	for ; n > len(blanks); n -= len(blanks) {
 		dst = append(dst, blanks...)

@@ -1,0 +1,159 @@
+package coverage
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+
+	"kubejournal/internal/journal"
+)
+
+// span is a part of time, from <= t < to.
+type span struct{ from, to int64 }
+
+// of returns the index of the segment that was active when seq was committed; -1 where that is not known.
+func (c *content) of(seq uint64) int {
+	n := len(c.segments) - 1
+	for n >= 0 && c.segments[n].first > seq {
+		n--
+	}
+	if n >= 0 && n+1 < len(c.segments) && c.segments[n+1].before != c.segments[n].first {
+		return -1 // the record of one in between is damaged
+	}
+	return n
+}
+
+// present returns the parts of an interval of which all lines are in these segments: for a time these are the segment that
+// was active then and those that follow it up to the one in which the interval was confirmed.
+func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
+	end := int64(math.MaxInt64)
+	for n := c.of(i.seq); n >= 0; n-- {
+		s := &c.segments[n]
+		if head, is := there[s.first]; !is || head != s.head || s.gone {
+			break
+		}
+		if from, to := max(i.from, s.time), min(i.to, end); from < to {
+			if last := len(parts) - 1; last >= 0 && parts[last].from == to {
+				parts[last].from = from
+			} else {
+				parts = append(parts, span{from, to})
+			}
+		}
+		end = min(end, s.time) // the clock may have gone back
+		if n > 0 && c.segments[n-1].first != s.before {
+			break
+		}
+	}
+	slices.Reverse(parts)
+	return parts
+}
+
+// heads are the checksums of the beginnings of segments, by the seq of their first lines.
+func heads(there []journal.Segment) map[uint64]uint32 {
+	all := make(map[uint64]uint32)
+	for _, s := range there {
+		if s.FirstSeq > 0 {
+			all[s.FirstSeq] = s.Head
+		}
+	}
+	return all
+}
+
+// cut takes the intervals that were confirmed behind the journal's last line, and reports whether there were any. What is left
+// of such a stream has ended, and nothing continues it.
+func (c *content) cut(last uint64) (any bool) {
+	for stream, all := range c.intervals {
+		before := len(all)
+		all = slices.DeleteFunc(all, func(i interval) bool { return i.seq > last })
+		c.intervals[stream] = all
+		if len(all) == before {
+			continue
+		}
+		any = true
+		if n := len(all) - 1; n >= 0 {
+			all[n].reason, all[n].since = reasonNumber(Unknown), 0
+		} else {
+			delete(c.intervals, stream)
+		}
+	}
+	return any
+}
+
+// retire takes from all intervals what lies before the journal's first segment, and the segments that are gone with it.
+func (c *content) retire(there []journal.Segment) {
+	is := heads(there)
+	first := slices.IndexFunc(c.segments, func(s segment) bool { head, ok := is[s.first]; return ok && head == s.head && !s.gone })
+	floor := int64(math.MaxInt64)
+	if first >= 0 {
+		floor = c.segments[first].time
+	} else {
+		first = len(c.segments)
+	}
+	c.segments = c.segments[first:]
+	for stream, all := range c.intervals {
+		for n := range all {
+			all[n].from = max(all[n].from, floor)
+		}
+		if all = slices.DeleteFunc(all, func(i interval) bool { return i.empty() }); len(all) > 0 {
+			c.intervals[stream] = all
+		} else {
+			delete(c.intervals, stream)
+		}
+	}
+}
+
+// limitTo drops the oldest intervals where there are more than most.
+func (c *content) limitTo(most int) {
+	var ends []int64
+	for _, all := range c.intervals {
+		for _, i := range all {
+			ends = append(ends, i.to)
+		}
+	}
+	if len(ends) <= most {
+		return
+	}
+	slices.Sort(ends)
+	oldest := ends[len(ends)-most]
+	for stream, all := range c.intervals {
+		if all = slices.DeleteFunc(all, func(i interval) bool { return i.to < oldest }); len(all) == 0 {
+			delete(c.intervals, stream)
+			continue
+		}
+		c.intervals[stream] = all
+	}
+}
+
+// ends returns the segments of a journal and the seq of its last line, or a lower one where that would have to be decompressed.
+func ends(path string) (there []journal.Segment, last uint64, err error) {
+	if there, err = journal.Segments(path); err != nil {
+		return nil, 0, err
+	}
+	for _, s := range there {
+		last = max(last, s.FirstSeq)
+	}
+	for _, s := range there {
+		if s.FirstSeq == 0 || s.Gzip || s.FirstSeq < last && !s.Active {
+			continue
+		}
+		f, err := os.Open(s.Path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // renamed or compressed since
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		info, err := f.Stat()
+		if err == nil {
+			if l, lineErr := journal.NewBackward(f, info.Size()).Next(); lineErr == nil {
+				last = max(last, l.Seq)
+			}
+		}
+		if err := errors.Join(err, f.Close()); err != nil {
+			return nil, 0, err
+		}
+	}
+	return there, last, nil
+}

@@ -1,0 +1,315 @@
+package coverage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/disk"
+)
+
+// closeWait is how long Close waits for the last write.
+const closeWait = 300 * time.Millisecond
+
+// Options configures a File.
+type Options struct {
+	// Hole says that committed lines are missing in the middle of the journal, Elsewhere that lines were written to another
+	// output since this file was: no interval continues.
+	Hole, Elsewhere bool
+
+	Disk   disk.FS     // default disk.OS
+	Log    *zap.Logger // default none
+	Failed func()      // is called for each failure to write; default none
+}
+
+// Progress is what a commit says of one stream, as checkpoint.Coverage has it.
+type Progress struct {
+	Since, Confirmed, Late, Differences int64
+	Lost                                string // the reason of a GAP that is due or open; "" is none
+}
+
+// File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
+// wait for the disk: one goroutine writes, and tries again with the next commit what has failed. Its methods are safe for
+// concurrent use.
+type File struct {
+	path, journal string
+	disk          disk.FS
+	log           *zap.Logger
+	failed        func()
+	opened        int64         // nothing from before is claimed that the file did not know
+	wake          chan struct{} // holds one
+	stop, ran     chan struct{}
+
+	mu      sync.Mutex
+	streams map[string]*current // guarded by mu, and so is all below
+	names   []string            // by number; names[n] has the slot n
+	serial  uint64              // of the last record
+	seq     uint64              // of the commit that is being taken
+	segment segment             // the newest; the zero segment is none
+	begins  []segment           // to be written; their heads are still to be read
+	ended   []numbered          // intervals before the last ones, to be written
+	dropped int                 // of them, the oldest, since the write that is under way began
+	named   int                 // how many names are written
+	dirty   [2]int              // slots to write, [from, to)
+
+	writing // the goroutine's, and Open's before it starts
+}
+
+// current is a stream's last interval.
+type current struct {
+	interval
+	number  int
+	segment uint64 // seq of the first line of the one that is active at its commit
+}
+
+// numbered is an interval of the stream with that number.
+type numbered struct {
+	stream int
+	interval
+}
+
+// Open takes over the coverage file of the journal at path, which this process has locked and read back, and replaces it
+// with one that claims no more than the journal has. A file of another kind or version is left as it is: ErrForeign or
+// ErrNewer. Any other error says that the file claims more than that and cannot be replaced: a line that is written now
+// could make it look true. A crash leaves the old file or the new one.
+func Open(path string, o Options) (*File, error) {
+	o.Disk, o.Log = cmp.Or(o.Disk, disk.OS), cmp.Or(o.Log, zap.NewNop())
+	if o.Failed == nil {
+		o.Failed = func() {}
+	}
+	f := &File{
+		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, opened: time.Now().UnixNano(),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current),
+	}
+	f.journal = strings.TrimSuffix(f.path, suffix)
+	old, err := load(f.disk, f.path)
+	more := false
+	switch {
+	case errors.Is(err, ErrForeign), errors.Is(err, ErrNewer):
+		return nil, fmt.Errorf("%s: %w", f.path, err)
+	case err != nil:
+		more, old = !errors.Is(err, fs.ErrNotExist), &content{}
+	default:
+		more, err = f.take(old, o)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, ErrDamaged) {
+		f.note(err)
+	}
+	f.before = old
+	err = f.replace(old)
+	if f.note(err); err != nil && more {
+		if removeErr := f.disk.Remove(f.path); removeErr != nil {
+			return nil, fmt.Errorf("%s claims what the journal does not have, and cannot be replaced: %w; remove it", f.path, errors.Join(err, removeErr))
+		}
+	}
+	go f.run()
+	return f, nil
+}
+
+// take takes over what an earlier process has written, less what the journal does not have, and reports whether there was
+// any of that. What is left in old is what comes before each stream's last interval, by its new number.
+func (f *File) take(old *content, o Options) (more bool, err error) {
+	there, last, err := ends(f.journal)
+	if err != nil {
+		*old = content{}
+		return true, err
+	}
+	if n := len(old.segments); o.Hole && n > 0 {
+		last = min(last, old.segments[n-1].first-1) // it may be anywhere in the last one
+	}
+	more = old.cut(last)
+	old.segments = slices.DeleteFunc(old.segments, func(s segment) bool { return s.first > last })
+	old.retire(there)
+	f.serial = old.serial
+	if n := len(old.segments); n > 0 {
+		f.segment = old.segments[n-1]
+	}
+	before := make(map[uint32][]interval)
+	for _, stream := range slices.Sorted(maps.Keys(old.intervals)) {
+		name, all := old.names[stream], old.intervals[stream]
+		if name == "" {
+			continue // its record is damaged
+		}
+		c, last := f.add(name), len(all)-1
+		before[uint32(c.number)], c.interval = all[:last], all[last]
+		if n := old.of(c.seq); n >= 0 {
+			c.segment = old.segments[n].first
+		}
+		if c.reason == 0 {
+			c.reason = reasonNumber(Unknown)
+		}
+		if o.Elsewhere {
+			c.since = 0
+		}
+	}
+	old.intervals = before
+	return more, nil
+}
+
+// add makes a slot for a stream.
+func (f *File) add(name string) *current {
+	c := &current{number: len(f.names)}
+	f.streams[name], f.names = c, append(f.names, name)
+	return c
+}
+
+// Committed says that all lines up to seq are committed, the last one in the segment that begins with firstSeq, and with
+// them these streams' progress.
+func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seq = seq
+	if firstSeq > 0 && firstSeq != f.segment.first {
+		f.serial++
+		next := segment{time: time.Now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
+		if firstSeq == 1 {
+			next.time = math.MinInt64 // there was no line before
+		}
+		f.segment, f.begins = next, append(f.begins, next)
+	}
+	for name, p := range moved {
+		if len(name) > maxName {
+			continue
+		}
+		c := f.streams[name]
+		if c == nil {
+			c = f.add(name)
+		}
+		if f.move(c, &p) {
+			f.touch(c)
+			c.seq, c.segment = seq, f.segment.first
+		}
+	}
+	f.wakeUp()
+}
+
+// End says that a stream is not watched any more, behind a commit.
+func (f *File) End(stream, reason string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if c := f.streams[stream]; c != nil && c.reason == 0 {
+		c.reason = reasonNumber(reason)
+		f.touch(c)
+	}
+	f.wakeUp()
+}
+
+// touch notes that a slot has changed.
+func (f *File) touch(c *current) {
+	f.serial++
+	c.serial = f.serial
+	if f.dirty[0] == f.dirty[1] {
+		f.dirty = [2]int{c.number, c.number + 1}
+	}
+	f.dirty = [2]int{min(f.dirty[0], c.number), max(f.dirty[1], c.number+1)}
+}
+
+// move makes an interval of what a commit says, and reports whether it has changed.
+func (f *File) move(c *current, p *Progress) bool {
+	before := c.interval
+	switch {
+	case p.Since == 0 && p.Lost == "":
+		return false // a list that is not complete
+	case p.Since > 0:
+		f.extend(c, p)
+	}
+	if p.Lost != "" && c.since > 0 {
+		c.reason = reasonNumber(p.Lost)
+		c.to = max(c.from, min(c.to, time.Now().UnixNano())) // what is lost may be from now on, by a clock that was set back
+	}
+	return c.interval != before
+}
+
+// extend is move for a stream with a position that is confirmed up to a time.
+func (f *File) extend(c *current, p *Progress) {
+	if c.since != p.Since {
+		from := p.Since
+		if p.Since < f.opened {
+			from = p.Confirmed // what was before is not known to be in this journal
+		}
+		if from < f.opened {
+			return
+		}
+		f.next(c, Unknown, interval{since: p.Since, from: from, to: from, differences: p.Differences})
+	}
+	if c.segment != f.segment.first && c.reason == 0 && p.Confirmed > c.to {
+		f.next(c, continued, interval{late: c.late, since: c.since, from: c.to, to: c.to, differences: c.differences})
+	}
+	late := p.Late
+	if c.reason != 0 && !isGap(c.reason) {
+		late = p.Confirmed // the first of this process
+	}
+	if late > c.to {
+		if !c.late {
+			f.next(c, Interrupted, interval{late: true, since: c.since, from: c.to, differences: c.differences})
+		}
+		c.to, c.reason = late, 0
+	}
+	switch {
+	case p.Confirmed > c.to && c.late:
+		f.next(c, CaughtUp, interval{since: c.since, from: c.to, to: p.Confirmed, differences: c.differences})
+	case p.Confirmed > c.to:
+		c.to = p.Confirmed
+	case p.Confirmed > 0: // the clock has gone back
+		c.to = max(c.from, p.Confirmed)
+	}
+	if p.Lost == "" && isGap(c.reason) {
+		c.reason = 0 // there was none
+	}
+}
+
+// next begins another interval; the one before has ended for a reason, if for none yet.
+func (f *File) next(c *current, reason string, i interval) {
+	if !c.empty() {
+		last := numbered{c.number, c.interval}
+		if last.reason == 0 {
+			last.reason = reasonNumber(reason)
+		}
+		if last.seq == 0 { // it began with this commit, too
+			last.seq = f.seq
+		}
+		f.serial++
+		last.serial = f.serial
+		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
+			f.ended = f.ended[1:] // nothing is moved: a write may be reading them
+			f.dropped++
+		}
+	}
+	c.interval = i
+}
+
+func (f *File) wakeUp() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Close ends all intervals that go on, if the daemon has stopped with everything committed, and writes a last time.
+func (f *File) Close(clean bool) {
+	if clean {
+		f.mu.Lock()
+		for _, c := range f.streams {
+			if c.reason == 0 && !c.empty() {
+				c.reason = reasonNumber(Stopped)
+				f.touch(c)
+			}
+		}
+		f.mu.Unlock()
+	}
+	close(f.stop)
+	select {
+	case <-f.ran:
+	case <-time.After(closeWait): // a write that is blocked is left behind
+	}
+}

@@ -1,0 +1,88 @@
+package coverage
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"testing"
+
+	"kubejournal/internal/journal"
+)
+
+// Whatever the records of a file say, its intervals are in order and apart, within what their records claim, and no fewer
+// segments make them more.
+func FuzzParse(f *testing.F) {
+	record := func(kind byte, numbers ...uint64) (r []byte) {
+		r = append(r, kind, 0, 0, 0)
+		for i, n := range numbers {
+			if i == 0 {
+				r = binary.LittleEndian.AppendUint32(r, uint32(n))
+			} else {
+				r = binary.LittleEndian.AppendUint64(r, n)
+			}
+		}
+		return append(r, make([]byte, sumAt-len(r))...)
+	}
+	name := slices.Clip(appendName(nil, 0, 0, "pods")[:sumAt])
+	intervals := append(record(kindInterval, 0, 10, 10, 30, 5, 0, 1), record(kindInterval, 0, 10, 30, 40, 9, 0, 2)...)
+	segments := append(record(kindSegment, 7, 1<<63, 1, 0, 1, 0, 3), record(kindSegment, 8, 25, 6, 1, 6, 0, 4)...)
+	f.Add(append(append(name, intervals...), segments...), byte(0))
+	setBack := append(record(kindInterval, 0, 10, 10, 40, 9, 0, 1), record(kindSegment, 9, 20, 8, 6, 8, 0, 5)...)
+	f.Add(append(append(name, setBack...), segments...), byte(1)) // the clock was set back between two segments
+	f.Fuzz(func(t *testing.T, records []byte, gone byte) {
+		b := appendHeader(nil, firstSlots, 5)
+		for ; len(records) >= sumAt; records = records[sumAt:] {
+			b = appendSum(append(b, records[:sumAt]...), 5)
+		}
+		read := func() *content {
+			c, err := parseBytes(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		c := read()
+		all, some := map[uint64]uint32{}, map[uint64]uint32{}
+		var left []journal.Segment
+		for n, s := range c.segments {
+			all[s.first] = s.head
+			if n >= int(gone%8) {
+				some[s.first] = s.head
+				left = append(left, journal.Segment{FirstSeq: s.first, Head: s.head})
+			}
+		}
+		first, last := int64(math.MaxInt64), int64(math.MinInt64)
+		for _, each := range c.intervals {
+			for _, i := range each {
+				first, last = min(first, i.from), max(last, i.to)
+			}
+		}
+		whole := claimed(t, c.streams(all), first, last)
+		if part := claimed(t, read().streams(some), first, last); part > whole {
+			t.Errorf("%v claimed without %d segments, %v with them", part, gone%8, whole)
+		}
+		c = read()
+		c.retire(left)
+		if part := claimed(t, c.streams(some), first, last); part > whole {
+			t.Errorf("%v claimed behind retention, %v before", part, whole)
+		}
+		c = read()
+		c.cut(uint64(gone))
+		c.limitTo(1 + int(gone%4))
+		claimed(t, c.streams(all), first, last)
+	})
+}
+
+// claimed is how much time the streams claim, in seconds.
+func claimed(t *testing.T, all []Stream, first, last int64) (sum float64) {
+	t.Helper()
+	for _, s := range all {
+		for n, i := range s.Intervals {
+			if !i.From.Before(i.To) || n > 0 && i.From.Before(s.Intervals[n-1].To) || i.From.UnixNano() < first || i.To.UnixNano() > last {
+				t.Fatalf("interval %d of %+v", n, s.Intervals)
+			}
+			sum += float64(i.To.UnixNano()) - float64(i.From.UnixNano())
+		}
+	}
+	return sum / 1e9
+}

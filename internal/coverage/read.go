@@ -1,0 +1,94 @@
+package coverage
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"kubejournal/internal/disk"
+)
+
+// Stream is what is known of one stream's coverage.
+type Stream struct {
+	Name      string     `json:"stream"`
+	Intervals []Interval `json:"intervals"` // in order; no two overlap
+}
+
+// Interval is a time in which every change that the server made is in the journal.
+type Interval struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"` // the first time that is not covered
+	// Late says that lines about the interval came as late as at its end.
+	Late bool `json:"late,omitempty"`
+	// End is why it has ended: one of the constants, or the reason of a GAP. Empty while it goes on, as far as the file says:
+	// a daemon that was killed could not say otherwise.
+	End string `json:"end,omitempty"`
+	// Differences is how many objects differed behind the GAP that ended it; 0 says that nothing had changed. It is nil where
+	// no GAP did, and while the SYNCED that follows is not there or not known.
+	Differences *int64 `json:"differences,omitempty"`
+}
+
+// Read returns the coverage of the streams in the journal whose active file is at path, in the order of their names. It may
+// be called while a daemon writes it, and reads nothing of the journal but the ends of its files. Where there is no
+// coverage file, as beside journals of earlier versions, the error is fs.ErrNotExist; any error says that nothing is known.
+func Read(path string) ([]Stream, error) {
+	c, err := load(disk.OS, Path(path))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("read coverage: %w", err)
+		}
+		return nil, fmt.Errorf("read coverage %s: %w", Path(path), err)
+	}
+	// Behind it, so that the journal has all that it counts on.
+	there, last, err := ends(strings.TrimSuffix(Path(path), suffix))
+	if err != nil {
+		return nil, fmt.Errorf("read coverage: %w", err)
+	}
+	c.cut(last)
+	return c.streams(heads(there)), nil
+}
+
+// streams returns what of the intervals is in these segments.
+func (c *content) streams(there map[uint64]uint32) []Stream {
+	var all []Stream
+	for stream, intervals := range c.intervals {
+		s := Stream{Name: c.names[stream]}
+		if s.Name == "" {
+			continue // its record is damaged
+		}
+		goesOn := false // the last one in s.Intervals, in the next record
+		for n := range intervals {
+			i := &intervals[n]
+			for _, part := range c.present(i, there) {
+				s.add(part, i, goesOn)
+				goesOn = i.reason == reasonNumber(continued) && part.to == i.to
+			}
+			if last := len(s.Intervals) - 1; isGap(i.reason) && last >= 0 && n+1 < len(intervals) && intervals[n+1].since != i.since &&
+				s.Intervals[last].End == reasonText(i.reason) {
+				s.Intervals[last].Differences = new(intervals[n+1].differences)
+			}
+		}
+		if len(s.Intervals) > 0 {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b Stream) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// add adds a part of an interval, to the last one if that goes on.
+func (s *Stream) add(part span, i *interval, goesOn bool) {
+	from, to, end := time.Unix(0, part.from).UTC(), time.Unix(0, part.to).UTC(), reasonText(i.reason)
+	if part.to < i.to || end == continued {
+		end = Unknown // unless what follows is there
+	}
+	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
+		s.Intervals[n].To, s.Intervals[n].End = to, end
+		return
+	}
+	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end})
+}

@@ -1,0 +1,46 @@
+package disk
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Absolute returns a path with the working folder before it, so that a message says where a file was looked for. A path
+// with .. in it stays as it is: behind a link to a folder, .. is not what it looks like. So does "".
+func Absolute(path string) string {
+	full, err := filepath.Abs(path)
+	if path == "" || err != nil || strings.Contains(path, "..") {
+		return path
+	}
+	return full
+}
+
+// CheckWritable returns why this process could not open a file for writing, or make it and others beside it. It changes
+// nothing. The folder must exist.
+func CheckWritable(path string) error {
+	path = Absolute(path)
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+	case err == nil:
+		err = access(path, unix.R_OK|unix.W_OK)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	return cmp.Or(err, access(filepath.Dir(path), unix.W_OK|unix.X_OK))
+}
+
+func access(path string, mode uint32) error {
+	if err := unix.Access(path, mode); err != nil {
+		return &fs.PathError{Op: "access", Path: path, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,115 @@
+package display
+
+import (
+	"bytes"
+
+	"kubejournal/internal/changes"
+	"kubejournal/internal/rawjson"
+)
+
+// appendPath appends the change's JSON Pointer (RFC 6901) as the config writes paths: spec.containers[web].image,
+// ["a.b/c"]. Elements of lists are named by their keys where those are known, else by their positions. named reports
+// whether the path ends with the value itself, as in finalizers[example.com/keep].
+func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named bool) {
+	if len(c.path) == 0 {
+		return append(dst, "object"...), false
+	}
+	if c.path[0] != '/' { // no pointer
+		return AppendText(dst, c.path), false
+	}
+	start := 0
+	if how > inFull {
+		start = startOf(c.path)
+	}
+	if how == briefest {
+		if end := bytes.LastIndexByte(c.path[:bytes.LastIndexByte(c.path, '/')], '/'); end > start {
+			dst, start = append(dst, Ellipsis...), end
+		}
+	}
+	for at := start; at < len(c.path); {
+		end := len(c.path)
+		if n := bytes.IndexByte(c.path[at+1:], '/'); n >= 0 {
+			end = at + 1 + n
+		}
+		step, key := c.path[at+1:end], []byte(nil)
+		list := rawjson.IsIndex(step) || string(step) == "-"
+		if named = false; list {
+			parent := rawjson.At(object, c.path[:at])
+			list = len(parent) == 0 || parent[0] != '{'
+			if list {
+				key, named = c.keyOf(object, end)
+			}
+			if named && len(parent) == 0 { // it may be no list
+				key, named = nil, false
+			}
+		}
+		if i := bytes.LastIndex(step, []byte("~1")); i > 0 && how >= briefer {
+			step = append([]byte(Ellipsis), step[i:]...)
+		}
+		begin := len(dst) + len("[")
+		if dst = appendStep(dst, step, key, list, at == start); key != nil && how >= briefer {
+			dst = append(CutMiddle(dst[:len(dst)-1], begin, maxKey), ']')
+		}
+		at = end
+	}
+	return dst, named
+}
+
+// startOf returns where a pointer begins to say something that its object's kind does not.
+func startOf(pointer []byte) int {
+	const template, metadata = "/template/spec", "/metadata"
+	if i := bytes.Index(pointer, []byte(template+"/")); i >= 0 && bytes.HasPrefix(pointer, []byte("/spec/")) {
+		return i + len(template)
+	}
+	if i := bytes.Index(pointer, []byte(metadata+"/")); i == 0 || i > 0 && bytes.HasPrefix(pointer, []byte("/spec/")) {
+		return i + len(metadata)
+	}
+	return 0
+}
+
+// keyOf returns the inside of the key of the element that the first end bytes of the change's pointer lead to, nil where
+// it is not known. all reports whether the key is all that the element is.
+func (c *Change) keyOf(object []byte, end int) (key []byte, all bool) {
+	element := c.now
+	switch {
+	case end < len(c.path):
+		element = rawjson.At(object, c.path[:end])
+	case string(c.op) == "remove":
+		element = c.old
+	case string(c.op) == "replace" && !bytes.Equal(changes.Key(c.old), changes.Key(c.now)):
+		return nil, false
+	}
+	if len(element) == 0 {
+		return nil, false
+	}
+	value := element
+	if element[0] == '{' {
+		if value = changes.Key(element); value == nil { // an endpoint of an EndpointSlice
+			target := rawjson.Pick(element, "targetRef")
+			name := rawjson.Pick(target[0], "name")
+			value = name[0]
+		}
+	} else if all = string(c.op) != "replace" && end == len(c.path) && len(element) <= maxValue; !all {
+		return nil, false
+	}
+	inside := rawjson.Inside(value)
+	if inside == nil && element[0] == '{' {
+		inside = value // a number
+	}
+	return inside, all
+}
+
+// appendStep appends a step of a path. key is what names an element of a list, nil where its position must do.
+func appendStep(dst, step, key []byte, list, first bool) []byte {
+	switch step = rawjson.Unescaped(step); {
+	case key != nil:
+		return append(AppendText(append(dst, '['), key), ']')
+	case list:
+		return append(append(append(dst, '['), step...), ']')
+	case len(step) == 0 || bytes.ContainsAny(step, `./[]" `):
+		return append(AppendText(append(dst, `["`...), step), `"]`...)
+	case !first:
+		dst = append(dst, '.')
+	}
+	return AppendText(dst, step)
+}

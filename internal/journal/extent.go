@@ -1,0 +1,53 @@
+package journal
+
+import (
+	"maps"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Extent is how far back a journal reaches. It is found out when the journal is opened and when its files change, not when
+// it is asked for.
+type Extent struct {
+	Oldest   time.Time // of the first line of the oldest segment; zero where there is none, or it cannot be read
+	Segments int       // the active one included
+}
+
+// Extent returns how far back the journal reaches.
+func (j *File) Extent() Extent { return *j.extent.Load() }
+
+// survey finds out how far back the journal reaches. Only OpenFile and the tidier call it.
+func (j *File) survey() {
+	before := j.extent.Load()
+	all, err := listSegments(j.disk, j.path, &j.tidy.heads)
+	if err != nil {
+		j.log.Warn("cannot read how far back the journal reaches", zap.Error(err))
+		return
+	}
+	listed := make(map[string]bool, len(all))
+	for _, s := range all {
+		listed[s.Path] = true
+	}
+	maps.DeleteFunc(j.tidy.heads.known, func(path string, _ Segment) bool { return !listed[path] })
+	now := Extent{Oldest: before.Oldest, Segments: len(all)}
+	if !listed[j.path] { // a new active file is about to be there
+		now.Segments++
+	}
+	if len(all) > 0 {
+		now.Oldest = all[0].FirstTime
+	}
+	if !j.extent.CompareAndSwap(before, &now) {
+		j.tidy.wakeUp() // the journal's first line has been written meanwhile
+	}
+}
+
+// began takes note of the first line of a new file, which is the journal's first where there are no others.
+func (j *File) began(line []byte) {
+	now := *j.extent.Load()
+	if now.Segments > 1 || !now.Oldest.IsZero() {
+		return
+	}
+	now.Oldest = lineTime(line)
+	j.extent.Store(&now)
+}

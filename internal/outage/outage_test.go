@@ -1,0 +1,237 @@
+package outage
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// rig is a tracker of streams a, b, c ... in a bubble, with its log.
+type rig struct {
+	*Tracker
+	t       *testing.T
+	log     *observer.ObservedLogs
+	streams []string
+}
+
+func bubble(t *testing.T, streams int, test func(*rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zap.InfoLevel)
+		r := &rig{Tracker: New(zap.New(core)), t: t, log: log}
+		for i := range streams {
+			r.streams = append(r.streams, string(rune('a'+i)))
+			r.Join(r.streams[i])
+		}
+		test(r)
+		r.Close()
+	})
+}
+
+// pass lets time go by.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the time of a synctest bubble
+	synctest.Wait()
+}
+
+func refused(stream string) Failure {
+	return Failure{Stream: stream, Reason: "ConnectionRefused",
+		Err: fmt.Errorf("watch: %w", &url.Error{Op: "Get", URL: "https://server/" + stream, Err: fmt.Errorf("dial tcp: %w", syscall.ECONNREFUSED)})}
+}
+
+func unavailable(stream string) Failure {
+	return Failure{Stream: stream, Reason: "ServerError", Answered: true, Err: errors.New("503 for " + stream)}
+}
+
+// fail has streams fail.
+func (r *rig) fail(failure func(string) Failure, streams ...string) {
+	for _, s := range streams {
+		r.Failed(failure(s))
+	}
+}
+
+func (r *rig) reach(streams ...string) {
+	for _, s := range streams {
+		r.Reached(s)
+	}
+}
+
+// logged checks what was logged since the last call, as message and fields.
+func (r *rig) logged(want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, e := range r.log.TakeAll() {
+		line := e.Message
+		for _, f := range e.Context {
+			line += fmt.Sprintf(" %s=%v", f.Key, e.ContextMap()[f.Key])
+		}
+		got = append(got, line)
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.t.Errorf("logged\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+const commonCause = "dial tcp: connection refused"
+
+// However often streams fail in an outage, the log has one line at its begin and one at its end.
+func TestOneLineEach(t *testing.T) {
+	bubble(t, 22, func(r *rig) {
+		began := time.Now()
+		most := r.streams[:21]
+		r.fail(refused, most...)
+		r.logged()
+		r.pass(settle)
+		r.logged("API server unreachable streams=21 of=22 reason=ConnectionRefused error=" + commonCause)
+		for range 3 {
+			r.pass(4 * time.Second)
+			r.fail(refused, most...)
+		}
+		if got, want := r.Now(), (Outage{Since: began, Streams: 21, Of: 22, Attempts: 84, Reason: "ConnectionRefused", Error: commonCause}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if got, want := r.Now().Text(time.Now()), "API server unreachable for 14s: 21 of 22 streams: "+commonCause; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if !r.Explains("a") || r.Explains("v") || r.Explains("z") {
+			t.Error("the outage does not explain what it should")
+		}
+		r.logged()
+		r.reach("a")
+		r.pass(5 * time.Second) // the others come back when their pauses are over
+		r.logged()
+		r.reach(most...)
+		r.logged("API server reachable again after=14s streams=21 attempts=84")
+		if got := r.Now(); got != (Outage{}) || r.Explains("a") {
+			t.Errorf("over, and %+v", got)
+		}
+	})
+}
+
+// A stream that fails alone is logged each time it does.
+func TestAlone(t *testing.T) {
+	bubble(t, 3, func(r *rig) {
+		line := `watch ended, trying again stream=b reason=ConnectionRefused error=watch: Get "https://server/b": dial tcp: connection refused`
+		for range 3 {
+			r.fail(refused, "b")
+			r.pass(settle)
+			r.logged(line)
+		}
+		r.fail(refused, "b")
+		r.Close()
+		r.logged(line)
+		r.fail(refused, "b")
+		r.pass(time.Minute)
+		r.logged()
+	})
+}
+
+// A 503 is the server's only where no stream fares better: an aggregated API answers one too.
+func TestAnsweredByAnother(t *testing.T) {
+	bubble(t, 3, func(r *rig) {
+		r.fail(unavailable, "a", "b")
+		r.pass(settle)
+		r.logged("watches ended, trying again streams=2 names=[a b] reason=ServerError error=503 for a")
+		r.fail(unavailable, "a", "b", "c")
+		r.pass(settle)
+		r.logged("API server unreachable streams=3 of=3 reason=ServerError error=503 for c")
+		r.reach("b")
+		r.logged("API server reachable again after=4s streams=3 attempts=5")
+	})
+}
+
+// A server that is back at once leaves one line for each reason.
+func TestRestart(t *testing.T) {
+	bubble(t, 12, func(r *rig) {
+		r.fail(refused, r.streams...)
+		r.fail(unavailable, "l")
+		r.pass(time.Second)
+		r.reach(r.streams...)
+		r.pass(time.Second)
+		r.logged("watches ended, trying again streams=12 names=[a b c d e f g h i j] reason=ConnectionRefused error="+commonCause,
+			"watch ended, trying again stream=l reason=ServerError error=503 for l")
+	})
+}
+
+// Readiness ends with an outage that lasts, and does not come and go with a server that does.
+func TestReadiness(t *testing.T) {
+	bubble(t, 2, func(r *rig) {
+		ready := func(want bool) {
+			t.Helper()
+			if err := r.Unready(r.Now()); (err == nil) != want {
+				t.Errorf("ready: %v, want %t", err, want)
+			}
+		}
+		r.fail(refused, "a", "b")
+		r.pass(lasting - time.Second)
+		ready(true)
+		r.reach("a", "b")
+		ready(true) // that was no time
+		r.pass(time.Second)
+		r.fail(refused, "a", "b")
+		r.pass(lasting)
+		ready(false)
+		if err := r.Unready(r.Now()); !strings.HasPrefix(err.Error(), "API server unreachable for 1m0s: 2 of 2 streams: ") {
+			t.Error(err)
+		}
+		for range 5 { // back for a moment, again and again
+			r.reach("a", "b")
+			ready(false)
+			r.pass(calm - settle - time.Second)
+			ready(false)
+			r.fail(refused, "a", "b")
+			r.pass(settle)
+			ready(false)
+			r.pass(lasting / 2)
+			ready(false)
+		}
+		r.reach("a", "b")
+		r.pass(calm - time.Second)
+		ready(false)
+		r.pass(time.Second)
+		ready(true)
+	})
+}
+
+// Streams come and go during an outage.
+func TestJoinAndLeave(t *testing.T) {
+	bubble(t, 3, func(r *rig) {
+		r.fail(refused, r.streams...)
+		r.pass(settle)
+		r.logged("API server unreachable streams=3 of=3 reason=ConnectionRefused error=" + commonCause)
+		r.Join("d") // has not asked yet
+		r.Leave("a")
+		r.Leave("b")
+		r.logged()
+		r.Leave("c") // nobody is left who fails
+		r.logged("API server reachable again after=2s streams=3 attempts=3")
+		r.fail(refused, "d", "nobody")
+		r.pass(settle)
+		r.logged("API server unreachable streams=1 of=1 reason=ConnectionRefused error=" + commonCause)
+		r.Leave("d") // it is started anew
+		r.logged()
+		r.Join("d")
+		r.reach("d")
+		r.logged("API server reachable again after=2s streams=1 attempts=1")
+	})
+}
+
+// The error shown is that of most streams.
+func TestCommonError(t *testing.T) {
+	bubble(t, 5, func(r *rig) {
+		r.fail(refused, r.streams...)
+		r.fail(func(s string) Failure { return Failure{Stream: s, Reason: "Timeout", Err: errors.New("too late")} }, "a", "e")
+		r.pass(settle)
+		if got := r.Now().Error; got != commonCause {
+			t.Errorf("%q", got)
+		}
+	})
+}

@@ -1,0 +1,200 @@
+// Package query reads the arguments with which people ask a journal: objects, named as for kubectl, and times. It
+// needs no server: short names are those of Kubernetes' own resources, until a caller that knows more says Resolve.
+package query
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"kubejournal/internal/discovery"
+	"kubejournal/internal/suggest"
+)
+
+// Object selects the objects of a resource, or the one of them that has the name, in whatever namespace.
+type Object struct {
+	Resource
+	Name string // "" is every one
+}
+
+// Resource selects a resource as kubectl lets one name it.
+type Resource struct {
+	name           string // lower case; plural or singular, "*" is every one
+	version, group string
+	hasGroup       bool // false: every group; "" is core
+}
+
+var (
+	resourceForm = regexp.MustCompile(`^(\*|[A-Za-z][-A-Za-z0-9]*)(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
+	versionForm  = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+	nameForm     = regexp.MustCompile(`^[^\s/,%]+$`)
+)
+
+// Objects reads arguments as kubectl get takes them: RESOURCE, RESOURCE NAME..., or RESOURCE/NAME..., where RESOURCE may
+// be several with commas.
+func Objects(args []string) ([]Object, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	slash := func(arg string) bool { return strings.Contains(arg, "/") }
+	if i := slices.IndexFunc(args, slash); i >= 0 {
+		var all []Object
+		for _, arg := range args {
+			if !slash(arg) {
+				return nil, fmt.Errorf("%q and %q do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs", args[i], arg)
+			}
+			o, err := ParseObject(arg)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, o)
+		}
+		return all, nil
+	}
+	var all []Object
+	for text := range strings.SplitSeq(args[0], ",") {
+		o, err := ParseObject(text)
+		if err != nil {
+			return nil, err
+		}
+		if len(args) == 1 {
+			all = append(all, o)
+		}
+		for _, name := range args[1:] {
+			if o.Name = name; !nameForm.MatchString(name) {
+				return nil, fmt.Errorf("%q is not the name of an object; to name several resources write them with commas: pods,deploy", name)
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// ParseObject reads RESOURCE or RESOURCE/NAME, where RESOURCE is pods, po, pod, deployments.apps, deployments.v1.apps or *.
+func ParseObject(text string) (Object, error) {
+	resource, name, slash := strings.Cut(text, "/")
+	switch {
+	case !resourceForm.MatchString(resource):
+		return Object{}, fmt.Errorf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web", text)
+	case slash && !nameForm.MatchString(name):
+		return Object{}, fmt.Errorf("%q is not the name of an object; write e.g. deploy/web, and its namespace with -n", text)
+	}
+	first, rest, dotted := strings.Cut(resource, ".")
+	r := Resource{name: strings.ToLower(first), group: rest, hasGroup: dotted}
+	if version, group, ok := strings.Cut(rest, "."); ok && versionForm.MatchString(version) {
+		r.version, r.group = version, group
+	}
+	if b, ok := builtins()[r.name]; ok && slices.Contains(b.ShortNames, r.name) {
+		r.name = b.Resource
+	}
+	return Object{r, name}, nil
+}
+
+// builtins has Kubernetes' own resources by their plurals, singulars and short names.
+var builtins = sync.OnceValue(func() map[string]discovery.Builtin {
+	all := map[string]discovery.Builtin{}
+	for b := range discovery.Builtins() {
+		for _, name := range append([]string{b.Resource, strings.ToLower(b.Kind)}, b.ShortNames...) {
+			if _, ok := all[name]; !ok {
+				all[name] = b
+			}
+		}
+	}
+	return all
+})
+
+// Short returns how the plural of one of Kubernetes' own resources is written in short; "" where there is no such name.
+func Short(resource []byte) string {
+	if b, ok := builtins()[string(resource)]; ok && len(b.ShortNames) > 0 {
+		return b.ShortNames[0]
+	}
+	return ""
+}
+
+// IsBuiltin reports whether Kubernetes itself has a resource of that plural, in any group.
+func IsBuiltin(resource []byte) bool {
+	b, ok := builtins()[string(resource)]
+	return ok && b.Resource == string(resource)
+}
+
+// InNoNamespace reports whether a resource is one of Kubernetes' own whose objects are in no namespace.
+func InNoNamespace(group, resource []byte) bool {
+	b, ok := builtins()[string(resource)]
+	return ok && !b.Namespaced && b.Resource == string(resource) && b.Group == string(group)
+}
+
+// MayCome reports whether there may be such a resource though a journal has none: it is one of Kubernetes' own, or has
+// a group as custom resources do.
+func (r *Resource) MayCome() bool {
+	if r.name == "*" || discovery.IsCustom(r.String()) {
+		return true
+	}
+	for b := range discovery.Builtins() {
+		if (!r.hasGroup || b.Group == r.group) && (b.Resource == r.name || strings.EqualFold(b.Kind, r.name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Match reports whether a resource is selected. The singular is the kind in lower case, as in every API that follows
+// the conventions.
+func (r *Resource) Match(group, version, resource, kind []byte) bool {
+	if r.name != "*" && string(resource) != r.name && !strings.EqualFold(string(kind), r.name) {
+		return false
+	}
+	return (!r.hasGroup || string(group) == r.group) && (r.version == "" || string(version) == r.version)
+}
+
+// Resolve makes a short name that a CustomResourceDefinition gives select its resource.
+func (r *Resource) Resolve(plural, group string) { r.name, r.group, r.hasGroup = plural, group, true }
+
+// IsWord reports whether the resource was named by that one word, which may be a short name.
+func (r *Resource) IsWord(word string) bool { return !r.hasGroup && r.name == word }
+
+// Word is the resource's name without version and group, in lower case.
+func (r *Resource) Word() string { return r.name }
+
+// String returns the resource as ParseObject reads it, short names of Kubernetes' own resources written out.
+func (r Resource) String() string {
+	s := r.name
+	if r.version != "" {
+		s += "." + r.version
+	}
+	if r.hasGroup {
+		s += "." + r.group
+	}
+	return s
+}
+
+// SuggestResource returns what was probably meant by an unknown resource: one of those that there are, or of Kubernetes'
+// own; "" where nothing is near.
+func SuggestResource(name string, there []string) string {
+	var short []string
+	for b := range discovery.Builtins() {
+		there = append(there, b.Resource)
+		short = append(short, b.ShortNames...)
+	}
+	return Suggest(name, append(there, short...))
+}
+
+// Suggest returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
+func Suggest(name string, there []string) string {
+	if near := suggest.Near(name, there); near != "" {
+		return near
+	}
+	resources := make([]string, len(there))
+	for i, known := range there {
+		resources[i], _, _ = strings.Cut(known, ".")
+	}
+	near := suggest.Near(name, resources)
+	if near == "" && len(name) > 3 {
+		near = suggest.Near(name+"s", resources) // of a singular
+	}
+	if near == "" {
+		return ""
+	}
+	return there[slices.Index(resources, near)]
+}

@@ -1,0 +1,96 @@
+package query
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestObjects(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                       "",
+		"pods":                   "pods/",
+		"Pod":                    "pod/",
+		"po":                     "pods/",
+		"deploy/web":             "deployments/web",
+		"deploy/web po/web-0":    "deployments/web pods/web-0",
+		"deploy web":             "deployments/web",
+		"deploy web api":         "deployments/web deployments/api",
+		"pods,deploy":            "pods/ deployments/",
+		"pods,deploy web":        "pods/web deployments/web",
+		"deployments.apps/web":   "deployments.apps/web",
+		"deploy.v1.apps":         "deployments.v1.apps/",
+		"pods.":                  "pods./",
+		"pods.v1.":               "pods.v1./",
+		"* web":                  "*/web",
+		"*.apps":                 "*.apps/",
+		"widgets.example.com/a":  "widgets.example.com/a",
+		"cm kube-root-ca.crt":    "configmaps/kube-root-ca.crt",
+		"crds,vac":               "customresourcedefinitions/ volumeattributesclasses/",
+		"clusterroles system:x":  "clusterroles/system:x",
+		"certificates.v1.x.io a": "certificates.v1.x.io/a",
+	} {
+		objects, err := Objects(strings.Fields(args))
+		var got []string
+		for _, o := range objects {
+			got = append(got, fmt.Sprintf("%s/%s", o, o.Name))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v", args, got, err)
+		}
+	}
+	for args, want := range map[string]string{
+		"pods/":               `"pods/" is not the name of an object; write e.g. deploy/web, and its namespace with -n`,
+		"a/b/c":               `"a/b/c" is not the name of an object`,
+		"/web":                `"/web" is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web`,
+		"pods,":               `"" is not the name of a resource`,
+		".apps":               `".apps" is not the name of a resource`,
+		"pods deploy/web":     `"deploy/web" and "pods" do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs`,
+		"deploy/web pods":     `"deploy/web" and "pods" do not go together`,
+		"pods a,b":            `"a,b" is not the name of an object; to name several resources write them with commas: pods,deploy`,
+		"pods,deploy/web a/b": `"pods,deploy/web" is not the name of a resource`,
+	} {
+		if _, err := Objects(strings.Fields(args)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+func TestMayCome(t *testing.T) {
+	for text, want := range map[string]bool{
+		"pods": true, "pod": true, "po": true, "pods.": true, "deployments.apps": true, "deployments.v1.apps": true, "*": true,
+		"events.events.k8s.io": true, "widgets.example.com": true, "*.example.com": true,
+		"podz": false, "widgets": false, "deployments.batch": false, "deploymnets.apps": false, "leasess.coordination.k8s.io": false,
+	} {
+		o, err := ParseObject(text)
+		if err != nil || o.MayCome() != want {
+			t.Errorf("%s: %t, %v", text, !want, err)
+		}
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	there := []string{"backups.example.com", "certificates.cert-manager.io", "pods"}
+	for name, want := range map[string]string{
+		"podz": "pods", "deploymnets": "deployments", "backup": "backups.example.com", "certifcates": "certificates.cert-manager.io",
+		"depoly": "deploy", "cmm": "cm", "zzzzzz": "", "x": "",
+	} {
+		if got := SuggestResource(name, there); got != want {
+			t.Errorf("%s: %q, not %q", name, got, want)
+		}
+	}
+	if got := Suggest("shpo", []string{"db", "shop"}); got != "shop" {
+		t.Errorf("shpo: %q", got)
+	}
+}
+
+func TestShort(t *testing.T) {
+	for resource, want := range map[string]string{"deployments": "deploy", "deployment": "deploy", "leases": "", "widgets": ""} {
+		if got := Short([]byte(resource)); got != want {
+			t.Errorf("%s: %q", resource, got)
+		}
+	}
+	if !IsBuiltin([]byte("services")) || IsBuiltin([]byte("svc")) || IsBuiltin([]byte("widgets")) {
+		t.Error("services alone is one of Kubernetes' own")
+	}
+}

@@ -1,0 +1,213 @@
+package tail
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"kubejournal/internal/display"
+)
+
+// column is one that is as wide as its widest cell so far, within bounds.
+type column struct {
+	heading     string
+	least, most int     // columns; where it is no terminal, longer cells stick out
+	share       float64 // of what a terminal has for these columns and what happened
+	appendTo    func(dst []byte, l *Line) []byte
+	short       func(dst []byte, l *Line) []byte // for a cell that is too wide, before it is cut; may be nil
+	cut         func(dst []byte, start, limit int) []byte
+}
+
+// rowLayout is how rows are put together: the time, the type, some columns, and what happened.
+type rowLayout struct {
+	time     string // form of the time of day, as wide as its column
+	otherDay string // form of a time of another day, less wide
+	types    int    // columns of a type
+	columns  []column
+}
+
+var (
+	// wide is for terminals from wideFrom columns on, and where there is none.
+	wide = rowLayout{"15:04:05.000", "01-02 15:04", len("MODIFIED"), []column{
+		{"RESOURCE", 8, 32, 0.16, appendResource, appendKind, cutKind},
+		{"OBJECT", 16, 56, 0.29, appendObject, nil, display.CutMiddle},
+		{"WHO", 10, 28, 0.13, appendWho, appendManager, display.CutMiddle},
+	}}
+	// narrow leaves 45 of 100 columns for what happened, and says what kind of object it is even where a name is cut.
+	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
+		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
+		{"WHO", 9, 28, 0.117, appendWho, appendManager, display.CutMiddle},
+	}}
+	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
+)
+
+const (
+	wideFrom = 140
+	gap      = 2 // columns between two
+)
+
+// screen is the layout for a width.
+type screen struct {
+	rowLayout
+	full  int    // columns of the terminal; 0 before anything was shown
+	width [3]int // of the layout's columns
+	limit [3]int // what width grows up to
+}
+
+// head is how many columns are in front of the layout's.
+func (s *rowLayout) head() int { return len(s.time) + gap + s.types + gap }
+
+// fit shares the columns of a terminal out. full is math.MaxInt where it is none.
+func (s *screen) fit(full int) {
+	s.full, s.rowLayout = full, wide
+	if full < wideFrom {
+		s.rowLayout = narrow
+	}
+	free := max(full-s.head()-len(s.columns)*gap, 20)
+	for i, c := range s.columns {
+		s.limit[i] = c.most
+		if full < math.MaxInt {
+			s.limit[i] = min(int(float64(free)*c.share), c.most)
+		}
+		s.width[i] = min(c.least, s.limit[i])
+	}
+}
+
+// layOut reads the terminal's width, once for each batch of lines.
+func (p *Printer) layOut() {
+	if len(p.out) > 0 {
+		return
+	}
+	full := math.MaxInt
+	if p.style.Width != nil {
+		full = p.style.Width()
+	}
+	if full == p.full {
+		return
+	}
+	first, before := p.full == 0, p.rowLayout.time
+	p.fit(full)
+	if p.style.Width != nil && (first || before != p.rowLayout.time) {
+		p.appendHeadings()
+	}
+}
+
+func (p *Printer) appendHeadings() {
+	row := fmt.Appendf(nil, "%-*s%-*s", len(p.time)+gap, "TIME", p.types+gap, "TYPE")
+	for i, c := range p.columns {
+		row = fmt.Appendf(row, "%-*s", p.width[i]+gap, c.heading)
+	}
+	p.appendDim(display.Head(append(row, "WHAT"...), p.full))
+}
+
+// appendRow shows a line; closed is the SYNCED line of a GAP that is shown with it, else nil.
+func (p *Printer) appendRow(l, closed *Line) {
+	p.layOut()
+	at := l.Time
+	if closed != nil {
+		at = closed.Time
+	}
+	local := at.Local()
+	p.appendDate(local)
+	p.appendTime(l, local)
+	p.appendType(l.text(typeKey))
+	left := p.full - p.head()
+	for i := range p.columns {
+		c, start := &p.columns[i], len(p.out)
+		if p.out = c.appendTo(p.out, l); len(p.out) == start {
+			p.out = append(p.out, '-')
+		}
+		n := display.Columns(p.out[start:])
+		if n > p.limit[i] && c.short != nil && p.style.Width != nil {
+			p.out = c.short(p.out[:start], l)
+			n = display.Columns(p.out[start:])
+		}
+		p.width[i] = min(max(p.width[i], n), p.limit[i])
+		if p.style.Width != nil && n > p.limit[i] {
+			p.out = c.cut(p.out, start, p.limit[i])
+			n = display.Columns(p.out[start:])
+		}
+		fill := max(p.width[i]-n, 0) + gap
+		p.out = display.Pad(p.out, fill)
+		left -= n + fill
+	}
+	left = max(left, 1)
+	start := len(p.out)
+	if closed != nil {
+		p.out = appendGap(p.out, l, unchanged(closed))
+	} else {
+		p.out = appendWhat(p.out, l, left, &p.changed)
+	}
+	p.out = append(bytes.TrimRight(display.CutEnd(p.out, start, left), " "), '\n')
+}
+
+// appendTime appends when the line was received or, with a mark, when a change was made that was received late: by then
+// others were.
+func (p *Printer) appendTime(l *Line, local time.Time) {
+	written, late := l.late()
+	if !late {
+		p.out = display.Pad(local.AppendFormat(p.out, p.time), gap)
+		return
+	}
+	start, form := len(p.out), "15:04:05"
+	if written = written.Local(); written.YearDay() != local.YearDay() || written.Year() != local.Year() {
+		form = p.otherDay
+	}
+	p.out = append(written.AppendFormat(p.out, form), '*')
+	p.out = display.Pad(p.out, len(p.time)+gap-(len(p.out)-start))
+}
+
+// colours are the terminal's codes for a line's type.
+var colours = map[string]string{"ADDED": "32", "MODIFIED": "33", "DELETED": "31", "GAP": "35", "SYNCED": "34"}
+
+// appendType writes a line's type, in its colour, and the blanks behind it.
+func (p *Printer) appendType(t []byte) {
+	if p.style.Colour {
+		colour, ok := colours[string(t)]
+		if !ok {
+			colour = "7" // inverse
+		}
+		p.out = append(append(append(p.out, "\x1b["...), colour...), 'm')
+	}
+	start := len(p.out)
+	short := ""
+	if len(t) > p.types {
+		short = shortTypes[string(t)]
+	}
+	if p.out = append(p.out, short...); short == "" {
+		p.out = display.CutEnd(display.AppendText(p.out, t), start, p.types)
+	}
+	n := display.Columns(p.out[start:])
+	if p.style.Colour {
+		p.out = append(p.out, "\x1b[0m"...)
+	}
+	p.out = display.Pad(p.out, p.types-n+gap)
+}
+
+// cutKind cuts the end of what has a group, and the middle of other resources: they differ in their ends.
+func cutKind(dst []byte, start, limit int) []byte {
+	if bytes.IndexByte(dst[start:], '.') >= 0 {
+		return display.CutEnd(dst, start, limit)
+	}
+	return display.CutMiddle(dst, start, limit)
+}
+
+// cutObject cuts a cell of appendKindAndObject: the namespace first, the name more than that, and the kind last.
+func cutObject(dst []byte, start, limit int) []byte {
+	const least = 11 // columns of the object
+	kind, object, found := strings.Cut(string(dst[start:]), " ")
+	dst = cutKind(append(dst[:start], kind...), start, max(limit-1-least, limit/2))
+	left := limit - 1 - display.Columns(dst[start:])
+	if !found || left < 1 {
+		return dst
+	}
+	dst = append(dst, ' ')
+	if namespace, name, ok := strings.Cut(object, "/"); ok {
+		at := len(dst)
+		dst = append(display.CutEnd(append(dst, namespace...), at, max(left/4, 4)), '/')
+		left, object = left-display.Columns(dst[at:]), name
+	}
+	return display.CutMiddle(append(dst, object...), len(dst), left)
+}

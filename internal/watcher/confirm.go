@@ -1,0 +1,104 @@
+package watcher
+
+import (
+	"time"
+
+	"kubejournal/internal/event"
+)
+
+// A position is confirmed at a time if it has all that the server did before. Events have no time of the server's, so a
+// stream can only know when it has read all that was sent to it:
+//
+//   - A read that had to wait shows that nothing else had come. That is so for nearly every read; not where events come
+//     faster than they are written, nor where the output has held up the stream while the server went on.
+//   - Before a watch the server is asked for its version. Once the position has reached that, it has all that was before
+//     the question. So a stream that resumes, and never has to wait, is known to have caught up; and one is confirmed at
+//     once if nothing has happened.
+//
+// What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position. If a watch
+// stalls for long while its connection stays open, the lines behind it are late without being marked.
+
+const (
+	// quiet is how long a read must take to show that it had to wait. Behind a pause the server may have held events back
+	// for want of space in between, and sends them in pieces: then it is quietBehind.
+	quiet       = time.Millisecond
+	quietBehind = 250 * time.Millisecond
+	// pausedAfter is how long a stream may be away from its watch before that counts as a pause.
+	pausedAfter = 100 * time.Millisecond
+	// lateAfter is how long events may have waited for the stream before their lines count as late: more than a watch takes
+	// that is opened again.
+	lateAfter = 5 * time.Second
+)
+
+// pace is how closely a stream follows the server.
+type pace struct {
+	goal    string    // the server's version when the watch began; "" once the position has reached it, and behind a list
+	asked   time.Time // for goal
+	read    time.Time // when the last read returned
+	behind  bool      // there may be more to read than a short wait shows
+	current time.Time // when the stream was last known to have read everything; zero is unknown
+	late    bool      // what it reads may have waited for longer than lateAfter
+	noted   time.Time // current, as the state has it; zero is that of an earlier process
+}
+
+// began notes that a watch begins.
+func (p *pace) began() {
+	p.read, p.behind = time.Now(), true
+	p.late = p.late || p.read.Sub(p.current) > lateAfter
+}
+
+// synced notes that the stream begins anew, with a list that is complete and was asked for then.
+func (p *pace) synced(at, asked time.Time) { *p = pace{current: at, noted: asked} }
+
+// waited notes a read that took from asked until returned, and reports whether it had to wait.
+func (p *pace) waited(asked, returned time.Time) bool {
+	paused := asked.Sub(p.read)
+	p.behind = p.behind || paused > pausedAfter
+	p.late = p.late || paused > lateAfter
+	p.read = returned
+	need := quiet
+	if p.behind {
+		need = quietBehind
+	}
+	if returned.Sub(asked) < need {
+		return false
+	}
+	p.behind, p.goal, p.current = false, "", returned
+	return true
+}
+
+// reached notes that the position is at rv, and reports whether that is what the server was at before the watch.
+func (p *pace) reached(rv string) bool {
+	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
+		return false
+	}
+	p.late = p.late || p.asked.Sub(p.current) > lateAfter
+	p.behind, p.goal, p.current = false, "", p.asked
+	return true
+}
+
+// ended notes that the server has ended the watch in good order, with nothing left to send.
+func (p *pace) ended() {
+	if !p.behind {
+		p.current = time.Now()
+	}
+}
+
+// confirm notes in the state what the stream has read, up to its position.
+func (s *Stream) confirm() {
+	s.state.Confirm(s.pace.current, s.pace.late)
+	s.pace.noted, s.pace.late = s.pace.current, time.Since(s.pace.current) > lateAfter // a slow answer: what is read next, too
+}
+
+// lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that
+// was noted would also claim what came behind. 0 is unknown.
+func (s *Stream) lastConfirmed(now time.Time) int64 {
+	noted := s.state.Confirmed
+	if !s.pace.noted.IsZero() {
+		noted = min(noted, now.Add(-now.Sub(s.pace.noted)).UnixNano())
+	}
+	if noted > now.UnixNano() {
+		return 0
+	}
+	return noted
+}

@@ -1,0 +1,62 @@
+package watcher
+
+import (
+	"hash/maphash"
+
+	"kubejournal/internal/changes"
+	"kubejournal/internal/event"
+)
+
+// writers knows what is needed of the last version of each object to find out who writes the next one, where that is not
+// stored with the version: it is in memory, and after a start not known before an object's next event. It is
+// right or missing: every event of a watch is taken, in the server's order, and a list begins anew.
+type writers struct {
+	marks   map[uint64]event.Mark // by a hash of the uid; nil where the store has them
+	selects bool                  // the stream has selectors, by which an object may come and go that exists all the time
+}
+
+// maxMarks bounds the map, which then takes 5 MiB. A stream of more objects that change knows fewer writers.
+const maxMarks = 1 << 17
+
+func newWriters(previous *changes.Store, selects bool) writers {
+	w := writers{selects: selects}
+	if !previous.Marks() {
+		w.marks = make(map[uint64]event.Mark)
+	}
+	return w
+}
+
+// next takes a version of an object that is seen, and returns the mark of the one before; 0 where that is not known.
+func (w *writers) next(t event.Type, o *event.Object) event.Mark {
+	if w.marks == nil || len(o.UID) == 0 {
+		return 0
+	}
+	id := maphash.Bytes(seed, o.UID)
+	before, found := w.marks[id]
+	mark := o.Mark(before)
+	switch {
+	case t == event.Deleted, mark == 0:
+		delete(w.marks, id)
+		return 0
+	case !found && len(w.marks) >= maxMarks:
+		clear(w.marks)
+	}
+	w.marks[id] = mark
+	return before
+}
+
+// reset forgets all, before a list.
+func (w *writers) reset() { clear(w.marks) }
+
+// written returns who wrote the version that a line is about, and when. It is known of an event of a watch only: between
+// two versions that lists have shown there may have been any number of writes. Where it is for changes to decide, owned is true.
+func (e *encoder) written(l event.Line, o *event.Object, before event.Mark) (w event.Write, owned bool) {
+	switch {
+	case l.Origin != event.FromWatch || o.Unusable != nil:
+	case l.Type == event.Added && !e.writers.selects:
+		return o.Created(), false
+	case l.Type == event.Modified:
+		return o.Written(before)
+	}
+	return event.Write{}, false
+}

@@ -1,0 +1,105 @@
+// Command incident plays the bad day of a small shop on a real control plane, with controllers and a scheduler, and
+// holds what kubejournal wrote of it against what was done.
+//
+// It leaves a folder: the journal (rotated, too), the API server's audit log of all writes with the objects that were
+// answered, ledger.json with the steps, summary.txt and writers.txt with what the journal says of writers beside the truth,
+// tail.txt with the journal as a terminal of 100 columns shows it, and status.txt, page.html and page.png as they were in
+// the middle of an outage. It ends with an error unless each write has its line, with its object and at its time, and the
+// journal its invariants. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to write whose
+// writer should be known and is not.
+//
+//	story.go     the steps, in their order
+//	load.go      more of the same, for -load
+//	stage.go     the control plane, the controllers, kubejournal, and the door between them
+//	kubelet.go   what says that pods run, or fail
+//	ledger.go    which steps there were, and when
+//	check.go     the journal against the audit log
+//	writers.go   what it says of who wrote, and when
+//	picture.go   what a person sees: terminal, status, page
+//	manifests/   what is applied, and kubejournal's config
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	out := flag.String("out", "bin/incident", "`folder` that is made anew, with what the incident leaves")
+	strict := flag.Bool("strict", false, "a wrong manager, subresource or time is an error")
+	load := flag.Int("load", 0, "have controllers busy until the journal has so many `lines`")
+	binary := flag.String("program", "", "kubejournal `binary`; without it, it is built")
+	flag.Parse()
+	err := run(ctx, *out, *binary, *load, *strict)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "incident: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run plays the incident and clears away all but the folder.
+func run(ctx context.Context, out, binary string, load int, strict bool) (err error) {
+	out, err = filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	x := &incident{out: out, program: binary}
+	defer func() { err = errors.Join(err, x.clear()) }()
+	if err := x.setUp(ctx); err != nil {
+		return err
+	}
+	for i, s := range x.story() {
+		began := time.Now()
+		x.ledger.begin(s.name)
+		err := s.do(ctx)
+		x.ledger.end()
+		if err != nil {
+			return fmt.Errorf("step %d, %s: %w", i+1, s.name, err)
+		}
+		fmt.Printf("%2d. %-70s %6.1f s\n", i+1, s.name, time.Since(began).Seconds())
+	}
+	if load > 0 {
+		x.ledger.begin("Load")
+		err := x.load(ctx, load)
+		x.ledger.end()
+		if err != nil {
+			return fmt.Errorf("load: %w", err)
+		}
+	}
+	return x.finish(ctx, strict)
+}
+
+// finish lets everything come to rest, ends kubejournal and checks what it wrote.
+func (x *incident) finish(ctx context.Context, strict bool) error {
+	x.stopControllers()
+	if err := x.atRest(ctx); err != nil {
+		return err
+	}
+	if err := x.daemon.Stop(patience); err != nil {
+		return err
+	}
+	since := x.ledger.Steps[1].From.UTC().Format(time.RFC3339Nano) // what was there before is long
+	if err := errors.Join(
+		x.ledger.write(filepath.Join(x.out, "ledger.json")),
+		x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl"),
+	); err != nil {
+		return err
+	}
+	audit, err := os.ReadFile(x.cluster.AuditLog())
+	if err := errors.Join(err, os.WriteFile(filepath.Join(x.out, "audit.log"), audit, 0o600)); err != nil {
+		return err
+	}
+	kinds, examples, err := x.check(strict)
+	fmt.Printf("\n%s\nThe journal, and what was seen of it: %s\n", kinds, x.out)
+	return errors.Join(err, os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
+		os.WriteFile(filepath.Join(x.out, "writers.txt"), []byte(examples), 0o600))
+}
