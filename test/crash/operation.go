@@ -32,6 +32,7 @@ const (
 	Rotated    Role = "rotated"    // plain
 	Compressed Role = "gz"         // whole or under way
 	Checkpoint Role = "checkpoint" // under its own name or a temporary one
+	Coverage   Role = "coverage"   // whole or under way
 	Note       Role = "note"       // of who writes to journal or checkpoint
 	Folder     Role = "folder"
 	Other      Role = "other"
@@ -41,6 +42,7 @@ const (
 const (
 	JournalName    = "journal.jsonl"
 	CheckpointName = "checkpoint.db"
+	CoverageName   = JournalName + ".coverage"
 )
 
 // roleOf returns the role of a file by its name in the folder.
@@ -52,6 +54,8 @@ func roleOf(name string) Role {
 		return Note
 	case name == JournalName:
 		return Journal
+	case strings.Contains(name, CoverageName):
+		return Coverage
 	case strings.Contains(name, ".gz"):
 		return Compressed
 	case strings.HasPrefix(name, "journal-") && strings.HasSuffix(name, ".jsonl"):

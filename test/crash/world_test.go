@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"kubejournal/internal/coverage"
 	"math"
 	"os"
 	"path/filepath"
@@ -237,7 +238,7 @@ func (w *world) look() (string, error) {
 	}
 	var b strings.Builder
 	for _, e := range entries {
-		if roleOf(e.Name()) == Checkpoint {
+		if role := roleOf(e.Name()); role == Checkpoint || role == Coverage {
 			continue
 		}
 		info, err := e.Info()
@@ -364,7 +365,7 @@ func (w *world) settled(mayLeave bool) error {
 			rotated++
 		case role == Note:
 		case mayLeave && strings.HasPrefix(e.Name(), "."+CheckpointName):
-		case e.Name() != JournalName && e.Name() != CheckpointName:
+		case e.Name() != JournalName && e.Name() != CheckpointName && e.Name() != CoverageName:
 			return fmt.Errorf("%s is still there", e.Name())
 		}
 	}
@@ -387,6 +388,22 @@ func (w *world) verify() error {
 	for _, l := range w.lines {
 		if l.Type == invariant.Gap {
 			err = errors.Join(err, fmt.Errorf("%s: GAP %s from %s to %s, though the server had the history", l.Where, l.Reason, l.FromResourceVersion, l.ResourceVersion))
+		}
+	}
+	return errors.Join(err, w.covered())
+}
+
+// covered checks that the coverage file, if there is one, can be read, and claims no time twice nor any to come.
+func (w *world) covered() error {
+	streams, err := coverage.Read(w.journal())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, s := range streams {
+		for n, i := range s.Intervals {
+			if !i.From.Before(i.To) || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+				err = errors.Join(err, fmt.Errorf("%s: interval %d of %+v", s.Name, n, s.Intervals))
+			}
 		}
 	}
 	return err
