@@ -38,10 +38,9 @@ type writer struct {
 
 // noteWriter notes the entry of managedFields that was just scanned.
 func (o *Object) noteWriter() {
-	w := writer{have: o.have & entry}
-	copy(w.spans[:], o.spans[manager:ownedFields+1])
-	w.time = unixSeconds(o.raw(written))
-	o.writers = append(o.writers, w)
+	o.writers = append(o.writers, writer{
+		have: o.have & entry, spans: [ownedFields - manager + 1]span(o.spans[manager : ownedFields+1]), time: unixSeconds(o.raw(written)),
+	})
 }
 
 // raw returns a value of an entry as it is written, empty if there is none.

@@ -38,6 +38,8 @@ func (w *writers) next(t event.Type, o *event.Object) event.Mark {
 	case t == event.Deleted, mark == 0:
 		delete(w.marks, id)
 		return 0
+	case mark == before:
+		return before
 	case !found && len(w.marks) >= maxMarks:
 		clear(w.marks)
 	}

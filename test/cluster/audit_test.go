@@ -65,13 +65,16 @@ func TestWrites(t *testing.T) {
 		request("update", "pods/status", "p", "u1", "17", 200, 50, 51), // of an answer that is not the version's
 		request("delete", "pods", "q", "u5", "21", 200, 60, 61),        // 20, too
 		request("delete", "pods", "q", "u6", "25", 200, 60, 61),        // another object of this name
+		request("create", "pods/eviction", "r", "", "", 201, 70, 71),   // 30
+		request("delete", "pods", "r", "u7", "30", 200, 72, 73),        // which finds it deleted already
+		request("create", "pods/eviction", "r", "", "", 201, 74, 75),   // likewise
 	})
 	must(t, err)
 	for v, want := range map[Version]string{
 		{"u1", "10"}: "p at 10", {"u1", "12"}: "p at 20", {"u1", "15"}: "p at 30, p at 32", {"u1", "17"}: " at 43", {"u1", "13"}: "p at 20",
-		{"u5", "20"}: "q at 60", {"u5", "21"}: "q at 60", {"u5", "22"}: "",
+		{"u5", "20"}: "q at 60", {"u5", "21"}: "q at 60", {"u5", "22"}: "", {"u7", "30"}: "r at 70, r at 72",
 	} {
-		name := map[string]string{"u1": "p", "u5": "q"}[v.UID]
+		name := map[string]string{"u1": "p", "u5": "q", "u7": "r"}[v.UID]
 		var got []string
 		for _, r := range w.By(v, "pods", "n", name, v.Number == "10") {
 			got = append(got, r.ID)

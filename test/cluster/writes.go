@@ -52,7 +52,7 @@ func NewWrites(requests []Request) (*Writes, error) {
 		}
 	}
 	for _, by := range w.Made {
-		slices.SortStableFunc(by, func(a, b *Request) int { return a.Received.Compare(b.Received) })
+		slices.SortStableFunc(by, byReceived)
 	}
 	slices.SortFunc(w.created, func(a, b created) int { return cmp.Compare(a.number, b.number) })
 	for i, last := 1, len(w.created)-1; i <= last; i++ {
@@ -116,11 +116,15 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 			found = append(found, r)
 		}
 	}
-	if len(found) > 0 {
+	if len(found) > 0 && found[0].Code == 201 {
 		return found
 	}
+	named := len(found)
 	for _, name := range []string{name, ""} { // all of a collection have no name
 		for _, r := range w.all[place(resource, namespace, name)] {
+			if named > 0 && (r.Version != "" || r.Received.After(found[0].Answered)) {
+				continue // but an eviction, say, is answered with a Status, and a second deletion with the version of the first
+			}
 			by := w.Made[Version{r.UID, r.Version}]
 			wroteAnother := len(by) > 0 && by[0] == r
 			if r.Verb == "delete" && number(r.Version) > number(v.Number) {
@@ -131,8 +135,11 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 			}
 		}
 	}
+	slices.SortStableFunc(found, byReceived)
 	return found
 }
+
+func byReceived(a, b *Request) int { return a.Received.Compare(b.Received) }
 
 // Manager is who writes, as managedFields names it: the server's rule is the field manager that the request names, else the
 // product in its user agent. The subresource is beside it.

@@ -96,7 +96,7 @@ func (x *incident) timely(j *judged) error {
 		}
 	}
 	if at.Before(from) || at.After(until) {
-		return fmt.Errorf("seq %d came at %s, not between %s and %s", j.Seq, clock(at), clock(from), clock(until))
+		return fmt.Errorf("seq %d, %s, came at %s, not between %s and %s: %s", j.Seq, j.key, clock(at), clock(from), clock(until), j.candidates())
 	}
 	return nil
 }
