@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
+	"kubejournal/internal/line"
 )
 
 // column is one that is as wide as its widest cell so far, within bounds.
@@ -15,8 +16,8 @@ type column struct {
 	heading     string
 	least, most int     // columns; where it is no terminal, longer cells stick out
 	share       float64 // of what a terminal has for these columns and what happened
-	appendTo    func(dst []byte, l *Line) []byte
-	short       func(dst []byte, l *Line) []byte // for a cell that is too wide, before it is cut; may be nil
+	appendTo    func(dst []byte, l *line.Fields) []byte
+	short       func(dst []byte, l *line.Fields) []byte // for a cell that is too wide, before it is cut; may be nil
 	cut         func(dst []byte, start, limit int) []byte
 }
 
@@ -103,7 +104,7 @@ func (p *Printer) appendHeadings() {
 }
 
 // appendRow shows a line; closed is the SYNCED line of a GAP that is shown with it, else nil.
-func (p *Printer) appendRow(l, closed *Line) {
+func (p *Printer) appendRow(l, closed *line.Fields) {
 	p.layOut()
 	at := l.Time
 	if closed != nil {
@@ -112,7 +113,7 @@ func (p *Printer) appendRow(l, closed *Line) {
 	local := at.Local()
 	p.appendDate(local)
 	p.appendTime(l, local)
-	p.appendType(l.text(typeKey))
+	p.appendType(l.Text(line.Type))
 	left := p.full - p.head()
 	for i := range p.columns {
 		c, start := &p.columns[i], len(p.out)
@@ -145,8 +146,8 @@ func (p *Printer) appendRow(l, closed *Line) {
 
 // appendTime appends when the line was received or, with a mark, when a change was made that was received late: by then
 // others were.
-func (p *Printer) appendTime(l *Line, local time.Time) {
-	written, late := l.late()
+func (p *Printer) appendTime(l *line.Fields, local time.Time) {
+	written, late := l.Late()
 	if !late {
 		p.out = display.Pad(local.AppendFormat(p.out, p.time), gap)
 		return

@@ -34,6 +34,7 @@ import (
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 )
 
@@ -53,7 +54,7 @@ type tail struct {
 	shown      bool              // a line was
 	in         active            // in.f is nil while there is no active file
 
-	line       Line
+	line       line.Fields
 	lines      journal.Reader
 	otherLines journal.Reader // for files that are read while a line of another one waits
 
@@ -248,9 +249,9 @@ func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
 // search counts the lines to show, going back.
 type search struct {
 	filter *Filter
-	want   int  // still, or All
-	done   bool // nothing further back is wanted
-	line   Line // the last one that was looked at
+	want   int         // still, or All
+	done   bool        // nothing further back is wanted
+	line   line.Fields // the last one that was looked at
 }
 
 // wants reports whether a line is wanted.

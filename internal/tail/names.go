@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )
@@ -48,11 +49,11 @@ func newNames(f *Filter) *names {
 }
 
 // see looks at a line. It reports whether everything is found.
-func (n *names) see(l *Line) bool {
+func (n *names) see(l *line.Fields) bool {
 	n.lines++
 	n.resource = appendResource(n.resource[:0], l)
 	if _, ok := n.kinds[string(n.resource)]; !ok && len(n.kinds) < maxNames {
-		n.kinds[string(n.resource)] = string(l.text(kindKey))
+		n.kinds[string(n.resource)] = string(l.Text(line.Kind))
 	}
 	if string(n.resource) == "customresourcedefinitions.apiextensions.k8s.io" {
 		n.resolve(l)
@@ -66,7 +67,7 @@ func (n *names) see(l *Line) bool {
 			continue
 		}
 		n.found(&n.resources[i])
-		name, namespace := l.text(nameKey), string(l.text(namespaceKey))
+		name, namespace := l.Text(line.Name), string(l.Text(line.Namespace))
 		there := len(n.namespaces) == 0 || slices.Contains(n.filter.Namespaces, namespace)
 		switch {
 		case o.Name == "" || o.Name == string(name) && there:
@@ -91,13 +92,13 @@ func (n *names) found(what *bool) {
 }
 
 // seeNamespace looks at the namespace that a line is in, or that it is about.
-func (n *names) seeNamespace(l *Line) {
-	namespace := l.text(namespaceKey)
+func (n *names) seeNamespace(l *line.Fields) {
+	namespace := l.Text(line.Namespace)
 	if string(n.resource) == "namespaces" {
-		namespace = l.text(nameKey)
+		namespace = l.Text(line.Name)
 	}
-	if l.aboutStream() {
-		scope, _ := url.ParseQuery(string(l.scope())) // what cannot be read names none
+	if l.AboutStream() {
+		scope, _ := url.ParseQuery(string(l.Scope())) // what cannot be read names none
 		namespace = []byte(scope.Get("namespace"))
 	}
 	for i, wanted := range n.filter.Namespaces {
@@ -111,8 +112,8 @@ func (n *names) seeNamespace(l *Line) {
 }
 
 // resolve looks whether a CustomResourceDefinition gives a short name that the filter has.
-func (n *names) resolve(l *Line) {
-	v := rawjson.Pick(rawjson.At(l.object, []byte("/spec")), "group", "names")
+func (n *names) resolve(l *line.Fields) {
+	v := rawjson.Pick(rawjson.At(l.Object, []byte("/spec")), "group", "names")
 	group := rawjson.Inside(v[0])
 	v = rawjson.Pick(v[1], "plural", "shortNames")
 	plural := rawjson.Inside(v[0])

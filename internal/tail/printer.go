@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
+	"kubejournal/internal/line"
 )
 
 const (
@@ -31,7 +32,7 @@ type Printer struct {
 	style Style
 	out   []byte // not written yet
 	rest  []byte // of Write: a line whose end is not there yet
-	line  Line
+	line  line.Fields
 
 	gaps     []heldGap
 	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
@@ -46,7 +47,7 @@ type Printer struct {
 func NewPrinter(w io.Writer, style Style) *Printer { return &Printer{w: w, style: style} }
 
 // Print shows a line. It may hold it back until Flush.
-func (p *Printer) Print(l *Line) error {
+func (p *Printer) Print(l *line.Fields) error {
 	switch {
 	case !p.style.JSON:
 		p.appendLine(l)
