@@ -1,0 +1,244 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/rawjson"
+)
+
+// ErrNoLine says that a segment has no line, or more of them than an index takes.
+var ErrNoLine = errors.New("no index for such a segment")
+
+// Builder makes the index of a segment from its lines.
+type Builder struct {
+	before *Index // nil where nothing is known of what was before
+
+	first, since   uint64 // seq of the first line, 0 while there is none
+	count          int64
+	next           uint64 // the seq behind the last line's
+	head           uint32
+	size, zipped   int64
+	oldest, newest int64 // of the lines' times
+	earliest       int64 // time at which a late line was written; 0 for none
+
+	lines     []byte // whole blocks
+	lineSizes []int
+	block     []byte // the one that is begun
+	last      int64  // time of the last line
+
+	members []member
+	streams map[string]*stream
+	names   map[string]string
+
+	key  []byte // scratch
+	refs []string
+}
+
+// stream is what a segment says of one stream.
+type stream struct {
+	Stream
+	marks   []uint32           // its GAP and SYNCED lines
+	objects map[string]*object // by namespace, name and uid with zero bytes between
+}
+
+type object struct {
+	place string // namespace and name
+	uid   string
+	refs  []string // in order
+	lines []uint32 // their indexes
+}
+
+// NewBuilder begins the index of a segment. before is the index of the segment before it, nil where there is none; it is
+// read by AppendTo. head is the checksum of the segment's beginning, as journal.Segment has it.
+func NewBuilder(before *Index, head uint32) *Builder {
+	return &Builder{before: before, head: head, streams: make(map[string]*stream), names: make(map[string]string)}
+}
+
+// Add adds the next line, which begins at an offset and is size bytes long, its end included.
+func (b *Builder) Add(l *line.Fields, offset int64, size int) error {
+	if b.count == math.MaxUint32 {
+		return fmt.Errorf("more than %d lines: %w", uint32(math.MaxUint32), ErrNoLine)
+	}
+	if b.first == 0 {
+		b.first, b.since, b.next = l.Seq, l.Seq, l.Seq
+		if p := b.before; p != nil && p.Next == l.Seq {
+			b.since = p.Since
+		}
+	}
+	at := uint32(b.count)
+	b.addLine(l, offset, size)
+	s := b.stream(l)
+	if l.AboutStream() {
+		s.marks = append(s.marks, at)
+		return nil
+	}
+	b.object(s, l, at)
+	if s.Group == "apiextensions.k8s.io" && s.Resource == "customresourcedefinitions" {
+		b.define(l)
+	}
+	return nil
+}
+
+// addLine adds a line to the blocks of lines.
+func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
+	at := l.Time.UnixNano()
+	if b.count%linesPerBlock == 0 {
+		b.endBlock()
+		b.block = binary.AppendUvarint(b.block, l.Seq)
+		b.block = binary.AppendUvarint(b.block, uint64(offset))
+		b.block = binary.AppendVarint(b.block, at)
+		b.last, b.next, b.size = at, l.Seq, offset
+	}
+	b.block = binary.AppendUvarint(b.block, uint64(size))
+	b.block = binary.AppendVarint(b.block, at-b.last)
+	flags := byte(slices.Index(Types, string(l.Text(line.Type))) + 1)
+	written, late := l.Late()
+	if late {
+		flags |= lateFlag
+	}
+	jumps := l.Seq != b.next || offset != b.size
+	if jumps {
+		flags |= jumpFlag
+	}
+	if b.block = append(b.block, flags); late {
+		b.block = binary.AppendUvarint(b.block, uint64(l.Time.Unix()-written.Unix()))
+		if ns := written.UnixNano(); b.earliest == 0 || ns < b.earliest {
+			b.earliest = ns
+		}
+	}
+	if jumps {
+		b.block = binary.AppendVarint(binary.AppendVarint(b.block, int64(l.Seq-b.next)), offset-b.size)
+	}
+	if b.count == 0 {
+		b.oldest, b.newest = at, at
+	}
+	b.oldest, b.newest, b.last = min(b.oldest, at), max(b.newest, at), at
+	b.count++
+	b.next, b.size = l.Seq+1, offset+int64(size)
+}
+
+func (b *Builder) endBlock() {
+	if len(b.block) > 0 {
+		b.lines = append(b.lines, b.block...)
+		b.lineSizes = append(b.lineSizes, len(b.block))
+		b.block = b.block[:0]
+	}
+}
+
+// stream returns the line's stream, with what the line says of it.
+func (b *Builder) stream(l *line.Fields) *stream {
+	b.key = rawjson.Unquote(b.key[:0], l.Text(line.Stream))
+	s, ok := b.streams[string(b.key)]
+	if !ok {
+		s = &stream{Stream: Stream{Name: string(b.key)}, objects: make(map[string]*object)}
+		b.streams[s.Name] = s
+	}
+	for _, member := range [...]struct {
+		field line.Field
+		is    *string
+	}{{line.Cluster, &s.Cluster}, {line.Group, &s.Group}, {line.Version, &s.Version}, {line.Resource, &s.Resource}, {line.Kind, &s.Kind}} {
+		if b.key = rawjson.Unquote(b.key[:0], l.Text(member.field)); *member.is != string(b.key) {
+			*member.is = string(b.key)
+		}
+	}
+	return s
+}
+
+// object adds a line to those of its object.
+func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
+	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Namespace)), 0)
+	b.key = append(rawjson.Unquote(b.key, l.Text(line.Name)), 0)
+	place := len(b.key) - 1
+	b.key = rawjson.Unquote(b.key, l.Text(line.UID))
+	o, ok := s.objects[string(b.key)]
+	if !ok {
+		key := string(b.key)
+		o = &object{place: key[:place], uid: key[place+1:]}
+		s.objects[key] = o
+	}
+	o.lines = append(o.lines, at)
+	o.refer(b.refer(l))
+}
+
+// refer returns the uids that a line's object refers to. They are valid until the next call.
+func (b *Builder) refer(l *line.Fields) []string {
+	b.refs = b.refs[:0]
+	add := func(uid []byte) {
+		if uid = rawjson.Inside(uid); len(uid) > 0 {
+			b.refs = append(b.refs, string(rawjson.Unquote(nil, uid)))
+		}
+	}
+	if event := l.Value(line.Event); len(event) > 0 {
+		add(rawjson.At(event, []byte("/regarding/uid")))
+	}
+	for owner := range rawjson.Elements(rawjson.At(l.Object, []byte("/metadata/ownerReferences"))) {
+		add(rawjson.Pick(owner, "uid")[0])
+	}
+	return b.refs
+}
+
+func (o *object) refer(uids []string) {
+	for _, uid := range uids {
+		if i, there := slices.BinarySearch(o.refs, uid); !there {
+			o.refs = slices.Insert(o.refs, i, uid)
+		}
+	}
+}
+
+// define notes the names that a CustomResourceDefinition gives.
+func (b *Builder) define(l *line.Fields) {
+	spec := rawjson.Pick(rawjson.At(l.Object, []byte("/spec")), "group", "names", "scope", "versions")
+	if spec[1] == nil {
+		return
+	}
+	def := []byte("{")
+	member := func(name string, value []byte) {
+		if value == nil {
+			return
+		}
+		if def[len(def)-1] != '{' {
+			def = append(def, ',')
+		}
+		def = append(append(append(append(def, '"'), name...), `":`...), value...)
+	}
+	for i, name := range []string{"group", "names", "scope"} {
+		member(name, spec[i])
+	}
+	member("versions", []byte("["))
+	comma := ""
+	for v := range rawjson.Elements(spec[3]) {
+		def = append(append(def, comma...), '{')
+		picked := rawjson.Pick(v, "name", "additionalPrinterColumns")
+		member("name", picked[0])
+		member("additionalPrinterColumns", picked[1])
+		def, comma = append(def, '}'), ","
+	}
+	def = append(def, "]}"...)
+	b.names[string(rawjson.Unquote(nil, l.Text(line.Name)))] = string(def)
+}
+
+// Member says that a gzip member begins behind the lines that were added, and behind some bytes of the compressed file.
+func (b *Builder) Member(compressed int64) {
+	b.members = append(b.members, member{compressed, b.size})
+}
+
+// Compressed says how many bytes the members have, all of which were named.
+func (b *Builder) Compressed(size int64) { b.zipped = size }
+
+// AppendTo appends the index to dst. There must be a line. It fails where the index of the segment before is damaged.
+func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
+	if b.first == 0 {
+		return dst, fmt.Errorf("no line: %w", ErrNoLine)
+	}
+	b.endBlock()
+	w := writer{Builder: b, dst: dst, start: len(dst)}
+	if err := w.write(); err != nil {
+		return dst, fmt.Errorf("index of the segment before: %w", err)
+	}
+	return w.dst, nil
+}

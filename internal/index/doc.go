@@ -1,0 +1,59 @@
+// Package index finds the lines of a rotated segment without reading it: for each object where its lines are, and where the
+// last one before the segment is of an object that was there when it began. A segment that has no index is read instead,
+// with the same answers.
+//
+//	journal-2026-11-20T16-10-22.123.jsonl.gz      a rotated segment
+//	journal-2026-11-20T16-10-22.123.jsonl.index   its index, whether it is compressed or not
+//
+// A Builder takes the lines of a segment in order and makes the index; Open reads one from anywhere. An index is made once,
+// when its segment is complete, and does not change. What is in it follows from the lines of its segment and from the index
+// of the segment before, so that it can be made again at any time. Damaged lines are in none.
+//
+// # The file
+//
+// Integers are little-endian; a varint is one of encoding/binary's, a delta is a signed one; a text is its length, a varint,
+// and its bytes. A uid is a zero byte and 16 bytes where it has the form of a UUID, else its length and one, and
+// its bytes. Times are in Unix nanoseconds.
+//
+//	header     0   magic "kubejournal-idx\n" (16)
+//	           16  version of the format, 1 (4)
+//	           20  CRC of the segment's beginning, as journal.Segment has it (4)
+//	           24  seq of its first line (8)
+//	           32  the first seq from which on no line is missing up to there, in the segments that were there when this
+//	               was made: only what lines since then say is known of objects that have none in the segment (8)
+//	           40  number of its lines (8)
+//	           48  its bytes (8)
+//	           56  bytes of it as gzip in the members that the directory lists, 0 where it was not compressed (8)
+//	           64  where the directory begins (8), and its bytes (4)
+//	           76  CRC-32C of the 76 bytes before (4)
+//	blocks     each with its CRC-32C (4) behind it, in this order: lines, objects, names
+//	directory  a block too; it ends the file
+//
+// The checksum of a block begins with those of the header's bytes 0 to 64 and of the block's place in the file, so that no
+// block counts elsewhere.
+//
+//	directory  time of the earliest and the latest line, as received; the earliest time at which a late line was written,
+//	           0 for none (3 x 8)
+//	           number of earlier segments; seq of the first line of each, as varints
+//	           number of streams, in the order of names; each with name, cluster, group, version, resource and kind, which
+//	           are texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of
+//	           each as a varint, from the one before
+//	           number of gzip members; for each the compressed and plain bytes before it, from those of the member before
+//	           number of blocks of lines, and the bytes of each
+//	           number of blocks of objects; for each the stream, bytes, and the namespace and name of its first object
+//	           bytes of the block of names
+//	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
+//	           each: its bytes, end included; its time as a delta; a byte: 1 to 5 is its type, as in Types, 8 that it is
+//	           late, 16 that it is not where the line before ends with the next seq; for a late one the seconds between
+//	           writing and receiving, a varint; with 16 by how much its seq and where it begins differ from that, two deltas
+//	objects    objects of one stream by namespace, name and uid. For each: how many bytes of namespace, a zero byte and name
+//	           are those of the object before (0 for a block's first), and the rest as a text; a byte: 1 it was there
+//	           before the segment, 2 it refers to others, 4 to the same ones as the object before; uid; the number of uids
+//	           it refers to (owners; what an Event is about) and each; the last line about it before the segment: the index
+//	           of its segment among the earlier ones, its seq from that of the first line there, and where it begins; the
+//	           number of its lines in the segment, and the index of each, from the one before
+//	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name and
+//	           what Names documents, both texts
+//
+// Where nothing is listed the number is 0. Nothing is behind the last item of a block.
+package index

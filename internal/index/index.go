@@ -1,0 +1,411 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"iter"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Index is the index of one segment. It reads what it is asked for, and is for one goroutine.
+type Index struct {
+	FirstSeq uint64 // of the segment
+	Next     uint64 // the seq behind its last line's
+	// Since is the first seq from which on no line is missing up to FirstSeq, in the segments that were there when the index
+	// was made: of objects without a line in this one it has what lines since then say.
+	Since          uint64
+	Lines          int
+	Head           uint32    // checksum of the segment's beginning, as journal.Segment has it
+	Size           int64     // bytes of the segment, up to the end of its last line
+	Zipped         int64     // bytes of the gzip file for which Member answers; 0 for none
+	Oldest, Newest time.Time // of the lines
+	Earliest       time.Time // when the first of the lines that are late was written; zero where there is none
+	Streams        []Stream  // in the order of their names; those of earlier segments too
+
+	in      io.ReaderAt
+	header  [headerSize]byte
+	earlier []uint64
+	members []member
+	lines   []extent
+	objects []objectBlock
+	names   extent
+
+	// The block of lines that was read last.
+	block   []Line
+	blockAt int
+}
+
+// Stream is what a segment says of one stream.
+type Stream struct {
+	Name, Cluster, Group, Version, Resource, Kind string // by the last line
+	Marks                                         []int  // its GAP and SYNCED lines in the segment, by their indexes
+}
+
+// Line is where a line is, and what matters for a state.
+type Line struct {
+	Seq    uint64
+	Offset int64 // in bytes of the plain segment
+	Size   int64 // bytes, the end included
+	Time   time.Time
+	Type   Type
+	// Written is when the change was made, in whole seconds, if it was received late; else zero.
+	Written time.Time
+}
+
+// Type is a line's type.
+type Type byte
+
+// The types, in the order of Types.
+const (
+	Added Type = iota + 1
+	Modified
+	Deleted
+	Gap
+	Synced
+)
+
+// Place is where a line is.
+type Place struct {
+	Segment uint64 // the seq of its segment's first line
+	Seq     uint64
+	Offset  int64
+}
+
+// Object is what a segment says of one object of a stream.
+type Object struct {
+	Namespace, Name, UID string
+	// Refs are the uids that it refers to: those of owners, and for an Event of what it is about. They are those of all
+	// lines of the segment, and what the one before has.
+	Refs []string
+	// Before is the last line about it before the segment, if it was there when the segment began.
+	Before Place
+	Lines  []int // those in the segment, by their indexes
+
+	place string
+}
+
+// extent is a block's place in the file.
+type extent struct{ at, size int64 }
+
+type objectBlock struct {
+	stream int
+	extent
+	first string // place of the first object
+}
+
+type member struct{ zipped, plain int64 } // bytes before it
+
+// Open reads the beginning and the directory of an index of size bytes. What is in it is known to be as it was written
+// only when it is read: a damaged block is ErrDamaged then.
+func Open(in io.ReaderAt, size int64) (*Index, error) {
+	x := &Index{in: in, blockAt: -1}
+	if _, err := io.ReadFull(io.NewSectionReader(in, 0, size), x.header[:]); err != nil {
+		return nil, short(err)
+	}
+	h := x.header[:]
+	sum := binary.LittleEndian.Uint32(h[headerSize-sumSize:])
+	if string(h[:len(magic)]) != magic || crc32.Checksum(h[:headerSize-sumSize], castagnoli) != sum {
+		return nil, ErrDamaged
+	}
+	if v := binary.LittleEndian.Uint32(h[16:]); v != version {
+		return nil, fmt.Errorf("index of version %d: %w", v, ErrOther)
+	}
+	x.Head = binary.LittleEndian.Uint32(h[20:])
+	x.FirstSeq, x.Since = binary.LittleEndian.Uint64(h[24:]), binary.LittleEndian.Uint64(h[32:])
+	lines := binary.LittleEndian.Uint64(h[40:])
+	x.Size = int64(binary.LittleEndian.Uint64(h[48:]))
+	x.Zipped = int64(binary.LittleEndian.Uint64(h[56:]))
+	directory := extent{int64(binary.LittleEndian.Uint64(h[identity:])), int64(binary.LittleEndian.Uint32(h[identity+8:]))}
+	if directory.at < headerSize || directory.at > size || directory.at+directory.size+sumSize != size {
+		return nil, ErrDamaged
+	}
+	if lines == 0 || lines > math.MaxUint32 {
+		return nil, ErrDamaged
+	}
+	x.Lines = int(lines)
+	b, err := x.read(directory)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.parse(b, directory.at); err != nil {
+		return nil, err
+	}
+	last, err := x.Line(x.Lines - 1)
+	if err != nil {
+		return nil, err
+	}
+	x.Next = last.Seq + 1
+	return x, nil
+}
+
+// ErrOther says that an index is of another version.
+var ErrOther = errors.New("another version")
+
+func short(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrDamaged
+	}
+	return err
+}
+
+// read reads a block and checks it.
+func (x *Index) read(e extent) ([]byte, error) {
+	b := make([]byte, e.size+sumSize)
+	if _, err := io.ReadFull(io.NewSectionReader(x.in, e.at, int64(len(b))), b); err != nil {
+		return nil, short(err)
+	}
+	block := b[:e.size]
+	if blockSum(x.header[:], e.at, block) != binary.LittleEndian.Uint32(b[e.size:]) {
+		return nil, ErrDamaged
+	}
+	return block, nil
+}
+
+// parse reads the directory, which begins at an offset.
+func (x *Index) parse(b []byte, at int64) error {
+	d := decoder{b: b}
+	x.Oldest, x.Newest = instant(d.fixed()), instant(d.fixed())
+	if earliest := d.fixed(); earliest != 0 {
+		x.Earliest = instant(earliest)
+	}
+	x.earlier = make([]uint64, d.count())
+	for i := range x.earlier {
+		x.earlier[i] = uint64(d.number(math.MaxInt64))
+	}
+	x.Streams = make([]Stream, d.count())
+	for i := range x.Streams {
+		s := &x.Streams[i]
+		for _, text := range []*string{&s.Name, &s.Cluster, &s.Group, &s.Version, &s.Resource, &s.Kind} {
+			*text = d.text()
+		}
+		s.Marks = x.indexes(&d, nil)
+	}
+	x.members = make([]member, d.count())
+	var m member
+	for i := range x.members {
+		m.zipped += d.number(x.Zipped - m.zipped)
+		m.plain += d.number(x.Size - m.plain)
+		x.members[i] = m
+	}
+	next := int64(headerSize)
+	block := func() extent {
+		e := extent{next, d.number(at - next - sumSize)}
+		next += e.size + sumSize
+		return e
+	}
+	x.lines = make([]extent, d.count())
+	for i := range x.lines {
+		x.lines[i] = block()
+	}
+	x.objects = make([]objectBlock, d.count())
+	for i := range x.objects {
+		o := &x.objects[i]
+		o.stream = int(d.number(int64(len(x.Streams)) - 1))
+		o.extent, o.first = block(), d.text()
+	}
+	x.names = block()
+	if err := d.end(); err != nil {
+		return err
+	}
+	if next != at || len(x.lines) != (x.Lines+linesPerBlock-1)/linesPerBlock {
+		return ErrDamaged
+	}
+	return nil
+}
+
+func instant(ns int64) time.Time { return time.Unix(0, ns).UTC() }
+
+// indexes reads the indexes of lines.
+func (x *Index) indexes(d *decoder, all []int) []int {
+	n := d.count()
+	all = slices.Grow(all[:0], n)
+	at := 0
+	for range n {
+		at += int(d.number(int64(x.Lines - 1 - at)))
+		all = append(all, at)
+	}
+	return all
+}
+
+// Line returns where a line is, by its index in the segment, which is less than Lines.
+func (x *Index) Line(at int) (Line, error) {
+	if block := at / linesPerBlock; block != x.blockAt {
+		var err error
+		x.blockAt = -1
+		if x.block, err = x.appendLines(x.block[:0], block); err != nil {
+			return Line{}, err
+		}
+		x.blockAt = block
+	}
+	return x.block[at%linesPerBlock], nil
+}
+
+// allLines returns the places of all lines.
+func (x *Index) allLines() (all []Line, err error) {
+	for block := range x.lines {
+		if all, err = x.appendLines(all, block); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
+	b, err := x.read(x.lines[block])
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{b: b}
+	l := Line{Seq: uint64(d.number(math.MaxInt64)), Offset: d.number(x.Size)}
+	at := d.delta()
+	for range min(linesPerBlock, x.Lines-block*linesPerBlock) {
+		l.Size = d.number(x.Size)
+		at += d.delta()
+		flags := d.byte()
+		l.Time, l.Type, l.Written = instant(at), Type(flags&typeBits), time.Time{}
+		if flags&lateFlag != 0 {
+			l.Written = time.Unix(l.Time.Unix()-d.number(math.MaxInt64), 0).UTC()
+		}
+		if flags&jumpFlag != 0 {
+			l.Seq, l.Offset = l.Seq+uint64(d.delta()), l.Offset+d.delta()
+		}
+		all = append(all, l)
+		l.Seq, l.Offset = l.Seq+1, l.Offset+l.Size
+	}
+	return all, d.end()
+}
+
+// Objects returns the objects of a stream, by its index, in the order of namespace, name and uid: those that were there when
+// the segment began and those with lines in it. Of namespace and name, each may be nil, for any. What is yielded is valid
+// until the next one.
+func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, error] {
+	return func(yield func(*Object, error) bool) {
+		prefix := ""
+		if namespace != nil {
+			if prefix = *namespace + "\x00"; name != nil {
+				prefix += *name
+			}
+		}
+		for o, err := range x.from(stream, prefix) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !strings.HasPrefix(o.place, prefix) {
+				return
+			}
+			if name != nil && o.Name != *name {
+				if namespace != nil {
+					return // behind it
+				}
+				continue
+			}
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+// ofStream returns the objects of the stream with that name.
+func (x *Index) ofStream(name string) iter.Seq2[*Object, error] {
+	at, there := slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int { return strings.Compare(s.Name, name) })
+	if !there {
+		return func(func(*Object, error) bool) {}
+	}
+	return x.from(at, "")
+}
+
+// from returns the objects of a stream from the first one on whose place is no less.
+func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
+	return func(yield func(*Object, error) bool) {
+		first := sort.Search(len(x.objects), func(i int) bool {
+			b := &x.objects[i]
+			return b.stream > stream || b.stream == stream && b.first >= place
+		})
+		if first > 0 && x.objects[first-1].stream == stream {
+			first--
+		}
+		o := &Object{}
+		for _, block := range x.objects[first:] {
+			if block.stream != stream {
+				return
+			}
+			b, err := x.read(block.extent)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			o.place, o.Refs = "", nil
+			for d := (&decoder{b: b}); len(d.b) > 0; {
+				if !x.object(d, o) {
+					yield(nil, ErrDamaged)
+					return
+				}
+				if o.place >= place && !yield(o, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// object reads an object, which comes after o.
+func (x *Index) object(d *decoder, o *Object) (ok bool) {
+	shared := d.number(int64(len(o.place)))
+	o.place = o.place[:shared] + d.text()
+	flags := d.byte()
+	o.UID = d.uid()
+	switch {
+	case flags&refersFlag != 0:
+		o.Refs = make([]string, d.count())
+		for i := range o.Refs {
+			o.Refs[i] = d.uid()
+		}
+	case flags&sameRefsFlag == 0:
+		o.Refs = nil
+	}
+	if o.Before = (Place{}); flags&beforeFlag != 0 {
+		if at := d.number(int64(len(x.earlier)) - 1); !d.bad {
+			o.Before.Segment = x.earlier[at]
+		}
+		o.Before.Seq = o.Before.Segment + uint64(d.delta())
+		o.Before.Offset = d.number(math.MaxInt64)
+	}
+	o.Lines = x.indexes(d, o.Lines)
+	o.Namespace, o.Name, ok = strings.Cut(o.place, "\x00")
+	return ok && !d.bad
+}
+
+// Member returns where the gzip member begins that has the byte at an offset of the plain segment: in the compressed file,
+// and in the plain one. It is for a compressed file of Zipped bytes.
+func (x *Index) Member(offset int64) (zipped, plain int64) {
+	i := sort.Search(len(x.members), func(i int) bool { return x.members[i].plain > offset })
+	if i == 0 {
+		return 0, 0
+	}
+	return x.members[i-1].zipped, x.members[i-1].plain
+}
+
+// Names returns what CustomResourceDefinitions said, up to the segment's end, by their names: JSON with group, names, scope
+// and versions as the spec has them; of a version name and additionalPrinterColumns.
+func (x *Index) Names() (map[string]string, error) {
+	b, err := x.read(x.names)
+	if err != nil {
+		return nil, err
+	}
+	d := decoder{b: b}
+	names := make(map[string]string)
+	for range d.count() {
+		name := d.text()
+		names[name] = d.text()
+	}
+	return names, d.end()
+}
