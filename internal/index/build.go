@@ -21,6 +21,7 @@ type Builder struct {
 	first, since   uint64 // seq of the first line, 0 while there is none
 	count          int64
 	next           uint64 // the seq behind the last line's
+	end            int64  // where the last line ends
 	head           uint32
 	size, zipped   int64
 	oldest, newest int64 // of the lines' times
@@ -60,9 +61,9 @@ func NewBuilder(before *Index, head uint32) *Builder {
 }
 
 // Add adds the next line, which begins at an offset and is size bytes long, its end included.
-func (b *Builder) Add(l *line.Fields, offset int64, size int) error {
-	if b.count == math.MaxUint32 {
-		return fmt.Errorf("more than %d lines: %w", uint32(math.MaxUint32), ErrNoLine)
+func (b *Builder) Add(l *line.Fields, offset int64, size int) {
+	if b.count++; b.count > math.MaxUint32 {
+		return // AppendTo says so
 	}
 	if b.first == 0 {
 		b.first, b.since, b.next = l.Seq, l.Seq, l.Seq
@@ -70,29 +71,28 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) error {
 			b.since = p.Since
 		}
 	}
-	at := uint32(b.count)
+	at := uint32(b.count - 1)
 	b.addLine(l, offset, size)
 	s := b.stream(l)
 	if l.AboutStream() {
 		s.marks = append(s.marks, at)
-		return nil
+		return
 	}
 	b.object(s, l, at)
 	if s.Group == "apiextensions.k8s.io" && s.Resource == "customresourcedefinitions" {
 		b.define(l)
 	}
-	return nil
 }
 
 // addLine adds a line to the blocks of lines.
 func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	at := l.Time.UnixNano()
-	if b.count%linesPerBlock == 0 {
+	if b.count%linesPerBlock == 1 {
 		b.endBlock()
 		b.block = binary.AppendUvarint(b.block, l.Seq)
 		b.block = binary.AppendUvarint(b.block, uint64(offset))
 		b.block = binary.AppendVarint(b.block, at)
-		b.last, b.next, b.size = at, l.Seq, offset
+		b.last, b.next, b.end = at, l.Seq, offset
 	}
 	b.block = binary.AppendUvarint(b.block, uint64(size))
 	b.block = binary.AppendVarint(b.block, at-b.last)
@@ -101,7 +101,7 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	if late {
 		flags |= lateFlag
 	}
-	jumps := l.Seq != b.next || offset != b.size
+	jumps := l.Seq != b.next || offset != b.end
 	if jumps {
 		flags |= jumpFlag
 	}
@@ -112,14 +112,13 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 		}
 	}
 	if jumps {
-		b.block = binary.AppendVarint(binary.AppendVarint(b.block, int64(l.Seq-b.next)), offset-b.size)
+		b.block = binary.AppendVarint(binary.AppendVarint(b.block, int64(l.Seq-b.next)), offset-b.end)
 	}
-	if b.count == 0 {
+	if b.count == 1 {
 		b.oldest, b.newest = at, at
 	}
 	b.oldest, b.newest, b.last = min(b.oldest, at), max(b.newest, at), at
-	b.count++
-	b.next, b.size = l.Seq+1, offset+int64(size)
+	b.next, b.end = l.Seq+1, offset+int64(size)
 }
 
 func (b *Builder) endBlock() {
@@ -222,18 +221,18 @@ func (b *Builder) define(l *line.Fields) {
 	b.names[string(rawjson.Unquote(nil, l.Text(line.Name)))] = string(def)
 }
 
-// Member says that a gzip member begins behind the lines that were added, and behind some bytes of the compressed file.
-func (b *Builder) Member(compressed int64) {
-	b.members = append(b.members, member{compressed, b.size})
+// Member says that a gzip member begins behind so many bytes of the compressed file, and of lines.
+func (b *Builder) Member(zipped, plain int64) {
+	b.members = append(b.members, member{zipped, plain})
 }
 
-// Compressed says how many bytes the members have, all of which were named.
-func (b *Builder) Compressed(size int64) { b.zipped = size }
+// End says how many bytes the segment has, and its members, if it is compressed.
+func (b *Builder) End(plain, zipped int64) { b.size, b.zipped = plain, zipped }
 
 // AppendTo appends the index to dst. There must be a line. It fails where the index of the segment before is damaged.
 func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
-	if b.first == 0 {
-		return dst, fmt.Errorf("no line: %w", ErrNoLine)
+	if b.first == 0 || b.count > math.MaxUint32 {
+		return dst, fmt.Errorf("index %d lines: %w", b.count, ErrNoLine)
 	}
 	b.endBlock()
 	w := writer{Builder: b, dst: dst, start: len(dst)}

@@ -129,18 +129,18 @@ func (s *segment) build(t testing.TB, before *Index) []byte {
 	t.Helper()
 	b := NewBuilder(before, uint32(s.first))
 	var l line.Fields
+	offset := int64(0)
 	for i, text := range s.lines {
 		if i%7 == 0 {
-			b.Member(int64(i))
+			b.Member(int64(i), offset)
 		}
 		if err := l.Parse([]byte(text)); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if err := b.Add(&l, s.places[i].Offset, len(text)+1); err != nil {
-			t.Fatal(err)
-		}
+		b.Add(&l, s.places[i].Offset, len(text)+1)
+		offset = s.places[i].Offset + int64(len(text)+1)
 	}
-	b.Compressed(int64(len(s.lines)))
+	b.End(offset+5, int64(len(s.lines)))
 	made, err := b.AppendTo([]byte("in front"))
 	if err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func (k *keeper) run(d *faultdisk.Disk, last uint64) error {
 	next, err := again(func() (uint64, error) {
 		next := k.seq
 		_, err := j.ReadBack(k.mark, k.seq, true, func(l []byte, n uint64) error {
-			if string(l)+"\n" != line(n) {
+			if string(l)+"\n" != numbered(n) {
 				return ErrBadLine
 			}
 			if n != next+1 {
@@ -277,7 +277,7 @@ func outline(all string) string {
 	var b strings.Builder
 	for l := range strings.Lines(all) {
 		n, ok := lineSeq([]byte(l))
-		if !ok || l != line(n) {
+		if !ok || l != numbered(n) {
 			fmt.Fprintf(&b, "%q ", l)
 			continue
 		}

@@ -107,7 +107,7 @@ func TestUnreadableNeighbor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(line(4)))}, 4)
+		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(numbered(4)))}, 4)
 		if err != nil || got != lines(5, 6) {
 			t.Errorf("%s: read back %s, %v", name, outline(got), err)
 		}
