@@ -207,83 +207,136 @@ func (j *File) segment(a *archive) (Segment, error) {
 	return s, err
 }
 
-// newIndexer begins the index of a rotated file behind that of the file before it, if that has one. done closes that.
-func (j *File) newIndexer(a, before *archive) (x *lineIndexer, done func(), err error) {
-	s, err := j.segment(a)
+// pass is one of the tidier's over the rotated files, from the oldest on. The index of each is made with that of the one
+// before it, also where that is removed now.
+type pass struct {
+	*File
+	before *index.Index // of the file before; nil where it has none
+	in     io.Closer    // closes it
+}
+
+func (p *pass) close() {
+	if p.in != nil {
+		_ = p.in.Close() // it is only read
+	}
+	p.before, p.in = nil, nil
+}
+
+// open opens the index of a file, nil where it has none, or one that knows less than that of the file before.
+func (p *pass) open(a *archive) (*index.Index, io.Closer, error) {
+	s, err := p.segment(a)
 	if err != nil {
 		return nil, nil, err
 	}
-	earlier, in := j.indexOf(before)
-	done = func() {
-		if in != nil {
-			_ = in.Close() // it is only read
+	x, in, err := s.openIndex(p.disk)
+	if err != nil {
+		return nil, nil, nil //nolint:nilerr // it is made anew
+	}
+	if p.before != nil && p.before.Next == x.FirstSeq && p.before.Since < x.Since {
+		return nil, nil, in.Close()
+	}
+	return x, in, nil
+}
+
+// follow makes the index of a file that of the file before.
+func (p *pass) follow(a *archive) error {
+	x, in, err := p.open(a)
+	p.close()
+	p.before, p.in = x, in
+	return err
+}
+
+// remove removes a file. A crash leaves some of its names, which the next pass removes.
+func (p *pass) remove(a *archive) error {
+	return errors.Join(p.follow(a), p.File.remove(a.name), p.File.remove(a.name+gzipped), p.File.remove(a.name+indexed))
+}
+
+// keep compresses a file, if that is asked for, and makes its index, where these are missing.
+func (p *pass) keep(a *archive, compress bool) error {
+	if a.plain && a.zip { // a crash came between step 4 and 5 of compress
+		if err := p.File.remove(a.name); err != nil {
+			return err
 		}
+		a.plain = false
 	}
-	return &lineIndexer{Builder: index.NewBuilder(earlier, s.Head)}, done, nil
-}
-
-// indexOf returns the index of a rotated file and what closes it; nil where there is none that is right.
-func (j *File) indexOf(a *archive) (*index.Index, io.Closer) {
-	if a == nil {
-		return nil, nil
-	}
-	s, err := j.segment(a)
+	x, in, err := p.open(a)
 	if err != nil {
-		return nil, nil
+		return err
 	}
-	x, in, err := s.openIndex(j.disk)
+	if in != nil {
+		defer in.Close() //nolint:errcheck // it is only read
+	}
+	switch {
+	case compress && a.plain:
+		err = p.compress(a)
+	case x == nil && !p.tidy.bare[a.name]:
+		err = p.index(a)
+	}
+	return errors.Join(err, p.follow(a))
+}
+
+// compress makes a gzip file of a rotated one, and its index:
+//
+//  1. the gzip file under a name that nobody reads, and synced: a crash leaves a file that the next pass removes;
+//  2. the index; a crash leaves the plain file with its index. Without one the file is compressed all the same;
+//  3. the gzip file is renamed, where it is complete from the first moment: a crash leaves both;
+//  4. the folder is synced, so that the plain file is not the only one that a power cut takes;
+//  5. the plain file is removed.
+func (p *pass) compress(a *archive) error {
+	dir, tmp := filepath.Dir(p.path), temporaryOf(a.name+gzipped)
+	x, err := p.begin(a)
+	if err == nil {
+		err = p.read(a.name, func(in disk.File) error {
+			return p.write(tmp, func(w io.Writer) error { return zip(w, in, a.name, x) })
+		})
+	}
 	if err != nil {
-		return nil, nil
+		return fmt.Errorf("compress journal: %w", errors.Join(err, p.File.remove(tmp)))
 	}
-	return x, in
+	indexErr := p.writeIndex(a.name, x.Builder)
+	if err := p.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+gzipped)); err != nil {
+		return fmt.Errorf("compress journal: %w", err)
+	}
+	a.zip = true
+	if err := p.disk.SyncDir(dir); err != nil {
+		return err
+	}
+	err = p.File.remove(a.name)
+	a.plain = err != nil
+	return errors.Join(indexErr, err)
 }
 
-// isIndexed reports whether a rotated file has an index that is right, and was made with that of the file before it.
-func (j *File) isIndexed(a, before *archive) bool {
-	if j.tidy.indexed[a.name] || !a.index {
-		return j.tidy.indexed[a.name]
-	}
-	x, in := j.indexOf(a)
-	if x == nil {
-		return false
-	}
-	defer in.Close() //nolint:errcheck // it is only read
-	if x.Since < x.FirstSeq {
-		return true
-	}
-	earlier, in := j.indexOf(before)
-	if earlier == nil {
-		return true
-	}
-	defer in.Close() //nolint:errcheck // it is only read
-	return earlier.Next != x.FirstSeq
-}
-
-// indexArchive makes the index of a rotated file. One that is damaged gets none.
-func (j *File) indexArchive(a, before *archive) error {
-	x, done, err := j.newIndexer(a, before)
+// index makes the index of a rotated file. One that is damaged gets none.
+func (p *pass) index(a *archive) error {
+	x, err := p.begin(a)
 	if err != nil {
 		return fmt.Errorf("index journal: %w", err)
 	}
-	defer done()
-	path, fill := filepath.Join(filepath.Dir(j.path), a.name), fill
+	name, fill := a.name, fill
 	if a.zip {
-		path, fill = path+gzipped, unzip
+		name, fill = name+gzipped, unzip
 	}
 	var failed *fs.PathError
-	switch err := j.read(path, func(in disk.File) error { return fill(in, x) }); {
-	case errors.As(err, &failed) || j.tidy.ctx.Err() != nil:
+	switch err := p.read(name, func(in disk.File) error { return fill(in, x) }); {
+	case errors.As(err, &failed) || p.tidy.ctx.Err() != nil:
 		return fmt.Errorf("index journal: %w", err)
 	case err != nil:
-		j.log.Warn("a rotated journal file is damaged and gets no index", zap.String("name", a.name), zap.Error(err))
+		p.log.Warn("a rotated journal file is damaged and gets no index", zap.String("name", name), zap.Error(err))
+		p.tidy.bare[a.name] = true
 		return nil
 	}
-	return j.writeIndex(a.name, x.Builder)
+	return p.writeIndex(a.name, x.Builder)
 }
 
-// read calls fn with an open file. Close does not wait for a large one: it makes reading fail.
-func (j *File) read(path string, fn func(disk.File) error) error {
-	in, err := j.disk.OpenFile(path, os.O_RDONLY, 0)
+// begin begins the index of a file.
+func (p *pass) begin(a *archive) (*lineIndexer, error) {
+	s, err := p.segment(a)
+	return &lineIndexer{Builder: index.NewBuilder(p.before, s.Head)}, err
+}
+
+// read calls fn with a file beside the active one. Close does not wait for a large one: it makes reading fail.
+func (j *File) read(name string, fn func(disk.File) error) error {
+	in, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -297,11 +350,12 @@ func (j *File) read(path string, fn func(disk.File) error) error {
 func (j *File) writeIndex(name string, b *index.Builder) error {
 	content, err := b.AppendTo(nil)
 	if errors.Is(err, index.ErrNoLine) {
+		j.tidy.bare[name] = true
 		return nil
 	}
 	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
 	if err == nil {
-		err = j.writeWhole(filepath.Join(dir, tmp), func(w io.Writer) error {
+		err = j.write(tmp, func(w io.Writer) error {
 			_, err := w.Write(content)
 			return err
 		})
@@ -315,9 +369,9 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	return nil
 }
 
-// writeWhole writes a new file and syncs it.
-func (j *File) writeWhole(path string, fn func(io.Writer) error) error {
-	out, err := j.disk.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
+// write writes a new file beside the active one, and syncs it.
+func (j *File) write(name string, fn func(io.Writer) error) error {
+	out, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func (k *keeper) files() string {
 	var parts []string
 	for _, e := range entries {
 		name := e.Name()
-		if name == filepath.Base(disk.OwnerPath(k.path)) {
+		if name == filepath.Base(disk.OwnerPath(k.path)) || strings.HasSuffix(name, indexed) {
 			continue
 		}
 		if strings.HasSuffix(name, gzipped) && slices.ContainsFunc(entries, func(o os.DirEntry) bool { return o.Name()+gzipped == name }) {
@@ -148,7 +148,8 @@ func (k *keeper) files() string {
 	return strings.Join(parts, "")
 }
 
-// names are the folder's files, the time of a rotation and the owner file left out.
+// names are the folder's files. The time of a rotation is left out, and so are the owner file and the indexes of files that
+// are there.
 func (k *keeper) names() string {
 	k.t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(k.path))
@@ -158,7 +159,9 @@ func (k *keeper) names() string {
 	count := make(map[string]int)
 	for _, e := range entries {
 		name := e.Name()
-		if name == filepath.Base(disk.OwnerPath(k.path)) {
+		of, index := strings.CutSuffix(name, indexed)
+		index = index && slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == of || e.Name() == of+gzipped })
+		if name == filepath.Base(disk.OwnerPath(k.path)) || index {
 			continue
 		}
 		if at, compressed, ok := namingOf(k.path).parse(name); ok {
@@ -260,6 +263,9 @@ func crashOnce(t *testing.T, o Options, crashAt uint64, fault faultdisk.Fault, n
 		all := k.files()
 		if o.MaxFiles == 0 && all != lines(1, crashEnd) || !strings.HasSuffix(lines(1, crashEnd), all) || !strings.HasSuffix(all, lines(crashEnd-2, crashEnd)) {
 			t.Errorf("the files do not hold the lines 1 to %d but %s", crashEnd, outline(all))
+		}
+		if err := k.checkIndexes(true); err != nil {
+			t.Error(err)
 		}
 		names := k.names()
 		if o.Compress && strings.Contains(names, "rotated:") || strings.Contains(names, temporary) {

@@ -16,9 +16,9 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// line is one journal line of a length that depends on its seq, with its end.
+// numbered is one journal line of a length that depends on its seq, with its end.
 func numbered(seq uint64) string {
-	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:22.000000000Z","type":"ADDED","id":"%s/1/ADDED"}`, seq, strings.Repeat("u", int(seq*7%23))) + "\n"
+	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:22.000000000Z","type":"ADDED","stream":"pods%s"}`, seq, strings.Repeat("u", int(seq*7%23))) + "\n"
 }
 
 func lines(from, to uint64) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"kubejournal/internal/disk"
 )
 
 const (
@@ -37,8 +34,7 @@ type tidier struct {
 	heads   headReader    // owned by the goroutine
 	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
-	// The rotated files whose indexes this process has made or seen to be right; owned by the goroutine.
-	indexed map[string]bool
+	bare map[string]bool // rotated files of which no index can be made; owned by the goroutine
 
 	mu   sync.Mutex
 	held map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
@@ -47,7 +43,7 @@ type tidier struct {
 
 func (t *tidier) start(j *File) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.wake, t.held, t.indexed = make(chan struct{}, 1), make(map[string]uint64), make(map[string]bool)
+	t.wake, t.held, t.bare = make(chan struct{}, 1), make(map[string]uint64), make(map[string]bool)
 	t.running.Go(func() { t.run(j) })
 }
 
@@ -183,31 +179,22 @@ func (j *File) tidyUp(now time.Time) error {
 		surplus = len(all) - o.MaxFiles
 	}
 	var errs []error
-	var before *archive // the one before
-	stuck := false      // a file could not be removed: without those behind it seq would have a hole
+	p := pass{File: j}
+	defer p.close()
+	stuck := false // a file could not be removed: without those behind it seq would have a hole
 	for i := range all {
 		a := &all[i]
 		if _, is := held[a.name]; is {
 			break // and so are all that come after it
 		}
-		old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge
 		var err error
-		switch {
-		case (i < surplus || old) && !stuck:
-			// A crash between its two names leaves one, which the next pass removes.
-			err = errors.Join(j.remove(a.name), j.remove(a.name+gzipped), j.remove(a.name+indexed))
-			if stuck = err != nil; !stuck {
+		if old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge; (i < surplus || old) && !stuck {
+			if err = p.remove(a); err == nil {
 				j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.Bool("byAge", i >= surplus))
 			}
-		case a.plain && a.zip:
-			err = j.remove(a.name) // a crash came between step 3 and 4 of compress
-		case a.plain && o.Compress:
-			err = j.compress(a, before)
-		case !j.isIndexed(a, before):
-			err = j.indexArchive(a, before)
-		}
-		if before = a; err == nil {
-			j.tidy.indexed[a.name] = true
+			stuck = err != nil
+		} else {
+			err = p.keep(a, o.Compress)
 		}
 		if j.tidy.ctx.Err() != nil {
 			return err
@@ -223,34 +210,4 @@ func (j *File) remove(name string) error {
 		return fmt.Errorf("remove rotated journal: %w", err)
 	}
 	return nil
-}
-
-// compress makes a gzip file of a rotated one, and an index:
-//
-//  1. the gzip file under a name that nobody reads, and synced: a crash leaves a file that the next pass removes;
-//  2. the index; a crash leaves the plain file with its index. Without one the file is compressed all the same;
-//  3. the gzip file is renamed, where it is complete from the first moment: a crash leaves both;
-//  4. the folder is synced, so that the plain file is not the only one that a power cut takes;
-//  5. the plain file is removed.
-func (j *File) compress(a, before *archive) error {
-	dir := filepath.Dir(j.path)
-	tmp := temporaryOf(a.name + gzipped)
-	x, done, err := j.newIndexer(a, before)
-	if err == nil {
-		defer done()
-		err = j.read(filepath.Join(dir, a.name), func(in disk.File) error {
-			return j.writeWhole(filepath.Join(dir, tmp), func(w io.Writer) error { return zip(w, in, a.name, x) })
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("compress journal: %w", errors.Join(err, j.remove(tmp)))
-	}
-	indexErr := j.writeIndex(a.name, x.Builder)
-	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, a.name+gzipped)); err != nil {
-		return fmt.Errorf("compress journal: %w", err)
-	}
-	if err := j.disk.SyncDir(dir); err != nil {
-		return err
-	}
-	return errors.Join(indexErr, j.remove(a.name))
 }
