@@ -27,8 +27,8 @@ const memberSize = 256 << 10
 // IndexPath returns the path of the index of a rotated segment, compressed or not.
 func IndexPath(segment string) string { return strings.TrimSuffix(segment, gzipped) + indexed }
 
-// OpenIndex opens the index of a rotated segment, which the caller closes. The error is fs.ErrNotExist where there is none,
-// and index.ErrDamaged where it is about something else.
+// OpenIndex opens the index of a rotated segment, which the caller closes; a Reader uses it from then on. The error is
+// fs.ErrNotExist where there is none, and index.ErrDamaged where it is about something else.
 func (s *Segment) OpenIndex() (*index.Index, io.Closer, error) { return s.openIndex(disk.OS) }
 
 func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
@@ -47,6 +47,7 @@ func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
+	s.index = x
 	return x, f, nil
 }
 

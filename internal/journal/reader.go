@@ -3,13 +3,14 @@ package journal
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
@@ -83,9 +84,13 @@ func (r *Reader) Open(s Segment, offset int64) error {
 		r.plain = f
 		return nil
 	}
-	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, 0, size), r.passed}, gzipBuffer))
+	zipped, plain := int64(0), int64(0) // where to begin
+	if s.index != nil && s.index.Zipped == s.Size {
+		zipped, plain = s.index.Member(offset)
+	}
+	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed}, gzipBuffer))
 	if err == nil {
-		_, err = io.CopyN(io.Discard, in, offset)
+		_, err = io.CopyN(io.Discard, in, offset-plain)
 	}
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)

@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -17,7 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"kubejournal/internal/disk"
+	"kubejournal/internal/index"
 )
 
 // Segment is one file of a journal.
@@ -31,7 +33,8 @@ type Segment struct {
 	Active    bool // lines are appended to it
 	Ours      bool // it has the name of a file that kubejournal rotated
 
-	file disk.File // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
+	file  disk.File    // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
+	index *index.Index // that OpenIndex has opened
 }
 
 // Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files that
@@ -80,11 +83,19 @@ func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) 
 // open opens the segment's file, which may have been compressed since it was listed.
 func (s *Segment) open(d disk.FS) (disk.File, error) {
 	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) && !s.Gzip {
-		s.Path, s.Gzip = s.Path+gzipped, true
-		f, err = d.OpenFile(s.Path, os.O_RDONLY, 0)
+	if !errors.Is(err, fs.ErrNotExist) || s.Gzip {
+		return f, err
 	}
-	return f, err
+	s.Path, s.Gzip = s.Path+gzipped, true
+	if f, err = d.OpenFile(s.Path, os.O_RDONLY, 0); err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s.Size = info.Size()
+	return f, nil
 }
 
 // look reads the file's size and first line. FirstSeq is 0 where the file is gone, holds something else or cannot be read.
