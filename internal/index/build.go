@@ -101,6 +101,12 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	if late {
 		flags |= lateFlag
 	}
+	if string(l.Text(line.Origin)) == "snapshot" {
+		flags |= snapshotFlag
+	}
+	if len(l.Value(line.WrittenAt)) == 0 {
+		flags |= unknownFlag
+	}
 	jumps := l.Seq != b.next || offset != b.end
 	if jumps {
 		flags |= jumpFlag

@@ -21,6 +21,9 @@ const (
 	lateFlag = 8
 	jumpFlag = 16
 
+	snapshotFlag = 32
+	unknownFlag  = 64
+
 	beforeFlag   = 1 // of an object
 	refersFlag   = 2
 	sameRefsFlag = 4

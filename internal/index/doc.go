@@ -44,8 +44,9 @@
 //	           bytes of the block of names
 //	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
 //	           each: its bytes, end included; its time as a delta; a byte: 1 to 5 is its type, as in Types, 8 that it is
-//	           late, 16 that it is not where the line before ends with the next seq; for a late one the seconds between
-//	           writing and receiving, a varint; with 16 by how much its seq and where it begins differ from that, two deltas
+//	           late, 16 that it is not where the line before ends with the next seq, 32 that its object existed at first
+//	           sight, 64 that it does not say when its version was written; for a late one the seconds between writing
+//	           and receiving, a varint; with 16 by how much its seq and where it begins differ from that, two deltas
 //	objects    objects of one stream by namespace, name and uid. For each: how many bytes of namespace, a zero byte and name
 //	           are those of the object before (0 for a block's first), and the rest as a text; a byte: 1 it was there
 //	           before the segment, 2 it refers to others, 4 to the same ones as the object before; uid; the number of uids

@@ -56,7 +56,9 @@ type Line struct {
 	Time   time.Time
 	Type   Type
 	// Written is when the change was made, in whole seconds, if it was received late; else zero.
-	Written time.Time
+	Written  time.Time
+	Dated    bool // it says when its version was written
+	Snapshot bool // its object existed at first sight
 }
 
 // Type is a line's type.
@@ -270,6 +272,7 @@ func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
 		at += d.delta()
 		flags := d.byte()
 		l.Time, l.Type, l.Written = instant(at), Type(flags&typeBits), time.Time{}
+		l.Dated, l.Snapshot = flags&unknownFlag == 0, flags&snapshotFlag != 0
 		if flags&lateFlag != 0 {
 			l.Written = time.Unix(l.Time.Unix()-d.number(math.MaxInt64), 0).UTC()
 		}

@@ -93,10 +93,16 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 		members = fmt.Sprintf(`,"object":{"metadata":{"labels":{"a":"b"},"ownerReferences":[{"kind":"x","uid":%q}]}}`, ref)
 		o.Refs = with(o.Refs, ref)
 	}
-	written := ""
+	origin, written := "watch", ""
+	if l.Snapshot = h.IntN(8) == 0; l.Snapshot {
+		origin = "snapshot"
+	}
 	if h.IntN(8) == 0 {
 		l.Written = h.at.Add(-time.Duration(4+h.IntN(100)) * time.Second).Truncate(time.Second)
 		written = fmt.Sprintf(`"writtenAt":%q,`, l.Written.Format(time.RFC3339))
+		if l.Dated = true; l.Snapshot {
+			l.Written = time.Time{} // what existed before is not late
+		}
 	}
 	l.Type = Type(1 + h.IntN(3))
 	s.objects[stream][key] = o
@@ -106,8 +112,8 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 	} else {
 		h.alive[stream][key] = before
 	}
-	return fmt.Sprintf(`"type":%q,"origin":"watch","stream":%q,%s"version":"v1","resource":%q,"kind":"K","namespace":%q,"name":%q,"uid":%q%s}`,
-		Types[l.Type-1], stream, written, stream, namespace, name, uid, members)
+	return fmt.Sprintf(`"type":%q,"origin":%q,"stream":%q,%s"version":"v1","resource":%q,"kind":"K","namespace":%q,"name":%q,"uid":%q%s}`,
+		Types[l.Type-1], origin, stream, written, stream, namespace, name, uid, members)
 }
 
 // begins is the seq of the first line, of which l may be the one.

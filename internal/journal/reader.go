@@ -172,6 +172,18 @@ func (r *Reader) Next() (Line, error) {
 	}
 }
 
+// Skip passes bytes without looking at them; a line begins behind them.
+func (r *Reader) Skip(n int64) error {
+	for n > 0 {
+		skipped, err := r.in.Discard(int(min(n, readBuffer)))
+		r.offset += int64(skipped)
+		if n -= int64(skipped); err != nil {
+			return fmt.Errorf("read journal: %w", err)
+		}
+	}
+	return nil
+}
+
 // Torn returns what is there without an end behind the last line. It is valid between io.EOF from Next and the next call.
 func (r *Reader) Torn() []byte { return r.long }
 
