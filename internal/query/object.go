@@ -148,6 +148,14 @@ func (r *Resource) Match(group, version, resource, kind []byte) bool {
 	return (!r.hasGroup || string(group) == r.group) && (r.version == "" || string(version) == r.version)
 }
 
+// matchName is Match where the kind is not known.
+func (r *Resource) matchName(group, resource string) bool {
+	if b, ok := builtins()[r.name]; ok && b.Resource == resource {
+		return !r.hasGroup || r.group == group
+	}
+	return (r.name == "*" || r.name == resource) && (!r.hasGroup || r.group == group)
+}
+
 // Resolve makes a short name that a CustomResourceDefinition gives select its resource.
 func (r *Resource) Resolve(plural, group string) { r.name, r.group, r.hasGroup = plural, group, true }
 

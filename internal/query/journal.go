@@ -1,0 +1,215 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/disk"
+	"kubejournal/internal/index"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
+)
+
+// ErrDamaged says that a file of the journal cannot be read as its index says.
+var ErrDamaged = errors.New("damaged journal file")
+
+// Journal answers questions from the files of a journal, as they were when it was opened; a daemon may be writing to them.
+// It is for one goroutine.
+type Journal struct {
+	path     string
+	segments []*segment
+	notice   func(string)
+
+	coverage  []coverage.Stream // once asked for
+	uncovered error             // why there is none
+	asked     bool
+}
+
+// segment is one file of the journal.
+type segment struct {
+	journal.Segment
+	x      *index.Index // nil until it is asked for
+	in     io.Closer    // of the index's file; nil where it was made in memory
+	lines  journal.Reader
+	opened bool // lines, which is at a line's beginning
+	at     int64
+	parsed line.Fields
+}
+
+// Open opens the journal whose active file is at path. notice gets sentences without a full stop about its files: an index
+// that is missing, for example.
+func Open(path string, notice func(string)) (*Journal, error) {
+	path = disk.Absolute(path)
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // rotated files lie beside the file that a link leads to
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return nil, fmt.Errorf("open journal %s: is a directory; name the file in it", path)
+	case err == nil && !info.Mode().IsRegular():
+		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
+	}
+	j := &Journal{path: path, notice: notice}
+	all, err := journal.Segments(path)
+	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("open journal %s: no such file", path)
+	}
+	for _, s := range all {
+		if s.FirstSeq > 0 {
+			j.segments = append(j.segments, &segment{Segment: s})
+		}
+	}
+	return j, err
+}
+
+// Close closes the journal's files.
+func (j *Journal) Close() {
+	for _, s := range j.segments {
+		s.lines.Close()
+		if s.in != nil {
+			_ = s.in.Close() // it is only read
+		}
+	}
+}
+
+// Empty reports whether there is no line.
+func (j *Journal) Empty() bool { return len(j.segments) == 0 }
+
+// index returns the index of a segment: the one beside it, or one that is made now by reading it.
+func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
+	s := j.segments[i]
+	if s.x != nil {
+		return s.x, nil
+	}
+	if s.Ours && !s.Active {
+		x, in, err := s.OpenIndex()
+		if err == nil {
+			right, err := j.follows(ctx, i, x)
+			if err != nil {
+				return nil, errors.Join(err, in.Close())
+			}
+			if right {
+				s.x, s.in = x, in
+				return x, nil
+			}
+			err = in.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			j.notice(fmt.Sprintf("%s cannot be used: %v; its file is read instead", journal.IndexPath(s.Path), err))
+		}
+	}
+	var before *index.Index
+	if i > 0 {
+		var err error
+		if before, err = j.index(ctx, i-1); err != nil {
+			return nil, err
+		}
+	}
+	x, err := s.build(ctx, before)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	s.x = x
+	return x, nil
+}
+
+// follows reports whether an index knows what the one before it does.
+func (j *Journal) follows(ctx context.Context, i int, x *index.Index) (bool, error) {
+	if i == 0 || x.Since < x.FirstSeq {
+		return true, nil
+	}
+	before, err := j.index(ctx, i-1)
+	return err == nil && before.Next != x.FirstSeq, err
+}
+
+// build reads a segment and makes its index.
+func (s *segment) build(ctx context.Context, before *index.Index) (*index.Index, error) {
+	b := index.NewBuilder(before, s.Head)
+	var r journal.Reader
+	defer r.Close()
+	err := r.Open(s.Segment, 0)
+	end := int64(0)
+	for err == nil && ctx.Err() == nil {
+		var l journal.Line
+		if l, err = r.Next(); err != nil {
+			break
+		}
+		end = l.Offset + int64(len(l.Bytes)) + 1
+		if s.parsed.Parse(l.Bytes) == nil {
+			b.Add(&s.parsed, l.Offset, len(l.Bytes)+1)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	b.End(end, 0)
+	content, err := b.AppendTo(nil)
+	if err != nil {
+		return nil, err
+	}
+	return index.Open(bytes.NewReader(content), int64(len(content)))
+}
+
+// read returns the line seq, which begins at an offset. It is valid until the next call. It is fast where each line comes
+// behind the one before.
+func (s *segment) read(seq uint64, offset int64) (*line.Fields, error) {
+	if err := s.seek(offset); err != nil {
+		s.opened = false
+		return nil, err
+	}
+	l, err := s.lines.Next()
+	if err != nil {
+		s.opened = false
+		if errors.Is(err, io.EOF) {
+			err = ErrDamaged
+		}
+		return nil, fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	s.at = offset + int64(len(l.Bytes)) + 1
+	if s.parsed.Parse(l.Bytes) != nil || s.parsed.Seq != seq {
+		return nil, fmt.Errorf("read %s: line %d is not where the index says: %w; 'kubejournal index --verify' finds out more", s.Path, seq, ErrDamaged)
+	}
+	return &s.parsed, nil
+}
+
+// seek makes lines begin at an offset.
+func (s *segment) seek(offset int64) error {
+	const far = 256 << 10 // a plain file is entered anew behind so many bytes
+	if s.opened && offset >= s.at {
+		if _, member := s.x.Member(offset); s.Gzip && member <= s.at || !s.Gzip && offset-s.at < far {
+			return s.lines.Skip(offset - s.at)
+		}
+	}
+	s.opened = true
+	return s.lines.Open(s.Segment, offset)
+}
+
+// segmentOf returns the index of the segment whose first line has that seq, -1 where it is gone.
+func (j *Journal) segmentOf(first uint64) int {
+	for i, s := range j.segments {
+		if s.FirstSeq == first {
+			return i
+		}
+	}
+	return -1
+}
+
+// text returns the inside of a member as it reads, which most are already.
+func text(inside []byte) string {
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return string(inside)
+	}
+	return strings.ToValidUTF8(string(unquote(inside)), "\uFFFD")
+}

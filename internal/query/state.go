@@ -1,0 +1,173 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// Item is an object at a moment.
+type Item struct {
+	Stream               *index.Stream
+	Namespace, Name, UID string
+	// Last is the line that says what it was: the last one about it up to the moment. A segment that is gone has no such
+	// line any more: then Gone is true.
+	Last index.Place
+	Gone bool
+	// Deleted says that this line is its deletion, where the question is for those.
+	Deleted bool
+}
+
+// State is the selected objects at a moment, in the order of resource, namespace and name.
+type State struct {
+	At     Moment
+	Items  []Item
+	Doubts []Doubt // why it may not be all
+}
+
+// span returns the segments in which a cut lies: all lines of those before are included, none of those behind.
+func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
+	end := len(j.segments) - 1
+	first, last = end, 0
+	for i, s := range j.segments {
+		next := time.Time{}
+		if i < end {
+			next = j.segments[i+1].FirstTime
+		}
+		switch {
+		case c.Seq > 0:
+			if i == end || j.segments[i+1].FirstSeq > c.Seq {
+				return i, i, nil
+			}
+			continue
+		case !c.late() && s.FirstTime.After(c.Time.Add(clockSlack)) && i > 0:
+			return min(first, i-1), last, nil
+		case !c.late() && !next.IsZero() && next.Before(c.Time.Add(-clockSlack)):
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		if x.Newest.After(c.Time) {
+			first = min(first, i)
+		}
+		if !x.Oldest.After(c.Time) || c.late() && !x.Earliest.IsZero() && !x.Earliest.After(c.Time) {
+			last = i
+		}
+	}
+	return first, max(first, last), nil
+}
+
+// clockSlack is how far the times of lines are supposed to go back from one to the next, at most: more is found by seq only.
+const clockSlack = time.Hour
+
+// key is an object of a resource, whichever stream it is in.
+type key struct{ group, resource, namespace, name, uid string }
+
+// State returns the selected objects that were there at a moment.
+func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, error) {
+	return j.state(ctx, s, at, false)
+}
+
+// state returns those that were deleted too, if deleted is true.
+func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
+	if j.Empty() {
+		return &State{At: at}, nil
+	}
+	c := j.cut(s, at)
+	first, last, err := j.span(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[key]Item)
+	for i := first; i <= last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			stream := &x.Streams[p.stream]
+			if c.gone[stream.Name] {
+				continue
+			}
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				item := Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				if i == first {
+					item.Last = o.Before
+				}
+				for n := len(o.Lines) - 1; n >= 0; n-- {
+					l, err := x.Line(o.Lines[n])
+					if err != nil {
+						return nil, fmt.Errorf("read index: %w", err)
+					}
+					if c.includes(stream.Name, &l) {
+						item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+						item.Deleted = l.Type == index.Deleted
+						break
+					}
+				}
+				if item.Last.Seq == 0 {
+					continue
+				}
+				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
+				if other, there := found[k]; !there || other.Last.Seq < item.Last.Seq {
+					found[k] = item
+				}
+			}
+		}
+	}
+	st := &State{At: at, Doubts: c.doubts}
+	for _, item := range found {
+		if item.Deleted && !deleted {
+			continue
+		}
+		item.Gone = j.segmentOf(item.Last.Segment) < 0
+		st.Items = append(st.Items, item)
+	}
+	slices.SortFunc(st.Items, func(a, b Item) int {
+		return cmp.Or(strings.Compare(a.Stream.Group, b.Stream.Group), strings.Compare(a.Stream.Resource, b.Stream.Resource),
+			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.Last.Seq, b.Last.Seq))
+	})
+	return st, nil
+}
+
+// Read calls fn with the lines that say what the items were, in the order in which they lie in the journal. A line is valid
+// until fn returns.
+func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line.Fields) error) error {
+	order := make([]int, 0, len(items))
+	for i := range items {
+		if !items[i].Gone {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(items[a].Last.Seq, items[b].Last.Seq) })
+	for _, i := range order {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		at := items[i].Last
+		n := j.segmentOf(at.Segment)
+		// Its index says where a gzip member begins.
+		if _, err := j.index(ctx, n); err != nil {
+			return err
+		}
+		l, err := j.segments[n].read(at.Seq, at.Offset)
+		if err != nil {
+			return err
+		}
+		if err := fn(i, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
