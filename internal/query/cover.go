@@ -185,5 +185,3 @@ func (c *cut) late() bool {
 	}
 	return len(c.doubts) > 0
 }
-
-

@@ -27,6 +27,7 @@ type Journal struct {
 	path     string
 	segments []*segment
 	notice   func(string)
+	second   *segment // of which lines are read beside those of a history
 
 	coverage  []coverage.Stream // once asked for
 	uncovered error             // why there is none
@@ -73,6 +74,9 @@ func Open(path string, notice func(string)) (*Journal, error) {
 
 // Close closes the journal's files.
 func (j *Journal) Close() {
+	if j.second != nil {
+		j.second.lines.Close()
+	}
 	for _, s := range j.segments {
 		s.lines.Close()
 		if s.in != nil {

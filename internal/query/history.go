@@ -1,0 +1,178 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// Version is a line of a history.
+type Version struct {
+	*line.Fields
+	// Before is the line before about the same object of the same stream, if there is one.
+	Before index.Place
+
+	journal *Journal
+}
+
+// Previous returns the line before about the same object, nil where there is none or its segment is gone. It is valid until
+// the next call.
+func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
+	if v.Before.Seq == 0 {
+		return nil, nil
+	}
+	return v.journal.earlier(ctx, v.Before)
+}
+
+// step is a line of a segment that a history has.
+type step struct {
+	at     int // its index
+	before index.Place
+}
+
+// within reports whether a line is between two moments, by when the change was made as far as that is known; each may be
+// zero.
+func within(l *index.Line, since, until Moment) bool {
+	t := l.Time
+	if !l.Written.IsZero() {
+		t = l.Written
+	}
+	return !since.After(l.Seq, t) && (until.IsZero() || !until.Before(l.Seq, t))
+}
+
+// History yields the lines about the selected objects between two moments, each of which may be zero, in the order of seq;
+// with GAP and SYNCED of the streams that may have such objects. A version is valid until the next one.
+func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment) iter.Seq2[*Version, error] {
+	return func(yield func(*Version, error) bool) {
+		for i := range j.segments {
+			if j.outside(i, since, until) {
+				continue
+			}
+			x, err := j.index(ctx, i)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			steps, err := s.steps(x, since, until)
+			if err != nil {
+				yield(nil, fmt.Errorf("read index: %w", err))
+				return
+			}
+			if !j.walk(ctx, i, steps, yield) {
+				return
+			}
+		}
+	}
+}
+
+// outside reports whether no line of a segment can be between two moments, if that is known without its index.
+func (j *Journal) outside(i int, since, until Moment) bool {
+	next := i + 1
+	if until.Seq > 0 && j.segments[i].FirstSeq > until.Seq {
+		return true
+	}
+	if next == len(j.segments) {
+		return false
+	}
+	if since.Seq > 0 {
+		return j.segments[next].FirstSeq <= since.Seq
+	}
+	return !since.Time.IsZero() && j.segments[next].FirstTime.Before(since.Time.Add(-clockSlack))
+}
+
+// steps returns the lines of a segment that are selected, in order.
+func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
+	if since.Seq == 0 && !since.Time.IsZero() && x.Newest.Before(since.Time) {
+		return nil, nil
+	}
+	if until.Seq == 0 && !until.Time.IsZero() && x.Oldest.After(until.Time) && (x.Earliest.IsZero() || x.Earliest.After(until.Time)) {
+		return nil, nil
+	}
+	var all []step
+	for _, p := range s.picks(x) {
+		for _, at := range x.Streams[p.stream].Marks {
+			if s.mayHave(x.Streams[p.stream].Name) {
+				all = append(all, step{at: at})
+			}
+		}
+		for o, err := range s.objects(x, p) {
+			if err != nil {
+				return nil, err
+			}
+			for n, at := range o.Lines {
+				st := step{at: at, before: o.Before}
+				if n > 0 {
+					st.before = index.Place{Segment: x.FirstSeq, Offset: -1 - int64(o.Lines[n-1])} // looked up below
+				}
+				all = append(all, st)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b step) int { return a.at - b.at })
+	kept := all[:0]
+	for _, st := range all {
+		l, err := x.Line(st.at)
+		if err != nil {
+			return nil, err
+		}
+		if within(&l, since, until) {
+			kept = append(kept, st)
+		}
+	}
+	return kept, nil
+}
+
+// walk yields lines of a segment. It reports whether to go on.
+func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Version, error) bool) bool {
+	s := j.segments[i]
+	v := &Version{journal: j}
+	for _, st := range steps {
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return false
+		}
+		l, err := s.x.Line(st.at)
+		if err == nil {
+			v.Fields, err = s.read(l.Seq, l.Offset)
+		}
+		if v.Before = st.before; err == nil && v.Before.Offset < 0 {
+			v.Before, err = s.place(int(-1 - v.Before.Offset))
+		}
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if !yield(v, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// place returns where a line of the segment is, by its index.
+func (s *segment) place(at int) (index.Place, error) {
+	l, err := s.x.Line(at)
+	return index.Place{Segment: s.FirstSeq, Seq: l.Seq, Offset: l.Offset}, err
+}
+
+// earlier reads a line with a reader of its own, so that a history goes on where it is. What was read last is remembered.
+func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, error) {
+	i := j.segmentOf(at.Segment)
+	if i < 0 {
+		return nil, nil
+	}
+	if _, err := j.index(ctx, i); err != nil {
+		return nil, err
+	}
+	if j.second == nil || j.second.FirstSeq != at.Segment {
+		if j.second != nil {
+			j.second.lines.Close()
+		}
+		j.second = &segment{Segment: j.segments[i].Segment, x: j.segments[i].x}
+	}
+	return j.second.read(at.Seq, at.Offset)
+}
