@@ -137,12 +137,18 @@ func (j *Journal) follows(ctx context.Context, i int, x *index.Index) (bool, err
 
 // build reads a segment and makes its index.
 func (s *segment) build(ctx context.Context, before *index.Index) (*index.Index, error) {
+	x, _, err := s.make(ctx, before)
+	return x, err
+}
+
+// make is build that returns the index's bytes too.
+func (s *segment) make(ctx context.Context, before *index.Index) (*index.Index, []byte, error) {
 	b := index.NewBuilder(before, s.Head)
 	var r journal.Reader
 	defer r.Close()
 	err := r.Open(s.Segment, 0)
 	end := int64(0)
-	for err == nil && ctx.Err() == nil {
+	for err == nil {
 		var l journal.Line
 		if l, err = r.Next(); err != nil {
 			break
@@ -151,19 +157,18 @@ func (s *segment) build(ctx context.Context, before *index.Index) (*index.Index,
 		if s.parsed.Parse(l.Bytes) == nil {
 			b.Add(&s.parsed, l.Offset, len(l.Bytes)+1)
 		}
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
+		err = ctx.Err()
 	}
 	if !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, nil, err
 	}
 	b.End(end, 0)
 	content, err := b.AppendTo(nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return index.Open(bytes.NewReader(content), int64(len(content)))
+	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
+	return x, content, err
 }
 
 // read returns the line seq, which begins at an offset. It is valid until the next call. It is fast where each line comes

@@ -86,7 +86,7 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if err != nil {
 		return nil, err
 	}
-	found := make(map[key]Item)
+	found := make(map[key]map[string]Item) // by stream
 	for i := first; i <= last; i++ {
 		x, err := j.index(ctx, i)
 		if err != nil {
@@ -120,15 +120,17 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 					continue
 				}
 				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
-				if other, there := found[k]; !there || other.Last.Seq < item.Last.Seq {
-					found[k] = item
+				if found[k] == nil {
+					found[k] = make(map[string]Item)
 				}
+				found[k][stream.Name] = item
 			}
 		}
 	}
 	st := &State{At: at, Doubts: c.doubts}
-	for _, item := range found {
-		if item.Deleted && !deleted {
+	for _, of := range found {
+		item, there := newest(of)
+		if !there && !deleted {
 			continue
 		}
 		item.Gone = j.segmentOf(item.Last.Segment) < 0
@@ -139,6 +141,17 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.Last.Seq, b.Last.Seq))
 	})
 	return st, nil
+}
+
+// newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector
+// that it does not match any more has it deleted.
+func newest(of map[string]Item) (is Item, there bool) {
+	for _, item := range of {
+		if alive := !item.Deleted; alive && !there || alive == there && item.Last.Seq > is.Last.Seq {
+			is, there = item, alive
+		}
+	}
+	return is, there
 }
 
 // Read calls fn with the lines that say what the items were, in the order in which they lie in the journal. A line is valid

@@ -1,0 +1,300 @@
+package query
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
+)
+
+// written is one line of a random journal.
+type written struct {
+	text                         string
+	seq                          uint64
+	stream, namespace, name, uid string
+	typ                          string
+	received, made               time.Time // made is zero where the line was not late
+}
+
+// random makes a journal of random lines in segments, some of them compressed, and some with an index.
+func random(t testing.TB, r *rand.Rand, segments int) (path string, all []written) {
+	t.Helper()
+	dir := t.TempDir()
+	path = filepath.Join(dir, "journal.jsonl")
+	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	alive := map[string]bool{}
+	seq := uint64(0)
+	var before *index.Index
+	for n := range segments {
+		var content strings.Builder
+		for range 1 + r.IntN(200) {
+			seq++
+			at = at.Add(time.Duration(r.IntN(2000)-200) * time.Millisecond)
+			w := randomLine(r, seq, at, alive)
+			all = append(all, w)
+			content.WriteString(w.text + "\n")
+		}
+		if n == segments-1 {
+			writeFile(t, path, content.String()+`{"seq":`+fmt.Sprint(seq+1)+`,"torn`)
+			break
+		}
+		name := filepath.Join(dir, fmt.Sprintf("journal-2026-11-20T16-10-%02d.123.jsonl", n))
+		if r.IntN(3) > 0 {
+			writeFile(t, name+".gz", content.String())
+		} else {
+			writeFile(t, name, content.String())
+		}
+		if before = indexFile(t, path, name, before); r.IntN(4) == 0 {
+			if err := os.Remove(journal.IndexPath(name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return path, all
+}
+
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.HasSuffix(path, ".gz") {
+		z := gzip.NewWriter(f)
+		_, err = z.Write([]byte(content))
+		err = errors.Join(err, z.Close())
+	} else {
+		_, err = f.WriteString(content)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// indexFile writes the index of a segment, as the daemon does.
+func indexFile(t testing.TB, active, path string, before *index.Index) *index.Index {
+	t.Helper()
+	all, err := journal.Segments(active)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(s journal.Segment) bool { return strings.HasPrefix(s.Path, path) })
+	s := &segment{Segment: all[i]}
+	x, content, err := s.make(t.Context(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(journal.IndexPath(path), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]bool) written {
+	w := written{seq: seq, received: at, stream: []string{"pods", "deployments.apps", "events", "pods?namespace=a"}[r.IntN(4)]}
+	resource, group, _ := strings.Cut(w.stream, ".")
+	resource, _, _ = strings.Cut(resource, "?")
+	head := fmt.Sprintf(`{"seq":%d,"time":%q,`, seq, at.Format(time.RFC3339Nano))
+	tail := fmt.Sprintf(`"stream":%q,"group":%q,"version":"v1","resource":%q,"kind":%q`, w.stream, group, resource, "K"+resource)
+	if r.IntN(30) == 0 {
+		w.typ = []string{"GAP", "SYNCED"}[r.IntN(2)]
+		w.text = head + fmt.Sprintf(`"type":%q,%s}`, w.typ, tail)
+		return w
+	}
+	w.namespace, w.name = []string{"a", "b"}[r.IntN(2)], fmt.Sprintf("n-%d", r.IntN(12))
+	if w.stream == "pods?namespace=a" {
+		w.namespace = "a"
+	}
+	w.uid = fmt.Sprintf("00000000-0000-0000-0000-0000000000%02d", r.IntN(2))
+	key := w.stream + w.namespace + w.name + w.uid
+	switch {
+	case !alive[key]:
+		w.typ = "ADDED"
+	case r.IntN(3) == 0:
+		w.typ = "DELETED"
+	default:
+		w.typ = "MODIFIED"
+	}
+	alive[key] = w.typ != "DELETED"
+	late := ""
+	if r.IntN(5) == 0 {
+		w.made = at.Add(-time.Duration(4+r.IntN(60)) * time.Second).Truncate(time.Second)
+		late = fmt.Sprintf(`"writtenAt":%q,`, w.made.Format(time.RFC3339))
+	}
+	w.text = head + fmt.Sprintf(`"type":%q,"origin":"watch",%s%s,"namespace":%q,"name":%q,"uid":%q,"object":{"metadata":{"name":%q},"seq":%d}}`,
+		w.typ, late, tail, w.namespace, w.name, w.uid, w.name, seq)
+	return w
+}
+
+// selects says independently what a selection selects.
+type selects struct {
+	Selection
+	is func(w *written) bool
+}
+
+func selections(t testing.TB) []selects {
+	obj := func(text string) Object {
+		o, err := ParseObject(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	of := func(w *written, resource string) bool {
+		name, _, _ := strings.Cut(strings.ReplaceAll(w.stream, "?", "."), ".")
+		return name == resource
+	}
+	return []selects{
+		{Selection{}, func(*written) bool { return true }},
+		{Selection{Objects: []Object{obj("pods")}}, func(w *written) bool { return of(w, "pods") }},
+		{Selection{Objects: []Object{obj("pods/n-1"), obj("deploy")}, Namespaces: []string{"b"}}, func(w *written) bool {
+			return w.namespace == "b" && (of(w, "pods") && w.name == "n-1" || of(w, "deployments"))
+		}},
+		{Selection{Namespaces: []string{"b", "a"}}, func(w *written) bool { return true }},
+		{Selection{Objects: []Object{obj("*/n-11"), obj("events/n-3")}}, func(w *written) bool { return w.name == "n-11" || of(w, "events") && w.name == "n-3" }},
+	}
+}
+
+func (w *written) about() bool { return w.typ != "GAP" && w.typ != "SYNCED" }
+
+// state is the seqs of the last lines of what is there, without any index.
+func state(all []written, s selects, m Moment) []uint64 {
+	type stream struct{ stream, namespace, name, uid string }
+	last := map[stream]*written{} // by stream
+	for i := range all {
+		w := &all[i]
+		counts := w.seq <= m.Seq
+		if m.Seq == 0 {
+			counts = !w.received.After(m.Time) || !w.made.IsZero() && !w.made.After(m.Time)
+		}
+		if counts && w.about() && s.is(w) {
+			last[stream{w.stream, w.namespace, w.name, w.uid}] = w
+		}
+	}
+	newest := map[stream]*written{} // by resource
+	for k, w := range last {
+		if k.stream, _, _ = strings.Cut(k.stream, "?"); w.typ == "DELETED" {
+			continue // in one stream
+		}
+		if other := newest[k]; other == nil || other.seq < w.seq {
+			newest[k] = w
+		}
+	}
+	var seqs []uint64
+	for _, w := range newest {
+		seqs = append(seqs, w.seq)
+	}
+	slices.Sort(seqs)
+	return seqs
+}
+
+func TestStateAndHistory(t *testing.T) {
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		path, all := random(t, r, 1+r.IntN(6))
+		for range 25 {
+			w := all[r.IntN(len(all))]
+			m := Moment{Seq: w.seq}
+			if r.IntN(2) == 0 {
+				m = Moment{Time: w.received.Add(time.Duration(r.IntN(20)-10) * time.Second)}
+			}
+			for n, s := range selections(t) {
+				j, err := Open(path, func(text string) { t.Errorf("notice: %s", text) })
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkState(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, at %v (%d)", seed, n, m.Time, m.Seq))
+				checkHistory(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, since %v (%d)", seed, n, m.Time, m.Seq))
+				j.Close()
+			}
+		}
+	}
+}
+
+func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, what string) {
+	t.Helper()
+	st, err := j.State(t.Context(), &s.Selection, m)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	var got []uint64
+	for _, item := range st.Items {
+		got = append(got, item.Last.Seq)
+	}
+	err = j.Read(t.Context(), st.Items, func(i int, l *line.Fields) error {
+		item := st.Items[i]
+		if l.Seq != item.Last.Seq || string(l.Raw) != all[l.Seq-1].text || string(l.Text(line.Name)) != item.Name || string(l.Text(line.Namespace)) != item.Namespace {
+			t.Errorf("%s: item %+v is read as %s", what, item, l.Raw)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	slices.Sort(got)
+	if want := state(all, s, m); !slices.Equal(got, want) {
+		t.Fatalf("%s: the state is\n%v, want\n%v", what, got, want)
+	}
+}
+
+func checkHistory(t *testing.T, j *Journal, all []written, s selects, since Moment, what string) {
+	t.Helper()
+	until := Moment{}
+	if since.Seq == 0 {
+		until.Time = since.Time.Add(40 * time.Second)
+	}
+	inside := func(w *written) bool {
+		at := w.received
+		if !w.made.IsZero() {
+			at = w.made
+		}
+		return !since.After(w.seq, at) && (until.IsZero() || !until.Before(w.seq, at))
+	}
+	got := map[uint64]bool{}
+	last := uint64(0)
+	for v, err := range j.History(t.Context(), &s.Selection, since, until) {
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		w := all[v.Seq-1]
+		if v.Seq <= last || string(v.Raw) != w.text {
+			t.Fatalf("%s: line %d behind %d: %s", what, v.Seq, last, v.Raw)
+		}
+		got[v.Seq], last = true, v.Seq
+		if !w.about() {
+			if !inside(&w) {
+				t.Errorf("%s: line %d is outside", what, v.Seq)
+			}
+			continue
+		}
+		before := uint64(0)
+		for _, b := range all[:v.Seq-1] {
+			if b.stream == w.stream && b.namespace == w.namespace && b.name == w.name && b.uid == w.uid {
+				before = b.seq
+			}
+		}
+		p, err := v.Previous(t.Context())
+		if err != nil {
+			t.Fatalf("%s: before line %d: %v", what, v.Seq, err)
+		}
+		// What was deleted before a segment is not known in it any more.
+		if p == nil && before > 0 && all[before-1].typ != "DELETED" || p != nil && p.Seq != before {
+			t.Errorf("%s: before line %d is %+v, want %d", what, v.Seq, p, before)
+		}
+	}
+	for i := range all {
+		if w := &all[i]; w.about() && got[w.seq] != (s.is(w) && inside(w)) {
+			t.Fatalf("%s: line %d is in the history: %t", what, w.seq, got[w.seq])
+		}
+	}
+}
