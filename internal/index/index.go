@@ -317,9 +317,14 @@ func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, 
 	}
 }
 
+// Stream returns the index of the stream with that name.
+func (x *Index) Stream(name string) (at int, there bool) {
+	return slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int { return strings.Compare(s.Name, name) })
+}
+
 // ofStream returns the objects of the stream with that name.
 func (x *Index) ofStream(name string) iter.Seq2[*Object, error] {
-	at, there := slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int { return strings.Compare(s.Name, name) })
+	at, there := x.Stream(name)
 	if !there {
 		return func(func(*Object, error) bool) {}
 	}

@@ -1,8 +1,11 @@
 package query
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
 	"net/url"
 	"strings"
 	"time"
@@ -124,14 +127,18 @@ type cut struct {
 	Moment
 	live   map[string]bool // streams that were followed then: the time at which a line was received counts
 	gone   map[string]bool // streams that were not watched any more then, while another one has their objects
+	seqs   map[string]uint64 // of a version: the last line of each stream that counts
 	doubts []Doubt
 }
 
 // cut finds out how the streams were covered at a moment.
-func (j *Journal) cut(s *Selection, m Moment) *cut {
+func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
 	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}}
-	if m.Seq > 0 {
-		return c
+	switch {
+	case m.Version > 0:
+		return c, j.cutAtVersion(ctx, s, c)
+	case m.Seq > 0:
+		return c, j.cutAtSeq(ctx, s, c)
 	}
 	streams, err := j.Coverage(s)
 	if err != nil {
@@ -140,7 +147,7 @@ func (j *Journal) cut(s *Selection, m Moment) *cut {
 			reason = "the journal has no coverage file, so nothing says from when to when streams were watched"
 		}
 		c.doubts = append(c.doubts, Doubt{Reason: reason})
-		return c
+		return c, nil
 	}
 	var doubts []*Doubt
 	now := map[string]bool{} // covered
@@ -164,13 +171,85 @@ func (j *Journal) cut(s *Selection, m Moment) *cut {
 	if len(streams) == 0 {
 		c.doubts = append(c.doubts, Doubt{Reason: "no stream was watched that has such objects"})
 	}
-	return c
+	return c, nil
+}
+
+// cutAtVersion finds out where each selected stream has a version of the server.
+func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error {
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil {
+		return err
+	}
+	c.seqs = make(map[string]uint64)
+	for _, p := range s.picks(x) {
+		name := x.Streams[p.stream].Name
+		seq, doubt, err := j.atVersion(ctx, name, c.Version)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", name, err)
+		}
+		if c.seqs[name] = seq; doubt != nil {
+			c.doubts = append(c.doubts, *doubt)
+		}
+	}
+	return nil
+}
+
+// cutAtSeq finds out which streams have no list yet at a line, or one that is not complete behind a GAP.
+func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil {
+		return err
+	}
+	for _, p := range s.picks(x) {
+		if name := x.Streams[p.stream].Name; s.mayHave(name) {
+			mark, at, err := j.markBefore(ctx, name, c.Seq)
+			switch {
+			case err != nil:
+				return err
+			case mark == 0:
+				c.doubts = append(c.doubts, Doubt{Stream: name, Reason: "no list of it is complete yet"})
+			case mark == index.Gap:
+				c.doubts = append(c.doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
+			}
+		}
+	}
+	return nil
+}
+
+// markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none.
+func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (index.Type, uint64, error) {
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		if j.segments[i].FirstSeq > seq {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		n, there := x.Stream(stream)
+		if !there {
+			return 0, 0, nil
+		}
+		for _, at := range slices.Backward(x.Streams[n].Marks) {
+			l, err := x.Line(at)
+			if err != nil {
+				return 0, 0, fmt.Errorf("read index: %w", err)
+			}
+			if l.Seq <= seq {
+				return l.Type, l.Seq, nil
+			}
+		}
+	}
+	return 0, 0, nil
 }
 
 // includes reports whether a line of a stream was written by the moment: by the time at which it was received or, where the
 // stream was not followed then, by the time at which the change was made.
 func (c *cut) includes(stream string, l *index.Line) bool {
-	if c.Seq > 0 {
+	switch {
+	case c.Version > 0:
+		return l.Seq <= c.seqs[stream]
+	case c.Seq > 0:
 		return l.Seq <= c.Seq
 	}
 	return !l.Time.After(c.Time) || !c.live[stream] && !l.Written.IsZero() && !l.Written.After(c.Time)

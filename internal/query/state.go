@@ -35,6 +35,9 @@ type State struct {
 func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
 	end := len(j.segments) - 1
 	first, last = end, 0
+	if c.Version > 0 {
+		return j.spanVersion(c)
+	}
 	for i, s := range j.segments {
 		next := time.Time{}
 		if i < end {
@@ -65,11 +68,40 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 	return first, max(first, last), nil
 }
 
+// spanVersion is span for a version of the server.
+func (j *Journal) spanVersion(c *cut) (first, last int, err error) {
+	first = len(j.segments) - 1
+	for i := range j.segments {
+		for _, seq := range c.seqs {
+			if i+1 == len(j.segments) || j.segments[i+1].FirstSeq > seq {
+				first = min(first, i)
+				break
+			}
+		}
+		for _, seq := range c.seqs {
+			if j.segments[i].FirstSeq <= seq {
+				last = i
+				break
+			}
+		}
+	}
+	return first, max(first, last), nil
+}
+
 // clockSlack is how far the times of lines are supposed to go back from one to the next, at most: more is found by seq only.
 const clockSlack = time.Hour
 
 // key is an object of a resource, whichever stream it is in.
 type key struct{ group, resource, namespace, name, uid string }
+
+func (i *Item) key() key {
+	return key{i.Stream.Group, i.Stream.Resource, i.Namespace, i.Name, i.UID}
+}
+
+func (i *Item) compare(o *Item) int {
+	return cmp.Or(strings.Compare(i.Stream.Group, o.Stream.Group), strings.Compare(i.Stream.Resource, o.Stream.Resource),
+		strings.Compare(i.Namespace, o.Namespace), strings.Compare(i.Name, o.Name), cmp.Compare(i.Last.Seq, o.Last.Seq))
+}
 
 // State returns the selected objects that were there at a moment.
 func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, error) {
@@ -81,7 +113,10 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if j.Empty() {
 		return &State{At: at}, nil
 	}
-	c := j.cut(s, at)
+	c, err := j.cut(ctx, s, at)
+	if err != nil {
+		return nil, err
+	}
 	first, last, err := j.span(ctx, c)
 	if err != nil {
 		return nil, err
@@ -136,10 +171,7 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 		item.Gone = j.segmentOf(item.Last.Segment) < 0
 		st.Items = append(st.Items, item)
 	}
-	slices.SortFunc(st.Items, func(a, b Item) int {
-		return cmp.Or(strings.Compare(a.Stream.Group, b.Stream.Group), strings.Compare(a.Stream.Resource, b.Stream.Resource),
-			strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), cmp.Compare(a.Last.Seq, b.Last.Seq))
-	})
+	slices.SortFunc(st.Items, func(a, b Item) int { return a.compare(&b) })
 	return st, nil
 }
 

@@ -9,19 +9,23 @@ import (
 	"kubejournal/internal/config"
 )
 
-// Moment is a place in a journal: a time, or the line that has a seq. The zero Moment is none.
+// Moment is a place in a journal: a time, the line that has a seq, or a version of the server. The zero Moment is none.
 type Moment struct {
-	Time time.Time
-	Seq  uint64 // 0 where it is a time
+	Time    time.Time
+	Seq     uint64 // 0 for any other
+	Version uint64 // the same
 }
 
 // IsZero reports whether no moment was given.
-func (m Moment) IsZero() bool { return m.Seq == 0 && m.Time.IsZero() }
+func (m Moment) IsZero() bool { return m.Seq == 0 && m.Version == 0 && m.Time.IsZero() }
 
 // String returns the moment for a reader, in the local zone, which it names.
 func (m Moment) String() string {
-	if m.Seq > 0 {
+	switch {
+	case m.Seq > 0:
 		return "seq:" + strconv.FormatUint(m.Seq, 10)
+	case m.Version > 0:
+		return "rv:" + strconv.FormatUint(m.Version, 10)
 	}
 	return m.Time.Local().Format("2006-01-02 15:04:05 MST")
 }
@@ -50,6 +54,19 @@ var (
 	dayForms   = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
 	clockForms = []string{"15:04", "15:04:05"}
 )
+
+// ParseAt reads a TIME as ParseMoment does, or rv:1234, a version of the server.
+func ParseAt(text string, now time.Time) (Moment, error) {
+	number, ok := strings.CutPrefix(text, "rv:")
+	if !ok {
+		return ParseMoment(text, now)
+	}
+	version, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || version == 0 {
+		return Moment{}, fmt.Errorf("%q is not a resourceVersion; write e.g. rv:1234", text)
+	}
+	return Moment{Version: version}, nil
+}
 
 // ParseMoment reads a TIME: RFC 3339; 2026-11-20 14:02, 14:02 (today) or yesterday 14:02, each also with seconds and in the
 // zone of now; 90m, 2d or 1d12h ago; or seq:1234. What the clock shows twice, as it is put back, is the first time.

@@ -1,0 +1,150 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// Change is what became of an object between two moments.
+type Change struct {
+	Before, After *Item // nil where it was not there
+	Versions      int   // lines about it in between
+}
+
+// Item returns the object, as it was at the later moment if it was there.
+func (c *Change) Item() *Item {
+	if c.After != nil {
+		return c.After
+	}
+	return c.Before
+}
+
+// Comparison is what became of the selected objects between two moments, in the order of State.
+type Comparison struct {
+	From, To Moment
+	// Changes are the objects of which the last line is another one. An object that was deleted and made anew, with another
+	// uid, is there twice.
+	Changes []Change
+	// Passed are those that were neither there at the one moment nor at the other, but in between.
+	Passed []Change
+	Doubts []Doubt // why it may not be all
+}
+
+// Compare compares the states at two moments.
+func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*Comparison, error) {
+	before, err := j.State(ctx, s, from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := j.state(ctx, s, to, true)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := j.between(ctx, s, from, to)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{From: from, To: to, Doubts: merge(before.Doubts, after.Doubts)}
+	then := make(map[key]*Item, len(before.Items))
+	for i := range before.Items {
+		then[before.Items[i].key()] = &before.Items[i]
+	}
+	for i := range after.Items {
+		is := &after.Items[i]
+		k := is.key()
+		was := then[k]
+		delete(then, k)
+		ch := Change{Before: was, After: is, Versions: lines[k]}
+		switch {
+		case is.Deleted && was == nil:
+			if ch.Versions > 0 {
+				c.Passed = append(c.Passed, ch)
+			}
+			continue
+		case is.Deleted:
+			ch.After = nil
+		case was != nil && was.Last.Seq == is.Last.Seq:
+			continue
+		}
+		c.Changes = append(c.Changes, ch)
+	}
+	// What the second state does not have at all was deleted in a segment before the moment's.
+	for i := range before.Items {
+		if was := &before.Items[i]; then[was.key()] != nil {
+			c.Changes = append(c.Changes, Change{Before: was, Versions: lines[was.key()]})
+		}
+	}
+	slices.SortStableFunc(c.Changes, func(a, b Change) int { return a.Item().compare(b.Item()) })
+	return c, nil
+}
+
+// between returns how many lines there are about each object between two moments.
+func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (map[key]int, error) {
+	a, err := j.cut(ctx, s, from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := j.cut(ctx, s, to)
+	if err != nil {
+		return nil, err
+	}
+	first, _, err := j.span(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	_, last, err := j.span(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	count := make(map[key]int)
+	for i := first; i <= last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			stream := &x.Streams[p.stream]
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				n := 0
+				for _, at := range o.Lines {
+					l, err := x.Line(at)
+					if err != nil {
+						return nil, fmt.Errorf("read index: %w", err)
+					}
+					if !a.includes(stream.Name, &l) && b.includes(stream.Name, &l) {
+						n++
+					}
+				}
+				if n > 0 {
+					count[key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}] += n
+				}
+			}
+		}
+	}
+	return count, nil
+}
+
+// merge returns the doubts of two answers, each once.
+func merge(a, b []Doubt) []Doubt {
+	all := slices.Clone(a)
+	for _, d := range b {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Doubt) int { return strings.Compare(a.Stream, b.Stream) })
+	return all
+}
+
+// Line reads the line at a place, nil where its segment is gone. It is valid until the next call.
+func (j *Journal) Line(ctx context.Context, at index.Place) (*line.Fields, error) {
+	return j.earlier(ctx, at)
+}
