@@ -35,6 +35,9 @@ func status(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	if s, ok := errors.AsType[statusError](err); ok {
+		return int(s)
+	}
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		for _, f := range faults {
@@ -90,7 +93,7 @@ between, a line of its own says so.`,
 		return &usageError{cmd, err}
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
-		newStatusCommand(), newTailCommand(), newSchemaCommand(), newVersionCommand())
+		newStatusCommand(), newTailCommand(), newGetCommand(), newCoverageCommand(), newSchemaCommand(), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = group // a slip must not be answered with text for a shell to run

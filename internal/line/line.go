@@ -119,13 +119,22 @@ func (l *Fields) AboutStream() bool {
 // and its clock is another one.
 const lateAfter = 3 * time.Second
 
+// Written returns when the line says that the change was made.
+func (l *Fields) Written() (written time.Time, ok bool) {
+	ok = len(l.values[WrittenAt]) > 0 && written.UnmarshalText(l.Text(WrittenAt)) == nil
+	return written, ok
+}
+
+// Set gives a member another value, which Raw does not have.
+func (l *Fields) Set(f Field, value []byte) { l.values[f] = value }
+
 // Late returns when the change was made, if it was received late. What existed at first sight is older by nature.
 func (l *Fields) Late() (written time.Time, ok bool) {
-	if len(l.values[WrittenAt]) == 0 || string(l.Text(Origin)) == "snapshot" {
+	if string(l.Text(Origin)) == "snapshot" {
 		return written, false
 	}
-	ok = written.UnmarshalText(l.Text(WrittenAt)) == nil && l.Time.Sub(written) > lateAfter
-	return written, ok
+	written, ok = l.Written()
+	return written, ok && l.Time.Sub(written) > lateAfter
 }
 
 // Scope is what follows the question mark in the stream's name; empty for all objects of a resource.

@@ -176,3 +176,40 @@ func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, er
 	}
 	return j.second.read(at.Seq, at.Offset)
 }
+
+// Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
+// states: of one that was found to be gone after a gap, the last line before that.
+func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, []Doubt, error) {
+	var items []Item
+	for i := range j.segments {
+		if j.outside(i, since, until) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, p := range s.picks(x) {
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, nil, fmt.Errorf("read index: %w", err)
+				}
+				for n, at := range o.Lines {
+					l, err := x.Line(at)
+					if err != nil {
+						return nil, nil, fmt.Errorf("read index: %w", err)
+					}
+					if l.Type != index.Deleted || !within(&l, since, until) {
+						continue
+					}
+					item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: true}
+					item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+					_ = n
+					items = append(items, item)
+				}
+			}
+		}
+	}
+	slices.SortFunc(items, func(a, b Item) int { return a.compare(&b) })
+	return items, nil, nil
+}

@@ -12,11 +12,14 @@ import (
 )
 
 // UnknownError says that the journal has nothing of a name.
-type UnknownError struct{ text string }
+type UnknownError struct {
+	Unwatched bool // it may have been there, and nobody watched
+	text      string
+}
 
 func (e *UnknownError) Error() string { return e.text }
 
-func unknown(format string, args ...any) error { return &UnknownError{fmt.Sprintf(format, args...)} }
+func unknown(format string, args ...any) error { return &UnknownError{text: fmt.Sprintf(format, args...)} }
 
 // definition is what a CustomResourceDefinition says, as index.Index.Names has it.
 type definition struct {
@@ -97,7 +100,7 @@ func (j *Journal) resolveResource(x *index.Index, o *Object) error {
 		kinds[resource] = s.Kind
 	}
 	if o.MayCome() {
-		return unknown("the journal has no line about %s: nobody watched them%s", o.Resource, mean(nearOther(o, kinds)))
+		return &UnknownError{true, fmt.Sprintf("the journal has no line about %s: nobody watched them%s", o.Resource, mean(nearOther(o, kinds)))}
 	}
 	near := nearOther(o, kinds)
 	if near == "" {

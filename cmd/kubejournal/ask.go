@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/config"
+	"kubejournal/internal/query"
+)
+
+// exitNotCovered says that an answer depends on a time at which nobody watched.
+const exitNotCovered = 3
+
+// statusError is an exit status about which nothing is left to say.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// askFlags are what the commands have in common that ask a journal.
+type askFlags struct {
+	config, journal string
+	output          string
+	namespaces      []string
+	all             bool
+}
+
+// journalHelp is a part of their help.
+const journalHelp = `
+The journal's files are read: no cluster and no daemon is needed, and a daemon may be writing to them. --journal names the
+active file; the default is output.path of the config that run would read.`
+
+// statusHelp is another one.
+const statusHelp = `
+Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read or has nothing of that name; 3 if the answer
+depends on a time that is not covered: stderr names stream and interval.`
+
+func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
+	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
+	flags.StringVar(&f.journal, "journal", "", "the journal's active `FILE`")
+	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
+}
+
+// path returns the path of the journal's active file.
+func (f *askFlags) path(cmd *cobra.Command) (string, error) {
+	if f.journal != "" {
+		return f.journal, nil
+	}
+	file, cfg, err := loadConfig(f.config, nil)
+	switch {
+	case file == "":
+		return "", &usageError{cmd, errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
+	case err != nil:
+		return "", err
+	case cfg.Output.Path == config.Stdout:
+		return "", &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
+	}
+	return cfg.Output.Path, nil
+}
+
+// selection reads the arguments that name objects.
+func (f *askFlags) selection(cmd *cobra.Command, args []string) (*query.Selection, error) {
+	objects, err := query.Objects(args)
+	if err != nil {
+		return nil, &usageError{cmd, err}
+	}
+	s := &query.Selection{Objects: objects, Namespaces: f.namespaces}
+	if f.all {
+		s.Namespaces = nil
+	}
+	return s, nil
+}
+
+// ask opens the journal, finds out what is selected, and calls fn.
+func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal, *query.Selection, *answer.Output) error) error {
+	path, err := f.path(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := f.selection(cmd, args)
+	if err != nil {
+		return err
+	}
+	// A reader that goes away, such as head, is the end and no fault.
+	signal.Ignore(syscall.SIGPIPE)
+	o := &answer.Output{Writer: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr()}
+	j, err := query.Open(path, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if j.Empty() {
+		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", path)
+		return statusError(exitNotCovered)
+	}
+	if err := j.Resolve(cmd.Context(), s); err != nil {
+		if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
+			fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
+			return statusError(exitNotCovered)
+		}
+		return err
+	}
+	err = fn(j, s, o)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return nil
+	case errors.Is(err, answer.ErrNotCovered):
+		return statusError(exitNotCovered)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; a file of the journal was removed meanwhile, ask again", err)
+	}
+	return err
+}
+
+// momentFlag returns what a flag does that takes a TIME, or rv: too.
+func atFlag(m *query.Moment, parse func(string) (query.Moment, error)) func(string) error {
+	return func(text string) (err error) {
+		if strings.TrimSpace(text) != "" {
+			*m, err = parse(text)
+		}
+		return err
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/query"
+	"kubejournal/internal/rawjson"
+)
+
+// getFlags are the flags of get.
+type getFlags struct {
+	askFlags
+	at, since, until query.Moment
+	deleted, clean   bool
+	labels, fields   string
+	labelsOf         labels.Selector
+	fieldsOf         fields.Selector
+}
+
+const getHelp = `Show objects as they were at a time:
+
+  NAMESPACE   NAME   AGE   LAST CHANGE           BY
+  shop        web    12d   2026-11-20 13:58:04   kubectl-set
+
+TIME is one of
+` + query.Times + `,
+or rv:1234, a resourceVersion of the server, for one resource. Without --at it is now, as far as the journal says. What was
+received late, after an outage, counts from when it was made.
+
+--deleted shows instead what was deleted since a TIME, as it was last. BY is the field manager that wrote the version, a
+program's name, not a person.
+`
+
+func newGetCommand() *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:   "get RESOURCE[/NAME]... --at TIME",
+		Short: "Show objects as they were at a time",
+		Long:  getHelp + journalHelp + "\n" + statusHelp,
+		Example: `  # the deployments of a namespace, as they were at two
+  kubejournal get deploy -n shop --at 14:02
+
+  # one of them as YAML
+  kubejournal get deploy/web -n shop --at 'yesterday 14:02' -o yaml
+
+  # what was deleted in the last hour
+  kubejournal get '*' -n shop --deleted --since 1h`,
+		RunE: f.run,
+	}
+	flags := cmd.Flags()
+	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
+	flags.Func("at", "show objects as they were at that `TIME`", atFlag(&f.at, parse))
+	flags.BoolVar(&f.deleted, "deleted", false, "show what was deleted, as it was last")
+	flags.Func("since", "with --deleted: since that `TIME`", moment(&f.since))
+	flags.Func("until", "with --deleted: up to that `TIME`", moment(&f.until))
+	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
+	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
+	f.add(cmd, "`FORMAT`: table, name, yaml or json", "table", "name", "yaml", "json")
+	return cmd
+}
+
+func (f *getFlags) run(cmd *cobra.Command, args []string) error {
+	var err error
+	switch {
+	case len(args) == 0:
+		err = errors.New("name a RESOURCE, e.g. deploy/web, pods or '*'")
+	case f.deleted && !f.at.IsZero():
+		err = errors.New("--deleted takes --since and --until, not --at")
+	case !f.deleted && !(f.since.IsZero() && f.until.IsZero()):
+		err = errors.New("--since and --until go with --deleted; for a state write --at")
+	}
+	if err == nil {
+		f.labelsOf, err = labels.Parse(f.labels)
+	}
+	if err == nil {
+		f.fieldsOf, err = fields.ParseSelector(f.fields)
+	}
+	if err != nil {
+		return &usageError{cmd, err}
+	}
+	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+		if f.at.IsZero() && !f.deleted {
+			f.at.Time = time.Now()
+		}
+		if f.at.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
+			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+		}
+		g := &answer.Get{Format: f.output, At: f.at, One: len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2}
+		if f.labels != "" || f.fields != "" {
+			g.Match = f.match
+		}
+		if f.deleted {
+			items, doubts, err := j.Deleted(cmd.Context(), s, f.since, f.until)
+			if err != nil {
+				return err
+			}
+			g.At.Time = time.Now()
+			return g.Items(cmd.Context(), j, items, doubts, o)
+		}
+		st, err := j.State(cmd.Context(), s, f.at)
+		if err != nil {
+			return err
+		}
+		return g.Items(cmd.Context(), j, st.Items, st.Doubts, o)
+	})
+}
+
+// match reports whether an object is selected by its labels and fields.
+func (f *getFlags) match(object []byte) bool {
+	set := labels.Set{}
+	for key, value := range rawjson.Members(rawjson.At(object, []byte("/metadata/labels"))) {
+		set[string(rawjson.Unquote(nil, key))] = string(rawjson.Unquote(nil, rawjson.Inside(value)))
+	}
+	return f.labelsOf.Matches(set) && f.fieldsOf.Matches(fieldsOf(object))
+}
+
+// fieldsOf has the fields of an object by paths such as spec.nodeName.
+type fieldsOf []byte
+
+func (o fieldsOf) Has(path string) bool { return rawjson.At(o, pointer(path)) != nil }
+
+func (o fieldsOf) Get(path string) string {
+	value := rawjson.At(o, pointer(path))
+	if inside := rawjson.Inside(value); inside != nil {
+		return string(rawjson.Unquote(nil, inside))
+	}
+	return string(value)
+}
+
+func pointer(path string) []byte {
+	return fmt.Appendf(nil, "/%s", strings.ReplaceAll(strings.TrimPrefix(path, "."), ".", "/"))
+}

@@ -1,0 +1,82 @@
+// Package answer prints what package query finds in a journal: tables and YAML for people, JSON for programs.
+package answer
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"kubejournal/internal/display"
+	"kubejournal/internal/index"
+	"kubejournal/internal/query"
+)
+
+// ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was said.
+var ErrNotCovered = errors.New("not covered")
+
+// Output is where an answer goes: the data, and what explains it.
+type Output struct {
+	io.Writer
+	Notes io.Writer
+}
+
+// note writes a sentence without its full stop.
+func (o *Output) note(format string, args ...any) {
+	fmt.Fprintf(o.Notes, "kubejournal: %s\n", fmt.Sprintf(format, args...))
+}
+
+// doubt says why an answer may be incomplete. It returns ErrNotCovered where there is a reason.
+func (o *Output) doubt(doubts []query.Doubt) error {
+	const most = 5 // lines
+	for i, d := range doubts {
+		if i == most && len(doubts) > most+1 {
+			o.note("not covered: %d more streams; 'kubejournal coverage' shows them", len(doubts)-most)
+			break
+		}
+		o.note("not covered: %s", Doubt(d))
+	}
+	if len(doubts) > 0 {
+		return ErrNotCovered
+	}
+	return nil
+}
+
+// Doubt returns a doubt in words.
+func Doubt(d query.Doubt) string {
+	var b strings.Builder
+	if d.Stream != "" {
+		fmt.Fprintf(&b, "stream %s", printable(d.Stream))
+		switch {
+		case !d.From.IsZero() && !d.To.IsZero():
+			fmt.Fprintf(&b, " from %s to %s", moment(d.From), moment(d.To))
+		case !d.From.IsZero():
+			fmt.Fprintf(&b, " since %s", moment(d.From))
+		case !d.To.IsZero():
+			fmt.Fprintf(&b, " until %s", moment(d.To))
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(printable(d.Reason))
+	return b.String()
+}
+
+// kind returns a resource as kubectl -o name has it, kind in lower case and group.
+func kind(s *index.Stream) string {
+	name := strings.ToLower(s.Kind)
+	if s.Group != "" {
+		name += "." + s.Group
+	}
+	return name
+}
+
+// title returns an object as a person would name it.
+func title(i *query.Item) string {
+	name := i.Name
+	if i.Namespace != "" {
+		name = i.Namespace + "/" + name
+	}
+	return printable(kind(i.Stream) + " " + name)
+}
+
+func printable(text string) string { return string(display.AppendRaw(nil, []byte(text))) }
