@@ -179,7 +179,11 @@ func (b *Builder) refer(l *line.Fields) []string {
 		}
 	}
 	if event := l.Value(line.Event); len(event) > 0 {
-		add(rawjson.At(event, []byte("/regarding/uid")))
+		is := rawjson.Pick(rawjson.At(event, []byte("/regarding")), "uid", "kind", "namespace", "name")
+		add(is[0])
+		name := append(rawjson.Unquote(nil, rawjson.Inside(is[1])), ' ')
+		name = append(rawjson.Unquote(name, rawjson.Inside(is[2])), '/')
+		b.refs = append(b.refs, string(rawjson.Unquote(name, rawjson.Inside(is[3]))))
 	}
 	for owner := range rawjson.Elements(rawjson.At(l.Object, []byte("/metadata/ownerReferences"))) {
 		add(rawjson.Pick(owner, "uid")[0])

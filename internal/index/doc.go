@@ -49,8 +49,9 @@
 //	           and receiving, a varint; with 16 by how much its seq and where it begins differ from that, two deltas
 //	objects    objects of one stream by namespace, name and uid. For each: how many bytes of namespace, a zero byte and name
 //	           are those of the object before (0 for a block's first), and the rest as a text; a byte: 1 it was there
-//	           before the segment, 2 it refers to others, 4 to the same ones as the object before; uid; the number of uids
-//	           it refers to (owners; what an Event is about) and each; the last line about it before the segment: the index
+//	           before the segment, 2 it refers to others, 4 to the same ones as the object before; uid; the number of objects
+//	           it refers to (owners; what an Event is about) and the uid of each, of the latter also "Kind namespace/name"
+//	           in the place of one; the last line about it before the segment: the index
 //	           of its segment among the earlier ones, its seq from that of the first line there, and where it begins; the
 //	           number of its lines in the segment, and the index of each, from the one before
 //	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name and

@@ -83,8 +83,8 @@ type Place struct {
 // Object is what a segment says of one object of a stream.
 type Object struct {
 	Namespace, Name, UID string
-	// Refs are the uids that it refers to: those of owners, and for an Event of what it is about. They are those of all
-	// lines of the segment, and what the one before has.
+	// Refs are the uids that it refers to: those of owners, and for an Event of what it is about, which is there as
+	// "Kind namespace/name" too. They are those of all lines of the segment, and what the one before has.
 	Refs []string
 	// Before is the last line about it before the segment, if it was there when the segment began.
 	Before Place

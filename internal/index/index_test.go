@@ -87,8 +87,8 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 	o.Lines = append(slices.Clone(o.Lines), len(s.lines))
 	members := ""
 	if ref := fmt.Sprintf("owner-%d", h.IntN(3)); stream == "events" {
-		members = fmt.Sprintf(`,"event":{"reason":"x","regarding":{"uid":%q}}`, ref)
-		o.Refs = with(o.Refs, ref)
+		members = fmt.Sprintf(`,"event":{"reason":"x","regarding":{"kind":"Pod","namespace":"a","name":%q,"uid":%q}}`, ref, ref)
+		o.Refs = with(with(o.Refs, ref), "Pod a/"+ref)
 	} else if h.IntN(2) == 0 {
 		members = fmt.Sprintf(`,"object":{"metadata":{"labels":{"a":"b"},"ownerReferences":[{"kind":"x","uid":%q}]}}`, ref)
 		o.Refs = with(o.Refs, ref)

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,8 +125,8 @@ func wider(other, stream string) bool {
 // cut is a moment, and how it divides the lines of each stream.
 type cut struct {
 	Moment
-	live   map[string]bool // streams that were followed then: the time at which a line was received counts
-	gone   map[string]bool // streams that were not watched any more then, while another one has their objects
+	live   map[string]bool   // streams that were followed then: the time at which a line was received counts
+	gone   map[string]bool   // streams that were not watched any more then, while another one has their objects
 	seqs   map[string]uint64 // of a version: the last line of each stream that counts
 	doubts []Doubt
 }

@@ -19,7 +19,9 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string { return e.text }
 
-func unknown(format string, args ...any) error { return &UnknownError{text: fmt.Sprintf(format, args...)} }
+func unknown(format string, args ...any) error {
+	return &UnknownError{text: fmt.Sprintf(format, args...)}
+}
 
 // definition is what a CustomResourceDefinition says, as index.Index.Names has it.
 type definition struct {

@@ -15,6 +15,8 @@ type Selection struct {
 	Objects    []Object
 	Namespaces []string // objects in none of them are selected by resource alone
 	UIDs       map[string]bool
+
+	bare bool // objects in no namespace too
 }
 
 // All reports whether everything is selected, GAP and SYNCED lines too.
@@ -41,7 +43,7 @@ func (s *Selection) picks(x *index.Index) []pick {
 
 func (s *Selection) pick(stream *index.Stream) (p pick, ok bool) {
 	if len(s.Objects) == 0 {
-		return pick{bare: len(s.Namespaces) == 0}, true
+		return pick{bare: s.bare || len(s.Namespaces) == 0}, true
 	}
 	for i := range s.Objects {
 		o := &s.Objects[i]

@@ -59,6 +59,13 @@ func (p *Printer) Print(l *line.Fields) error {
 	return p.flushIfFull()
 }
 
+// Note shows a remark between lines.
+func (p *Printer) Note(text string) error {
+	p.layOut()
+	p.appendDim([]byte("-- " + text))
+	return p.flushIfFull()
+}
+
 // bad shows, as text, a line that is none of a journal.
 func (p *Printer) bad(raw []byte) error {
 	p.layOut()

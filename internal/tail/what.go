@@ -178,6 +178,9 @@ func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 	return display.AppendText(append(dst, "→"...), end)
 }
 
+// Unchanged reports whether a SYNCED has no object with a line.
+func Unchanged(l *line.Fields) bool { return unchanged(l) != nil }
+
 // unchanged returns how many objects a SYNCED has without a line if it has none with one, else nil.
 func unchanged(l *line.Fields) []byte {
 	v := rawjson.Pick(l.Value(line.Count), "added", "modified", "deleted", "unchanged")

@@ -1,0 +1,227 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"kubejournal/internal/changes"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
+)
+
+// History says which versions are shown, and how.
+type History struct {
+	Since, Until query.Moment
+	By           string // a field manager, with or without its subresource; * stands for anything
+	Field        Path
+	Deleted      bool // deletions alone
+	All          bool // noise too
+	Patch        bool // with the difference of each version
+	One          bool // an object was named
+	Format       string
+	Style        tail.Style
+}
+
+// history prints one answer.
+type history struct {
+	*History
+	o      *Output
+	p      *tail.Printer
+	gaps   map[string]*line.Fields // by stream, not shown yet
+	uids   map[string]string       // of the last line of a name
+	hidden map[string]int
+	shown  int
+	ops    []byte
+}
+
+// Print shows the versions of the selected objects.
+func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
+	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, uids: map[string]string{}, hidden: map[string]int{}}
+	for v, err := range j.History(ctx, s, h.Since, h.Until) {
+		if err == nil {
+			err = p.version(ctx, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.p.End(); err != nil {
+		return err
+	}
+	p.explain()
+	return nil
+}
+
+func (h *history) version(ctx context.Context, v *query.Version) error {
+	if h.Format == "json" && !h.filters() {
+		h.shown++
+		return h.p.Print(v.Fields)
+	}
+	if v.AboutStream() {
+		return h.mark(v)
+	}
+	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !h.isBy(v) {
+		return nil
+	}
+	previous, err := v.Previous(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.compare(v, previous); err != nil {
+		return err
+	}
+	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
+		return nil
+	}
+	if class := h.noise(v); class != "" && !h.All {
+		h.hidden[class]++
+		return nil
+	}
+	if err := h.pending(string(v.Text(line.Stream))); err != nil {
+		return err
+	}
+	h.shown++
+	return h.show(v, previous)
+}
+
+// filters reports whether lines are left out.
+func (h *history) filters() bool {
+	return h.Deleted || h.By != "" || len(h.Field) > 0 || !h.All
+}
+
+func (h *history) isBy(v *query.Version) bool {
+	if h.By == "" {
+		return true
+	}
+	manager := string(v.Text(line.Manager))
+	if string(v.Text(line.Type)) == "DELETED" || manager == "" {
+		return false
+	}
+	full := manager
+	if sub := v.Text(line.Subresource); len(sub) > 0 {
+		full += "/" + string(sub)
+	}
+	for _, is := range []string{manager, full} {
+		if ok, err := path.Match(h.By, is); ok && err == nil || is == h.By {
+			return true
+		}
+	}
+	return false
+}
+
+// compare gives a line the changes from the version before, where it does not have them.
+func (h *history) compare(v *query.Version, previous *line.Fields) error {
+	if len(v.Value(line.Changes)) > 0 || previous == nil || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 || len(previous.Object) == 0 {
+		return nil
+	}
+	ops, err := changes.Append(h.ops[:0], previous.Object, v.Object)
+	if err != nil {
+		return fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
+	}
+	h.ops = ops
+	v.Set(line.Changes, ops)
+	return nil
+}
+
+// noise returns what kind of noise a version is, "" for none.
+func (h *history) noise(v *query.Version) string {
+	if string(v.Text(line.Origin)) == "snapshot" && !h.One {
+		return "that existed at first sight"
+	}
+	return ""
+}
+
+// mark takes note of a GAP or a SYNCED. A gap is drawn unless nothing had changed.
+func (h *history) mark(v *query.Version) error {
+	stream := string(v.Text(line.Stream))
+	if string(v.Text(line.Type)) == "GAP" {
+		gap := &line.Fields{}
+		if err := gap.Parse(bytes.Clone(v.Raw)); err != nil {
+			return err
+		}
+		h.gaps[stream] = gap
+		return nil
+	}
+	gap := h.gaps[stream]
+	if gap == nil {
+		if h.All {
+			return h.p.Print(v.Fields)
+		}
+		return nil // of a first list, or of a gap that was shown
+	}
+	if unchanged(v.Fields) && !h.All {
+		delete(h.gaps, stream)
+		h.hidden["gaps behind which nothing had changed"]++
+		return nil
+	}
+	if err := h.pending(stream); err != nil {
+		return err
+	}
+	return h.p.Print(v.Fields)
+}
+
+// pending shows the GAP line of a stream that was held back.
+func (h *history) pending(stream string) error {
+	gap := h.gaps[stream]
+	if gap == nil {
+		return nil
+	}
+	delete(h.gaps, stream)
+	return h.p.Print(gap)
+}
+
+func (h *history) show(v *query.Version, previous *line.Fields) error {
+	if h.Format == "yaml" {
+		return h.object(v)
+	}
+	if h.One && h.Format != "json" {
+		name, uid := string(v.Text(line.Namespace))+"/"+string(v.Text(line.Name)), string(v.Text(line.UID))
+		if before, there := h.uids[name]; there && before != uid {
+			if err := h.p.Note("another object of that name: uid " + printable(uid)); err != nil {
+				return err
+			}
+		}
+		h.uids[name] = uid
+	}
+	if err := h.p.Print(v.Fields); err != nil || !h.Patch || h.Format == "json" {
+		return err
+	}
+	return h.patch(v, previous)
+}
+
+func (h *history) object(v *query.Version) error {
+	if len(v.Object) == 0 {
+		return nil
+	}
+	text, err := yamlOf(v.Object)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", v.Seq, err)
+	}
+	_, err = fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
+	return err
+}
+
+func (h *history) patch(*query.Version, *line.Fields) error { return nil }
+
+// explain counts what was hidden, and says why an empty answer is empty.
+func (h *history) explain() {
+	if len(h.hidden) > 0 {
+		var parts []string
+		for _, class := range slices.SortedFunc(maps.Keys(h.hidden), func(a, b string) int { return h.hidden[b] - h.hidden[a] }) {
+			parts = append(parts, fmt.Sprintf("%d %s", h.hidden[class], class))
+		}
+		h.o.note("hidden: %s (--all shows them)", strings.Join(parts, ", "))
+	}
+	if h.shown+len(h.hidden) == 0 {
+		h.o.note("nothing changed in that time")
+	}
+}
+
+// unchanged reports whether a SYNCED says that nothing had changed.
+func unchanged(l *line.Fields) bool { return tail.Unchanged(l) }

@@ -1,0 +1,88 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+
+	"kubejournal/internal/changes"
+	"kubejournal/internal/rawjson"
+)
+
+// Path is a place in objects, step by step: keys, and for elements of lists their number, the value of their key (such as a
+// container's name) or *.
+type Path []string
+
+// ParsePath reads spec.template.spec.containers[web].image, with quotes around a key that has dots: data["log.level"]; or a
+// JSON pointer.
+func ParsePath(text string) (Path, error) {
+	if rest, ok := strings.CutPrefix(text, "/"); ok {
+		var p Path
+		for step := range strings.SplitSeq(rest, "/") {
+			p = append(p, string(rawjson.Unescaped([]byte(step))))
+		}
+		return p, nil
+	}
+	var p Path
+	for rest := strings.TrimPrefix(text, "."); rest != ""; {
+		switch {
+		case rest[0] == '[':
+			inside, behind, ok := strings.Cut(rest[1:], "]")
+			if quoted, is := strings.CutPrefix(rest[1:], `"`); is {
+				inside, behind, ok = strings.Cut(quoted, `"]`)
+			}
+			if !ok || inside == "" {
+				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text)
+			}
+			p, rest = append(p, inside), strings.TrimPrefix(behind, ".")
+		default:
+			end := strings.IndexAny(rest, ".[")
+			if end < 0 {
+				end = len(rest)
+			}
+			if end == 0 {
+				return nil, fmt.Errorf("%q is not a field; write e.g. spec.replicas, containers[web].image or data[\"log.level\"]", text)
+			}
+			p, rest = append(p, rest[:end]), strings.TrimPrefix(rest[end:], ".")
+		}
+	}
+	return p, nil
+}
+
+// touched reports whether one of the operations that made an object changed something at the path, below or above it.
+func (p Path) touched(operations, object []byte) bool {
+	for op := range rawjson.Elements(operations) {
+		v := rawjson.Pick(op, "path", "from")
+		for _, pointer := range v[:2] {
+			if at := rawjson.Inside(pointer); at != nil && p.at(string(rawjson.Unquote(nil, at)), object) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// at reports whether a pointer leads to the path, below or above it.
+func (p Path) at(pointer string, object []byte) bool {
+	rest := strings.TrimPrefix(pointer, "/")
+	at := ""
+	for _, wanted := range p {
+		if rest == "" {
+			return true // above it
+		}
+		var step string
+		step, rest, _ = strings.Cut(rest, "/")
+		at += "/" + step
+		key := string(rawjson.Unescaped([]byte(step)))
+		if key == wanted || wanted == "*" {
+			continue
+		}
+		if !rawjson.IsIndex([]byte(step)) {
+			return false
+		}
+		element := rawjson.At(object, []byte(at))
+		if element == nil || string(rawjson.Unquote(nil, rawjson.Inside(changes.Key(element)))) != wanted {
+			return false
+		}
+	}
+	return true
+}
