@@ -47,8 +47,12 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
-	flags.StringVar(&f.journal, "journal", "", "the journal's active `FILE`")
-	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
+	f.addJournal(cmd)
+}
+
+func (f *askFlags) addJournal(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.journal, "journal", "", "the journal's active `FILE`")
+	cmd.Flags().StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 }
 
 // path returns the path of the journal's active file.

@@ -59,6 +59,36 @@ func (s *Segment) isOf(x *index.Index) bool {
 	return s.Gzip && (x.Zipped == 0 || x.Zipped == s.Size) || !s.Gzip && x.Size == s.Size
 }
 
+// BuildIndex reads the segment and returns its index. before is that of the segment before, nil where there is none.
+func (s *Segment) BuildIndex(ctx context.Context, before *index.Index) ([]byte, error) {
+	f, err := s.open(disk.OS)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	x, fill := &lineIndexer{Builder: index.NewBuilder(before, s.Head)}, fill
+	if s.Gzip {
+		fill = unzip
+	}
+	if err := fill(interruptible{f, ctx}, x); err != nil {
+		return nil, err
+	}
+	return x.AppendTo(nil)
+}
+
+// interruptible is a file whose reading ends with a context.
+type interruptible struct {
+	io.ReaderAt
+	ctx context.Context
+}
+
+func (r interruptible) ReadAt(p []byte, at int64) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.ReaderAt.ReadAt(p, at)
+}
+
 // lineIndexer adds the lines of a segment to its index, as the bytes come.
 type lineIndexer struct {
 	*index.Builder

@@ -137,38 +137,11 @@ func (j *Journal) follows(ctx context.Context, i int, x *index.Index) (bool, err
 
 // build reads a segment and makes its index.
 func (s *segment) build(ctx context.Context, before *index.Index) (*index.Index, error) {
-	x, _, err := s.make(ctx, before)
-	return x, err
-}
-
-// make is build that returns the index's bytes too.
-func (s *segment) make(ctx context.Context, before *index.Index) (*index.Index, []byte, error) {
-	b := index.NewBuilder(before, s.Head)
-	var r journal.Reader
-	defer r.Close()
-	err := r.Open(s.Segment, 0)
-	end := int64(0)
-	for err == nil {
-		var l journal.Line
-		if l, err = r.Next(); err != nil {
-			break
-		}
-		end = l.Offset + int64(len(l.Bytes)) + 1
-		if s.parsed.Parse(l.Bytes) == nil {
-			b.Add(&s.parsed, l.Offset, len(l.Bytes)+1)
-		}
-		err = ctx.Err()
-	}
-	if !errors.Is(err, io.EOF) {
-		return nil, nil, err
-	}
-	b.End(end, 0)
-	content, err := b.AppendTo(nil)
+	content, err := s.BuildIndex(ctx, before)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
-	return x, content, err
+	return index.Open(bytes.NewReader(content), int64(len(content)))
 }
 
 // read returns the line seq, which begins at an offset. It is valid until the next call. It is fast where each line comes

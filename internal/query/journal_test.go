@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -90,7 +91,11 @@ func indexFile(t testing.TB, active, path string, before *index.Index) *index.In
 	}
 	i := slices.IndexFunc(all, func(s journal.Segment) bool { return strings.HasPrefix(s.Path, path) })
 	s := &segment{Segment: all[i]}
-	x, content, err := s.make(t.Context(), before)
+	content, err := s.BuildIndex(t.Context(), before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
 		t.Fatal(err)
 	}
