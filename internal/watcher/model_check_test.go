@@ -49,6 +49,7 @@ func (m *model) finish(r *rand.Rand) {
 	modelTally.starts.Add(uint64(len(m.starts)))
 	modelTally.writes.Add(uint64(len(m.noted)))
 	modelTally.lines.Add(uint64(len(lines)))
+	m.ask(r)
 	if r.IntN(4) == 0 {
 		m.restart()
 	}
@@ -194,8 +195,11 @@ func (m *model) healed() error {
 }
 
 // expect is what the server has of a stream.
-func (m *model) expect(s modelStream) invariant.State {
-	objects, err := m.srv.List(s.gvr, s.namespace)
+func (m *model) expect(s modelStream) invariant.State { return m.expectAt(s, m.srv.Version()) }
+
+// expectAt is what it had at a version.
+func (m *model) expectAt(s modelStream, version uint64) invariant.State {
+	objects, err := m.srv.ListAt(s.gvr, s.namespace, version)
 	must(m.t, err)
 	all := make(invariant.State)
 	for _, o := range objects {

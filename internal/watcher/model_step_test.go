@@ -297,7 +297,7 @@ func (m *model) restore(r *rand.Rand) string {
 	// widgets: the fake keeps none in its history.
 	v := max(now-uint64(r.IntN(int(min(now, 25)))), 4, m.defined)
 	m.srv.RestoreTo(v)
-	m.frozen = true
+	m.frozen, m.restored = true, true
 	// What was written after v and not told has never been; and what was not
 	// told until now will be told of another epoch, or not.
 	m.noted = slices.DeleteFunc(m.noted, func(n invariant.Write) bool {
