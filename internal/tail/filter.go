@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
@@ -66,10 +67,12 @@ func hasResource(o *query.Object, l *line.Fields) bool {
 }
 
 // begun reports whether a line is so old that none before it is wanted, though the clock was set back in between.
-func (f *Filter) begun(l *line.Fields) bool {
+func (f *Filter) begun(l *line.Fields) bool { return f.before(l.Seq, l.Time) }
+
+func (f *Filter) before(seq uint64, at time.Time) bool {
 	since := f.Since
 	since.Time = since.Time.Add(-clockSlack)
-	return !f.Since.IsZero() && since.After(l.Seq, l.Time)
+	return !f.Since.IsZero() && since.After(seq, at)
 }
 
 // ended reports the same of the lines behind a line.
