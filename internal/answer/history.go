@@ -8,8 +8,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"kubejournal/internal/changes"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
@@ -38,12 +40,19 @@ type history struct {
 	hidden map[string]int
 	shown  int
 	ops    []byte
+
+	outages []query.Outage // that are not drawn yet
+	last    time.Time      // of the line before
 }
 
 // Print shows the versions of the selected objects.
 func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
 	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, uids: map[string]string{}, hidden: map[string]int{}}
+	p.outages = j.Outages(s)
 	for v, err := range j.History(ctx, s, h.Since, h.Until) {
+		if err == nil {
+			err = p.outage(v)
+		}
 		if err == nil {
 			err = p.version(ctx, v)
 		}
@@ -89,6 +98,36 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	h.shown++
 	return h.show(v, previous)
 }
+
+// outage draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
+func (h *history) outage(v *query.Version) error {
+	silence := v.Time.Sub(h.last)
+	h.last = v.Time
+	for len(h.outages) > 0 {
+		o := h.outages[0]
+		if silent := v.Time.After(o.From) && silence > o.To.Sub(o.From)/2; !silent && v.Time.Before(o.To) {
+			return nil
+		}
+		h.outages = h.outages[1:]
+		if h.Format != "text" || h.Since.After(0, o.To) {
+			continue
+		}
+		streams := fmt.Sprintf("%d streams were", o.Streams)
+		if o.Streams == 1 {
+			streams = "1 stream was"
+		}
+		why := map[string]string{
+			coverage.Unknown: "the daemon was killed", coverage.Stopped: "the daemon was stopped",
+			coverage.Interrupted: "the server could not be read", coverage.Removed: "not in the config",
+		}[o.Reason]
+		if err := h.p.Note(fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func clock(t time.Time) string { return t.Local().Format("15:04:05") }
 
 // filters reports whether lines are left out.
 func (h *history) filters() bool {
