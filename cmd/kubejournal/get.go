@@ -98,12 +98,12 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			g.Match = f.match
 		}
 		if f.deleted {
-			items, doubts, err := j.Deleted(cmd.Context(), s, f.since, f.until)
+			items, err := j.Deleted(cmd.Context(), s, f.since, f.until)
 			if err != nil {
 				return err
 			}
 			g.At.Time = time.Now()
-			return g.Items(cmd.Context(), j, items, doubts, o)
+			return g.Items(cmd.Context(), j, items, nil, o)
 		}
 		st, err := j.State(cmd.Context(), s, f.at)
 		if err != nil {

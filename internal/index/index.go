@@ -392,6 +392,22 @@ func (x *Index) object(d *decoder, o *Object) (ok bool) {
 	return ok && !d.bad
 }
 
+// Check reads all of the index: ErrDamaged where it is not as it was written.
+func (x *Index) Check() error {
+	if _, err := x.allLines(); err != nil {
+		return err
+	}
+	for i := range x.Streams {
+		for _, err := range x.from(i, "") {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	_, err := x.Names()
+	return err
+}
+
 // Member returns where the gzip member begins that has the byte at an offset of the plain segment: in the compressed file,
 // and in the plain one. It is for a compressed file of Zipped bytes.
 func (x *Index) Member(offset int64) (zipped, plain int64) {

@@ -41,11 +41,11 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	if err != nil {
 		return nil, err
 	}
-	after, err := j.state(ctx, s, to, true)
+	after, err := again(j, func() (*State, error) { return j.state(ctx, s, to, true) })
 	if err != nil {
 		return nil, err
 	}
-	lines, err := j.between(ctx, s, from, to)
+	lines, err := again(j, func() (map[key]int, error) { return j.between(ctx, s, from, to) })
 	if err != nil {
 		return nil, err
 	}

@@ -52,12 +52,13 @@ func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment
 			if j.outside(i, since, until) {
 				continue
 			}
-			x, err := j.index(ctx, i)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			steps, err := s.steps(x, since, until)
+			steps, err := again(j, func() ([]step, error) {
+				x, err := j.index(ctx, i)
+				if err != nil {
+					return nil, err
+				}
+				return s.steps(x, since, until)
+			})
 			if err != nil {
 				yield(nil, fmt.Errorf("read index: %w", err))
 				return
@@ -179,7 +180,11 @@ func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, er
 
 // Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
 // states: of one that was found to be gone after a gap, the last line before that.
-func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, []Doubt, error) {
+func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
+	return again(j, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
+}
+
+func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
 	var items []Item
 	for i := range j.segments {
 		if j.outside(i, since, until) {
@@ -187,29 +192,28 @@ func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment
 		}
 		x, err := j.index(ctx, i)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, p := range s.picks(x) {
 			for o, err := range s.objects(x, p) {
 				if err != nil {
-					return nil, nil, fmt.Errorf("read index: %w", err)
+					return nil, fmt.Errorf("read index: %w", err)
 				}
-				for n, at := range o.Lines {
+				for _, at := range o.Lines {
 					l, err := x.Line(at)
 					if err != nil {
-						return nil, nil, fmt.Errorf("read index: %w", err)
+						return nil, fmt.Errorf("read index: %w", err)
 					}
 					if l.Type != index.Deleted || !within(&l, since, until) {
 						continue
 					}
 					item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: true}
 					item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
-					_ = n
 					items = append(items, item)
 				}
 			}
 		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return a.compare(&b) })
-	return items, nil, nil
+	return items, nil
 }

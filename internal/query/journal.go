@@ -43,6 +43,8 @@ type segment struct {
 	opened bool // lines, which is at a line's beginning
 	at     int64
 	parsed line.Fields
+
+	damaged bool // its index
 }
 
 // Open opens the journal whose active file is at path. notice gets sentences without a full stop about its files: an index
@@ -94,7 +96,7 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	if s.x != nil {
 		return s.x, nil
 	}
-	if s.Ours && !s.Active {
+	if s.Ours && !s.Active && !s.damaged {
 		x, in, err := s.OpenIndex()
 		if err == nil {
 			right, err := j.follows(ctx, i, x)
@@ -124,6 +126,34 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	}
 	s.x = x
 	return x, nil
+}
+
+// heal reports whether an answer failed because of a damaged index that is not used any more from now on: the segment is
+// read instead.
+func (j *Journal) heal(err error) bool {
+	if !errors.Is(err, index.ErrDamaged) {
+		return false
+	}
+	healed := false
+	for _, s := range j.segments {
+		if s.in == nil || s.x.Check() == nil {
+			continue
+		}
+		j.notice(fmt.Sprintf("%s is damaged; its file is read instead", journal.IndexPath(s.Path)))
+		_ = s.in.Close() // it is only read
+		s.x, s.in, s.damaged, healed = nil, nil, true, true
+	}
+	return healed
+}
+
+// again calls fn, and once more for each time that an index was found to be damaged.
+func again[T any](j *Journal, fn func() (T, error)) (T, error) {
+	for {
+		v, err := fn()
+		if err == nil || !j.heal(err) {
+			return v, err
+		}
+	}
 }
 
 // follows reports whether an index knows what the one before it does.

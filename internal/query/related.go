@@ -19,6 +19,10 @@ type family struct {
 // Related returns a selection of the selected objects and those that belong to them, in the lines between two moments:
 // what they own, and what that owns; their owners, and theirs; and the Events about any of what they own.
 func (j *Journal) Related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
+	return again(j, func() (*Selection, error) { return j.related(ctx, s, since, until) })
+}
+
+func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for first := true; ; first = false {
 		before := len(f.up) + len(f.down)

@@ -53,6 +53,11 @@ func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
 	if j.Empty() {
 		return nil
 	}
+	_, err := again(j, func() (*Selection, error) { return s, j.resolve(ctx, s) })
+	return err
+}
+
+func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	newest, err := j.index(ctx, len(j.segments)-1)
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (i *Item) compare(o *Item) int {
 
 // State returns the selected objects that were there at a moment.
 func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, error) {
-	return j.state(ctx, s, at, false)
+	return again(j, func() (*State, error) { return j.state(ctx, s, at, false) })
 }
 
 // state returns those that were deleted too, if deleted is true.
