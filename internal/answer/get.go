@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -176,29 +177,79 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// objects writes YAML or JSON as kubectl does: one object as it is, several in a List.
+// objects writes YAML or JSON as kubectl does: one object as it is, several in a List, one after the other.
 func (g *Get) objects(all []found, o *Output) error {
+	out := bufio.NewWriter(o)
 	if g.One && len(all) == 1 {
-		object, err := all[0].bytes()
-		if err != nil {
+		if err := g.object(out, &all[0], "", ""); err != nil {
 			return err
 		}
-		return g.document(object, o)
+		return out.Flush()
 	}
-	var list bytes.Buffer
-	list.WriteString(`{"apiVersion":"v1","items":[`)
+	head, tail := "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	switch {
+	case g.Format == "json":
+		head, tail = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [", "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
+	case len(all) == 0:
+		head = "apiVersion: v1\nitems: []\n"
+	}
+	out.WriteString(head)
 	for i := range all {
-		object, err := all[i].bytes()
-		if err != nil {
+		first := "- "
+		if g.Format == "json" {
+			first = "\n        "
+			if i > 0 {
+				first = ",\n        "
+			}
+		}
+		if err := g.object(out, &all[i], first, strings.Repeat(" ", len(first)-strings.LastIndexByte(first, '\n')-1)); err != nil {
 			return err
 		}
-		if i > 0 {
-			list.WriteByte(',')
-		}
-		list.Write(object)
 	}
-	list.WriteString(`],"kind":"List","metadata":{"resourceVersion":""}}`)
-	return g.document(list.Bytes(), o)
+	out.WriteString(tail)
+	return out.Flush()
+}
+
+// object writes an object, its first line behind first and the others behind indent.
+func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
+	object, err := f.bytes()
+	if err != nil {
+		return err
+	}
+	out.WriteString(first)
+	if g.Format == "json" {
+		var v any
+		d := json.NewDecoder(bytes.NewReader(object))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			return fmt.Errorf("read object: %w", err)
+		}
+		var text bytes.Buffer
+		e := json.NewEncoder(&text)
+		e.SetEscapeHTML(false)
+		e.SetIndent(indent, "    ")
+		if err := e.Encode(v); err != nil {
+			return err
+		}
+		if indent != "" {
+			text.Truncate(text.Len() - 1) // the line's end comes with what follows
+		}
+		_, err := text.WriteTo(out)
+		return err
+	}
+	text, err := yamlOf(object)
+	if err != nil {
+		return err
+	}
+	begun := true // behind first
+	for line := range bytes.Lines(text) {
+		if !begun && len(bytes.TrimSpace(line)) > 0 {
+			out.WriteString(indent)
+		}
+		begun = false
+		out.Write(line) //nolint:errcheck // Flush returns it
+	}
+	return nil
 }
 
 // bytes returns the object, {} where there is none.
@@ -209,26 +260,6 @@ func (f *found) bytes() ([]byte, error) {
 			strings.TrimPrefix(f.Stream.Group+"/"+f.Stream.Version, "/"), f.Stream.Kind, f.Name, f.Namespace, f.UID)
 	}
 	return object, err
-}
-
-func (g *Get) document(object []byte, o *Output) error {
-	if g.Format == "yaml" {
-		text, err := yamlOf(object)
-		if err == nil {
-			_, err = o.Write(text)
-		}
-		return err
-	}
-	var sorted any
-	d := json.NewDecoder(bytes.NewReader(object))
-	d.UseNumber()
-	if err := d.Decode(&sorted); err != nil {
-		return fmt.Errorf("read object: %w", err)
-	}
-	e := json.NewEncoder(o)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "    ")
-	return e.Encode(sorted)
 }
 
 // explain says what is not in the answer, and why an empty one is empty.

@@ -176,13 +176,12 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 
 // cutAtVersion finds out where each selected stream has a version of the server.
 func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error {
-	x, err := j.index(ctx, len(j.segments)-1)
+	streams, err := j.streams(ctx, s)
 	if err != nil {
 		return err
 	}
 	c.seqs = make(map[string]uint64)
-	for _, p := range s.picks(x) {
-		name := x.Streams[p.stream].Name
+	for _, name := range streams {
 		seq, doubt, err := j.atVersion(ctx, name, c.Version)
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", name, err)
@@ -196,21 +195,19 @@ func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error 
 
 // cutAtSeq finds out which streams have no list yet at a line, or one that is not complete behind a GAP.
 func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
-	x, err := j.index(ctx, len(j.segments)-1)
+	streams, err := j.streams(ctx, s)
 	if err != nil {
 		return err
 	}
-	for _, p := range s.picks(x) {
-		if name := x.Streams[p.stream].Name; s.mayHave(name) {
-			mark, at, err := j.markBefore(ctx, name, c.Seq)
-			switch {
-			case err != nil:
-				return err
-			case mark == 0:
-				c.doubts = append(c.doubts, Doubt{Stream: name, Reason: "no list of it is complete yet"})
-			case mark == index.Gap:
-				c.doubts = append(c.doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
-			}
+	for _, name := range streams {
+		mark, at, err := j.markBefore(ctx, name, c.Seq)
+		switch {
+		case err != nil:
+			return err
+		case mark == 0:
+			c.doubts = append(c.doubts, Doubt{Stream: name, Reason: "no list of it is complete yet"})
+		case mark == index.Gap:
+			c.doubts = append(c.doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
 		}
 	}
 	return nil
@@ -228,7 +225,7 @@ func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (in
 		}
 		n, there := x.Stream(stream)
 		if !there {
-			return 0, 0, nil
+			continue
 		}
 		for _, at := range slices.Backward(x.Streams[n].Marks) {
 			l, err := x.Line(at)

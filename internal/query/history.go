@@ -17,11 +17,53 @@ type Version struct {
 	Before index.Place
 
 	journal *Journal
+	active  bool // in the active file, whose index does not have what was before
+}
+
+// lastRotated returns where the last line about the same object of the same stream is in the rotated files, if it was not
+// deleted.
+func (j *Journal) lastRotated(ctx context.Context, l *line.Fields) (index.Place, error) {
+	i := len(j.segments) - 2
+	if i < 0 {
+		return index.Place{}, nil
+	}
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return index.Place{}, err
+	}
+	stream, there := x.Stream(text(l.Text(line.Stream)))
+	if !there {
+		return index.Place{}, nil
+	}
+	uid := text(l.Text(line.UID))
+	for o, err := range x.Objects(stream, new(text(l.Text(line.Namespace))), new(text(l.Text(line.Name)))) {
+		if err != nil {
+			return index.Place{}, fmt.Errorf("read index: %w", err)
+		}
+		if o.UID != uid {
+			continue
+		}
+		if len(o.Lines) == 0 {
+			return o.Before, nil
+		}
+		last, err := x.Line(o.Lines[len(o.Lines)-1])
+		if err != nil || last.Type == index.Deleted {
+			return index.Place{}, err
+		}
+		return index.Place{Segment: x.FirstSeq, Seq: last.Seq, Offset: last.Offset}, nil
+	}
+	return index.Place{}, nil
 }
 
 // Previous returns the line before about the same object, nil where there is none or its segment is gone. It is valid until
 // the next call.
 func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
+	if v.Before.Seq == 0 && v.active {
+		var err error
+		if v.Before, err = v.journal.lastRotated(ctx, v.Fields); err != nil {
+			return nil, err
+		}
+	}
 	if v.Before.Seq == 0 {
 		return nil, nil
 	}
@@ -130,7 +172,7 @@ func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
 // walk yields lines of a segment. It reports whether to go on.
 func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Version, error) bool) bool {
 	s := j.segments[i]
-	v := &Version{journal: j}
+	v := &Version{journal: j, active: s.Active}
 	for _, st := range steps {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"kubejournal/internal/coverage"
@@ -90,7 +91,8 @@ func (j *Journal) Close() {
 // Empty reports whether there is no line.
 func (j *Journal) Empty() bool { return len(j.segments) == 0 }
 
-// index returns the index of a segment: the one beside it, or one that is made now by reading it.
+// index returns the index of a segment: the one beside it, or one that is made now by reading it. That of the active file
+// has nothing of what was before it, to be made faster.
 func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	s := j.segments[i]
 	if s.x != nil {
@@ -114,7 +116,7 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 		}
 	}
 	var before *index.Index
-	if i > 0 {
+	if i > 0 && !s.Active {
 		var err error
 		if before, err = j.index(ctx, i-1); err != nil {
 			return nil, err
@@ -154,6 +156,39 @@ func again[T any](j *Journal, fn func() (T, error)) (T, error) {
 			return v, err
 		}
 	}
+}
+
+// newest returns the indexes that together have all that is known at the end: the active file's, if there is a line in it,
+// and that of the last rotated one.
+func (j *Journal) newest(ctx context.Context) (all []*index.Index, err error) {
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, x); !j.segments[i].Active {
+			break
+		}
+	}
+	return all, nil
+}
+
+// streams returns the streams that may have selected objects, in the order of their names.
+func (j *Journal) streams(ctx context.Context, s *Selection) ([]string, error) {
+	newest, err := j.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, x := range newest {
+		for _, p := range s.picks(x) {
+			if name := x.Streams[p.stream].Name; s.mayHave(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // follows reports whether an index knows what the one before it does.

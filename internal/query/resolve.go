@@ -58,7 +58,7 @@ func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
 }
 
 func (j *Journal) resolve(ctx context.Context, s *Selection) error {
-	newest, err := j.index(ctx, len(j.segments)-1)
+	newest, err := j.newest(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,21 @@ func (o *Object) matches(s *index.Stream) bool {
 	return o.Match([]byte(s.Group), []byte(s.Version), []byte(s.Resource), []byte(s.Kind))
 }
 
-func (j *Journal) resolveResource(x *index.Index, o *Object) error {
-	if slices.ContainsFunc(x.Streams, func(s index.Stream) bool { return o.matches(&s) }) {
-		return nil
+func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
+	kinds := make(map[string]string)
+	for _, x := range newest {
+		if slices.ContainsFunc(x.Streams, func(s index.Stream) bool { return o.matches(&s) }) {
+			return nil
+		}
+		for _, s := range x.Streams {
+			resource := s.Resource
+			if s.Group != "" {
+				resource += "." + s.Group
+			}
+			kinds[resource] = s.Kind
+		}
 	}
-	defs, err := definitions(x)
+	defs, err := definitions(newest)
 	if err != nil {
 		return err
 	}
@@ -97,14 +107,6 @@ func (j *Journal) resolveResource(x *index.Index, o *Object) error {
 			o.Resolve(d.Names.Plural, d.Group)
 			return nil
 		}
-	}
-	kinds := make(map[string]string)
-	for _, s := range x.Streams {
-		resource := s.Resource
-		if s.Group != "" {
-			resource += "." + s.Group
-		}
-		kinds[resource] = s.Kind
 	}
 	if o.MayCome() {
 		return &UnknownError{true, fmt.Sprintf("the journal has no line about %s: nobody watched them%s", o.Resource, mean(nearOther(o, kinds)))}
@@ -155,10 +157,14 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func definitions(x *index.Index) (all []definition, err error) {
-	names, err := x.Names()
-	if err != nil {
-		return nil, fmt.Errorf("read index: %w", err)
+func definitions(newest []*index.Index) (all []definition, err error) {
+	names := make(map[string]string)
+	for _, x := range slices.Backward(newest) {
+		of, err := x.Names()
+		if err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		maps.Copy(names, of)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var d definition
@@ -171,11 +177,11 @@ func definitions(x *index.Index) (all []definition, err error) {
 
 // Columns returns the columns that a CustomResourceDefinition gives a table of a stream's objects.
 func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error) {
-	x, err := j.index(ctx, len(j.segments)-1)
+	newest, err := j.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defs, err := definitions(x)
+	defs, err := definitions(newest)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +216,7 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 					break
 				}
 			}
-			if i == len(j.segments)-1 && !found {
+			if i >= len(j.segments)-2 && !found {
 				if err := namespacesOf(x, there); err != nil {
 					return err
 				}
@@ -281,22 +287,24 @@ func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) erro
 
 // meantName suggests another namespace or name.
 func (j *Journal) meantName(ctx context.Context, s *Selection, o *Object) (string, error) {
-	x, err := j.index(ctx, len(j.segments)-1)
+	newest, err := j.newest(ctx)
 	if err != nil {
 		return "", err
 	}
 	elsewhere, names := "", make(map[string]bool)
 	every := &Selection{Objects: []Object{{Resource: o.Resource}}}
-	for _, p := range every.picks(x) {
-		for other, err := range every.objects(x, p) {
-			if err != nil {
-				return "", fmt.Errorf("read index: %w", err)
-			}
-			if other.Name == o.Name {
-				elsewhere = strings.Clone(other.Namespace)
-			}
-			if len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, other.Namespace) {
-				names[strings.Clone(other.Name)] = true
+	for _, x := range newest {
+		for _, p := range every.picks(x) {
+			for other, err := range every.objects(x, p) {
+				if err != nil {
+					return "", fmt.Errorf("read index: %w", err)
+				}
+				if other.Name == o.Name {
+					elsewhere = strings.Clone(other.Namespace)
+				}
+				if len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, other.Namespace) {
+					names[strings.Clone(other.Name)] = true
+				}
 			}
 		}
 	}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"kubejournal/internal/index"
@@ -121,6 +123,9 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if err != nil {
 		return nil, err
 	}
+	if j.segments[first].Active && first > 0 {
+		first-- // has what was before
+	}
 	found := make(map[key]map[string]Item) // by stream
 	for i := first; i <= last; i++ {
 		x, err := j.index(ctx, i)
@@ -186,8 +191,8 @@ func newest(of map[string]Item) (is Item, there bool) {
 	return is, there
 }
 
-// Read calls fn with the lines that say what the items were, in the order in which they lie in the journal. A line is valid
-// until fn returns.
+// Read calls fn with the lines that say what the items were, from several goroutines at once. A line is valid until fn
+// returns.
 func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line.Fields) error) error {
 	order := make([]int, 0, len(items))
 	for i := range items {
@@ -196,21 +201,56 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(items[a].Last.Seq, items[b].Last.Seq) })
-	for _, i := range order {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	var parts [][]int
+	for len(order) > 0 {
+		n := 1
+		for n < min(len(order), itemsPerPart) && items[order[n]].Last.Segment == items[order[0]].Last.Segment {
+			n++
 		}
-		at := items[i].Last
-		n := j.segmentOf(at.Segment)
 		// Its index says where a gzip member begins.
-		if _, err := j.index(ctx, n); err != nil {
+		if _, err := j.index(ctx, j.segmentOf(items[order[0]].Last.Segment)); err != nil {
 			return err
 		}
-		l, err := j.segments[n].read(at.Seq, at.Offset)
+		parts, order = append(parts, order[:n]), order[n:]
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan []int)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		workers.Go(func() {
+			for part := range next {
+				if err := j.readPart(ctx, items, part, fn); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, part := range parts {
+		next <- part
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// itemsPerPart bounds what one goroutine reads of a segment at once.
+const itemsPerPart = 1000
+
+// readPart reads items of one segment, in order.
+func (j *Journal) readPart(ctx context.Context, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
+	of := j.segments[j.segmentOf(items[part[0]].Last.Segment)]
+	s := &segment{Segment: of.Segment, x: of.x}
+	defer s.lines.Close()
+	for _, i := range part {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		l, err := s.read(items[i].Last.Seq, items[i].Last.Offset)
+		if err == nil {
+			err = fn(i, l)
+		}
 		if err != nil {
-			return err
-		}
-		if err := fn(i, l); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 
 	"kubejournal/internal/index"
 	"kubejournal/internal/line"
@@ -77,8 +78,10 @@ func (m *model) inJournal(stream string) (struct{}, bool) {
 
 func (m *model) readState(j *query.Journal, st *query.State) invariant.State {
 	m.t.Helper()
-	state := invariant.State{}
+	state, mu := invariant.State{}, sync.Mutex{}
 	must(m.t, j.Read(m.t.Context(), st.Items, func(i int, l *line.Fields) error {
+		mu.Lock()
+		defer mu.Unlock()
 		item := st.Items[i]
 		k := invariant.Key{Group: item.Stream.Group, Resource: item.Stream.Resource, Namespace: item.Namespace, Name: item.Name}
 		if _, there := state[k]; there {
