@@ -1,7 +1,9 @@
 package generate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -11,22 +13,20 @@ const (
 	namespaces  = 180
 )
 
-// populate makes what is there when the daemon starts, and its lines.
+// populate makes what is there when the daemon starts, and the lines of the first list of each stream.
 func (w *world) populate() {
 	for i := range max(2, w.Pods/podsPerNode) {
 		w.nodes = append(w.nodes, w.newNode(i))
 	}
-	for _, n := range w.nodes {
-		w.snapshot(n)
-	}
-	for _, text := range definitions {
-		w.snapshot(w.define(text))
+	w.there = append(w.there, w.nodes...)
+	for _, d := range definitions {
+		w.there = append(w.there, w.define(d))
 	}
 	for i := range max(2, min(namespaces, w.Pods/20)) {
 		n := w.newObject("namespaces", "", fmt.Sprintf("%s-%s", words[i/3%len(words)], []string{"prod", "staging", "dev"}[i%3]))
 		n.labels = fmt.Sprintf(`"kubernetes.io/metadata.name":"%s","team":"%s"`, n.name, w.word())
 		n.body, n.status = `"spec":{"finalizers":["kubernetes"]}`, `{"phase":"Active"}`
-		w.snapshot(n)
+		w.there = append(w.there, n)
 		w.namespaces = append(w.namespaces, n.name)
 	}
 	for pods := 0; pods < w.Pods; {
@@ -39,11 +39,23 @@ func (w *world) populate() {
 	}
 	for i := range 20 {
 		w.leases = append(w.leases, w.newLease(i))
-		w.snapshot(w.leases[i])
 	}
+	w.there = append(w.there, w.leases...)
+	slices.SortFunc(w.there, func(a, b *object) int { // as lists are
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	})
+	for _, s := range w.streams {
+		for _, o := range w.there {
+			if o.stream == s {
+				w.snapshot(o)
+			}
+		}
+		w.synced(s)
+	}
+	w.there = nil
 }
 
-// establish writes a deployment that is there, with two old replica sets and all that belongs to it.
+// establish makes a deployment that is there, with two old replica sets and all that belongs to it.
 func (w *world) establish(d *deployment) {
 	for range 3 {
 		rs := w.release(d)
@@ -63,23 +75,21 @@ func (w *world) establish(d *deployment) {
 		p.started, p.scheduled = p.created.Add(3*time.Second), p.created
 		p.ready = true
 		p.observe()
-		w.snapshot(p.object)
+		w.there = append(w.there, p.object)
 	}
 	d.created = begin.Add(-90 * day)
 	w.observe(d)
 	rs.observe()
 	for _, rs := range d.sets {
-		w.snapshot(rs.object)
+		w.there = append(w.there, rs.object)
 	}
-	w.snapshot(d.object)
-	w.snapshot(d.slice)
 	c := w.newConfigMap(d)
 	w.configMaps = append(w.configMaps, c)
-	w.snapshot(c)
+	w.there = append(w.there, d.object, d.slice, c)
 	if len(w.deployments)%3 == 0 {
 		for _, c := range []*custom{w.newCertificate(d), w.newApplication(d)} {
 			w.customs = append(w.customs, c)
-			w.snapshot(c.object)
+			w.there = append(w.there, c.object)
 		}
 	}
 	if len(w.deployments)%20 == 0 {

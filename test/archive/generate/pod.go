@@ -216,7 +216,7 @@ type occurrence struct {
 
 // emit writes an Event, which the server removes an hour later.
 func (w *world) emit(about *object, reason, message, reporter, level string) *occurrence {
-	o := &occurrence{w.newObject("events", about.namespace, about.name+"."+w.hex(8)), 1, about, reason, message, reporter, level, w.now}
+	o := &occurrence{w.newObject("events", about.namespace, fmt.Sprintf("%s.%016x", about.name, w.now.UnixNano()+int64(w.IntN(1e6)))), 1, about, reason, message, reporter, level, w.now}
 	o.observe(w.now)
 	w.add(o.object, w.by(reporter, ""))
 	w.after(time.Hour, func() { w.remove(o.object) })

@@ -40,7 +40,7 @@ type replicaSet struct {
 func (w *world) newDeployment(namespace string) *deployment {
 	name := w.word() + "-" + w.word()
 	d := &deployment{object: w.newObject("deployments", namespace, name+"-"+w.suffix(2)), revision: 1 + w.IntN(40)}
-	d.replicas = 1 + int(min(20, w.ExpFloat64()*4))
+	d.replicas = 1 + int(min(40, w.ExpFloat64()*7))
 	d.manager = []string{"argocd-controller", "helm", "kubectl-client-side-apply"}[w.IntN(3)]
 	d.generation = d.revision
 	d.labels = fmt.Sprintf(`"app.kubernetes.io/instance":"%s","app.kubernetes.io/managed-by":"Helm","app.kubernetes.io/name":"%s","app.kubernetes.io/part-of":"%s","helm.sh/chart":"%s-%d.%d.%d","team":"%s"`,

@@ -33,6 +33,7 @@ type world struct {
 	streams []*stream
 	of      map[string]*stream
 
+	there       []*object // when the daemon starts
 	namespaces  []string
 	nodes       []*object
 	leases      []*object
@@ -113,10 +114,6 @@ func (w *world) watch(src event.Source) {
 // run makes all lines. flush is called now and then, and at the end.
 func (w *world) run(flush func() error) error {
 	w.populate()
-	for _, s := range w.streams {
-		s.count.Unchanged = 0
-		w.synced(s)
-	}
 	populated, snapshot := w.bytes, w.now.Sub(begin)
 	w.trouble()
 	for w.bytes < w.Bytes {
