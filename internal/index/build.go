@@ -36,8 +36,7 @@ type Builder struct {
 	streams map[string]*stream
 	names   map[string]string
 
-	key  []byte // scratch
-	refs []string
+	key, uid []byte // scratch
 }
 
 // stream is what a segment says of one stream.
@@ -48,8 +47,8 @@ type stream struct {
 }
 
 type object struct {
-	place string // namespace and name
-	uid   string
+	place string   // namespace and name
+	uid   string   // packed, and so are refs
 	refs  []string // in order
 	lines []uint32 // their indexes
 }
@@ -163,40 +162,51 @@ func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
 	o, ok := s.objects[string(b.key)]
 	if !ok {
 		key := string(b.key)
-		o = &object{place: key[:place], uid: key[place+1:]}
+		o = &object{place: key[:place], uid: string(appendPacked(nil, b.key[place+1:]))}
 		s.objects[key] = o
 	}
 	o.lines = append(o.lines, at)
-	o.refer(b.refer(l))
+	b.refer(o, l)
 }
 
-// refer returns the uids that a line's object refers to. They are valid until the next call.
-func (b *Builder) refer(l *line.Fields) []string {
-	b.refs = b.refs[:0]
-	add := func(uid []byte) {
-		if uid = rawjson.Inside(uid); len(uid) > 0 {
-			b.refs = append(b.refs, string(rawjson.Unquote(nil, uid)))
-		}
-	}
+// refer adds the uids that a line's object refers to.
+func (b *Builder) refer(o *object, l *line.Fields) {
 	if event := l.Value(line.Event); len(event) > 0 {
-		is := rawjson.Pick(rawjson.At(event, []byte("/regarding")), "uid", "kind", "namespace", "name")
-		add(is[0])
-		name := append(rawjson.Unquote(nil, rawjson.Inside(is[1])), ' ')
-		name = append(rawjson.Unquote(name, rawjson.Inside(is[2])), '/')
-		b.refs = append(b.refs, string(rawjson.Unquote(name, rawjson.Inside(is[3]))))
+		is := rawjson.Pick(rawjson.At(event, regarding), "uid", "kind", "namespace", "name")
+		b.referTo(o, is[0])
+		b.uid = append(rawjson.Unquote(b.uid[:0], rawjson.Inside(is[1])), ' ')
+		b.uid = append(rawjson.Unquote(b.uid, rawjson.Inside(is[2])), '/')
+		b.uid = rawjson.Unquote(b.uid, rawjson.Inside(is[3]))
+		b.key = appendPacked(b.key[:0], b.uid)
+		o.refer(b.key)
 	}
-	for owner := range rawjson.Elements(rawjson.At(l.Object, []byte("/metadata/ownerReferences"))) {
-		add(rawjson.Pick(owner, "uid")[0])
+	for owner := range rawjson.Elements(rawjson.At(l.Object, owners)) {
+		b.referTo(o, rawjson.Pick(owner, "uid")[0])
 	}
-	return b.refs
 }
 
-func (o *object) refer(uids []string) {
-	for _, uid := range uids {
-		if i, there := slices.BinarySearch(o.refs, uid); !there {
-			o.refs = slices.Insert(o.refs, i, uid)
+var regarding, owners = []byte("/regarding"), []byte("/metadata/ownerReferences")
+
+// referTo adds a uid, given as JSON.
+func (b *Builder) referTo(o *object, uid []byte) {
+	if uid = rawjson.Inside(uid); len(uid) > 0 {
+		b.uid = rawjson.Unquote(b.uid[:0], uid)
+		b.key = appendPacked(b.key[:0], b.uid)
+		o.refer(b.key)
+	}
+}
+
+func (o *object) refer(uid []byte) {
+	for i := range o.refs {
+		switch {
+		case o.refs[i] == string(uid):
+			return
+		case o.refs[i] > string(uid):
+			o.refs = slices.Insert(o.refs, i, string(uid))
+			return
 		}
 	}
+	o.refs = append(o.refs, string(uid))
 }
 
 // define notes the names that a CustomResourceDefinition gives.

@@ -2,7 +2,6 @@ package index
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"hash/crc32"
 )
@@ -27,6 +26,10 @@ const (
 	beforeFlag   = 1 // of an object
 	refersFlag   = 2
 	sameRefsFlag = 4
+	nearFlag     = 8
+	linesFlag    = 16
+
+	maxInflated = 64 << 20 // bytes of a block that is compressed
 )
 
 // Types are the types of a line; an index has their positions, from 1.
@@ -48,48 +51,64 @@ func appendText(dst []byte, text string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-const uuidForm = "00000000-0000-0000-0000-000000000000"
+const (
+	uuidForm  = "00000000-0000-0000-0000-000000000000"
+	uuidBytes = 16
+)
 
-// appendUID appends a uid.
-func appendUID(dst []byte, uid string) []byte {
+// A uid in memory is a zero byte and the 16 bytes of a UUID, or a one and its text, so that most are not taken apart and put
+// together again from index to index.
+
+// appendPacked appends a uid as it is in memory.
+func appendPacked(dst, uid []byte) []byte {
 	if len(uid) != len(uuidForm) {
-		return appendOther(dst, uid)
+		return append(append(dst, 1), uid...)
 	}
 	start := len(dst)
 	dst = append(dst, 0)
-	for i := 0; i < len(uid); i++ {
-		switch {
-		case uuidForm[i] == '-':
+	for i := 0; i < len(uid); i += 2 {
+		if uuidForm[i] == '-' {
 			if uid[i] != '-' {
-				return appendOther(dst[:start], uid)
+				return append(append(dst[:start], 1), uid...)
 			}
-		default:
-			high, low := hexDigit(uid[i]), hexDigit(uid[i+1])
-			if high|low > 15 {
-				return appendOther(dst[:start], uid)
-			}
-			dst = append(dst, high<<4|low)
 			i++
 		}
+		high, low := hexDigits[uid[i]], hexDigits[uid[i+1]]
+		if high|low > 15 {
+			return append(append(dst[:start], 1), uid...)
+		}
+		dst = append(dst, high<<4|low)
 	}
 	return dst
 }
 
-// appendOther appends a uid of another form.
-func appendOther(dst []byte, uid string) []byte {
-	return append(binary.AppendUvarint(dst, uint64(len(uid))+1), uid...)
+// unpacked returns the text of a uid.
+func unpacked(uid string) string {
+	if uid[0] != 0 {
+		return uid[1:]
+	}
+	b := make([]byte, 0, len(uuidForm))
+	for i := range uuidBytes {
+		if len(b) < len(uuidForm) && uuidForm[len(b)] == '-' {
+			b = append(b, '-')
+		}
+		b = append(b, hexText[uid[i+1]>>4], hexText[uid[i+1]&15])
+	}
+	return string(b)
 }
 
-// hexDigit returns the value of a digit in lower case, above 15 for any other byte.
-func hexDigit(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
+const hexText = "0123456789abcdef"
+
+// hexDigits are the values of digits in lower case, above 15 for any other byte.
+var hexDigits = func() (values [256]byte) {
+	for i := range values {
+		values[i] = 0xff
 	}
-	return 0xff
-}
+	for i := range len(hexText) {
+		values[hexText[i]] = byte(i)
+	}
+	return values
+}()
 
 // decoder takes a block apart. After a fault it returns zeros, and bad is true.
 type decoder struct {
@@ -151,22 +170,17 @@ func (d *decoder) fixed() int64 {
 
 func (d *decoder) text() string { return string(d.take(d.count())) }
 
-func (d *decoder) uid() string {
-	if n := d.number(int64(len(d.b))); n > 0 {
-		return string(d.take(int(n) - 1))
+// uid returns a uid whose form is here, and whose bytes are in uids.
+func (d *decoder) uid(uids *decoder) string {
+	if n := d.number(int64(len(uids.b)) + 1); n > 0 {
+		return "\x01" + string(uids.take(int(n)-1))
 	}
-	b := d.take(16)
+	b := uids.take(uuidBytes)
 	if b == nil {
-		return ""
+		d.fail()
+		return "\x01"
 	}
-	text := make([]byte, 0, len(uuidForm))
-	for i, c := range b {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			text = append(text, '-')
-		}
-		text = hex.AppendEncode(text, []byte{c})
-	}
-	return string(text)
+	return "\x00" + string(b)
 }
 
 // end reports whether the block was whole, and nothing is behind its last item.

@@ -12,8 +12,7 @@
 // # The file
 //
 // Integers are little-endian; a varint is one of encoding/binary's, a delta is a signed one; a text is its length, a varint,
-// and its bytes. A uid is a zero byte and 16 bytes where it has the form of a UUID, else its length and one, and
-// its bytes. Times are in Unix nanoseconds.
+// and its bytes. Times are in Unix nanoseconds.
 //
 //	header     0   magic "kubejournal-idx\n" (16)
 //	           16  version of the format, 1 (4)
@@ -47,13 +46,18 @@
 //	           late, 16 that it is not where the line before ends with the next seq, 32 that its object existed at first
 //	           sight, 64 that it does not say when its version was written; for a late one the seconds between writing
 //	           and receiving, a varint; with 16 by how much its seq and where it begins differ from that, two deltas
-//	objects    objects of one stream by namespace, name and uid. For each: how many bytes of namespace, a zero byte and name
-//	           are those of the object before (0 for a block's first), and the rest as a text; a byte: 1 it was there
-//	           before the segment, 2 it refers to others, 4 to the same ones as the object before; uid; the number of objects
-//	           it refers to (owners; what an Event is about) and the uid of each, of the latter also "Kind namespace/name"
-//	           in the place of one; the last line about it before the segment: the index
-//	           of its segment among the earlier ones, its seq from that of the first line there, and where it begins; the
-//	           number of its lines in the segment, and the index of each, from the one before
+//	objects    objects of one stream by namespace, name and uid. The bytes of the fields and of the texts (2 varints), a text
+//	           that is the uids, then the fields and behind them the texts, compressed with DEFLATE (RFC 1951). A uid is a
+//	           varint in the fields, and its bytes in the uids: 0 and the 16 bytes of a UUID, or one more than its length
+//	           and its bytes. The fields of each object: how many bytes of namespace, a zero byte and name are those of
+//	           the object before (0 for a block's first); a byte: 1 it was there before the segment, 2 it refers to
+//	           others, 4 to the same ones as the object before, 8 its line before is in the segment of the last such
+//	           line in the block, 16 it has lines; the length of the rest of namespace and name, which is in the texts;
+//	           uid; with 2 the number of objects it refers to (owners; what an Event is about) and the uid of each, of the
+//	           latter also "Kind namespace/name" in the place of one; with 1 the last
+//	           line about it before the segment: without 8 the index of its segment among the earlier ones; its seq and
+//	           where it begins, two deltas to the last such line, else to the seq of the first line there and 0; with 16
+//	           the number of its lines in the segment, and the index of each, from the one before
 //	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name and
 //	           what Names documents, both texts
 //

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/flate"
 )
 
 // Index is the index of one segment. It reads what it is asked for, and is for one goroutine.
@@ -40,6 +43,10 @@ type Index struct {
 	// The block of lines that was read last.
 	block   []Line
 	blockAt int
+
+	inflater io.ReadCloser
+	source   bytes.Reader
+	inflated bytes.Buffer // by it
 }
 
 // Stream is what a segment says of one stream.
@@ -90,7 +97,9 @@ type Object struct {
 	Before Place
 	Lines  []int // those in the segment, by their indexes
 
-	place string
+	place, uid string // uid and refs are packed
+	refs       []string
+	near       Place // the last one that was read
 }
 
 // extent is a block's place in the file.
@@ -251,6 +260,7 @@ func (x *Index) Line(at int) (Line, error) {
 
 // allLines returns the places of all lines.
 func (x *Index) allLines() (all []Line, err error) {
+	all = make([]Line, 0, x.Lines)
 	for block := range x.lines {
 		if all, err = x.appendLines(all, block); err != nil {
 			return nil, err
@@ -310,6 +320,10 @@ func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, 
 				}
 				continue
 			}
+			o.UID, o.Refs = unpacked(o.uid), nil
+			for _, uid := range o.refs {
+				o.Refs = append(o.Refs, unpacked(uid))
+			}
 			if !yield(o, nil) {
 				return
 			}
@@ -351,9 +365,19 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 				yield(nil, err)
 				return
 			}
-			o.place, o.Refs = "", nil
-			for d := (&decoder{b: b}); len(d.b) > 0; {
-				if !x.object(d, o) {
+			d := decoder{b: b}
+			fields, text := d.number(maxInflated), d.number(maxInflated)
+			uids := decoder{b: d.take(d.count())}
+			inflated := x.inflate(d.b, fields+text)
+			if inflated == nil {
+				yield(nil, ErrDamaged)
+				return
+			}
+			d.b = inflated[:fields]
+			texts := decoder{b: inflated[fields:]}
+			o.place, o.refs, o.near = "", nil, Place{}
+			for len(d.b) > 0 {
+				if !x.object(&d, &texts, &uids, o) {
 					yield(nil, ErrDamaged)
 					return
 				}
@@ -365,29 +389,49 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 	}
 }
 
+// inflate returns the bytes of a compressed part of a block, nil where it is damaged.
+func (x *Index) inflate(b []byte, size int64) []byte {
+	x.source.Reset(b)
+	if x.inflater == nil {
+		x.inflater = flate.NewReader(&x.source)
+	} else if x.inflater.(flate.Resetter).Reset(&x.source, nil) != nil {
+		return nil
+	}
+	x.inflated.Reset()
+	if _, err := io.CopyN(&x.inflated, x.inflater, size); err != nil {
+		return nil
+	}
+	return x.inflated.Bytes()
+}
+
 // object reads an object, which comes after o.
-func (x *Index) object(d *decoder, o *Object) (ok bool) {
+func (x *Index) object(d, texts, uids *decoder, o *Object) (ok bool) {
 	shared := d.number(int64(len(o.place)))
-	o.place = o.place[:shared] + d.text()
 	flags := d.byte()
-	o.UID = d.uid()
+	o.place = o.place[:shared] + string(texts.take(int(d.number(int64(len(texts.b))))))
+	o.uid = d.uid(uids)
 	switch {
 	case flags&refersFlag != 0:
-		o.Refs = make([]string, d.count())
-		for i := range o.Refs {
-			o.Refs[i] = d.uid()
+		o.refs = make([]string, d.count())
+		for i := range o.refs {
+			o.refs[i] = d.uid(uids)
 		}
 	case flags&sameRefsFlag == 0:
-		o.Refs = nil
+		o.refs = nil
 	}
 	if o.Before = (Place{}); flags&beforeFlag != 0 {
-		if at := d.number(int64(len(x.earlier)) - 1); !d.bad {
-			o.Before.Segment = x.earlier[at]
+		if flags&nearFlag == 0 {
+			if at := d.number(int64(len(x.earlier)) - 1); !d.bad {
+				o.near = Place{x.earlier[at], x.earlier[at], 0}
+			}
 		}
-		o.Before.Seq = o.Before.Segment + uint64(d.delta())
-		o.Before.Offset = d.number(math.MaxInt64)
+		o.near.Seq += uint64(d.delta())
+		o.near.Offset += d.delta()
+		o.Before = o.near
 	}
-	o.Lines = x.indexes(d, o.Lines)
+	if o.Lines = o.Lines[:0]; flags&linesFlag != 0 {
+		o.Lines = x.indexes(d, o.Lines)
+	}
 	o.Namespace, o.Name, ok = strings.Cut(o.place, "\x00")
 	return ok && !d.bad
 }

@@ -177,7 +177,7 @@ func all(x *Index) (any, error) {
 				return nil, err
 			}
 			c := *o
-			c.Lines, c.place = slices.Clone(o.Lines), ""
+			c.Lines, c.place, c.uid, c.refs, c.near = slices.Clone(o.Lines), "", "", nil, Place{}
 			of[o.place+"\x00"+o.UID] = c
 		}
 		objects[s.Name] = of

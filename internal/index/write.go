@@ -1,12 +1,13 @@
 package index
 
 import (
-	"cmp"
 	"encoding/binary"
 	"hash/crc32"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/klauspost/compress/flate"
 )
 
 // writer writes one index.
@@ -21,14 +22,21 @@ type writer struct {
 	numbers map[uint64]uint64 // their indexes
 	before  []Line            // the lines of the segment before
 	blocks  []objectBlock
+	carried object // scratch
 
-	// The block of objects that is being written.
-	block objectBlock
-	place string // of its last object
-	refs  []string
+	// The block of objects that is being written: their texts and numbers, which are compressed, and their uids.
+	block              objectBlock
+	fields, text, uids []byte
+	place              string // of its last object
+	refs               []string
+	near               Place // the last one in it
+	deflate            *flate.Writer
 }
 
-func (w *writer) write() error {
+func (w *writer) write() (err error) {
+	if w.deflate, err = flate.NewWriter(nil, flate.BestSpeed); err != nil {
+		return err // the level is wrong
+	}
 	if err := w.gather(); err != nil {
 		return err
 	}
@@ -103,27 +111,32 @@ func (w *writer) end() int {
 
 // stream writes the objects of a stream: those that were there when the segment began, and those with lines.
 func (w *writer) stream(s *stream) error {
-	fresh := slices.SortedFunc(maps.Values(s.objects), func(a, b *object) int {
-		return cmp.Or(strings.Compare(a.place, b.place), strings.Compare(a.uid, b.uid))
-	})
+	fresh := slices.SortedFunc(maps.Values(s.objects), func(a, b *object) int { return a.compare(b.place, b.uid) })
 	if b := w.Builder.before; b != nil {
 		for old, err := range b.ofStream(s.Name) {
 			if err != nil {
 				return err
 			}
 			n := 0
-			for n < len(fresh) && cmp.Or(strings.Compare(fresh[n].place, old.place), strings.Compare(fresh[n].uid, old.UID)) < 0 {
+			for n < len(fresh) && fresh[n].compare(old.place, old.uid) < 0 {
 				w.object(fresh[n], Place{})
 				n++
 			}
 			fresh = fresh[n:]
-			o := &object{place: old.place, uid: old.UID}
-			if len(fresh) > 0 && fresh[0].place == old.place && fresh[0].uid == old.UID {
+			o := &w.carried
+			if len(fresh) > 0 && fresh[0].compare(old.place, old.uid) == 0 {
 				o, fresh = fresh[0], fresh[1:]
+			} else {
+				*o = object{place: old.place, uid: old.uid}
 			}
 			last := w.last(old)
-			if last.Seq > 0 {
-				o.refer(old.Refs)
+			switch {
+			case last.Seq > 0 && len(o.refs) == 0:
+				o.refs = old.refs
+			case last.Seq > 0:
+				for _, uid := range old.refs {
+					o.refer([]byte(uid))
+				}
 			}
 			if last.Seq > 0 || len(o.lines) > 0 {
 				w.object(o, last)
@@ -150,51 +163,97 @@ func (w *writer) last(o *Object) Place {
 	return Place{Segment: b.FirstSeq, Seq: l.Seq, Offset: l.Offset}
 }
 
+func (o *object) compare(place, uid string) int {
+	if c := strings.Compare(o.place, place); c != 0 {
+		return c
+	}
+	return strings.Compare(o.uid, uid)
+}
+
 // object writes an object, with the place of its last line before the segment, if it was there then.
 func (w *writer) object(o *object, before Place) {
-	if len(w.dst)-w.begun >= objectsBlock {
+	if len(w.fields)+len(w.text)+len(w.uids) >= objectsBlock {
 		w.endObjects()
 	}
-	if len(w.dst) == w.begun {
-		w.block.first, w.place, w.refs = o.place, "", nil
+	if len(w.fields) == 0 {
+		w.block.first, w.place, w.refs, w.near = o.place, "", nil, Place{}
 	}
 	shared := 0
 	for shared < min(len(o.place), len(w.place)) && o.place[shared] == w.place[shared] {
 		shared++
 	}
-	w.dst = appendText(binary.AppendUvarint(w.dst, uint64(shared)), o.place[shared:])
 	var flags byte
-	same := len(o.refs) > 0 && slices.Equal(o.refs, w.refs)
 	if before.Seq > 0 {
-		flags |= beforeFlag
+		if flags |= beforeFlag; before.Segment == w.near.Segment {
+			flags |= nearFlag
+		}
 	}
-	if same {
-		flags |= sameRefsFlag
-	} else if len(o.refs) > 0 {
-		flags |= refersFlag
+	if len(o.refs) > 0 {
+		if flags |= refersFlag; slices.Equal(o.refs, w.refs) {
+			flags ^= refersFlag | sameRefsFlag
+		}
 	}
-	w.dst = appendUID(append(w.dst, flags), o.uid)
+	if len(o.lines) > 0 {
+		flags |= linesFlag
+	}
+	b := append(binary.AppendUvarint(w.fields, uint64(shared)), flags)
+	b = binary.AppendUvarint(b, uint64(len(o.place)-shared))
+	w.text = append(w.text, o.place[shared:]...)
+	b = w.appendUID(b, o.uid)
 	if flags&refersFlag != 0 {
-		w.dst = binary.AppendUvarint(w.dst, uint64(len(o.refs)))
+		b = binary.AppendUvarint(b, uint64(len(o.refs)))
 		for _, uid := range o.refs {
-			w.dst = appendUID(w.dst, uid)
+			b = w.appendUID(b, uid)
 		}
 	}
 	if before.Seq > 0 {
-		w.dst = binary.AppendUvarint(w.dst, w.numbers[before.Segment])
-		w.dst = binary.AppendVarint(w.dst, int64(before.Seq-before.Segment))
-		w.dst = binary.AppendUvarint(w.dst, uint64(before.Offset))
+		if flags&nearFlag == 0 {
+			b = binary.AppendUvarint(b, w.numbers[before.Segment])
+			w.near = Place{before.Segment, before.Segment, 0}
+		}
+		b = binary.AppendVarint(b, int64(before.Seq-w.near.Seq))
+		b = binary.AppendVarint(b, before.Offset-w.near.Offset)
+		w.near = before
 	}
-	w.dst = appendIndexes(w.dst, o.lines)
-	w.place, w.refs = o.place, o.refs
+	if len(o.lines) > 0 {
+		b = appendIndexes(b, o.lines)
+	}
+	w.fields, w.place, w.refs = b, o.place, o.refs
+}
+
+// appendUID appends the form of a uid, and its bytes to those of the block.
+func (w *writer) appendUID(dst []byte, uid string) []byte {
+	w.uids = append(w.uids, uid[1:]...)
+	if uid[0] == 0 {
+		return append(dst, 0)
+	}
+	return binary.AppendUvarint(dst, uint64(len(uid)))
 }
 
 // endObjects ends a block of objects, if there is one.
 func (w *writer) endObjects() {
-	if len(w.dst) > w.begun {
-		w.block.size = int64(w.end())
-		w.blocks = append(w.blocks, w.block)
+	if len(w.fields) == 0 {
+		return
 	}
+	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.fields)))
+	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.text)))
+	w.dst = append(binary.AppendUvarint(w.dst, uint64(len(w.uids))), w.uids...)
+	out := appender{w.dst}
+	w.deflate.Reset(&out)
+	_, _ = w.deflate.Write(w.fields) // an appender has no error
+	_, _ = w.deflate.Write(w.text)
+	_ = w.deflate.Close()
+	w.dst, w.fields, w.text, w.uids = out.b, w.fields[:0], w.text[:0], w.uids[:0]
+	w.block.size = int64(w.end())
+	w.blocks = append(w.blocks, w.block)
+}
+
+// appender appends what is written.
+type appender struct{ b []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
 }
 
 // appendIndexes appends the number of some lines, and their indexes, each from the one before.
