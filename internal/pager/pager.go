@@ -77,7 +77,6 @@ func (p *Pager) start(ctx context.Context, command string, terminal *os.File, en
 	if err != nil {
 		return err
 	}
-	defer r.Close()
 	cmd := exec.Command("sh", "-c", command) // not ended with ctx: see Start
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = r, terminal, os.Stderr, os.Environ()
 	for name, value := range map[string]string{"LESS": "FRX", "LV": "-c"} { // as git has it
@@ -85,7 +84,9 @@ func (p *Pager) start(ctx context.Context, command string, terminal *os.File, en
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	_ = r.Close() // the pager has its own
+	if err != nil {
 		return errors.Join(err, w.Close())
 	}
 	p.out, p.pipe, p.cmd, p.close = w, w, cmd, sync.OnceValue(w.Close)
