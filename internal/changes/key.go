@@ -1,6 +1,10 @@
 package changes
 
-import "kubejournal/internal/rawjson"
+import (
+	"slices"
+
+	"kubejournal/internal/rawjson"
+)
 
 // Key returns the value, JSON, by which an element of a list is distinguished from the others, as it is when two lists
 // are compared; nil where it has none.
@@ -19,3 +23,7 @@ func Key(element []byte) []byte {
 	}
 	return value
 }
+
+// KeyRank returns how well a member of this name distinguishes an element of a list: Key takes the one with the lowest;
+// -1 for a name that does not.
+func KeyRank(name string) int { return slices.Index(identities[:], name) }
