@@ -68,10 +68,6 @@ func removeServerFields(o Object, all members) {
 			remove(all, "data")
 			remove(child(metadata, "labels"), "kubernetes.io/legacy-token-last-used", "kubernetes.io/legacy-token-invalid-since")
 		}
-	case "ClusterRole.rbac.authorization.k8s.io":
-		if all["aggregationRule"] != nil {
-			remove(all, "rules") // the clusterrole aggregation controller's
-		}
 	case "PersistentVolume":
 		remove(child(spec, "claimRef"), "uid", "resourceVersion") // without them it is reserved for the claim of that name
 	case "PersistentVolumeClaim":
@@ -89,10 +85,6 @@ func removeServerFields(o Object, all members) {
 				remove(child(m, "labels"), "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
 				removeEmpty(m, "labels")
 			}
-		}
-	case "StatefulSet.apps":
-		for _, claim := range list(spec, "volumeClaimTemplates") {
-			remove(asMembers(claim), "status")
 		}
 	}
 	removeEmpty(metadata, "annotations", "labels", "finalizers")

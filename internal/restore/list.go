@@ -109,10 +109,10 @@ func AppendYAML(dst, object []byte) ([]byte, error) {
 	return append(dst, text...), nil
 }
 
-// escapeForYAML escapes the characters that JSON allows in strings and a YAML reader does not (YAML 1.2, c-printable).
+// escapeForYAML escapes the characters that JSON allows in strings and that a YAML reader refuses, or takes for the end of a line.
 func escapeForYAML(object []byte) []byte {
 	bad := func(r rune) bool {
-		return r >= 0x7f && r < 0xa0 && r != 0x85 || r == 0xfeff || r == 0xfffe || r == 0xffff
+		return r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff
 	}
 	if bytes.IndexFunc(object, bad) < 0 {
 		return object

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,7 +41,6 @@ var (
 	accounts   = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	endpoints  = schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}
-	namespaces = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	roles      = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
 	widgets    = schema.GroupVersionResource{Group: "shop.example.com", Version: "v1", Resource: "widgets"}
 )
@@ -263,7 +260,7 @@ func (s *shop) destroy(definitions bool) {
 func TestNamespaceGivenBack(t *testing.T) {
 	s := open(t)
 	warnings := []string{"v1 Endpoints is deprecated", "would violate PodSecurity"}
-	s.kubectl(nil, nil, "create", "-f", "testdata/cluster.yaml")
+	s.kubectl(nil, nil, "apply", "-f", "testdata/cluster.yaml")
 	s.kubectl(nil, nil, "wait", "--for=condition=Established", "crd", "-l", "of=shop", "--timeout=60s")
 	s.kubectl(nil, warnings, "create", "-f", "testdata/namespace.yaml")
 	s.kubectl(nil, nil, "apply", "-f", "testdata/applied.yaml")
@@ -283,9 +280,6 @@ func TestNamespaceGivenBack(t *testing.T) {
 		t.Errorf("%d kinds of objects in the namespace: %v", len(kinds), kinds)
 	}
 	objects, leftOut := cleaned(t, before)
-	for k, reason := range leftOut {
-		t.Logf("%v: %s", k, reason)
-	}
 	list, err := restore.AppendList(nil, objects)
 	if err != nil {
 		t.Fatal(err)
@@ -297,30 +291,31 @@ func TestNamespaceGivenBack(t *testing.T) {
 	s.diff("nothing was deleted", list)
 
 	s.destroy(false)
-	t.Log(s.kubectl(list, warnings, "apply", "-f", "-"))
+	s.kubectl(list, warnings, "apply", "-f", "-")
 	s.settled()
 	after := s.take()
 	same(t, before, after, objects)
-	for k, reason := range leftOut { // what has a name of its own
-		if _, ok := after[k]; !ok && !strings.HasPrefix(reason, "owned by") && reason != "a report" && reason != "renewed by its holder" &&
-			!strings.HasPrefix(reason, "made by the CSI") {
+	for k, reason := range leftOut {
+		if _, ok := after[k]; !ok && strings.HasPrefix(reason, "made by") && k.kind != "CSIStorageCapacity.storage.k8s.io" {
 			t.Errorf("%v is not there again; it was left out: %s", k, reason)
 		}
 	}
 
 	s.diff("it is given back", list)
 	s.diff("it is given back, as YAML", text)
+	// Of these kubectl sends a patch that changes nothing: the order of lists into which the server has put something, and a
+	// selector, which it replaces.
+	anyway := []string{"pod/debug configured\n", "poddisruptionbudget.policy/web configured\n"}
 	for result := range strings.Lines(s.kubectl(text, warnings, "apply", "-f", "-")) {
-		if !strings.HasSuffix(result, " unchanged\n") {
+		if !strings.HasSuffix(result, " unchanged\n") && !slices.Contains(anyway, result) {
 			t.Errorf("applied again: %s", result)
 		}
 	}
 
 	// kubectl looks for the kinds of all objects before it makes the first, so custom resources come with a second run.
-	s.bind("debug")
 	s.destroy(true)
-	stdout, stderr, err := s.try(list, "apply", "-f", "-")
-	if err == nil || !strings.Contains(stderr, "ensure CRDs are installed first") {
+	stdout, stderr, err := s.try(list, "apply", "--cache-dir="+t.TempDir(), "-f", "-") // another one knows the kinds
+	if err == nil || !strings.Contains(stderr, `no matches for kind "Widget"`) {
 		t.Errorf("with a definition that is not there: %v\n%s%s", err, stdout, stderr)
 	}
 	s.kubectl(nil, nil, "wait", "--for=condition=Established", "crd", "-l", "of=shop", "--timeout=60s")
@@ -446,7 +441,3 @@ func essence(t *testing.T, k key, object []byte) map[string]any {
 	}
 	return o
 }
-
-var _ = apierrors.IsNotFound
-var _ = os.ReadFile
-var _ = namespaces
