@@ -51,8 +51,8 @@ func removeServerFields(o Object, all members) {
 	remove(metadata, serverMetadata...)
 	remove(annotations, controllerAnnotations...)
 	removeNullTimes(all)
-	// Finalizers stay, as with Velero: some are a user's wish (Argo CD's cascading deletion), and controllers set
-	// theirs anyway. These two say how the object is being deleted.
+	// Finalizers stay, as with Velero: some are a user's choice (Argo CD's cascading deletion), and controllers set
+	// theirs anyway. These two are how the API server notes the way in which the object is being deleted.
 	filter(metadata, "finalizers", func(f any) bool { return f != "foregroundDeletion" && f != "orphan" })
 
 	switch o.Kind {

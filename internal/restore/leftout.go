@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// momentary has the kinds whose objects say what was so at a time. Programs write them, and write them anew.
+// momentary has the kinds whose objects describe one moment. Programs write and renew them.
 var momentary = map[string]string{
 	"CSINode.storage.k8s.io":                        "registered by its kubelet",
 	"CSIStorageCapacity.storage.k8s.io":             "made by the CSI external-provisioner",
@@ -121,15 +121,15 @@ func unwanted(o Object, all members) string {
 		if by, ok := annotations["pv.kubernetes.io/provisioned-by"]; ok && spec["persistentVolumeReclaimPolicy"] == "Delete" {
 			return fmt.Sprintf("provisioned by %v for its claim, and deleted with it", by) // with the data; Retain keeps that
 		}
-	// As with Velero: what has run would run again.
+	// Velero leaves these out too.
 	case "Pod":
 		if phase := child(all, "status")["phase"]; phase == "Succeeded" || phase == "Failed" {
-			return "it has run to its end"
+			return finished
 		}
 	case "Job.batch":
 		for _, c := range list(child(all, "status"), "conditions") {
 			if c := asMembers(c); c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed") {
-				return "it has run to its end"
+				return finished
 			}
 		}
 	}
@@ -137,6 +137,7 @@ func unwanted(o Object, all members) string {
 }
 
 const (
+	finished  = "has finished, and would run again"
 	tokenType = "kubernetes.io/service-account-token"
 	suffix    = `-[bcdfghjklmnpqrstvwxz2456789]{5}$` // as the API server and controllers generate names
 )

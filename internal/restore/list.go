@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -84,7 +83,7 @@ func AppendListYAML(dst []byte, objects []Object) ([]byte, error) {
 	}
 	dst = append(dst, '\n')
 	for _, o := range objects { // each by itself: a tree of all of them is many times their size
-		text, err := AppendYAML(nil, o.JSON)
+		text, err := AppendYAML(nil, o)
 		if err != nil {
 			return dst, err
 		}
@@ -101,31 +100,10 @@ func AppendListYAML(dst []byte, objects []Object) ([]byte, error) {
 }
 
 // AppendYAML appends an object as kubectl get -o yaml prints it.
-func AppendYAML(dst, object []byte) ([]byte, error) {
-	text, err := yaml.JSONToYAML(escapeForYAML(object))
+func AppendYAML(dst []byte, o Object) ([]byte, error) {
+	text, err := yaml.JSONToYAML(o.JSON)
 	if err != nil {
 		return dst, fmt.Errorf("write as YAML: %w", err)
 	}
 	return append(dst, text...), nil
-}
-
-// escapeForYAML escapes the characters that JSON allows in strings and that a YAML reader refuses, or takes for the end of a line.
-func escapeForYAML(object []byte) []byte {
-	bad := func(r rune) bool {
-		return r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff
-	}
-	if bytes.IndexFunc(object, bad) < 0 {
-		return object
-	}
-	out := make([]byte, 0, len(object)+16)
-	for len(object) > 0 {
-		r, n := utf8.DecodeRune(object)
-		if bad(r) {
-			out = fmt.Appendf(out, `\u%04x`, r)
-		} else {
-			out = append(out, object[:n]...)
-		}
-		object = object[n:]
-	}
-	return out
 }

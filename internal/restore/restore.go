@@ -10,6 +10,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
@@ -17,7 +18,7 @@ import (
 
 // Object is an object for kubectl apply.
 type Object struct {
-	JSON            []byte // without white space between tokens
+	JSON            []byte // without white space between tokens, and YAML too
 	Kind            string // with its group, if it has one: Deployment.apps
 	Namespace, Name string
 }
@@ -28,7 +29,7 @@ type Outcome int
 // The outcomes of Clean.
 const (
 	Cleaned Outcome = iota
-	LeftOut         // nobody has to give it back
+	LeftOut         // a controller makes it again, or it is no configuration
 	Refused         // the journal does not have all of it
 )
 
@@ -55,11 +56,11 @@ func Clean(l *line.Fields) (Object, Verdict) {
 		apiVersion = group + "/" + apiVersion
 	}
 
-	all, err := decode(l.Object)
-	metadata := child(all, "metadata")
+	metadata, _ := decode(rawjson.At(l.Object, []byte("/metadata"))) // most objects are pods, and need no more
 	if reason := madeAgain(o, metadata); reason != "" {
 		return o, Verdict{Outcome: LeftOut, Reason: reason}
 	}
+	all, err := decode(l.Object)
 	if reason := missing(l, all, err); reason != "" {
 		return o, Verdict{Outcome: Refused, Reason: reason}
 	}
@@ -142,6 +143,7 @@ func decode(object []byte) (all members, err error) {
 	return all, nil
 }
 
+// encode returns an object as JSON that is YAML too, since many tools read everything as that.
 func encode(all members) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -149,7 +151,28 @@ func encode(all members) ([]byte, error) {
 	if err := encoder.Encode(all); err != nil {
 		return nil, fmt.Errorf("encode object: %w", err)
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return escapeForYAML(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
+}
+
+// escapeForYAML escapes the characters that JSON allows in strings and that a YAML reader refuses, or takes for the end of a line.
+func escapeForYAML(object []byte) []byte {
+	bad := func(r rune) bool {
+		return r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff
+	}
+	if bytes.IndexFunc(object, bad) < 0 {
+		return object
+	}
+	out := make([]byte, 0, len(object)+16)
+	for len(object) > 0 {
+		r, n := utf8.DecodeRune(object)
+		if bad(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = append(out, object[:n]...)
+		}
+		object = object[n:]
+	}
+	return out
 }
 
 // text returns a member of the line that is a string, "" where it is none.

@@ -116,8 +116,8 @@ func TestLeftOut(t *testing.T) {
 		{"Pod", "a/b", `{"metadata":{"ownerReferences":[{"kind":"X","name":"x"},{"kind":"ReplicaSet","name":"web-1","controller":true}]}}`, "owned by ReplicaSet web-1"},
 		{"Secret", "a/b", `{"kind":"Secret","metadata":{"ownerReferences":[{"kind":"Widget","name":"w","controller":true}]},"data":{"x":"REDACTED"}}`, "owned by Widget w"},
 		{"Pod", "a/b", annotated("kubernetes.io/config.mirror", "1"), "static pod"},
-		{"Pod", "a/b", `{"kind":"Pod","metadata":{},"status":{"phase":"Succeeded"}}`, "run to its end"},
-		{"Job.batch", "a/b", `{"kind":"Job","metadata":{},"status":{"conditions":[{"type":"Suspended","status":"False"},{"type":"Complete","status":"True"}]}}`, "run to its end"},
+		{"Pod", "a/b", `{"kind":"Pod","metadata":{},"status":{"phase":"Succeeded"}}`, "has finished"},
+		{"Job.batch", "a/b", `{"kind":"Job","metadata":{},"status":{"conditions":[{"type":"Suspended","status":"False"},{"type":"Complete","status":"True"}]}}`, "has finished"},
 		{"Event.events.k8s.io", "a/b", `{"metadata":{}}`, "report"},
 		{"Lease.coordination.k8s.io", "a/b", "", "renewed"}, // even without an object
 		{"ConfigMap", "any/kube-root-ca.crt", `{"metadata":{}}`, "root CA"},
@@ -233,13 +233,13 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// What is written as YAML is read as it was, whatever is in a string.
+// Either form can be read as YAML, whatever is in a string.
 func TestYAML(t *testing.T) {
 	texts := []string{"on", "y", "null", "~", "1e3", "0x1f", "0777", "1_000", "12:30:45", "2026-11-22", "- a", "a: b", "#", "&a", "*a", "!a", "<<", "=",
 		"", " ", "\n", "a\n", "a\n\n", "\na", " a\nb ", "\ta", "a\t\nb", "a\r\nb", "é 😀", "\"'\\", strings.Repeat("long words ", 30), strings.Repeat("x", 200)}
-	for r := rune(0); r <= 0xffff; r += 16 {
+	for r := rune(0); r <= 0xffff; r += 64 {
 		var text []rune
-		for i := r; i < r+16; i++ {
+		for i := r; i < r+64; i++ {
 			if utf8.ValidRune(i) {
 				text = append(text, i, 'a', i, ' ')
 			}
@@ -252,20 +252,22 @@ func TestYAML(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		list, err := AppendListYAML(nil, []Object{{JSON: object}, {JSON: object}})
-		if err != nil {
-			t.Fatalf("%q: %v", text, err)
-		}
-		read, err := yaml.YAMLToJSON(list)
-		if err != nil {
-			t.Fatalf("%q: %v\n%s", text, err, list)
-		}
-		var got struct{ Items []any }
-		if err := json.Unmarshal(read, &got); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]any{want, want}, got.Items); diff != "" {
-			t.Fatalf("%q (-want +got):\n%s\n%s", text, diff, list)
+		for form, write := range map[string]func([]byte, []Object) ([]byte, error){"JSON": AppendList, "YAML": AppendListYAML} {
+			list, err := write(nil, []Object{{JSON: object}, {JSON: object}})
+			if err != nil {
+				t.Fatalf("%q as %s: %v", text, form, err)
+			}
+			read, err := yaml.YAMLToJSON(list)
+			if err != nil {
+				t.Fatalf("%q as %s: %v\n%s", text, form, err, list)
+			}
+			var got struct{ Items []any }
+			if err := json.Unmarshal(read, &got); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]any{want, want}, got.Items); diff != "" {
+				t.Fatalf("%q as %s (-want +got):\n%s\n%s", text, form, diff, list)
+			}
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"kubejournal/internal/line"
 	"kubejournal/internal/restore"
@@ -79,13 +80,15 @@ func open(t *testing.T) *shop {
 		t.Fatalf("%v (make bin/kube-controller-manager builds it)", err)
 	}
 	t.Cleanup(s.controller.End)
-	client, transport, err := workload.Connect(s.cluster.RESTConfig())
+	config := s.cluster.RESTConfig()
+	config.WarningHandler = rest.NoWarnings{}
+	client, transport, err := workload.Connect(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	s.client = client
-	if s.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(s.cluster.RESTConfig(), transport); err != nil {
+	if s.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, transport); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -314,12 +317,12 @@ func TestNamespaceGivenBack(t *testing.T) {
 
 	// kubectl looks for the kinds of all objects before it makes the first, so custom resources come with a second run.
 	s.destroy(true)
-	stdout, stderr, err := s.try(list, "apply", "--cache-dir="+t.TempDir(), "-f", "-") // another one knows the kinds
+	stdout, stderr, err := s.try(list, "apply", "--server-side", "--cache-dir="+t.TempDir(), "-f", "-") // another one knows the kinds
 	if err == nil || !strings.Contains(stderr, `no matches for kind "Widget"`) {
 		t.Errorf("with a definition that is not there: %v\n%s%s", err, stdout, stderr)
 	}
 	s.kubectl(nil, nil, "wait", "--for=condition=Established", "crd", "-l", "of=shop", "--timeout=60s")
-	s.kubectl(list, warnings, "apply", "-f", "-")
+	s.kubectl(list, warnings, "apply", "--server-side", "-f", "-")
 	s.settled()
 	same(t, before, s.take(), objects)
 }
@@ -368,14 +371,14 @@ func same(t *testing.T, before, after map[key]line.Fields, objects []restore.Obj
 			continue
 		}
 		was := before[k]
-		if diff := cmp.Diff(essence(t, k, was.Object), essence(t, k, l.Object)); diff != "" {
+		if diff := cmp.Diff(comparableOf(t, k, was.Object), comparableOf(t, k, l.Object)); diff != "" {
 			t.Errorf("%v (-before +after):\n%s", k, diff)
 		}
 	}
 }
 
-// essence is an object without what cannot be the same: it does not use what it checks.
-func essence(t *testing.T, k key, object []byte) map[string]any {
+// comparableOf returns an object without what cannot be the same. It does not use the package that it checks.
+func comparableOf(t *testing.T, k key, object []byte) map[string]any {
 	t.Helper()
 	var o map[string]any
 	if err := json.Unmarshal(object, &o); err != nil {
