@@ -73,7 +73,7 @@ vet: ## go vet
 lint: bin/golangci-lint ## golangci-lint, built from tools/
 	bin/golangci-lint run ./...
 
-suite: cc bin/gotestsum bin/kubectl ## all tests but those of model, with the race detector
+suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but those of model, with the race detector
 	$(RACE) -timeout 40m -p 3 $(SUITE)
 
 unit: cc bin/gotestsum ## of these, those that need no control plane

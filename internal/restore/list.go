@@ -1,0 +1,109 @@
+package restore
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// order has the kinds that come before others because those need them, and the ones that come last.
+var order = []string{
+	"Namespace",
+	"CustomResourceDefinition.apiextensions.k8s.io",
+	// what pods, claims and Ingresses name
+	"PriorityClass.scheduling.k8s.io", "RuntimeClass.node.k8s.io", "IngressClass.networking.k8s.io", "DeviceClass.resource.k8s.io",
+	"CSIDriver.storage.k8s.io", "StorageClass.storage.k8s.io", "VolumeAttributesClass.storage.k8s.io",
+	"ServiceAccount", // a token without its account is deleted
+	"ClusterRole.rbac.authorization.k8s.io", "ClusterRoleBinding.rbac.authorization.k8s.io",
+	"Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io",
+	"LimitRange", // pods get their defaults from it
+	"Secret", "ConfigMap",
+	"PersistentVolume", "PersistentVolumeClaim",
+	"NetworkPolicy.networking.k8s.io", // before there are pods to protect
+	"Service",                         // pods have variables of those that are there before them
+	theRest,
+	"ResourceQuota", // until a controller has counted, nothing that it limits is admitted ("status unknown for quota")
+	// What the API server asks about every object, and which may not answer until the rest is there.
+	"APIService.apiregistration.k8s.io",
+	"MutatingAdmissionPolicy.admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+	"ValidatingAdmissionPolicy.admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io",
+	"MutatingWebhookConfiguration.admissionregistration.k8s.io", "ValidatingWebhookConfiguration.admissionregistration.k8s.io",
+}
+
+const theRest = "*"
+
+// Sort puts objects into the order in which they can be applied. Those of one kind are in the order of their namespaces and
+// names.
+func Sort(objects []Object) {
+	slices.SortFunc(objects, func(a, b Object) int {
+		return cmp.Or(
+			cmp.Compare(rank(a.Kind), rank(b.Kind)),
+			strings.Compare(a.Kind, b.Kind),
+			strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Name, b.Name),
+		)
+	})
+}
+
+func rank(kind string) int {
+	if i := slices.Index(order, kind); i >= 0 {
+		return i
+	}
+	return slices.Index(order, theRest)
+}
+
+// AppendList appends objects as the List that kubectl get -o json prints.
+func AppendList(dst []byte, objects []Object) ([]byte, error) {
+	compact := []byte(`{"apiVersion":"v1","items":[`)
+	for i, o := range objects {
+		if i > 0 {
+			compact = append(compact, ',')
+		}
+		compact = append(compact, o.JSON...)
+	}
+	compact = append(compact, `],"kind":"List","metadata":{"resourceVersion":""}}`...)
+	out := bytes.NewBuffer(dst)
+	if err := json.Indent(out, compact, "", "    "); err != nil {
+		return dst, fmt.Errorf("indent list: %w", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}
+
+// AppendListYAML appends objects as the List that kubectl get -o yaml prints.
+func AppendListYAML(dst []byte, objects []Object) ([]byte, error) {
+	dst = append(dst, "apiVersion: v1\nitems:"...)
+	if len(objects) == 0 {
+		dst = append(dst, " []"...)
+	}
+	dst = append(dst, '\n')
+	for _, o := range objects { // each by itself: a tree of all of them is many times their size
+		text, err := AppendYAML(nil, o)
+		if err != nil {
+			return dst, err
+		}
+		indent := "- "
+		for line := range bytes.Lines(text) {
+			if len(line) > 1 {
+				dst = append(dst, indent...)
+			}
+			dst = append(dst, line...)
+			indent = "  "
+		}
+	}
+	return append(dst, "kind: List\nmetadata:\n  resourceVersion: \"\"\n"...), nil
+}
+
+// AppendYAML appends an object as kubectl get -o yaml prints it.
+func AppendYAML(dst []byte, o Object) ([]byte, error) {
+	text, err := yaml.JSONToYAML(o.JSON)
+	if err != nil {
+		return dst, fmt.Errorf("write as YAML: %w", err)
+	}
+	return append(dst, text...), nil
+}
