@@ -118,6 +118,8 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	switch {
 	case errors.Is(err, syscall.EPIPE):
 		return nil
+	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent):
+		return statusError(exitFault)
 	case errors.Is(err, answer.ErrNotCovered):
 		return statusError(exitNotCovered)
 	case errors.Is(err, fs.ErrNotExist):

@@ -37,6 +37,10 @@ received late, after an outage, counts from when it was made.
 
 --deleted shows instead what was deleted since a TIME, as it was last. BY is the field manager that wrote the version, a
 program's name, not a person.
+
+--clean writes YAML that kubectl apply takes: without what the server sets, Namespaces and CustomResourceDefinitions first.
+stderr names what is left out because a controller makes it again, and what is refused because the journal does not have all
+of it, such as a Secret's redacted values: then the exit status is 1.
 `
 
 func newGetCommand() *cobra.Command {
@@ -52,7 +56,10 @@ func newGetCommand() *cobra.Command {
   kubejournal get deploy/web -n shop --at 'yesterday 14:02' -o yaml
 
   # what was deleted in the last hour
-  kubejournal get '*' -n shop --deleted --since 1h`,
+  kubejournal get '*' -n shop --deleted --since 1h
+
+  # give it back
+  kubejournal get '*' -n shop --deleted --since 1h --clean | kubectl apply -f -`,
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
@@ -61,6 +68,7 @@ func newGetCommand() *cobra.Command {
 	flags.BoolVar(&f.deleted, "deleted", false, "show what was deleted, as it was last")
 	flags.Func("since", "with --deleted: since that `TIME`", moment(&f.since))
 	flags.Func("until", "with --deleted: up to that `TIME`", moment(&f.until))
+	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
 	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
 	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
 	f.add(cmd, "`FORMAT`: table, name, yaml or json", "table", "name", "yaml", "json")
@@ -76,6 +84,9 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		err = errors.New("--deleted takes --since and --until, not --at")
 	case !f.deleted && !(f.since.IsZero() && f.until.IsZero()):
 		err = errors.New("--since and --until go with --deleted; for a state write --at")
+	}
+	if f.clean && f.output != "json" {
+		f.output = "yaml"
 	}
 	if err == nil {
 		f.labelsOf, err = labels.Parse(f.labels)
@@ -97,19 +108,23 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		if f.labels != "" || f.fields != "" {
 			g.Match = f.match
 		}
+		show := g.Items
+		if f.clean {
+			show = g.Cleaned
+		}
 		if f.deleted {
 			items, err := j.Deleted(cmd.Context(), s, f.since, f.until)
 			if err != nil {
 				return err
 			}
 			g.At.Time = time.Now()
-			return g.Items(cmd.Context(), j, items, nil, o)
+			return show(cmd.Context(), j, items, nil, o)
 		}
 		st, err := j.State(cmd.Context(), s, f.at)
 		if err != nil {
 			return err
 		}
-		return g.Items(cmd.Context(), j, st.Items, st.Doubts, o)
+		return show(cmd.Context(), j, st.Items, st.Doubts, o)
 	})
 }
 

@@ -49,6 +49,7 @@ func newHistoryCommand() *cobra.Command {
 				h.Style.JSON = f.output == "json"
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
 				h.One = len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2
+				h.Owned = related || len(args) > 0
 				if related {
 					var err error
 					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ import (
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
+	"kubejournal/internal/restore"
+	"kubejournal/internal/yamltext"
 )
 
 func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
@@ -26,6 +29,7 @@ type Get struct {
 	// Match selects by what an object has; nil takes all. It needs the object.
 	Match func(object []byte) bool
 	One   bool // an object was named: it is shown itself, not in a list
+	Clean bool // for kubectl apply
 	At    query.Moment
 }
 
@@ -79,6 +83,66 @@ func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, d
 	}
 	return err
 }
+
+// Cleaned shows objects as kubectl apply takes them. What controllers make again is left out, and what the journal does not
+// have in full is refused: ErrRefused.
+func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item, doubts []query.Doubt, o *Output) error {
+	cleaned, verdicts := make([]restore.Object, len(items)), make([]restore.Verdict, len(items))
+	dropped := make([]bool, len(items))
+	err := j.Read(ctx, items, func(i int, l *line.Fields) error {
+		if dropped[i] = g.Match != nil && !g.Match(l.Object); !dropped[i] {
+			cleaned[i], verdicts[i] = restore.Clean(l)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var objects []restore.Object
+	refused, lost := 0, 0
+	for i := range items {
+		switch v := &verdicts[i]; {
+		case dropped[i]:
+		case items[i].Gone:
+			lost++
+			o.note("%s: refused: the file with its last line was removed", title(&items[i]))
+		case v.Outcome == restore.Cleaned:
+			objects = append(objects, cleaned[i])
+		case v.Outcome == restore.LeftOut:
+			o.note("%s: left out: %s", title(&items[i]), printable(v.Reason))
+		default:
+			refused++
+			o.note("%s: refused: %s", title(&items[i]), printable(v.Reason))
+		}
+	}
+	restore.Sort(objects)
+	var out []byte
+	switch {
+	case g.One && len(objects) == 1 && g.Format == "json":
+		out, err = append(objects[0].JSON, '\n'), nil
+	case g.One && len(objects) == 1:
+		out, err = restore.AppendYAML(nil, objects[0])
+	case len(objects) == 0:
+	case g.Format == "json":
+		out, err = restore.AppendList(nil, objects)
+	default:
+		out, err = restore.AppendListYAML(nil, objects)
+	}
+	if err == nil {
+		_, err = o.Write(out)
+	}
+	doubt := o.doubt(doubts)
+	switch {
+	case err != nil:
+		return err
+	case refused+lost > 0:
+		return ErrRefused
+	}
+	return doubt
+}
+
+// ErrRefused says that an object cannot be given back. It was said.
+var ErrRefused = errors.New("refused")
 
 // take notes what is shown of an object.
 func (f *found) take(l *line.Fields, object bool) {
@@ -237,7 +301,7 @@ func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 		_, err := text.WriteTo(out)
 		return err
 	}
-	text, err := yamlOf(object)
+	text, err := yamltext.Append(nil, object, yamltext.Options{})
 	if err != nil {
 		return err
 	}

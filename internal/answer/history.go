@@ -12,9 +12,12 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/display"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
+	"kubejournal/internal/rawjson"
 	"kubejournal/internal/tail"
+	"kubejournal/internal/yamltext"
 )
 
 // History says which versions are shown, and how.
@@ -24,6 +27,7 @@ type History struct {
 	Field        Path
 	Deleted      bool // deletions alone
 	All          bool // noise too
+	Owned        bool // what controllers made too, and Events
 	Patch        bool // with the difference of each version
 	One          bool // an object was named
 	Format       string
@@ -173,7 +177,41 @@ func (h *history) noise(v *query.Version) string {
 	if string(v.Text(line.Origin)) == "snapshot" && !h.One {
 		return "that existed at first sight"
 	}
+	if h.One || h.Owned {
+		if n := display.NoiseOf(v.Fields, v.Value(line.Changes)); n != display.EventObject {
+			return classes[n]
+		}
+		return ""
+	}
+	if n := display.NoiseOf(v.Fields, v.Value(line.Changes)); n != display.NoNoise {
+		return classes[n]
+	}
+	if owned(v) {
+		return classes[display.Owned]
+	}
 	return ""
+}
+
+var classes = map[display.Noise]string{
+	display.StatusOnly: "of the status alone", display.EventObject: "Events", display.RevisionOnly: "of revision annotations",
+	display.Heartbeat: "heartbeats", display.MetadataOnly: "of metadata alone", display.Owned: "of objects that a controller made",
+}
+
+// owned reports whether a version is what a controller does with an object of its own. That such an object fails is news.
+func owned(v *query.Version) bool {
+	controlled := false
+	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
+		controlled = controlled || string(rawjson.Pick(owner, "controller")[0]) == "true"
+	}
+	if !controlled || string(v.Text(line.Type)) != "MODIFIED" {
+		return controlled
+	}
+	for op := range rawjson.Elements(v.Value(line.Changes)) {
+		if !bytes.HasPrefix(rawjson.Inside(rawjson.Pick(op, "path")[0]), []byte("/status")) && !bytes.HasPrefix(rawjson.Inside(rawjson.Pick(op, "path")[0]), []byte("/metadata")) {
+			return true
+		}
+	}
+	return false
 }
 
 // mark takes note of a GAP or a SYNCED. A gap is drawn unless nothing had changed.
@@ -238,7 +276,7 @@ func (h *history) object(v *query.Version) error {
 	if len(v.Object) == 0 {
 		return nil
 	}
-	text, err := yamlOf(v.Object)
+	text, err := yamltext.Append(nil, v.Object, yamltext.Options{})
 	if err != nil {
 		return fmt.Errorf("line %d: %w", v.Seq, err)
 	}
@@ -246,7 +284,43 @@ func (h *history) object(v *query.Version) error {
 	return err
 }
 
-func (h *history) patch(*query.Version, *line.Fields) error { return nil }
+// patch shows the difference from the version before.
+func (h *history) patch(v *query.Version, previous *line.Fields) error {
+	if err := h.p.Flush(); err != nil {
+		return err
+	}
+	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
+	if previous != nil && len(previous.Object) > 0 && string(v.Text(line.Type)) != "ADDED" {
+		from = side(previous)
+	}
+	if string(v.Text(line.Type)) != "DELETED" {
+		to = side(v.Fields)
+	}
+	text := yamltext.AppendDiff(nil, from, to, h.Style.Colour)
+	if len(text) > 0 {
+		text = append(text, '\n')
+	}
+	_, err := h.o.Write(text)
+	return err
+}
+
+// side is an object of a line as one side of a difference.
+func side(l *line.Fields) yamltext.Side {
+	name := string(l.Text(line.Name))
+	if namespace := l.Text(line.Namespace); len(namespace) > 0 {
+		name = string(namespace) + "/" + name
+	}
+	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.Kind), name, moment(l.Time), l.Seq)}
+	if len(l.Object) == 0 {
+		return s
+	}
+	text, err := yamltext.Append(nil, l.Object, yamltext.Options{Without: yamltext.Bookkeeping, Lines: true})
+	if err != nil {
+		text = fmt.Appendf(nil, "# cannot be read: %v\n", err)
+	}
+	s.Text = text
+	return s
+}
 
 // explain counts what was hidden, and says why an empty answer is empty.
 func (h *history) explain() {
