@@ -37,7 +37,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-compare fuzz bench compare demo incident clean
+.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -112,6 +112,10 @@ test-skew: cc ## conformance and main scenarios on older servers, and without st
 test-deploy: bin/golangci-lint bin/kubectl bin/kube-controller-manager bin/helm controlplane ## deploy/ and quickstart with the programs that read them (root; chromium, prometheus, rsyslog)
 	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
 
+# Needs node and npm. -update writes what the queries print into the page.
+test-sql: bin/duckdb ## the queries of docs/sql.md with DuckDB (node, npm)
+	go test -count=1 ./test/sql -duckdb ../../bin/duckdb $(SQL_FLAGS)
+
 test-compare: bin/golangci-lint ## what make compare judges by; the peers are compiled (about 5 minutes the first time)
 	cd test/compare && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./...
 
@@ -134,6 +138,11 @@ bin/kubectl bin/kube-controller-manager bin/kube-scheduler: test/controlplane/go
 	cd test/controlplane && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && CGO_ENABLED=0 go build -trimpath -ldflags \
 		"-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
 		-o ../../$@ k8s.io/kubernetes/cmd/$(@F)
+
+bin/duckdb: test/sql/package.json test/sql/package-lock.json test/sql/run.mjs
+	@rm -rf $@.tmp && mkdir -p $@.tmp && cp $^ $@.tmp
+	cd $@.tmp && npm install --no-audit --no-fund --loglevel=error
+	rm -rf $@ && mv $@.tmp $@
 
 bin/helm: test/deploy/go.mod test/deploy/go.sum
 	cd test/deploy && go build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
