@@ -39,7 +39,7 @@ func (d *Diff) Print(ctx context.Context, j *query.Journal, c *query.Comparison,
 	var (
 		different, gone int
 		back            []string
-		hidden          = map[display.Noise]int{}
+		hidden          display.Hidden
 		external        *yamltext.External
 		stat            = tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
 	)
@@ -88,7 +88,7 @@ func (d *Diff) Print(ctx context.Context, j *query.Journal, c *query.Comparison,
 			return err
 		}
 	}
-	d.explain(c, back, hidden, gone, different, o)
+	d.explain(c, back, &hidden, gone, different, o)
 	doubt := o.doubt(c.Doubts)
 	if different > 0 {
 		return ErrDifferent
@@ -169,7 +169,7 @@ func count(n int, what string) string {
 }
 
 // explain counts what the difference does not show.
-func (d *Diff) explain(c *query.Comparison, back []string, hidden map[display.Noise]int, gone, different int, o *Output) {
+func (d *Diff) explain(c *query.Comparison, back []string, hidden *display.Hidden, gone, different int, o *Output) {
 	if len(back) > 0 {
 		o.note("changed and changed back: %s", some(back))
 	}
@@ -193,23 +193,14 @@ func (d *Diff) explain(c *query.Comparison, back []string, hidden map[display.No
 		}
 		o.note("came and went in between: %s", strings.Join(order, ", "))
 	}
-	if parts := hiddenParts(hidden); parts != "" {
-		o.note("hidden: %s (--all shows them)", parts)
+	text := hidden.String()
+	if text != "" {
+		o.note("%s", text)
 	}
 	if gone > 0 {
 		o.note("%s cannot be compared: the files with their lines were removed", count(gone, "object"))
 	}
-	if different+len(back)+len(c.Passed)+len(hidden)+gone == 0 {
+	if different+len(back)+len(c.Passed)+gone == 0 && text == "" {
 		o.note("nothing changed between %s and %s", c.From, c.To)
 	}
-}
-
-func hiddenParts(hidden map[display.Noise]int) string {
-	var parts []string
-	for n := display.StatusOnly; n <= display.Owned; n++ {
-		if hidden[n] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", hidden[n], classes[n]))
-		}
-	}
-	return strings.Join(parts, ", ")
 }

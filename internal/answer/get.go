@@ -119,7 +119,8 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 	var out []byte
 	switch {
 	case g.One && len(objects) == 1 && g.Format == "json":
-		out, err = append(objects[0].JSON, '\n'), nil
+		out = append(out, objects[0].JSON...)
+		out = append(out, '\n')
 	case g.One && len(objects) == 1:
 		out, err = restore.AppendYAML(nil, objects[0])
 	case len(objects) == 0:
@@ -257,7 +258,7 @@ func (g *Get) objects(all []found, o *Output) error {
 	case len(all) == 0:
 		head = "apiVersion: v1\nitems: []\n"
 	}
-	out.WriteString(head)
+	_, _ = out.WriteString(head) // Flush returns the error of any
 	for i := range all {
 		first := "- "
 		if g.Format == "json" {
@@ -270,7 +271,7 @@ func (g *Get) objects(all []found, o *Output) error {
 			return err
 		}
 	}
-	out.WriteString(tail)
+	_, _ = out.WriteString(tail)
 	return out.Flush()
 }
 
@@ -280,7 +281,7 @@ func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 	if err != nil {
 		return err
 	}
-	out.WriteString(first)
+	_, _ = out.WriteString(first)
 	if g.Format == "json" {
 		var v any
 		d := json.NewDecoder(bytes.NewReader(object))
@@ -308,10 +309,10 @@ func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 	begun := true // behind first
 	for line := range bytes.Lines(text) {
 		if !begun && len(bytes.TrimSpace(line)) > 0 {
-			out.WriteString(indent)
+			_, _ = out.WriteString(indent)
 		}
 		begun = false
-		out.Write(line) //nolint:errcheck // Flush returns it
+		_, _ = out.Write(line)
 	}
 	return nil
 }

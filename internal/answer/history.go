@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"kubejournal/internal/changes"
@@ -41,7 +38,9 @@ type history struct {
 	p      *tail.Printer
 	gaps   map[string]*line.Fields // by stream, not shown yet
 	uids   map[string]string       // of the last line of a name
-	hidden map[string]int
+	hidden display.Hidden
+	quiet  int // gaps behind which nothing had changed
+	first  int // objects that existed at first sight
 	shown  int
 	ops    []byte
 
@@ -51,7 +50,7 @@ type history struct {
 
 // Print shows the versions of the selected objects.
 func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
-	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, uids: map[string]string{}, hidden: map[string]int{}}
+	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, uids: map[string]string{}}
 	p.outages = j.Outages(s)
 	for v, err := range j.History(ctx, s, h.Since, h.Until) {
 		if err == nil {
@@ -92,9 +91,15 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
 		return nil
 	}
-	if class := h.noise(v); class != "" && !h.All {
-		h.hidden[class]++
-		return nil
+	if !h.All {
+		if string(v.Text(line.Origin)) == "snapshot" && !h.One {
+			h.first++
+			return nil
+		}
+		if class := h.noise(v); class != display.NoNoise {
+			h.hidden[class]++
+			return nil
+		}
 	}
 	if err := h.pending(string(v.Text(line.Stream))); err != nil {
 		return err
@@ -172,46 +177,40 @@ func (h *history) compare(v *query.Version, previous *line.Fields) error {
 	return nil
 }
 
-// noise returns what kind of noise a version is, "" for none.
-func (h *history) noise(v *query.Version) string {
-	if string(v.Text(line.Origin)) == "snapshot" && !h.One {
-		return "that existed at first sight"
+// noise returns which class of noise a version is.
+func (h *history) noise(v *query.Version) display.Noise {
+	class := display.NoiseOf(v.Fields, v.Value(line.Changes))
+	switch {
+	case class == display.EventObject && h.Owned:
+		return display.NoNoise
+	case class == display.NoNoise && !h.Owned && owned(v):
+		return display.Owned
 	}
-	if h.One || h.Owned {
-		if n := display.NoiseOf(v.Fields, v.Value(line.Changes)); n != display.EventObject {
-			return classes[n]
-		}
-		return ""
-	}
-	if n := display.NoiseOf(v.Fields, v.Value(line.Changes)); n != display.NoNoise {
-		return classes[n]
-	}
-	if owned(v) {
-		return classes[display.Owned]
-	}
-	return ""
+	return class
 }
 
-var classes = map[display.Noise]string{
-	display.StatusOnly: "of the status alone", display.EventObject: "Events", display.RevisionOnly: "of revision annotations",
-	display.Heartbeat: "heartbeats", display.MetadataOnly: "of metadata alone", display.Owned: "of objects that a controller made",
-}
-
-// owned reports whether a version is what a controller does with an object of its own. That such an object fails is news.
+// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of it.
 func owned(v *query.Version) bool {
 	controlled := false
 	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
 		controlled = controlled || string(rawjson.Pick(owner, "controller")[0]) == "true"
 	}
+	resource := string(v.Text(line.Resource))
+	controlled = controlled || resource == "endpoints" || resource == "endpointslices"
 	if !controlled || string(v.Text(line.Type)) != "MODIFIED" {
 		return controlled
 	}
+	status := []byte("[")
 	for op := range rawjson.Elements(v.Value(line.Changes)) {
-		if !bytes.HasPrefix(rawjson.Inside(rawjson.Pick(op, "path")[0]), []byte("/status")) && !bytes.HasPrefix(rawjson.Inside(rawjson.Pick(op, "path")[0]), []byte("/metadata")) {
-			return true
+		if path := rawjson.Inside(rawjson.Pick(op, "path")[0]); bytes.HasPrefix(path, []byte("/status")) {
+			status = append(append(status, op...), ',')
 		}
 	}
-	return false
+	if len(status) == 1 {
+		return true
+	}
+	status[len(status)-1] = ']'
+	return display.NoiseOf(v.Fields, status) != display.NoNoise
 }
 
 // mark takes note of a GAP or a SYNCED. A gap is drawn unless nothing had changed.
@@ -234,7 +233,7 @@ func (h *history) mark(v *query.Version) error {
 	}
 	if unchanged(v.Fields) && !h.All {
 		delete(h.gaps, stream)
-		h.hidden["gaps behind which nothing had changed"]++
+		h.quiet++
 		return nil
 	}
 	if err := h.pending(stream); err != nil {
@@ -324,14 +323,17 @@ func side(l *line.Fields) yamltext.Side {
 
 // explain counts what was hidden, and says why an empty answer is empty.
 func (h *history) explain() {
-	if len(h.hidden) > 0 {
-		var parts []string
-		for _, class := range slices.SortedFunc(maps.Keys(h.hidden), func(a, b string) int { return h.hidden[b] - h.hidden[a] }) {
-			parts = append(parts, fmt.Sprintf("%d %s", h.hidden[class], class))
-		}
-		h.o.note("hidden: %s (--all shows them)", strings.Join(parts, ", "))
+	if h.first > 0 {
+		h.o.note("hidden: %s that existed at first sight (--all shows them)", count(h.first, "object"))
 	}
-	if h.shown+len(h.hidden) == 0 {
+	if h.quiet > 0 {
+		h.o.note("hidden: %s behind which nothing had changed (--all shows them)", count(h.quiet, "gap"))
+	}
+	text := h.hidden.String()
+	if text != "" {
+		h.o.note("%s", text)
+	}
+	if h.shown+h.first+h.quiet == 0 && text == "" {
 		h.o.note("nothing changed in that time")
 	}
 }

@@ -22,12 +22,6 @@ type Doubt struct {
 	Reason string    `json:"reason"`
 }
 
-// covered is the coverage of one stream.
-type covered struct {
-	intervals []coverage.Interval
-	known     bool // there is a coverage file, and it can be read
-}
-
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
 // The error says why nothing is known, as coverage.Read's does.
 func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {

@@ -109,9 +109,8 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 				s.x, s.in = x, in
 				return x, nil
 			}
-			err = in.Close()
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			_ = in.Close() // it is only read
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			j.notice(fmt.Sprintf("%s cannot be used: %v; its file is read instead", journal.IndexPath(s.Path), err))
 		}
 	}

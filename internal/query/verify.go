@@ -51,7 +51,7 @@ func (j *Journal) hasIndex(ctx context.Context, i int) bool {
 		return false
 	}
 	right, err := j.follows(ctx, i, x)
-	if err != nil || !right {
+	if err != nil || !right || x.Check() != nil {
 		return in.Close() != nil
 	}
 	if s.in != nil {
@@ -167,7 +167,7 @@ func (s *segment) verifyIndex(x *index.Index, before bool, fn func(string)) erro
 	case err != nil:
 		return err
 	}
-	defer in.Close() //nolint:errcheck // it is only read
+	defer in.Close()
 	same, err := index.Equal(is, x, before && is.Since == x.Since)
 	switch {
 	case errors.Is(err, index.ErrDamaged):

@@ -316,7 +316,7 @@ func (s *search) byIndex(file *journal.Segment) (offset int64, ok bool) {
 	if err != nil {
 		return 0, false
 	}
-	defer in.Close() //nolint:errcheck // only read from
+	defer in.Close()
 	since := s.filter.Since
 	for at := range x.Lines {
 		l, err := x.Line(at)
