@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/config"
+	"kubejournal/internal/pager"
 	"kubejournal/internal/query"
 )
 
@@ -29,6 +31,7 @@ type askFlags struct {
 	output          string
 	namespaces      []string
 	all             bool
+	paged           bool
 }
 
 // journalHelp is a part of their help.
@@ -114,9 +117,19 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 		}
 		return err
 	}
+	if !f.paged {
+		return f.status(fn(j, s, o))
+	}
+	page := pager.Start(cmd.Context(), o.Writer, os.LookupEnv, func(err error) { fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err) })
+	o.Writer, o.Notes = page, page.Notes(o.Notes)
 	err = fn(j, s, o)
+	return f.status(errors.Join(err, page.Close()))
+}
+
+// status returns the error that goes with what an answer came to.
+func (f *askFlags) status(err error) error {
 	switch {
-	case errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, syscall.EPIPE) || f.paged && pager.Quit(err):
 		return nil
 	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent):
 		return statusError(exitFault)

@@ -42,6 +42,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
   # one Deployment, between two times
   kubejournal diff deploy/web -n shop --since 14:00 --until 14:10`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output == "text"
 			if since.IsZero() {
 				return &usageError{cmd, errors.New("--since TIME is missing")}
 			}
@@ -56,7 +57,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 				if err != nil {
 					return err
 				}
-				style := tail.Terminal(o.Writer, os.Getenv)
+				style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				d.Colour, d.Named = colour == "always" || style.Colour && colour == "auto", len(args) > 0
 				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")
 				return d.Print(cmd.Context(), j, c, o)

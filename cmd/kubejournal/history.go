@@ -44,8 +44,9 @@ func newHistoryCommand() *cobra.Command {
   # who changed the image, and when
   kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output == "text"
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
-				h.Format, h.Style = f.output, tail.Terminal(o.Writer, os.Getenv)
+				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
 				h.One = len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2

@@ -110,7 +110,10 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 
 // outage draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
 func (h *history) outage(v *query.Version) error {
-	silence := v.Time.Sub(h.last)
+	silence := time.Duration(0)
+	if !h.last.IsZero() {
+		silence = v.Time.Sub(h.last)
+	}
 	h.last = v.Time
 	for len(h.outages) > 0 {
 		o := h.outages[0]

@@ -16,7 +16,7 @@ type Outage struct {
 }
 
 // Outages returns the times in which the streams were not followed that may have selected objects, in order; those of several
-// streams that overlap are one. Gaps are not among them: they have lines.
+// streams that overlap are one, in which none of them was followed. Gaps are not among them: they have lines.
 func (j *Journal) Outages(s *Selection) []Outage {
 	streams, err := j.Coverage(s)
 	if err != nil {
@@ -42,8 +42,9 @@ func (j *Journal) Outages(s *Selection) []Outage {
 	var merged []Outage
 	for _, o := range all {
 		if n := len(merged) - 1; n >= 0 && o.From.Before(merged[n].To) {
+			// What was confirmed last of any was the end, and what was confirmed first again is the new beginning.
 			merged[n].Streams++
-			if o.To.After(merged[n].To) {
+			if merged[n].From = o.From; o.To.Before(merged[n].To) {
 				merged[n].To = o.To
 			}
 			continue
