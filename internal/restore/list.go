@@ -103,7 +103,7 @@ func AppendListYAML(dst []byte, objects []Object) ([]byte, error) {
 func AppendYAML(dst []byte, o Object) ([]byte, error) {
 	text, err := yaml.JSONToYAML(o.JSON)
 	if err != nil {
-		return dst, fmt.Errorf("write as YAML: %w", err)
+		return dst, fmt.Errorf("write %s %s/%s as YAML: %w", o.Kind, o.Namespace, o.Name, err)
 	}
 	return append(dst, text...), nil
 }

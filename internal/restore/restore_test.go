@@ -237,9 +237,9 @@ func TestLists(t *testing.T) {
 func TestYAML(t *testing.T) {
 	texts := []string{"on", "y", "null", "~", "1e3", "0x1f", "0777", "1_000", "12:30:45", "2026-11-22", "- a", "a: b", "#", "&a", "*a", "!a", "<<", "=",
 		"", " ", "\n", "a\n", "a\n\n", "\na", " a\nb ", "\ta", "a\t\nb", "a\r\nb", "é 😀", "\"'\\", strings.Repeat("long words ", 30), strings.Repeat("x", 200)}
-	for r := rune(0); r <= 0xffff; r += 64 {
+	for r := rune(0); r <= 0xffff; r += 256 {
 		var text []rune
-		for i := r; i < r+64; i++ {
+		for i := r; i < r+256; i++ {
 			if utf8.ValidRune(i) {
 				text = append(text, i, 'a', i, ' ')
 			}
@@ -247,7 +247,7 @@ func TestYAML(t *testing.T) {
 		texts = append(texts, string(text))
 	}
 	for _, text := range texts {
-		want := map[string]any{"k" + text: text, "list": []any{text, map[string]any{"a": text}}}
+		want := map[string]any{"k" + string([]rune(text)[:min(len([]rune(text)), 100)]): text, "list": []any{text, map[string]any{"a": text}}}
 		object, err := encode(want)
 		if err != nil {
 			t.Fatal(err)
@@ -259,14 +259,14 @@ func TestYAML(t *testing.T) {
 			}
 			read, err := yaml.YAMLToJSON(list)
 			if err != nil {
-				t.Fatalf("%q as %s: %v\n%s", text, form, err, list)
+				t.Fatalf("%q as %s: %v", text, form, err)
 			}
 			var got struct{ Items []any }
 			if err := json.Unmarshal(read, &got); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]any{want, want}, got.Items); diff != "" {
-				t.Fatalf("%q as %s (-want +got):\n%s\n%s", text, form, diff, list)
+				t.Fatalf("%q as %s (-want +got):\n%s", text, form, diff)
 			}
 		}
 	}
