@@ -27,9 +27,10 @@ type Options struct {
 	// output since this file was: no interval continues.
 	Hole, Elsewhere bool
 
-	Disk   disk.FS     // default disk.OS
-	Log    *zap.Logger // default none
-	Failed func()      // is called for each failure to write; default none
+	Disk   disk.FS          // default disk.OS
+	Log    *zap.Logger      // default none
+	Failed func()           // is called for each failure to write; default none
+	Now    func() time.Time // default time.Now
 }
 
 // Progress is what a commit says of one stream, as checkpoint.Coverage has it.
@@ -46,6 +47,7 @@ type File struct {
 	disk          disk.FS
 	log           *zap.Logger
 	failed        func()
+	now           func() time.Time
 	opened        int64         // nothing from before is claimed that the file did not know
 	wake          chan struct{} // holds one
 	stop, ran     chan struct{}
@@ -87,8 +89,11 @@ func Open(path string, o Options) (*File, error) {
 	if o.Failed == nil {
 		o.Failed = func() {}
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	f := &File{
-		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, opened: time.Now().UnixNano(),
+		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, opened: o.Now().UnixNano(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current),
 	}
 	f.journal = strings.TrimSuffix(f.path, suffix)
@@ -171,7 +176,7 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.seq = seq
 	if firstSeq > 0 && firstSeq != f.segment.first {
 		f.serial++
-		next := segment{time: time.Now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
+		next := segment{time: f.now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
 		if firstSeq == 1 {
 			next.time = math.MinInt64 // there was no line before
 		}
@@ -225,7 +230,7 @@ func (f *File) move(c *current, p *Progress) bool {
 	}
 	if p.Lost != "" && c.since > 0 {
 		c.reason = reasonNumber(p.Lost)
-		c.to = max(c.from, min(c.to, time.Now().UnixNano())) // what is lost may be from now on, by a clock that was set back
+		c.to = max(c.from, min(c.to, f.now().UnixNano())) // what is lost may be from now on, by a clock that was set back
 	}
 	return c.interval != before
 }

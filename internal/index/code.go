@@ -29,7 +29,8 @@ const (
 	nearFlag     = 8
 	linesFlag    = 16
 
-	maxInflated = 64 << 20 // bytes of a block that is compressed
+	maxInflated  = 64 << 20 // bytes of a block that is compressed
+	deflateLevel = 3
 )
 
 // Types are the types of a line; an index has their positions, from 1.

@@ -34,7 +34,7 @@ type writer struct {
 }
 
 func (w *writer) write() (err error) {
-	if w.deflate, err = flate.NewWriter(nil, flate.BestSpeed); err != nil {
+	if w.deflate, err = flate.NewWriter(nil, deflateLevel); err != nil {
 		return err // the level is wrong
 	}
 	if err := w.gather(); err != nil {

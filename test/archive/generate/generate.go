@@ -1,6 +1,6 @@
 // Package generate writes the journal of a day in a cluster that does not exist: some thousand deployments that are rolled
 // out, jobs, crashing containers, and what controllers, kubelets and the scheduler write about it. Lines are made by
-// package event, changes by package changes, files by package journal. What happens follows from the Options alone.
+// package event, changes by package changes, files by packages journal and coverage. What happens follows from the Options alone.
 package generate
 
 import (
@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 )
 
@@ -50,20 +53,25 @@ func Journal(ctx context.Context, path string, o Options) (Done, error) {
 		return Done{}, err
 	}
 	w := newWorld(o)
+	watched, err := coverage.Open(path, coverage.Options{Now: func() time.Time { return w.now }})
+	if err != nil {
+		return Done{}, errors.Join(err, file.Close())
+	}
 	err = w.run(func() error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return w.flush(file)
+		return w.flush(file, watched)
 	})
+	watched.Close(err == nil)
 	if err == nil {
 		err = await(ctx, file, o.Compress)
 	}
 	return Done{Lines: w.seq, Bytes: w.bytes, From: w.from, To: w.received}, errors.Join(err, file.Close())
 }
 
-// flush writes the lines that were made since the last call.
-func (w *world) flush(file *journal.File) error {
+// flush writes the lines that were made since the last call, and commits them now and then.
+func (w *world) flush(file *journal.File, watched *coverage.File) error {
 	for rest := w.lines; len(rest) > 0; {
 		n, err := file.Write(rest)
 		if err != nil {
@@ -73,15 +81,34 @@ func (w *world) flush(file *journal.File) error {
 	}
 	w.uncommitted += len(w.lines)
 	w.lines = w.lines[:0]
-	if w.uncommitted < commitBytes && !w.ended {
+	if w.uncommitted < commitBytes && !w.due {
 		return nil
 	}
-	w.uncommitted = 0
+	w.uncommitted, w.due = 0, false
 	if err := file.Sync(); err != nil {
 		return err
 	}
 	file.Committed(w.seq)
+	watched.Committed(w.seq, file.Mark().FirstSeq, w.progress())
 	return nil
+}
+
+// progress yields up to when each stream is watched.
+func (w *world) progress() iter.Seq2[string, coverage.Progress] {
+	return func(yield func(string, coverage.Progress) bool) {
+		for _, s := range w.streams {
+			p := coverage.Progress{Since: s.since.UnixNano(), Confirmed: w.now.UnixNano(), Differences: s.differences}
+			if s.lost {
+				p.Confirmed, p.Lost = s.lostAt.UnixNano(), string(event.Expired)
+			}
+			if !w.back.IsZero() {
+				p.Late = w.back.UnixNano()
+			}
+			if !yield(s.Stream, p) {
+				return
+			}
+		}
+	}
 }
 
 // await waits until each rotated file is compressed, if it is to be, and has an index.

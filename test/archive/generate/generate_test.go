@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
@@ -31,6 +33,21 @@ func TestJournal(t *testing.T) {
 	first, second := read(t, paths[0]), read(t, paths[1])
 	if !bytes.Equal(first, second) {
 		t.Error("two journals with the same options differ")
+	}
+	streams, err := coverage.Read(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := map[string]int{}
+	for _, s := range streams {
+		for _, i := range s.Intervals {
+			ends[i.End]++
+		}
+	}
+	n := len(streams)
+	want := map[string]int{"Interrupted": 2 * n, "CaughtUp": 2 * n, "Expired": 3, "Stopped": n}
+	if n == 0 || !maps.Equal(ends, want) {
+		t.Errorf("intervals of %d streams: %v, want %v", n, ends, want)
 	}
 	types, late := map[string]int{}, 0
 	for raw := range bytes.Lines(first) {

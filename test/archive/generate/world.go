@@ -48,9 +48,9 @@ type world struct {
 	seq            uint64
 	bytes          int64
 	uncommitted    int
-	ended          bool
+	due            bool      // a commit is, before anything else happens
 	from, received time.Time // of the first and the last line
-	away           time.Time // the daemon cannot reach the server until then
+	away, back     time.Time // the daemon cannot reach the server until away; back is when it last could again
 
 	raw, list []byte
 	scanned   event.Object
@@ -63,6 +63,9 @@ type stream struct {
 	apiVersion string
 	renderer   *event.Renderer
 	count      event.Count
+
+	since       time.Time // of its last SYNCED
+	differences int64     // between the GAP before and that
 
 	// While its history is lost:
 	lost      bool
@@ -119,19 +122,22 @@ func (w *world) run(flush func() error) error {
 	for w.bytes < w.Bytes {
 		share := float64(w.bytes-populated) / float64(max(1, w.Bytes-populated))
 		w.now = begin.Add(snapshot + time.Duration(share*float64(day-snapshot)))
+		if !w.now.Before(w.away) && w.away.After(w.back) {
+			w.back, w.due = w.away, true
+		}
 		if len(w.queue) > 0 && !w.queue[0].at.After(w.now) {
 			next := heap.Pop(&w.queue).(*step)
 			next.do()
 		} else {
 			w.happen()
 		}
-		if len(w.lines) >= writeBytes {
+		if len(w.lines) >= writeBytes || w.due {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
 	}
-	w.ended = true
+	w.due = true
 	return flush()
 }
 
@@ -169,11 +175,12 @@ func (w *world) trouble() {
 		s, at := w.of[resource], day*time.Duration(25+25*i)/100
 		w.after(at, func() {
 			s.lost, s.lostAt, s.lostFrom, s.different = true, w.now, s.position, make(map[*object]bool)
+			w.due = true
 			w.after(2*time.Minute, func() { w.relist(s) })
 		})
 	}
 	for _, percent := range []time.Duration{35, 80} {
-		w.after(day*percent/100, func() { w.away = w.now.Add(90 * time.Second) })
+		w.after(day*percent/100, func() { w.away, w.due = w.now.Add(90*time.Second), true })
 	}
 }
 
@@ -309,7 +316,8 @@ func (w *world) synced(s *stream) {
 	start := w.beginLine()
 	w.lines = s.renderer.AppendSynced(w.lines, w.clock(), strconv.Itoa(w.version), s.count)
 	w.endLine(start)
-	s.position = w.version
+	s.position, s.since, w.due = w.version, w.received, true
+	s.differences = s.count.Added + s.count.Modified + s.count.Deleted
 }
 
 // pick returns one of all, and whether there is one for which ok is true in a few tries.
