@@ -524,6 +524,6 @@ func bruteLine(t testing.TB, seq uint64, object map[string]any) string {
 	if seq == 1 {
 		kind = "ADDED"
 	}
-	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T13:00:%02dZ","type":%q,"origin":"watch","stream":"widgets","version":"v1","resource":"widgets","kind":"Widget","name":"w","uid":"u","resourceVersion":"%d","manager":"m%d","object":%s}`,
-		seq, seq, kind, 100+seq, seq, b)
+	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T13:%02d:%02dZ","type":%q,"origin":"watch","stream":"widgets","version":"v1","resource":"widgets","kind":"Widget","name":"w","uid":"u","resourceVersion":"%d","manager":"m%d","object":%s}`,
+		seq, seq/60%60, seq%60, kind, 100+seq, seq, b)
 }

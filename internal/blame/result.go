@@ -78,10 +78,6 @@ func (h *History) Result(without ...string) (*Result, error) {
 			object[key] = value
 		}
 	}
-	without = append(slices.Clip(without), managedFields)
-	for _, pointer := range without {
-		remove(object, steps(rawjson.AppendEscaped(nil, pointer)))
-	}
 	r := &Result{Version: h.version, Seq: h.last.Seq, Time: h.last.Time, Missed: h.missed, Deleted: h.deleted, Dropped: h.removed.dropped}
 	r.APIVersion, _ = object["apiVersion"].(string)
 	r.Kind, _ = object["kind"].(string)
@@ -90,32 +86,45 @@ func (h *History) Result(without ...string) (*Result, error) {
 		r.Name, _ = metadata["name"].(string)
 		r.UID, _ = metadata["uid"].(string)
 	}
+	without = append(slices.Clip(without), managedFields)
+	for _, pointer := range without {
+		remove(object, pointerSteps(pointer))
+	}
 	r.Removed = slices.DeleteFunc(h.removed.sorted(), func(f Field) bool {
 		return slices.ContainsFunc(without, func(pointer string) bool { return isBelow(f.Path, pointer) })
 	})
-	return r, r.print(object, h)
+	if err := r.print(object, h); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // remove removes what steps lead to through objects, and an object that is empty then.
 func remove(object map[string]any, steps []string) {
-	if len(steps) == 1 {
+	switch len(steps) {
+	case 0:
+	case 1:
 		delete(object, steps[0])
-	}
-	if child, ok := object[steps[0]].(map[string]any); ok && len(steps) > 1 && len(child) > 0 {
-		if remove(child, steps[1:]); len(child) == 0 {
-			delete(object, steps[0])
+	default:
+		if child, ok := object[steps[0]].(map[string]any); ok && len(child) > 0 {
+			if remove(child, steps[1:]); len(child) == 0 {
+				delete(object, steps[0])
+			}
 		}
 	}
 }
 
+// pointerSteps returns the steps of a JSON Pointer.
+func pointerSteps(pointer string) []string { return steps(rawjson.AppendEscaped(nil, pointer)) }
+
 // isBelow reports whether a path leads to what a pointer leads to, or into it.
 func isBelow(path, pointer string) bool {
 	var prefix []byte
-	for _, step := range steps(rawjson.AppendEscaped(nil, pointer)) {
+	for _, step := range pointerSteps(pointer) {
 		prefix = appendKey(prefix, step)
 	}
 	rest, ok := strings.CutPrefix(path, string(prefix))
-	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	return ok && len(prefix) > 0 && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // print makes Lines and Fields.

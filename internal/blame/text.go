@@ -22,7 +22,10 @@ const (
 // in common with the one above it is not repeated; 0 is for anything else, where each line says all. What does not print
 // is escaped.
 func (r *Result) WriteText(to io.Writer, width int) error {
-	who, seq, zones := least, len("SEQ"), []string{}
+	who, seq, widest, zones := least, len("SEQ"), 0, []string{}
+	for _, l := range r.Lines {
+		widest = max(widest, len(l.Text))
+	}
 	for w := range r.writes {
 		who, seq = max(who, display.Columns(appendWho(nil, w))), max(seq, len(fmt.Append(nil, w.Seq)))
 		if zone, _ := w.When().Local().Zone(); !slices.Contains(zones, zone) {
@@ -30,7 +33,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 		}
 	}
 	if width > 0 {
-		who = min(who, max(width/6, least))
+		who = min(who, max(width-widest-seq-len(timeForm)-len(between+between+between+"| "), width/6, least))
 	}
 	var out []byte
 	start := 0
