@@ -93,7 +93,7 @@ between, a line of its own says so.`,
 		return &usageError{cmd, err}
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
-		newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(), newDiffCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
+		newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(), newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = group // a slip must not be answered with text for a shell to run

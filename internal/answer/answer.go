@@ -26,15 +26,15 @@ func (o *Output) note(format string, args ...any) {
 	fmt.Fprintf(o.Notes, "kubejournal: %s\n", fmt.Sprintf(format, args...))
 }
 
-// doubt says why an answer may be incomplete. It returns ErrNotCovered where there is a reason.
-func (o *Output) doubt(doubts []query.Doubt) error {
+// Doubt says why an answer may be incomplete. It returns ErrNotCovered where there is a reason.
+func (o *Output) Doubt(doubts []query.Doubt) error {
 	const most = 5 // lines
 	for i, d := range doubts {
 		if i == most && len(doubts) > most+1 {
 			o.note("not covered: %d more streams; 'kubejournal coverage' shows them", len(doubts)-most)
 			break
 		}
-		o.note("not covered: %s", Doubt(d))
+		o.note("not covered: %s", words(d))
 	}
 	if len(doubts) > 0 {
 		return ErrNotCovered
@@ -42,8 +42,8 @@ func (o *Output) doubt(doubts []query.Doubt) error {
 	return nil
 }
 
-// Doubt returns a doubt in words.
-func Doubt(d query.Doubt) string {
+// words returns a doubt in words.
+func words(d query.Doubt) string {
 	var b strings.Builder
 	if d.Stream != "" {
 		fmt.Fprintf(&b, "stream %s", printable(d.Stream))

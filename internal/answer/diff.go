@@ -89,7 +89,7 @@ func (d *Diff) Print(ctx context.Context, j *query.Journal, c *query.Comparison,
 		}
 	}
 	d.explain(c, back, &hidden, gone, different, o)
-	doubt := o.doubt(c.Doubts)
+	doubt := o.Doubt(c.Doubts)
 	if different > 0 {
 		return ErrDifferent
 	}

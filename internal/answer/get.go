@@ -77,7 +77,7 @@ func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, d
 		return err
 	}
 	g.explain(kept, lost, o)
-	err := o.doubt(doubts)
+	err := o.Doubt(doubts)
 	if lost > 0 {
 		err = ErrNotCovered
 	}
@@ -132,7 +132,7 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 	if err == nil {
 		_, err = o.Write(out)
 	}
-	doubt := o.doubt(doubts)
+	doubt := o.Doubt(doubts)
 	switch {
 	case err != nil:
 		return err

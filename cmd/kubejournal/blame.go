@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/blame"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
+)
+
+const blameHelp = `Show an object as YAML, and for each line when its value was written, by which field manager, and the seq of that version's
+line in the journal:
+
+  2026-11-20 14:02:11  kubectl-set  1234  |         image: registry.example/web:1.5.0
+
+A write that replaced a parent counts for all that is below it. "in the gap" is a value that was written while the server's
+history was gone; "or before" one that is older than the journal. A field manager is a program's name, not a person.
+`
+
+func newBlameCommand() *cobra.Command {
+	var (
+		f             askFlags
+		at            query.Moment
+		spec, removed bool
+	)
+	cmd := &cobra.Command{
+		Use:   "blame RESOURCE/NAME [--at TIME]",
+		Short: "Show who set each field of an object, and when",
+		Long:  blameHelp + journalHelp + "\n" + statusHelp,
+		Example: `  kubejournal blame deploy/web -n shop --spec
+
+  # as it was at two, with the fields that were gone by then
+  kubejournal blame deploy/web -n shop --at 14:02 --removed`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output == "text"
+			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+				if len(s.Objects) != 1 || s.Objects[0].Name == "" {
+					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
+				}
+				if at.IsZero() {
+					at.Time = time.Now()
+				}
+				item, doubts, err := j.One(cmd.Context(), s, at)
+				if err != nil {
+					return err
+				}
+				if item == nil {
+					fmt.Fprintf(o.Notes, "kubejournal: no such object was there at %s\n", at)
+					return o.Doubt(doubts)
+				}
+				r, err := blameOf(cmd, j, s, item, spec)
+				if err != nil {
+					return err
+				}
+				if !removed {
+					r.Removed = nil
+				}
+				if f.output == "json" {
+					e := json.NewEncoder(o)
+					e.SetIndent("", "  ")
+					err = e.Encode(r)
+				} else {
+					width := 0
+					if style := tail.Terminal(cmd.OutOrStdout(), os.Getenv); style.Width != nil {
+						width = style.Width()
+					}
+					err = r.WriteText(o, width)
+				}
+				if err != nil {
+					return err
+				}
+				for _, note := range r.Notes() {
+					fmt.Fprintf(o.Notes, "kubejournal: %s\n", note)
+				}
+				return o.Doubt(doubts)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
+	flags.Func("at", "the object as it was at that `TIME`", atFlag(&at, parse))
+	flags.BoolVar(&spec, "spec", false, "leave the status out")
+	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
+	f.add(cmd, "`FORMAT`: text or json", "text", "json")
+	return cmd
+}
+
+// blameOf follows an object up to its last line.
+func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *query.Item, spec bool) (*blame.Result, error) {
+	var h blame.History
+	one := &query.Selection{Objects: s.Objects, Namespaces: s.Namespaces, UIDs: map[string]bool{item.UID: true}}
+	for v, err := range j.History(cmd.Context(), one, query.Moment{}, query.Moment{Seq: item.Last.Seq}) {
+		if err != nil {
+			return nil, err
+		}
+		if !v.AboutStream() && string(v.Text(line.Name)) != item.Name {
+			continue
+		}
+		if err := h.Add(v.Fields); err != nil {
+			return nil, err
+		}
+	}
+	var without []string
+	if spec {
+		without = []string{"/status"}
+	}
+	return h.Result(without...)
+}
