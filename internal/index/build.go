@@ -16,16 +16,18 @@ var ErrNoLine = errors.New("no index for such a segment")
 
 // Builder makes the index of a segment from its lines.
 type Builder struct {
-	before *Index // nil where nothing is known of what was before
+	base   []*Index // of the segments before, for a full index; else nil
+	oldest uint64   // seq of the first line of the oldest segment that is there
+	full   bool
 
-	first, since   uint64 // seq of the first line, 0 while there is none
-	count          int64
-	next           uint64 // the seq behind the last line's
-	end            int64  // where the last line ends
-	head           uint32
-	size, zipped   int64
-	oldest, newest int64 // of the lines' times
-	earliest       int64 // time at which a late line was written; 0 for none
+	first         uint64 // seq of the first line, 0 while there is none
+	count         int64
+	next          uint64 // the seq behind the last line's
+	end           int64  // where the last line ends
+	head          uint32
+	size, zipped  int64
+	begin, newest int64 // of the lines' times
+	earliest      int64 // time at which a late line was written; 0 for none
 
 	lines     []byte // whole blocks
 	lineSizes []int
@@ -53,11 +55,15 @@ type object struct {
 	lines []uint32 // their indexes
 }
 
-// NewBuilder begins the index of a segment. before is the index of the segment before it, nil where there is none; it is
-// read by AppendTo. head is the checksum of the segment's beginning, as journal.Segment has it.
-func NewBuilder(before *Index, head uint32) *Builder {
-	return &Builder{before: before, head: head, streams: make(map[string]*stream), names: make(map[string]string)}
+// NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as journal.Segment has it.
+func NewBuilder(head uint32) *Builder {
+	return &Builder{head: head, streams: make(map[string]*stream), names: make(map[string]string)}
 }
+
+// Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before, from
+// a full one on or from the journal's oldest one. Of objects whose last line is in a segment older than the one that begins
+// with the line oldest nothing is kept. AppendTo reads the indexes.
+func (b *Builder) Fill(base []*Index, oldest uint64) { b.base, b.oldest, b.full = base, oldest, true }
 
 // Add adds the next line, which begins at an offset and is size bytes long, its end included.
 func (b *Builder) Add(l *line.Fields, offset int64, size int) {
@@ -65,10 +71,7 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) {
 		return // AppendTo says so
 	}
 	if b.first == 0 {
-		b.first, b.since, b.next = l.Seq, l.Seq, l.Seq
-		if p := b.before; p != nil && p.Next == l.Seq {
-			b.since = p.Since
-		}
+		b.first, b.next = l.Seq, l.Seq
 	}
 	at := uint32(b.count - 1)
 	b.addLine(l, offset, size)
@@ -120,9 +123,9 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 		b.block = binary.AppendVarint(binary.AppendVarint(b.block, int64(l.Seq-b.next)), offset-b.end)
 	}
 	if b.count == 1 {
-		b.oldest, b.newest = at, at
+		b.begin, b.newest = at, at
 	}
-	b.oldest, b.newest, b.last = min(b.oldest, at), max(b.newest, at), at
+	b.begin, b.newest, b.last = min(b.begin, at), max(b.newest, at), at
 	b.next, b.end = l.Seq+1, offset+int64(size)
 }
 
@@ -249,7 +252,7 @@ func (b *Builder) Member(zipped, plain int64) {
 // End says how many bytes the segment has, and its members, if it is compressed.
 func (b *Builder) End(plain, zipped int64) { b.size, b.zipped = plain, zipped }
 
-// AppendTo appends the index to dst. There must be a line. It fails where the index of the segment before is damaged.
+// AppendTo appends the index to dst. There must be a line. It fails where one of the indexes of the segments before is damaged.
 func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
 	if b.first == 0 || b.count > math.MaxUint32 {
 		return dst, fmt.Errorf("index %d lines: %w", b.count, ErrNoLine)
@@ -257,7 +260,7 @@ func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
 	b.endBlock()
 	w := writer{Builder: b, dst: dst, start: len(dst)}
 	if err := w.write(); err != nil {
-		return dst, fmt.Errorf("index of the segment before: %w", err)
+		return dst, fmt.Errorf("index of a segment before: %w", err)
 	}
 	return w.dst, nil
 }

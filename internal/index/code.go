@@ -9,8 +9,8 @@ import (
 const (
 	magic      = "kubejournal-idx\n"
 	version    = 1
-	headerSize = 80
-	identity   = 64 // bytes of the header that every checksum begins with
+	headerSize = 72
+	identity   = 56 // bytes of the header that every checksum begins with
 	sumSize    = 4
 
 	linesPerBlock = 1024

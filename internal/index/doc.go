@@ -6,8 +6,9 @@
 //	journal-2026-11-20T16-10-22.123.jsonl.index   its index, whether it is compressed or not
 //
 // A Builder takes the lines of a segment in order and makes the index; Open reads one from anywhere. An index is made once,
-// when its segment is complete, and does not change. What is in it follows from the lines of its segment and from the index
-// of the segment before, so that it can be made again at any time. Damaged lines are in none.
+// when its segment is complete, and does not change. What is in it follows from the lines of its segment, so that it can be
+// made again at any time; damaged lines are in none. Every few segments one is full: it has the objects too that were there
+// when the segment began, so that a state is found without a look at all segments before.
 //
 // # The file
 //
@@ -18,21 +19,20 @@
 //	           16  version of the format, 1 (4)
 //	           20  CRC of the segment's beginning, as journal.Segment has it (4)
 //	           24  seq of its first line (8)
-//	           32  the first seq from which on no line is missing up to there, in the segments that were there when this
-//	               was made: only what lines since then say is known of objects that have none in the segment (8)
-//	           40  number of its lines (8)
-//	           48  its bytes (8)
-//	           56  bytes of it as gzip in the members that the directory lists, 0 where it was not compressed (8)
-//	           64  where the directory begins (8), and its bytes (4)
-//	           76  CRC-32C of the 76 bytes before (4)
+//	           32  number of its lines (8)
+//	           40  its bytes (8)
+//	           48  bytes of it as gzip in the members that the directory lists, 0 where it was not compressed (8)
+//	           56  where the directory begins (8), and its bytes (4)
+//	           68  CRC-32C of the 68 bytes before (4)
 //	blocks     each with its CRC-32C (4) behind it, in this order: lines, objects, names
 //	directory  a block too; it ends the file
 //
-// The checksum of a block begins with those of the header's bytes 0 to 64 and of the block's place in the file, so that no
+// The checksum of a block begins with those of the header's bytes 0 to 56 and of the block's place in the file, so that no
 // block counts elsewhere.
 //
-//	directory  time of the earliest and the latest line, as received; the earliest time at which a late line was written,
-//	           0 for none (3 x 8)
+//	directory  in a full index the first seq from which on it has what lines say of the objects that were there when the
+//	           segment began, else 0; time of the earliest and the latest line, as received; the earliest time at which a
+//	           late line was written, 0 for none (4 x 8)
 //	           number of earlier segments; seq of the first line of each, as varints
 //	           number of streams, in the order of names; each with name, cluster, group, version, resource and kind, which
 //	           are texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of

@@ -21,8 +21,8 @@ import (
 type Index struct {
 	FirstSeq uint64 // of the segment
 	Next     uint64 // the seq behind its last line's
-	// Since is the first seq from which on no line is missing up to FirstSeq, in the segments that were there when the index
-	// was made: of objects without a line in this one it has what lines since then say.
+	// Since is not 0 in a full index, which has what was there when the segment began: as lines say from that seq on, up to
+	// the segment; none of these was missing in the segments that were there when it was made.
 	Since          uint64
 	Lines          int
 	Head           uint32    // checksum of the segment's beginning, as journal.Segment has it
@@ -129,10 +129,10 @@ func Open(in io.ReaderAt, size int64) (*Index, error) {
 		return nil, fmt.Errorf("index of version %d: %w", v, ErrOther)
 	}
 	x.Head = binary.LittleEndian.Uint32(h[20:])
-	x.FirstSeq, x.Since = binary.LittleEndian.Uint64(h[24:]), binary.LittleEndian.Uint64(h[32:])
-	lines := binary.LittleEndian.Uint64(h[40:])
-	x.Size = int64(binary.LittleEndian.Uint64(h[48:]))
-	x.Zipped = int64(binary.LittleEndian.Uint64(h[56:]))
+	x.FirstSeq = binary.LittleEndian.Uint64(h[24:])
+	lines := binary.LittleEndian.Uint64(h[32:])
+	x.Size = int64(binary.LittleEndian.Uint64(h[40:]))
+	x.Zipped = int64(binary.LittleEndian.Uint64(h[48:]))
 	directory := extent{int64(binary.LittleEndian.Uint64(h[identity:])), int64(binary.LittleEndian.Uint32(h[identity+8:]))}
 	if directory.at < headerSize || directory.at > size || directory.at+directory.size+sumSize != size {
 		return nil, ErrDamaged
@@ -182,6 +182,7 @@ func (x *Index) read(e extent) ([]byte, error) {
 // parse reads the directory, which begins at an offset.
 func (x *Index) parse(b []byte, at int64) error {
 	d := decoder{b: b}
+	x.Since = uint64(d.fixed())
 	x.Oldest, x.Newest = instant(d.fixed()), instant(d.fixed())
 	if earliest := d.fixed(); earliest != 0 {
 		x.Earliest = instant(earliest)

@@ -36,10 +36,11 @@ type segment struct {
 	places  []Line
 	marks   map[string][]int
 	objects map[string]map[string]Object
+	own     map[string]map[string]Object // those with lines, by themselves
 }
 
 func (h *history) segment(n int) *segment {
-	s := &segment{marks: map[string][]int{}, objects: map[string]map[string]Object{}}
+	s := &segment{marks: map[string][]int{}, objects: map[string]map[string]Object{}, own: map[string]map[string]Object{}}
 	for stream, objects := range h.alive {
 		s.objects[stream] = maps.Clone(objects)
 	}
@@ -85,13 +86,13 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 	o := s.objects[stream][key]
 	o.Namespace, o.Name, o.UID = namespace, name, uid
 	o.Lines = append(slices.Clone(o.Lines), len(s.lines))
-	members := ""
+	members, referred := "", []string(nil)
 	if ref := fmt.Sprintf("owner-%d", h.IntN(3)); stream == "events" {
 		members = fmt.Sprintf(`,"event":{"reason":"x","regarding":{"kind":"Pod","namespace":"a","name":%q,"uid":%q}}`, ref, ref)
-		o.Refs = with(with(o.Refs, ref), "Pod a/"+ref)
+		o.Refs, referred = with(with(o.Refs, ref), "Pod a/"+ref), []string{ref, "Pod a/" + ref}
 	} else if h.IntN(2) == 0 {
 		members = fmt.Sprintf(`,"object":{"metadata":{"labels":{"a":"b"},"ownerReferences":[{"kind":"x","uid":%q}]}}`, ref)
-		o.Refs = with(o.Refs, ref)
+		o.Refs, referred = with(o.Refs, ref), []string{ref}
 	}
 	origin, written := "watch", ""
 	if l.Snapshot = h.IntN(8) == 0; l.Snapshot {
@@ -106,6 +107,15 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 	}
 	l.Type = Type(1 + h.IntN(3))
 	s.objects[stream][key] = o
+	if s.own[stream] == nil {
+		s.own[stream] = map[string]Object{}
+	}
+	mine := s.own[stream][key]
+	mine.Namespace, mine.Name, mine.UID, mine.Lines = namespace, name, uid, o.Lines
+	for _, ref := range referred {
+		mine.Refs = with(mine.Refs, ref)
+	}
+	s.own[stream][key] = mine
 	before := o
 	if before.Lines, before.Before = nil, (Place{s.begins(l), l.Seq, l.Offset}); l.Type == Deleted {
 		delete(h.alive[stream], key)
@@ -131,9 +141,13 @@ func with(refs []string, ref string) []string {
 	return slices.Sorted(slices.Values(append(slices.Clone(refs), ref)))
 }
 
-func (s *segment) build(t testing.TB, before *Index) []byte {
+// build makes the index of a segment, a full one if there is a base.
+func (s *segment) build(t testing.TB, base ...*Index) []byte {
 	t.Helper()
-	b := NewBuilder(before, uint32(s.first))
+	b := NewBuilder(uint32(s.first))
+	if base != nil {
+		b.Fill(base, 1)
+	}
 	var l line.Fields
 	offset := int64(0)
 	for i, text := range s.lines {
@@ -189,24 +203,36 @@ func all(x *Index) (any, error) {
 func TestIndex(t *testing.T) {
 	for seed := range uint64(12) {
 		h := newHistory(seed)
-		var before *Index
-		for n := range 4 {
-			s := h.segment(1 + h.IntN(3000))
-			x := open(t, s.build(t, before))
-			s.check(t, x)
-			since := s.first
-			if before != nil && before.Next == s.first {
-				since = before.Since
+		var base []*Index
+		since, next := uint64(0), uint64(0)
+		for n := range 5 {
+			s := h.segment(1 + h.IntN(2000))
+			if since == 0 || next != s.first {
+				since = s.first
 			}
-			if x.Since != since || x.FirstSeq != s.first || x.Next != h.seq+1 {
+			next = h.seq + 1
+			x := open(t, s.build(t))
+			s.check(t, x, s.own)
+			if x.Since != 0 || x.FirstSeq != s.first || x.Next != next {
 				t.Errorf("seed %d, segment %d: first %d, next %d, since %d", seed, n, x.FirstSeq, x.Next, x.Since)
 			}
-			before = x
+			if n > 0 {
+				full := open(t, s.build(t, base...))
+				s.check(t, full, s.objects)
+				if full.Since != since {
+					t.Errorf("seed %d, segment %d: since %d, want %d", seed, n, full.Since, since)
+				}
+				if h.IntN(2) == 0 {
+					base = nil
+					x = full
+				}
+			}
+			base = append(base, x)
 		}
 	}
 }
 
-func (s *segment) check(t *testing.T, x *Index) {
+func (s *segment) check(t *testing.T, x *Index, objects map[string]map[string]Object) {
 	t.Helper()
 	got, err := x.allLines()
 	if err != nil || !reflect.DeepEqual(got, s.places) {
@@ -231,15 +257,15 @@ func (s *segment) check(t *testing.T, x *Index) {
 		}
 		for _, namespace := range []*string{nil, new(""), new("a"), new("b"), new("c")} {
 			for _, name := range []*string{nil, new("n-1"), new("n-39"), new("n")} {
-				s.checkObjects(t, x, i, namespace, name)
+				checkObjects(t, x, objects[stream.Name], i, namespace, name)
 			}
 		}
 	}
 }
 
-func (s *segment) checkObjects(t *testing.T, x *Index, i int, namespace, name *string) {
+func checkObjects(t *testing.T, x *Index, objects map[string]Object, i int, namespace, name *string) {
 	t.Helper()
-	want := maps.Clone(s.objects[x.Streams[i].Name])
+	want := maps.Clone(objects)
 	maps.DeleteFunc(want, func(_ string, o Object) bool {
 		return namespace != nil && o.Namespace != *namespace || name != nil && o.Name != *name
 	})
@@ -267,7 +293,7 @@ func (s *segment) checkObjects(t *testing.T, x *Index, i int, namespace, name *s
 // TestDamage flips and cuts everything: an index says what it did, or that it is damaged.
 func TestDamage(t *testing.T) {
 	h := newHistory(7)
-	before := open(t, h.segment(15).build(t, nil))
+	before := open(t, h.segment(15).build(t))
 	b := h.segment(25).build(t, before)
 	want, err := all(open(t, b))
 	if err != nil {
@@ -307,7 +333,7 @@ func TestDamage(t *testing.T) {
 }
 
 func TestNoLine(t *testing.T) {
-	if _, err := NewBuilder(nil, 0).AppendTo(nil); !errors.Is(err, ErrNoLine) {
+	if _, err := NewBuilder(0).AppendTo(nil); !errors.Is(err, ErrNoLine) {
 		t.Errorf("no line: %v", err)
 	}
 }
@@ -316,17 +342,17 @@ func TestNames(t *testing.T) {
 	crd := func(seq int, name, spec string) string {
 		return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T12:00:00Z","type":"ADDED","origin":"watch","stream":"customresourcedefinitions.apiextensions.k8s.io","group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":%q,"uid":"u","object":{"metadata":{},"spec":%s}}`, seq, name, spec)
 	}
-	build := func(before *Index, lines ...string) *Index {
+	build := func(base []*Index, lines ...string) *Index {
 		s := &segment{lines: lines}
 		offset := int64(0)
 		for _, text := range lines {
 			s.places = append(s.places, Line{Offset: offset})
 			offset += int64(len(text) + 1)
 		}
-		return open(t, s.build(t, before))
+		return open(t, s.build(t, base...))
 	}
 	one := build(nil, crd(1, "widgets.example.com", `{"conversion":{"strategy":"None"},"group":"example.com","names":{"kind":"Widget","plural":"widgets","shortNames":["wd"]},"scope":"Namespaced","versions":[{"name":"v1","schema":{},"additionalPrinterColumns":[{"name":"Size"}]},{"name":"v2"}]}`), crd(2, "b.example.com", `{"group":"example.com"}`))
-	two := build(one, crd(3, "gadgets.example.com", `{"group":"example.com","names":{"kind":"Gadget"},"versions":[]}`))
+	two := build([]*Index{one}, crd(3, "gadgets.example.com", `{"group":"example.com","names":{"kind":"Gadget"},"versions":[]}`))
 	got, err := two.Names()
 	want := map[string]string{
 		"widgets.example.com": `{"group":"example.com","names":{"kind":"Widget","plural":"widgets","shortNames":["wd"]},"scope":"Namespaced","versions":[{"name":"v1","additionalPrinterColumns":[{"name":"Size"}]},{"name":"v2"}]}`,
@@ -339,7 +365,7 @@ func TestNames(t *testing.T) {
 
 func FuzzOpen(f *testing.F) {
 	h := newHistory(5)
-	first := open(f, h.segment(20).build(f, nil))
+	first := open(f, h.segment(20).build(f))
 	b := h.segment(20).build(f, first)
 	f.Add(b, 0, uint64(0))
 	f.Add(b, 90, uint64(1<<40))
@@ -377,5 +403,45 @@ func resum(b []byte) {
 	}
 	for _, o := range x.objects {
 		put(o.extent)
+	}
+}
+
+// TestGone leaves out what only a segment has said that is not there any more.
+func TestGone(t *testing.T) {
+	h := newHistory(9)
+	first, second, third := h.segment(300), h.segment(300), h.segment(300)
+	base := []*Index{open(t, first.build(t)), open(t, second.build(t))}
+	b := NewBuilder(0)
+	b.Fill(base, second.first)
+	var l line.Fields
+	if err := l.Parse([]byte(third.lines[0])); err != nil {
+		t.Fatal(err)
+	}
+	b.Add(&l, 0, len(third.lines[0])+1)
+	b.End(int64(len(third.lines[0])+1), 0)
+	made, err := b.AppendTo(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := open(t, made)
+	if x.Since != second.first && second.places[len(second.places)-1].Seq+1 == third.first {
+		t.Errorf("since %d, want %d", x.Since, second.first)
+	}
+	kept := 0
+	for i := range x.Streams {
+		for o, err := range x.Objects(i, nil, nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Before.Seq > 0 {
+				kept++
+			}
+			if o.Before.Seq > 0 && o.Before.Segment != second.first {
+				t.Errorf("%s/%s was there by %+v", o.Namespace, o.Name, o.Before)
+			}
+		}
+	}
+	if kept == 0 {
+		t.Error("nothing was there")
 	}
 }

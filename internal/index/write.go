@@ -1,8 +1,10 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/crc32"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,10 +19,11 @@ type writer struct {
 	start int // of the index in dst
 	begun int // the block that is being written, in dst
 
-	all     []*stream         // those of the segment before too, in the order of their names
+	all     []*stream         // those of the segments before too, in the order of their names
 	earlier []uint64          // segments, by the seq of their first lines
 	numbers map[uint64]uint64 // their indexes
-	before  []Line            // the lines of the segment before
+	lasts   [][]Line          // the lines of the segments before
+	since   uint64            // for the header
 	blocks  []objectBlock
 	carried object // scratch
 
@@ -40,6 +43,7 @@ func (w *writer) write() (err error) {
 	if err := w.gather(); err != nil {
 		return err
 	}
+	w.dst = append(w.dst, make([]byte, headerSize)...)
 	w.header()
 	w.begun = len(w.dst)
 	rest := w.lines
@@ -67,21 +71,27 @@ func (w *writer) write() (err error) {
 	return nil
 }
 
-// gather reads what of the segment before is needed, but for its objects.
+// gather reads what of the segments before is needed, but for their objects.
 func (w *writer) gather() error {
 	streams := maps.Clone(w.streams)
 	w.numbers = make(map[uint64]uint64)
-	if b := w.Builder.before; b != nil {
-		var err error
-		if w.before, err = b.allLines(); err != nil {
+	if w.full {
+		w.since = w.knownSince()
+	}
+	for _, b := range w.base {
+		lines, err := b.allLines()
+		if err != nil {
 			return err
 		}
-		w.earlier = append(slices.Clone(b.earlier), b.FirstSeq)
-		for i, first := range w.earlier {
-			w.numbers[first] = uint64(i)
+		w.lasts = append(w.lasts, lines)
+		for _, first := range append(slices.Clone(b.earlier), b.FirstSeq) {
+			if _, there := w.numbers[first]; !there && first >= w.oldest {
+				w.numbers[first] = uint64(len(w.earlier))
+				w.earlier = append(w.earlier, first)
+			}
 		}
 		for _, s := range b.Streams {
-			if s.Marks = nil; streams[s.Name] == nil {
+			if s.Marks = nil; w.streams[s.Name] == nil {
 				streams[s.Name] = &stream{Stream: s}
 			}
 		}
@@ -90,15 +100,30 @@ func (w *writer) gather() error {
 	return nil
 }
 
-// header writes the header, but for where the directory is.
-func (w *writer) header() {
-	w.dst = append(w.dst, magic...)
-	w.dst = binary.LittleEndian.AppendUint32(w.dst, version)
-	w.dst = binary.LittleEndian.AppendUint32(w.dst, w.head)
-	for _, n := range []uint64{w.first, w.since, uint64(w.count), uint64(w.size), uint64(w.zipped)} {
-		w.dst = binary.LittleEndian.AppendUint64(w.dst, n)
+// knownSince returns the first seq from which on no line is missing up to the segment, in the segments before.
+func (w *writer) knownSince() uint64 {
+	since, next := w.first, w.first
+	for i := len(w.base) - 1; i >= 0; i-- {
+		b := w.base[i]
+		if b.Next != next {
+			break
+		}
+		if since, next = b.FirstSeq, b.FirstSeq; b.Since > 0 {
+			since = b.Since
+			break
+		}
 	}
-	w.dst = append(w.dst, make([]byte, headerSize-identity)...)
+	return since
+}
+
+// header writes the header, but for where the directory is and its checksum.
+func (w *writer) header() {
+	h := append(w.dst[w.start:w.start], magic...)
+	h = binary.LittleEndian.AppendUint32(h, version)
+	h = binary.LittleEndian.AppendUint32(h, w.head)
+	for _, n := range []uint64{w.first, uint64(w.count), uint64(w.size), uint64(w.zipped)} {
+		h = binary.LittleEndian.AppendUint64(h, n)
+	}
 }
 
 // end ends a block and returns its bytes. The next one begins behind it.
@@ -109,39 +134,32 @@ func (w *writer) end() int {
 	return n
 }
 
-// stream writes the objects of a stream: those that were there when the segment began, and those with lines.
+// stream writes the objects of a stream: those with lines and, in a full index, those that were there when the segment began.
 func (w *writer) stream(s *stream) error {
 	fresh := slices.SortedFunc(maps.Values(s.objects), func(a, b *object) int { return a.compare(b.place, b.uid) })
-	if b := w.Builder.before; b != nil {
-		for old, err := range b.ofStream(s.Name) {
-			if err != nil {
-				return err
-			}
-			n := 0
-			for n < len(fresh) && fresh[n].compare(old.place, old.uid) < 0 {
-				w.object(fresh[n], Place{})
-				n++
-			}
-			fresh = fresh[n:]
-			o := &w.carried
-			if len(fresh) > 0 && fresh[0].compare(old.place, old.uid) == 0 {
-				o, fresh = fresh[0], fresh[1:]
-			} else {
-				*o = object{place: old.place, uid: old.uid}
-			}
-			last := w.last(old)
-			switch {
-			case last.Seq > 0 && len(o.refs) == 0:
-				o.refs = old.refs
-			case last.Seq > 0:
-				for _, uid := range old.refs {
-					o.refer([]byte(uid))
-				}
-			}
-			if last.Seq > 0 || len(o.lines) > 0 {
-				w.object(o, last)
-			}
+	for old, err := range w.there(s.Name) {
+		if err != nil {
+			return err
 		}
+		n := 0
+		for n < len(fresh) && fresh[n].compare(old.place, old.uid) < 0 {
+			w.object(fresh[n], Place{})
+			n++
+		}
+		fresh = fresh[n:]
+		o := &w.carried
+		if len(fresh) > 0 && fresh[0].compare(old.place, old.uid) == 0 {
+			o, fresh = fresh[0], fresh[1:]
+		} else {
+			*o = object{place: old.place, uid: old.uid}
+		}
+		if len(o.refs) == 0 {
+			o.refs = old.refs
+		}
+		for _, uid := range old.refs {
+			o.refer([]byte(uid))
+		}
+		w.object(o, old.Before)
 	}
 	for _, o := range fresh {
 		w.object(o, Place{})
@@ -150,17 +168,96 @@ func (w *writer) stream(s *stream) error {
 	return nil
 }
 
-// last returns where the last line is about an object of the segment before that was not deleted in it.
-func (w *writer) last(o *Object) Place {
-	if len(o.Lines) == 0 {
-		return o.Before
+// there returns the objects of a stream that were there when the segment began, with Before and refs, in order.
+func (w *writer) there(stream string) iter.Seq2[*Object, error] {
+	return func(yield func(*Object, error) bool) {
+		of := make([]source, len(w.base))
+		for i, b := range w.base {
+			of[i].next, of[i].stop = iter.Pull2(b.ofStream(stream))
+			defer of[i].stop()
+			of[i].advance()
+		}
+		for {
+			var first *Object
+			for i := range of {
+				if of[i].err != nil {
+					yield(nil, of[i].err)
+					return
+				}
+				if o := of[i].object; o != nil && (first == nil || o.compare(first) < 0) {
+					first = o
+				}
+			}
+			if first == nil {
+				return
+			}
+			is := Object{place: first.place, uid: first.uid}
+			for i := range of {
+				o := of[i].object
+				if o == nil || o.compare(&is) != 0 {
+					continue
+				}
+				is.refs = merged(is.refs, o.refs)
+				switch {
+				case len(o.Lines) > 0:
+					if is.Before = w.last(i, o); is.Before.Seq == 0 {
+						is.refs = nil
+					}
+				case o.Before.Seq > 0:
+					is.Before = o.Before
+				}
+				of[i].advance()
+			}
+			if is.Before.Seq > 0 && is.Before.Segment < w.oldest {
+				w.since = max(w.since, w.oldest) // its line is gone
+				continue
+			}
+			if is.Before.Seq > 0 && !yield(&is, nil) {
+				return
+			}
+		}
 	}
-	b := w.Builder.before
-	l := w.before[o.Lines[len(o.Lines)-1]]
+}
+
+// source is an index that objects are taken from.
+type source struct {
+	next   func() (*Object, error, bool)
+	stop   func()
+	object *Object // nil at the end
+	err    error
+}
+
+func (s *source) advance() {
+	if o, err, there := s.next(); there {
+		s.object, s.err = o, err
+	} else {
+		s.object = nil
+	}
+}
+
+func (o *Object) compare(p *Object) int {
+	return cmp.Or(strings.Compare(o.place, p.place), strings.Compare(o.uid, p.uid))
+}
+
+// merged returns uids that are in one of two lists, in order.
+func merged(a, b []string) []string {
+	if len(a) == 0 || slices.Equal(a, b) {
+		return b
+	}
+	o := object{refs: slices.Clone(a)}
+	for _, uid := range b {
+		o.refer([]byte(uid))
+	}
+	return o.refs
+}
+
+// last returns where the last line is about an object in one of the segments before, if it was not deleted.
+func (w *writer) last(i int, o *Object) Place {
+	l := w.lasts[i][o.Lines[len(o.Lines)-1]]
 	if l.Type == Deleted {
 		return Place{}
 	}
-	return Place{Segment: b.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+	return Place{Segment: w.base[i].FirstSeq, Seq: l.Seq, Offset: l.Offset}
 }
 
 func (o *object) compare(place, uid string) int {
@@ -270,7 +367,7 @@ func appendIndexes(dst []byte, lines []uint32) []byte {
 // writeNames writes what CustomResourceDefinitions have said, and returns the block's bytes.
 func (w *writer) writeNames() (int, error) {
 	names := make(map[string]string)
-	if b := w.Builder.before; b != nil {
+	for _, b := range w.base {
 		all, err := b.Names()
 		if err != nil {
 			return 0, err
@@ -286,7 +383,7 @@ func (w *writer) writeNames() (int, error) {
 }
 
 func (w *writer) directory(names int) {
-	for _, t := range []int64{w.oldest, w.newest, w.earliest} {
+	for _, t := range []int64{int64(w.since), w.begin, w.newest, w.earliest} {
 		w.dst = binary.LittleEndian.AppendUint64(w.dst, uint64(t))
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.earlier)))

@@ -63,14 +63,17 @@ func (s *Segment) isOf(x *index.Index) bool {
 	return s.Gzip && (x.Zipped == 0 || x.Zipped == s.Size) || !s.Gzip && x.Size == s.Size
 }
 
-// BuildIndex reads the segment and returns its index. before is that of the segment before, nil where there is none.
-func (s *Segment) BuildIndex(ctx context.Context, before *index.Index) ([]byte, error) {
+// BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill.
+func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
 	f, err := s.open(disk.OS)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // it is only read
-	x, fill := &lineIndexer{Builder: index.NewBuilder(before, s.Head)}, fill
+	x, fill := &lineIndexer{Builder: index.NewBuilder(s.Head)}, fill
+	if base != nil {
+		x.Fill(base, oldest)
+	}
 	if s.Gzip {
 		fill = unzip
 	}
@@ -257,23 +260,30 @@ func (j *File) segment(a *archive) (Segment, error) {
 	return s, err
 }
 
-// pass is one of the tidier's over the rotated files, from the oldest on. The index of each is made with that of the one
-// before it, also where that is removed now.
+// fullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take, and
+// the more, the more of them a query reads.
+const fullEvery = 4
+
+// pass is one of the tidier's over the rotated files, from the oldest on.
 type pass struct {
 	*File
-	before *index.Index // of the file before; nil where it has none
-	in     io.Closer    // closes it
+	oldest uint64 // seq of the first line of the oldest file that stays
+
+	// The indexes of the files before, from the last full one on, or from the first that was there; also of those that are
+	// removed now.
+	base []*index.Index
+	open []io.Closer
 }
 
 func (p *pass) close() {
-	if p.in != nil {
-		_ = p.in.Close() // it is only read
+	for _, in := range p.open {
+		_ = in.Close() // it is only read
 	}
-	p.before, p.in = nil, nil
+	p.base, p.open = nil, nil
 }
 
-// open opens the index of a file, nil where it has none, or one that knows less than that of the file before.
-func (p *pass) open(a *archive) (*index.Index, io.Closer, error) {
+// look opens the index of a file, nil where it has none that is right.
+func (p *pass) look(a *archive) (*index.Index, io.Closer, error) {
 	s, err := p.segment(a)
 	if err != nil {
 		return nil, nil, err
@@ -282,23 +292,30 @@ func (p *pass) open(a *archive) (*index.Index, io.Closer, error) {
 	if err != nil {
 		return nil, nil, nil //nolint:nilerr // it is made anew
 	}
-	if p.before != nil && p.before.Next == x.FirstSeq && p.before.Since < x.Since {
-		return nil, nil, in.Close()
-	}
 	return x, in, nil
 }
 
-// follow makes the index of a file that of the file before.
-func (p *pass) follow(a *archive) error {
-	x, in, err := p.open(a)
-	p.close()
-	p.before, p.in = x, in
-	return err
+// follow adds the index of a file to those of the files before.
+func (p *pass) follow(x *index.Index, in io.Closer) {
+	if x == nil || x.Since > 0 {
+		p.close() // the next full one is made of what is behind this file, or of this
+	}
+	if x != nil {
+		p.base, p.open = append(p.base, x), append(p.open, in)
+	}
 }
 
 // remove removes a file. A crash leaves some of its names, which the next pass removes.
 func (p *pass) remove(a *archive) error {
-	return errors.Join(p.follow(a), p.File.remove(a.name), p.File.remove(a.name+gzipped), p.File.remove(a.name+indexed))
+	x, in, err := p.look(a)
+	p.follow(x, in)
+	return errors.Join(err, p.File.remove(a.name), p.File.remove(a.name+gzipped), p.File.remove(a.name+indexed))
+}
+
+// firstSeq returns the seq of a file's first line.
+func (p *pass) firstSeq(a *archive) (uint64, error) {
+	s, err := p.segment(a)
+	return s.FirstSeq, err
 }
 
 // keep compresses a file, if that is asked for, and makes its index, where these are missing.
@@ -309,20 +326,21 @@ func (p *pass) keep(a *archive, compress bool) error {
 		}
 		a.plain = false
 	}
-	x, in, err := p.open(a)
-	if err != nil {
+	x, in, err := p.look(a)
+	if err == nil && compress && a.plain {
+		err = p.compress(a)
+	} else if err == nil && x == nil && !p.tidy.bare[a.name] {
+		err = p.index(a)
+	} else {
+		p.follow(x, in)
 		return err
 	}
 	if in != nil {
-		defer in.Close()
+		_ = in.Close() // it is only read
 	}
-	switch {
-	case compress && a.plain:
-		err = p.compress(a)
-	case x == nil && !p.tidy.bare[a.name]:
-		err = p.index(a)
-	}
-	return errors.Join(err, p.follow(a))
+	x, in, lookErr := p.look(a)
+	p.follow(x, in)
+	return errors.Join(err, lookErr)
 }
 
 // compress makes a gzip file of a rotated one, and its index:
@@ -381,7 +399,11 @@ func (p *pass) index(a *archive) error {
 // begin begins the index of a file.
 func (p *pass) begin(a *archive) (*lineIndexer, error) {
 	s, err := p.segment(a)
-	return &lineIndexer{Builder: index.NewBuilder(p.before, s.Head)}, err
+	x := &lineIndexer{Builder: index.NewBuilder(s.Head)}
+	if len(p.base) >= fullEvery {
+		x.Fill(p.base, p.oldest)
+	}
+	return x, err
 }
 
 // read calls fn with a file beside the active one. Close does not wait for a large one: it makes reading fail.

@@ -73,7 +73,7 @@ func checkIndex(s Segment, since uint64) error {
 			return fmt.Errorf("stream %q", stream)
 		}
 	}
-	if n != x.Lines || x.Since > since {
+	if n != x.Lines || x.Since > s.FirstSeq {
 		return fmt.Errorf("%d lines, and %d in the index, since %d", n, x.Lines, x.Since)
 	}
 	return nil

@@ -193,6 +193,9 @@ func (j *File) tidyUp(now time.Time) error {
 				j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.Bool("byAge", i >= surplus))
 			}
 			stuck = err != nil
+		} else if p.oldest == 0 {
+			p.oldest, err = p.firstSeq(a)
+			err = errors.Join(err, p.keep(a, o.Compress))
 		} else {
 			err = p.keep(a, o.Compress)
 		}
