@@ -251,6 +251,43 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
+// Each line has the write of its value, those that open something that of the whole.
+func TestLines(t *testing.T) {
+	long := strings.Repeat("k", 130)
+	lines := fill(`
+		1 ADDED watch - {"a":{"x":"one\n\ntwo"}}
+		2 MODIFIED watch - {"a":{"x":"one\n\ntwo","y":"` + strings.Repeat(`word\u0020`, 12) + `end"}}
+		3 MODIFIED watch - {"a":{"x":"one\n\ntwo","y":"` + strings.Repeat(`word\u0020`, 12) + `end","` + long + `":1}}
+		4 MODIFIED watch - {"a":{"x":"one\n\ntwo","y":"` + strings.Repeat(`word\u0020`, 12) + `end","` + long + `":1,"z":"a\u2028b"}}
+		5 MODIFIED watch - {"a":{"x":"one\n\ntwo","y":"` + strings.Repeat(`word\u0020`, 12) + `end","` + long + `":1,"z":"a\u2028b"},"b":[]}
+		6 MODIFIED watch - {"a":{"x":"one\n\ntwo","y":"` + strings.Repeat(`word\u0020`, 12) + `end","` + long + `":1,"z":"a\u2028b"},"b":[[1,{"u":2}]]}
+		7 MODIFIED watch - {"a":{"x":"one\n\ntwo","y":"` + strings.Repeat(`word\u0020`, 12) + `end","` + long + `":1,"z":"a\u2028b"},"b":[[1,{"u":2,"v":{}}]]}`)
+	want := `
+1 a:
+3   ? ` + long + `
+3   : 1
+1   x: |-
+1     one
+1 
+1     two
+2   "y": word word word word word word word word word word word word end
+4   z: 'a` + "\u2028" + `    b'
+1 apiVersion: example.com/v1
+6 b:
+6 - - 1
+6   - u: 2
+7     v: {}
+1 kind: Widget
+`
+	got := "\n"
+	for _, l := range result(t, lines).Lines {
+		got += fmt.Sprintln(l.Seq, l.Text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 var story = fill(`
 	12 ADDED snapshot - {"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"web","namespace":"shop","resourceVersion":"112","uid":"u","creationTimestamp":"2026-11-01T08:00:00Z","annotations":{"note":"one\ntwo\n"}},"spec":{"replicas":2,"paused":true,"containers":[{"name":"web","image":"web:1.4.2","args":["--port","8080"]}]},"status":{"ready":2}}
 	1201 GAP - "fromTime":"2026-11-20T13:05:00Z" -

@@ -139,7 +139,7 @@ func (r *Result) print(object map[string]any, h *History) error {
 	}
 	p := printer{Result: r, hidden: h.hidden, unsure: map[*Write]*Write{}}
 	for text := range strings.Lines(string(encoded)) {
-		n := strings.Count(text, "\u0085") + strings.Count(text, "\u2028") + strings.Count(text, "\u2029")
+		n := strings.Count(text, "\u2028") + strings.Count(text, "\u2029")
 		for range n + 1 {
 			p.at = append(p.at, len(r.Lines))
 		}
@@ -157,7 +157,7 @@ func (r *Result) print(object map[string]any, h *History) error {
 // printer walks through an object and its YAML.
 type printer struct {
 	*Result
-	at     []int // the index in Lines of each line that a reader of YAML counts: some other runes end one too
+	at     []int // the index in Lines of each line as YAML counts them: U+2028 and U+2029 end one too
 	hidden Point
 	unsure map[*Write]*Write // for redacted values that may have changed later
 }
