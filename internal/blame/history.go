@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"kubejournal/internal/changes"
@@ -78,75 +79,73 @@ func newWrite(l *line.Fields) *Write {
 	return w
 }
 
-// History follows one object, by its uid, from version to version. The zero History has none.
+// History follows one object, by its uid, from version to version. The zero History has seen no line.
 type History struct {
-	root    *node
-	object  []byte // the version that root is of, as compact JSON
-	next    []byte // space for the next one
-	partial bool   // it is {"metadata":{…}}
-	last    *Write // its line; before there is one, the line of the creation
-	version string // its resourceVersion
-	group   string // its API version and kind, which objects may be without
-	kind    string
+	root       *node
+	object     []byte // the version that root is of, as compact JSON
+	next       []byte // space for the next one
+	partial    bool   // object is {"metadata":{…}}
+	last       *Write // object's line; before there is an object, the line of the creation
+	version    string // object's resourceVersion
+	apiVersion string // as the line has it: objects may be without
+	kind       string
 
-	missed  Point // the first later version that the journal does not have whole
-	deleted Point
+	missed  Point                // the first later version that the journal does not have whole
+	deleted Point                // zero while the object exists
 	hidden  Point                // the last version of which it is not known whether redacted values changed
-	gaps    map[string]time.Time // by stream: where a GAP is open, when its position was last confirmed
+	gaps    map[string]time.Time // streams within a GAP: when their positions were last confirmed
 
 	changed
 	removed removed
 }
 
-// changed is space for what one version changes.
+// changed is what one version changes. It is empty between versions.
 type changed struct {
-	path       []byte
+	path       []byte         // scratch space
 	empty      map[*node]bool // containers that got or lost something: whether they were empty before
-	gone, came []Field
+	gone, came []Field        // without their writes
 }
 
 var errNoObject = errors.New("not an object")
 
-// Add takes the next line about the object, or a GAP or SYNCED line of one of its streams. Repeated versions are passed over,
-// and so are those that a second stream was late with. After an error the History can be used on: the version counts as one
-// that the journal does not have.
+// Add takes the next line about the object, or a GAP or SYNCED line of one of its streams. Lines must be in the order of seq.
+// Repeated versions are skipped, and so are versions that a second stream wrote later than the first. After an error the
+// History stays usable: the version counts as missing.
 //
-// A line without its object, as with payload none, or with a part of it, as truncated ones, is such a version. What
-// changed up to the next whole one was written between the two, except for what that one's own list of changes names. A
-// first line that is not the creation makes all values Older, but for these.
+// A version is missing if its line has no object (payload none), or a part of it (payload metadata, truncated). Changes up
+// to the next whole version are then known as Between, except those that its own list of changes names. If the first
+// version is not the creation, its values are Older, with the same exception.
 func (h *History) Add(l *line.Fields) error {
-	kind, origin, stream := string(l.Text(line.Type)), string(l.Text(line.Origin)), string(l.Text(line.Stream))
+	kind, origin := string(l.Text(line.Type)), string(l.Text(line.Origin))
 	switch kind {
 	case "GAP":
-		h.open(stream, l)
+		h.open(l)
 		return nil
 	case "SYNCED":
-		delete(h.gaps, stream)
+		delete(h.gaps, string(l.Text(line.Stream)))
 		return nil
 	case "DELETED":
-		if h.deleted = newWrite(l).point(); string(l.Value(line.FinalStateKnown)) == "false" {
+		// An object that leaves a selection is sent as it was while selected.
+		if h.deleted = newWrite(l).point(); hasSelector(l) || string(l.Value(line.FinalStateKnown)) == "false" {
 			return nil
 		}
 	}
-	if kind != "DELETED" && origin != "relist" && isVersion(h.version) && !isNewer(text(l.Text(line.ResourceVersion)), h.version) {
+	version := text(l.Text(line.ResourceVersion))
+	if origin != "relist" && isVersion(h.version) && !isNewer(version, h.version) {
 		return nil
 	}
-	exact, w := newWrite(l), (*Write)(nil)
+	exact := newWrite(l)
 	object, err := h.whole(l)
-	same, first, partial := bytes.Equal(object, h.object), h.root == nil, isPartial(object)
-	if object != nil {
-		if w = h.attribute(l, exact, partial); !same {
-			err = h.apply(object, w)
-		}
-	}
-	if object == nil || err != nil {
-		if kind != "DELETED" {
-			h.miss(l, exact)
-		}
-		if err != nil {
-			err = fmt.Errorf("read object of line %d: %w", l.Seq, err)
-		}
+	if object == nil {
+		h.miss(l, exact)
 		return err
+	}
+	w, first, same := h.attribute(l, exact, isPartial(object)), h.root == nil, bytes.Equal(object, h.object)
+	if !same {
+		if err := h.apply(object, w); err != nil {
+			h.miss(l, exact)
+			return fmt.Errorf("read object of line %d: %w", l.Seq, err)
+		}
 	}
 	operations := l.Value(line.Changes)
 	if kind == "MODIFIED" && origin == "watch" && w != exact {
@@ -154,23 +153,26 @@ func (h *History) Add(l *line.Fields) error {
 	} else {
 		h.mark(operations, w, false)
 	}
-	if !same && !first && kind != "DELETED" && len(operations) == 0 {
-		h.hidden = exact.point()
-	}
-	h.object, h.next = object, h.object[:0]
-	h.last, h.missed, h.partial = exact, Point{}, partial
-	h.version, h.kind = text(l.Text(line.ResourceVersion)), text(l.Text(line.Kind))
-	if h.group = text(l.Text(line.Version)); len(l.Text(line.Group)) > 0 {
-		h.group = text(l.Text(line.Group)) + "/" + h.group
-	}
 	if kind != "DELETED" {
 		h.deleted = Point{}
+		if len(operations) == 0 && !same && !first {
+			h.hidden = exact.point()
+		}
+	}
+	h.object, h.next, h.partial = object, h.object[:0], isPartial(object)
+	h.last, h.missed, h.version = exact, Point{}, version
+	h.kind, h.apiVersion = text(l.Text(line.Kind)), text(l.Text(line.Version))
+	if group := text(l.Text(line.Group)); group != "" {
+		h.apiVersion = group + "/" + h.apiVersion
 	}
 	return nil
 }
 
-// miss notes a version that the journal does not have whole.
+// miss notes a missing version.
 func (h *History) miss(l *line.Fields, w *Write) {
+	if string(l.Text(line.Type)) == "DELETED" {
+		return
+	}
 	if h.last == nil && isCreation(l) {
 		h.last = w
 	}
@@ -180,8 +182,9 @@ func (h *History) miss(l *line.Fields, w *Write) {
 	h.hidden = w.point()
 }
 
-// open notes a GAP. One within another does not say when the position was confirmed.
-func (h *History) open(stream string, l *line.Fields) {
+// open notes a GAP. One within another has no fromTime.
+func (h *History) open(l *line.Fields) {
+	stream := string(l.Text(line.Stream))
 	var from time.Time
 	if from.UnmarshalText(l.Text(line.FromTime)) != nil {
 		from = h.gaps[stream]
@@ -198,8 +201,9 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 		return nil, nil
 	}
 	object, ok := rawjson.AppendCompact(h.next[:0], l.Object)
-	if !ok || len(object) == 0 || object[0] != '{' {
-		return nil, errNoObject
+	control := func(c byte) bool { return c < ' ' }
+	if !ok || len(object) == 0 || object[0] != '{' || slices.ContainsFunc(object, control) {
+		return nil, fmt.Errorf("read object of line %d: %w", l.Seq, errNoObject)
 	}
 	if h.root != nil && !h.partial && isPartial(object) {
 		return nil, nil
@@ -207,8 +211,8 @@ func (h *History) whole(l *line.Fields) ([]byte, error) {
 	return object, nil
 }
 
-// attribute returns the write that a line's changes are counted for: exact, that of its own version, if they are known to be
-// no other's.
+// attribute returns the write that a version's changes are from: exact, that of the version itself, unless it may have been
+// another.
 func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 	relist, confirmed := string(l.Text(line.Origin)) == "relist", h.gaps[string(l.Text(line.Stream))]
 	w := *exact
@@ -233,7 +237,7 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 	return &w
 }
 
-// apply makes the tree one of the next version.
+// apply makes root the tree of the next version.
 func (h *History) apply(object []byte, w *Write) error {
 	if h.root == nil {
 		root, err := newTree(object, w)
@@ -260,8 +264,9 @@ func (h *History) apply(object []byte, w *Write) error {
 	return err
 }
 
-// mark counts for w what a line's own changes say of it: all with all, otherwise only of redacted values, whose changes do
-// not show in the objects. Where no path can lead to what the others remove, the rest lead to where it is in the end.
+// mark attributes to w what a line's own changes name: all that they add or replace, or only redacted values, whose changes
+// the objects do not show. The paths of what is added or replaced are those in the new object, because the operations on a
+// list go from its beginning to its end.
 func (h *History) mark(operations []byte, w *Write, all bool) {
 	for operation := range rawjson.Elements(operations) {
 		v := rawjson.Pick(operation, "path", "old", "value")
@@ -274,12 +279,15 @@ func (h *History) mark(operations []byte, w *Write, all bool) {
 	}
 }
 
-// isCreation reports whether a line is of an object that was created. What enters a selection may have been created earlier.
+// isCreation reports whether a line is of an object that was just created. One that enters a selection may be older.
 func isCreation(l *line.Fields) bool {
-	return string(l.Text(line.Type)) == "ADDED" && string(l.Text(line.Origin)) == "watch" && !bytes.Contains(l.Scope(), []byte("Selector="))
+	return string(l.Text(line.Type)) == "ADDED" && string(l.Text(line.Origin)) == "watch" && !hasSelector(l)
 }
 
-// isPartial reports whether an object is as payload metadata leaves it: kubectl would show apiVersion and kind too.
+// hasSelector reports whether the line's stream has a label or field selector.
+func hasSelector(l *line.Fields) bool { return bytes.Contains(l.Scope(), []byte("Selector=")) }
+
+// isPartial reports whether an object is what payload metadata leaves of one.
 func isPartial(object []byte) bool {
 	for key := range rawjson.Members(object) {
 		if string(key) != "metadata" {

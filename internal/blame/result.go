@@ -29,15 +29,14 @@ type Result struct {
 	Seq     uint64    `json:"seq"` // of the version's line
 	Time    time.Time `json:"time"`
 	Missed  Point     `json:"missed,omitzero"`  // the first later version that the journal does not have whole
-	Deleted Point     `json:"deleted,omitzero"` // where the object was deleted
+	Deleted Point     `json:"deleted,omitzero"` // the DELETED line: the object was deleted or left its stream's selection
 
 	// Fields are the values of the object, in the order of Lines: its scalars, and its empty objects and lists.
 	Fields []Field `json:"fields"`
-	// Removed are fields that the object once had, those first that have been gone for longest, with the values that they
-	// had last and the writes that removed them. A field of another value or type is not removed, nor is a scalar in a list
-	// if another took its place.
+	// Removed are the values that the object no longer has, with the writes that removed them, oldest first. A value that was
+	// changed is not removed, and neither is a scalar in a list if another took its place.
 	Removed []Field `json:"removed,omitempty"`
-	Dropped int     `json:"removedDropped,omitzero"` // removed fields that Removed is without, for want of space
+	Dropped int     `json:"removedDropped,omitzero"` // values that were removed earlier and are not in Removed, for memory's sake
 	// Lines are the object as kubectl prints it, as YAML.
 	Lines []Line `json:"-"`
 }
@@ -62,7 +61,8 @@ const managedFields = "/metadata/managedFields"
 // ErrNoObject means that no line had the object.
 var ErrNoObject = errors.New("no version of the object is in the journal")
 
-// Result returns what came of the lines, without managedFields and what the JSON Pointers lead to.
+// Result returns the object as the lines have left it, without managedFields and what the JSON Pointers lead to. With
+// ErrNoObject, no line had it.
 func (h *History) Result(without ...string) (*Result, error) {
 	if h.root == nil {
 		return nil, ErrNoObject
@@ -73,7 +73,7 @@ func (h *History) Result(without ...string) (*Result, error) {
 	if err := decoder.Decode(&object); err != nil {
 		return nil, fmt.Errorf("decode object: %w", err)
 	}
-	for key, value := range map[string]string{"apiVersion": h.group, "kind": h.kind} {
+	for key, value := range map[string]string{"apiVersion": h.apiVersion, "kind": h.kind} {
 		if object[key] == nil { // as servers leave it in a list
 			object[key] = value
 		}
@@ -139,7 +139,7 @@ func (r *Result) print(object map[string]any, h *History) error {
 	}
 	p := printer{Result: r, hidden: h.hidden, unsure: map[*Write]*Write{}}
 	for text := range strings.Lines(string(encoded)) {
-		n := strings.Count(text, "\u0085") + strings.Count(text, "\u2028") + strings.Count(text, "\u2029")
+		n := strings.Count(text, "\u2028") + strings.Count(text, "\u2029")
 		for range n + 1 {
 			p.at = append(p.at, len(r.Lines))
 		}
@@ -157,7 +157,7 @@ func (r *Result) print(object map[string]any, h *History) error {
 // printer walks through an object and its YAML.
 type printer struct {
 	*Result
-	at     []int // the index in Lines of each line that a reader of YAML counts: some other runes end one too
+	at     []int // the index in Lines of each line as YAML counts them: U+2028 and U+2029 end one too
 	hidden Point
 	unsure map[*Write]*Write // for redacted values that may have changed later
 }

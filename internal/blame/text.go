@@ -123,19 +123,19 @@ func (r *Result) Notes() []string {
 		case w.Origin == Gap && !after.Time.IsZero():
 			notes = append(notes, fmt.Sprintf("seq %d: written in the gap between %s and %s", w.Seq, at(after.Time), at(w.When())))
 		case w.Origin == Older:
-			notes = append(notes, fmt.Sprintf("seq %d: the first in the journal to have these values; they are of %s or before", w.Seq, at(w.When())))
+			notes = append(notes, fmt.Sprintf("seq %d: the journal's first version of these values, which were written at %s or before", w.Seq, at(w.When())))
 		case w.Origin == Between:
-			notes = append(notes, fmt.Sprintf("seq %d: written between seq %d, %s, and this; not every line has what changed", w.Seq, after.Seq, at(after.Time)))
+			notes = append(notes, fmt.Sprintf("seq %d: written since seq %d, %s; not every line between has the object and its changes", w.Seq, after.Seq, at(after.Time)))
 		}
 	}
 	if r.Missed.Seq > 0 {
-		notes = append(notes, fmt.Sprintf("the object is as of seq %d; from seq %d on, %s, lines do not have it whole", r.Seq, r.Missed.Seq, at(r.Missed.Time)))
+		notes = append(notes, fmt.Sprintf("this is the object of seq %d; from seq %d on, %s, lines do not have all of it", r.Seq, r.Missed.Seq, at(r.Missed.Time)))
 	}
 	if r.Deleted.Seq > 0 {
-		notes = append(notes, fmt.Sprintf("the object was deleted at %s, seq %d", at(r.Deleted.Time), r.Deleted.Seq))
+		notes = append(notes, fmt.Sprintf("the DELETED line of the object is seq %d, %s", r.Deleted.Seq, at(r.Deleted.Time)))
 	}
 	if r.Dropped > 0 {
-		notes = append(notes, fmt.Sprintf("%d fields that were removed earlier are not listed", r.Dropped))
+		notes = append(notes, fmt.Sprintf("%d values that were removed earlier are not listed", r.Dropped))
 	}
 	return notes
 }

@@ -104,8 +104,8 @@ func (n *node) mark(old, value []byte, w *Write, all bool) {
 
 // change applies an operation of RFC 6902.
 func (h *History) change(pointer, old, value []byte, w *Write) {
-	if bytes.HasPrefix(pointer, []byte(managedFields)) {
-		return // which are never shown
+	if rest, ok := bytes.CutPrefix(pointer, []byte(managedFields)); ok && (len(rest) == 0 || rest[0] == '/') {
+		return // they are never shown
 	}
 	var added *node
 	if value != nil {
