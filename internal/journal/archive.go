@@ -260,9 +260,9 @@ func (j *File) segment(a *archive) (Segment, error) {
 	return s, err
 }
 
-// fullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take, and
+// FullEvery is how many segments there are from one with a full index to the next: the fewer, the more room they take, and
 // the more, the more of them a query reads.
-const fullEvery = 4
+const FullEvery = 4
 
 // pass is one of the tidier's over the rotated files, from the oldest on.
 type pass struct {
@@ -400,7 +400,7 @@ func (p *pass) index(a *archive) error {
 func (p *pass) begin(a *archive) (*lineIndexer, error) {
 	s, err := p.segment(a)
 	x := &lineIndexer{Builder: index.NewBuilder(s.Head)}
-	if len(p.base) >= fullEvery {
+	if len(p.base) >= FullEvery {
 		x.Fill(p.base, p.oldest)
 	}
 	return x, err

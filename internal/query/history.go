@@ -13,67 +13,66 @@ import (
 // Version is a line of a history.
 type Version struct {
 	*line.Fields
-	// Before is the line before about the same object of the same stream, if there is one.
-	Before index.Place
 
 	journal *Journal
-	active  bool // in the active file, whose index does not have what was before
+	segment int
+	before  int // the index of the line before about the same object in the segment; -1 for none there
 }
 
-// lastRotated returns where the last line about the same object of the same stream is in the rotated files, if it was not
-// deleted.
-func (j *Journal) lastRotated(ctx context.Context, l *line.Fields) (index.Place, error) {
-	i := len(j.segments) - 2
-	if i < 0 {
-		return index.Place{}, nil
+// Previous returns the line before about the same object of the same stream, nil where there is none, where it was deleted
+// since, or where its segment is gone. It is valid until the next call.
+func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
+	at, err := v.previous(ctx)
+	if err != nil || at.Seq == 0 {
+		return nil, err
 	}
-	x, err := j.index(ctx, i)
-	if err != nil {
-		return index.Place{}, err
+	return v.journal.earlier(ctx, at)
+}
+
+func (v *Version) previous(ctx context.Context) (index.Place, error) {
+	if v.before >= 0 {
+		return v.journal.segments[v.segment].place(v.before)
 	}
-	stream, there := x.Stream(text(l.Text(line.Stream)))
-	if !there {
-		return index.Place{}, nil
-	}
-	uid := text(l.Text(line.UID))
-	for o, err := range x.Objects(stream, new(text(l.Text(line.Namespace))), new(text(l.Text(line.Name)))) {
+	stream, namespace, name, uid := text(v.Text(line.Stream)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID))
+	for i := v.segment; i >= 0; i-- {
+		x, err := v.journal.index(ctx, i)
 		if err != nil {
-			return index.Place{}, fmt.Errorf("read index: %w", err)
-		}
-		if o.UID != uid {
-			continue
-		}
-		if len(o.Lines) == 0 {
-			return o.Before, nil
-		}
-		last, err := x.Line(o.Lines[len(o.Lines)-1])
-		if err != nil || last.Type == index.Deleted {
 			return index.Place{}, err
 		}
-		return index.Place{Segment: x.FirstSeq, Seq: last.Seq, Offset: last.Offset}, nil
-	}
-	return index.Place{}, nil
-}
-
-// Previous returns the line before about the same object, nil where there is none or its segment is gone. It is valid until
-// the next call.
-func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
-	if v.Before.Seq == 0 && v.active {
-		var err error
-		if v.Before, err = v.journal.lastRotated(ctx, v.Fields); err != nil {
-			return nil, err
+		n, there := x.Stream(stream)
+		if !there {
+			continue
+		}
+		for o, err := range x.Objects(n, &namespace, &name) {
+			switch {
+			case err != nil:
+				return index.Place{}, fmt.Errorf("read index: %w", err)
+			case o.UID != uid:
+				continue
+			case i == v.segment || len(o.Lines) == 0:
+				if o.Before.Seq > 0 {
+					return o.Before, nil
+				}
+			default:
+				last := o.Lines[len(o.Lines)-1]
+				l, err := x.Line(last)
+				if err != nil || l.Type == index.Deleted {
+					return index.Place{}, err
+				}
+				return v.journal.segments[i].place(last)
+			}
+		}
+		if x.Since > 0 {
+			break
 		}
 	}
-	if v.Before.Seq == 0 {
-		return nil, nil
-	}
-	return v.journal.earlier(ctx, v.Before)
+	return index.Place{}, nil
 }
 
 // step is a line of a segment that a history has.
 type step struct {
 	at     int // its index
-	before index.Place
+	before int // as in Version
 }
 
 // within reports whether a line is between two moments, by when the change was made as far as that is known; each may be
@@ -139,7 +138,7 @@ func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
 	for _, p := range s.picks(x) {
 		for _, at := range x.Streams[p.stream].Marks {
 			if s.mayHave(x.Streams[p.stream].Name) {
-				all = append(all, step{at: at})
+				all = append(all, step{at: at, before: -1})
 			}
 		}
 		for o, err := range s.objects(x, p) {
@@ -147,9 +146,9 @@ func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
 				return nil, err
 			}
 			for n, at := range o.Lines {
-				st := step{at: at, before: o.Before}
+				st := step{at: at, before: -1}
 				if n > 0 {
-					st.before = index.Place{Segment: x.FirstSeq, Offset: -1 - int64(o.Lines[n-1])} // looked up below
+					st.before = o.Lines[n-1]
 				}
 				all = append(all, st)
 			}
@@ -172,7 +171,7 @@ func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
 // walk yields lines of a segment. It reports whether to go on.
 func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Version, error) bool) bool {
 	s := j.segments[i]
-	v := &Version{journal: j, active: s.Active}
+	v := &Version{journal: j, segment: i}
 	for _, st := range steps {
 		if err := ctx.Err(); err != nil {
 			yield(nil, err)
@@ -182,9 +181,7 @@ func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Ver
 		if err == nil {
 			v.Fields, err = s.read(l.Seq, l.Offset)
 		}
-		if v.Before = st.before; err == nil && v.Before.Offset < 0 {
-			v.Before, err = s.place(int(-1 - v.Before.Offset))
-		}
+		v.before = st.before
 		if err != nil {
 			yield(nil, err)
 			return false

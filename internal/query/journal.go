@@ -91,8 +91,7 @@ func (j *Journal) Close() {
 // Empty reports whether there is no line.
 func (j *Journal) Empty() bool { return len(j.segments) == 0 }
 
-// index returns the index of a segment: the one beside it, or one that is made now by reading it. That of the active file
-// has nothing of what was before it, to be made faster.
+// index returns the index of a segment: the one beside it, or one that is made now by reading it.
 func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	s := j.segments[i]
 	if s.x != nil {
@@ -101,32 +100,31 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	if s.Ours && !s.Active && !s.damaged {
 		x, in, err := s.OpenIndex()
 		if err == nil {
-			right, err := j.follows(ctx, i, x)
-			if err != nil {
-				return nil, errors.Join(err, in.Close())
-			}
-			if right {
-				s.x, s.in = x, in
-				return x, nil
-			}
-			_ = in.Close() // it is only read
-		} else if !errors.Is(err, fs.ErrNotExist) {
+			s.x, s.in = x, in
+			return x, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
 			j.notice(fmt.Sprintf("%s cannot be used: %v; its file is read instead", journal.IndexPath(s.Path), err))
 		}
 	}
-	var before *index.Index
-	if i > 0 && !s.Active {
-		var err error
-		if before, err = j.index(ctx, i-1); err != nil {
-			return nil, err
-		}
-	}
-	x, err := s.build(ctx, before)
+	x, err := s.build(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.Path, err)
 	}
 	s.x = x
 	return x, nil
+}
+
+// base returns the segment with whose index, and those of the segments up to another one, it is known what was there: the
+// last one with a full index, or the first.
+func (j *Journal) base(ctx context.Context, i int) (int, error) {
+	for ; i > 0; i-- {
+		x, err := j.index(ctx, i)
+		if err != nil || x.Since > 0 {
+			return i, err
+		}
+	}
+	return 0, nil
 }
 
 // heal reports whether an answer failed because of a damaged index that is not used any more from now on: the segment is
@@ -157,19 +155,16 @@ func again[T any](j *Journal, fn func() (T, error)) (T, error) {
 	}
 }
 
-// newest returns the indexes that together have all that is known at the end: the active file's, if there is a line in it,
-// and that of the last rotated one.
+// newest returns the indexes that together have all that is known at the end, the last one first.
 func (j *Journal) newest(ctx context.Context) (all []*index.Index, err error) {
-	for i := len(j.segments) - 1; i >= 0; i-- {
-		x, err := j.index(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, x); !j.segments[i].Active {
-			break
-		}
+	last := len(j.segments) - 1
+	first, err := j.base(ctx, last)
+	for i := last; i >= first && err == nil; i-- {
+		var x *index.Index
+		x, err = j.index(ctx, i)
+		all = append(all, x)
 	}
-	return all, nil
+	return all, err
 }
 
 // streams returns the streams that may have selected objects, in the order of their names.
@@ -190,18 +185,9 @@ func (j *Journal) streams(ctx context.Context, s *Selection) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// follows reports whether an index knows what the one before it does.
-func (j *Journal) follows(ctx context.Context, i int, x *index.Index) (bool, error) {
-	if i == 0 || x.Since < x.FirstSeq {
-		return true, nil
-	}
-	before, err := j.index(ctx, i-1)
-	return err == nil && before.Next != x.FirstSeq, err
-}
-
 // build reads a segment and makes its index.
-func (s *segment) build(ctx context.Context, before *index.Index) (*index.Index, error) {
-	content, err := s.BuildIndex(ctx, before)
+func (s *segment) build(ctx context.Context) (*index.Index, error) {
+	content, err := s.BuildIndex(ctx, nil, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func random(t testing.TB, r *rand.Rand, segments int) (path string, all []writte
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	alive := map[string]bool{}
 	seq := uint64(0)
-	var before *index.Index
+	var base []*index.Index
 	for n := range segments {
 		var content strings.Builder
 		for range 1 + r.IntN(200) {
@@ -55,7 +55,8 @@ func random(t testing.TB, r *rand.Rand, segments int) (path string, all []writte
 		} else {
 			writeFile(t, name, content.String())
 		}
-		if before = indexFile(t, path, name, before); r.IntN(4) == 0 {
+		x := indexFile(t, path, name, base)
+		if base = follow(base, x); r.IntN(4) == 0 {
 			if err := os.Remove(journal.IndexPath(name)); err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +84,7 @@ func writeFile(t testing.TB, path, content string) {
 }
 
 // indexFile writes the index of a segment, as the daemon does.
-func indexFile(t testing.TB, active, path string, before *index.Index) *index.Index {
+func indexFile(t testing.TB, active, path string, base []*index.Index) *index.Index {
 	t.Helper()
 	all, err := journal.Segments(active)
 	if err != nil {
@@ -91,7 +92,10 @@ func indexFile(t testing.TB, active, path string, before *index.Index) *index.In
 	}
 	i := slices.IndexFunc(all, func(s journal.Segment) bool { return strings.HasPrefix(s.Path, path) })
 	s := &segment{Segment: all[i]}
-	content, err := s.BuildIndex(t.Context(), before)
+	if len(base) < 2 {
+		base = nil
+	}
+	content, err := s.BuildIndex(t.Context(), base, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

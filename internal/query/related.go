@@ -24,11 +24,19 @@ func (j *Journal) Related(ctx context.Context, s *Selection, since, until Moment
 
 func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	begin := 0
+	for begin < len(j.segments)-1 && j.outside(begin, since, until) {
+		begin++
+	}
+	begin, err := j.base(ctx, begin)
+	if err != nil {
+		return nil, err
+	}
 	for first := true; ; first = false {
 		before := len(f.up) + len(f.down)
-		for i := range j.segments {
-			if j.outside(i, since, until) {
-				continue
+		for i := begin; i < len(j.segments); i++ {
+			if until.Seq > 0 && j.segments[i].FirstSeq > until.Seq {
+				break
 			}
 			x, err := j.index(ctx, i)
 			if err != nil {

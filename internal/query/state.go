@@ -123,8 +123,8 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if err != nil {
 		return nil, err
 	}
-	if j.segments[first].Active && first > 0 {
-		first-- // has what was before
+	if first, err = j.base(ctx, first); err != nil {
+		return nil, err
 	}
 	found := make(map[key]map[string]Item) // by stream
 	for i := first; i <= last; i++ {
@@ -167,7 +167,11 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 			}
 		}
 	}
-	st := &State{At: at, Doubts: c.doubts}
+	begin, err := j.begins(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	st := &State{At: at, Doubts: append(c.doubts, begin...)}
 	for _, of := range found {
 		item, there := newest(of)
 		if !there && !deleted {
@@ -178,6 +182,22 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	}
 	slices.SortFunc(st.Items, func(a, b Item) int { return a.compare(&b) })
 	return st, nil
+}
+
+// begins returns a doubt if what was there in a segment is known by lines behind the journal's first one alone.
+func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	since := x.Since
+	if since == 0 {
+		since = x.FirstSeq
+	}
+	if since <= 1 {
+		return nil, nil
+	}
+	return []Doubt{{Reason: fmt.Sprintf("lines before line %d are not in the journal's files any more: objects that have not changed since are missing", since)}}, nil
 }
 
 // newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector

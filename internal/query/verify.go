@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,49 +17,54 @@ import (
 // Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each. The active
 // file has none, nor have files that others rotated.
 func (j *Journal) Reindex(ctx context.Context, fn func(path string)) error {
+	var base []*index.Index
 	for i, s := range j.segments {
-		if s.Active || !s.Ours || j.hasIndex(ctx, i) {
-			continue
-		}
-		var before *index.Index
-		if i > 0 {
-			var err error
-			if before, err = j.index(ctx, i-1); err != nil {
+		if !s.Active && s.Ours && !s.hasIndex() {
+			if err := j.reindex(ctx, s, base); err != nil {
 				return err
 			}
+			fn(journal.IndexPath(s.Path))
 		}
-		content, err := s.BuildIndex(ctx, before)
+		x, err := j.index(ctx, i)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", s.Path, err)
+			return err
 		}
-		path := journal.IndexPath(s.Path)
-		if err := replace(path, content); err != nil {
-			return fmt.Errorf("write index: %w", err)
-		}
-		fn(path)
-		if s.x, s.in, err = s.OpenIndex(); err != nil {
-			return fmt.Errorf("open index %s: %w", path, err)
-		}
+		base = follow(base, x)
 	}
 	return nil
 }
 
+// follow adds an index to those since the last full one.
+func follow(base []*index.Index, x *index.Index) []*index.Index {
+	if x.Since > 0 {
+		base = nil
+	}
+	return append(base, x)
+}
+
+func (j *Journal) reindex(ctx context.Context, s *segment, base []*index.Index) error {
+	if len(base) < journal.FullEvery {
+		base = nil
+	}
+	content, err := s.BuildIndex(ctx, base, j.segments[0].FirstSeq)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	if err := replace(journal.IndexPath(s.Path), content); err != nil {
+		return fmt.Errorf("write index: %w", err)
+	}
+	s.damaged = false
+	return nil
+}
+
 // hasIndex reports whether there is an index beside a segment that is right.
-func (j *Journal) hasIndex(ctx context.Context, i int) bool {
-	s := j.segments[i]
+func (s *segment) hasIndex() bool {
 	x, in, err := s.OpenIndex()
 	if err != nil {
 		return false
 	}
-	right, err := j.follows(ctx, i, x)
-	if err != nil || !right || x.Check() != nil {
-		return in.Close() != nil
-	}
-	if s.in != nil {
-		_ = s.in.Close() // it is only read
-	}
-	s.x, s.in = x, in
-	return true
+	err = x.Check()
+	return in.Close() == nil && err == nil
 }
 
 // replace writes a file under a name that nobody reads, syncs it and renames it.
@@ -86,37 +92,53 @@ func replace(path string, content []byte) error {
 // Verify reads every file and compares it with its index. It calls fn with each fault, a sentence without its full stop, and
 // returns how many lines there are.
 func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int, err error) {
-	var before *index.Index
+	var base []*index.Index
 	for _, s := range j.segments {
-		content, err := s.BuildIndex(ctx, before)
-		if ctx.Err() != nil {
-			return lines, ctx.Err()
-		}
+		x, err := j.verify(ctx, s, base, fn)
 		if err != nil {
-			fn(fmt.Sprintf("%s cannot be read: %v", s.Path, err))
-			before = nil
+			return lines, err
+		}
+		if x == nil {
+			base = nil
 			continue
 		}
-		x, err := index.Open(bytes.NewReader(content), int64(len(content)))
-		if err != nil {
-			return lines, err
-		}
-		if before != nil && before.Next != x.FirstSeq {
-			fn(missing(before.Next, x.FirstSeq, s.Path))
-		}
-		if err := s.verifyLines(x, fn); err != nil {
-			return lines, err
+		if n := len(base); n > 0 && base[n-1].Next != x.FirstSeq {
+			fn(missing(base[n-1].Next, x.FirstSeq, s.Path))
 		}
 		lines += x.Lines
-		if !s.Active && s.Ours {
-			if err := s.verifyIndex(x, before != nil, fn); err != nil {
-				return lines, err
-			}
-		}
-		before = x
-
+		base = follow(base, x)
 	}
 	return lines, nil
+}
+
+// verify reads a segment and returns its index, made now; nil where it cannot be read.
+func (j *Journal) verify(ctx context.Context, s *segment, base []*index.Index, fn func(string)) (*index.Index, error) {
+	is, in, err := s.beside(fn)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		defer in.Close()
+	}
+	if is == nil || is.Since == 0 {
+		base = nil
+	}
+	content, err := s.BuildIndex(ctx, base, j.segments[0].FirstSeq)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		fn(fmt.Sprintf("%s cannot be read: %v", s.Path, err))
+		return nil, nil
+	}
+	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
+	if err == nil {
+		err = s.verifyLines(x, fn)
+	}
+	if err == nil && is != nil {
+		err = s.compare(is, x, fn)
+	}
+	return x, err
 }
 
 // missing names lines that are not there.
@@ -152,30 +174,33 @@ func (s *segment) verifyLines(x *index.Index, fn func(string)) error {
 	return nil
 }
 
-// verifyIndex compares the index beside a segment with one that was made now. before says that what was before was there to
-// make it.
-func (s *segment) verifyIndex(x *index.Index, before bool, fn func(string)) error {
-	path := journal.IndexPath(s.Path)
-	is, in, err := s.OpenIndex()
+// beside opens the index beside a segment that is to have one.
+func (s *segment) beside(fn func(string)) (*index.Index, io.Closer, error) {
+	if s.Active || !s.Ours {
+		return nil, nil, nil
+	}
+	x, in, err := s.OpenIndex()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		fn(fmt.Sprintf("%s has no index", s.Path))
-		return nil
+		return nil, nil, nil
 	case errors.Is(err, index.ErrDamaged) || errors.Is(err, index.ErrOther):
-		fn(fmt.Sprintf("%s cannot be used: %v", path, err))
-		return nil
-	case err != nil:
-		return err
+		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))
+		return nil, nil, nil
 	}
-	defer in.Close()
-	same, err := index.Equal(is, x, before && is.Since == x.Since)
+	return x, in, err
+}
+
+// compare compares the index beside a segment with one that was made now.
+func (s *segment) compare(is, x *index.Index, fn func(string)) error {
+	same, err := index.Equal(is, x, is.Since == x.Since)
 	switch {
 	case errors.Is(err, index.ErrDamaged):
-		fn(fmt.Sprintf("%s cannot be used: %v", path, err))
+		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))
 	case err != nil:
 		return err
 	case !same:
-		fn(fmt.Sprintf("%s does not agree with its file", path))
+		fn(fmt.Sprintf("%s does not agree with its file", journal.IndexPath(s.Path)))
 	}
 	return nil
 }
