@@ -49,6 +49,9 @@ func newBlameCommand() *cobra.Command {
 					at.Time = time.Now()
 				}
 				item, doubts, err := j.One(cmd.Context(), s, at)
+				if err == nil && item == nil && !cmd.Flags().Changed("at") {
+					item, doubts, err = lastOne(cmd, j, s) // it is gone
+				}
 				if err != nil {
 					return err
 				}
@@ -92,6 +95,20 @@ func newBlameCommand() *cobra.Command {
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
 	f.add(cmd, "`FORMAT`: text or json", "text", "json")
 	return cmd
+}
+
+// lastOne returns the object at the last line about it.
+func lastOne(cmd *cobra.Command, j *query.Journal, s *query.Selection) (*query.Item, []query.Doubt, error) {
+	last := uint64(0)
+	for v, err := range j.History(cmd.Context(), s, query.Moment{}, query.Moment{}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if !v.AboutStream() {
+			last = v.Seq
+		}
+	}
+	return j.One(cmd.Context(), s, query.Moment{Seq: last})
 }
 
 // blameOf follows an object up to its last line.

@@ -118,7 +118,8 @@ func (w *writer) knownSince() uint64 {
 
 // header writes the header, but for where the directory is and its checksum.
 func (w *writer) header() {
-	h := append(w.dst[w.start:w.start], magic...)
+	h := w.dst[w.start:w.start]
+	h = append(h, magic...)
 	h = binary.LittleEndian.AppendUint32(h, version)
 	h = binary.LittleEndian.AppendUint32(h, w.head)
 	for _, n := range []uint64{w.first, uint64(w.count), uint64(w.size), uint64(w.zipped)} {
@@ -174,9 +175,13 @@ func (w *writer) there(stream string) iter.Seq2[*Object, error] {
 		of := make([]source, len(w.base))
 		for i, b := range w.base {
 			of[i].next, of[i].stop = iter.Pull2(b.ofStream(stream))
-			defer of[i].stop()
 			of[i].advance()
 		}
+		defer func() {
+			for i := range of {
+				of[i].stop()
+			}
+		}()
 		for {
 			var first *Object
 			for i := range of {
