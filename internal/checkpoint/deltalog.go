@@ -22,6 +22,8 @@ import (
 // If the log has grown long, a compaction begins: each commit merges some of the
 // entries into the tree, in the order of their keys, but only those of the records
 // that were there when it began, until none is left. Then these records are removed.
+// What a commit logs it does not merge: readers may see the tree of a commit before its
+// log, and until then the log before must not have an earlier version than the tree.
 // The log also has how far the compaction is (keyCompaction). It changes in the same
 // transactions, so that a crash leaves both as before or both as after.
 //
@@ -169,7 +171,8 @@ func (s *Store) appendLog(w *writer, stream string, tree *table, entries []entry
 		return err
 	}
 	records.FillPercent = fillList // it only grows at its end
-	l := logWriter{deltaLog: s.logOf(stream).with(entries), records: records, tree: tree}
+	before := s.logOf(stream)
+	l := logWriter{deltaLog: before.with(entries), records: records, tree: tree}
 	if err := l.append(entries); err != nil {
 		return fmt.Errorf("delta log: %w", err)
 	}
@@ -179,6 +182,9 @@ func (s *Store) appendLog(w *writer, stream string, tree *table, entries []entry
 	}
 	// The same few keys over and over make a long log of a short order.
 	if l.until != 0 || len(l.order) > limit || len(l.arena) > 2*limit*entrySize {
+		if l.until == 0 { // begin
+			l.until, l.old, l.from = before.next, uint32(len(before.arena)), nil
+		}
 		if err := l.compact(len(entries) + len(entries)/4 + 1); err != nil {
 			return fmt.Errorf("delta log: %w", err)
 		}
@@ -209,12 +215,9 @@ func (l *logWriter) append(entries []entry) error {
 
 func recordKey(number uint64) []byte { return binary.BigEndian.AppendUint64(nil, number) }
 
-// compact merges up to most entries into the tree. It begins a compaction where none
-// is under way, and ends it once all keys are passed.
+// compact merges up to most entries into the tree, and ends the compaction once all keys
+// are passed.
 func (l *logWriter) compact(most int) error {
-	if l.until == 0 {
-		l.until, l.old, l.from = l.next, uint32(len(l.arena)), nil
-	}
 	first, _ := l.search(l.from)
 	stays, at := first, first
 	for ; at < len(l.order) && most > 0; at++ {

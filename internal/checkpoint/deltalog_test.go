@@ -187,6 +187,49 @@ func TestLogReaders(t *testing.T) {
 	}
 }
 
+// TestLogReadersBehind: readers may have the tree of a commit and the log of the one before.
+// What they then find of a key is not later than the log says, to which the next reader
+// would go back.
+func TestLogReadersBehind(t *testing.T) {
+	const n = 150
+	s := withTree(t, filepath.Join(t.TempDir(), "c.db"), n)
+	s.policy = logAlways(20)
+	r := rand.New(rand.NewPCG(5, 6))
+	merged := 0
+	for version := 2; version < 200; version++ {
+		before := s.logOf("pods")
+		var c Changes
+		for range 8 {
+			put(&c, numbered(r.IntN(n), version))
+		}
+		b := NewBatch()
+		b.Add("pods", &c)
+		mustCommit(t, s, b)
+		err := s.viewStream(bucketKnown, "pods", func(tree *bbolt.Bucket) error {
+			for i := range before.order {
+				e := before.at(i)
+				var logged, k event.Known
+				if err := errors.Join(decodeKnown(e.key, e.value, &logged), decodeKnown(e.key, tree.Get(e.key), &k)); err != nil {
+					return err
+				}
+				if k == logged {
+					merged++
+				}
+				if k.ResourceVersion == strconv.Itoa(version) {
+					t.Errorf("%s: version %d is in the tree, the log before has %s", k.Name, version, logged.ResourceVersion)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if merged == 0 {
+		t.Error("nothing was merged")
+	}
+}
+
 // TestLogBounded: however many changes come, the log stays about as long as the
 // policy says, in memory and in the file.
 func TestLogBounded(t *testing.T) {

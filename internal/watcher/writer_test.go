@@ -242,3 +242,38 @@ func checkWriter(t *testing.T, all map[string]*tally, stream string, seed uint64
 	}
 	return true
 }
+
+// A writer is named by the version before, also where that had the time of the one before it: it is remembered until the object
+// is deleted.
+func TestWriterRemembered(t *testing.T) {
+	r, err := event.NewRenderer(event.Source{Stream: "things", Version: "v1", Resource: "things", Kind: "Thing"}, event.Shape{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := writers{marks: map[uint64]event.Mark{}}
+	for i, c := range []struct {
+		typ     event.Type
+		time    string // of the one entry
+		version string
+		named   bool
+	}{
+		{event.Added, "10:00:00", "1", false},
+		{event.Modified, "10:00:01", "2", true},
+		{event.Modified, "10:00:01", "3", false}, // in the same second
+		{event.Modified, "10:00:02", "4", true},
+		{event.Deleted, "10:00:02", "5", false},
+		{event.Added, "10:00:03", "6", false},
+		{event.Modified, "10:00:04", "7", true},
+	} {
+		var o event.Object
+		raw := `{"metadata":{"name":"a","uid":"u","resourceVersion":"` + c.version + `","managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-11-20T` +
+			c.time + `Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}]}}`
+		if err := r.Scan([]byte(raw), &o); err != nil {
+			t.Fatal(err)
+		}
+		write, _ := o.Written(w.next(c.typ, &o))
+		if named := write.Manager != nil; named != c.named {
+			t.Errorf("version %d: named: %t, want %t", i+1, named, c.named)
+		}
+	}
+}

@@ -68,15 +68,18 @@ func TestWrites(t *testing.T) {
 		request("create", "pods/eviction", "r", "", "", 201, 70, 71),   // 30
 		request("delete", "pods", "r", "u7", "30", 200, 72, 73),        // which finds it deleted already
 		request("create", "pods/eviction", "r", "", "", 201, 74, 75),   // likewise
+		request("create", "pods/eviction", "s", "", "", 201, 80, 82),   // of the pod that had this name before
+		request("create", "pods", "s", "u8", "40", 201, 81, 83),
 	})
 	must(t, err)
 	for v, want := range map[Version]string{
 		{"u1", "10"}: "p at 10", {"u1", "12"}: "p at 20", {"u1", "15"}: "p at 30, p at 32", {"u1", "17"}: " at 43", {"u1", "13"}: "p at 20",
 		{"u5", "20"}: "q at 60", {"u5", "21"}: "q at 60", {"u5", "22"}: "", {"u7", "30"}: "r at 70, r at 72",
+		{"u8", "40"}: "s at 81",
 	} {
-		name := map[string]string{"u1": "p", "u5": "q", "u7": "r"}[v.UID]
+		name := map[string]string{"u1": "p", "u5": "q", "u7": "r", "u8": "s"}[v.UID]
 		var got []string
-		for _, r := range w.By(v, "pods", "n", name, v.Number == "10") {
+		for _, r := range w.By(v, "pods", "n", name, v.Number == "10" || v.Number == "40") {
 			got = append(got, r.ID)
 		}
 		if strings.Join(got, ", ") != want {

@@ -103,6 +103,9 @@ func (w *Writes) window(version string) (after, before time.Time) {
 
 // By returns the requests of which one wrote a version of an object: nearly always one. resource is with its group, as in
 // deployments.apps; isNew says that it is the object's first version.
+//
+// An answer with the version does not prove that its request wrote it, unless it created the object: a second deletion is
+// answered with the version of the first, and that may have been an eviction, whose answer has no version.
 func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (found []*Request) {
 	after, before := w.window(v.Number)
 	could := func(r *Request) bool {
@@ -116,14 +119,16 @@ func (w *Writes) By(v Version, resource, namespace, name string, isNew bool) (fo
 			found = append(found, r)
 		}
 	}
-	if len(found) > 0 && found[0].Code == 201 {
-		return found
+	answered := time.Time{} // when the version was there, if that is known
+	if len(found) > 0 {
+		if answered = found[0].Answered; found[0].Code == 201 {
+			return found
+		}
 	}
-	named := len(found)
 	for _, name := range []string{name, ""} { // all of a collection have no name
 		for _, r := range w.all[place(resource, namespace, name)] {
-			if named > 0 && (r.Version != "" || r.Received.After(found[0].Answered)) {
-				continue // but an eviction, say, is answered with a Status, and a second deletion with the version of the first
+			if !answered.IsZero() && (r.Version != "" || r.Received.After(answered)) {
+				continue
 			}
 			by := w.Made[Version{r.UID, r.Version}]
 			wroteAnother := len(by) > 0 && by[0] == r
