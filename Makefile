@@ -162,10 +162,11 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		done; \
 		echo "make fuzz: $$count targets, $(FUZZTIME) each: ok"; test "$$count" -gt 0; }
 
-# In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round.
-bench: bin/benchstat build controlplane ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 20 minutes)
+# In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round. The questions
+# to a journal need 12 GB in bin/archive, jq and, for DuckDB beside them, node and npm.
+bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb) ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 25 minutes)
 	@mkdir -p bin/bench && : >bin/bench.txt
-	@for program in daemon scale table; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
+	@for program in daemon scale table ask rotate; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
 	@for package in $(BENCH_PACKAGES) $(BENCH_ONCE); do go test -c -o bin/bench/$$(basename $$package).test $$package || exit 1; done
 	@failed=''; \
 	round() { \
@@ -178,8 +179,18 @@ bench: bin/benchstat build controlplane ## the benchmarks, BENCHCOUNT (6) times,
 	echo 'once: $(BENCH_ONCE)'; round $(BENCH_ONCE); \
 	bin/bench/daemon -program bin/kubejournal -bench '$(BENCH)' -count $(BENCHCOUNT) >>bin/bench.txt || failed="$$failed daemon"; \
 	if echo BenchmarkScale | grep -Eq '$(BENCH)'; then bin/bench/scale -program bin/kubejournal >>bin/bench.txt || failed="$$failed scale"; fi; \
+	if echo BenchmarkAsk | grep -Eq '$(BENCH)'; then \
+		$(MAKE) --no-print-directory bin/archive && \
+		bin/bench/ask -program bin/kubejournal -count $(BENCHCOUNT) -duckdb "$$(ls -d bin/duckdb 2>/dev/null)" bin/archive/journal.jsonl >>bin/bench.txt && \
+		bin/bench/rotate -rounds $(BENCHCOUNT) bin/archive/journal.jsonl >>bin/bench.txt || failed="$$failed ask"; fi; \
 	bin/benchstat bin/bench.txt; bin/bench/table bin/bench.txt | tee bin/bench.md; \
 	if [ -n "$$failed" ]; then echo "make bench: FAILED:$$failed" >&2; exit 1; fi
+
+# A journal such as a large cluster leaves after a day: 10 GB of lines in 100 files.
+bin/archive: $(wildcard test/archive/*.go test/archive/generate/*.go internal/index/*.go internal/journal/*.go)
+	rm -rf $@ $@.tmp
+	go run ./test/archive $@.tmp/journal.jsonl
+	mv $@.tmp $@ && touch $@
 
 # WRITE=-write puts the tables on docs/comparison.md.
 compare: build controlplane ## kubejournal and its peers side by side, ROUNDS (3) times, as tables (about 12 minutes)

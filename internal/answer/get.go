@@ -37,10 +37,6 @@ type Get struct {
 type found struct {
 	*query.Item
 	object  []byte // compressed
-	size    int
-	created time.Time
-	changed time.Time
-	by      string
 	lacking string // why the object is not whole
 }
 
@@ -55,15 +51,21 @@ func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, d
 		}
 	}
 	dropped := make([]bool, len(items))
-	if g.Format != "name" || g.Match != nil {
+	objects := g.Format != "name" && g.Format != "table"
+	if objects || g.Match != nil {
 		err := j.Read(ctx, items, func(i int, l *line.Fields) error {
 			dropped[i] = g.Match != nil && !g.Match(l.Object)
-			if !dropped[i] {
-				shown[i].take(l, g.Format != "table" && g.Format != "name")
+			if objects && !dropped[i] {
+				shown[i].take(l)
 			}
 			return nil
 		})
 		if err != nil {
+			return err
+		}
+	}
+	if g.Format == "table" {
+		if err := j.Describe(ctx, items); err != nil {
 			return err
 		}
 	}
@@ -146,17 +148,7 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 var ErrRefused = errors.New("refused")
 
 // take notes what is shown of an object.
-func (f *found) take(l *line.Fields, object bool) {
-	f.changed = l.Time
-	if written, ok := l.Written(); ok {
-		f.changed = written
-	}
-	f.by = string(l.Text(line.Manager))
-	if sub := l.Text(line.Subresource); f.by != "" && len(sub) > 0 {
-		f.by += "/" + string(sub)
-	}
-	meta := rawjson.Pick(rawjson.At(l.Object, []byte("/metadata")), "creationTimestamp")
-	f.created, _ = time.Parse(time.RFC3339, string(rawjson.Inside(meta[0]))) // zero where it is not known
+func (f *found) take(l *line.Fields) {
 	switch {
 	case string(l.Value(line.Truncated)) == "true":
 		f.lacking = "its line was truncated"
@@ -165,10 +157,7 @@ func (f *found) take(l *line.Fields, object bool) {
 	case rawjson.Pick(l.Object, "kind")[0] == nil:
 		f.lacking = "its stream keeps metadata alone (payload: metadata)"
 	}
-	if object {
-		f.size = len(l.Object)
-		f.object = s2.Encode(nil, l.Object)
-	}
+	f.object = s2.Encode(nil, l.Object)
 }
 
 func (g *Get) write(all []found, o *Output) error {
@@ -193,8 +182,8 @@ func (g *Get) table(all []found, o *Output) error {
 	at := g.At.Time
 	if at.IsZero() {
 		for _, f := range all {
-			if f.changed.After(at) {
-				at = f.changed
+			if f.Made.After(at) {
+				at = f.Made
 			}
 		}
 	}
@@ -214,10 +203,10 @@ func (g *Get) table(all []found, o *Output) error {
 			name = kind(f.Stream) + "/" + name
 		}
 		age := "-"
-		if !f.created.IsZero() {
-			age = duration(at.Sub(f.created))
+		if !f.Created.IsZero() {
+			age = duration(at.Sub(f.Created))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(name), age, moment(f.changed), printable(or(f.by)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(name), age, moment(f.Made), printable(or(f.Writer)))
 	}
 	return t.Flush()
 }

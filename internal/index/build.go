@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
@@ -35,6 +36,7 @@ type Builder struct {
 	last      int64  // time of the last line
 
 	members []member
+	writers map[string]int // their numbers, from 1
 	streams map[string]*stream
 	names   map[string]string
 
@@ -53,11 +55,13 @@ type object struct {
 	uid   string   // packed, and so are refs
 	refs  []string // in order
 	lines []uint32 // their indexes
+
+	created int64 // in Unix seconds; 0 is unknown
 }
 
 // NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as journal.Segment has it.
 func NewBuilder(head uint32) *Builder {
-	return &Builder{head: head, streams: make(map[string]*stream), names: make(map[string]string)}
+	return &Builder{head: head, writers: make(map[string]int), streams: make(map[string]*stream), names: make(map[string]string)}
 }
 
 // Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before, from
@@ -99,22 +103,22 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	b.block = binary.AppendUvarint(b.block, uint64(size))
 	b.block = binary.AppendVarint(b.block, at-b.last)
 	flags := byte(slices.Index(Types, string(l.Text(line.Type))) + 1)
-	written, late := l.Late()
-	if late {
-		flags |= lateFlag
+	written, dated := l.Written()
+	if dated {
+		flags |= writtenFlag
 	}
-	if string(l.Text(line.Origin)) == "snapshot" {
+	if l.Snapshot() {
 		flags |= snapshotFlag
-	}
-	if len(l.Value(line.WrittenAt)) == 0 {
-		flags |= unknownFlag
 	}
 	jumps := l.Seq != b.next || offset != b.end
 	if jumps {
 		flags |= jumpFlag
 	}
-	if b.block = append(b.block, flags); late {
-		b.block = binary.AppendUvarint(b.block, uint64(l.Time.Unix()-written.Unix()))
+	b.block = binary.AppendUvarint(append(b.block, flags), uint64(b.writer(l)))
+	if dated {
+		b.block = binary.AppendVarint(b.block, l.Time.Unix()-written.Unix())
+	}
+	if dated && line.IsLate(l.Time, written, l.Snapshot()) {
 		if ns := written.UnixNano(); b.earliest == 0 || ns < b.earliest {
 			b.earliest = ns
 		}
@@ -127,6 +131,23 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	}
 	b.begin, b.newest, b.last = min(b.begin, at), max(b.newest, at), at
 	b.next, b.end = l.Seq+1, offset+int64(size)
+}
+
+// writer returns the number of a line's writer, 0 for none.
+func (b *Builder) writer(l *line.Fields) int {
+	b.key = rawjson.Unquote(b.key[:0], l.Text(line.Manager))
+	if len(b.key) == 0 {
+		return 0
+	}
+	if sub := l.Text(line.Subresource); len(sub) > 0 {
+		b.key = rawjson.Unquote(append(b.key, '/'), sub)
+	}
+	n, ok := b.writers[string(b.key)]
+	if !ok {
+		n = len(b.writers) + 1
+		b.writers[string(b.key)] = n
+	}
+	return n
 }
 
 func (b *Builder) endBlock() {
@@ -172,7 +193,7 @@ func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
 	b.refer(o, l)
 }
 
-// refer adds the uids that a line's object refers to.
+// refer adds the uids that a line's object refers to, and notes when it was created.
 func (b *Builder) refer(o *object, l *line.Fields) {
 	if event := l.Value(line.Event); len(event) > 0 {
 		is := rawjson.Pick(rawjson.At(event, regarding), "uid", "kind", "namespace", "name")
@@ -183,12 +204,19 @@ func (b *Builder) refer(o *object, l *line.Fields) {
 		b.key = appendPacked(b.key[:0], b.uid)
 		o.refer(b.key)
 	}
-	for owner := range rawjson.Elements(rawjson.At(l.Object, owners)) {
+	is := rawjson.Pick(rawjson.At(l.Object, metadata), "creationTimestamp", "ownerReferences")
+	if o.created == 0 && is[0] != nil {
+		var created time.Time
+		if created.UnmarshalText(rawjson.Inside(is[0])) == nil {
+			o.created = created.Unix()
+		}
+	}
+	for owner := range rawjson.Elements(is[1]) {
 		b.referTo(o, rawjson.Pick(owner, "uid")[0])
 	}
 }
 
-var regarding, owners = []byte("/regarding"), []byte("/metadata/ownerReferences")
+var regarding, metadata = []byte("/regarding"), []byte("/metadata")
 
 // referTo adds a uid, given as JSON.
 func (b *Builder) referTo(o *object, uid []byte) {

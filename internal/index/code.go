@@ -16,18 +16,17 @@ const (
 	linesPerBlock = 1024
 	objectsBlock  = 16 << 10 // bytes, without the last object
 
-	typeBits = 7
-	lateFlag = 8
-	jumpFlag = 16
-
+	typeBits     = 7
+	writtenFlag  = 8
+	jumpFlag     = 16
 	snapshotFlag = 32
-	unknownFlag  = 64
 
 	beforeFlag   = 1 // of an object
 	refersFlag   = 2
 	sameRefsFlag = 4
 	nearFlag     = 8
 	linesFlag    = 16
+	createdFlag  = 32
 
 	maxInflated  = 64 << 20 // bytes of a block that is compressed
 	deflateLevel = 3

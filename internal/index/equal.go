@@ -57,7 +57,7 @@ func sameStream(a *Index, stream int, next func() (*Object, error, bool), before
 				return false, err
 			}
 			if other.place == o.place && other.UID == o.UID {
-				if !slices.Equal(o.Lines, other.Lines) || before && (o.Before != other.Before || !slices.Equal(o.Refs, other.Refs)) {
+				if !slices.Equal(o.Lines, other.Lines) || before && (!o.Created.Equal(other.Created) || o.Before != other.Before || !slices.Equal(o.Refs, other.Refs)) {
 					return false, nil
 				}
 				break

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/flate"
+
+	"kubejournal/internal/line"
 )
 
 // Index is the index of one segment. It reads what it is asked for, and is for one goroutine.
@@ -35,6 +37,7 @@ type Index struct {
 	in      io.ReaderAt
 	header  [headerSize]byte
 	earlier []uint64
+	writers []string
 	members []member
 	lines   []extent
 	objects []objectBlock
@@ -57,15 +60,25 @@ type Stream struct {
 
 // Line is where a line is, and what matters for a state.
 type Line struct {
-	Seq    uint64
-	Offset int64 // in bytes of the plain segment
-	Size   int64 // bytes, the end included
-	Time   time.Time
-	Type   Type
-	// Written is when the change was made, in whole seconds, if it was received late; else zero.
-	Written  time.Time
-	Dated    bool // it says when its version was written
-	Snapshot bool // its object existed at first sight
+	Seq      uint64
+	Offset   int64 // in bytes of the plain segment
+	Size     int64 // bytes, the end included
+	Time     time.Time
+	Type     Type
+	Written  time.Time // when the change was made, in whole seconds; zero where it does not say so
+	Writer   string    // field manager, with "/" and its subresource where it has one; empty where it names none
+	Snapshot bool      // its object existed at first sight
+}
+
+// Late reports whether the change was received late.
+func (l *Line) Late() bool { return !l.Written.IsZero() && line.IsLate(l.Time, l.Written, l.Snapshot) }
+
+// Made returns when the change was made, as far as that is known: when it was received, unless that was late.
+func (l *Line) Made() time.Time {
+	if l.Late() {
+		return l.Written
+	}
+	return l.Time
 }
 
 // Type is a line's type.
@@ -92,7 +105,8 @@ type Object struct {
 	Namespace, Name, UID string
 	// Refs are the uids that it refers to: those of owners, and for an Event of what it is about, which is there as
 	// "Kind namespace/name" too. They are those of all lines of the segment, and what the one before has.
-	Refs []string
+	Refs    []string
+	Created time.Time // in whole seconds; zero where it is not known
 	// Before is the last line about it before the segment, if it was there when the segment began.
 	Before Place
 	Lines  []int // those in the segment, by their indexes
@@ -199,6 +213,10 @@ func (x *Index) parse(b []byte, at int64) error {
 		}
 		s.Marks = x.indexes(&d, nil)
 	}
+	x.writers = make([]string, d.count())
+	for i := range x.writers {
+		x.writers[i] = d.text()
+	}
 	x.members = make([]member, d.count())
 	var m member
 	for i := range x.members {
@@ -259,6 +277,22 @@ func (x *Index) Line(at int) (Line, error) {
 	return x.block[at%linesPerBlock], nil
 }
 
+// LineOf returns where the line with a seq is. ErrDamaged says that there is none.
+func (x *Index) LineOf(seq uint64) (Line, error) {
+	// Without a damaged line it is as far from the first one as its seq.
+	if at := seq - x.FirstSeq; at < uint64(x.Lines) {
+		if l, err := x.Line(int(at)); err != nil || l.Seq == seq {
+			return l, err
+		}
+	}
+	for at := range x.Lines {
+		if l, err := x.Line(at); err != nil || l.Seq == seq {
+			return l, err
+		}
+	}
+	return Line{}, ErrDamaged
+}
+
 // allLines returns the places of all lines.
 func (x *Index) allLines() (all []Line, err error) {
 	all = make([]Line, 0, x.Lines)
@@ -282,10 +316,13 @@ func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
 		l.Size = d.number(x.Size)
 		at += d.delta()
 		flags := d.byte()
-		l.Time, l.Type, l.Written = instant(at), Type(flags&typeBits), time.Time{}
-		l.Dated, l.Snapshot = flags&unknownFlag == 0, flags&snapshotFlag != 0
-		if flags&lateFlag != 0 {
-			l.Written = time.Unix(l.Time.Unix()-d.number(math.MaxInt64), 0).UTC()
+		l.Time, l.Type, l.Snapshot = instant(at), Type(flags&typeBits), flags&snapshotFlag != 0
+		l.Writer, l.Written = "", time.Time{}
+		if n := d.number(int64(len(x.writers))); n > 0 {
+			l.Writer = x.writers[n-1]
+		}
+		if flags&writtenFlag != 0 {
+			l.Written = time.Unix(l.Time.Unix()-d.delta(), 0).UTC()
 		}
 		if flags&jumpFlag != 0 {
 			l.Seq, l.Offset = l.Seq+uint64(d.delta()), l.Offset+d.delta()
@@ -411,6 +448,9 @@ func (x *Index) object(d, texts, uids *decoder, o *Object) (ok bool) {
 	flags := d.byte()
 	o.place = o.place[:shared] + string(texts.take(int(d.number(int64(len(texts.b))))))
 	o.uid = d.uid(uids)
+	if o.Created = (time.Time{}); flags&createdFlag != 0 {
+		o.Created = time.Unix(x.Oldest.Unix()+d.delta(), 0).UTC()
+	}
 	switch {
 	case flags&refersFlag != 0:
 		o.refs = make([]string, d.count())

@@ -91,19 +91,26 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 		members = fmt.Sprintf(`,"event":{"reason":"x","regarding":{"kind":"Pod","namespace":"a","name":%q,"uid":%q}}`, ref, ref)
 		o.Refs, referred = with(with(o.Refs, ref), "Pod a/"+ref), []string{ref, "Pod a/" + ref}
 	} else if h.IntN(2) == 0 {
-		members = fmt.Sprintf(`,"object":{"metadata":{"labels":{"a":"b"},"ownerReferences":[{"kind":"x","uid":%q}]}}`, ref)
+		o.Created = time.Date(2026, 11, 19, 10, 0, len(uid)+int(uid[len(uid)-1]), 0, time.UTC) // each time the same
+		members = fmt.Sprintf(`,"object":{"metadata":{"creationTimestamp":%q,"labels":{"a":"b"},"ownerReferences":[{"kind":"x","uid":%q}]}}`,
+			o.Created.Format(time.RFC3339), ref)
 		o.Refs, referred = with(o.Refs, ref), []string{ref}
 	}
 	origin, written := "watch", ""
 	if l.Snapshot = h.IntN(8) == 0; l.Snapshot {
 		origin = "snapshot"
 	}
-	if h.IntN(8) == 0 {
-		l.Written = h.at.Add(-time.Duration(4+h.IntN(100)) * time.Second).Truncate(time.Second)
+	if h.IntN(4) == 0 {
+		l.Written = h.at.Add(-time.Duration(h.IntN(100)-5) * time.Second).Truncate(time.Second)
 		written = fmt.Sprintf(`"writtenAt":%q,`, l.Written.Format(time.RFC3339))
-		if l.Dated = true; l.Snapshot {
-			l.Written = time.Time{} // what existed before is not late
-		}
+	}
+	switch n := h.IntN(300); h.IntN(3) {
+	case 0:
+		l.Writer = fmt.Sprint("writer ", n)
+		written += fmt.Sprintf(`"manager":%q,`, l.Writer)
+	case 1:
+		l.Writer = fmt.Sprintf("writer/%d/status", n)
+		written += fmt.Sprintf(`"manager":"writer/%d","subresource":"status",`, n)
 	}
 	l.Type = Type(1 + h.IntN(3))
 	s.objects[stream][key] = o
@@ -112,6 +119,9 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 	}
 	mine := s.own[stream][key]
 	mine.Namespace, mine.Name, mine.UID, mine.Lines = namespace, name, uid, o.Lines
+	if members != "" && stream != "events" {
+		mine.Created = o.Created
+	}
 	for _, ref := range referred {
 		mine.Refs = with(mine.Refs, ref)
 	}
@@ -280,7 +290,7 @@ func checkObjects(t *testing.T, x *Index, objects map[string]Object, i int, name
 			t.Fatalf("%s: unexpected %q", x.Streams[i].Name, key)
 		}
 		delete(want, key)
-		if key <= last || !slices.Equal(o.Lines, w.Lines) || o.Before != w.Before || !slices.Equal(o.Refs, w.Refs) {
+		if key <= last || !slices.Equal(o.Lines, w.Lines) || o.Before != w.Before || !slices.Equal(o.Refs, w.Refs) || !o.Created.Equal(w.Created) {
 			t.Fatalf("%s %q behind %q: %+v\nwant %+v", x.Streams[i].Name, key, last, o, w)
 		}
 		last = key

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -154,6 +155,9 @@ func (w *writer) stream(s *stream) error {
 		} else {
 			*o = object{place: old.place, uid: old.uid}
 		}
+		if o.created == 0 && !old.Created.IsZero() {
+			o.created = old.Created.Unix()
+		}
 		if len(o.refs) == 0 {
 			o.refs = old.refs
 		}
@@ -203,10 +207,13 @@ func (w *writer) there(stream string) iter.Seq2[*Object, error] {
 					continue
 				}
 				is.refs = merged(is.refs, o.refs)
+				if !o.Created.IsZero() {
+					is.Created = o.Created
+				}
 				switch {
 				case len(o.Lines) > 0:
 					if is.Before = w.last(i, o); is.Before.Seq == 0 {
-						is.refs = nil
+						is.refs, is.Created = nil, time.Time{}
 					}
 				case o.Before.Seq > 0:
 					is.Before = o.Before
@@ -298,10 +305,16 @@ func (w *writer) object(o *object, before Place) {
 	if len(o.lines) > 0 {
 		flags |= linesFlag
 	}
+	if o.created != 0 {
+		flags |= createdFlag
+	}
 	b := append(binary.AppendUvarint(w.fields, uint64(shared)), flags)
 	b = binary.AppendUvarint(b, uint64(len(o.place)-shared))
 	w.text = append(w.text, o.place[shared:]...)
 	b = w.appendUID(b, o.uid)
+	if o.created != 0 {
+		b = binary.AppendVarint(b, o.created-instant(w.begin).Unix())
+	}
 	if flags&refersFlag != 0 {
 		b = binary.AppendUvarint(b, uint64(len(o.refs)))
 		for _, uid := range o.refs {
@@ -401,6 +414,10 @@ func (w *writer) directory(names int) {
 			w.dst = appendText(w.dst, text)
 		}
 		w.dst = appendIndexes(w.dst, s.marks)
+	}
+	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.writers)))
+	for _, name := range slices.SortedFunc(maps.Keys(w.writers), func(a, b string) int { return w.writers[a] - w.writers[b] }) {
+		w.dst = appendText(w.dst, name)
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.members)))
 	var before member

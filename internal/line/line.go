@@ -128,13 +128,18 @@ func (l *Fields) Written() (written time.Time, ok bool) {
 // Set gives a member another value, which Raw does not have.
 func (l *Fields) Set(f Field, value []byte) { l.values[f] = value }
 
-// Late returns when the change was made, if it was received late. What existed at first sight is older by nature.
+// Late returns when the change was made, if it was received late.
 func (l *Fields) Late() (written time.Time, ok bool) {
-	if string(l.Text(Origin)) == "snapshot" {
-		return written, false
-	}
 	written, ok = l.Written()
-	return written, ok && l.Time.Sub(written) > lateAfter
+	return written, ok && IsLate(l.Time, written, l.Snapshot())
+}
+
+// Snapshot reports whether the object existed at first sight.
+func (l *Fields) Snapshot() bool { return string(l.Text(Origin)) == "snapshot" }
+
+// IsLate reports whether a change was received late. What existed at first sight is older by nature.
+func IsLate(received, written time.Time, snapshot bool) bool {
+	return !snapshot && received.Sub(written) > lateAfter
 }
 
 // Scope is what follows the question mark in the stream's name; empty for all objects of a resource.

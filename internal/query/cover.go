@@ -243,7 +243,7 @@ func (c *cut) includes(stream string, l *index.Line) bool {
 	case c.Seq > 0:
 		return l.Seq <= c.Seq
 	}
-	return !l.Time.After(c.Time) || !c.live[stream] && !l.Written.IsZero() && !l.Written.After(c.Time)
+	return !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
 }
 
 // late reports whether lines may count that were received behind the moment.

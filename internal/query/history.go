@@ -78,10 +78,7 @@ type step struct {
 // within reports whether a line is between two moments, by when the change was made as far as that is known; each may be
 // zero.
 func within(l *index.Line, since, until Moment) bool {
-	t := l.Time
-	if !l.Written.IsZero() {
-		t = l.Written
-	}
+	t := l.Made()
 	return !since.After(l.Seq, t) && (until.IsZero() || !until.Before(l.Seq, t))
 }
 

@@ -24,6 +24,11 @@ type Item struct {
 	Gone bool
 	// Deleted says that this line is its deletion, where the question is for those.
 	Deleted bool
+	Created time.Time // in whole seconds; zero where it is not known
+	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource where
+	// it has one; empty where the line names none.
+	Made   time.Time
+	Writer string
 }
 
 // State is the selected objects at a moment, in the order of resource, namespace and name.
@@ -126,7 +131,7 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if first, err = j.base(ctx, first); err != nil {
 		return nil, err
 	}
-	found := make(map[key]map[string]Item) // by stream
+	found := make(map[key][]Item) // one of each stream
 	for i := first; i <= last; i++ {
 		x, err := j.index(ctx, i)
 		if err != nil {
@@ -141,7 +146,7 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				item := Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				item := Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.Created}
 				if i == first {
 					item.Last = o.Before
 				}
@@ -159,11 +164,16 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 				if item.Last.Seq == 0 {
 					continue
 				}
-				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
-				if found[k] == nil {
-					found[k] = make(map[string]Item)
+				k := item.key()
+				of := found[k]
+				if n := slices.IndexFunc(of, func(was Item) bool { return was.Stream.Name == stream.Name }); n >= 0 {
+					if item.Created.IsZero() {
+						item.Created = of[n].Created
+					}
+					of[n] = item
+				} else {
+					found[k] = append(of, item)
 				}
-				found[k][stream.Name] = item
 			}
 		}
 	}
@@ -202,13 +212,44 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 
 // newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector
 // that it does not match any more has it deleted.
-func newest(of map[string]Item) (is Item, there bool) {
+func newest(of []Item) (is Item, there bool) {
 	for _, item := range of {
 		if alive := !item.Deleted; alive && !there || alive == there && item.Last.Seq > is.Last.Seq {
 			is, there = item, alive
 		}
 	}
 	return is, there
+}
+
+// Describe sets when the items' versions were made and by whom, without a look at the lines. It passes over items that are gone.
+func (j *Journal) Describe(ctx context.Context, items []Item) error {
+	_, err := again(j, func() (struct{}, error) { return struct{}{}, j.describe(ctx, items) })
+	return err
+}
+
+func (j *Journal) describe(ctx context.Context, items []Item) error {
+	order := make([]*Item, 0, len(items))
+	for i := range items {
+		if !items[i].Gone {
+			order = append(order, &items[i])
+		}
+	}
+	slices.SortFunc(order, func(a, b *Item) int { return cmp.Compare(a.Last.Seq, b.Last.Seq) })
+	for _, item := range order {
+		x, err := j.index(ctx, j.segmentOf(item.Last.Segment))
+		if err != nil {
+			return err
+		}
+		l, err := x.LineOf(item.Last.Seq)
+		if err != nil {
+			return fmt.Errorf("read index: %w", err)
+		}
+		item.Writer = l.Writer
+		if item.Made = l.Written; item.Made.IsZero() {
+			item.Made = l.Time
+		}
+	}
+	return nil
 }
 
 // Read calls fn with the lines that say what the items were, from several goroutines at once. A line is valid until fn

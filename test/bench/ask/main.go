@@ -1,7 +1,8 @@
-// Command ask measures what one would use to question a journal without an index, on the same files and for the same two
-// questions: what a namespace had at a time, and what happened to an object. It prints lines as go test -bench does.
+// Command ask measures how long the program takes to answer questions to a journal, each in a process of its own, and what
+// one would use without it, for two of the questions: what a namespace had at a time, and what happened to an object. These
+// read the last few files alone, and their times are multiplied to those of all files. It prints lines as go test -bench does.
 //
-//	go run ./test/bench/ask -files 3 -duckdb bin/duckdb bin/archive/journal.jsonl
+//	go run ./test/bench/ask -program bin/kubejournal -duckdb bin/duckdb bin/archive/journal.jsonl
 package main
 
 import (
@@ -28,13 +29,19 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("ask", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	files := flags.Int("files", 3, "compressed files that are asked, the last ones; 0 for all")
+	program := flags.String("program", "bin/kubejournal", "the `file` to run")
+	count := flags.Int("count", 6, "how often the program is asked each question")
+	files := flags.Int("files", 3, "compressed files that others are asked of, the last ones; 0 for all")
 	duckdb := flags.String("duckdb", "", "the `folder` that make bin/duckdb makes; without it DuckDB is left out")
 	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
-		fmt.Fprintln(stderr, "usage: ask [-files N] [-duckdb FOLDER] JOURNAL")
+		fmt.Fprintln(stderr, "usage: ask [-program FILE] [-count N] [-files N] [-duckdb FOLDER] JOURNAL")
 		return 2
 	}
-	if err := measure(stdout, flags.Arg(0), *files, *duckdb); err != nil {
+	a, err := look(flags.Arg(0), *files)
+	if err == nil {
+		err = errors.Join(a.product(stdout, *program, *count), a.others(stdout, *duckdb))
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "ask:", err)
 		return 1
 	}
@@ -43,38 +50,84 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // archive is what is asked.
 type archive struct {
+	journal              string
 	paths                []string // of compressed files
-	bytes                int64    // of lines
+	bytes, all           int64    // of their lines, and of all compressed files'
 	namespace, pod, last string   // a pod that has a line at the end, and the time of the last line
 }
 
-func measure(out io.Writer, path string, files int, duckdb string) error {
-	a, err := look(path, files)
+// product asks the program. Each answer must have rows.
+func (a *archive) product(out io.Writer, program string, count int) error {
+	hour, err := time.Parse(time.RFC3339Nano, a.last)
 	if err != nil {
 		return err
 	}
+	from, at := hour.Add(-time.Hour).Format(time.RFC3339Nano), a.last
+	for _, q := range []struct {
+		name string
+		args []string
+		ok   int // exit status
+	}{
+		{"namespace", []string{"get", "pods", "-n", a.namespace, "--at", at, "-o", "json"}, 0},
+		{"namespace-table", []string{"get", "pods", "-n", a.namespace, "--at", at}, 0},
+		{"all-names", []string{"get", "pods", "--at", at, "-o", "name"}, 0},
+		{"all-table", []string{"get", "pods", "--at", at}, 0},
+		{"all-json", []string{"get", "pods", "--at", at, "-o", "json"}, 0},
+		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json"}, 0},
+		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace}, 0},
+		{"diff-hour", []string{"diff", "-n", a.namespace, "--since", from, "--until", at, "--stat", "--all"}, 1},
+		{"verify", []string{"index", "--verify"}, 0},
+	} {
+		n := count
+		if q.name == "verify" {
+			n = 1
+		}
+		for range n {
+			printed, c, err := command(nil, program, append(q.args, "--journal", a.journal)...)
+			if status := (*exec.ExitError)(nil); errors.As(err, &status) && status.ExitCode() == q.ok {
+				err = nil
+			}
+			rows := bytes.Count(printed, []byte("\n"))
+			if err == nil && rows == 0 && q.name != "verify" {
+				err = errors.New("no answer")
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", q.name, err)
+			}
+			report(out, q.name, "kubejournal", c, c.wall.Seconds(), rows)
+		}
+	}
+	return nil
+}
+
+// report prints what an answer took; seconds are those for all files.
+func report(out io.Writer, question, way string, c cost, seconds float64, rows int) {
+	fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.4f s %.3f cpu-s %.1f rss-MiB %d rows\n", question, way,
+		c.wall.Nanoseconds(), seconds, c.cpu.Seconds(), float64(c.memory)/1024, rows)
+}
+
+// others asks what one would use without the program.
+func (a *archive) others(out io.Writer, duckdb string) error {
 	for _, q := range a.questions() {
 		for _, way := range []struct {
 			name string
 			run  func() (int, cost, error)
 		}{
-			{"zcat-jq", func() (int, cost, error) { return a.shell("zcat \"$@\" | jq -c -n "+quote(q.jq), nil) }},
-			{"zcat-grep", func() (int, cost, error) { return a.shell("zcat \"$@\" | "+q.grep, nil) }},
+			{"zcat-jq", func() (int, cost, error) { return a.shell("zcat \"$@\" | jq -c -n " + quote(q.jq)) }},
+			{"zcat-grep", func() (int, cost, error) { return a.shell("zcat \"$@\" | " + q.grep) }},
 			{"duckdb", func() (int, cost, error) { return a.duckdb(duckdb, q.sql) }},
 		} {
 			if way.name == "duckdb" && duckdb == "" {
 				continue
 			}
 			rows, c, err := way.run()
+			if err == nil && rows == 0 {
+				err = errors.New("no answer")
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", q.name, way.name, err)
 			}
-			if rows == 0 {
-				return fmt.Errorf("%s: %s: no answer", q.name, way.name)
-			}
-			gb := float64(a.bytes) / 1e9
-			fmt.Fprintf(out, "BenchmarkAsk/question=%s/way=%s 1 %d ns/op %.3f s/GB %.3f cpu-s/GB %.0f rss-MiB %d rows\n", q.name, way.name,
-				c.wall.Nanoseconds(), c.wall.Seconds()/gb, c.cpu.Seconds()/gb, float64(c.memory)/1024, rows)
+			report(out, q.name, way.name, c, c.wall.Seconds()*float64(a.all)/float64(a.bytes), rows)
 		}
 	}
 	return nil
@@ -87,10 +140,18 @@ func look(path string, files int) (*archive, error) {
 		return nil, err
 	}
 	all = slices.DeleteFunc(all, func(s journal.Segment) bool { return !s.Gzip })
+	a := &archive{journal: path}
+	for _, s := range all {
+		x, in, err := s.OpenIndex()
+		if err != nil {
+			return nil, fmt.Errorf("index of %s: %w", s.Path, err)
+		}
+		a.all += x.Size
+		_ = in.Close() // it is only read
+	}
 	if files > 0 && len(all) > files {
 		all = all[len(all)-files:]
 	}
-	a := &archive{}
 	lines, most := make(map[string]int), 0 // of each pod
 	var r journal.Reader
 	defer r.Close()
@@ -157,8 +218,8 @@ type cost struct {
 }
 
 // shell runs a script with the files as its arguments, and counts the lines that it prints.
-func (a *archive) shell(script string, in io.Reader) (rows int, c cost, err error) {
-	out, c, err := command(in, "sh", append([]string{"-c", script, "sh"}, a.paths...)...)
+func (a *archive) shell(script string) (rows int, c cost, err error) {
+	out, c, err := command(nil, "sh", append([]string{"-c", script, "sh"}, a.paths...)...)
 	return bytes.Count(out, []byte("\n")), c, err
 }
 
