@@ -126,11 +126,8 @@ func (c *content) limitTo(most int) {
 	}
 }
 
-// ends returns the segments of a journal and the seq of its last line, or a lower one where that would have to be decompressed.
-func ends(path string) (there []journal.Segment, last uint64, err error) {
-	if there, err = journal.Segments(path); err != nil {
-		return nil, 0, err
-	}
+// end returns the seq of the last line in the segments of a journal, or a lower one where that would have to be decompressed.
+func end(there []journal.Segment) (last uint64, err error) {
 	for _, s := range there {
 		last = max(last, s.FirstSeq)
 	}
@@ -143,7 +140,7 @@ func ends(path string) (there []journal.Segment, last uint64, err error) {
 			continue // renamed or compressed since
 		}
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		info, err := f.Stat()
 		if err == nil {
@@ -152,8 +149,8 @@ func ends(path string) (there []journal.Segment, last uint64, err error) {
 			}
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 	}
-	return there, last, nil
+	return last, nil
 }

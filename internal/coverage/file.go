@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/journal"
 )
 
 // closeWait is how long Close waits for the last write.
@@ -124,7 +125,11 @@ func Open(path string, o Options) (*File, error) {
 // take takes over what an earlier process has written, less what the journal does not have, and reports whether there was
 // any of that. What is left in old is what comes before each stream's last interval, by its new number.
 func (f *File) take(old *content, o Options) (more bool, err error) {
-	there, last, err := ends(f.journal)
+	last := uint64(0)
+	there, err := journal.Segments(f.journal)
+	if err == nil {
+		last, err = end(there)
+	}
 	if err != nil {
 		*old = content{}
 		return true, err

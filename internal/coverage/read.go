@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/journal"
 )
 
 // Stream is what is known of one stream's coverage.
@@ -36,6 +37,22 @@ type Interval struct {
 // be called while a daemon writes it, and reads nothing of the journal but the ends of its files. Where there is no
 // coverage file, as beside journals of earlier versions, the error is fs.ErrNotExist; any error says that nothing is known.
 func Read(path string) ([]Stream, error) {
+	r, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	segments, err := journal.Segments(strings.TrimSuffix(Path(path), suffix))
+	if err != nil {
+		return nil, fmt.Errorf("read coverage: %w", err)
+	}
+	return r.Streams(segments)
+}
+
+// Record is what a coverage file said when it was loaded.
+type Record struct{ content *content }
+
+// Load is the first half of Read.
+func Load(path string) (*Record, error) {
 	c, err := load(disk.OS, Path(path))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -43,13 +60,17 @@ func Read(path string) ([]Stream, error) {
 		}
 		return nil, fmt.Errorf("read coverage %s: %w", Path(path), err)
 	}
-	// Behind it, so that the journal has all that it counts on.
-	there, last, err := ends(strings.TrimSuffix(Path(path), suffix))
+	return &Record{c}, nil
+}
+
+// Streams is the second half, for segments that were listed later, so that they have all that the record counts on.
+func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
+	last, err := end(segments)
 	if err != nil {
 		return nil, fmt.Errorf("read coverage: %w", err)
 	}
-	c.cut(last)
-	return c.streams(heads(there)), nil
+	r.content.cut(last)
+	return r.content.streams(heads(segments)), nil
 }
 
 // streams returns what of the intervals is in these segments.

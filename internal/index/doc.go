@@ -30,9 +30,9 @@
 // The checksum of a block begins with those of the header's bytes 0 to 56 and of the block's place in the file, so that no
 // block counts elsewhere.
 //
-//	directory  in a full index the first seq from which on it has what lines say of the objects that were there when the
+//	directory  the seq behind the last line's; in a full index the first seq from which on it has what lines say of the objects that were there when the
 //	           segment began, else 0; time of the earliest and the latest line, as received; the earliest time at which a
-//	           late line was written, 0 for none (4 x 8)
+//	           late line was written, 0 for none (5 x 8)
 //	           number of earlier segments; seq of the first line of each, as varints
 //	           number of streams, in the order of names; each with name, cluster, group, version, resource and kind, which
 //	           are texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of

@@ -162,11 +162,6 @@ func Open(in io.ReaderAt, size int64) (*Index, error) {
 	if err := x.parse(b, directory.at); err != nil {
 		return nil, err
 	}
-	last, err := x.Line(x.Lines - 1)
-	if err != nil {
-		return nil, err
-	}
-	x.Next = last.Seq + 1
 	return x, nil
 }
 
@@ -196,6 +191,7 @@ func (x *Index) read(e extent) ([]byte, error) {
 // parse reads the directory, which begins at an offset.
 func (x *Index) parse(b []byte, at int64) error {
 	d := decoder{b: b}
+	x.Next = uint64(d.fixed())
 	x.Since = uint64(d.fixed())
 	x.Oldest, x.Newest = instant(d.fixed()), instant(d.fixed())
 	if earliest := d.fixed(); earliest != 0 {

@@ -337,7 +337,7 @@ func TestDamage(t *testing.T) {
 	n := min(one.size, other.size) + sumSize
 	swapped := slices.Clone(b)
 	copy(swapped[one.at:one.at+n], b[other.at:])
-	if _, err := Open(bytes.NewReader(swapped), int64(len(swapped))); !errors.Is(err, ErrDamaged) {
+	if err := open(t, swapped).Check(); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a block in another's place: %v", err)
 	}
 }

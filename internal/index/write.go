@@ -401,7 +401,7 @@ func (w *writer) writeNames() (int, error) {
 }
 
 func (w *writer) directory(names int) {
-	for _, t := range []int64{int64(w.since), w.begin, w.newest, w.earliest} {
+	for _, t := range []int64{int64(w.next), int64(w.since), w.begin, w.newest, w.earliest} {
 		w.dst = binary.LittleEndian.AppendUint64(w.dst, uint64(t))
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.earlier)))

@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/index"
+	"kubejournal/internal/journal"
 )
 
 // Doubt is why an answer may be incomplete: what a stream is not known to have seen.
@@ -39,9 +40,13 @@ func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
 
 // readCoverage reads the coverage file once.
 func (j *Journal) readCoverage() error {
-	if !j.asked {
-		j.asked = true
-		j.coverage, j.uncovered = coverage.Read(j.path)
+	if j.record != nil {
+		segments := make([]journal.Segment, len(j.segments))
+		for i, s := range j.segments {
+			segments[i] = s.Segment
+		}
+		j.coverage, j.uncovered = j.record.Streams(segments)
+		j.record = nil
 	}
 	return j.uncovered
 }

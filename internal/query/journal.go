@@ -25,14 +25,13 @@ var ErrDamaged = errors.New("damaged journal file")
 // Journal answers questions from the files of a journal, as they were when it was opened; a daemon may be writing to them.
 // It is for one goroutine.
 type Journal struct {
-	path     string
 	segments []*segment
 	notice   func(string)
 	second   *segment // of which lines are read beside those of a history
 
+	record    *coverage.Record  // loaded before the segments were listed
 	coverage  []coverage.Stream // once asked for
 	uncovered error             // why there is none
-	asked     bool
 }
 
 // segment is one file of the journal.
@@ -62,7 +61,8 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
-	j := &Journal{path: path, notice: notice}
+	j := &Journal{notice: notice}
+	j.record, j.uncovered = coverage.Load(path)
 	all, err := journal.Segments(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
