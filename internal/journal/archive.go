@@ -55,6 +55,19 @@ func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
 	return x, f, nil
 }
 
+// MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on.
+func (s *Segment) MakeIndex(ctx context.Context) (*index.Index, error) {
+	content, err := s.BuildIndex(ctx, nil, 0)
+	if err != nil {
+		return nil, err
+	}
+	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
+	if err == nil {
+		s.index = x
+	}
+	return x, err
+}
+
 // isOf reports whether an index is about the segment.
 func (s *Segment) isOf(x *index.Index) bool {
 	if x.FirstSeq != s.FirstSeq || x.Head != s.Head {

@@ -9,8 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"kubejournal/internal/disk"
 )
 
 // checkIndexes checks that each index is about its segment and has its lines; and, if all of them are there, that each
@@ -141,6 +144,22 @@ func TestMembers(t *testing.T) {
 		}
 		if int64(len(plain)) != x.Size {
 			t.Errorf("the members have %d bytes of %d", len(plain), x.Size)
+		}
+		// With either index a reader begins at a member.
+		s := segments[0]
+		if _, err := s.MakeIndex(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Segment{s, segments[0]} {
+			lines := Reader{disk: disk.OS, passed: new(atomic.Int64)}
+			defer lines.Close()
+			at := int64(len(numbered(1)))
+			if err := lines.Open(s, x.Size-at); err != nil {
+				t.Fatal(err)
+			}
+			if zipped, _ := x.Member(x.Size - at); zipped == 0 || lines.passed.Load() > int64(len(content))-zipped {
+				t.Errorf("the last line was found behind %d of %d bytes; its member begins at %d", lines.passed.Load(), len(content), zipped)
+			}
 		}
 	})
 }

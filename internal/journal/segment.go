@@ -34,7 +34,7 @@ type Segment struct {
 	Ours      bool // it has the name of a file that kubejournal rotated
 
 	file  disk.File    // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
-	index *index.Index // that OpenIndex has opened
+	index *index.Index // of OpenIndex or MakeIndex
 }
 
 // Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files that

@@ -107,7 +107,7 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 			j.notice(fmt.Sprintf("%s cannot be used: %v; its file is read instead", journal.IndexPath(s.Path), err))
 		}
 	}
-	x, err := s.build(ctx)
+	x, err := s.MakeIndex(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.Path, err)
 	}
@@ -183,15 +183,6 @@ func (j *Journal) streams(ctx context.Context, s *Selection) ([]string, error) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
-}
-
-// build reads a segment and makes its index.
-func (s *segment) build(ctx context.Context) (*index.Index, error) {
-	content, err := s.BuildIndex(ctx, nil, 0)
-	if err != nil {
-		return nil, err
-	}
-	return index.Open(bytes.NewReader(content), int64(len(content)))
 }
 
 // read returns the line seq, which begins at an offset. It is valid until the next call. It is fast where each line comes
