@@ -120,6 +120,7 @@ func theStory(t *testing.T, path string) {
 	deployments.Gap(event.Expired, at("14:39:50"))
 	now("14:40:03")
 	deployments.Delete("d2")
+	j.Made = at("14:39:58")
 	deployments.Put("", web("d3", "1.6.0", 3, 3))
 	deployments.Synced()
 	now("14:41:00")
@@ -177,7 +178,7 @@ func TestAnswers(t *testing.T) {
 			}
 			var got strings.Builder
 			for l := range strings.Lines(string(text)) {
-				if strings.HasPrefix(l, "#") {
+				if strings.HasPrefix(l, "## ") {
 					got.WriteString(l)
 				}
 				if question, ok := strings.CutPrefix(l, "$ kubejournal "); ok {

@@ -2,7 +2,7 @@ package main
 
 import (
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -49,8 +49,9 @@ func newHistoryCommand() *cobra.Command {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
-				h.One = len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2
-				h.Owned = related || len(args) > 0
+				h.One = len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o query.Object) bool { return o.Name == "" })
+				h.Owned, h.Related = related || len(args) > 0, related
+				h.Style.One = h.One && !related
 				if related {
 					var err error
 					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
+	"kubejournal/internal/event"
 	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 )
@@ -31,7 +34,7 @@ func (o *Output) Doubt(doubts []query.Doubt) error {
 	const most = 5 // lines
 	for i, d := range doubts {
 		if i == most && len(doubts) > most+1 {
-			o.note("not covered: %d more streams; 'kubejournal coverage' shows them", len(doubts)-most)
+			o.note("not covered: %d more times; 'kubejournal coverage' shows them", len(doubts)-most)
 			break
 		}
 		o.note("not covered: %s", words(d))
@@ -57,9 +60,31 @@ func words(d query.Doubt) string {
 		}
 		b.WriteString(": ")
 	}
-	b.WriteString(printable(d.Reason))
+	b.WriteString(printable(why(d.Reason)))
 	return b.String()
 }
+
+// why says in words why a stream was not followed, by coverage's reasons.
+func why(reason string) string {
+	switch reason {
+	case coverage.Unknown:
+		return "the daemon was killed"
+	case coverage.Stopped:
+		return "the daemon was stopped"
+	case coverage.Removed:
+		return "removed from the config"
+	case coverage.Interrupted:
+		return "the server could not be read"
+	case coverage.CaughtUp:
+		return "caught up"
+	}
+	if slices.Contains(gaps, event.GapReason(reason)) {
+		return "GAP, " + reason
+	}
+	return reason
+}
+
+var gaps = []event.GapReason{event.Expired, event.PositionAheadOfServer, event.PositionRefused, event.CheckpointLost, event.JournalTruncated, event.RelistInterrupted}
 
 // kind returns a resource as kubectl -o name has it, kind in lower case and group.
 func kind(s *index.Stream) string {

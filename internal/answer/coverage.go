@@ -3,6 +3,7 @@ package answer
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -22,25 +23,37 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 	if len(streams) == 0 {
 		return nil
 	}
+	zone, _ := time.Now().Zone()
 	t := tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "STREAM\tFROM\tTO\tFOR\tEND")
+	fmt.Fprintf(t, "STREAM\tFROM (%s)\tTO\tFOR\tEND\n", zone)
 	for _, s := range streams {
 		for i, in := range s.Intervals {
 			name := ""
 			if i == 0 {
 				name = printable(s.Name)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, moment(in.From), moment(in.To), in.To.Sub(in.From).Round(time.Second), ending(&in))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, local(in.From), local(in.To), long(in.To.Sub(in.From)), ending(&in))
 		}
 	}
-	zone, _ := time.Now().Zone()
-	fmt.Fprintf(t, "times are %s\n", zone)
 	return t.Flush()
+}
+
+// local returns a time in the local zone, which the heading names.
+func local(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// long returns how long something took: 12s, 20m, 1h2m.
+func long(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if d >= time.Hour {
+		text = strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return strings.TrimSuffix(text, "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m")]
+	}
+	return strings.TrimSuffix(text, "m0s") + map[bool]string{true: "m"}[strings.HasSuffix(text, "m0s")]
 }
 
 // ending says how an interval ended, and what is special about it.
 func ending(in *coverage.Interval) string {
-	end := in.End
+	end := why(in.End)
 	switch {
 	case end == "":
 		end = "goes on"

@@ -22,7 +22,9 @@ const (
 	RevisionOnly // annotations that controllers and kubectl keep for themselves
 	Heartbeat
 	MetadataOnly // managedFields, resourceVersion, generation and observedGeneration
-	Owned        // of an object that one that is shown owns; for callers, who know
+	Owned        // of an object that one that is shown owns; for callers, who know, as are the next ones
+	FirstSight   // of an object that existed before its stream began
+	QuietGap     // no version, but a gap behind which nothing had changed
 	noiseClasses
 )
 
@@ -275,6 +277,8 @@ func (h *Hidden) String() string {
 		Heartbeat:    {"heartbeat", "heartbeats"},
 		MetadataOnly: {"metadata-only", "metadata-only"},
 		Owned:        {"of an owned object", "of owned objects"},
+		FirstSight:   {"object that existed at first sight", "objects that existed at first sight"},
+		QuietGap:     {"gap behind which nothing had changed", "gaps behind which nothing had changed"},
 	} {
 		if n := h[class]; n > 0 && Noise(class) != NoNoise {
 			parts = append(parts, fmt.Sprintf("%d %s", n, name[min(n-1, 1)]))
