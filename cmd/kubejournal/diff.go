@@ -48,7 +48,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if until.IsZero() {
-					until.Time = time.Now()
+					until = query.Latest()
 				}
 				if (since.Version > 0 || until.Version > 0) && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
 					return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
@@ -58,6 +58,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 					return err
 				}
 				style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+				d.Format = f.output
 				d.Colour, d.Named = colour == "always" || style.Colour && colour == "auto", len(args) > 0
 				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")
 				return d.Print(cmd.Context(), j, c, o)
@@ -71,6 +72,6 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 	flags.BoolVar(&d.Stat, "stat", false, "a row for each object")
 	flags.BoolVar(&d.All, "all", false, "show what is left out as noise too")
 	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
-	f.add(cmd, "`FORMAT`: text", "text")
+	f.add(cmd, "`FORMAT`: text, or json for a line for each object", "text", "json")
 	return cmd
 }

@@ -2,6 +2,8 @@
 package answer
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +23,29 @@ var ErrNotCovered = errors.New("not covered")
 // Output is where an answer goes: the data, and what explains it.
 type Output struct {
 	io.Writer
-	Notes io.Writer
+	Notes    io.Writer
+	Terminal bool // the data is for one
+}
+
+// JSON writes a value, on one line or indented. What a terminal would act on is escaped there.
+func (o *Output) JSON(v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	if !o.Terminal {
+		_, err := o.Write(b.Bytes())
+		return err
+	}
+	var safe []byte
+	for l := range bytes.Lines(b.Bytes()) {
+		safe = append(display.AppendSafeJSON(safe, bytes.TrimSuffix(l, []byte("\n"))), '\n')
+	}
+	_, err := o.Write(safe)
+	return err
 }
 
 // note writes a sentence without its full stop.

@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -13,12 +12,10 @@ import (
 // Coverage shows from when to when streams were watched.
 func Coverage(streams []coverage.Stream, format string, o *Output) error {
 	if format == "json" {
-		e := json.NewEncoder(o)
-		e.SetIndent("", "  ")
 		if streams == nil {
 			streams = []coverage.Stream{}
 		}
-		return e.Encode(streams)
+		return o.JSON(streams, "  ")
 	}
 	if len(streams) == 0 {
 		return nil

@@ -155,11 +155,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !h.isBy(v) {
 		return nil
 	}
-	previous, err := v.Previous(ctx)
-	if err != nil {
-		return err
-	}
-	if err := h.compare(v, previous); err != nil {
+	if err := compare(ctx, v, &h.ops); err != nil {
 		return err
 	}
 	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
@@ -182,7 +178,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if err := h.another(v); err != nil {
 		return err
 	}
-	return h.show(v, previous)
+	return h.show(ctx, v)
 }
 
 // outage draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
@@ -243,17 +239,19 @@ func (h *history) isBy(v *query.Version) bool {
 	return false
 }
 
-// compare gives a line the changes from the version before, where it does not have them.
-func (h *history) compare(v *query.Version, previous *line.Fields) error {
-	if len(v.Value(line.Changes)) > 0 || previous == nil || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 || len(previous.Object) == 0 {
+// compare gives a line the changes from the version before, where it does not have them. They are in ops.
+func compare(ctx context.Context, v *query.Version, ops *[]byte) error {
+	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 {
 		return nil
 	}
-	ops, err := changes.Append(h.ops[:0], previous.Object, v.Object)
-	if err != nil {
+	previous, err := v.Previous(ctx)
+	if err != nil || previous == nil || len(previous.Object) == 0 {
+		return err
+	}
+	if *ops, err = changes.Append((*ops)[:0], previous.Object, v.Object); err != nil {
 		return fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
 	}
-	h.ops = ops
-	v.Set(line.Changes, ops)
+	v.Set(line.Changes, *ops)
 	return nil
 }
 
@@ -362,14 +360,14 @@ func (h *history) another(v *query.Version) error {
 	return h.p.Note(v.Time, "another object of that name: uid "+printable(uid))
 }
 
-func (h *history) show(v *query.Version, previous *line.Fields) error {
+func (h *history) show(ctx context.Context, v *query.Version) error {
 	if h.Format == "yaml" {
 		return h.object(v)
 	}
 	if err := h.p.Print(v.Fields); err != nil || !h.Patch || h.Format == "json" {
 		return err
 	}
-	return h.patch(v, previous)
+	return h.patch(ctx, v)
 }
 
 func (h *history) object(v *query.Version) error {
@@ -388,8 +386,12 @@ func (h *history) object(v *query.Version) error {
 }
 
 // patch shows the difference from the version before.
-func (h *history) patch(v *query.Version, previous *line.Fields) error {
+func (h *history) patch(ctx context.Context, v *query.Version) error {
 	if err := h.p.Flush(); err != nil {
+		return err
+	}
+	previous, err := v.Previous(ctx)
+	if err != nil {
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
@@ -403,7 +405,7 @@ func (h *history) patch(v *query.Version, previous *line.Fields) error {
 	if len(text) > 0 {
 		text = append(text, '\n')
 	}
-	_, err := h.o.Write(text)
+	_, err = h.o.Write(text)
 	return err
 }
 

@@ -41,6 +41,14 @@ func (m Moment) String() string {
 	return m.Time.Local().Format("2006-01-02 15:04:05 MST")
 }
 
+// Text returns the moment for a program, in a form that ParseAt reads.
+func (m Moment) Text() string {
+	if m.Seq+m.Version > 0 {
+		return m.String()
+	}
+	return m.Time.UTC().Format(time.RFC3339Nano)
+}
+
 // After reports whether the moment is after the line with that seq and time; never where it is zero.
 func (m Moment) After(seq uint64, t time.Time) bool {
 	if m.Seq > 0 {

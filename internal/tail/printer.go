@@ -45,7 +45,9 @@ type Printer struct {
 }
 
 // NewPrinter returns a Printer that writes to w.
-func NewPrinter(w io.Writer, style Style) *Printer { return &Printer{w: w, style: style, screen: screen{one: style.One}} }
+func NewPrinter(w io.Writer, style Style) *Printer {
+	return &Printer{w: w, style: style, screen: screen{one: style.One}}
+}
 
 // Print shows a line. It may hold it back until Flush.
 func (p *Printer) Print(l *line.Fields) error {
