@@ -33,7 +33,9 @@ func theStory(t *testing.T, path string) {
 	namespaces, deployments, replicasets := j.Stream("namespaces", "Namespace"), j.Stream("deployments.apps", "Deployment"), j.Stream("replicasets.apps", "ReplicaSet")
 	pods, configmaps, secrets := j.Stream("pods", "Pod"), j.Stream("configmaps", "ConfigMap"), j.Stream("secrets", "Secret")
 	events, leases := j.Stream("events", "Event"), j.Stream("leases.coordination.k8s.io", "Lease")
-	all := []*journaltest.Stream{namespaces, deployments, replicasets, pods, configmaps, secrets, events, leases}
+	jobs, nodes := j.Stream("jobs.batch", "Job"), j.Stream("nodes", "Node")
+	jobs.Payload, nodes.Payload = event.NoObject, event.MetadataOnly
+	all := []*journaltest.Stream{jobs, nodes, namespaces, deployments, replicasets, pods, configmaps, secrets, events, leases}
 
 	web := func(uid, image string, replicas, ready int) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"web","uid":%q,"labels":{"app":"web"}},
@@ -53,6 +55,12 @@ func theStory(t *testing.T, path string) {
 	password := func(value string) string {
 		return `{"metadata":{"namespace":"shop","name":"db","uid":"e1"},"data":{"password":"` + value + `","user":"c2hvcA=="}}`
 	}
+	job := func(parallelism int) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"migrate","uid":"71"},"spec":{"parallelism":%d}}`, parallelism)
+	}
+	node := func(cordoned bool) string {
+		return fmt.Sprintf(`{"metadata":{"name":"node-a","uid":"72"},"spec":{"unschedulable":%t}}`, cordoned)
+	}
 	lease := func(renewed string) string {
 		return `{"metadata":{"namespace":"kube-node-lease","name":"node-a","uid":"f1"},"spec":{"holderIdentity":"node-a","renewTime":"` + renewed + `"}}`
 	}
@@ -68,6 +76,8 @@ func theStory(t *testing.T, path string) {
 	configmaps.Put("", settings("info", "30s"))
 	secrets.Put("", password("b2xk"))
 	leases.Put("", lease("2026-11-20T14:00:00Z"))
+	jobs.Put("", job(1))
+	nodes.Put("", node(false))
 	for _, s := range all {
 		s.Synced()
 	}
@@ -89,6 +99,9 @@ func theStory(t *testing.T, path string) {
 	configmaps.Put("helm", `{"metadata":{"namespace":"shop","name":"1.0","uid":"c2","labels":{"on":"yes"}},"data":{"a: b":"\u001b[2Jcleared\u202egnp","no":"","lines":"one\ntwo\n"}}`)
 	now("14:06:00")
 	secrets.Put("kubectl-edit", password("bmV3"))
+	now("14:06:30")
+	jobs.Put("kubectl-edit", job(2))
+	nodes.Put("kubectl-cordon", node(true))
 	now("14:07:00")
 	pods.Put("kubectl-run", `{"metadata":{"namespace":"shop","name":"debug","uid":"93"},"spec":{"nodeName":"node-a"},"status":{"phase":"Running"}}`)
 	leases.Put("kubelet", lease("2026-11-20T14:07:00Z"))
@@ -216,8 +229,9 @@ func answerOf(t *testing.T, question string) string {
 	if bad := escape.FindString(stdout + stderr); bad != "" {
 		t.Errorf("%s: %q reaches a terminal", question, bad)
 	}
+	rows := !piped && !strings.Contains(question, " -p") && !strings.Contains(question, " -o ")
 	for l := range strings.Lines(stdout) {
-		if n := len([]rune(l)) - 1; n > 100 && !piped && strings.HasPrefix(question, "history") && !strings.Contains(question, " -p") {
+		if n := len([]rune(l)) - 1; rows && n > 100 {
 			t.Errorf("%s: %d columns: %s", question, n, l)
 		}
 	}
@@ -228,4 +242,86 @@ func answerOf(t *testing.T, question string) string {
 		stdout += fmt.Sprintf("exit status %d\n", status)
 	}
 	return stdout
+}
+
+// TestPaged pages what goes to a terminal, and nothing else; JSON is not paged.
+func TestPaged(t *testing.T) {
+	clearEnv(t)
+	inUTC(t)
+	t.Setenv("PAGER", "sed 's/^/PAGED /'")
+	t.Setenv("KUBECTL_EXTERNAL_DIFF", "")
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	t.Chdir(t.TempDir())
+	theStory(t, "journal.jsonl")
+	since := []string{"--since", "2026-11-20T14:01:00Z", "--until", "2026-11-20T14:04:30Z", "--journal", "journal.jsonl"}
+	for _, c := range []struct {
+		args   []string
+		paged  bool
+		colour string // on a terminal
+	}{
+		{append([]string{"history", "cm"}, since...), true, "\x1b[33mMOD\x1b[0m"},
+		{append([]string{"history", "cm", "-p"}, since...), true, "\x1b[31m-  log.level: info\x1b[m"},
+		{append([]string{"diff", "deploy"}, since...), true, "\x1b[31m-      - image: registry.example/web:1.4.0\x1b[m"},
+		{append([]string{"diff", "deploy", "--color", "never"}, since...), true, ""},
+		{append([]string{"diff", "deploy", "-o", "json"}, since...), false, ""},
+		{[]string{"blame", "deploy/web", "--at", "2026-11-20T14:04:30Z", "--journal", "journal.jsonl"}, true, ""},
+		{[]string{"history", "cm", "-o", "json", "--journal", "journal.jsonl"}, false, ""},
+		{[]string{"coverage", "--journal", "journal.jsonl"}, false, ""},
+	} {
+		_, shown, _ := onTerminal(t, c.args...)
+		paged := strings.HasPrefix(shown, "PAGED ")
+		if paged != c.paged || !strings.Contains(shown, c.colour) || c.colour == "" && strings.Contains(shown, "\x1b") {
+			t.Errorf("%q: paged: %t\n%q", c.args, paged, shown)
+		}
+		if _, piped, _ := execute(t, c.args...); piped == "" || strings.Contains(piped, "PAGED") || strings.Contains(piped, "\x1b[") {
+			t.Errorf("%q, into a pipe: %q", c.args, piped)
+		}
+	}
+}
+
+// TestExternalDiff lets the user's program show what differs: it gets two folders with a file for each object.
+func TestExternalDiff(t *testing.T) {
+	clearEnv(t)
+	inUTC(t)
+	t.Chdir(t.TempDir())
+	theStory(t, "journal.jsonl")
+	diff := []string{"diff", "-n", "shop", "--since", "2026-11-20T14:01:00Z", "--until", "2026-11-20T14:09:00Z", "--journal", "journal.jsonl"}
+	t.Setenv("KUBECTL_EXTERNAL_DIFF", "diff -r -N")
+	status, stdout, stderr := execute(t, diff...)
+	for _, want := range []string{
+		"apps.v1.Deployment.shop.web\n", "<       - image: registry.example/web:1.4.0\n---\n>       - image: registry.example/web:1.5.0", ".ConfigMap.shop.1.0\n",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%q is not shown", want)
+		}
+	}
+	if status != exitFault || !strings.Contains(stderr, "secret shop/db: data.password changed (redacted)\n") || strings.Contains(stdout, "+++") {
+		t.Errorf("status %d\n%s%s", status, stdout, stderr)
+	}
+	t.Setenv("KUBECTL_EXTERNAL_DIFF", "no-such-program")
+	if status, _, stderr := execute(t, diff...); status != exitFault || !strings.Contains(stderr, "no-such-program") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	// Rows and JSON are ours.
+	for _, arg := range []string{"--stat", "-ojson"} {
+		if status, stdout, _ := execute(t, append(diff, arg)...); status != exitFault || !strings.Contains(stdout, "web-8bb77-9zq4w") {
+			t.Errorf("%s: status %d\n%s", arg, status, stdout)
+		}
+	}
+}
+
+// TestNothingToAsk has journals that say nothing.
+func TestNothingToAsk(t *testing.T) {
+	clearEnv(t)
+	t.Chdir(t.TempDir())
+	writeFile(t, "journal.jsonl", "")
+	for _, args := range [][]string{{"history"}, {"diff", "--since", "1h"}, {"blame", "deploy/web"}, {"coverage"}} {
+		for path, want := range map[string]int{"journal.jsonl": exitNotCovered, "nothing": exitFault} {
+			status, stdout, stderr := execute(t, append(args, "--journal", path)...)
+			if status != want || stdout != "" || !strings.Contains(stderr, path) {
+				t.Errorf("%q of %s: status %d, want %d: %s%s", args, path, status, want, stdout, stderr)
+			}
+		}
+	}
 }

@@ -13,10 +13,19 @@ import (
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
-was added, deleted or changed. Without --until it is up to now, as far as the journal says.
+was added, deleted or changed. Without --until it is up to now, as far as the journal says: a stream that is followed must have been confirmed within the
+last two minutes.
 
 A difference does not show what changed and changed back, nor what came and went in between: stderr counts and names that,
 and 'kubejournal history' shows it. What says little, such as the counts in a status, is left out and counted; --all shows it.
+
+-o json is a line for each object: change (ADDED, MODIFIED, DELETED; REVERTED: changed and changed back; TRANSIENT: came and
+went), what names it, versions (lines about it in between), before and after (seq, time, writtenAt, resourceVersion, manager,
+subresource of the line with that state), changes (as in a line, of what was there at both times) and incomplete (why lines
+do not have all of it). The last line is a SUMMARY: since, until, different, reverted, transient, hidden, gone, notCovered.
+Fields may be added.
+
+A redacted value is listed as changed if any version in between changed it.
 
 If KUBECTL_EXTERNAL_DIFF is set, that program shows the difference, as with kubectl diff.
 `

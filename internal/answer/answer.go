@@ -103,7 +103,7 @@ func why(reason string) string {
 		return "caught up"
 	}
 	if slices.Contains(gaps, event.GapReason(reason)) {
-		return "GAP, " + reason
+		return "GAP " + reason
 	}
 	return reason
 }

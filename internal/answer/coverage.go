@@ -29,7 +29,7 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 			if i == 0 {
 				name = printable(s.Name)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, local(in.From), local(in.To), long(in.To.Sub(in.From)), ending(&in))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in))
 		}
 	}
 	return t.Flush()
@@ -37,6 +37,14 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 
 // local returns a time in the local zone, which the heading names.
 func local(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// until returns the end of an interval, without the day if that is the one on which it began.
+func until(from, to time.Time) string {
+	if from, to := from.Local(), to.Local(); from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		return to.Format(time.TimeOnly)
+	}
+	return local(to)
+}
 
 // long returns how long something took: 12s, 20m, 1h2m.
 func long(d time.Duration) string {
@@ -55,11 +63,11 @@ func ending(in *coverage.Interval) string {
 	case end == "":
 		end = "goes on"
 	case in.Differences != nil && *in.Differences == 0:
-		end += ", and nothing had changed"
+		end += ", no difference"
 	case in.Differences != nil && *in.Differences == 1:
-		end += ", 1 object differed behind it"
+		end += ", 1 object differed"
 	case in.Differences != nil:
-		end += fmt.Sprintf(", %d objects differed behind it", *in.Differences)
+		end += fmt.Sprintf(", %d objects differed", *in.Differences)
 	}
 	if in.Late {
 		end = "late; " + end

@@ -371,17 +371,20 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 }
 
 func (h *history) object(v *query.Version) error {
-	if len(v.Object) == 0 {
-		return nil
+	var text []byte
+	if why := lacking(v.Fields); why != "" {
+		text = fmt.Appendf(text, "# incomplete: %s\n", why)
 	}
-	text, err := yamltext.Append(nil, v.Object, yamltext.Options{})
-	if err != nil {
-		return fmt.Errorf("line %d: %w", v.Seq, err)
+	if len(v.Object) > 0 {
+		var err error
+		if text, err = yamltext.Append(text, v.Object, yamltext.Options{}); err != nil {
+			return fmt.Errorf("line %d: %w", v.Seq, err)
+		}
 	}
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
 		text = yamltext.AppendPrintable(nil, text)
 	}
-	_, err = fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
+	_, err := fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
 	return err
 }
 
@@ -402,6 +405,9 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 		to = side(v.Fields)
 	}
 	text := yamltext.AppendDiff(nil, from, to, h.Style.Colour)
+	if why := lacking(v.Fields); why != "" {
+		text = fmt.Appendf(text, "# incomplete: %s\n", why)
+	}
 	if len(text) > 0 {
 		text = append(text, '\n')
 	}
