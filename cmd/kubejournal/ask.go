@@ -15,6 +15,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/pager"
 	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
 )
 
 // exitNotCovered says that an answer depends on a time at which nobody watched.
@@ -101,6 +102,7 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)
 	o := &answer.Output{Writer: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr()}
+	o.Terminal = tail.Terminal(o.Writer, os.Getenv).Width != nil
 	j, err := query.Open(path, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,6 +22,10 @@ line in the journal:
 
 A write that replaced a parent counts for all that is below it. "in the gap" is a value that was written while the server's
 history was gone; "or before" one that is older than the journal. A field manager is a program's name, not a person.
+
+-o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
+manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
+the same form, missed, deleted, and notCovered. Fields may be added.
 `
 
 func newBlameCommand() *cobra.Command {
@@ -46,7 +49,7 @@ func newBlameCommand() *cobra.Command {
 					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
 				}
 				if at.IsZero() {
-					at.Time = time.Now()
+					at = query.Latest()
 				}
 				item, doubts, err := j.One(cmd.Context(), s, at)
 				if err == nil && item == nil && !cmd.Flags().Changed("at") {
@@ -60,6 +63,9 @@ func newBlameCommand() *cobra.Command {
 					return o.Doubt(doubts)
 				}
 				r, err := blameOf(cmd, j, s, item, spec)
+				if errors.Is(err, blame.ErrNoObject) {
+					return fmt.Errorf("%w: its lines are truncated, or its stream has another payload than object", err)
+				}
 				if err != nil {
 					return err
 				}
@@ -67,9 +73,10 @@ func newBlameCommand() *cobra.Command {
 					r.Removed = nil
 				}
 				if f.output == "json" {
-					e := json.NewEncoder(o)
-					e.SetIndent("", "  ")
-					err = e.Encode(r)
+					err = o.JSON(struct {
+						*blame.Result
+						Doubts []query.Doubt `json:"notCovered,omitempty"`
+					}{r, doubts}, "  ")
 				} else {
 					width := 0
 					if style := tail.Terminal(cmd.OutOrStdout(), os.Getenv); style.Width != nil {
@@ -91,7 +98,7 @@ func newBlameCommand() *cobra.Command {
 	flags.SortFlags = false
 	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
 	flags.Func("at", "the object as it was at that `TIME`", atFlag(&at, parse))
-	flags.BoolVar(&spec, "spec", false, "leave the status out")
+	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
 	f.add(cmd, "`FORMAT`: text or json", "text", "json")
 	return cmd
@@ -128,7 +135,7 @@ func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *que
 	}
 	var without []string
 	if spec {
-		without = []string{"/status"}
+		without = []string{"/status", "/metadata/resourceVersion", "/metadata/generation"} // these change with it
 	}
 	return h.Result(without...)
 }

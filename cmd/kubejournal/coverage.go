@@ -16,13 +16,17 @@ func newCoverageCommand() *cobra.Command {
 		Short: "Show from when to when each stream was watched",
 		Long: `Show, for each stream of a journal, the intervals in which every change is in the journal, and why they ended.
 
-  STREAM       FROM                 TO                   FOR    END
-  deployments  2026-11-20 14:00:02  2026-11-20 14:07:31  7m29s  Expired, 2 objects differed behind it
-               2026-11-20 14:07:50  2026-11-20 15:10:22  1h2m   goes on
+  STREAM            FROM (CET)           TO        FOR    END
+  deployments.apps  2026-11-20 14:00:02  14:07:31  7m29s  GAP Expired, 2 objects differed
+                    2026-11-20 14:07:50  15:10:22  1h3m   goes on
 
 "late" is an interval of which the lines came late: the daemon was down or could not reach the server, and went on from
-where it was. Between two intervals changes may be missing, unless nothing had changed. "goes on" is as far as the file
+where it was. Between two intervals changes may be missing, unless there was no difference. "goes on" is as far as the file
 says: a daemon that was killed could not say otherwise.
+
+-o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
+Interrupted, CaughtUp or the reason of a GAP; none while it goes on) and differences (how many objects differed behind the
+GAP). Fields may be added.
 ` + journalHelp + `
 
 Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known.`,

@@ -27,6 +27,9 @@ import (
 // root is the repository's.
 var root = filepath.Join("..", "..")
 
+// source is the folder of this package.
+var source = func() string { dir, _ := os.Getwd(); return dir }()
+
 // pages are the README and all of docs/, by their paths in the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()

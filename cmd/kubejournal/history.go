@@ -2,7 +2,7 @@ package main
 
 import (
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -18,9 +18,13 @@ const historyHelp = `Show what happened to an object, in a namespace, or everywh
 
 Rows are those of 'kubejournal tail': WHO is the field manager that wrote, a program's name and not a person; of a deletion
 nobody is named. 14:02:11* is when a change was made that was received late. A GAP says that the server's history was gone:
-what follows it, up to SYNC, is the net difference.
+what follows it, up to SYNC, is the net difference. "-- 14:20:00 to 14:30:00" is a time in which nobody watched.
 
-What says little is left out and counted at the end; --all shows it.
+Of an object that is named, each uid is a section of its own: one that was deleted and made anew is another object. What
+says little is left out and counted at the end; --all shows it.
+
+The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
+an object may have been newer than its last line. Nothing in a journal says so.
 `
 
 func newHistoryCommand() *cobra.Command {
@@ -49,8 +53,9 @@ func newHistoryCommand() *cobra.Command {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
-				h.One = len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2
-				h.Owned = related || len(args) > 0
+				h.One = len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o query.Object) bool { return o.Name == "" })
+				h.Owned, h.Related = related || len(args) > 0, related
+				h.Style.One = h.One && !related
 				if related {
 					var err error
 					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {

@@ -2,12 +2,17 @@
 package answer
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
+	"kubejournal/internal/event"
 	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 )
@@ -18,7 +23,29 @@ var ErrNotCovered = errors.New("not covered")
 // Output is where an answer goes: the data, and what explains it.
 type Output struct {
 	io.Writer
-	Notes io.Writer
+	Notes    io.Writer
+	Terminal bool // the data is for one
+}
+
+// JSON writes a value, on one line or indented. What a terminal would act on is escaped there.
+func (o *Output) JSON(v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	if !o.Terminal {
+		_, err := o.Write(b.Bytes())
+		return err
+	}
+	var safe []byte
+	for l := range bytes.Lines(b.Bytes()) {
+		safe = append(display.AppendSafeJSON(safe, bytes.TrimSuffix(l, []byte("\n"))), '\n')
+	}
+	_, err := o.Write(safe)
+	return err
 }
 
 // note writes a sentence without its full stop.
@@ -31,7 +58,7 @@ func (o *Output) Doubt(doubts []query.Doubt) error {
 	const most = 5 // lines
 	for i, d := range doubts {
 		if i == most && len(doubts) > most+1 {
-			o.note("not covered: %d more streams; 'kubejournal coverage' shows them", len(doubts)-most)
+			o.note("not covered: %d more times; 'kubejournal coverage' shows them", len(doubts)-most)
 			break
 		}
 		o.note("not covered: %s", words(d))
@@ -57,9 +84,31 @@ func words(d query.Doubt) string {
 		}
 		b.WriteString(": ")
 	}
-	b.WriteString(printable(d.Reason))
+	b.WriteString(printable(why(d.Reason)))
 	return b.String()
 }
+
+// why says in words why a stream was not followed, by coverage's reasons.
+func why(reason string) string {
+	switch reason {
+	case coverage.Unknown:
+		return "the daemon was killed"
+	case coverage.Stopped:
+		return "the daemon was stopped"
+	case coverage.Removed:
+		return "removed from the config"
+	case coverage.Interrupted:
+		return "the server could not be read"
+	case coverage.CaughtUp:
+		return "caught up"
+	}
+	if slices.Contains(gaps, event.GapReason(reason)) {
+		return "GAP " + reason
+	}
+	return reason
+}
+
+var gaps = []event.GapReason{event.Expired, event.PositionAheadOfServer, event.PositionRefused, event.CheckpointLost, event.JournalTruncated, event.RelistInterrupted}
 
 // kind returns a resource as kubectl -o name has it, kind in lower case and group.
 func kind(s *index.Stream) string {

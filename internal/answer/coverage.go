@@ -1,8 +1,8 @@
 package answer
 
 import (
-	"encoding/json"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -12,44 +12,62 @@ import (
 // Coverage shows from when to when streams were watched.
 func Coverage(streams []coverage.Stream, format string, o *Output) error {
 	if format == "json" {
-		e := json.NewEncoder(o)
-		e.SetIndent("", "  ")
 		if streams == nil {
 			streams = []coverage.Stream{}
 		}
-		return e.Encode(streams)
+		return o.JSON(streams, "  ")
 	}
 	if len(streams) == 0 {
 		return nil
 	}
+	zone, _ := time.Now().Zone()
 	t := tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "STREAM\tFROM\tTO\tFOR\tEND")
+	fmt.Fprintf(t, "STREAM\tFROM (%s)\tTO\tFOR\tEND\n", zone)
 	for _, s := range streams {
 		for i, in := range s.Intervals {
 			name := ""
 			if i == 0 {
 				name = printable(s.Name)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, moment(in.From), moment(in.To), in.To.Sub(in.From).Round(time.Second), ending(&in))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in))
 		}
 	}
-	zone, _ := time.Now().Zone()
-	fmt.Fprintf(t, "times are %s\n", zone)
 	return t.Flush()
+}
+
+// local returns a time in the local zone, which the heading names.
+func local(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// until returns the end of an interval, without the day if that is the one on which it began.
+func until(from, to time.Time) string {
+	if from, to := from.Local(), to.Local(); from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		return to.Format(time.TimeOnly)
+	}
+	return local(to)
+}
+
+// long returns how long something took: 12s, 20m, 1h2m.
+func long(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if d >= time.Hour {
+		text = strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return strings.TrimSuffix(text, "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m")]
+	}
+	return strings.TrimSuffix(text, "m0s") + map[bool]string{true: "m"}[strings.HasSuffix(text, "m0s")]
 }
 
 // ending says how an interval ended, and what is special about it.
 func ending(in *coverage.Interval) string {
-	end := in.End
+	end := why(in.End)
 	switch {
 	case end == "":
 		end = "goes on"
 	case in.Differences != nil && *in.Differences == 0:
-		end += ", and nothing had changed"
+		end += ", no difference"
 	case in.Differences != nil && *in.Differences == 1:
-		end += ", 1 object differed behind it"
+		end += ", 1 object differed"
 	case in.Differences != nil:
-		end += fmt.Sprintf(", %d objects differed behind it", *in.Differences)
+		end += fmt.Sprintf(", %d objects differed", *in.Differences)
 	}
 	if in.Late {
 		end = "late; " + end

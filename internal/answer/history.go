@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"path"
+	"strings"
 	"time"
 
 	"kubejournal/internal/changes"
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
@@ -25,6 +26,7 @@ type History struct {
 	Deleted      bool // deletions alone
 	All          bool // noise too
 	Owned        bool // what controllers made too, and Events
+	Related      bool // the selection is of one object and those that belong to it
 	Patch        bool // with the difference of each version
 	One          bool // an object was named
 	Format       string
@@ -37,10 +39,9 @@ type history struct {
 	o      *Output
 	p      *tail.Printer
 	gaps   map[string]*line.Fields // by stream, not shown yet
+	open   map[string]bool         // streams with a gap that is shown and has not ended
 	uids   map[string]string       // of the last line of a name
 	hidden display.Hidden
-	quiet  int // gaps behind which nothing had changed
-	first  int // objects that existed at first sight
 	shown  int
 	ops    []byte
 
@@ -50,24 +51,97 @@ type history struct {
 
 // Print shows the versions of the selected objects.
 func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
-	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, uids: map[string]string{}}
+	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), uids: map[string]string{}}
 	p.outages = j.Outages(s)
-	for v, err := range j.History(ctx, s, h.Since, h.Until) {
-		if err == nil {
-			err = p.outage(v)
-		}
-		if err == nil {
-			err = p.version(ctx, v)
-		}
+	sections := []query.Span{{End: math.MaxUint64}}
+	if h.One && !h.Related && h.Format != "json" {
+		all, err := j.Objects(ctx, s, h.Since, h.Until)
 		if err != nil {
+			return err
+		}
+		if len(all) > 1 {
+			sections = all
+		}
+	}
+	for n := range sections {
+		if err := p.section(ctx, j, s, sections, n); err != nil {
+			return err
+		}
+	}
+	for _, o := range p.outages {
+		if h.Until.Seq > 0 {
+			break // it may be behind that line
+		}
+		if err := p.draw(o); err != nil {
 			return err
 		}
 	}
 	if err := p.p.End(); err != nil {
 		return err
 	}
-	p.explain()
+	doubts, err := j.Uncovered(ctx, s, h.Since, h.Until)
+	if err != nil {
+		return err
+	}
+	p.explain(len(doubts) > 0)
+	return o.Doubt(doubts)
+}
+
+// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
+// where there is one section.
+func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
+	h.gaps, h.open, h.last = map[string]*line.Fields{}, map[string]bool{}, time.Time{}
+	is, end := all[n], uint64(math.MaxUint64)
+	if len(all) > 1 {
+		of := *s
+		of.UIDs = map[string]bool{is.UID: true}
+		s = &of
+	}
+	if n+1 < len(all) {
+		end = max(is.End, all[n+1].Begin-1)
+	}
+	headed := len(all) == 1
+	for v, err := range j.History(ctx, s, h.Since, h.Until) {
+		if err != nil {
+			return err
+		}
+		stream := string(v.Text(line.Stream))
+		if v.Seq > end && len(h.open) == 0 {
+			break
+		}
+		if v.Seq > end && !h.open[stream] {
+			continue // up to the end of a gap
+		}
+		if n > 0 && v.Seq < is.Begin { // a gap in which the object came belongs to it
+			if err := h.hold(v); err != nil {
+				return err
+			}
+			continue
+		}
+		if !headed {
+			headed = true
+			if err := h.remark(v.Time, fmt.Sprintf("%s, uid %s (%d of %d)", title(&is.Item), printable(is.UID), n+1, len(all))); err != nil {
+				return err
+			}
+		}
+		err := h.outage(v.Time)
+		if err == nil {
+			err = h.version(ctx, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// remark shows a line of text between rows.
+func (h *history) remark(at time.Time, text string) error {
+	if h.Format == "yaml" {
+		_, err := fmt.Fprintf(h.o, "# %s\n", text)
+		return err
+	}
+	return h.p.Note(at, text)
 }
 
 func (h *history) version(ctx context.Context, v *query.Version) error {
@@ -81,11 +155,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !h.isBy(v) {
 		return nil
 	}
-	previous, err := v.Previous(ctx)
-	if err != nil {
-		return err
-	}
-	if err := h.compare(v, previous); err != nil {
+	if err := compare(ctx, v, &h.ops); err != nil {
 		return err
 	}
 	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
@@ -93,7 +163,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	}
 	if !h.All {
 		if string(v.Text(line.Origin)) == "snapshot" && !h.One {
-			h.first++
+			h.hidden[display.FirstSight]++
 			return nil
 		}
 		if class := h.noise(v); class != display.NoNoise {
@@ -105,38 +175,41 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 		return err
 	}
 	h.shown++
-	return h.show(v, previous)
+	if err := h.another(v); err != nil {
+		return err
+	}
+	return h.show(ctx, v)
 }
 
 // outage draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
-func (h *history) outage(v *query.Version) error {
+func (h *history) outage(at time.Time) error {
 	silence := time.Duration(0)
 	if !h.last.IsZero() {
-		silence = v.Time.Sub(h.last)
+		silence = at.Sub(h.last)
 	}
-	h.last = v.Time
+	h.last = at
 	for len(h.outages) > 0 {
 		o := h.outages[0]
-		if silent := v.Time.After(o.From) && silence > o.To.Sub(o.From)/2; !silent && v.Time.Before(o.To) {
+		if silent := at.After(o.From) && silence > o.To.Sub(o.From)/2; !silent && at.Before(o.To) {
 			return nil
 		}
 		h.outages = h.outages[1:]
-		if h.Format != "text" || h.Since.After(0, o.To) {
-			continue
-		}
-		streams := fmt.Sprintf("%d streams were", o.Streams)
-		if o.Streams == 1 {
-			streams = "1 stream was"
-		}
-		why := map[string]string{
-			coverage.Unknown: "the daemon was killed", coverage.Stopped: "the daemon was stopped",
-			coverage.Interrupted: "the server could not be read", coverage.Removed: "not in the config",
-		}[o.Reason]
-		if err := h.p.Note(fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why)); err != nil {
+		if err := h.draw(o); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (h *history) draw(o query.Outage) error {
+	if h.Format != "text" || h.Since.After(0, o.To) || !h.Until.Time.IsZero() && h.Until.Before(0, o.From) {
+		return nil
+	}
+	streams := fmt.Sprintf("%d streams were", o.Streams)
+	if o.Streams == 1 {
+		streams = "1 stream was"
+	}
+	return h.p.Note(o.From, fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why(o.Reason)))
 }
 
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }
@@ -166,17 +239,19 @@ func (h *history) isBy(v *query.Version) bool {
 	return false
 }
 
-// compare gives a line the changes from the version before, where it does not have them.
-func (h *history) compare(v *query.Version, previous *line.Fields) error {
-	if len(v.Value(line.Changes)) > 0 || previous == nil || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 || len(previous.Object) == 0 {
+// compare gives a line the changes from the version before, where it does not have them. They are in ops.
+func compare(ctx context.Context, v *query.Version, ops *[]byte) error {
+	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 {
 		return nil
 	}
-	ops, err := changes.Append(h.ops[:0], previous.Object, v.Object)
-	if err != nil {
+	previous, err := v.Previous(ctx)
+	if err != nil || previous == nil || len(previous.Object) == 0 {
+		return err
+	}
+	if *ops, err = changes.Append((*ops)[:0], previous.Object, v.Object); err != nil {
 		return fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
 	}
-	h.ops = ops
-	v.Set(line.Changes, ops)
+	v.Set(line.Changes, *ops)
 	return nil
 }
 
@@ -216,33 +291,41 @@ func owned(v *query.Version) bool {
 	return display.NoiseOf(v.Fields, status) != display.NoNoise
 }
 
-// mark takes note of a GAP or a SYNCED. A gap is drawn unless nothing had changed.
+// hold takes note of a GAP or a SYNCED without showing it.
+func (h *history) hold(v *query.Version) error {
+	stream := string(v.Text(line.Stream))
+	if string(v.Text(line.Type)) != "GAP" {
+		delete(h.gaps, stream)
+		return nil
+	}
+	gap := &line.Fields{}
+	if err := gap.Parse(bytes.Clone(v.Raw)); err != nil {
+		return err
+	}
+	h.gaps[stream] = gap
+	return nil
+}
+
+// mark shows a SYNCED, and the GAP before it, unless nothing had changed.
 func (h *history) mark(v *query.Version) error {
 	stream := string(v.Text(line.Stream))
 	if string(v.Text(line.Type)) == "GAP" {
-		gap := &line.Fields{}
-		if err := gap.Parse(bytes.Clone(v.Raw)); err != nil {
+		return h.hold(v)
+	}
+	switch held := h.gaps[stream] != nil; {
+	case held && tail.Unchanged(v.Fields) && !h.All:
+		delete(h.gaps, stream)
+		h.hidden[display.QuietGap]++
+		return nil
+	case held:
+		if err := h.pending(stream); err != nil {
 			return err
 		}
-		h.gaps[stream] = gap
-		return nil
+	case !h.All && !h.open[stream]:
+		return nil // of a first list
 	}
-	gap := h.gaps[stream]
-	if gap == nil {
-		if h.All {
-			return h.p.Print(v.Fields)
-		}
-		return nil // of a first list, or of a gap that was shown
-	}
-	if unchanged(v.Fields) && !h.All {
-		delete(h.gaps, stream)
-		h.quiet++
-		return nil
-	}
-	if err := h.pending(stream); err != nil {
-		return err
-	}
-	return h.p.Print(v.Fields)
+	delete(h.open, stream)
+	return h.row(v.Fields)
 }
 
 // pending shows the GAP line of a stream that was held back.
@@ -252,43 +335,66 @@ func (h *history) pending(stream string) error {
 		return nil
 	}
 	delete(h.gaps, stream)
-	return h.p.Print(gap)
+	h.open[stream] = true
+	return h.row(gap)
 }
 
-func (h *history) show(v *query.Version, previous *line.Fields) error {
+// row shows a line; of those about a stream YAML has none.
+func (h *history) row(l *line.Fields) error {
+	if h.Format == "yaml" {
+		return nil
+	}
+	return h.p.Print(l)
+}
+
+// another remarks where a name is another object's from now on, in a table of several objects.
+func (h *history) another(v *query.Version) error {
+	if !h.One || !h.Related || h.Format != "text" {
+		return nil
+	}
+	name, uid := strings.Join([]string{string(v.Text(line.Resource)), string(v.Text(line.Namespace)), string(v.Text(line.Name))}, "/"), string(v.Text(line.UID))
+	before, there := h.uids[name]
+	if h.uids[name] = uid; !there || before == uid {
+		return nil
+	}
+	return h.p.Note(v.Time, "another object of that name: uid "+printable(uid))
+}
+
+func (h *history) show(ctx context.Context, v *query.Version) error {
 	if h.Format == "yaml" {
 		return h.object(v)
-	}
-	if h.One && h.Format != "json" {
-		name, uid := string(v.Text(line.Namespace))+"/"+string(v.Text(line.Name)), string(v.Text(line.UID))
-		if before, there := h.uids[name]; there && before != uid {
-			if err := h.p.Note("another object of that name: uid " + printable(uid)); err != nil {
-				return err
-			}
-		}
-		h.uids[name] = uid
 	}
 	if err := h.p.Print(v.Fields); err != nil || !h.Patch || h.Format == "json" {
 		return err
 	}
-	return h.patch(v, previous)
+	return h.patch(ctx, v)
 }
 
 func (h *history) object(v *query.Version) error {
-	if len(v.Object) == 0 {
-		return nil
+	var text []byte
+	if why := lacking(v.Fields); why != "" {
+		text = fmt.Appendf(text, "# incomplete: %s\n", why)
 	}
-	text, err := yamltext.Append(nil, v.Object, yamltext.Options{})
-	if err != nil {
-		return fmt.Errorf("line %d: %w", v.Seq, err)
+	if len(v.Object) > 0 {
+		var err error
+		if text, err = yamltext.Append(text, v.Object, yamltext.Options{}); err != nil {
+			return fmt.Errorf("line %d: %w", v.Seq, err)
+		}
 	}
-	_, err = fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
+	if h.Style.Width != nil { // to a terminal, and no longer what it means
+		text = yamltext.AppendPrintable(nil, text)
+	}
+	_, err := fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
 	return err
 }
 
 // patch shows the difference from the version before.
-func (h *history) patch(v *query.Version, previous *line.Fields) error {
+func (h *history) patch(ctx context.Context, v *query.Version) error {
 	if err := h.p.Flush(); err != nil {
+		return err
+	}
+	previous, err := v.Previous(ctx)
+	if err != nil {
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
@@ -299,10 +405,13 @@ func (h *history) patch(v *query.Version, previous *line.Fields) error {
 		to = side(v.Fields)
 	}
 	text := yamltext.AppendDiff(nil, from, to, h.Style.Colour)
+	if why := lacking(v.Fields); why != "" {
+		text = fmt.Appendf(text, "# incomplete: %s\n", why)
+	}
 	if len(text) > 0 {
 		text = append(text, '\n')
 	}
-	_, err := h.o.Write(text)
+	_, err = h.o.Write(text)
 	return err
 }
 
@@ -325,21 +434,18 @@ func side(l *line.Fields) yamltext.Side {
 }
 
 // explain counts what was hidden, and says why an empty answer is empty.
-func (h *history) explain() {
-	if h.first > 0 {
-		h.o.note("hidden: %s that existed at first sight (--all shows them)", count(h.first, "object"))
+func (h *history) explain(doubtful bool) {
+	hidden := h.hidden.String()
+	if hidden != "" {
+		h.o.note("%s", hidden)
 	}
-	if h.quiet > 0 {
-		h.o.note("hidden: %s behind which nothing had changed (--all shows them)", count(h.quiet, "gap"))
-	}
-	text := h.hidden.String()
-	if text != "" {
-		h.o.note("%s", text)
-	}
-	if h.shown+h.first+h.quiet == 0 && text == "" {
+	switch filtered := h.Deleted || h.By != "" || len(h.Field) > 0; {
+	case h.shown > 0:
+	case filtered:
+		h.o.note("no version matches")
+	case hidden == "" && doubtful:
+		h.o.note("the journal has no line about that in that time")
+	case hidden == "":
 		h.o.note("nothing changed in that time")
 	}
 }
-
-// unchanged reports whether a SYNCED says that nothing had changed.
-func unchanged(l *line.Fields) bool { return tail.Unchanged(l) }

@@ -22,7 +22,9 @@ const (
 	RevisionOnly // annotations that controllers and kubectl keep for themselves
 	Heartbeat
 	MetadataOnly // managedFields, resourceVersion, generation and observedGeneration
-	Owned        // of an object that one that is shown owns; for callers, who know
+	Owned        // of an object that one that is shown owns; for callers, who know, as are the next ones
+	FirstSight   // of an object that existed before its stream began
+	QuietGap     // no version, but a gap behind which nothing had changed
 	noiseClasses
 )
 
@@ -265,17 +267,39 @@ func isFailure(word string) bool {
 // Hidden counts the versions that are not shown, by their class.
 type Hidden [noiseClasses]int
 
+// names are the classes in the singular, and in the plural.
+var names = [noiseClasses][2]string{
+	StatusOnly:   {"status-only", "status-only"},
+	EventObject:  {"Event", "Events"},
+	RevisionOnly: {"revision-only", "revision-only"},
+	Heartbeat:    {"heartbeat", "heartbeats"},
+	MetadataOnly: {"metadata-only", "metadata-only"},
+	Owned:        {"of an owned object", "of owned objects"},
+	FirstSight:   {"object that existed at first sight", "objects that existed at first sight"},
+	QuietGap:     {"gap behind which nothing had changed", "gaps behind which nothing had changed"},
+}
+
+// keys are the classes for programs.
+var keys = [noiseClasses]string{
+	StatusOnly: "statusOnly", EventObject: "events", RevisionOnly: "revisionOnly", Heartbeat: "heartbeats", MetadataOnly: "metadataOnly",
+	Owned: "owned", FirstSight: "firstSight", QuietGap: "quietGaps",
+}
+
+// ByClass returns what is not shown for programs, by class; those of which there is nothing are left out.
+func (h *Hidden) ByClass() map[string]int {
+	all := make(map[string]int)
+	for class, n := range h {
+		if n > 0 {
+			all[keys[class]] = n
+		}
+	}
+	return all
+}
+
 // String returns what is not shown in one line; empty where all is.
 func (h *Hidden) String() string {
 	var parts []string
-	for class, name := range [noiseClasses][2]string{
-		StatusOnly:   {"status-only", "status-only"},
-		EventObject:  {"Event", "Events"},
-		RevisionOnly: {"revision-only", "revision-only"},
-		Heartbeat:    {"heartbeat", "heartbeats"},
-		MetadataOnly: {"metadata-only", "metadata-only"},
-		Owned:        {"of an owned object", "of owned objects"},
-	} {
+	for class, name := range names {
 		if n := h[class]; n > 0 && Noise(class) != NoNoise {
 			parts = append(parts, fmt.Sprintf("%d %s", n, name[min(n-1, 1)]))
 		}

@@ -33,6 +33,8 @@ type Comparison struct {
 	// Passed are those that were neither there at the one moment nor at the other, but in between.
 	Passed []Change
 	Doubts []Doubt // why it may not be all
+
+	selection *Selection
 }
 
 // Compare compares the states at two moments.
@@ -49,7 +51,7 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	if err != nil {
 		return nil, err
 	}
-	c := &Comparison{From: from, To: to, Doubts: merge(before.Doubts, after.Doubts)}
+	c := &Comparison{From: from, To: to, selection: s, Doubts: merge(before.Doubts, after.Doubts)}
 	then := make(map[key]*Item, len(before.Items))
 	for i := range before.Items {
 		then[before.Items[i].key()] = &before.Items[i]
@@ -81,6 +83,39 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	}
 	slices.SortStableFunc(c.Changes, func(a, b Change) int { return a.Item().compare(b.Item()) })
 	return c, nil
+}
+
+// Between calls fn with the lines about some of c.Changes, each of an object that was there at both moments: those behind the
+// earlier state up to the later one, in the order of seq. A version is valid until fn returns.
+func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn func(i int, v *Version) error) error {
+	of := make(map[key]int, len(some))
+	s := *c.selection
+	s.UIDs = make(map[string]bool, len(some))
+	var since, until Moment
+	for i, ch := range some {
+		of[ch.After.key()], s.UIDs[ch.After.UID] = i, true
+		if since.Seq == 0 || ch.Before.Last.Seq < since.Seq {
+			since.Seq = ch.Before.Last.Seq
+		}
+		until.Seq = max(until.Seq, ch.After.Last.Seq)
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	for v, err := range j.History(ctx, &s, since, until) {
+		if err != nil {
+			return err
+		}
+		k := key{text(v.Text(line.Group)), text(v.Text(line.Resource)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID))}
+		i, wanted := of[k]
+		if !wanted || v.AboutStream() || v.Seq <= some[i].Before.Last.Seq || v.Seq > some[i].After.Last.Seq {
+			continue
+		}
+		if err := fn(i, v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // between returns how many lines there are about each object between two moments.

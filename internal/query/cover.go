@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -84,18 +85,18 @@ func (s *Selection) mayHave(stream string) bool {
 }
 
 // at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then.
-func at(intervals []coverage.Interval, stream string, t time.Time) (*coverage.Interval, *Doubt) {
+func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Interval, *Doubt) {
 	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
 	for i := range intervals {
 		in := &intervals[i]
-		if t.Before(in.From) {
+		if m.Time.Before(in.From) {
 			doubt.To = in.From
 			if i > 0 && intervals[i-1].Differences != nil && *intervals[i-1].Differences == 0 {
 				return in, nil // a GAP behind which nothing had changed
 			}
 			return nil, doubt
 		}
-		if t.Before(in.To) {
+		if m.Time.Before(in.To) || m.latest && in.End == "" && m.Time.Sub(in.To) < confirmedEvery {
 			return in, nil
 		}
 		doubt.From, doubt.Reason = in.To, in.End
@@ -141,23 +142,22 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 	}
 	streams, err := j.Coverage(s)
 	if err != nil {
-		reason := err.Error()
-		if errors.Is(err, fs.ErrNotExist) {
-			reason = "the journal has no coverage file, so nothing says from when to when streams were watched"
-		}
-		c.doubts = append(c.doubts, Doubt{Reason: reason})
+		c.doubts = append(c.doubts, uncovered(err))
 		return c, nil
 	}
 	var doubts []*Doubt
 	now := map[string]bool{} // covered
+	late := map[string]*coverage.Interval{}
 	for _, stream := range streams {
-		in, doubt := at(stream.Intervals, stream.Name, m.Time)
+		in, doubt := at(stream.Intervals, stream.Name, m)
 		if doubt != nil {
 			doubts = append(doubts, doubt)
 			continue
 		}
 		now[stream.Name] = true
-		c.live[stream.Name] = !in.Late
+		if c.live[stream.Name] = !in.Late; in.Late {
+			late[stream.Name] = in
+		}
 	}
 	for _, doubt := range doubts {
 		for other := range now {
@@ -168,9 +168,168 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 		}
 	}
 	if len(streams) == 0 {
-		c.doubts = append(c.doubts, Doubt{Reason: "no stream was watched that has such objects"})
+		c.doubts = append(c.doubts, noStream)
 	}
-	return c, nil
+	undated, err := j.undated(ctx, s, m, late)
+	c.doubts = append(c.doubts, undated...)
+	return c, err
+}
+
+var noStream = Doubt{Reason: "no stream was watched that has such objects"}
+
+// uncovered is the doubt where no coverage can be read.
+func uncovered(err error) Doubt {
+	if errors.Is(err, fs.ErrNotExist) {
+		return Doubt{Reason: "the journal has no coverage file, so nothing says from when to when streams were watched"}
+	}
+	return Doubt{Reason: err.Error()}
+}
+
+// catchingUp is how long behind the end of a late interval lines may still be received that had waited.
+const catchingUp = 10 * time.Second
+
+// undated returns a doubt for each stream that at a moment was in an interval of which the lines came late, if one of the
+// selected lines that came then does not say when its change was made: it may have been before the moment or behind it.
+func (j *Journal) undated(ctx context.Context, s *Selection, m Moment, late map[string]*coverage.Interval) (doubts []Doubt, err error) {
+	end := time.Time{}
+	for _, in := range late {
+		if to := in.To.Add(catchingUp); to.After(end) {
+			end = to
+		}
+	}
+	found := map[string]bool{}
+	for i := range j.segments {
+		if len(late) == 0 || j.outside(i, m, Moment{Time: end}) || j.segments[i].FirstTime.After(end.Add(clockSlack)) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			name := x.Streams[p.stream].Name
+			in := late[name]
+			if in == nil || found[name] {
+				continue
+			}
+			for o, err := range s.objects(x, p) {
+				for n := 0; err == nil && n < len(o.Lines) && !found[name]; n++ {
+					var l index.Line
+					l, err = x.Line(o.Lines[n])
+					found[name] = err == nil && l.Written.IsZero() && l.Time.After(m.Time) && !l.Time.After(in.To.Add(catchingUp))
+				}
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+			}
+		}
+	}
+	for name := range found {
+		if in := late[name]; found[name] {
+			doubts = append(doubts, Doubt{name, in.From, in.To, "was read later, and not every line says when its change was made"})
+		}
+	}
+	slices.SortFunc(doubts, func(a, b Doubt) int { return strings.Compare(a.Stream, b.Stream) })
+	return doubts, nil
+}
+
+// Uncovered returns what is not known to be in the lines between two moments, each of which may be zero: the journal's
+// beginning, and now.
+func (j *Journal) Uncovered(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
+	return again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until) })
+}
+
+func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
+	streams, err := j.Coverage(s)
+	switch {
+	case err != nil:
+		return []Doubt{uncovered(err)}, nil
+	case len(streams) == 0:
+		return []Doubt{noStream}, nil
+	}
+	end := until
+	if until.IsZero() {
+		end = Latest()
+	}
+	var doubts []Doubt
+	for _, bound := range []*Moment{&since, &end} {
+		if bound.Seq > 0 {
+			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, bound := range []Moment{since, end} {
+		late := map[string]*coverage.Interval{}
+		for _, stream := range streams {
+			if in, _ := at(stream.Intervals, stream.Name, bound); in != nil && in.Late && bound.Seq == 0 {
+				late[stream.Name] = in
+			}
+		}
+		undated, err := j.undated(ctx, s, bound, late)
+		if err != nil {
+			return nil, err
+		}
+		doubts = merge(doubts, undated)
+	}
+	for _, stream := range streams {
+		for _, d := range holes(&stream, since, end) {
+			then := end
+			if !d.To.IsZero() && d.To.Before(end.Time) {
+				then = Moment{Time: d.To}
+			}
+			if !slices.ContainsFunc(streams, func(other coverage.Stream) bool {
+				in, _ := at(other.Intervals, other.Name, then)
+				return in != nil && wider(other.Name, stream.Name)
+			}) {
+				doubts = append(doubts, d)
+			}
+		}
+	}
+	return doubts, nil
+}
+
+// holes returns the times between two moments in which changes of a stream may be missing.
+func holes(stream *coverage.Stream, since, until Moment) (doubts []Doubt) {
+	for i := range stream.Intervals {
+		in := &stream.Intervals[i]
+		if i == 0 {
+			if !since.IsZero() && since.Time.Before(in.From) {
+				doubts = append(doubts, Doubt{Stream: stream.Name, To: in.From, Reason: "not watched yet"})
+			}
+			continue
+		}
+		before := &stream.Intervals[i-1]
+		quiet := before.Differences != nil && *before.Differences == 0
+		if !quiet && in.From.After(before.To) && in.From.After(since.Time) && before.To.Before(until.Time) {
+			doubts = append(doubts, Doubt{stream.Name, before.To, in.From, before.End})
+		}
+	}
+	if last := stream.Intervals[len(stream.Intervals)-1]; until.Seq == 0 && !until.Time.Before(last.To) {
+		if _, doubt := at(stream.Intervals, stream.Name, until); doubt != nil {
+			doubts = append(doubts, *doubt)
+		}
+	}
+	return doubts
+}
+
+// timeOf returns when the line with that seq was received; where it is missing, the one behind it.
+func (j *Journal) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
+	i := len(j.segments) - 1
+	for i > 0 && j.segments[i].FirstSeq > seq {
+		i--
+	}
+	x, err := j.index(ctx, i)
+	if err != nil || x.Lines == 0 {
+		return time.Time{}, err
+	}
+	n := sort.Search(x.Lines-1, func(n int) bool {
+		l, lineErr := x.Line(n)
+		err = errors.Join(err, lineErr)
+		return l.Seq >= seq
+	})
+	l, lineErr := x.Line(n)
+	return l.Time, errors.Join(err, lineErr)
 }
 
 // cutAtVersion finds out where each selected stream has a version of the server.

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -106,6 +107,55 @@ func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment
 			}
 		}
 	}
+}
+
+// Span is an object, and from which line between two moments to which it has lines.
+type Span struct {
+	Item
+	Begin, End uint64
+}
+
+// Objects returns the selected objects that lines between two moments are about, in the order of their first lines.
+func (j *Journal) Objects(ctx context.Context, s *Selection, since, until Moment) ([]Span, error) {
+	return again(j, func() ([]Span, error) { return j.objects(ctx, s, since, until) })
+}
+
+func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment) (all []Span, err error) {
+	known := make(map[key]int)
+	for i := range j.segments {
+		if j.outside(i, since, until) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				for _, at := range o.Lines {
+					l, err := x.Line(at)
+					if err != nil {
+						return nil, fmt.Errorf("read index: %w", err)
+					}
+					if !within(&l, since, until) {
+						continue
+					}
+					n, there := known[item.key()]
+					if !there {
+						n, known[item.key()] = len(all), len(all)
+						all = append(all, Span{item, l.Seq, l.Seq})
+					}
+					all[n].Begin, all[n].End = min(all[n].Begin, l.Seq), max(all[n].End, l.Seq)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.Begin, b.Begin) })
+	return all, nil
 }
 
 // outside reports whether no line of a segment can be between two moments, if that is known without its index.

@@ -14,7 +14,16 @@ type Moment struct {
 	Time    time.Time
 	Seq     uint64 // 0 for any other
 	Version uint64 // the same
+
+	latest bool // Time is now, and what is asked for is the last that the journal has
 }
+
+// Latest returns the moment that is asked for by not naming one: now, as far as the journal says. A stream that is followed
+// is as good as there, if it was confirmed within the last minutes.
+func Latest() Moment { return Moment{Time: time.Now(), latest: true} }
+
+// confirmedEvery is how long a stream that is followed may go without being confirmed: servers send bookmarks once a minute.
+const confirmedEvery = 2 * time.Minute
 
 // IsZero reports whether no moment was given.
 func (m Moment) IsZero() bool { return m.Seq == 0 && m.Version == 0 && m.Time.IsZero() }
@@ -26,8 +35,18 @@ func (m Moment) String() string {
 		return "seq:" + strconv.FormatUint(m.Seq, 10)
 	case m.Version > 0:
 		return "rv:" + strconv.FormatUint(m.Version, 10)
+	case m.latest:
+		return "now"
 	}
 	return m.Time.Local().Format("2006-01-02 15:04:05 MST")
+}
+
+// Text returns the moment for a program, in a form that ParseAt reads.
+func (m Moment) Text() string {
+	if m.Seq+m.Version > 0 {
+		return m.String()
+	}
+	return m.Time.UTC().Format(time.RFC3339Nano)
 }
 
 // After reports whether the moment is after the line with that seq and time; never where it is zero.

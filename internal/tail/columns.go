@@ -41,6 +41,11 @@ var (
 		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
 		{"WHO", 9, 28, 0.117, appendWho, appendManager, display.CutMiddle},
 	}}
+	// ofOne is narrow for few objects, whose names a reader knows.
+	ofOne = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
+		{"OBJECT", 15, 60, 0.24, appendKindAndObject, nil, cutObject},
+		{"WHO", 14, 40, 0.24, appendWho, appendManager, display.CutMiddle},
+	}}
 	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
 )
 
@@ -52,6 +57,7 @@ const (
 // screen is the layout for a width.
 type screen struct {
 	rowLayout
+	one   bool
 	full  int    // columns of the terminal; 0 before anything was shown
 	width [3]int // of the layout's columns
 	limit [3]int // what width grows up to
@@ -63,7 +69,10 @@ func (s *rowLayout) head() int { return len(s.time) + gap + s.types + gap }
 // fit shares the columns of a terminal out. full is math.MaxInt where it is none.
 func (s *screen) fit(full int) {
 	s.full, s.rowLayout = full, wide
-	if full < wideFrom {
+	switch {
+	case full < wideFrom && s.one:
+		s.rowLayout = ofOne
+	case full < wideFrom:
 		s.rowLayout = narrow
 	}
 	free := max(full-s.head()-len(s.columns)*gap, 20)

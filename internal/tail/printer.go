@@ -20,6 +20,7 @@ const (
 type Style struct {
 	JSON   bool // lines as they are
 	Colour bool // for a line's type
+	One    bool // of few objects: WHO gets more of a terminal, and OBJECT less
 	// Width returns the columns of the terminal that is written to, and may change; nil where it is none: then there
 	// are no headings, and nothing is cut.
 	Width func() int
@@ -44,7 +45,9 @@ type Printer struct {
 }
 
 // NewPrinter returns a Printer that writes to w.
-func NewPrinter(w io.Writer, style Style) *Printer { return &Printer{w: w, style: style} }
+func NewPrinter(w io.Writer, style Style) *Printer {
+	return &Printer{w: w, style: style, screen: screen{one: style.One}}
+}
 
 // Print shows a line. It may hold it back until Flush.
 func (p *Printer) Print(l *line.Fields) error {
@@ -59,9 +62,10 @@ func (p *Printer) Print(l *line.Fields) error {
 	return p.flushIfFull()
 }
 
-// Note shows a remark between lines.
-func (p *Printer) Note(text string) error {
+// Note shows a remark about a time between lines.
+func (p *Printer) Note(at time.Time, text string) error {
 	p.layOut()
+	p.appendDate(at.Local())
 	p.appendDim([]byte("-- " + text))
 	return p.flushIfFull()
 }
