@@ -47,9 +47,14 @@ type Index struct {
 	block   []Line
 	blockAt int
 
-	inflater io.ReadCloser
-	source   bytes.Reader
-	inflated bytes.Buffer // by it
+	idle []*inflater // of iterations that have ended
+}
+
+// inflater inflates the blocks of one iteration: another one may begin before it has ended.
+type inflater struct {
+	in     io.ReadCloser
+	source bytes.Reader
+	out    bytes.Buffer
 }
 
 // Stream is what a segment says of one stream.
@@ -389,7 +394,8 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 		if first > 0 && x.objects[first-1].stream == stream {
 			first--
 		}
-		o := &Object{}
+		o, scratch := &Object{}, x.inflater()
+		defer func() { x.idle = append(x.idle, scratch) }()
 		for _, block := range x.objects[first:] {
 			if block.stream != stream {
 				return
@@ -402,7 +408,7 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 			d := decoder{b: b}
 			fields, text := d.number(maxInflated), d.number(maxInflated)
 			uids := decoder{b: d.take(d.count())}
-			inflated := x.inflate(d.b, fields+text)
+			inflated := scratch.inflate(d.b, fields+text)
 			if inflated == nil {
 				yield(nil, ErrDamaged)
 				return
@@ -423,19 +429,29 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 	}
 }
 
-// inflate returns the bytes of a compressed part of a block, nil where it is damaged.
-func (x *Index) inflate(b []byte, size int64) []byte {
-	x.source.Reset(b)
-	if x.inflater == nil {
-		x.inflater = flate.NewReader(&x.source)
-	} else if x.inflater.(flate.Resetter).Reset(&x.source, nil) != nil {
+// inflater returns one that no iteration uses.
+func (x *Index) inflater() *inflater {
+	if n := len(x.idle); n > 0 {
+		i := x.idle[n-1]
+		x.idle = x.idle[:n-1]
+		return i
+	}
+	return &inflater{}
+}
+
+// inflate returns the bytes of a compressed part of a block, nil where it is damaged. They are valid until the next call.
+func (i *inflater) inflate(b []byte, size int64) []byte {
+	i.source.Reset(b)
+	if i.in == nil {
+		i.in = flate.NewReader(&i.source)
+	} else if i.in.(flate.Resetter).Reset(&i.source, nil) != nil {
 		return nil
 	}
-	x.inflated.Reset()
-	if _, err := io.CopyN(&x.inflated, x.inflater, size); err != nil {
+	i.out.Reset()
+	if _, err := io.CopyN(&i.out, i.in, size); err != nil {
 		return nil
 	}
-	return x.inflated.Bytes()
+	return i.out.Bytes()
 }
 
 // object reads an object, which comes after o.

@@ -300,6 +300,35 @@ func checkObjects(t *testing.T, x *Index, objects map[string]Object, i int, name
 	}
 }
 
+// TestNested iterates over an index within an iteration over it.
+func TestNested(t *testing.T) {
+	h := newHistory(3)
+	s := h.segment(5000)
+	x := open(t, s.build(t))
+	keys := func(stream int, within func()) (all []string) {
+		for o, err := range x.Objects(stream, nil, nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			within()
+			all = append(all, fmt.Sprint(o.Namespace, "/", o.Name, "/", o.UID, o.Lines, o.Refs))
+		}
+		return all
+	}
+	blocks := 0
+	for i := range x.Streams {
+		want := keys(i, func() {})
+		got := keys(i, func() { keys((i+1)%len(x.Streams), func() {}) })
+		if !slices.Equal(got, want) || len(got) < 100 {
+			t.Errorf("%s: %d objects, want %d, or others", x.Streams[i].Name, len(got), len(want))
+		}
+		blocks += len(x.objects)
+	}
+	if blocks <= len(x.Streams)*len(x.Streams) {
+		t.Error("no stream has two blocks of objects")
+	}
+}
+
 // TestDamage flips and cuts everything: an index says what it did, or that it is damaged.
 func TestDamage(t *testing.T) {
 	h := newHistory(7)
