@@ -29,8 +29,9 @@ type Get struct {
 	// Match selects by what an object has; nil takes all. It needs the object.
 	Match func(object []byte) bool
 	One   bool // an object was named: it is shown itself, not in a list
-	Clean bool // for kubectl apply
-	At    query.Moment
+	// Replaced says of each deleted object whether another one took its name, which applying it would overwrite.
+	Replaced []bool
+	At       query.Moment
 }
 
 // found is an object to show.
@@ -103,6 +104,8 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 	for i := range items {
 		switch v := &verdicts[i]; {
 		case dropped[i]:
+		case g.Replaced != nil && g.Replaced[i]:
+			o.note("%s: left out: another one has taken its name since", title(&items[i]))
 		case items[i].Gone:
 			lost++
 			o.note("%s: refused: the file with its last line was removed", title(&items[i]))

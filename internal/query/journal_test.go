@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -354,4 +355,42 @@ func TestDamagedIndex(t *testing.T) {
 	}
 	ask("another segment's", other)
 	ask("right", good)
+}
+
+// TestReplaced deletes objects of which some are made again.
+func TestReplaced(t *testing.T) {
+	var content strings.Builder
+	for i, of := range []struct{ typ, name, uid string }{
+		{"DELETED", "gone", "1"}, {"DELETED", "twice", "1"}, {"ADDED", "twice", "2"}, {"DELETED", "again", "1"},
+		{"DELETED", "twice", "2"}, {"ADDED", "again", "2"}, {"ADDED", "other", "1"},
+	} {
+		fmt.Fprintf(&content, `{"seq":%d,"time":"2026-11-20T12:00:0%[1]dZ","type":%[2]q,"stream":"pods","version":"v1","resource":"pods",`+
+			`"kind":"Pod","namespace":"a","name":%[3]q,"uid":"00000000-0000-0000-0000-00000000000%[4]s"}`+"\n", i+1, of.typ, of.name, of.uid)
+	}
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	writeFile(t, path, content.String())
+	j, err := Open(path, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	s := &Selection{}
+	if err := j.Resolve(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	items, err := j.Deleted(t.Context(), s, Moment{}, Moment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replaced, err := j.Replaced(t.Context(), s, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uint64]bool{}
+	for i := range items {
+		got[items[i].Last.Seq] = replaced[i]
+	}
+	if want := map[uint64]bool{1: false, 2: true, 4: true, 5: false}; !maps.Equal(got, want) {
+		t.Errorf("replaced: %v, want %v", got, want)
+	}
 }
