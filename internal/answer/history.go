@@ -37,6 +37,7 @@ type history struct {
 	o      *Output
 	p      *tail.Printer
 	gaps   map[string]*line.Fields // by stream, not shown yet
+	since  map[string]time.Time    // by stream: when the last gap began
 	uids   map[string]string       // of the last line of a name
 	hidden display.Hidden
 	quiet  int // gaps behind which nothing had changed
@@ -50,7 +51,7 @@ type history struct {
 
 // Print shows the versions of the selected objects.
 func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
-	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, uids: map[string]string{}}
+	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), gaps: map[string]*line.Fields{}, since: map[string]time.Time{}, uids: map[string]string{}}
 	p.outages = j.Outages(s)
 	for v, err := range j.History(ctx, s, h.Since, h.Until) {
 		if err == nil {
@@ -225,6 +226,7 @@ func (h *history) mark(v *query.Version) error {
 			return err
 		}
 		h.gaps[stream] = gap
+		h.since[stream], _ = time.Parse(time.RFC3339Nano, string(v.Text(line.FromTime))) // or it is unknown
 		return nil
 	}
 	gap := h.gaps[stream]
@@ -268,7 +270,12 @@ func (h *history) show(v *query.Version, previous *line.Fields) error {
 		}
 		h.uids[name] = uid
 	}
-	if err := h.p.Print(v.Fields); err != nil || !h.Patch || h.Format == "json" {
+	err := h.p.Print(v.Fields)
+	if from := h.since[string(v.Text(line.Stream))]; err == nil && h.Format != "json" && !from.IsZero() &&
+		string(v.Text(line.Type)) == "DELETED" && string(v.Text(line.Origin)) == "relist" {
+		err = h.p.Note(fmt.Sprintf("deleted between %s and %s", clock(from), clock(v.Time)))
+	}
+	if err != nil || !h.Patch || h.Format == "json" {
 		return err
 	}
 	return h.patch(v, previous)
