@@ -278,14 +278,14 @@ func (g *Get) objects(all []found, o *Output) error {
 	return out.Flush()
 }
 
-// object writes an object, its first line behind first and the others behind indent.
+// object writes an object: by itself or, behind first, as an item of a list.
 func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 	object, err := f.bytes()
 	if err != nil {
 		return err
 	}
-	_, _ = out.WriteString(first)
 	if g.Format == "json" {
+		_, _ = out.WriteString(first)
 		var v any
 		d := json.NewDecoder(bytes.NewReader(object))
 		d.UseNumber()
@@ -305,18 +305,14 @@ func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 		_, err := text.WriteTo(out)
 		return err
 	}
+	if first != "" {
+		object = append(append([]byte{'['}, object...), ']') // which has long lines broken where they are in a list
+	}
 	text, err := yamltext.Append(nil, object, yamltext.Options{})
 	if err != nil {
 		return err
 	}
-	begun := true // behind first
-	for line := range bytes.Lines(text) {
-		if !begun && len(bytes.TrimSpace(line)) > 0 {
-			_, _ = out.WriteString(indent)
-		}
-		begun = false
-		_, _ = out.Write(line)
-	}
+	_, _ = out.Write(text)
 	return nil
 }
 
