@@ -117,7 +117,7 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			if err != nil {
 				return err
 			}
-			if g.At.Time = time.Now(); f.clean {
+			if f.clean {
 				if g.Replaced, err = j.Replaced(cmd.Context(), s, items); err != nil {
 					return err
 				}

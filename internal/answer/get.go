@@ -218,7 +218,11 @@ func (g *Get) table(all []found, o *Output) error {
 		}
 		age := "-"
 		if !f.created.IsZero() {
-			age = duration(at.Sub(f.created))
+			then := at
+			if f.Deleted {
+				then = f.changed
+			}
+			age = duration(then.Sub(f.created))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(name), age, moment(f.changed), printable(or(f.by)))
 	}
