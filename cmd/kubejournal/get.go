@@ -117,7 +117,11 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			if err != nil {
 				return err
 			}
-			g.At.Time = time.Now()
+			if f.clean {
+				if g.Replaced, err = j.Replaced(cmd.Context(), s, items); err != nil {
+					return err
+				}
+			}
 			return show(cmd.Context(), j, items, nil, o)
 		}
 		st, err := j.State(cmd.Context(), s, f.at)

@@ -29,8 +29,9 @@ type Get struct {
 	// Match selects by what an object has; nil takes all. It needs the object.
 	Match func(object []byte) bool
 	One   bool // an object was named: it is shown itself, not in a list
-	Clean bool // for kubectl apply
-	At    query.Moment
+	// Replaced says of each deleted object whether another one took its name, which applying it would overwrite.
+	Replaced []bool
+	At       query.Moment
 }
 
 // found is an object to show.
@@ -105,6 +106,8 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 	for i := range items {
 		switch v := &verdicts[i]; {
 		case dropped[i]:
+		case g.Replaced != nil && g.Replaced[i]:
+			o.note("%s: left out: another one has taken its name since", title(&items[i]))
 		case items[i].Gone:
 			lost++
 			o.note("%s: refused: the file with its last line was removed", title(&items[i]))
@@ -204,7 +207,11 @@ func (g *Get) table(all []found, o *Output) error {
 		}
 		age := "-"
 		if !f.Created.IsZero() {
-			age = duration(at.Sub(f.Created))
+			then := at
+			if f.Deleted {
+				then = f.Made
+			}
+			age = duration(then.Sub(f.Created))
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(name), age, moment(f.Made), printable(or(f.Writer)))
 	}
@@ -264,14 +271,14 @@ func (g *Get) objects(all []found, o *Output) error {
 	return out.Flush()
 }
 
-// object writes an object, its first line behind first and the others behind indent.
+// object writes an object: by itself or, behind first, as an item of a list.
 func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 	object, err := f.bytes()
 	if err != nil {
 		return err
 	}
-	_, _ = out.WriteString(first)
 	if g.Format == "json" {
+		_, _ = out.WriteString(first)
 		var v any
 		d := json.NewDecoder(bytes.NewReader(object))
 		d.UseNumber()
@@ -291,18 +298,14 @@ func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
 		_, err := text.WriteTo(out)
 		return err
 	}
+	if first != "" {
+		object = append(append([]byte{'['}, object...), ']') // which has long lines broken where they are in a list
+	}
 	text, err := yamltext.Append(nil, object, yamltext.Options{})
 	if err != nil {
 		return err
 	}
-	begun := true // behind first
-	for line := range bytes.Lines(text) {
-		if !begun && len(bytes.TrimSpace(line)) > 0 {
-			_, _ = out.WriteString(indent)
-		}
-		begun = false
-		_, _ = out.Write(line)
-	}
+	_, _ = out.Write(text)
 	return nil
 }
 

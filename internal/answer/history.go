@@ -39,7 +39,7 @@ type history struct {
 	o      *Output
 	p      *tail.Printer
 	gaps   map[string]*line.Fields // by stream, not shown yet
-	open   map[string]bool         // streams with a gap that is shown and has not ended
+	open   map[string]*line.Fields // by stream: GAP that is shown and has not ended
 	uids   map[string]string       // of the last line of a name
 	hidden display.Hidden
 	shown  int
@@ -90,7 +90,7 @@ func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selectio
 // section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
 // where there is one section.
 func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
-	h.gaps, h.open, h.last = map[string]*line.Fields{}, map[string]bool{}, time.Time{}
+	h.gaps, h.open, h.last = map[string]*line.Fields{}, map[string]*line.Fields{}, time.Time{}
 	is, end := all[n], uint64(math.MaxUint64)
 	if len(all) > 1 {
 		of := *s
@@ -109,7 +109,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 		if v.Seq > end && len(h.open) == 0 {
 			break
 		}
-		if v.Seq > end && !h.open[stream] {
+		if v.Seq > end && h.open[stream] == nil {
 			continue // up to the end of a gap
 		}
 		if n > 0 && v.Seq < is.Begin { // a gap in which the object came belongs to it
@@ -321,7 +321,7 @@ func (h *history) mark(v *query.Version) error {
 		if err := h.pending(stream); err != nil {
 			return err
 		}
-	case !h.All && !h.open[stream]:
+	case !h.All && h.open[stream] == nil:
 		return nil // of a first list
 	}
 	delete(h.open, stream)
@@ -335,7 +335,7 @@ func (h *history) pending(stream string) error {
 		return nil
 	}
 	delete(h.gaps, stream)
-	h.open[stream] = true
+	h.open[stream] = gap
 	return h.row(gap)
 }
 
@@ -364,10 +364,27 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 	if h.Format == "yaml" {
 		return h.object(v)
 	}
-	if err := h.p.Print(v.Fields); err != nil || !h.Patch || h.Format == "json" {
+	err := h.p.Print(v.Fields)
+	if err == nil {
+		err = h.between(v)
+	}
+	if err != nil || !h.Patch || h.Format == "json" {
 		return err
 	}
 	return h.patch(ctx, v)
+}
+
+// between says when it was that an object was deleted in a gap.
+func (h *history) between(v *query.Version) error {
+	gap := h.open[string(v.Text(line.Stream))]
+	if gap == nil || h.Format != "text" || string(v.Text(line.Type)) != "DELETED" || string(v.Text(line.Origin)) != "relist" {
+		return nil
+	}
+	from, err := time.Parse(time.RFC3339Nano, string(gap.Text(line.FromTime)))
+	if err != nil {
+		return nil //nolint:nilerr // it is not known
+	}
+	return h.p.Note(v.Time, fmt.Sprintf("deleted between %s and %s", clock(from), clock(v.Time)))
 }
 
 func (h *history) object(v *query.Version) error {

@@ -70,7 +70,7 @@ func (s *Selection) mayHave(stream string) bool {
 		return true
 	}
 	if InNoNamespace([]byte(group), []byte(plural)) {
-		return named
+		return named || isNamespaces(group, plural)
 	}
 	in, err := url.ParseQuery(scope)
 	if err != nil || !in.Has("namespace") {

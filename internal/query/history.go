@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"kubejournal/internal/index"
@@ -302,4 +303,26 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	}
 	slices.SortFunc(items, func(a, b Item) int { return a.compare(&b) })
 	return items, nil
+}
+
+// Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that is
+// there as far as the journal says.
+func (j *Journal) Replaced(ctx context.Context, s *Selection, items []Item) ([]bool, error) {
+	st, err := j.State(ctx, s, Moment{Seq: math.MaxUint64})
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[key]uint64, len(items)) // by name: the seq of the last deletion
+	for i := range items {
+		k := items[i].name()
+		last[k] = max(last[k], items[i].Last.Seq)
+	}
+	for i := range st.Items {
+		last[st.Items[i].name()] = math.MaxUint64
+	}
+	replaced := make([]bool, len(items))
+	for i := range items {
+		replaced[i] = last[items[i].name()] > items[i].Last.Seq
+	}
+	return replaced, nil
 }

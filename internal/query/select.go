@@ -43,7 +43,7 @@ func (s *Selection) picks(x *index.Index) []pick {
 
 func (s *Selection) pick(stream *index.Stream) (p pick, ok bool) {
 	if len(s.Objects) == 0 {
-		return pick{bare: s.bare || len(s.Namespaces) == 0}, true
+		return s.everything(stream), true
 	}
 	for i := range s.Objects {
 		o := &s.Objects[i]
@@ -52,6 +52,8 @@ func (s *Selection) pick(stream *index.Stream) (p pick, ok bool) {
 		}
 		named := o.name != "*"
 		switch {
+		case !ok && !named && o.Name == "":
+			p = s.everything(stream)
 		case !ok:
 			p = pick{bare: named || len(s.Namespaces) == 0}
 			if o.Name != "" {
@@ -69,6 +71,16 @@ func (s *Selection) pick(stream *index.Stream) (p pick, ok bool) {
 	p.names = slices.Compact(p.names)
 	return p, ok
 }
+
+// everything returns what is selected of a stream where no resource is named: of namespaces, those that are named themselves.
+func (s *Selection) everything(stream *index.Stream) pick {
+	if len(s.Namespaces) > 0 && isNamespaces(stream.Group, stream.Resource) {
+		return pick{names: slices.Clone(s.Namespaces), bare: true}
+	}
+	return pick{bare: s.bare || len(s.Namespaces) == 0}
+}
+
+func isNamespaces(group, resource string) bool { return group == "" && resource == "namespaces" }
 
 // objects returns the objects that are selected of a stream, in the order of namespace, name and uid. What is yielded is
 // valid until the next one.

@@ -105,6 +105,13 @@ func (i *Item) key() key {
 	return key{i.Stream.Group, i.Stream.Resource, i.Namespace, i.Name, i.UID}
 }
 
+// name returns the key without the uid.
+func (i *Item) name() key {
+	k := i.key()
+	k.uid = ""
+	return k
+}
+
 func (i *Item) compare(o *Item) int {
 	return cmp.Or(strings.Compare(i.Stream.Group, o.Stream.Group), strings.Compare(i.Stream.Resource, o.Stream.Resource),
 		strings.Compare(i.Namespace, o.Namespace), strings.Compare(i.Name, o.Name), cmp.Compare(i.Last.Seq, o.Last.Seq))

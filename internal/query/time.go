@@ -118,7 +118,7 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 	for _, form := range clockForms {
 		if t, err := time.Parse(form, clock); err == nil {
 			year, month, date := day.Date()
-			return Moment{Time: first(time.Date(year, month, date, t.Hour(), t.Minute(), t.Second(), 0, now.Location()))}, nil
+			return Moment{Time: first(time.Date(year, month, date, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location()))}, nil
 		}
 	}
 	return Moment{}, fmt.Errorf("%q is not a time; write %s", text, Times)

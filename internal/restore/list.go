@@ -83,17 +83,10 @@ func AppendListYAML(dst []byte, objects []Object) ([]byte, error) {
 	}
 	dst = append(dst, '\n')
 	for _, o := range objects { // each by itself: a tree of all of them is many times their size
-		text, err := AppendYAML(nil, o)
-		if err != nil {
+		item := Object{JSON: fmt.Appendf(nil, "[%s]", o.JSON), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
+		var err error
+		if dst, err = AppendYAML(dst, item); err != nil {
 			return dst, err
-		}
-		indent := "- "
-		for line := range bytes.Lines(text) {
-			if len(line) > 1 {
-				dst = append(dst, indent...)
-			}
-			dst = append(dst, line...)
-			indent = "  "
 		}
 	}
 	return append(dst, "kind: List\nmetadata:\n  resourceVersion: \"\"\n"...), nil
