@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -98,6 +99,9 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	s, err := f.selection(cmd, args)
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // most of what an answer needs is soon garbage: rather time than memory
 	}
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"kubejournal/internal/answer"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
+	"kubejournal/internal/tail"
 )
 
 // getFlags are the flags of get.
@@ -105,6 +107,7 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
 		}
 		g := &answer.Get{Format: f.output, At: f.at, One: len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2}
+		g.Terminal = tail.Terminal(cmd.OutOrStdout(), os.Getenv).Width != nil
 		if f.labels != "" || f.fields != "" {
 			g.Match = f.match
 		}
@@ -117,12 +120,16 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			if err != nil {
 				return err
 			}
+			doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
+			if err != nil {
+				return err
+			}
 			if f.clean {
 				if g.Replaced, err = j.Replaced(cmd.Context(), s, items); err != nil {
 					return err
 				}
 			}
-			return show(cmd.Context(), j, items, nil, o)
+			return show(cmd.Context(), j, items, doubts, o)
 		}
 		st, err := j.State(cmd.Context(), s, f.at)
 		if err != nil {

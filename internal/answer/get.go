@@ -7,16 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/klauspost/compress/s2"
-
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/internal/restore"
 	"kubejournal/internal/yamltext"
 )
@@ -27,60 +25,48 @@ func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05")
 type Get struct {
 	Format string // table, name, yaml or json
 	// Match selects by what an object has; nil takes all. It needs the object.
-	Match func(object []byte) bool
-	One   bool // an object was named: it is shown itself, not in a list
+	Match    func(object []byte) bool
+	One      bool // an object was named: it is shown itself, not in a list
+	Terminal bool // what would not show there is escaped
 	// Replaced says of each deleted object whether another one took its name, which applying it would overwrite.
 	Replaced []bool
 	At       query.Moment
 }
 
-// found is an object to show.
-type found struct {
-	*query.Item
-	object  []byte // compressed
-	lacking string // why the object is not whole
-}
-
 // Items shows objects as they were.
 func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, doubts []query.Doubt, o *Output) error {
-	shown := make([]found, len(items))
-	lost := 0
-	for i := range items {
-		shown[i].Item = &items[i]
-		if items[i].Gone {
+	there, lost := make([]query.Item, 0, len(items)), 0
+	for _, item := range items {
+		if item.Gone {
 			lost++
 		}
+		if !item.Gone || g.Format == "name" {
+			there = append(there, item)
+		}
 	}
-	dropped := make([]bool, len(items))
-	objects := g.Format != "name" && g.Format != "table"
-	if objects || g.Match != nil {
-		err := j.Read(ctx, items, func(i int, l *line.Fields) error {
-			dropped[i] = g.Match != nil && !g.Match(l.Object)
-			if objects && !dropped[i] {
-				shown[i].take(l)
-			}
-			return nil
-		})
-		if err != nil {
+	if g.Format != "name" {
+		if err := j.Describe(ctx, there); err != nil {
 			return err
 		}
 	}
-	if g.Format == "table" {
-		if err := j.Describe(ctx, items); err != nil {
-			return err
-		}
-	}
-	kept := shown[:0]
-	for i := range shown {
-		if !dropped[i] && !(shown[i].Gone && g.Format != "name") {
-			kept = append(kept, shown[i])
-		}
-	}
-	if err := g.write(kept, o); err != nil {
+	shown, err := g.show(ctx, j, there, o)
+	if err != nil {
 		return err
 	}
-	g.explain(kept, lost, o)
-	err := o.Doubt(doubts)
+	for i := range there {
+		if item := &there[i]; !item.Found.IsZero() {
+			o.note("%s: found to be deleted at %s, behind a gap; shown as the last line before has it", title(item), moment(item.Found))
+		}
+	}
+	switch {
+	case lost > 0:
+		o.note("the last lines about %s are in files that were removed", count(lost, "object"))
+	case shown == 0 && g.At.IsZero():
+		o.note("no such object was deleted in that time")
+	case shown == 0:
+		o.note("no such object was there at %s", g.At)
+	}
+	err = o.Doubt(doubts)
 	if lost > 0 {
 		err = ErrNotCovered
 	}
@@ -150,35 +136,40 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 // ErrRefused says that an object cannot be given back. It was said.
 var ErrRefused = errors.New("refused")
 
-// take notes what is shown of an object.
-func (f *found) take(l *line.Fields) {
-	switch {
-	case string(l.Value(line.Truncated)) == "true":
-		f.lacking = "its line was truncated"
-	case l.Object == nil:
-		f.lacking = "its stream keeps no objects (payload: none)"
-	case rawjson.Pick(l.Object, "kind")[0] == nil:
-		f.lacking = "its stream keeps metadata alone (payload: metadata)"
+// show prints the objects, and returns how many there were.
+func (g *Get) show(ctx context.Context, j *query.Journal, items []query.Item, o *Output) (int, error) {
+	if g.Format == "yaml" || g.Format == "json" {
+		return g.objects(ctx, j, items, o)
 	}
-	f.object = s2.Encode(nil, l.Object)
-}
-
-func (g *Get) write(all []found, o *Output) error {
-	switch g.Format {
-	case "name":
-		for _, f := range all {
-			if _, err := fmt.Fprintf(o, "%s/%s\n", kind(f.Stream), f.Name); err != nil {
-				return err
+	if g.Match != nil {
+		matches := make([]bool, len(items))
+		err := j.Read(ctx, items, func(i int, l *line.Fields) error {
+			matches[i] = g.Match(l.Object)
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		kept := items[:0]
+		for i := range items {
+			if matches[i] {
+				kept = append(kept, items[i])
 			}
 		}
-		return nil
-	case "table":
-		return g.table(all, o)
+		items = kept
 	}
-	return g.objects(all, o)
+	if g.Format == "table" {
+		return len(items), g.table(items, o)
+	}
+	for i := range items {
+		if _, err := fmt.Fprintf(o, "%s/%s\n", kind(items[i].Stream), items[i].Name); err != nil {
+			return 0, err
+		}
+	}
+	return len(items), nil
 }
 
-func (g *Get) table(all []found, o *Output) error {
+func (g *Get) table(all []query.Item, o *Output) error {
 	if len(all) == 0 {
 		return nil
 	}
@@ -190,14 +181,16 @@ func (g *Get) table(all []found, o *Output) error {
 			}
 		}
 	}
-	namespaced := slices.ContainsFunc(all, func(f found) bool { return f.Namespace != all[0].Namespace })
-	kinds := slices.ContainsFunc(all, func(f found) bool { return f.Stream.Resource != all[0].Stream.Resource })
+	namespaced := slices.ContainsFunc(all, func(f query.Item) bool { return f.Namespace != all[0].Namespace })
+	kinds := slices.ContainsFunc(all, func(f query.Item) bool { return f.Stream.Resource != all[0].Stream.Resource })
 	t := tabwriter.NewWriter(o, 0, 0, 3, ' ', 0)
 	if namespaced {
 		fmt.Fprint(t, "NAMESPACE\t")
 	}
-	fmt.Fprintln(t, "NAME\tAGE\tLAST CHANGE\tBY")
-	for _, f := range all {
+	zone, _ := time.Now().Zone()
+	fmt.Fprintf(t, "NAME\tAGE\tLAST CHANGE (%s)\tBY\n", zone)
+	for i := range all {
+		f := &all[i]
 		if namespaced {
 			fmt.Fprint(t, printable(or(f.Namespace))+"\t")
 		}
@@ -238,104 +231,104 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// objects writes YAML or JSON as kubectl does: one object as it is, several in a List, one after the other.
-func (g *Get) objects(all []found, o *Output) error {
+// batch bounds the objects that are in memory, in bytes of lines.
+const batch = 6 << 20
+
+// objects writes YAML or JSON as kubectl does: one object as it is, several in a List. It returns how many there were.
+func (g *Get) objects(ctx context.Context, j *query.Journal, items []query.Item, o *Output) (shown int, err error) {
+	head, tail, empty := "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n", "apiVersion: v1\nitems: []\n"
+	if g.Format == "json" {
+		head, tail = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n", "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
+		empty = strings.TrimSuffix(head, "\n")
+	}
+	list := !g.One || len(items) != 1
+	if !list {
+		head, tail, empty = "", "", ""
+	}
 	out := bufio.NewWriter(o)
-	if g.One && len(all) == 1 {
-		if err := g.object(out, &all[0], "", ""); err != nil {
-			return err
+	lack := make(map[string][]string) // names of objects, by why they are not whole
+	for len(items) > 0 {
+		n, size := 0, int64(0)
+		for ; n < len(items) && (n == 0 || size+items[n].Size <= batch); n++ {
+			size += items[n].Size
 		}
-		return out.Flush()
-	}
-	head, tail := "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
-	switch {
-	case g.Format == "json":
-		head, tail = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [", "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
-	case len(all) == 0:
-		head = "apiVersion: v1\nitems: []\n"
-	}
-	_, _ = out.WriteString(head) // Flush returns the error of any
-	for i := range all {
-		first := "- "
-		if g.Format == "json" {
-			first = "\n        "
-			if i > 0 {
-				first = ",\n        "
+		texts, why := make([][]byte, n), make([]string, n)
+		err := j.Read(ctx, items[:n], func(i int, l *line.Fields) (err error) {
+			if g.Match == nil || g.Match(l.Object) {
+				why[i] = lacking(l)
+				texts[i], err = g.text(&items[i], l.Object, list)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		for i, text := range texts {
+			if text == nil {
+				continue
+			}
+			_, _ = out.WriteString(head) // Flush returns the error of any
+			if head = ""; g.Format == "json" {
+				head = ",\n"
+			}
+			_, _ = out.Write(text)
+			if shown++; why[i] != "" {
+				lack[why[i]] = append(lack[why[i]], title(&items[i]))
 			}
 		}
-		if err := g.object(out, &all[i], first, strings.Repeat(" ", len(first)-strings.LastIndexByte(first, '\n')-1)); err != nil {
-			return err
-		}
+		items = items[n:]
+	}
+	if shown == 0 {
+		_, _ = out.WriteString(empty)
 	}
 	_, _ = out.WriteString(tail)
-	return out.Flush()
+	for _, why := range slices.Sorted(maps.Keys(lack)) {
+		o.note("%s: %s", some(lack[why]), why)
+	}
+	return shown, out.Flush()
 }
 
-// object writes an object: by itself or, behind first, as an item of a list.
-func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
-	object, err := f.bytes()
-	if err != nil {
-		return err
-	}
-	if g.Format == "json" {
-		_, _ = out.WriteString(first)
-		var v any
-		d := json.NewDecoder(bytes.NewReader(object))
-		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
-			return fmt.Errorf("read object: %w", err)
-		}
-		var text bytes.Buffer
-		e := json.NewEncoder(&text)
-		e.SetEscapeHTML(false)
-		e.SetIndent(indent, "    ")
-		if err := e.Encode(v); err != nil {
-			return err
-		}
-		if indent != "" {
-			text.Truncate(text.Len() - 1) // the line's end comes with what follows
-		}
-		_, err := text.WriteTo(out)
-		return err
-	}
-	if first != "" {
-		object = append(append([]byte{'['}, object...), ']') // which has long lines broken where they are in a list
-	}
-	text, err := yamltext.Append(nil, object, yamltext.Options{})
-	if err != nil {
-		return err
-	}
-	_, _ = out.Write(text)
-	return nil
-}
-
-// bytes returns the object, {} where there is none.
-func (f *found) bytes() ([]byte, error) {
-	object, err := s2.Decode(nil, f.object)
-	if err == nil && len(object) == 0 {
+// text returns an object as YAML or JSON: by itself, or as an item of a list.
+func (g *Get) text(item *query.Item, object []byte, list bool) (text []byte, err error) {
+	if len(object) == 0 {
 		object = fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q,"uid":%q}}`,
-			strings.TrimPrefix(f.Stream.Group+"/"+f.Stream.Version, "/"), f.Stream.Kind, f.Name, f.Namespace, f.UID)
+			strings.TrimPrefix(item.Stream.Group+"/"+item.Stream.Version, "/"), item.Stream.Kind, item.Name, item.Namespace, item.UID)
 	}
-	return object, err
+	switch {
+	case g.Format == "json":
+		text, err = indented(object, list)
+	case list:
+		text, err = yamltext.Append(nil, append(append([]byte{'['}, object...), ']'), yamltext.Options{}) // long lines are broken earlier there
+	default:
+		text, err = yamltext.Append(nil, object, yamltext.Options{})
+	}
+	if err == nil && g.Terminal {
+		text = yamltext.AppendPrintable(nil, text)
+	}
+	return text, err
 }
 
-// explain says what is not in the answer, and why an empty one is empty.
-func (g *Get) explain(all []found, lost int, o *Output) {
-	lacking := make(map[string][]string)
-	for i := range all {
-		if why := all[i].lacking; why != "" {
-			lacking[why] = append(lacking[why], title(all[i].Item))
-		}
+// indented returns an object as kubectl prints it, keys in order; as an item of a list without the end of its last line.
+func indented(object []byte, list bool) ([]byte, error) {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
 	}
-	for why, names := range lacking {
-		o.note("%s of %s", why, some(names))
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if !list {
+		e.SetIndent("", "    ")
+		err := e.Encode(v)
+		return text.Bytes(), err
 	}
-	if lost > 0 {
-		o.note("%d objects were there whose last lines are in files that were removed", lost)
-	}
-	if len(all)+lost == 0 {
-		o.note("no such object was there at %s", g.At)
-	}
+	const indent = "        "
+	text.WriteString(indent)
+	e.SetIndent(indent, "    ")
+	err := e.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
 // some lists the first of some names.

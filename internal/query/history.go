@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/index"
 	"kubejournal/internal/line"
+	"kubejournal/internal/rawjson"
 )
 
 // Version is a line of a history.
@@ -35,9 +36,13 @@ func (v *Version) previous(ctx context.Context) (index.Place, error) {
 	if v.before >= 0 {
 		return v.journal.segments[v.segment].place(v.before)
 	}
-	stream, namespace, name, uid := text(v.Text(line.Stream)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID))
-	for i := v.segment; i >= 0; i-- {
-		x, err := v.journal.index(ctx, i)
+	return v.journal.before(ctx, v.segment, text(v.Text(line.Stream)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID)))
+}
+
+// before returns the last line about an object of a stream before a segment; none where that is its deletion.
+func (j *Journal) before(ctx context.Context, segment int, stream, namespace, name, uid string) (index.Place, error) {
+	for i := segment; i >= 0; i-- {
+		x, err := j.index(ctx, i)
 		if err != nil {
 			return index.Place{}, err
 		}
@@ -51,7 +56,7 @@ func (v *Version) previous(ctx context.Context) (index.Place, error) {
 				return index.Place{}, fmt.Errorf("read index: %w", err)
 			case o.UID != uid:
 				continue
-			case i == v.segment || len(o.Lines) == 0:
+			case i == segment || len(o.Lines) == 0:
 				if o.Before.Seq > 0 {
 					return o.Before, nil
 				}
@@ -61,7 +66,7 @@ func (v *Version) previous(ctx context.Context) (index.Place, error) {
 				if err != nil || l.Type == index.Deleted {
 					return index.Place{}, err
 				}
-				return v.journal.segments[i].place(last)
+				return j.segments[i].place(last)
 			}
 		}
 		if x.Since > 0 {
@@ -266,7 +271,7 @@ func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, er
 }
 
 // Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
-// states: of one that was found to be gone after a gap, the last line before that.
+// states. A deletion that was found behind a gap may not have that: then it is the line before.
 func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
 	return again(j, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
 }
@@ -286,7 +291,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				for _, at := range o.Lines {
+				for n, at := range o.Lines {
 					l, err := x.Line(at)
 					if err != nil {
 						return nil, fmt.Errorf("read index: %w", err)
@@ -294,8 +299,17 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 					if l.Type != index.Deleted || !within(&l, since, until) {
 						continue
 					}
-					item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: true}
+					item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: true, Created: o.Created}
 					item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+					if l.Partial {
+						before := -1
+						if n > 0 {
+							before = o.Lines[n-1]
+						}
+						if err := j.lastWhole(ctx, &item, i, before); err != nil {
+							return nil, err
+						}
+					}
 					items = append(items, item)
 				}
 			}
@@ -303,6 +317,40 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	}
 	slices.SortFunc(items, func(a, b Item) int { return a.compare(&b) })
 	return items, nil
+}
+
+// lastWhole makes the line before an item's deletion its last one, if the deletion has no more than metadata. before is that
+// line's index in the segment, -1 where it is not there.
+func (j *Journal) lastWhole(ctx context.Context, item *Item, segment, before int) error {
+	deletion, err := j.Line(ctx, item.Last)
+	if err != nil || deletion == nil || Whole(deletion.Object) {
+		return err
+	}
+	var at index.Place
+	if before >= 0 {
+		at, err = j.segments[segment].place(before)
+	} else {
+		at, err = j.before(ctx, segment, item.Stream.Name, item.Namespace, item.Name, item.UID)
+	}
+	found := deletion.Time
+	if err != nil || at.Seq == 0 {
+		return err
+	}
+	if before, err := j.Line(ctx, at); err != nil || before == nil || !Whole(before.Object) {
+		return err
+	}
+	item.Found, item.Last = found, at
+	return nil
+}
+
+// Whole reports whether an object has more than its metadata.
+func Whole(object []byte) bool {
+	for key := range rawjson.Members(object) {
+		if k := string(key); k != "metadata" && k != "apiVersion" && k != "kind" {
+			return true
+		}
+	}
+	return false
 }
 
 // Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that is

@@ -24,11 +24,15 @@ type Item struct {
 	Gone bool
 	// Deleted says that this line is its deletion, where the question is for those.
 	Deleted bool
+	// Found is when its deletion was found behind a gap, where that does not say what it was: Last is the line before. Else it
+	// is zero.
+	Found   time.Time
 	Created time.Time // in whole seconds; zero where it is not known
 	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource where
 	// it has one; empty where the line names none.
 	Made   time.Time
 	Writer string
+	Size   int64 // of its line, in bytes
 }
 
 // State is the selected objects at a moment, in the order of resource, namespace and name.
@@ -251,7 +255,7 @@ func (j *Journal) describe(ctx context.Context, items []Item) error {
 		if err != nil {
 			return fmt.Errorf("read index: %w", err)
 		}
-		item.Writer = l.Writer
+		item.Writer, item.Size = l.Writer, l.Size
 		if item.Made = l.Written; item.Made.IsZero() {
 			item.Made = l.Time
 		}
@@ -287,8 +291,12 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		workers.Go(func() {
+			var s segment // with buffers that all parts use
+			defer s.lines.Close()
 			for part := range next {
-				if err := j.readPart(ctx, items, part, fn); err != nil {
+				of := j.segments[j.segmentOf(items[part[0]].Last.Segment)]
+				s.Segment, s.x, s.opened = of.Segment, of.x, false
+				if err := s.readItems(ctx, items, part, fn); err != nil {
 					cancel(err)
 				}
 			}
@@ -305,11 +313,8 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 // itemsPerPart bounds what one goroutine reads of a segment at once.
 const itemsPerPart = 1000
 
-// readPart reads items of one segment, in order.
-func (j *Journal) readPart(ctx context.Context, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
-	of := j.segments[j.segmentOf(items[part[0]].Last.Segment)]
-	s := &segment{Segment: of.Segment, x: of.x}
-	defer s.lines.Close()
+// readItems reads items of the segment, in order.
+func (s *segment) readItems(ctx context.Context, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
 	for _, i := range part {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
