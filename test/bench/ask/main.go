@@ -58,11 +58,12 @@ type archive struct {
 
 // product asks the program. Each answer must have rows.
 func (a *archive) product(out io.Writer, program string, count int) error {
-	hour, err := time.Parse(time.RFC3339Nano, a.last)
+	last, err := time.Parse(time.RFC3339Nano, a.last)
 	if err != nil {
 		return err
 	}
-	from, at := hour.Add(-time.Hour).Format(time.RFC3339Nano), a.last
+	// A little before the end, up to which all streams are covered.
+	from, at := last.Add(-time.Hour).Format(time.RFC3339Nano), last.Add(-time.Minute).Format(time.RFC3339Nano)
 	for _, q := range []struct {
 		name string
 		args []string
@@ -73,8 +74,8 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 		{"all-names", []string{"get", "pods", "--at", at, "-o", "name"}, 0},
 		{"all-table", []string{"get", "pods", "--at", at}, 0},
 		{"all-json", []string{"get", "pods", "--at", at, "-o", "json"}, 0},
-		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json"}, 0},
-		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace}, 0},
+		{"history", []string{"history", "pod/" + a.pod, "-n", a.namespace, "--all", "-o", "json", "--until", at}, 3}, // there is a gap
+		{"blame", []string{"blame", "pod/" + a.pod, "-n", a.namespace, "--at", at}, 0},
 		{"diff-hour", []string{"diff", "-n", a.namespace, "--since", from, "--until", at, "--stat", "--all"}, 1},
 		{"verify", []string{"index", "--verify"}, 0},
 	} {
@@ -83,18 +84,18 @@ func (a *archive) product(out io.Writer, program string, count int) error {
 			n = 1
 		}
 		for range n {
-			printed, c, err := command(nil, program, append(q.args, "--journal", a.journal)...)
+			rows := lines(0)
+			c, err := command(nil, &rows, program, append(q.args, "--journal", a.journal)...)
 			if status := (*exec.ExitError)(nil); errors.As(err, &status) && status.ExitCode() == q.ok {
 				err = nil
 			}
-			rows := bytes.Count(printed, []byte("\n"))
 			if err == nil && rows == 0 && q.name != "verify" {
 				err = errors.New("no answer")
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", q.name, err)
 			}
-			report(out, q.name, "kubejournal", c, c.wall.Seconds(), rows)
+			report(out, q.name, "kubejournal", c, c.wall.Seconds(), int(rows))
 		}
 	}
 	return nil
@@ -219,8 +220,9 @@ type cost struct {
 
 // shell runs a script with the files as its arguments, and counts the lines that it prints.
 func (a *archive) shell(script string) (rows int, c cost, err error) {
-	out, c, err := command(nil, "sh", append([]string{"-c", script, "sh"}, a.paths...)...)
-	return bytes.Count(out, []byte("\n")), c, err
+	var out lines
+	c, err = command(nil, &out, "sh", append([]string{"-c", script, "sh"}, a.paths...)...)
+	return int(out), c, err
 }
 
 // duckdb asks DuckDB, with the view that docs/sql.md makes.
@@ -240,28 +242,37 @@ func (a *archive) duckdb(folder, question string) (rows int, c cost, err error) 
 	if err != nil {
 		return 0, c, err
 	}
-	out, c, err := command(bytes.NewReader(in), "node", filepath.Join(folder, "run.mjs"))
-	if err != nil {
+	var out bytes.Buffer
+	if c, err = command(bytes.NewReader(in), &out, "node", filepath.Join(folder, "run.mjs")); err != nil {
 		return 0, c, err
 	}
-	_, out, _ = bytes.Cut(out, []byte("\n"))
+	_, answer, _ := bytes.Cut(out.Bytes(), []byte("\n"))
 	var result struct{ Rows [][]string }
-	err = json.Unmarshal(out, &result)
+	err = json.Unmarshal(answer, &result)
 	return len(result.Rows), c, err
 }
 
-// command runs a program and returns what it prints.
-func command(in io.Reader, name string, args ...string) ([]byte, cost, error) {
+// lines counts the ends of lines in what is written. Keeping that would count as memory of the next process: what it has
+// from its parent before it begins is a part of its peak.
+type lines int
+
+func (l *lines) Write(p []byte) (int, error) {
+	*l += lines(bytes.Count(p, []byte("\n")))
+	return len(p), nil
+}
+
+// command runs a program and writes to out what it prints.
+func command(in io.Reader, out io.Writer, name string, args ...string) (cost, error) {
 	cmd := exec.Command(name, args...)
-	cmd.Stdin, cmd.Stderr = in, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, os.Stderr
 	start := time.Now()
-	out, err := cmd.Output()
+	err := cmd.Run()
 	c := cost{wall: time.Since(start)}
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 		c.cpu = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 		c.memory = usage.Maxrss
 	}
-	return out, c, err
+	return c, err
 }
 
 // quote quotes a text without quotes for a shell.
