@@ -63,7 +63,8 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
 	j := &Journal{path: path, notice: notice}
-	all, err := journal.Segments(path)
+	_ = j.readCoverage() // before the lines, so that it claims none that are not there; whoever asks for it gets the error
+	all, err := journal.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
@@ -82,6 +83,7 @@ func (j *Journal) Close() {
 	}
 	for _, s := range j.segments {
 		s.lines.Close()
+		_ = s.Release() // as below
 		if s.in != nil {
 			_ = s.in.Close() // it is only read
 		}
