@@ -78,11 +78,17 @@ func (s *Segment) isOf(x *index.Index) bool {
 
 // BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill.
 func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
-	f, err := s.open(disk.OS)
-	if err != nil {
-		return nil, err
+	var f io.ReaderAt
+	if s.file != nil {
+		f = io.NewSectionReader(s.file, 0, s.Size)
+	} else {
+		opened, err := s.open(disk.OS)
+		if err != nil {
+			return nil, err
+		}
+		defer opened.Close() //nolint:errcheck // it is only read
+		f = opened
 	}
-	defer f.Close() //nolint:errcheck // it is only read
 	x, fill := &lineIndexer{Builder: index.NewBuilder(s.Head)}, fill
 	if base != nil {
 		x.Fill(base, oldest)

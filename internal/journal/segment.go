@@ -80,6 +80,79 @@ func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) 
 	return all, nil
 }
 
+// errBusy says that files were renamed each time that they were listed.
+var errBusy = errors.New("its files change faster than they can be listed")
+
+// Snapshot returns the segments as Segments does, all of one moment, and the active one open: whatever becomes of its name,
+// what it has now is read of it. A rotated file may be compressed later, and is then read so. Release must follow for each.
+func Snapshot(path string) ([]Segment, error) { return snapshot(disk.OS, path) }
+
+func snapshot(d disk.FS, path string) ([]Segment, error) {
+	const most = 100 // tries
+	heads := new(headReader)
+	before, err := listSegments(d, path, heads)
+	if err != nil {
+		return nil, err
+	}
+	for range most {
+		held, err := holdActive(d, before)
+		if err != nil {
+			return nil, err
+		}
+		// What a rename has hidden from one list is in the next one.
+		all, err := listSegments(d, path, heads)
+		if err != nil {
+			return nil, errors.Join(err, held.Release())
+		}
+		same := slices.EqualFunc(before, all, func(a, b Segment) bool {
+			return a.FirstSeq == b.FirstSeq && a.Head == b.Head && a.Active == b.Active
+		})
+		switch n := len(all) - 1; {
+		case same && held.file == nil:
+			return all, nil
+		case same && held.FirstSeq == all[n].FirstSeq && held.Head == all[n].Head:
+			all[n].file, all[n].Size = held.file, held.Size
+			return all, nil
+		}
+		if err := held.Release(); err != nil {
+			return nil, err
+		}
+		before = all
+	}
+	return nil, fmt.Errorf("read journal: %w", errBusy)
+}
+
+// holdActive opens the active one of some segments, and reads what it begins with; nothing is open if it is gone or empty.
+func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
+	if n := len(all) - 1; n < 0 || !all[n].Active || all[n].FirstSeq == 0 {
+		return s, nil
+	}
+	f, err := d.OpenFile(all[len(all)-1].Path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("read journal: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return s, errors.Join(err, f.Close())
+	}
+	var head [headSize]byte
+	n, _ := f.ReadAt(head[:], 0) // what cannot be read is not what was listed
+	s.setHead(head[:n])
+	s.file, s.Size = f, info.Size()
+	return s, nil
+}
+
+// Release closes what Snapshot has opened.
+func (s *Segment) Release() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
 // open opens the segment's file, which may have been compressed since it was listed.
 func (s *Segment) open(d disk.FS) (disk.File, error) {
 	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)

@@ -107,8 +107,8 @@ func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Inter
 	return nil, doubt
 }
 
-// wider reports whether every object that a stream selects is selected by another one too, by their names.
-func wider(other, stream string) bool {
+// wider reports whether every selected object that a stream has is in another one too, by their names.
+func wider(s *Selection, other, stream string) bool {
 	resource, scope, _ := strings.Cut(stream, "?")
 	of, from, scoped := strings.Cut(other, "?")
 	if other == stream || of != resource {
@@ -119,7 +119,12 @@ func wider(other, stream string) bool {
 	}
 	a, errA := url.ParseQuery(from)
 	b, errB := url.ParseQuery(scope)
-	return errA == nil && errB == nil && len(a) == 1 && a.Has("namespace") && a.Get("namespace") == b.Get("namespace")
+	if errA != nil || errB != nil || len(a) != 1 || !a.Has("namespace") {
+		return false
+	}
+	// Of a stream of all namespaces only those count that are asked for.
+	within := slices.Equal(slices.Compact(slices.Clone(s.Namespaces)), []string{a.Get("namespace")})
+	return b.Get("namespace") == a.Get("namespace") || !b.Has("namespace") && within
 }
 
 // cut is a moment, and how it divides the lines of each stream.
@@ -161,7 +166,7 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 	}
 	for _, doubt := range doubts {
 		for other := range now {
-			c.gone[doubt.Stream] = c.gone[doubt.Stream] || wider(other, doubt.Stream)
+			c.gone[doubt.Stream] = c.gone[doubt.Stream] || wider(s, other, doubt.Stream)
 		}
 		if !c.gone[doubt.Stream] {
 			c.doubts = append(c.doubts, *doubt)
@@ -272,15 +277,27 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		}
 		doubts = merge(doubts, undated)
 	}
+	first, last := 0, len(j.segments)-1
+	for first < last && j.outside(first, since, until) {
+		first++
+	}
+	for last > first && j.outside(last, since, until) {
+		last--
+	}
+	lost, err := j.lost(ctx, first, last)
+	if err != nil {
+		return nil, err
+	}
+	doubts = append(doubts, lost...)
 	for _, stream := range streams {
 		for _, d := range holes(&stream, since, end) {
 			then := end
 			if !d.To.IsZero() && d.To.Before(end.Time) {
-				then = Moment{Time: d.To}
+				then = Moment{Time: d.To.Add(-1)}
 			}
 			if !slices.ContainsFunc(streams, func(other coverage.Stream) bool {
 				in, _ := at(other.Intervals, other.Name, then)
-				return in != nil && wider(other.Name, stream.Name)
+				return in != nil && wider(s, other.Name, stream.Name)
 			}) {
 				doubts = append(doubts, d)
 			}

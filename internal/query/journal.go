@@ -62,8 +62,8 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
 	j := &Journal{notice: notice}
-	j.record, j.uncovered = coverage.Load(path)
-	all, err := journal.Segments(path)
+	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
+	all, err := journal.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
@@ -82,6 +82,7 @@ func (j *Journal) Close() {
 	}
 	for _, s := range j.segments {
 		s.lines.Close()
+		_ = s.Release() // as below
 		if s.in != nil {
 			_ = s.in.Close() // it is only read
 		}

@@ -42,7 +42,8 @@ type State struct {
 	Doubts []Doubt // why it may not be all
 }
 
-// span returns the segments in which a cut lies: all lines of those before are included, none of those behind.
+// span returns the segments in which a cut lies: all lines of those before are included, none of those behind. A cut between
+// two of them lies in the first, since a file may be gone behind it.
 func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
 	end := len(j.segments) - 1
 	first, last = end, 0
@@ -61,7 +62,7 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 			}
 			continue
 		case !c.late() && s.FirstTime.After(c.Time.Add(clockSlack)) && i > 0:
-			return min(first, i-1), last, nil
+			return min(first, last), last, nil
 		case !c.late() && !next.IsZero() && next.Before(c.Time.Add(-clockSlack)):
 			continue
 		}
@@ -76,7 +77,7 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 			last = i
 		}
 	}
-	return first, max(first, last), nil
+	return min(first, last), last, nil
 }
 
 // spanVersion is span for a version of the server.
@@ -192,7 +193,19 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if err != nil {
 		return nil, err
 	}
-	st := &State{At: at, Doubts: append(c.doubts, begin...)}
+	end, err := j.index(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	to := last
+	if c.Seq >= end.Next && last+1 < len(j.segments) { // the line itself is in a file that is gone
+		to++
+	}
+	lost, err := j.lost(ctx, first, to)
+	if err != nil {
+		return nil, err
+	}
+	st := &State{At: at, Doubts: slices.Concat(c.doubts, begin, lost)}
 	for _, of := range found {
 		item, there := newest(of)
 		if !there && !deleted {
@@ -219,6 +232,20 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 		return nil, nil
 	}
 	return []Doubt{{Reason: fmt.Sprintf("lines before line %d are not in the journal's files any more: objects that have not changed since are missing", since)}}, nil
+}
+
+// lost returns a doubt for each hole in seq from one segment to another one: a file that is gone.
+func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, err error) {
+	for i := first; i < last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if next := j.segments[i+1]; next.FirstSeq > x.Next {
+			doubts = append(doubts, Doubt{Reason: missing(x.Next, next.FirstSeq, next.Path)})
+		}
+	}
+	return doubts, nil
 }
 
 // newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector

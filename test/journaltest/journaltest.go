@@ -43,11 +43,7 @@ type Journal struct {
 func New(t testing.TB, path string, at time.Time) *Journal {
 	j := &Journal{Path: path, Now: at, Cluster: "prod", t: t, streams: map[string]*Stream{}}
 	j.Start()
-	t.Cleanup(func() {
-		if j.file != nil {
-			j.Kill()
-		}
-	})
+	t.Cleanup(j.Kill)
 	return j
 }
 
@@ -80,6 +76,9 @@ func (j *Journal) Stop() { j.end(true) }
 func (j *Journal) Kill() { j.end(false) }
 
 func (j *Journal) end(clean bool) {
+	if j.file == nil {
+		return
+	}
 	j.coverage.Close(clean)
 	j.check(j.file.Close())
 	j.file = nil
