@@ -119,15 +119,16 @@ func wider(other, stream string) bool {
 // cut is a moment, and how it divides the lines of each stream.
 type cut struct {
 	Moment
-	live   map[string]bool   // streams that were followed then: the time at which a line was received counts
-	gone   map[string]bool   // streams that were not watched any more then, while another one has their objects
-	seqs   map[string]uint64 // of a version: the last line of each stream that counts
+	live   map[string]bool              // streams that were followed then: the time at which a line was received counts
+	missed map[string]coverage.Interval // streams that were not, and of which all was received by the interval's end
+	gone   map[string]bool              // streams that were not watched any more then, while another one has their objects
+	seqs   map[string]uint64            // of a version: the last line of each stream that counts
 	doubts []Doubt
 }
 
 // cut finds out how the streams were covered at a moment.
 func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
-	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}}
+	c := &cut{Moment: m, live: map[string]bool{}, missed: map[string]coverage.Interval{}, gone: map[string]bool{}}
 	switch {
 	case m.Version > 0:
 		return c, j.cutAtVersion(ctx, s, c)
@@ -152,7 +153,9 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 			continue
 		}
 		now[stream.Name] = true
-		c.live[stream.Name] = !in.Late
+		if c.live[stream.Name] = !in.Late; in.Late {
+			c.missed[stream.Name] = *in
+		}
 	}
 	for _, doubt := range doubts {
 		for other := range now {
@@ -244,6 +247,28 @@ func (c *cut) includes(stream string, l *index.Line) bool {
 		return l.Seq <= c.Seq
 	}
 	return !l.Time.After(c.Time) || !c.live[stream] && !l.Written.IsZero() && !l.Written.After(c.Time)
+}
+
+// unknown reports whether a line that was received behind the moment does not say whether it was written by then.
+func (c *cut) unknown(stream string, l *index.Line) bool {
+	in, missed := c.missed[stream]
+	return missed && !l.Dated && l.Time.After(c.Time) && !l.Time.After(in.To)
+}
+
+// received returns by when all was received that was written by the moment; zero where that is the moment itself.
+func (c *cut) received() (t time.Time) {
+	for _, in := range c.missed {
+		if in.To.After(t) {
+			t = in.To
+		}
+	}
+	return t
+}
+
+// doubt returns why such a line of a stream is one.
+func (c *cut) doubt(stream string) Doubt {
+	in := c.missed[stream]
+	return Doubt{Stream: stream, From: in.From, To: in.To, Reason: "lines that were received late do not say when they were written"}
 }
 
 // late reports whether lines may count that were received behind the moment.

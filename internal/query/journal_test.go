@@ -33,7 +33,7 @@ func random(t testing.TB, r *rand.Rand, segments int) (path string, all []writte
 	dir := t.TempDir()
 	path = filepath.Join(dir, "journal.jsonl")
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	alive := map[string]bool{}
+	alive := map[string]string{} // uids
 	seq := uint64(0)
 	var base []*index.Index
 	for n := range segments {
@@ -109,7 +109,7 @@ func indexFile(t testing.TB, active, path string, base []*index.Index) *index.In
 	return x
 }
 
-func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]bool) written {
+func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]string) written {
 	w := written{seq: seq, received: at, stream: []string{"pods", "deployments.apps", "events", "pods?namespace=a"}[r.IntN(4)]}
 	resource, group, _ := strings.Cut(w.stream, ".")
 	resource, _, _ = strings.Cut(resource, "?")
@@ -124,17 +124,16 @@ func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]bool) w
 	if w.stream == "pods?namespace=a" {
 		w.namespace = "a"
 	}
-	w.uid = fmt.Sprintf("00000000-0000-0000-0000-0000000000%02d", r.IntN(2))
-	key := w.stream + w.namespace + w.name + w.uid
+	key := w.stream + " " + w.namespace + "/" + w.name
+	w.uid, w.typ = alive[key], "MODIFIED"
 	switch {
-	case !alive[key]:
-		w.typ = "ADDED"
+	case w.uid == "":
+		w.uid, w.typ = fmt.Sprintf("00000000-0000-0000-0000-0000000000%02d", r.IntN(2)), "ADDED"
+		alive[key] = w.uid
 	case r.IntN(3) == 0:
 		w.typ = "DELETED"
-	default:
-		w.typ = "MODIFIED"
+		delete(alive, key)
 	}
-	alive[key] = w.typ != "DELETED"
 	late := ""
 	if r.IntN(5) == 0 {
 		w.made = at.Add(-time.Duration(4+r.IntN(60)) * time.Second).Truncate(time.Second)
@@ -179,7 +178,7 @@ func (w *written) about() bool { return w.typ != "GAP" && w.typ != "SYNCED" }
 // state is the seqs of the last lines of what is there, without any index.
 func state(all []written, s selects, m Moment) []uint64 {
 	type stream struct{ stream, namespace, name, uid string }
-	last := map[stream]*written{} // by stream
+	last := map[stream]*written{} // by stream; an object of the same name was deleted before
 	for i := range all {
 		w := &all[i]
 		counts := w.seq <= m.Seq
@@ -187,11 +186,12 @@ func state(all []written, s selects, m Moment) []uint64 {
 			counts = !w.received.After(m.Time) || !w.made.IsZero() && !w.made.After(m.Time)
 		}
 		if counts && w.about() && s.is(w) {
-			last[stream{w.stream, w.namespace, w.name, w.uid}] = w
+			last[stream{w.stream, w.namespace, w.name, ""}] = w
 		}
 	}
 	newest := map[stream]*written{} // by resource
 	for k, w := range last {
+		k.uid = w.uid
 		if k.stream, _, _ = strings.Cut(k.stream, "?"); w.typ == "DELETED" {
 			continue // in one stream
 		}
@@ -224,6 +224,9 @@ func TestStateAndHistory(t *testing.T) {
 				}
 				checkState(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, at %v (%d)", seed, n, m.Time, m.Seq))
 				checkHistory(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, since %v (%d)", seed, n, m.Time, m.Seq))
+				if m.Seq > 0 {
+					checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
+				}
 				j.Close()
 			}
 		}
@@ -253,6 +256,57 @@ func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, wh
 	slices.Sort(got)
 	if want := state(all, s, m); !slices.Equal(got, want) {
 		t.Fatalf("%s: the state is\n%v, want\n%v", what, got, want)
+	}
+}
+
+// checkCompare checks what changed between two lines, and what came and went.
+func checkCompare(t *testing.T, j *Journal, all []written, s selects, from, to uint64) {
+	t.Helper()
+	type object struct{ resource, namespace, name, uid string }
+	of := func(seq uint64) object {
+		w := &all[seq-1]
+		resource, _, _ := strings.Cut(strings.ReplaceAll(w.stream, "?", "."), ".")
+		return object{resource, w.namespace, w.name, w.uid}
+	}
+	lines, before, after := map[object]int{}, map[object]uint64{}, map[object]uint64{}
+	for i := range all {
+		if w := &all[i]; from < w.seq && w.seq <= to && w.about() && s.is(w) {
+			lines[of(w.seq)]++
+		}
+	}
+	for _, seq := range state(all, s, Moment{Seq: from}) {
+		before[of(seq)] = seq
+	}
+	for _, seq := range state(all, s, Moment{Seq: to}) {
+		after[of(seq)] = seq
+	}
+	c, err := j.Compare(t.Context(), &s.Selection, Moment{Seq: from}, Moment{Seq: to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := func(i *Item) uint64 {
+		if i == nil {
+			return 0
+		}
+		return i.Last.Seq
+	}
+	changed, passed := map[object]bool{}, map[object]bool{}
+	for _, ch := range c.Changes {
+		k := of(ch.Item().Last.Seq)
+		if changed[k] = true; seq(ch.Before) != before[k] || seq(ch.After) != after[k] || before[k] == after[k] || ch.Versions != lines[k] {
+			t.Fatalf("from %d to %d: %+v, %d lines, want %d to %d, %d lines", from, to, ch, ch.Versions, before[k], after[k], lines[k])
+		}
+	}
+	for _, ch := range c.Passed {
+		k := of(ch.Item().Last.Seq)
+		if passed[k] = true; before[k] != 0 || after[k] != 0 || ch.Before != nil || ch.Versions != lines[k] {
+			t.Fatalf("from %d to %d: came and went %+v, want %d to %d, %d lines", from, to, ch, before[k], after[k], lines[k])
+		}
+	}
+	for k := range lines {
+		if is := before[k] != after[k]; changed[k] != is || passed[k] != (before[k] == 0 && after[k] == 0) {
+			t.Fatalf("from %d to %d: %v changed: %t, passed: %t", from, to, k, changed[k], passed[k])
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -24,6 +25,9 @@ type Item struct {
 	Gone bool
 	// Deleted says that this line is its deletion, where the question is for those.
 	Deleted bool
+
+	followed bool // there is a line behind it
+	unknown  bool // which may have been written by the moment too
 }
 
 // State is the selected objects at a moment, in the order of resource, namespace and name.
@@ -63,7 +67,7 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 		if x.Newest.After(c.Time) {
 			first = min(first, i)
 		}
-		if !x.Oldest.After(c.Time) || c.late() && !x.Earliest.IsZero() && !x.Earliest.After(c.Time) {
+		if !x.Oldest.After(c.Time) || c.late() && !x.Earliest.IsZero() && !x.Earliest.After(c.Time) || !x.Oldest.After(c.received()) {
 			last = i
 		}
 	}
@@ -141,31 +145,29 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				item := Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-				if i == first {
+				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
+				item, there := found[k][stream.Name]
+				if !there {
+					item = Item{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				}
+				if item.Stream = stream; i == first {
 					item.Last = o.Before
 				}
-				for n := len(o.Lines) - 1; n >= 0; n-- {
-					l, err := x.Line(o.Lines[n])
-					if err != nil {
-						return nil, fmt.Errorf("read index: %w", err)
-					}
-					if c.includes(stream.Name, &l) {
-						item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
-						item.Deleted = l.Type == index.Deleted
-						break
-					}
+				if err := c.follow(&item, x, o.Lines); err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
 				}
-				if item.Last.Seq == 0 {
+				if item.Last.Seq == 0 && !item.unknown {
 					continue
 				}
-				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
 				if found[k] == nil {
 					found[k] = make(map[string]Item)
 				}
 				found[k][stream.Name] = item
 			}
 		}
+	}
+	for _, name := range c.settle(found) {
+		c.doubts = append(c.doubts, c.doubt(name))
 	}
 	begin, err := j.begins(ctx, first)
 	if err != nil {
@@ -174,7 +176,7 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	st := &State{At: at, Doubts: append(c.doubts, begin...)}
 	for _, of := range found {
 		item, there := newest(of)
-		if !there && !deleted {
+		if len(of) == 0 || !there && !deleted {
 			continue
 		}
 		item.Gone = j.segmentOf(item.Last.Segment) < 0
@@ -182,6 +184,56 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	}
 	slices.SortFunc(st.Items, func(a, b Item) int { return a.compare(&b) })
 	return st, nil
+}
+
+// follow takes the lines of a segment about an object, by their indexes.
+func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
+	followed, unknown := false, false
+	for n := len(lines) - 1; n >= 0; n-- {
+		l, err := x.Line(lines[n])
+		if err != nil {
+			return err
+		}
+		if c.includes(item.Stream.Name, &l) {
+			item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+			item.Deleted, item.followed, item.unknown = l.Type == index.Deleted, followed, unknown
+			return nil
+		}
+		followed, unknown = true, c.unknown(item.Stream.Name, &l)
+	}
+	if followed && !item.followed {
+		item.followed, item.unknown = true, unknown
+	}
+	return nil
+}
+
+// settle leaves of those objects of a stream that have the same name the last one: the others were deleted before it was
+// made. It returns the streams that have others of which it is not known what they were at the moment.
+func (c *cut) settle(found map[key]map[string]Item) []string {
+	type name struct{ stream, group, resource, namespace, name string }
+	last := make(map[name]uint64)
+	each := func(fn func(of map[string]Item, n name, item Item)) {
+		for k, of := range found {
+			for stream, item := range of {
+				fn(of, name{stream, k.group, k.resource, k.namespace, k.name}, item)
+			}
+		}
+	}
+	each(func(_ map[string]Item, n name, item Item) { last[n] = max(last[n], item.Last.Seq) })
+	doubted := make(map[string]bool)
+	each(func(of map[string]Item, n name, item Item) {
+		switch {
+		case item.Last.Seq < last[n]:
+			item.Deleted = true
+			of[n.stream] = item
+		case item.unknown:
+			doubted[n.stream] = true
+		}
+		if item.Last.Seq == 0 {
+			delete(of, n.stream)
+		}
+	})
+	return slices.Sorted(maps.Keys(doubted))
 }
 
 // begins returns a doubt if what was there in a segment is known by lines behind the journal's first one alone.
