@@ -3,8 +3,10 @@ package query
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -27,8 +29,8 @@ type written struct {
 	received, made               time.Time // made is zero where the line was not late
 }
 
-// random makes a journal of random lines in segments, some of them compressed, and some with an index.
-func random(t testing.TB, r *rand.Rand, segments int) (path string, all []written) {
+// random makes a journal of random lines in segments of so many at most, some of them compressed, and some with an index.
+func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []written) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "journal.jsonl")
@@ -38,7 +40,7 @@ func random(t testing.TB, r *rand.Rand, segments int) (path string, all []writte
 	var base []*index.Index
 	for n := range segments {
 		var content strings.Builder
-		for range 1 + r.IntN(200) {
+		for range 1 + r.IntN(most) {
 			seq++
 			at = at.Add(time.Duration(r.IntN(2000)-200) * time.Millisecond)
 			w := randomLine(r, seq, at, alive)
@@ -210,7 +212,7 @@ func state(all []written, s selects, m Moment) []uint64 {
 func TestStateAndHistory(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		path, all := random(t, r, 1+r.IntN(6))
+		path, all := random(t, r, 1+r.IntN(6), 200)
 		for range 12 {
 			w := all[r.IntN(len(all))]
 			m := Moment{Seq: w.seq}
@@ -362,50 +364,74 @@ func checkHistory(t *testing.T, j *Journal, all []written, s selects, since Mome
 	}
 }
 
-// TestDamagedIndex flips each byte of an index, cuts it, and puts another one in its place: answers stay as they are.
+// TestDamagedIndex flips each byte of an index, cuts it everywhere, and puts others in its place: answers stay as they are, and
+// it is said that the index is not used.
 func TestDamagedIndex(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 3))
-	path, all := random(t, r, 4)
+	r := rand.New(rand.NewPCG(4, 3))
+	path, all := random(t, r, 4, 30)
 	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.index"))
 	if err != nil || len(names) < 2 {
 		t.Fatalf("%q: %v", names, err)
 	}
-	good, err := os.ReadFile(names[1])
-	if err != nil {
-		t.Fatal(err)
+	name := names[len(names)-1]
+	good := readFile(t, name)
+	if x, err := index.Open(bytes.NewReader(good), int64(len(good))); err != nil || x.Since == 0 {
+		t.Fatalf("%s is not a full index: %v", name, err)
 	}
-	other, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, last := selections(t)[1], all[len(all)-1]
-	ask := func(what string, content []byte) {
+	s := selections(t)[1]
+	ask := func(what string, content []byte) (notices int) {
 		t.Helper()
-		if err := os.WriteFile(names[1], content, 0o600); err != nil {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		notices := 0
 		j, err := Open(path, func(string) { notices++ })
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer j.Close()
-		m := Moment{Seq: 1 + r.Uint64N(last.seq)}
+		m := Moment{Seq: 1 + r.Uint64N(uint64(len(all)))}
 		checkState(t, j, all, s, m, what)
 		checkHistory(t, j, all, s, m, what)
 		checkState(t, j, all, s, Moment{Time: all[m.Seq-1].received}, what)
+		checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
 		if err := j.Resolve(t.Context(), &Selection{Objects: s.Objects}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+		return notices
 	}
-	for i := 0; i < len(good); i += 9 {
+	for i := range good {
 		bad := slices.Clone(good)
 		bad[i] ^= 1 << r.IntN(8)
 		ask(fmt.Sprintf("byte %d", i), bad)
-		if i%63 == 0 {
-			ask(fmt.Sprintf("cut to %d", i), good[:i])
+		if i%4 == 0 && ask(fmt.Sprintf("cut to %d", i), good[:i]) == 0 {
+			t.Errorf("cut to %d: nothing is said", i)
 		}
 	}
-	ask("another segment's", other)
-	ask("right", good)
+	version := slices.Clone(good)
+	version[16]++
+	binary.LittleEndian.PutUint32(version[68:], crc32.Checksum(version[:68], crc32.MakeTable(crc32.Castagnoli)))
+	another, _ := random(t, r, 5, 30)
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(another), "*.index"))
+	if err != nil || len(others) == 0 {
+		t.Fatalf("%q: %v", others, err)
+	}
+	for what, content := range map[string][]byte{
+		"another segment's": readFile(t, names[0]), "another version's": version, "another journal's": readFile(t, others[0]), "empty": nil,
+	} {
+		if ask(what, content) == 0 {
+			t.Errorf("%s: nothing is said", what)
+		}
+	}
+	if ask("right", good) > 0 {
+		t.Error("the right one is not used")
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
