@@ -23,7 +23,8 @@ type Item struct {
 	// line any more: then Gone is true.
 	Last index.Place
 	Gone bool
-	// Deleted says that this line is its deletion, where the question is for those.
+	// Deleted says that this line is its deletion, where the question is for those; or that its stream was begun anew since,
+	// and the object was not there any more.
 	Deleted bool
 
 	followed bool // there is a line behind it
@@ -166,6 +167,9 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 			}
 		}
 	}
+	if err := j.forget(found, c, first, last); err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
 	for _, name := range c.settle(found) {
 		c.doubts = append(c.doubts, c.doubt(name))
 	}
@@ -203,6 +207,33 @@ func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
 	}
 	if followed && !item.followed {
 		item.followed, item.unknown = true, unknown
+	}
+	return nil
+}
+
+// forget marks as deleted what was not there any more when its stream was begun anew in some segments.
+func (j *Journal) forget(found map[key]map[string]Item, c *cut, first, last int) error {
+	var segments []*index.Index
+	for _, s := range j.segments[first : last+1] {
+		segments = append(segments, s.x)
+	}
+	since := make(map[string]uint64)
+	for _, of := range found {
+		for stream, item := range of {
+			begun, known := since[stream]
+			if !known {
+				var err error
+				begun, err = index.Begun(segments, stream, func(l *index.Line) bool { return c.includes(stream, l) })
+				if err != nil {
+					return err
+				}
+				since[stream] = begun
+			}
+			if item.Last.Seq < begun {
+				item.Deleted = true
+				of[stream] = item
+			}
+		}
 	}
 	return nil
 }
