@@ -47,6 +47,9 @@ type Builder struct {
 type stream struct {
 	Stream
 	marks   []uint32           // its GAP and SYNCED lines
+	begins  []uint32           // as Stream has them
+	listing bool               // a list of what existed has begun
+	begun   uint64             // before the segment, as Begun says
 	objects map[string]*object // by namespace, name and uid with zero bytes between
 }
 
@@ -81,8 +84,11 @@ func (b *Builder) Add(l *line.Fields, offset int64, size int) {
 	b.addLine(l, offset, size)
 	s := b.stream(l)
 	if l.AboutStream() {
-		s.marks = append(s.marks, at)
+		s.marks, s.listing = append(s.marks, at), false
 		return
+	}
+	if !s.listing && string(l.Text(line.Origin)) == "snapshot" {
+		s.begins, s.listing = append(s.begins, at), true
 	}
 	b.object(s, l, at)
 	if s.Group == "apiextensions.k8s.io" && s.Resource == "customresourcedefinitions" {

@@ -16,7 +16,7 @@
 // and its bytes. Times are in Unix nanoseconds.
 //
 //	header     0   magic "kubejournal-idx\n" (16)
-//	           16  version of the format, 1 (4)
+//	           16  version of the format, 2 (4)
 //	           20  CRC of the segment's beginning, as journal.Segment has it (4)
 //	           24  seq of its first line (8)
 //	           32  number of its lines (8)
@@ -36,7 +36,9 @@
 //	           number of earlier segments; seq of the first line of each, as varints
 //	           number of streams, in the order of names; each with name, cluster, group, version, resource and kind, which
 //	           are texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of
-//	           each as a varint, from the one before
+//	           each as a varint, from the one before; then in the same way the first lines of lists of what existed;
+//	           in a full index of what was before, else 0: the type of the last line about itself (1), and the seq, a
+//	           varint, with which a list of what existed has begun that is not complete, 0 for none
 //	           number of writers, and each as a text: a field manager, with "/" and its subresource where it has one
 //	           number of gzip members; for each the compressed and plain bytes before it, from those of the member before
 //	           number of blocks of lines, and the bytes of each

@@ -36,7 +36,11 @@ func sameObjects(a, b *Index, before bool) (bool, error) {
 		if stop(); !same || err != nil {
 			return false, err
 		}
-		if n, there := b.Stream(s.Name); there && !slices.Equal(s.Marks, b.Streams[n].Marks) || !there && len(s.Marks) > 0 {
+		of := Stream{}
+		if n, there := b.Stream(s.Name); there {
+			of = b.Streams[n]
+		}
+		if !slices.Equal(s.Marks, of.Marks) || !slices.Equal(s.Begins, of.Begins) || before && s.before != of.before {
 			return false, nil
 		}
 	}

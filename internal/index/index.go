@@ -61,6 +61,16 @@ type inflater struct {
 type Stream struct {
 	Name, Cluster, Group, Version, Resource, Kind string // by the last line
 	Marks                                         []int  // its GAP and SYNCED lines in the segment, by their indexes
+	// Begins are the first lines of lists of what existed: the first such line in the segment, and the first behind a mark.
+	Begins []int
+
+	before progress // at the segment's beginning, in a full index
+}
+
+// progress is how far a stream's list of what existed has come.
+type progress struct {
+	mark Type   // the last one's; 0 for none
+	list uint64 // where a list has begun that is not complete, 0 for none
 }
 
 // Line is where a line is, and what matters for a state.
@@ -213,7 +223,8 @@ func (x *Index) parse(b []byte, at int64) error {
 		for _, text := range []*string{&s.Name, &s.Cluster, &s.Group, &s.Version, &s.Resource, &s.Kind} {
 			*text = d.text()
 		}
-		s.Marks = x.indexes(&d, nil)
+		s.Marks, s.Begins = x.indexes(&d, nil), x.indexes(&d, nil)
+		s.before = progress{Type(d.byte()), uint64(d.number(math.MaxInt64))}
 	}
 	x.writers = make([]string, d.count())
 	for i := range x.writers {
@@ -375,6 +386,53 @@ func (x *Index) Objects(stream int, namespace, name *string) iter.Seq2[*Object, 
 // Stream returns the index of the stream with that name.
 func (x *Index) Stream(name string) (at int, there bool) {
 	return slices.BinarySearchFunc(x.Streams, name, func(s Stream, name string) int { return strings.Compare(s.Name, name) })
+}
+
+// Begun returns the seq from which on the lines of a stream say all that is there, by the indexes of consecutive segments:
+// where it was forgotten and begun anew ('kubejournal checkpoint reset'), no line says what was deleted meanwhile. includes
+// says which SYNCED lines count, up to the first that does not. It is 0 where the stream was not begun in these segments.
+func Begun(segments []*Index, stream string, includes func(*Line) bool) (uint64, error) {
+	begun, _, err := begun(segments, stream, includes)
+	return begun, err
+}
+
+// begun returns the stream's progress at the end too.
+func begun(segments []*Index, stream string, includes func(*Line) bool) (begun uint64, p progress, err error) {
+	for i, x := range segments {
+		n, there := x.Stream(stream)
+		if !there {
+			continue
+		}
+		s := &x.Streams[n]
+		if i == 0 {
+			p = s.before
+		}
+		for _, at := range s.Starts() {
+			l, err := x.Line(at)
+			switch {
+			case err != nil:
+				return 0, p, err
+			case l.Type != Gap && l.Type != Synced:
+				if p.list == 0 {
+					p.list = l.Seq
+				}
+				continue
+			case !includes(&l):
+				return begun, p, nil
+			case l.Type == Synced && p.list > 0:
+				begun = p.list
+			case l.Type == Synced && p.mark == Synced:
+				begun = l.Seq // with nothing there, or nothing that was to be written
+			}
+			p = progress{mark: l.Type}
+		}
+	}
+	return begun, p, nil
+}
+
+// Starts returns Marks and Begins, in order.
+func (s *Stream) Starts() []int {
+	return slices.Sorted(slices.Values(slices.Concat(s.Marks, s.Begins)))
 }
 
 // ofStream returns the objects of the stream with that name.

@@ -92,12 +92,18 @@ func (w *writer) gather() error {
 			}
 		}
 		for _, s := range b.Streams {
-			if s.Marks = nil; w.streams[s.Name] == nil {
+			if s.Marks, s.Begins = nil, nil; w.streams[s.Name] == nil {
 				streams[s.Name] = &stream{Stream: s}
 			}
 		}
 	}
 	w.all = slices.SortedFunc(maps.Values(streams), func(a, b *stream) int { return strings.Compare(a.Name, b.Name) })
+	for _, s := range w.all {
+		var err error
+		if s.begun, s.before, err = begun(w.base, s.Name, func(*Line) bool { return true }); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -139,7 +145,7 @@ func (w *writer) end() int {
 // stream writes the objects of a stream: those with lines and, in a full index, those that were there when the segment began.
 func (w *writer) stream(s *stream) error {
 	fresh := slices.SortedFunc(maps.Values(s.objects), func(a, b *object) int { return a.compare(b.place, b.uid) })
-	for old, err := range w.there(s.Name) {
+	for old, err := range w.there(s) {
 		if err != nil {
 			return err
 		}
@@ -174,11 +180,11 @@ func (w *writer) stream(s *stream) error {
 }
 
 // there returns the objects of a stream that were there when the segment began, with Before and refs, in order.
-func (w *writer) there(stream string) iter.Seq2[*Object, error] {
+func (w *writer) there(s *stream) iter.Seq2[*Object, error] {
 	return func(yield func(*Object, error) bool) {
 		of := make([]source, len(w.base))
 		for i, b := range w.base {
-			of[i].next, of[i].stop = iter.Pull2(b.ofStream(stream))
+			of[i].next, of[i].stop = iter.Pull2(b.ofStream(s.Name))
 			of[i].advance()
 		}
 		defer func() {
@@ -224,7 +230,7 @@ func (w *writer) there(stream string) iter.Seq2[*Object, error] {
 				w.since = max(w.since, w.oldest) // its line is gone
 				continue
 			}
-			if is.Before.Seq > 0 && !yield(&is, nil) {
+			if is.Before.Seq > 0 && is.Before.Seq >= s.begun && !yield(&is, nil) {
 				return
 			}
 		}
@@ -413,7 +419,8 @@ func (w *writer) directory(names int) {
 		for _, text := range []string{s.Name, s.Cluster, s.Group, s.Version, s.Resource, s.Kind} {
 			w.dst = appendText(w.dst, text)
 		}
-		w.dst = appendIndexes(w.dst, s.marks)
+		w.dst = append(appendIndexes(appendIndexes(w.dst, s.marks), s.begins), byte(s.before.mark))
+		w.dst = binary.AppendUvarint(w.dst, s.before.list)
 	}
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.writers)))
 	for _, name := range slices.SortedFunc(maps.Keys(w.writers), func(a, b string) int { return w.writers[a] - w.writers[b] }) {

@@ -48,7 +48,7 @@ func checkIndex(s Segment, since uint64) error {
 		return err
 	}
 	n := 0
-	var direct Reader // begins at each line
+	var direct Reader // begins at each line, or at many
 	defer direct.Close()
 	for ; ; n++ {
 		l, err := r.Next()
@@ -64,6 +64,9 @@ func checkIndex(s Segment, since uint64) error {
 		}
 		if at.Seq != l.Seq || at.Offset != l.Offset {
 			return fmt.Errorf("line %d at %d is line %d at %d in the index", l.Seq, l.Offset, at.Seq, at.Offset)
+		}
+		if n > 100 && n%97 != 0 {
+			continue
 		}
 		if err := direct.Open(s, at.Offset); err != nil {
 			return err

@@ -43,13 +43,19 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	if err != nil {
 		return nil, err
 	}
-	after, err := again(j, func() (*State, error) { return j.state(ctx, s, to, true) })
+	after, err := j.State(ctx, s, to)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := again(j, func() (map[key]int, error) { return j.between(ctx, s, from, to) })
+	between, err := again(j, func() (map[key]*passage, error) { return j.between(ctx, s, from, to) })
 	if err != nil {
 		return nil, err
+	}
+	versions := func(k key) int {
+		if p := between[k]; p != nil {
+			return p.lines
+		}
+		return 0
 	}
 	c := &Comparison{From: from, To: to, selection: s, Doubts: merge(before.Doubts, after.Doubts)}
 	then := make(map[key]*Item, len(before.Items))
@@ -59,29 +65,22 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 	for i := range after.Items {
 		is := &after.Items[i]
 		k := is.key()
-		was := then[k]
+		if was := then[k]; was == nil || was.Last.Seq != is.Last.Seq {
+			c.Changes = append(c.Changes, Change{Before: was, After: is, Versions: versions(k)})
+		}
 		delete(then, k)
-		ch := Change{Before: was, After: is, Versions: lines[k]}
-		switch {
-		case is.Deleted && was == nil:
-			if ch.Versions > 0 {
-				c.Passed = append(c.Passed, ch)
-			}
-			continue
-		case is.Deleted:
-			ch.After = nil
-		case was != nil && was.Last.Seq == is.Last.Seq:
-			continue
-		}
-		c.Changes = append(c.Changes, ch)
+		delete(between, k)
 	}
-	// What the second state does not have at all was deleted in a segment before the moment's.
-	for i := range before.Items {
-		if was := &before.Items[i]; then[was.key()] != nil {
-			c.Changes = append(c.Changes, Change{Before: was, Versions: lines[was.key()]})
-		}
+	for k, was := range then {
+		c.Changes = append(c.Changes, Change{Before: was, Versions: versions(k)})
+		delete(between, k)
 	}
-	slices.SortStableFunc(c.Changes, func(a, b Change) int { return a.Item().compare(b.Item()) })
+	for _, p := range between {
+		c.Passed = append(c.Passed, Change{After: &p.last, Versions: p.lines})
+	}
+	for _, all := range [][]Change{c.Changes, c.Passed} {
+		slices.SortFunc(all, func(a, b Change) int { return a.Item().compare(b.Item()) })
+	}
 	return c, nil
 }
 
@@ -118,8 +117,14 @@ func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn
 	return nil
 }
 
-// between returns how many lines there are about each object between two moments.
-func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (map[key]int, error) {
+// passage is what lines between two moments are about an object.
+type passage struct {
+	lines int
+	last  Item // by the last of them
+}
+
+// between returns what lines there are about each object between two moments.
+func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (map[key]*passage, error) {
 	a, err := j.cut(ctx, s, from)
 	if err != nil {
 		return nil, err
@@ -136,7 +141,7 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 	if err != nil {
 		return nil, err
 	}
-	count := make(map[key]int)
+	all := make(map[key]*passage)
 	for i := first; i <= last; i++ {
 		x, err := j.index(ctx, i)
 		if err != nil {
@@ -148,23 +153,29 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				n := 0
+				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
 				for _, at := range o.Lines {
 					l, err := x.Line(at)
 					if err != nil {
 						return nil, fmt.Errorf("read index: %w", err)
 					}
-					if !a.includes(stream.Name, &l) && b.includes(stream.Name, &l) {
-						n++
+					if a.includes(stream.Name, &l) || !b.includes(stream.Name, &l) {
+						continue
 					}
-				}
-				if n > 0 {
-					count[key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}] += n
+					if all[k] == nil {
+						all[k] = &passage{}
+					}
+					of := all[k]
+					of.lines++
+					if l.Seq > of.last.Last.Seq {
+						of.last = Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: l.Type == index.Deleted}
+						of.last.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+					}
 				}
 			}
 		}
 	}
-	return count, nil
+	return all, nil
 }
 
 // merge returns the doubts of two answers, each once.

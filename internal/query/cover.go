@@ -388,7 +388,7 @@ func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
 	return nil
 }
 
-// markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none.
+// markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.
 func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (index.Type, uint64, error) {
 	for i := len(j.segments) - 1; i >= 0; i-- {
 		if j.segments[i].FirstSeq > seq {
@@ -402,12 +402,15 @@ func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (in
 		if !there {
 			continue
 		}
-		for _, at := range slices.Backward(x.Streams[n].Marks) {
+		for _, at := range slices.Backward(x.Streams[n].Starts()) {
 			l, err := x.Line(at)
-			if err != nil {
+			switch {
+			case err != nil:
 				return 0, 0, fmt.Errorf("read index: %w", err)
-			}
-			if l.Seq <= seq {
+			case l.Seq > seq:
+			case l.Type != index.Gap && l.Type != index.Synced:
+				return 0, 0, nil
+			default:
 				return l.Type, l.Seq, nil
 			}
 		}

@@ -23,11 +23,24 @@ type Version struct {
 }
 
 // Previous returns the line before about the same object of the same stream, nil where there is none, where it was deleted
-// since, or where its segment is gone. It is valid until the next call.
+// or the stream was begun anew since, or where its segment is gone. It is valid until the next call.
 func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
 	at, err := v.previous(ctx)
 	if err != nil || at.Seq == 0 {
 		return nil, err
+	}
+	var since []*index.Index // all are read
+	for _, s := range v.journal.segments[:v.segment] {
+		if s.FirstSeq >= at.Segment && s.x != nil {
+			since = append(since, s.x)
+		}
+	}
+	begun, err := index.Begun(since, text(v.Text(line.Stream)), func(*index.Line) bool { return true })
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	if at.Seq < begun {
+		return nil, nil
 	}
 	return v.journal.earlier(ctx, at)
 }

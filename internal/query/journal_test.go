@@ -2,9 +2,12 @@ package query
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -24,22 +27,22 @@ type written struct {
 	text                         string
 	seq                          uint64
 	stream, namespace, name, uid string
-	typ                          string
+	typ, origin                  string
 	received, made               time.Time // made is zero where the line was not late
 }
 
-// random makes a journal of random lines in segments, some of them compressed, and some with an index.
-func random(t testing.TB, r *rand.Rand, segments int) (path string, all []written) {
+// random makes a journal of random lines in segments of so many at most, some of them compressed, and some with an index.
+func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []written) {
 	t.Helper()
 	dir := t.TempDir()
 	path = filepath.Join(dir, "journal.jsonl")
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	alive := map[string]bool{}
+	alive := map[string]string{} // uids; and origins, by stream
 	seq := uint64(0)
 	var base []*index.Index
 	for n := range segments {
 		var content strings.Builder
-		for range 1 + r.IntN(200) {
+		for range 1 + r.IntN(most) {
 			seq++
 			at = at.Add(time.Duration(r.IntN(2000)-200) * time.Millisecond)
 			w := randomLine(r, seq, at, alive)
@@ -110,7 +113,7 @@ func indexFile(t testing.TB, active, path string, base []*index.Index) *index.In
 	return x
 }
 
-func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]bool) written {
+func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]string) written {
 	w := written{seq: seq, received: at, stream: []string{"pods", "deployments.apps", "events", "pods?namespace=a"}[r.IntN(4)]}
 	resource, group, _ := strings.Cut(w.stream, ".")
 	resource, _, _ = strings.Cut(resource, "?")
@@ -119,30 +122,34 @@ func randomLine(r *rand.Rand, seq uint64, at time.Time, alive map[string]bool) w
 	if r.IntN(30) == 0 {
 		w.typ = []string{"GAP", "SYNCED"}[r.IntN(2)]
 		w.text = head + fmt.Sprintf(`"type":%q,%s}`, w.typ, tail)
+		delete(alive, w.stream)
 		return w
 	}
+	if r.IntN(60) == 0 {
+		alive[w.stream] = "snapshot" // up to the next mark
+	}
+	w.origin = cmp.Or(alive[w.stream], "watch")
 	w.namespace, w.name = []string{"a", "b"}[r.IntN(2)], fmt.Sprintf("n-%d", r.IntN(12))
 	if w.stream == "pods?namespace=a" {
 		w.namespace = "a"
 	}
-	w.uid = fmt.Sprintf("00000000-0000-0000-0000-0000000000%02d", r.IntN(2))
-	key := w.stream + w.namespace + w.name + w.uid
+	key := w.stream + " " + w.namespace + "/" + w.name
+	w.uid, w.typ = alive[key], "MODIFIED"
 	switch {
-	case !alive[key]:
-		w.typ = "ADDED"
+	case w.uid == "":
+		w.uid, w.typ = fmt.Sprintf("00000000-0000-0000-0000-0000000000%02d", r.IntN(2)), "ADDED"
+		alive[key] = w.uid
 	case r.IntN(3) == 0:
 		w.typ = "DELETED"
-	default:
-		w.typ = "MODIFIED"
+		delete(alive, key)
 	}
-	alive[key] = w.typ != "DELETED"
 	late := ""
-	if r.IntN(5) == 0 {
+	if r.IntN(5) == 0 && w.origin == "watch" {
 		w.made = at.Add(-time.Duration(4+r.IntN(60)) * time.Second).Truncate(time.Second)
 		late = fmt.Sprintf(`"writtenAt":%q,`, w.made.Format(time.RFC3339))
 	}
-	w.text = head + fmt.Sprintf(`"type":%q,"origin":"watch",%s%s,"namespace":%q,"name":%q,"uid":%q,"object":{"metadata":{"name":%q},"seq":%d}}`,
-		w.typ, late, tail, w.namespace, w.name, w.uid, w.name, seq)
+	w.text = head + fmt.Sprintf(`"type":%q,"origin":%q,%s%s,"namespace":%q,"name":%q,"uid":%q,"object":{"metadata":{"name":%q},"seq":%d}}`,
+		w.typ, w.origin, late, tail, w.namespace, w.name, w.uid, w.name, seq)
 	return w
 }
 
@@ -180,20 +187,34 @@ func (w *written) about() bool { return w.typ != "GAP" && w.typ != "SYNCED" }
 // state is the seqs of the last lines of what is there, without any index.
 func state(all []written, s selects, m Moment) []uint64 {
 	type stream struct{ stream, namespace, name, uid string }
-	last := map[stream]*written{} // by stream
+	begun := map[string]uint64{} // of streams, anew
+	list, mark := map[string]uint64{}, map[string]string{}
+	last := map[stream]*written{} // by stream; an object of the same name was deleted before
 	for i := range all {
 		w := &all[i]
 		counts := w.seq <= m.Seq
 		if m.Seq == 0 {
 			counts = !w.received.After(m.Time) || !w.made.IsZero() && !w.made.After(m.Time)
 		}
+		if w.about() && w.origin == "snapshot" && list[w.stream] == 0 {
+			list[w.stream] = w.seq
+		}
+		if !w.about() {
+			if counts && w.typ == "SYNCED" && list[w.stream] > 0 {
+				begun[w.stream] = list[w.stream]
+			} else if counts && w.typ == "SYNCED" && mark[w.stream] == "SYNCED" {
+				begun[w.stream] = w.seq
+			}
+			list[w.stream], mark[w.stream] = 0, w.typ
+		}
 		if counts && w.about() && s.is(w) {
-			last[stream{w.stream, w.namespace, w.name, w.uid}] = w
+			last[stream{w.stream, w.namespace, w.name, ""}] = w
 		}
 	}
 	newest := map[stream]*written{} // by resource
 	for k, w := range last {
-		if k.stream, _, _ = strings.Cut(k.stream, "?"); w.typ == "DELETED" {
+		k.uid = w.uid
+		if k.stream, _, _ = strings.Cut(k.stream, "?"); w.typ == "DELETED" || w.seq < begun[w.stream] {
 			continue // in one stream
 		}
 		if other := newest[k]; other == nil || other.seq < w.seq {
@@ -211,7 +232,7 @@ func state(all []written, s selects, m Moment) []uint64 {
 func TestStateAndHistory(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		path, all := random(t, r, 1+r.IntN(6))
+		path, all := random(t, r, 1+r.IntN(6), 200)
 		for range 12 {
 			w := all[r.IntN(len(all))]
 			m := Moment{Seq: w.seq}
@@ -225,6 +246,9 @@ func TestStateAndHistory(t *testing.T) {
 				}
 				checkState(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, at %v (%d)", seed, n, m.Time, m.Seq))
 				checkHistory(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, since %v (%d)", seed, n, m.Time, m.Seq))
+				if m.Seq > 0 {
+					checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
+				}
 				j.Close()
 			}
 		}
@@ -254,6 +278,57 @@ func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, wh
 	slices.Sort(got)
 	if want := state(all, s, m); !slices.Equal(got, want) {
 		t.Fatalf("%s: the state is\n%v, want\n%v", what, got, want)
+	}
+}
+
+// checkCompare checks what changed between two lines, and what came and went.
+func checkCompare(t *testing.T, j *Journal, all []written, s selects, from, to uint64) {
+	t.Helper()
+	type object struct{ resource, namespace, name, uid string }
+	of := func(seq uint64) object {
+		w := &all[seq-1]
+		resource, _, _ := strings.Cut(strings.ReplaceAll(w.stream, "?", "."), ".")
+		return object{resource, w.namespace, w.name, w.uid}
+	}
+	lines, before, after := map[object]int{}, map[object]uint64{}, map[object]uint64{}
+	for i := range all {
+		if w := &all[i]; from < w.seq && w.seq <= to && w.about() && s.is(w) {
+			lines[of(w.seq)]++
+		}
+	}
+	for _, seq := range state(all, s, Moment{Seq: from}) {
+		before[of(seq)] = seq
+	}
+	for _, seq := range state(all, s, Moment{Seq: to}) {
+		after[of(seq)] = seq
+	}
+	c, err := j.Compare(t.Context(), &s.Selection, Moment{Seq: from}, Moment{Seq: to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := func(i *Item) uint64 {
+		if i == nil {
+			return 0
+		}
+		return i.Last.Seq
+	}
+	changed, passed := map[object]bool{}, map[object]bool{}
+	for _, ch := range c.Changes {
+		k := of(ch.Item().Last.Seq)
+		if changed[k] = true; seq(ch.Before) != before[k] || seq(ch.After) != after[k] || before[k] == after[k] || ch.Versions != lines[k] {
+			t.Fatalf("from %d to %d: %+v, %d lines, want %d to %d, %d lines", from, to, ch, ch.Versions, before[k], after[k], lines[k])
+		}
+	}
+	for _, ch := range c.Passed {
+		k := of(ch.Item().Last.Seq)
+		if passed[k] = true; before[k] != 0 || after[k] != 0 || ch.Before != nil || ch.Versions != lines[k] {
+			t.Fatalf("from %d to %d: came and went %+v, want %d to %d, %d lines", from, to, ch, before[k], after[k], lines[k])
+		}
+	}
+	for k := range lines {
+		if is := before[k] != after[k]; changed[k] != is || passed[k] != (before[k] == 0 && after[k] == 0) {
+			t.Fatalf("from %d to %d: %v changed: %t, passed: %t", from, to, k, changed[k], passed[k])
+		}
 	}
 }
 
@@ -297,8 +372,9 @@ func checkHistory(t *testing.T, j *Journal, all []written, s selects, since Mome
 		if err != nil {
 			t.Fatalf("%s: before line %d: %v", what, v.Seq, err)
 		}
-		// What was deleted before a segment is not known in it any more.
-		if p == nil && before > 0 && all[before-1].typ != "DELETED" || p != nil && p.Seq != before {
+		// What was deleted before a segment is not known in it any more, nor what was there before its stream was begun anew.
+		anew := slices.ContainsFunc(all[before:v.Seq-1], func(b written) bool { return b.stream == w.stream && b.typ == "SYNCED" })
+		if p == nil && before > 0 && all[before-1].typ != "DELETED" && !anew || p != nil && p.Seq != before {
 			t.Errorf("%s: before line %d is %+v, want %d", what, v.Seq, p, before)
 		}
 	}
@@ -309,52 +385,82 @@ func checkHistory(t *testing.T, j *Journal, all []written, s selects, since Mome
 	}
 }
 
-// TestDamagedIndex flips each byte of an index, cuts it, and puts another one in its place: answers stay as they are.
+// TestDamagedIndex flips each byte of an index, cuts it everywhere, and puts others in its place: answers stay as they are, and
+// it is said that the index is not used.
 func TestDamagedIndex(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 3))
-	path, all := random(t, r, 4)
-	names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.index"))
-	if err != nil || len(names) < 2 {
-		t.Fatalf("%q: %v", names, err)
+	var r *rand.Rand
+	var path string
+	var all []written
+	var names []string
+	var good []byte
+	for seed, full := uint64(0), false; !full; seed++ {
+		r = rand.New(rand.NewPCG(seed, 3))
+		path, all = random(t, r, 4, 30)
+		var err error
+		if names, err = filepath.Glob(filepath.Join(filepath.Dir(path), "*.index")); err != nil || len(names) < 3 {
+			continue
+		}
+		good = readFile(t, names[2])
+		x, err := index.Open(bytes.NewReader(good), int64(len(good)))
+		full = err == nil && x.Since > 0
 	}
-	good, err := os.ReadFile(names[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, last := selections(t)[1], all[len(all)-1]
-	ask := func(what string, content []byte) {
+	name := names[2]
+	s := selections(t)[1]
+	ask := func(what string, content []byte) (notices int) {
 		t.Helper()
-		if err := os.WriteFile(names[1], content, 0o600); err != nil {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		notices := 0
 		j, err := Open(path, func(string) { notices++ })
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer j.Close()
-		m := Moment{Seq: 1 + r.Uint64N(last.seq)}
+		m := Moment{Seq: 1 + r.Uint64N(uint64(len(all)))}
 		checkState(t, j, all, s, m, what)
 		checkHistory(t, j, all, s, m, what)
 		checkState(t, j, all, s, Moment{Time: all[m.Seq-1].received}, what)
+		checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
 		if err := j.Resolve(t.Context(), &Selection{Objects: s.Objects}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
+		return notices
 	}
-	for i := 0; i < len(good); i += 9 {
+	for i := range good {
 		bad := slices.Clone(good)
 		bad[i] ^= 1 << r.IntN(8)
 		ask(fmt.Sprintf("byte %d", i), bad)
-		if i%63 == 0 {
-			ask(fmt.Sprintf("cut to %d", i), good[:i])
+		if i%4 == 0 && ask(fmt.Sprintf("cut to %d", i), good[:i]) == 0 {
+			t.Errorf("cut to %d: nothing is said", i)
 		}
 	}
-	ask("another segment's", other)
-	ask("right", good)
+	version := slices.Clone(good)
+	version[16]++
+	binary.LittleEndian.PutUint32(version[68:], crc32.Checksum(version[:68], crc32.MakeTable(crc32.Castagnoli)))
+	another, _ := random(t, r, 5, 30)
+	others, err := filepath.Glob(filepath.Join(filepath.Dir(another), "*.index"))
+	if err != nil || len(others) == 0 {
+		t.Fatalf("%q: %v", others, err)
+	}
+	for what, content := range map[string][]byte{
+		"another segment's": readFile(t, names[0]), "another version's": version, "another journal's": readFile(t, others[0]), "empty": nil,
+	} {
+		if ask(what, content) == 0 {
+			t.Errorf("%s: nothing is said", what)
+		}
+	}
+	if ask("right", good) > 0 {
+		t.Error("the right one is not used")
+	}
+}
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
 }
 
 // told is a line in short.

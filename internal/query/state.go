@@ -22,7 +22,8 @@ type Item struct {
 	// line any more: then Gone is true.
 	Last index.Place
 	Gone bool
-	// Deleted says that this line is its deletion, where the question is for those.
+	// Deleted says that this line is its deletion, where the question is for those; or that its stream was begun anew since,
+	// and the object was not there any more.
 	Deleted bool
 	// Found is when its deletion was found behind a gap, where that does not say what it was: Last is the line before. Else it
 	// is zero.
@@ -158,37 +159,36 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				item := Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.Created}
-				if i == first {
+				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
+				n := slices.IndexFunc(found[k], func(was Item) bool { return was.Stream.Name == stream.Name })
+				item := Item{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				if n >= 0 {
+					item = found[k][n]
+				}
+				if !o.Created.IsZero() {
+					item.Created = o.Created
+				}
+				if item.Stream = stream; i == first {
 					item.Last = o.Before
 				}
-				for n := len(o.Lines) - 1; n >= 0; n-- {
-					l, err := x.Line(o.Lines[n])
-					if err != nil {
-						return nil, fmt.Errorf("read index: %w", err)
-					}
-					if c.includes(stream.Name, &l) {
-						item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
-						item.Deleted = l.Type == index.Deleted
-						break
-					}
+				if err := c.follow(&item, x, o.Lines); err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
 				}
 				if item.Last.Seq == 0 {
 					continue
 				}
-				k := item.key()
-				of := found[k]
-				if n := slices.IndexFunc(of, func(was Item) bool { return was.Stream.Name == stream.Name }); n >= 0 {
-					if item.Created.IsZero() {
-						item.Created = of[n].Created
-					}
-					of[n] = item
+				if n >= 0 {
+					found[k][n] = item
 				} else {
-					found[k] = append(of, item)
+					found[k] = append(found[k], item)
 				}
 			}
 		}
 	}
+	if err := j.forget(found, c, first, last); err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	settle(found)
 	begin, err := j.begins(ctx, first)
 	if err != nil {
 		return nil, err
@@ -216,6 +216,65 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	}
 	slices.SortFunc(st.Items, func(a, b Item) int { return a.compare(&b) })
 	return st, nil
+}
+
+// follow takes the lines of a segment about an object, by their indexes.
+func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
+	for _, at := range slices.Backward(lines) {
+		l, err := x.Line(at)
+		if err != nil {
+			return err
+		}
+		if c.includes(item.Stream.Name, &l) {
+			item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+			item.Deleted = l.Type == index.Deleted
+			return nil
+		}
+	}
+	return nil
+}
+
+// forget marks as deleted what was not there any more when its stream was begun anew in some segments.
+func (j *Journal) forget(found map[key][]Item, c *cut, first, last int) error {
+	var segments []*index.Index
+	for _, s := range j.segments[first : last+1] {
+		segments = append(segments, s.x)
+	}
+	since := make(map[string]uint64)
+	for _, of := range found {
+		for i := range of {
+			stream := of[i].Stream.Name
+			begun, known := since[stream]
+			if !known {
+				var err error
+				begun, err = index.Begun(segments, stream, func(l *index.Line) bool { return c.includes(stream, l) })
+				if err != nil {
+					return err
+				}
+				since[stream] = begun
+			}
+			of[i].Deleted = of[i].Deleted || of[i].Last.Seq < begun
+		}
+	}
+	return nil
+}
+
+// settle leaves of those objects of a stream that have the same name the last one: the others were deleted before it was
+// made.
+func settle(found map[key][]Item) {
+	type name struct{ stream, namespace, name string }
+	last := make(map[name]uint64)
+	for _, of := range found {
+		for _, item := range of {
+			n := name{item.Stream.Name, item.Namespace, item.Name}
+			last[n] = max(last[n], item.Last.Seq)
+		}
+	}
+	for _, of := range found {
+		for i := range of {
+			of[i].Deleted = of[i].Deleted || of[i].Last.Seq < last[name{of[i].Stream.Name, of[i].Namespace, of[i].Name}]
+		}
+	}
 }
 
 // begins returns a doubt if what was there in a segment is known by lines behind the journal's first one alone.

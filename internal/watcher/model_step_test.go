@@ -181,6 +181,7 @@ func (m *model) putAt(gvr schema.GroupVersionResource, namespace, name string, l
 // note notes what the streams must tell of a write that made after of before;
 // nil is no object.
 func (m *model) note(gvr schema.GroupVersionResource, before, after map[string]any) {
+	m.written = append(m.written, written{time.Now(), m.srv.Version()})
 	for _, s := range m.streams {
 		was, is := s.holds(before), s.holds(after)
 		if s.gvr != gvr || !was && !is {

@@ -78,10 +78,10 @@ func TestModel(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed, %d states were asked for\n",
+	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed, %d versions, %d times and %d values were asked for\n",
 		done.Load(), *modelFrom, failed.Load(), time.Since(began).Round(time.Millisecond),
 		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load(),
-		time.Duration(modelTally.covered.Load()).Round(time.Second), modelTally.asked.Load())
+		time.Duration(modelTally.covered.Load()).Round(time.Second), modelTally.asked.Load(), modelTally.times.Load(), modelTally.blamed.Load())
 }
 
 // maxFailed is how many failed histories are enough.
@@ -113,16 +113,24 @@ type model struct {
 	restored bool              // it was put back once
 	epochs   map[string]int    // of each stream: how often it has seen the server go back
 	noted    []invariant.Write // the writes that the journal must tell of
+	written  []written         // the server's versions
 	// undefined says that the server does not know widgets; defined is its version
 	// when it last ceased to.
 	undefined bool
 	defined   uint64
 }
 
+// written is a version of the server, and when it came.
+type written struct {
+	at      time.Time
+	version uint64
+}
+
 // modelTally is of all histories that held.
 var modelTally struct {
 	starts, writes, lines atomic.Uint64
-	asked                 atomic.Uint64 // versions of the server that a journal covers
+	asked, times          atomic.Uint64 // versions and times of the server that a journal covers
+	blamed                atomic.Uint64 // values
 	covered               atomic.Int64  // nanoseconds
 }
 
