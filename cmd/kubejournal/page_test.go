@@ -13,7 +13,7 @@ import (
 )
 
 // asked is a block with a question and its answer.
-var asked = regexp.MustCompile("(?ms)^```text\n\\$ (kubejournal [^\n]*)\n(.*?)^```$")
+var asked = regexp.MustCompile("(?ms)^```text\n[$] (kubejournal [^\n]*)\n(?:.*?\n)?```$")
 
 // What the pages show of test/sample, which is the journal of a played incident, is what a terminal of 100 columns shows. With
 // -update it is written anew, and missing indexes of the sample first; test/sample/README.md says how the sample is made.

@@ -241,8 +241,8 @@ func (x *incident) giveBack(ctx context.Context) error {
 	}
 	for _, d := range x.deleted {
 		is, getErr := x.in(d.object).Get(ctx, d.name, metav1.GetOptions{})
-		if err = errors.Join(err, getErr); getErr != nil {
-			continue
+		if getErr != nil {
+			return errors.Join(err, getErr)
 		}
 		for _, field := range []string{"spec", "data"} {
 			err = errors.Join(err, agree("the server", d.was.Object[field], is.Object[field]))
