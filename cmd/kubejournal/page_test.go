@@ -36,7 +36,7 @@ func TestPagesAsk(t *testing.T) {
 		want := asked.ReplaceAllFunc(page, func(block []byte) []byte {
 			command := string(asked.FindSubmatch(block)[1])
 			shown += command + "\n"
-			return fmt.Appendf(nil, "```text\n$ %s\n%s```", command, onTerminal(t, sample, command))
+			return fmt.Appendf(nil, "```text\n$ %s\n%s```", command, asShown(t, sample, command))
 		})
 		if bytes.Equal(page, want) {
 			continue
@@ -61,8 +61,8 @@ func TestPagesAsk(t *testing.T) {
 	}
 }
 
-// onTerminal returns what a command shows on a terminal of 100 columns, and its exit status unless that is 0.
-func onTerminal(t *testing.T, dir, command string) string {
+// asShown returns what a command shows on a terminal of 100 columns, and its exit status unless that is 0.
+func asShown(t *testing.T, dir, command string) string {
 	t.Helper()
 	s := newTerminal(t, 100)
 	cmd := exec.Command("sh", "-c", "exec "+command)
