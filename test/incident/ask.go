@@ -69,7 +69,7 @@ func statusOf(err error) (int, error) {
 	return 0, err
 }
 
-func isStatus(got, want int) bool { return got == want || want == aboutNow && (got == 0 || got == 3) }
+func isStatus(got, want int) bool { return got == want || want == answered && (got == 0 || got == 3) }
 
 // moment and during are times as arguments.
 func moment(t time.Time) string { return t.UTC().Format("'2006-01-02 15:04:05.000'") }
