@@ -60,7 +60,7 @@ func newGetCommand() *cobra.Command {
   # what was deleted in the last hour
   kubejournal get '*' -n shop --deleted --since 1h
 
-  # give it back
+  # give it back; '*' with -n includes the Namespace itself
   kubejournal get '*' -n shop --deleted --since 1h --clean | kubectl apply -f -`,
 		RunE: f.run,
 	}

@@ -78,6 +78,9 @@ between, a line of its own says so.`,
   # keep a durable journal of what a config file names
   kubejournal run --config kubejournal.yaml
 
+  # find out from it what happened to a Deployment
+  kubejournal history deploy/web -n shop
+
   # check that file without a cluster
   kubejournal validate --config kubejournal.yaml`,
 		SilenceUsage:  true,

@@ -268,7 +268,7 @@ const (
 var leftOut = regexp.MustCompile(`(?m)^kubejournal: (\S+) (?:(\S+)/)?(\S+): left out: (.*)\n`)
 
 // unconfirmed is what it says of a time that is less than a minute ago.
-var unconfirmed = regexp.MustCompile(`(?m)^kubejournal: not covered: (stream \S+ since .*: not confirmed any further|\d+ more streams; .*)\n`)
+var unconfirmed = regexp.MustCompile(`(?m)^kubejournal: not covered: (stream \S+ since .*: not confirmed any further|\d+ more .*)\n`)
 
 // clean returns the objects of the shop as they were, for kubectl apply, and which they are; and why others are left out.
 func (s *shop) clean(at, format string) (lists []byte, objects []key, without map[key]string) {

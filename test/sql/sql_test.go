@@ -32,7 +32,10 @@ type result struct {
 	Rows           [][]string
 }
 
-// Each query of the page prints what stands behind it. testdata is an excerpt of the journal that make incident leaves.
+// sample is the folder of a journal.
+var sample = filepath.Join("..", "sample")
+
+// Each query of the page prints what stands behind it.
 func TestPage(t *testing.T) {
 	if *duckdb == "" {
 		t.Skip("make test-sql runs it")
@@ -46,7 +49,7 @@ func TestPage(t *testing.T) {
 	for i, b := range blocks {
 		statements[i] = string(b[1])
 	}
-	results := run(t, "testdata", append(statements, "DESCRIBE journal", "SELECT * FROM journal"))
+	results := run(t, sample, append(statements, "DESCRIBE journal", "SELECT * FROM journal"))
 	for i, b := range blocks {
 		if want := results[i].table(); want != string(b[2]) && !*update {
 			t.Errorf("%s\nprints\n%s\nnot\n%s", b[1], want, b[2])
@@ -76,12 +79,16 @@ func checkColumns(t *testing.T, described, all result) {
 	for i, row := range described.Rows {
 		columns[row[0]] = i
 	}
-	files, err := filepath.Glob(filepath.Join("testdata", "journal*"))
+	files, err := filepath.Glob(filepath.Join(sample, "journal*.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zipped, err := filepath.Glob(filepath.Join(sample, "journal*.jsonl.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := map[string]map[string]json.RawMessage{} // by seq
-	for _, f := range files {
+	for _, f := range append(files, zipped...) {
 		content, err := exec.Command("gzip", "-dcf", f).Output()
 		if err != nil {
 			t.Fatal(err)
