@@ -62,6 +62,9 @@ func (f *askFlags) addJournal(cmd *cobra.Command) {
 
 // path returns the path of the journal's active file.
 func (f *askFlags) path(cmd *cobra.Command) (string, error) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // most of what an answer needs is soon garbage: rather time than memory
+	}
 	if f.journal != "" {
 		return f.journal, nil
 	}
@@ -99,9 +102,6 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	s, err := f.selection(cmd, args)
 	if err != nil {
 		return err
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // most of what an answer needs is soon garbage: rather time than memory
 	}
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)

@@ -8,7 +8,7 @@ import (
 
 const (
 	magic      = "kubejournal-idx\n"
-	version    = 2
+	version    = 1
 	headerSize = 72
 	identity   = 56 // bytes of the header that every checksum begins with
 	sumSize    = 4

@@ -16,7 +16,7 @@
 // and its bytes. Times are in Unix nanoseconds.
 //
 //	header     0   magic "kubejournal-idx\n" (16)
-//	           16  version of the format, 2 (4)
+//	           16  version of the format, 1 (4)
 //	           20  CRC of the segment's beginning, as journal.Segment has it (4)
 //	           24  seq of its first line (8)
 //	           32  number of its lines (8)

@@ -35,7 +35,7 @@ var mustShow = map[string]int{
 	`GAP +deployments.apps +- +- +\d+s: Expired, resourceVersion \d+→`:       2,
 	`DELETED +secrets +shop/web-login +- +relist, final state not known`:     1,
 	`MODIFIED +deployments.apps +shop/web +- +spec.replicas 3→1, relist`:     2,
-	`SYNCED +deployments.apps +- +- +modified 1\n`:                           1,
+	`SYNCED +deployments.apps +- +- +modified 1\n`:                           2,
 	`in the gap +\d+ +\| +theme: light\n`:                                    1,
 	`kubejournal: secret shop/web-login: refused: redacted: data.password\n`: 1,
 	`    theme: light\n  kind: ConfigMap\n`:                                  1,
