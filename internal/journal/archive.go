@@ -26,7 +26,7 @@ const memberSize = 256 << 10
 
 // zipLevels are those of the members, in turn. Beside one stream of compress/gzip at its default level, members of level 8 are
 // 8 % larger and take as much CPU, members of level 6 are 13 % larger and take less than half: that pays for the index.
-var zipLevels = [...]int{8, 8, 8, 6}
+var zipLevels = [...]int{8, 8, 8, 8, 6}
 
 // IndexPath returns the path of the index of a rotated segment, compressed or not.
 func IndexPath(segment string) string { return strings.TrimSuffix(segment, gzipped) + indexed }
