@@ -52,8 +52,8 @@ func theStory(t *testing.T, path string) {
 	settings := func(level, timeout string) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"settings","uid":"c1"},"data":{"log.level":%q,"timeout":%q}}`, level, timeout)
 	}
-	password := func(value string) string {
-		return `{"metadata":{"namespace":"shop","name":"db","uid":"e1"},"data":{"password":"` + value + `","user":"c2hvcA=="}}`
+	password := func(value, tier string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"db","uid":"e1","labels":{"tier":%q}},"data":{"password":%q,"user":"c2hvcA=="}}`, tier, value)
 	}
 	job := func(parallelism int) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"migrate","uid":"71"},"spec":{"parallelism":%d}}`, parallelism)
@@ -74,7 +74,7 @@ func theStory(t *testing.T, path string) {
 	replicasets.Put("", owned("web-6d4cf", "b1", "Deployment", "d1", `"spec":{"replicas":2}`))
 	pods.Put("", pod("web-6d4cf-x7k2p", "91", "b1", "Running"))
 	configmaps.Put("", settings("info", "30s"))
-	secrets.Put("", password("b2xk"))
+	secrets.Put("", password("b2xk", "test"))
 	leases.Put("", lease("2026-11-20T14:00:00Z"))
 	jobs.Put("", job(1))
 	nodes.Put("", node(false))
@@ -98,7 +98,9 @@ func theStory(t *testing.T, path string) {
 	now("14:05:00")
 	configmaps.Put("helm", `{"metadata":{"namespace":"shop","name":"1.0","uid":"c2","labels":{"on":"yes"}},"data":{"a: b":"\u001b[2Jcleared\u202egnp","no":"","lines":"one\ntwo\n"}}`)
 	now("14:06:00")
-	secrets.Put("kubectl-edit", password("bmV3"))
+	secrets.Put("kubectl-edit", password("bmV3", "test"))
+	now("14:06:10")
+	secrets.Put("kubectl-label", password("bmV3", "prod"))
 	now("14:06:30")
 	jobs.Put("kubectl-edit", job(2))
 	nodes.Put("kubectl-cordon", node(true))
@@ -112,6 +114,13 @@ func theStory(t *testing.T, path string) {
 	now("14:10:00")
 	deployments.Delete("d1")
 	pods.Delete("92")
+	now("14:10:20")
+	j.Confirm(false, all...)
+	now("14:10:30")
+	deployments.Gap(event.Expired, at("14:10:20"))
+	now("14:10:35")
+	deployments.Put("", strings.ReplaceAll(web("d4", "2.0", 1, 1), "web", "api"))
+	deployments.Synced()
 	now("14:11:00")
 	deployments.Put("argocd", web("d2", "1.5.1", 3, 0))
 	now("14:20:00")
@@ -145,6 +154,11 @@ func theStory(t *testing.T, path string) {
 	j.MaxBytes = 0
 	now("14:46:00")
 	deployments.Put("kubectl-edit", web("d3", "1.6.1", 3, 3))
+	now("14:47:00")
+	j.Confirm(false, all...)
+	now("14:48:00")
+	deployments.Gap(event.Expired, at("14:47:00"))
+	deployments.Synced()
 	now("14:50:00")
 	j.Confirm(false, all...)
 	j.Stop()
@@ -210,7 +224,7 @@ func TestAnswers(t *testing.T) {
 
 var (
 	word   = regexp.MustCompile(`'[^']*'|\S+`)
-	escape = regexp.MustCompile(`[^\n -~\p{L}…→]`)
+	escape = regexp.MustCompile(`[^\n\x20-\x7e\p{L}…→]`)
 )
 
 // answerOf returns what the program answers: stdout, stderr and the status.
@@ -305,8 +319,9 @@ func TestExternalDiff(t *testing.T) {
 	}
 	// Rows and JSON are ours.
 	for _, arg := range []string{"--stat", "-ojson"} {
-		if status, stdout, _ := execute(t, append(diff, arg)...); status != exitFault || !strings.Contains(stdout, "web-8bb77-9zq4w") {
-			t.Errorf("%s: status %d\n%s", arg, status, stdout)
+		status, stdout, stderr := execute(t, append(diff, arg)...)
+		if status != exitFault || !strings.Contains(stdout, "web-8bb77-9zq4w") || strings.Contains(stderr, "no-such-program") {
+			t.Errorf("%s: status %d\n%s%s", arg, status, stdout, stderr)
 		}
 	}
 }

@@ -105,11 +105,10 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 		if err != nil {
 			return err
 		}
-		stream := string(v.Text(line.Stream))
 		if v.Seq > end && len(h.open) == 0 {
 			break
 		}
-		if v.Seq > end && h.open[stream] == nil {
+		if v.Seq > end && h.open[string(v.Text(line.Stream))] == nil {
 			continue // up to the end of a gap
 		}
 		if n > 0 && v.Seq < is.Begin { // a gap in which the object came belongs to it

@@ -280,7 +280,7 @@ func (f *File) extend(c *current, p *Progress) {
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
 func (f *File) next(c *current, reason string, i interval) {
-	if !c.empty() {
+	if !c.idle() {
 		last := numbered{c.number, c.interval}
 		if last.reason == 0 {
 			last.reason = reasonNumber(reason)

@@ -214,6 +214,34 @@ func TestEnds(t *testing.T) {
 	})
 }
 
+// A GAP can follow another one before the stream was confirmed: what differed behind the first is not forgotten.
+func TestGapsInSuccession(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		inBubble(t, func(j *journalled) {
+			j.pods(11, 11, 11, 0)
+			j.pods(20, 11, 20, 0)
+			j.lost(25, "Expired")
+			j.pods(33, 33, 33, 0)
+			j.want("pods, 11-20 Expired(3)")
+			if killed {
+				j.kill()
+				j.open(Options{})
+				j.want("pods, 11-20 Expired(3)")
+			}
+			j.lost(40, "Expired")
+			j.pods(50, 50, 50, 0)
+			j.want("pods, 11-20 Expired(3)")
+			j.pods(60, 50, 60, 0)
+			j.want("pods, 11-20 Expired(3), 50-60")
+			j.lost(65, "Expired")
+			j.pods(70, 70, 70, 0)
+			j.lost(75, "Expired")
+			j.pods(80, 80, 85, 0)
+			j.want("pods, 11-20 Expired(3), 50-60 Expired(0), 80-85")
+		})
+	}
+}
+
 // A GAP and its SYNCED that this file has not heard of, since it could not be written, are between what it knows and what
 // follows; and what it never knew begins with the first confirmation that it hears.
 func TestMissedGap(t *testing.T) {

@@ -88,9 +88,8 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 				s.add(part, i, goesOn)
 				goesOn = i.reason == reasonNumber(continued) && part.to == i.to
 			}
-			if last := len(s.Intervals) - 1; isGap(i.reason) && last >= 0 && n+1 < len(intervals) && intervals[n+1].since != i.since &&
-				s.Intervals[last].End == reasonText(i.reason) {
-				s.Intervals[last].Differences = new(intervals[n+1].differences)
+			if n+1 < len(intervals) && intervals[n+1].since != i.since {
+				s.endGap(i, intervals[n+1].differences)
 			}
 		}
 		if len(s.Intervals) > 0 {
@@ -99,6 +98,21 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 	}
 	slices.SortFunc(all, func(a, b Stream) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// endGap notes how many objects differed behind the GAP that ended an interval. Between one GAP and the next the stream may not
+// have been confirmed: then they are one.
+func (s *Stream) endGap(i *interval, differences int64) {
+	n := len(s.Intervals) - 1
+	if n < 0 || !isGap(i.reason) {
+		return
+	}
+	switch last := &s.Intervals[n]; {
+	case i.empty() && last.Differences != nil:
+		*last.Differences += differences
+	case !i.empty() && last.End == reasonText(i.reason):
+		last.Differences = new(differences)
+	}
 }
 
 // add adds a part of an interval, to the last one if that goes on.

@@ -160,9 +160,6 @@ func (j *Journal) write(line []byte) {
 	}
 }
 
-// Seq returns the number of the last line.
-func (j *Journal) Seq() uint64 { return j.seq }
-
 // Stream is a stream of the journal.
 type Stream struct {
 	// Payload is what lines have of their objects.
@@ -314,17 +311,6 @@ func (s *Stream) Delete(uid string) {
 	s.j.check(s.renderer.Scan(raw, &o))
 	s.position = string(o.ResourceVersion)
 	s.line(l, &o)
-}
-
-// Unusable writes the line of an object that no line can hold.
-func (s *Stream) Unusable(text string) {
-	s.j.t.Helper()
-	o, _ := s.object(text)
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]string{
-		"namespace": string(o.Namespace), "name": string(o.Name), "uid": string(o.UID), "resourceVersion": string(o.ResourceVersion)}})
-	s.j.check(err)
-	s.j.check(s.renderer.Identify(raw, &o, fmt.Errorf("object: %w", event.ErrTooLarge)))
-	s.line(event.Line{Type: event.Modified, Origin: s.origin, Received: s.j.Now}, &o)
 }
 
 func (s *Stream) line(l event.Line, o *event.Object) {
