@@ -50,6 +50,16 @@ func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
 	return parts
 }
 
+// presentAt reports whether the segment is there in which an interval was confirmed last.
+func (c *content) presentAt(i *interval, there map[uint64]uint32) bool {
+	n := c.of(i.seq)
+	if n < 0 || c.segments[n].gone {
+		return false
+	}
+	head, is := there[c.segments[n].first]
+	return is && head == c.segments[n].head
+}
+
 // heads are the checksums of the beginnings of segments, by the seq of their first lines.
 func heads(there []journal.Segment) map[uint64]uint32 {
 	all := make(map[uint64]uint32)

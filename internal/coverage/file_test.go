@@ -162,7 +162,7 @@ func TestIntervals(t *testing.T) {
 		j.commit(5, map[string]Progress{"pods": {}}) // a first sync is under way
 		j.want("")
 		j.pods(11, 11, 11, 0)
-		j.want("")
+		j.want("pods, 11-11") // complete, and not confirmed yet
 		j.pods(20, 11, 20, 0)
 		j.pods(31, 11, 30, 0)
 		j.want("pods, 11-30")
@@ -222,7 +222,7 @@ func TestGapsInSuccession(t *testing.T) {
 			j.pods(20, 11, 20, 0)
 			j.lost(25, "Expired")
 			j.pods(33, 33, 33, 0)
-			j.want("pods, 11-20 Expired(3)")
+			j.want("pods, 11-20 Expired(3), 33-33")
 			if killed {
 				j.kill()
 				j.open(Options{})
@@ -230,7 +230,7 @@ func TestGapsInSuccession(t *testing.T) {
 			}
 			j.lost(40, "Expired")
 			j.pods(50, 50, 50, 0)
-			j.want("pods, 11-20 Expired(3)")
+			j.want("pods, 11-20 Expired(3), 50-50")
 			j.pods(60, 50, 60, 0)
 			j.want("pods, 11-20 Expired(3), 50-60")
 			j.lost(65, "Expired")

@@ -92,6 +92,10 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 				s.endGap(i, intervals[n+1].differences)
 			}
 		}
+		if i := &intervals[len(intervals)-1]; i.empty() && i.reason == 0 && c.presentAt(i, there) {
+			// A list is complete, and nothing was confirmed behind it yet.
+			s.Intervals = append(s.Intervals, Interval{From: time.Unix(0, i.from).UTC(), To: time.Unix(0, i.to).UTC(), Late: i.late})
+		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)
 		}
