@@ -106,7 +106,7 @@ func (c *content) retire(there []journal.Segment) {
 		for n := range all {
 			all[n].from = max(all[n].from, floor)
 		}
-		if all = slices.DeleteFunc(all, func(i interval) bool { return i.idle() }); len(all) > 0 {
+		if all = slices.DeleteFunc(all, func(i interval) bool { return i.void() }); len(all) > 0 {
 			c.intervals[stream] = all
 		} else {
 			delete(c.intervals, stream)

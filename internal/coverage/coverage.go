@@ -147,8 +147,8 @@ type interval struct {
 
 func (i *interval) empty() bool { return i.to <= i.from }
 
-// idle reports whether an interval says nothing: not even that objects differed behind the GAP before it.
-func (i *interval) idle() bool { return i.to < i.from || i.to == i.from && i.differences == 0 }
+// void reports whether an interval says nothing: not even that a list was complete.
+func (i *interval) void() bool { return i.to < i.from || i.from == 0 }
 
 // segment is one record of its kind.
 type segment struct {

@@ -280,7 +280,7 @@ func (f *File) extend(c *current, p *Progress) {
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
 func (f *File) next(c *current, reason string, i interval) {
-	if !c.idle() {
+	if !c.void() {
 		last := numbered{c.number, c.interval}
 		if last.reason == 0 {
 			last.reason = reasonNumber(reason)
@@ -310,7 +310,7 @@ func (f *File) Close(clean bool) {
 	if clean {
 		f.mu.Lock()
 		for _, c := range f.streams {
-			if c.reason == 0 && !c.empty() {
+			if c.reason == 0 && !c.void() {
 				c.reason = reasonNumber(Stopped)
 				f.touch(c)
 			}

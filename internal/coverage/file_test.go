@@ -214,6 +214,22 @@ func TestEnds(t *testing.T) {
 	})
 }
 
+// A list that was complete when the daemon was killed or stopped, before anything was confirmed, is where the next one goes on.
+func TestNothingConfirmed(t *testing.T) {
+	for reason, stop := range map[string]func(*journalled){Unknown: (*journalled).kill, Stopped: (*journalled).stop} {
+		inBubble(t, func(j *journalled) {
+			j.pods(11, 11, 11, 0)
+			stop(j)
+			j.open(Options{})
+			j.want("pods, 11-11 " + reason)
+			j.pods(40, 11, 40, 0)
+			j.want("pods, 11-40 late")
+			j.pods(50, 11, 50, 0)
+			j.want("pods, 11-40 late CaughtUp, 40-50")
+		})
+	}
+}
+
 // A GAP can follow another one before the stream was confirmed: what differed behind the first is not forgotten.
 func TestGapsInSuccession(t *testing.T) {
 	for _, killed := range []bool{false, true} {
@@ -226,7 +242,7 @@ func TestGapsInSuccession(t *testing.T) {
 			if killed {
 				j.kill()
 				j.open(Options{})
-				j.want("pods, 11-20 Expired(3)")
+				j.want("pods, 11-20 Expired(3), 33-33 Unknown")
 			}
 			j.lost(40, "Expired")
 			j.pods(50, 50, 50, 0)

@@ -91,7 +91,7 @@ func parseBytes(b []byte) (*content, error) {
 				seq: number(3), differences: int64(number(4)), serial: number(5),
 			}
 			id := identity{stream, i.since, i.from, i.late}
-			if c.serial = max(c.serial, i.serial); i.to >= i.from && newest[id].serial < i.serial {
+			if c.serial = max(c.serial, i.serial); !i.void() && newest[id].serial < i.serial {
 				newest[id] = i
 			}
 		case kindSegment:

@@ -19,7 +19,8 @@ type Stream struct {
 	Intervals []Interval `json:"intervals"` // in order; no two overlap
 }
 
-// Interval is a time in which every change that the server made is in the journal.
+// Interval is a time in which every change that the server made is in the journal. A stream's last one is empty where a list
+// is complete and nothing was confirmed behind it yet.
 type Interval struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"` // the first time that is not covered
@@ -92,9 +93,8 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 				s.endGap(i, intervals[n+1].differences)
 			}
 		}
-		if i := &intervals[len(intervals)-1]; i.empty() && i.reason == 0 && c.presentAt(i, there) {
-			// A list is complete, and nothing was confirmed behind it yet.
-			s.Intervals = append(s.Intervals, Interval{From: time.Unix(0, i.from).UTC(), To: time.Unix(0, i.to).UTC(), Late: i.late})
+		if i := &intervals[len(intervals)-1]; i.empty() && !isGap(i.reason) && c.presentAt(i, there) {
+			s.add(span{i.from, i.to}, i, false) // a list is complete, and nothing was confirmed behind it yet
 		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)

@@ -87,7 +87,7 @@ func (m *model) covered() {
 		by[s.Name] = s.Intervals
 		for n, i := range s.Intervals {
 			modelTally.covered.Add(int64(i.To.Sub(i.From)))
-			if !i.From.Before(i.To) || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+			if i.To.Before(i.From) || i.To.Equal(i.From) && n < len(s.Intervals)-1 || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
 				m.t.Fatalf("%s: interval %d of %+v", s.Name, n, s.Intervals)
 			}
 		}

@@ -453,7 +453,7 @@ func (w *world) covered() error {
 	}
 	for _, s := range streams {
 		for n, i := range s.Intervals {
-			if !i.From.Before(i.To) || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+			if i.To.Before(i.From) || i.To.Equal(i.From) && n < len(s.Intervals)-1 || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
 				err = errors.Join(err, fmt.Errorf("%s: interval %d of %+v", s.Name, n, s.Intervals))
 			}
 		}
