@@ -102,7 +102,9 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)
 	o := &answer.Output{Writer: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr()}
-	o.Terminal = tail.Terminal(o.Writer, os.Getenv).Width != nil
+	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
+		o.Terminal, o.Width = true, width()
+	}
 	j, err := query.Open(path, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
 	if err != nil {
 		return err

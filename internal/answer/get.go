@@ -1,24 +1,23 @@
 package answer
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/s2"
 
+	"kubejournal/internal/display"
+	"kubejournal/internal/index"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
-	"kubejournal/internal/rawjson"
 	"kubejournal/internal/restore"
-	"kubejournal/internal/yamltext"
 )
 
 func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
@@ -29,9 +28,21 @@ type Get struct {
 	// Match selects by what an object has; nil takes all. It needs the object.
 	Match func(object []byte) bool
 	One   bool // an object was named: it is shown itself, not in a list
+	// Deleted says that the objects are those that were deleted, as they were last.
+	Deleted bool
 	// Replaced says of each deleted object whether another one took its name, which applying it would overwrite.
 	Replaced []bool
 	At       query.Moment
+	// Namespace is the one that was asked for, which the table does not repeat; empty for several.
+	Namespace string
+	// Columns returns the columns that a table of a stream's objects has beside its own; nil for none.
+	Columns func(*index.Stream) ([]Column, error)
+}
+
+// Column is one of the columns that a CustomResourceDefinition gives a table.
+type Column struct {
+	Name string
+	Of   func(object []byte) string // for one goroutine at a time
 }
 
 // found is an object to show.
@@ -39,6 +50,7 @@ type found struct {
 	*query.Item
 	object  []byte // compressed
 	lacking string // why the object is not whole
+	cells   []string
 }
 
 // Items shows objects as they were.
@@ -51,13 +63,23 @@ func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, d
 			lost++
 		}
 	}
+	columns, err := g.columns(items)
+	if err != nil {
+		return err
+	}
 	dropped := make([]bool, len(items))
 	objects := g.Format != "name" && g.Format != "table"
-	if objects || g.Match != nil {
+	if objects || g.Match != nil || len(columns) > 0 {
+		var one sync.Mutex
 		err := j.Read(ctx, items, func(i int, l *line.Fields) error {
 			dropped[i] = g.Match != nil && !g.Match(l.Object)
 			if objects && !dropped[i] {
 				shown[i].take(l)
+			}
+			one.Lock()
+			defer one.Unlock()
+			for _, c := range columns {
+				shown[i].cells = append(shown[i].cells, c.Of(l.Object))
 			}
 			return nil
 		})
@@ -65,7 +87,7 @@ func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, d
 			return err
 		}
 	}
-	if g.Format == "table" {
+	if g.Format == "table" && !g.Deleted {
 		if err := j.Describe(ctx, items); err != nil {
 			return err
 		}
@@ -76,15 +98,40 @@ func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, d
 			kept = append(kept, shown[i])
 		}
 	}
-	if err := g.write(kept, o); err != nil {
+	switch g.Format {
+	case "name":
+		for _, f := range kept {
+			if _, err := fmt.Fprintf(o, "%s/%s\n", printable(kind(f.Stream)), printable(f.Name)); err != nil {
+				return err
+			}
+		}
+	case "table":
+		err = g.table(kept, columns, o)
+	default:
+		err = g.objects(kept, o)
+	}
+	if err != nil {
 		return err
 	}
 	g.explain(kept, lost, o)
-	err := o.Doubt(doubts)
+	err = o.Doubt(doubts)
 	if lost > 0 {
 		err = ErrNotCovered
 	}
 	return err
+}
+
+// columns returns those of a table of one kind.
+func (g *Get) columns(items []query.Item) ([]Column, error) {
+	if g.Format != "table" || g.Columns == nil || len(items) == 0 || severalKinds(items) {
+		return nil, nil
+	}
+	return g.Columns(items[0].Stream)
+}
+
+func severalKinds(items []query.Item) bool {
+	first := items[0].Stream
+	return slices.ContainsFunc(items, func(i query.Item) bool { return i.Stream.Resource != first.Resource || i.Stream.Group != first.Group })
 }
 
 // Cleaned shows objects as kubectl apply takes them. What controllers make again is left out, and what the journal does not
@@ -102,10 +149,13 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 		return err
 	}
 	var objects []restore.Object
-	refused, lost := 0, 0
+	refused, lost, named := 0, 0, 0
 	for i := range items {
+		if dropped[i] {
+			continue
+		}
+		named++
 		switch v := &verdicts[i]; {
-		case dropped[i]:
 		case g.Replaced != nil && g.Replaced[i]:
 			o.note("%s: left out: another one has taken its name since", title(&items[i]))
 		case items[i].Gone:
@@ -121,21 +171,10 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 		}
 	}
 	restore.Sort(objects)
-	var out []byte
-	switch {
-	case g.One && len(objects) == 1 && g.Format == "json":
-		out = append(out, objects[0].JSON...)
-		out = append(out, '\n')
-	case g.One && len(objects) == 1:
-		out, err = restore.AppendYAML(nil, objects[0])
-	case len(objects) == 0:
-	case g.Format == "json":
-		out, err = restore.AppendList(nil, objects)
-	default:
-		out, err = restore.AppendListYAML(nil, objects)
-	}
-	if err == nil {
-		_, err = o.Write(out)
+	if len(objects) > 0 {
+		err = g.give(objects, o)
+	} else if named == 0 {
+		g.nothing(o)
 	}
 	doubt := o.Doubt(doubts)
 	switch {
@@ -147,75 +186,150 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 	return doubt
 }
 
+// give writes objects as kubectl apply takes them.
+func (g *Get) give(objects []restore.Object, o *Output) error {
+	out := newObjects(o, g.Format)
+	if !g.One || len(objects) > 1 {
+		out.begin()
+	}
+	for _, object := range objects {
+		if err := out.add(object.JSON); err != nil {
+			return fmt.Errorf("%s %s: %w", object.Kind, object.Name, err)
+		}
+	}
+	return out.end()
+}
+
 // ErrRefused says that an object cannot be given back. It was said.
 var ErrRefused = errors.New("refused")
 
 // take notes what is shown of an object.
 func (f *found) take(l *line.Fields) {
-	switch {
-	case string(l.Value(line.Truncated)) == "true":
-		f.lacking = "its line was truncated"
-	case l.Object == nil:
-		f.lacking = "its stream keeps no objects (payload: none)"
-	case rawjson.Pick(l.Object, "kind")[0] == nil:
-		f.lacking = "its stream keeps metadata alone (payload: metadata)"
-	}
-	f.object = s2.Encode(nil, l.Object)
-}
-
-func (g *Get) write(all []found, o *Output) error {
-	switch g.Format {
-	case "name":
-		for _, f := range all {
-			if _, err := fmt.Fprintf(o, "%s/%s\n", kind(f.Stream), f.Name); err != nil {
-				return err
-			}
+	apiVersion := strings.TrimPrefix(string(l.Text(line.Group))+"/"+string(l.Text(line.Version)), "/")
+	object := named(l.Object, apiVersion, f.Stream.Kind)
+	if f.lacking = lacking(l); len(object) == 0 {
+		namespace := ""
+		if f.Namespace != "" {
+			namespace = fmt.Sprintf(`"namespace":%q,`, f.Namespace)
 		}
-		return nil
-	case "table":
-		return g.table(all, o)
+		object = fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,%s"uid":%q}}`, apiVersion, f.Stream.Kind, f.Name, namespace, f.UID)
 	}
-	return g.objects(all, o)
+	f.object = s2.Encode(nil, object)
 }
 
-func (g *Get) table(all []found, o *Output) error {
+func (g *Get) table(all []found, columns []Column, o *Output) error {
 	if len(all) == 0 {
 		return nil
 	}
-	at := g.At.Time
-	if at.IsZero() {
-		for _, f := range all {
-			if f.Made.After(at) {
-				at = f.Made
-			}
-		}
-	}
-	namespaced := slices.ContainsFunc(all, func(f found) bool { return f.Namespace != all[0].Namespace })
-	kinds := slices.ContainsFunc(all, func(f found) bool { return f.Stream.Resource != all[0].Stream.Resource })
-	t := tabwriter.NewWriter(o, 0, 0, 3, ' ', 0)
-	if namespaced {
-		fmt.Fprint(t, "NAMESPACE\t")
-	}
-	fmt.Fprintln(t, "NAME\tAGE\tLAST CHANGE\tBY")
+	at, zones := g.At.Time, zones{}
+	several, namespaced := false, false
 	for _, f := range all {
-		if namespaced {
-			fmt.Fprint(t, printable(or(f.Namespace))+"\t")
+		if g.At.Time.IsZero() && f.Made.After(at) {
+			at = f.Made
 		}
-		name := f.Name
-		if kinds {
+		zones.add(f.Made, f.Ended, f.EndedAfter)
+		several = several || f.Stream.Resource != all[0].Stream.Resource || f.Stream.Group != all[0].Stream.Group
+		namespaced = namespaced || f.Namespace != "" && g.Namespace == "" || f.Namespace != all[0].Namespace
+	}
+	head, cut := []string{"NAME"}, []int{0} // what is cut first is behind
+	if namespaced {
+		head, cut = []string{"NAMESPACE", "NAME"}, []int{0, 1}
+	}
+	for _, c := range columns {
+		cut = append(cut, len(head))
+		head = append(head, strings.ToUpper(printable(c.Name)))
+	}
+	if head = append(head, "AGE"); g.Deleted {
+		head = append(head, fmt.Sprintf("DELETED (%s)", zones))
+	} else {
+		cut = append(cut, len(head)+1)
+		head = append(head, fmt.Sprintf("LAST CHANGE (%s)", zones), "BY")
+	}
+	rows := [][]string{head}
+	for _, f := range all {
+		var row []string
+		if namespaced {
+			row = append(row, or(f.Namespace))
+		}
+		name, then, age := f.Name, at, "-"
+		if several {
 			name = kind(f.Stream) + "/" + name
 		}
-		age := "-"
+		row = append(row, name)
+		for i := range columns {
+			row = append(row, or(f.cells[i]))
+		}
+		if f.Deleted {
+			then = f.Ended
+		}
 		if !f.Created.IsZero() {
-			then := at
-			if f.Deleted {
-				then = f.Made
-			}
 			age = duration(then.Sub(f.Created))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", printable(name), age, moment(f.Made), printable(or(f.Writer)))
+		if row = append(row, age); g.Deleted {
+			row = append(row, ended(f.Item))
+		} else {
+			row = append(row, moment(f.Made), or(f.Writer))
+		}
+		rows = append(rows, row)
 	}
-	return t.Flush()
+	return writeRows(rows, cut, o)
+}
+
+// ended says when an object was deleted, as far as that is known.
+func ended(i *query.Item) string {
+	if i.EndedAfter.IsZero() {
+		return moment(i.Ended)
+	}
+	return moment(i.EndedAfter) + " to " + until(i.EndedAfter, i.Ended)
+}
+
+// zones has the names of local time zones.
+type zones []string
+
+func (z *zones) add(times ...time.Time) {
+	for _, t := range times {
+		if zone, _ := t.Local().Zone(); !t.IsZero() && !slices.Contains(*z, zone) {
+			*z = append(*z, zone)
+		}
+	}
+}
+
+func (z zones) String() string { return strings.Join(z, "/") }
+
+// writeRows writes the rows of a table, the first of which is its heading. On a terminal the columns in cut become shorter, the
+// last of them first, until a row fits.
+func writeRows(rows [][]string, cut []int, o *Output) error {
+	const between, least = "  ", 9
+	widths, all := make([]int, len(rows[0])), -len(between)
+	for n := range widths {
+		for _, row := range rows {
+			row[n] = printable(row[n])
+			widths[n] = max(widths[n], display.Columns([]byte(row[n])))
+		}
+		all += widths[n] + len(between)
+	}
+	for _, n := range slices.Backward(cut) {
+		if o.Width > 0 && all > o.Width && widths[n] > least {
+			is := widths[n]
+			widths[n] = max(least, is-(all-o.Width))
+			all -= is - widths[n]
+		}
+	}
+	var out []byte
+	for _, row := range rows {
+		start := len(out)
+		for n, cell := range row {
+			at := len(out)
+			out = display.CutMiddle(append(out, cell...), at, widths[n])
+			out = append(display.Pad(out, widths[n]-display.Columns(out[at:])), between...)
+		}
+		if out = bytes.TrimRight(out, " "); o.Width > 0 {
+			out = display.CutEnd(out, start, o.Width)
+		}
+		out = append(out, '\n')
+	}
+	_, err := o.Write(out)
+	return err
 }
 
 func or(text string) string {
@@ -225,7 +339,7 @@ func or(text string) string {
 	return text
 }
 
-// duration returns an age as kubectl shows it, roughly: the two largest units.
+// duration returns an age as kubectl shows it, roughly: in one unit.
 func duration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < 2*time.Minute:
@@ -238,85 +352,25 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// objects writes YAML or JSON as kubectl does: one object as it is, several in a List, one after the other.
+// objects writes YAML or JSON. Of an object that was named and was not there, there is nothing.
 func (g *Get) objects(all []found, o *Output) error {
-	out := bufio.NewWriter(o)
-	if g.One && len(all) == 1 {
-		if err := g.object(out, &all[0], "", ""); err != nil {
-			return err
-		}
-		return out.Flush()
+	out := newObjects(o, g.Format)
+	if !g.One || len(all) > 1 {
+		out.begin()
 	}
-	head, tail := "apiVersion: v1\nitems:\n", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
-	switch {
-	case g.Format == "json":
-		head, tail = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [", "\n    ],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n"
-	case len(all) == 0:
-		head = "apiVersion: v1\nitems: []\n"
-	}
-	_, _ = out.WriteString(head) // Flush returns the error of any
 	for i := range all {
-		first := "- "
-		if g.Format == "json" {
-			first = "\n        "
-			if i > 0 {
-				first = ",\n        "
-			}
+		object, err := s2.Decode(nil, all[i].object)
+		if err == nil && out.json {
+			object, err = sorted(object)
 		}
-		if err := g.object(out, &all[i], first, strings.Repeat(" ", len(first)-strings.LastIndexByte(first, '\n')-1)); err != nil {
-			return err
+		if err == nil {
+			err = out.add(object)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", title(all[i].Item), err)
 		}
 	}
-	_, _ = out.WriteString(tail)
-	return out.Flush()
-}
-
-// object writes an object: by itself or, behind first, as an item of a list.
-func (g *Get) object(out *bufio.Writer, f *found, first, indent string) error {
-	object, err := f.bytes()
-	if err != nil {
-		return err
-	}
-	if g.Format == "json" {
-		_, _ = out.WriteString(first)
-		var v any
-		d := json.NewDecoder(bytes.NewReader(object))
-		d.UseNumber()
-		if err := d.Decode(&v); err != nil {
-			return fmt.Errorf("read object: %w", err)
-		}
-		var text bytes.Buffer
-		e := json.NewEncoder(&text)
-		e.SetEscapeHTML(false)
-		e.SetIndent(indent, "    ")
-		if err := e.Encode(v); err != nil {
-			return err
-		}
-		if indent != "" {
-			text.Truncate(text.Len() - 1) // the line's end comes with what follows
-		}
-		_, err := text.WriteTo(out)
-		return err
-	}
-	if first != "" {
-		object = append(append([]byte{'['}, object...), ']') // which has long lines broken where they are in a list
-	}
-	text, err := yamltext.Append(nil, object, yamltext.Options{})
-	if err != nil {
-		return err
-	}
-	_, _ = out.Write(text)
-	return nil
-}
-
-// bytes returns the object, {} where there is none.
-func (f *found) bytes() ([]byte, error) {
-	object, err := s2.Decode(nil, f.object)
-	if err == nil && len(object) == 0 {
-		object = fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q,"uid":%q}}`,
-			strings.TrimPrefix(f.Stream.Group+"/"+f.Stream.Version, "/"), f.Stream.Kind, f.Name, f.Namespace, f.UID)
-	}
-	return object, err
+	return out.end()
 }
 
 // explain says what is not in the answer, and why an empty one is empty.
@@ -326,15 +380,37 @@ func (g *Get) explain(all []found, lost int, o *Output) {
 		if why := all[i].lacking; why != "" {
 			lacking[why] = append(lacking[why], title(all[i].Item))
 		}
+		if g.Format != "table" {
+			g.between(all[i].Item, o)
+		}
 	}
-	for why, names := range lacking {
-		o.note("%s of %s", why, some(names))
+	for _, why := range slices.Sorted(maps.Keys(lacking)) {
+		o.note("%s: %s", some(lacking[why]), why)
 	}
 	if lost > 0 {
 		o.note("%d objects were there whose last lines are in files that were removed", lost)
 	}
 	if len(all)+lost == 0 {
-		o.note("no such object was there at %s", g.At)
+		g.nothing(o)
+	}
+}
+
+// between says when it was that an object was deleted in a gap.
+func (g *Get) between(i *query.Item, o *Output) {
+	if !i.EndedAfter.IsZero() {
+		o.note("%s: deleted between %s and %s", title(i), moment(i.EndedAfter), until(i.EndedAfter, i.Ended))
+	}
+}
+
+// nothing says why an empty answer is empty.
+func (g *Get) nothing(o *Output) {
+	switch at := g.At.String(); {
+	case g.Deleted:
+		o.note("no such object was deleted in that time")
+	case at == "now":
+		o.note("no such object is there now")
+	default:
+		o.note("no such object was there at %s", at)
 	}
 }
 
