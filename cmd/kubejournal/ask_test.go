@@ -177,7 +177,8 @@ func theLoss(t *testing.T, path string) {
 	crds, namespaces := j.Stream("customresourcedefinitions.apiextensions.k8s.io", "CustomResourceDefinition"), j.Stream("namespaces", "Namespace")
 	boxes, configmaps, services := j.Stream("boxes.example.com", "Box"), j.Stream("configmaps", "ConfigMap"), j.Stream("services", "Service")
 	blue, secrets := j.Stream("configmaps?labelSelector=colour%3Dblue", "ConfigMap"), j.Stream("secrets", "Secret")
-	all := []*journaltest.Stream{crds, namespaces, boxes, configmaps, services, blue, secrets}
+	quiet := j.Stream("leases.coordination.k8s.io?namespace=quiet", "Lease") // has none
+	all := []*journaltest.Stream{crds, namespaces, boxes, configmaps, services, blue, secrets, quiet}
 	const crd = `{"metadata":{"name":"boxes.example.com","uid":"a1"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"boxes","singular":"box","kind":"Box","shortNames":["bx"]},
 		"versions":[{"name":"v1","served":true,"storage":true,"additionalPrinterColumns":[
 			{"name":"Size","type":"string","jsonPath":".spec.size"},{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"},
