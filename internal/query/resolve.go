@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -31,7 +32,8 @@ type Column struct {
 }
 
 // Resolve finds what a selection names, and what is meant by short names that CustomResourceDefinitions give. The error is
-// an *UnknownError for a name that no line is about, with what was probably meant.
+// an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
+// the selection says so.
 func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
 	if j.Empty() {
 		return nil
@@ -45,17 +47,25 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	if err != nil {
 		return err
 	}
+	s.Unwatched = nil
+	var watched []*Object
 	for i := range s.Objects {
-		if err := j.resolveResource(newest, &s.Objects[i]); err != nil {
+		err := j.resolveResource(newest, &s.Objects[i])
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(s.Unwatched) < len(s.Objects)-1 {
+			s.Unwatched = append(s.Unwatched, Doubt{Reason: u.text})
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		watched = append(watched, &s.Objects[i])
 	}
 	if err := j.resolveNamespaces(ctx, s); err != nil {
 		return err
 	}
-	for i := range s.Objects {
-		if s.Objects[i].Name != "" {
-			if err := j.resolveName(ctx, s, &s.Objects[i]); err != nil {
+	for _, o := range watched {
+		if o.Name != "" {
+			if err := j.resolveName(ctx, s, o); err != nil {
 				return err
 			}
 		}
