@@ -52,6 +52,10 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
 	f.addJournal(cmd)
+	completeNames(cmd, func(cmd *cobra.Command, args []string) (string, []string, error) {
+		path, err := f.path(cmd)
+		return path, args, err
+	}, &f.namespaces)
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"kubejournal/internal/event"
 	"kubejournal/test/journaltest"
@@ -402,5 +403,60 @@ func TestNothingToAsk(t *testing.T) {
 				t.Errorf("%q of %s: status %d, want %d: %s%s", args, path, status, want, stdout, stderr)
 			}
 		}
+	}
+}
+
+// TestCompletion completes words with the names of a journal, as a shell asks for it.
+func TestCompletion(t *testing.T) {
+	clearEnv(t)
+	t.Chdir(t.TempDir())
+	theLoss(t, "journal.jsonl")
+	writeFile(t, "kubejournal.yaml", "output: {path: journal.jsonl}\ncheckpoint: {path: kubejournal.db}\nresources: [pods]\n")
+	complete := func(words string) string {
+		t.Helper()
+		status, stdout, stderr := execute(t, append([]string{cobra.ShellCompRequestCmd}, strings.Split(words, " ")...)...)
+		names, directive, _ := strings.Cut(strings.ReplaceAll(stdout, "\n", " "), ":")
+		if kind := map[bool]string{true: "ShellCompDirectiveDefault", false: "ShellCompDirectiveNoFileComp"}[directive == "0 "]; status != 0 || stderr != "Completion ended with directive: "+kind+"\n" {
+			t.Errorf("%s: status %d, %s", words, status, stderr)
+		}
+		return names + ":" + strings.TrimSpace(directive)
+	}
+	for words, want := range map[string]string{
+		"get ":                      "boxes.example.com configmaps customresourcedefinitions leases namespaces secrets services :4",
+		"get co":                    "configmaps :4",
+		"get bx/":                   "bx/empty bx/full :4",
+		"get boxes f":               "full :4",
+		"get boxes full e":          "empty :4",
+		"get boxes/full svc/":       "svc/web :4",
+		"get boxes/full se":         "secrets services :4",
+		"get cm,se":                 "cm,secrets cm,services :4",
+		"get cm -n sh":              "shop :4",
+		"get -n shop cm/":           "cm/kube-root-ca.crt cm/settings :4",
+		"get -n quiet cm/":          ":4",
+		"get -n shpo cm/":           ":4",
+		"get frobnicators/":         ":4",
+		"get -n shop,":              "shop,shop :4",
+		"get --at 14":               ":4",
+		"get -o ":                   "table name yaml json :4",
+		"history crd/":              "crd/boxes.example.com :4",
+		"diff --since 1h se":        "secrets services :4",
+		"blame cm/s":                "cm/settings :4",
+		"coverage bo":               "boxes.example.com :4",
+		"tail bo":                   "boxes.example.com :0",
+		"tail journal.jsonl bo":     "boxes.example.com :4",
+		"tail -n s":                 "shop :4",
+		"get --journal nothing po":  ":4",
+		"get --config nothing po":   ":4",
+		"tail --journal nothing po": ":4",
+	} {
+		if got := complete(words); got != want {
+			t.Errorf("%s: %q, want %q", words, got, want)
+		}
+	}
+	if err := os.Remove("kubejournal.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if got := complete("get po"); got != ":4" {
+		t.Errorf("without a journal: %q", got)
 	}
 }

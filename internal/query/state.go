@@ -27,7 +27,7 @@ type Item struct {
 	// and Ended.
 	Deleted           bool
 	EndedAfter, Ended time.Time
-	Created time.Time // in whole seconds; zero where it is not known
+	Created           time.Time // in whole seconds; zero where it is not known
 	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource where
 	// it has one; empty where the line names none.
 	Made   time.Time
