@@ -53,6 +53,10 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
 	f.addJournal(cmd)
+	completeNames(cmd, func(cmd *cobra.Command, args []string) (string, []string, error) {
+		path, err := f.path(cmd)
+		return path, args, err
+	}, &f.namespaces)
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {
@@ -106,7 +110,9 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	// A reader that goes away, such as head, is the end and no fault.
 	signal.Ignore(syscall.SIGPIPE)
 	o := &answer.Output{Writer: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr()}
-	o.Terminal = tail.Terminal(o.Writer, os.Getenv).Width != nil
+	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
+		o.Terminal, o.Width = true, width()
+	}
 	j, err := query.Open(path, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
 	if err != nil {
 		return err

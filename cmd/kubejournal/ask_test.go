@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"kubejournal/internal/event"
 	"kubejournal/test/journaltest"
@@ -184,16 +185,94 @@ func onTerminal(t *testing.T, args ...string) (status int, stdout, stderr string
 	return status, strings.TrimSuffix(s.until(t, end+"$"), end), errs.String()
 }
 
-// TestAnswers asks the questions of testdata/ask/*.txt, and wants their answers: on a terminal, or into a pipe.
+// theLoss is a journal in which a namespace is deleted with all that is in it, some of it behind a gap.
+func theLoss(t *testing.T, path string) {
+	j := journaltest.New(t, path, time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC))
+	after := func(minutes int) { j.Now = time.Date(2026, 11, 20, 14, minutes, 0, 0, time.UTC) }
+	crds, namespaces := j.Stream("customresourcedefinitions.apiextensions.k8s.io", "CustomResourceDefinition"), j.Stream("namespaces", "Namespace")
+	boxes, configmaps, services := j.Stream("boxes.example.com", "Box"), j.Stream("configmaps", "ConfigMap"), j.Stream("services", "Service")
+	blue, secrets := j.Stream("configmaps?labelSelector=colour%3Dblue", "ConfigMap"), j.Stream("secrets", "Secret")
+	quiet := j.Stream("leases.coordination.k8s.io?namespace=quiet", "Lease") // has none
+	all := []*journaltest.Stream{crds, namespaces, boxes, configmaps, services, blue, secrets, quiet}
+	const crd = `{"metadata":{"name":"boxes.example.com","uid":"a1"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"boxes","singular":"box","kind":"Box","shortNames":["bx"]},
+		"versions":[{"name":"v1","served":true,"storage":true,"additionalPrinterColumns":[
+			{"name":"Size","type":"string","jsonPath":".spec.size"},{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"},
+			{"name":"Note","type":"string","priority":1,"jsonPath":".spec.note"},{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}]}]}}`
+	namespace := func(phase, more string) string {
+		return `{"metadata":{"name":"shop","uid":"b1"` + more + `},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"` + phase + `"}}`
+	}
+	box := func(name, uid, rest string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q,"uid":%q},%s}`, name, uid, rest)
+	}
+	configmap := func(name, uid, colour string) string {
+		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q,"uid":%q,"labels":{"colour":%q}},"data":{"a":"b"}}`, name, uid, colour)
+	}
+	for _, s := range all {
+		s.Snapshot()
+	}
+	crds.Put("", crd)
+	namespaces.Put("", namespace("Active", ""))
+	boxes.Put("", box("empty", "c1", `"spec":{"size":"small"}`))
+	boxes.Put("", box("full", "c2", `"spec":{"size":"\u001b[31mlarge"},"status":{"conditions":[{"type":"Open","status":"False"},{"type":"Ready","status":"True"}]}`))
+	configmaps.Put("", configmap("settings", "d1", "blue"))
+	configmaps.Put("", configmap("kube-root-ca.crt", "d2", "red"))
+	blue.Put("", configmap("settings", "d1", "blue"))
+	services.Put("", `{"metadata":{"namespace":"shop","name":"web","uid":"e1"},"spec":{"clusterIP":"10.0.0.7","clusterIPs":["10.0.0.7"],"ports":[{"port":80,"nodePort":30080}],"type":"NodePort"}}`)
+	secrets.Put("", `{"metadata":{"namespace":"shop","name":"db","uid":"f1"},"data":{"password":"b2xk"}}`)
+	for _, s := range all {
+		s.Synced()
+	}
+	after(1)
+	configmaps.Put("kubectl-edit", configmap("settings", "d1", "green"))
+	blue.Delete("d1") // it is not blue any more
+	j.Confirm(false, all...)
+	j.Rotate()
+	after(2)
+	namespaces.Put("", namespace("Terminating", `,"deletionTimestamp":"2026-11-20T14:02:00Z"`))
+	configmaps.Delete("d1")
+	configmaps.Delete("d2")
+	secrets.Delete("f1")
+	boxes.Delete("c1")
+	j.Confirm(false, all...)
+	after(10)
+	for _, s := range []*journaltest.Stream{boxes, services, namespaces} {
+		s.Gap(event.Expired, time.Date(2026, 11, 20, 14, 3, 0, 0, time.UTC))
+	}
+	boxes.Forgotten("c2")
+	services.Forgotten("e1")
+	namespaces.Delete("b1")
+	for _, s := range []*journaltest.Stream{boxes, services, namespaces} {
+		s.Synced()
+	}
+	after(12)
+	crds.Delete("a1")
+	j.Rotate()
+	after(15)
+	namespaces.Put("kubectl-create", strings.ReplaceAll(namespace("Active", ""), "b1", "b2"))
+	configmaps.Put("kubectl-create", configmap("settings", "d3", "blue"))
+	blue.Put("kubectl-create", configmap("settings", "d3", "blue"))
+	after(20)
+	j.Confirm(false, all...)
+	j.Stop()
+}
+
+// TestAnswers asks the questions of testdata/ask and testdata/loss, and wants their answers: on a terminal, or into a pipe.
 func TestAnswers(t *testing.T) {
 	clearEnv(t)
 	inUTC(t)
 	for name, value := range map[string]string{"PAGER": "", "NO_COLOR": "1", "TERM": "xterm", "KUBECTL_EXTERNAL_DIFF": ""} {
 		t.Setenv(name, value)
 	}
-	t.Chdir(t.TempDir())
-	theStory(t, "journal.jsonl")
-	pages, err := filepath.Glob(filepath.Join(source, "testdata", "ask", "*.txt"))
+	for folder, story := range map[string]func(*testing.T, string){"ask": theStory, "loss": theLoss} {
+		t.Chdir(t.TempDir())
+		story(t, "journal.jsonl")
+		answersOf(t, folder)
+	}
+}
+
+// answersOf asks the questions of a folder.
+func answersOf(t *testing.T, folder string) {
+	pages, err := filepath.Glob(filepath.Join(source, "testdata", folder, "*.txt"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no questions: %v", err)
 	}
@@ -240,7 +319,8 @@ func answerOf(t *testing.T, question string) string {
 		args = append(args, strings.Trim(arg, "'"))
 	}
 	status, stdout, stderr := ask(t, append(args, "--journal", "journal.jsonl")...)
-	if bad := escape.FindString(stdout + stderr); bad != "" {
+	bad := escape.FindString(stdout + stderr)
+	if objects := piped && args[0] == "get"; bad != "" && !objects { // which are as they are
 		t.Errorf("%s: %q reaches a terminal", question, bad)
 	}
 	rows := !piped && !strings.Contains(question, " -p") && !strings.Contains(question, " -o ")
@@ -338,5 +418,60 @@ func TestNothingToAsk(t *testing.T) {
 				t.Errorf("%q of %s: status %d, want %d: %s%s", args, path, status, want, stdout, stderr)
 			}
 		}
+	}
+}
+
+// TestCompletion completes words with the names of a journal, as a shell asks for it.
+func TestCompletion(t *testing.T) {
+	clearEnv(t)
+	t.Chdir(t.TempDir())
+	theLoss(t, "journal.jsonl")
+	writeFile(t, "kubejournal.yaml", "output: {path: journal.jsonl}\ncheckpoint: {path: kubejournal.db}\nresources: [pods]\n")
+	complete := func(words string) string {
+		t.Helper()
+		status, stdout, stderr := execute(t, append([]string{cobra.ShellCompRequestCmd}, strings.Split(words, " ")...)...)
+		names, directive, _ := strings.Cut(strings.ReplaceAll(stdout, "\n", " "), ":")
+		if kind := map[bool]string{true: "ShellCompDirectiveDefault", false: "ShellCompDirectiveNoFileComp"}[directive == "0 "]; status != 0 || stderr != "Completion ended with directive: "+kind+"\n" {
+			t.Errorf("%s: status %d, %s", words, status, stderr)
+		}
+		return names + ":" + strings.TrimSpace(directive)
+	}
+	for words, want := range map[string]string{
+		"get ":                      "boxes.example.com configmaps customresourcedefinitions leases namespaces secrets services :4",
+		"get co":                    "configmaps :4",
+		"get bx/":                   "bx/empty bx/full :4",
+		"get boxes f":               "full :4",
+		"get boxes full e":          "empty :4",
+		"get boxes/full svc/":       "svc/web :4",
+		"get boxes/full se":         "secrets services :4",
+		"get cm,se":                 "cm,secrets cm,services :4",
+		"get cm -n sh":              "shop :4",
+		"get -n shop cm/":           "cm/kube-root-ca.crt cm/settings :4",
+		"get -n quiet cm/":          ":4",
+		"get -n shpo cm/":           ":4",
+		"get frobnicators/":         ":4",
+		"get -n shop,":              "shop,shop :4",
+		"get --at 14":               ":4",
+		"get -o ":                   "table name yaml json :4",
+		"history crd/":              "crd/boxes.example.com :4",
+		"diff --since 1h se":        "secrets services :4",
+		"blame cm/s":                "cm/settings :4",
+		"coverage bo":               "boxes.example.com :4",
+		"tail bo":                   "boxes.example.com :0",
+		"tail journal.jsonl bo":     "boxes.example.com :4",
+		"tail -n s":                 "shop :4",
+		"get --journal nothing po":  ":4",
+		"get --config nothing po":   ":4",
+		"tail --journal nothing po": ":4",
+	} {
+		if got := complete(words); got != want {
+			t.Errorf("%s: %q, want %q", words, got, want)
+		}
+	}
+	if err := os.Remove("kubejournal.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if got := complete("get po"); got != ":4" {
+		t.Errorf("without a journal: %q", got)
 	}
 }

@@ -48,7 +48,7 @@ Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 
 					fmt.Fprintln(o.Notes, "kubejournal: no stream was watched that has such objects")
 					return answer.ErrNotCovered
 				}
-				return nil
+				return o.Doubt(s.Unwatched)
 			})
 		},
 	}

@@ -1,20 +1,21 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/jsonpath"
 
 	"kubejournal/internal/answer"
+	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
-	"kubejournal/internal/tail"
 )
 
 // getFlags are the flags of get.
@@ -29,8 +30,8 @@ type getFlags struct {
 
 const getHelp = `Show objects as they were at a time:
 
-  NAMESPACE   NAME   AGE   LAST CHANGE           BY
-  shop        web    12d   2026-11-20 13:58:04   kubectl-set
+  NAMESPACE  NAME  AGE  LAST CHANGE (CET)    BY
+  shop       web   12d  2026-11-20 13:58:04  kubectl-set
 
 TIME is one of
 ` + query.Times + `,
@@ -60,7 +61,7 @@ func newGetCommand() *cobra.Command {
   # what was deleted in the last hour
   kubejournal get '*' -n shop --deleted --since 1h
 
-  # give it back; '*' with -n includes the Namespace itself
+  # give it back
   kubejournal get '*' -n shop --deleted --since 1h --clean | kubectl apply -f -`,
 		RunE: f.run,
 	}
@@ -101,13 +102,16 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 		if f.at.IsZero() && !f.deleted {
-			f.at.Time = time.Now()
+			f.at = query.Latest()
 		}
 		if f.at.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
 			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
 		}
-		g := &answer.Get{Format: f.output, At: f.at, One: len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2}
-		g.Terminal = tail.Terminal(cmd.OutOrStdout(), os.Getenv).Width != nil
+		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted, One: len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2}
+		if len(s.Namespaces) == 1 {
+			g.Namespace = s.Namespaces[0]
+		}
+		g.Columns = func(s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
 		if f.labels != "" || f.fields != "" {
 			g.Match = f.match
 		}
@@ -120,14 +124,14 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			if err != nil {
 				return err
 			}
-			doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
-			if err != nil {
-				return err
-			}
 			if f.clean {
 				if g.Replaced, err = j.Replaced(cmd.Context(), s, items); err != nil {
 					return err
 				}
+			}
+			doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
+			if err != nil {
+				return err
 			}
 			return show(cmd.Context(), j, items, doubts, o)
 		}
@@ -163,4 +167,27 @@ func (o fieldsOf) Get(path string) string {
 
 func pointer(path string) []byte {
 	return fmt.Appendf(nil, "/%s", strings.ReplaceAll(strings.TrimPrefix(path, "."), ".", "/"))
+}
+
+// columns returns the columns that a CustomResourceDefinition in the journal gives a table of a stream's objects.
+func columns(cmd *cobra.Command, j *query.Journal, s *index.Stream) (all []answer.Column, err error) {
+	of, err := j.Columns(cmd.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range of {
+		path := jsonpath.New(c.Name).AllowMissingKeys(true)
+		if c.Priority > 0 || c.Type == "date" || path.Parse("{"+c.JSONPath+"}") != nil {
+			continue // of wide tables; ages, which would be those of now
+		}
+		all = append(all, answer.Column{Name: c.Name, Of: func(object []byte) string {
+			var v any
+			var text strings.Builder
+			if json.Unmarshal(object, &v) != nil || path.Execute(&text, v) != nil {
+				return ""
+			}
+			return text.String()
+		}})
+	}
+	return all, nil
 }

@@ -42,7 +42,15 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
 			if verify {
 				return verifyJournal(cmd, j)
 			}
-			return j.Reindex(cmd.Context(), func(path string) { fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path) })
+			wrote := 0
+			err = j.Reindex(cmd.Context(), func(path string) {
+				wrote++
+				fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path)
+			})
+			if err == nil && wrote == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
+			}
+			return err
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -60,6 +68,9 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 	switch {
 	case err != nil:
 		return err
+	case faults == 1:
+		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: 1 fault")
+		return statusError(exitFault)
 	case faults > 0:
 		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %d faults\n", faults)
 		return statusError(exitFault)

@@ -71,7 +71,9 @@ func newRootCommand() *cobra.Command {
 		Short: "Keep a journal of what happens to the objects of a Kubernetes cluster",
 		Long: `kubejournal watches Kubernetes resources and writes one JSON line per change: what was created, changed or deleted, when,
 and what the object looked like. After a restart it resumes where it stopped. If the server has dropped the history in
-between, a line of its own says so.`,
+between, a line of its own says so.
+
+'kubejournal completion' makes a shell complete commands, and names of resources, objects and namespaces from the journal.`,
 		Example: `  # look at what happens to pods and deployments, now and in this terminal
   kubejournal run pods deployments
 

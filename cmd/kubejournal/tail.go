@@ -109,6 +109,15 @@ func newTailCommand() *cobra.Command {
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
 	flags.StringVar(&f.journal, "journal", "", "the journal's `FILE`; then all arguments name objects")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
+	completeNames(cmd, f.find, &f.Filter.Namespaces)
+	names := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		all, directive := names(cmd, args, word)
+		if len(args) == 0 && f.journal == "" {
+			directive = cobra.ShellCompDirectiveDefault // it may be a FILE
+		}
+		return all, directive
+	}
 	return cmd
 }
 

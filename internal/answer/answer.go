@@ -25,6 +25,7 @@ type Output struct {
 	io.Writer
 	Notes    io.Writer
 	Terminal bool // the data is for one
+	Width    int  // its columns; 0 where there is none
 }
 
 // JSON writes a value, on one line or indented. What a terminal would act on is escaped there.

@@ -116,9 +116,6 @@ func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
 	if l.Snapshot() {
 		flags |= snapshotFlag
 	}
-	if string(l.Value(line.FinalStateKnown)) == "false" {
-		flags |= partialFlag
-	}
 	jumps := l.Seq != b.next || offset != b.end
 	if jumps {
 		flags |= jumpFlag

@@ -20,7 +20,6 @@ const (
 	writtenFlag  = 8
 	jumpFlag     = 16
 	snapshotFlag = 32
-	partialFlag  = 64
 
 	beforeFlag   = 1 // of an object
 	refersFlag   = 2

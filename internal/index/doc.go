@@ -47,7 +47,7 @@
 //	lines      1024 lines, the last block fewer. Where the first one begins and the time before it (2 varints), then for
 //	           each: its bytes, end included; its time as a delta; a byte: 1 to 5 is its type, as in Types, 8 that it
 //	           says when its version was written, 16 that it is not where the line before ends with the next seq, 32 that
-//	           its object existed at first sight, 64 that it does not know its object's final state; the number of its writer among the directory's, from 1, or 0, a varint;
+//	           its object existed at first sight; the number of its writer among the directory's, from 1, or 0, a varint;
 //	           with 8 the seconds between writing and receiving, a delta; with 16 by how much its seq and where it
 //	           begins differ from that, two deltas
 //	objects    objects of one stream by namespace, name and uid. The bytes of the fields and of the texts (2 varints), a text

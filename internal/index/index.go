@@ -83,7 +83,6 @@ type Line struct {
 	Written  time.Time // when the change was made, in whole seconds; zero where it does not say so
 	Writer   string    // field manager, with "/" and its subresource where it has one; empty where it names none
 	Snapshot bool      // its object existed at first sight
-	Partial  bool      // it does not know its object's final state
 }
 
 // Late reports whether the change was received late.
@@ -329,8 +328,7 @@ func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
 		l.Size = d.number(x.Size)
 		at += d.delta()
 		flags := d.byte()
-		l.Time, l.Type = instant(at), Type(flags&typeBits)
-		l.Snapshot, l.Partial = flags&snapshotFlag != 0, flags&partialFlag != 0
+		l.Time, l.Type, l.Snapshot = instant(at), Type(flags&typeBits), flags&snapshotFlag != 0
 		l.Writer, l.Written = "", time.Time{}
 		if n := d.number(int64(len(x.writers))); n > 0 {
 			l.Writer = x.writers[n-1]

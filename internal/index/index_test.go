@@ -104,9 +104,6 @@ func (h *history) object(s *segment, stream string, l *Line) string {
 		l.Written = h.at.Add(-time.Duration(h.IntN(100)-5) * time.Second).Truncate(time.Second)
 		written = fmt.Sprintf(`"writtenAt":%q,`, l.Written.Format(time.RFC3339))
 	}
-	if l.Partial = h.IntN(20) == 0; l.Partial {
-		written += `"finalStateKnown":false,`
-	}
 	switch n := h.IntN(300); h.IntN(3) {
 	case 0:
 		l.Writer = fmt.Sprint("writer ", n)

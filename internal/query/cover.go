@@ -138,7 +138,7 @@ type cut struct {
 
 // cut finds out how the streams were covered at a moment.
 func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
-	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}}
+	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}, doubts: slices.Clone(s.Unwatched)}
 	switch {
 	case m.Version > 0:
 		return c, j.cutAtVersion(ctx, s, c)
@@ -256,7 +256,7 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 	if until.IsZero() {
 		end = Latest()
 	}
-	var doubts []Doubt
+	doubts := slices.Clone(s.Unwatched)
 	for _, bound := range []*Moment{&since, &end} {
 		if bound.Seq > 0 {
 			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {

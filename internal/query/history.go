@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"time"
 
 	"kubejournal/internal/index"
 	"kubejournal/internal/line"
@@ -284,12 +285,24 @@ func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, er
 }
 
 // Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
-// states. A deletion that was found behind a gap may not have that: then it is the line before.
+// states. One that only left the selection of a stream, and is there in another, was not.
 func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
 	return again(j, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
 }
 
 func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
+	end := until
+	if until.IsZero() {
+		end.Seq = math.MaxUint64
+	}
+	after, err := j.state(ctx, s, end, true)
+	if err != nil {
+		return nil, err
+	}
+	known, at, gaps := make(map[key]*Item), make(map[key]int), make(map[uint64]time.Time)
+	for i := range after.Items {
+		known[after.Items[i].key()] = &after.Items[i]
+	}
 	var items []Item
 	for i := range j.segments {
 		if j.outside(i, since, until) {
@@ -304,26 +317,30 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				for n, at := range o.Lines {
-					l, err := x.Line(at)
+				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.Created, Deleted: true}
+				k, before := item.key(), -1
+				is := known[k]
+				if is != nil && item.Created.IsZero() {
+					item.Created = is.Created
+				}
+				for _, line := range o.Lines {
+					l, err := x.Line(line)
 					if err != nil {
 						return nil, fmt.Errorf("read index: %w", err)
 					}
-					if l.Type != index.Deleted || !within(&l, since, until) {
-						continue
-					}
-					item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: true, Created: o.Created}
-					item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
-					if l.Partial {
-						before := -1
-						if n > 0 {
-							before = o.Lines[n-1]
-						}
-						if err := j.lastWhole(ctx, &item, i, before); err != nil {
+					if l.Type == index.Deleted && within(&l, since, until) && (is == nil || is.Deleted) {
+						item.Last, item.Ended = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}, l.Made()
+						if err := j.lastState(ctx, &item, i, before, gaps); err != nil {
 							return nil, err
 						}
+						if n, there := at[k]; there { // in another stream
+							items[n] = item
+						} else {
+							at[k] = len(items)
+							items = append(items, item)
+						}
 					}
-					items = append(items, item)
+					before = line
 				}
 			}
 		}
@@ -332,38 +349,69 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	return items, nil
 }
 
-// lastWhole makes the line before an item's deletion its last one, if the deletion has no more than metadata. before is that
-// line's index in the segment, -1 where it is not there.
-func (j *Journal) lastWhole(ctx context.Context, item *Item, segment, before int) error {
-	deletion, err := j.Line(ctx, item.Last)
-	if err != nil || deletion == nil || Whole(deletion.Object) {
+// lastState finds out about a deletion whether it was received late or found after a gap. After a gap the object is where it was
+// last seen, unless its DELETED line has it. before is the index of the line before in the segment, gaps has the times of gaps
+// by their seq.
+func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int, gaps map[uint64]time.Time) error {
+	mark, seq, err := j.markBefore(ctx, item.Stream.Name, item.Last.Seq)
+	if err != nil {
 		return err
 	}
-	var at index.Place
-	if before >= 0 {
-		at, err = j.segments[segment].place(before)
-	} else {
-		at, err = j.before(ctx, segment, item.Stream.Name, item.Namespace, item.Name, item.UID)
+	if mark != index.Gap {
+		item.EndedAfter = j.lateSince(item.Stream.Name, item.Ended)
+		return nil
 	}
-	found := deletion.Time
-	if err != nil || at.Seq == 0 {
+	if _, known := gaps[seq]; !known {
+		gap, err := j.lineOf(ctx, seq)
+		if err != nil {
+			return err
+		}
+		var from time.Time
+		_ = from.UnmarshalText(gap.Text(line.FromTime)) // zero where it is not known
+		gaps[seq] = from
+	}
+	item.EndedAfter = gaps[seq]
+	l, err := j.earlier(ctx, item.Last)
+	if err != nil || l == nil || rawjson.At(l.Object, []byte("/metadata/creationTimestamp")) != nil {
 		return err
 	}
-	if before, err := j.Line(ctx, at); err != nil || before == nil || !Whole(before.Object) {
+	v := Version{Fields: l, journal: j, segment: segment, before: before}
+	if at, err := v.previous(ctx); err != nil || at.Seq > 0 && j.segmentOf(at.Segment) >= 0 {
+		item.Last = at
 		return err
 	}
-	item.Found, item.Last = found, at
 	return nil
 }
 
-// Whole reports whether an object has more than its metadata.
-func Whole(object []byte) bool {
-	for key := range rawjson.Members(object) {
-		if k := string(key); k != "metadata" && k != "apiVersion" && k != "kind" {
-			return true
+// lateSince returns since when what a stream received at a time may have waited; zero if it was received at once, or if that is
+// not known.
+func (j *Journal) lateSince(stream string, received time.Time) time.Time {
+	_ = j.readCoverage() // it is known or not
+	for _, s := range j.coverage {
+		for _, in := range s.Intervals {
+			if s.Name == stream && in.Late && received.After(in.From) && !received.After(in.To.Add(catchingUp)) {
+				return in.From
+			}
 		}
 	}
-	return false
+	return time.Time{}
+}
+
+// lineOf reads the line with a seq. It is valid until the next call.
+func (j *Journal) lineOf(ctx context.Context, seq uint64) (*line.Fields, error) {
+	i := len(j.segments) - 1
+	for i > 0 && j.segments[i].FirstSeq > seq {
+		i--
+	}
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	l, err := x.LineOf(seq)
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	return j.earlier(ctx, index.Place{Segment: x.FirstSeq, Seq: seq, Offset: l.Offset})
 }
 
 // Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that is

@@ -3,36 +3,20 @@ package query
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
 	"kubejournal/internal/index"
 )
 
-// UnknownError says that the journal has nothing of a name.
-type UnknownError struct {
-	Unwatched bool // it may have been there, and nobody watched
-	text      string
-}
-
-func (e *UnknownError) Error() string { return e.text }
-
-func unknown(format string, args ...any) error {
-	return &UnknownError{text: fmt.Sprintf(format, args...)}
-}
-
 // definition is what a CustomResourceDefinition says, as index.Index.Names has it.
 type definition struct {
-	Group string `json:"group"`
-	Names struct {
-		Plural     string   `json:"plural"`
-		Singular   string   `json:"singular"`
-		Kind       string   `json:"kind"`
-		ShortNames []string `json:"shortNames"`
-	} `json:"names"`
-	Scope    string `json:"scope"`
+	Group    string       `json:"group"`
+	Names    definedNames `json:"names"`
 	Versions []struct {
 		Name    string   `json:"name"`
 		Columns []Column `json:"additionalPrinterColumns"`
@@ -48,7 +32,8 @@ type Column struct {
 }
 
 // Resolve finds what a selection names, and what is meant by short names that CustomResourceDefinitions give. The error is
-// an *UnknownError for a name that no line is about, with what was probably meant.
+// an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
+// the selection says so.
 func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
 	if j.Empty() {
 		return nil
@@ -62,17 +47,25 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	if err != nil {
 		return err
 	}
+	s.Unwatched = nil
+	var watched []*Object
 	for i := range s.Objects {
-		if err := j.resolveResource(newest, &s.Objects[i]); err != nil {
+		err := j.resolveResource(newest, &s.Objects[i])
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(s.Unwatched) < len(s.Objects)-1 {
+			s.Unwatched = append(s.Unwatched, Doubt{Reason: u.text})
+			continue
+		}
+		if err != nil {
 			return err
 		}
+		watched = append(watched, &s.Objects[i])
 	}
 	if err := j.resolveNamespaces(ctx, s); err != nil {
 		return err
 	}
-	for i := range s.Objects {
-		if s.Objects[i].Name != "" {
-			if err := j.resolveName(ctx, s, &s.Objects[i]); err != nil {
+	for _, o := range watched {
+		if o.Name != "" {
+			if err := j.resolveName(ctx, s, o); err != nil {
 				return err
 			}
 		}
@@ -84,77 +77,40 @@ func (o *Object) matches(s *index.Stream) bool {
 	return o.Match([]byte(s.Group), []byte(s.Version), []byte(s.Resource), []byte(s.Kind))
 }
 
+// resolveResource finds the resource of an object in the last indexes. A singular becomes the plural.
 func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
-	kinds := make(map[string]string)
+	var there Names
+	plurals := make(map[string]bool)
 	for _, x := range newest {
-		if slices.ContainsFunc(x.Streams, func(s index.Stream) bool { return o.matches(&s) }) {
-			return nil
-		}
 		for _, s := range x.Streams {
-			resource := s.Resource
-			if s.Group != "" {
-				resource += "." + s.Group
+			there.AddResource(named(&s), s.Kind)
+			if o.matches(&s) {
+				plurals[s.Resource] = true
 			}
-			kinds[resource] = s.Kind
 		}
+	}
+	if len(plurals) > 0 {
+		if len(plurals) == 1 && o.name != "*" {
+			o.name = slices.Collect(maps.Keys(plurals))[0]
+		}
+		return nil
 	}
 	defs, err := definitions(newest)
 	if err != nil {
 		return err
 	}
-	for _, d := range defs {
-		if !o.hasGroup && (o.name == d.Names.Singular || slices.Contains(d.Names.ShortNames, o.name)) {
-			o.Resolve(d.Names.Plural, d.Group)
-			return nil
-		}
+	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.resolve(&o.Resource, d.Group) }) {
+		return nil
 	}
-	if o.MayCome() {
-		return &UnknownError{true, fmt.Sprintf("the journal has no line about %s: nobody watched them%s", o.Resource, mean(nearOther(o, kinds)))}
-	}
-	near := nearOther(o, kinds)
-	if near == "" {
-		return unknown("the journal has no line about %q, and it is not a resource of Kubernetes' own; it has %s", o.Resource, some(slices.Sorted(maps.Keys(kinds))))
-	}
-	return unknown("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", o.Resource, mean(near))
+	return there.NoResource(&o.Resource)
 }
 
-// nearOther suggests a resource for a word, which may have the initials of a kind or begin like it.
-func nearOther(o *Object, kinds map[string]string) string {
-	there := slices.Sorted(maps.Keys(kinds))
-	word := o.Word()
-	for _, resource := range there {
-		kind := kinds[resource]
-		initials := strings.Map(func(r rune) rune {
-			if 'A' <= r && r <= 'Z' {
-				return r
-			}
-			return -1
-		}, kind)
-		begins := len(word) > 2 && len(kind) > len(word) && strings.EqualFold(kind[:len(word)], word)
-		if begins || strings.EqualFold(initials, word) {
-			return resource
-		}
+// named returns a stream's resource, with its group if it has one.
+func named(s *index.Stream) string {
+	if s.Group == "" {
+		return s.Resource
 	}
-	if near := SuggestResource(word, there); near != word {
-		return near
-	}
-	return ""
-}
-
-func mean(name string) string {
-	if name == "" {
-		return ""
-	}
-	return "; did you mean " + name + "?"
-}
-
-// some lists the first of some names.
-func some(names []string) string {
-	const few = 8
-	if len(names) > few {
-		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
-	}
-	return strings.Join(names, ", ")
+	return s.Resource + "." + s.Group
 }
 
 func definitions(newest []*index.Index) (all []definition, err error) {
@@ -195,10 +151,10 @@ func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error
 	return nil, nil
 }
 
-// resolveNamespaces makes sure that there is a line about something in each namespace, or about it.
+// resolveNamespaces makes sure that there is a line about something in each namespace, about it, or about a stream of it.
 func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 	for _, namespace := range s.Namespaces {
-		there := make(map[string]bool)
+		var there Names
 		found := false
 		for i := len(j.segments) - 1; i >= 0 && !found; i-- {
 			x, err := j.index(ctx, i)
@@ -206,6 +162,7 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 				return err
 			}
 			for n, stream := range x.Streams {
+				found = found || scopeOf(stream.Name) == namespace
 				for o, err := range firstOf(x, n, namespace) {
 					if err != nil {
 						return fmt.Errorf("read index: %w", err)
@@ -217,13 +174,13 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 				}
 			}
 			if i >= len(j.segments)-2 && !found {
-				if err := namespacesOf(x, there); err != nil {
+				if err := namespacesOf(x, &there); err != nil {
 					return err
 				}
 			}
 		}
 		if !found {
-			return unknown("the journal has no line about a namespace %q%s", namespace, mean(Suggest(namespace, slices.Sorted(maps.Keys(there)))))
+			return there.NoNamespace(namespace)
 		}
 	}
 	return nil
@@ -243,14 +200,21 @@ func firstOf(x *index.Index, stream int, namespace string) func(func(*index.Obje
 	}
 }
 
-func namespacesOf(x *index.Index, there map[string]bool) error {
+// scopeOf returns the namespace that a stream is of, by its name; empty for one of all namespaces.
+func scopeOf(stream string) string {
+	_, scope, _ := strings.Cut(stream, "?")
+	values, _ := url.ParseQuery(scope) // what cannot be read names none
+	return values.Get("namespace")
+}
+
+func namespacesOf(x *index.Index, there *Names) error {
 	for n := range x.Streams {
 		for o, err := range x.Objects(n, nil, nil) {
 			if err != nil {
 				return fmt.Errorf("read index: %w", err)
 			}
 			if o.Namespace != "" {
-				there[strings.Clone(o.Namespace)] = true
+				there.AddNamespace(o.Namespace)
 			}
 		}
 	}
@@ -274,48 +238,21 @@ func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) erro
 			}
 		}
 	}
-	in := strings.Join(s.Namespaces, " or ")
-	if in != "" {
-		in = " in namespace " + in
-	}
-	meant, err := j.meantName(ctx, s, o)
+	newest, err := j.newest(ctx)
 	if err != nil {
 		return err
 	}
-	return unknown("the journal has no line about %s of the name %q%s%s", o.Resource, o.Name, in, meant)
-}
-
-// meantName suggests another namespace or name.
-func (j *Journal) meantName(ctx context.Context, s *Selection, o *Object) (string, error) {
-	newest, err := j.newest(ctx)
-	if err != nil {
-		return "", err
-	}
-	elsewhere, names := "", make(map[string]bool)
+	var there Names
 	every := &Selection{Objects: []Object{{Resource: o.Resource}}}
 	for _, x := range newest {
 		for _, p := range every.picks(x) {
 			for other, err := range every.objects(x, p) {
 				if err != nil {
-					return "", fmt.Errorf("read index: %w", err)
+					return fmt.Errorf("read index: %w", err)
 				}
-				if other.Name == o.Name {
-					elsewhere = strings.Clone(other.Namespace)
-				}
-				if len(s.Namespaces) == 0 || slices.Contains(s.Namespaces, other.Namespace) {
-					names[strings.Clone(other.Name)] = true
-				}
+				there.AddObject(o, s.Namespaces, other.Namespace, other.Name)
 			}
 		}
 	}
-	if elsewhere != "" {
-		return "; namespace " + elsewhere + " has one", nil
-	}
-	if near := Suggest(o.Name, slices.Sorted(maps.Keys(names))); near != "" {
-		return mean(near), nil
-	}
-	if other, err := ParseObject(o.Name); err == nil && other.MayCome() {
-		return fmt.Sprintf("; for both resources write %s,%s", o.Word(), o.Name), nil
-	}
-	return "", nil
+	return there.NoObject(o, s.Namespaces)
 }

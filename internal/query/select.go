@@ -15,6 +15,7 @@ type Selection struct {
 	Objects    []Object
 	Namespaces []string // objects in none of them are selected by resource alone
 	UIDs       map[string]bool
+	Unwatched  []Doubt // resources that nobody watched, by Resolve, if there are others
 
 	bare bool // objects in no namespace too
 }

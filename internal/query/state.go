@@ -22,13 +22,12 @@ type Item struct {
 	// line any more: then Gone is true.
 	Last index.Place
 	Gone bool
-	// Deleted says that this line is its deletion, where the question is for those; or that its stream was begun anew since,
-	// and the object was not there any more.
-	Deleted bool
-	// Found is when its deletion was found behind a gap, where that does not say what it was: Last is the line before. Else it
-	// is zero.
-	Found   time.Time
-	Created time.Time // in whole seconds; zero where it is not known
+	// Deleted says that it was deleted, where the question is for that: the line is its deletion, or the last one before if
+	// that one does not have the object; or its stream was begun anew since, and the object was not there any more. Deleted
+	// sets when that was: at Ended or, if it was found after a gap, between EndedAfter and Ended.
+	Deleted           bool
+	EndedAfter, Ended time.Time
+	Created           time.Time // in whole seconds; zero where it is not known
 	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource where
 	// it has one; empty where the line names none.
 	Made   time.Time

@@ -1,14 +1,9 @@
 package restore
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 )
 
 // order has the kinds that come before others because those need them, and the ones that come last.
@@ -55,48 +50,4 @@ func rank(kind string) int {
 		return i
 	}
 	return slices.Index(order, theRest)
-}
-
-// AppendList appends objects as the List that kubectl get -o json prints.
-func AppendList(dst []byte, objects []Object) ([]byte, error) {
-	compact := []byte(`{"apiVersion":"v1","items":[`)
-	for i, o := range objects {
-		if i > 0 {
-			compact = append(compact, ',')
-		}
-		compact = append(compact, o.JSON...)
-	}
-	compact = append(compact, `],"kind":"List","metadata":{"resourceVersion":""}}`...)
-	out := bytes.NewBuffer(dst)
-	if err := json.Indent(out, compact, "", "    "); err != nil {
-		return dst, fmt.Errorf("indent list: %w", err)
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
-}
-
-// AppendListYAML appends objects as the List that kubectl get -o yaml prints.
-func AppendListYAML(dst []byte, objects []Object) ([]byte, error) {
-	dst = append(dst, "apiVersion: v1\nitems:"...)
-	if len(objects) == 0 {
-		dst = append(dst, " []"...)
-	}
-	dst = append(dst, '\n')
-	for _, o := range objects { // each by itself: a tree of all of them is many times their size
-		item := Object{JSON: fmt.Appendf(nil, "[%s]", o.JSON), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}
-		var err error
-		if dst, err = AppendYAML(dst, item); err != nil {
-			return dst, err
-		}
-	}
-	return append(dst, "kind: List\nmetadata:\n  resourceVersion: \"\"\n"...), nil
-}
-
-// AppendYAML appends an object as kubectl get -o yaml prints it.
-func AppendYAML(dst []byte, o Object) ([]byte, error) {
-	text, err := yaml.JSONToYAML(o.JSON)
-	if err != nil {
-		return dst, fmt.Errorf("write %s %s/%s as YAML: %w", o.Kind, o.Namespace, o.Name, err)
-	}
-	return append(dst, text...), nil
 }

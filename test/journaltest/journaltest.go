@@ -288,13 +288,10 @@ func (s *Stream) changed(before, v version) []byte {
 // Delete writes the line of a deletion, with the object as it was.
 func (s *Stream) Delete(uid string) {
 	s.j.t.Helper()
-	v := s.before[UID(uid)]
+	v, k := s.before[UID(uid)], s.known(uid)
 	delete(s.before, UID(uid))
-	metadata := v.object["metadata"].(map[string]any)
 	l := event.Line{Type: event.Deleted, Origin: s.origin, Received: s.j.Now, Payload: s.Payload, MaxBytes: s.j.MaxBytes}
 	if s.origin == event.FromRelist {
-		namespace, _ := metadata["namespace"].(string)
-		k := event.Known{Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid), ResourceVersion: metadata["resourceVersion"].(string)}
 		var o event.Object
 		s.j.check(s.renderer.Scan(v.shaped, &o))
 		line, err := s.renderer.AppendGone(nil, s.j.Now, k, l, &o)
@@ -304,13 +301,41 @@ func (s *Stream) Delete(uid string) {
 		return
 	}
 	s.j.rv += 10
-	metadata["resourceVersion"] = strconv.FormatUint(s.j.rv, 10)
+	v.object["metadata"].(map[string]any)["resourceVersion"] = strconv.FormatUint(s.j.rv, 10)
 	raw, err := json.Marshal(v.object)
 	s.j.check(err)
 	var o event.Object
 	s.j.check(s.renderer.Scan(raw, &o))
 	s.position = string(o.ResourceVersion)
 	s.line(l, &o)
+}
+
+// Forgotten writes the line of a deletion that a relist has found, without the object as it was: the daemon keeps none.
+func (s *Stream) Forgotten(uid string) {
+	s.j.t.Helper()
+	line, err := s.renderer.AppendGone(nil, s.j.Now, s.known(uid), event.Line{Payload: s.Payload}, nil)
+	s.j.check(err)
+	delete(s.before, UID(uid))
+	s.count.Deleted++
+	s.j.write(line)
+}
+
+// known returns what names an object.
+func (s *Stream) known(uid string) event.Known {
+	metadata := s.before[UID(uid)].object["metadata"].(map[string]any)
+	namespace, _ := metadata["namespace"].(string)
+	return event.Known{Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid), ResourceVersion: metadata["resourceVersion"].(string)}
+}
+
+// Unusable writes the line of an object that no line can hold.
+func (s *Stream) Unusable(text string) {
+	s.j.t.Helper()
+	o, _ := s.object(text)
+	raw, err := json.Marshal(map[string]any{"metadata": map[string]string{
+		"namespace": string(o.Namespace), "name": string(o.Name), "uid": string(o.UID), "resourceVersion": string(o.ResourceVersion)}})
+	s.j.check(err)
+	s.j.check(s.renderer.Identify(raw, &o, fmt.Errorf("object: %w", event.ErrTooLarge)))
+	s.line(event.Line{Type: event.Modified, Origin: s.origin, Received: s.j.Now}, &o)
 }
 
 func (s *Stream) line(l event.Line, o *event.Object) {
