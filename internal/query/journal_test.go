@@ -40,6 +40,9 @@ func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []
 	seq := uint64(0)
 	var base []*index.Index
 	for n := range segments {
+		if r.IntN(2) == 0 {
+			at = at.Add(2 * clockSlack)
+		}
 		var content strings.Builder
 		for range 1 + r.IntN(most) {
 			seq++
@@ -237,6 +240,9 @@ func TestStateAndHistory(t *testing.T) {
 			m := Moment{Seq: w.seq}
 			if r.IntN(2) == 0 {
 				m = Moment{Time: w.received.Add(time.Duration(r.IntN(20)-10) * time.Second)}
+			if r.IntN(3) == 0 {
+				m.Time = m.Time.Add(clockSlack / 2)
+			}
 			}
 			for n, s := range selections(t) {
 				j, err := Open(path, func(text string) { t.Errorf("notice: %s", text) })

@@ -57,7 +57,8 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 			}
 			continue
 		case !c.late() && s.FirstTime.After(c.Time.Add(clockSlack)) && i > 0:
-			return min(first, i-1), last, nil
+			first = min(first, i-1)
+			return first, max(first, last), nil
 		case !c.late() && !next.IsZero() && next.Before(c.Time.Add(-clockSlack)):
 			continue
 		}
