@@ -65,11 +65,17 @@ func (s *Segment) isOf(x *index.Index) bool {
 
 // BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill.
 func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
-	f, err := s.open(disk.OS)
-	if err != nil {
-		return nil, err
+	var in io.ReaderAt
+	if s.file == nil {
+		f, err := s.open(disk.OS)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // it is only read
+		in = f
+	} else {
+		in = io.NewSectionReader(s.file, 0, s.Size)
 	}
-	defer f.Close() //nolint:errcheck // it is only read
 	x, fill := &lineIndexer{Builder: index.NewBuilder(s.Head)}, fill
 	if base != nil {
 		x.Fill(base, oldest)
@@ -77,7 +83,7 @@ func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest ui
 	if s.Gzip {
 		fill = unzip
 	}
-	if err := fill(interruptible{f, ctx}, x); err != nil {
+	if err := fill(interruptible{in, ctx}, x); err != nil {
 		return nil, err
 	}
 	return x.AppendTo(nil)

@@ -98,6 +98,51 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 	return f, nil
 }
 
+// Hold returns the segments as Segments does, and opens the active file, which the caller closes: of it is read what it has now,
+// whatever becomes of its name. So none is missing, though others are rotated and compressed meanwhile. in is nil where there
+// is no active file, or no line in it.
+func Hold(path string) (all []Segment, in io.Closer, err error) {
+	active := Segment{Path: path, Active: true}
+	f, err := disk.OS.OpenFile(path, os.O_RDONLY, 0)
+	if err == nil {
+		if err = active.hold(f); err != nil || active.FirstSeq == 0 {
+			err, f = errors.Join(err, f.Close()), nil
+		}
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		all, err = Segments(path) // behind it: what was rotated before is there, and what was rotated since is left out
+	}
+	if err != nil {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+		return nil, nil, fmt.Errorf("read journal: %w", err)
+	}
+	all = slices.DeleteFunc(all, func(s Segment) bool { return s.Active || f != nil && s.FirstSeq >= active.FirstSeq })
+	if f == nil {
+		return all, nil, nil
+	}
+	return append(all, active), f, nil
+}
+
+// hold looks at the file of a plain segment, which is read from now on.
+func (s *Segment) hold(f disk.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var head [headSize]byte
+	n, err := f.ReadAt(head[:], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	s.file, s.Size = f, info.Size()
+	s.setHead(head[:n])
+	return nil
+}
+
 // look reads the file's size and first line. FirstSeq is 0 where the file is gone, holds something else or cannot be read.
 func (s *Segment) look(d disk.FS, heads *headReader) error {
 	f, err := s.open(d)

@@ -28,7 +28,8 @@ type Journal struct {
 	path     string
 	segments []*segment
 	notice   func(string)
-	second   *segment // of which lines are read beside those of a history
+	active   io.Closer // the file that lines are appended to
+	second   *segment  // of which lines are read beside those of a history
 
 	coverage  []coverage.Stream // once asked for
 	uncovered error             // why there is none
@@ -62,21 +63,25 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
-	j := &Journal{path: path, notice: notice}
-	all, err := journal.Segments(path)
-	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
+	all, active, err := journal.Hold(path)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case len(all) == 0 && info == nil:
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
+	j := &Journal{path: path, notice: notice, active: active}
 	for _, s := range all {
-		if s.FirstSeq > 0 {
-			j.segments = append(j.segments, &segment{Segment: s})
-		}
+		j.segments = append(j.segments, &segment{Segment: s})
 	}
-	return j, err
+	return j, nil
 }
 
 // Close closes the journal's files.
 func (j *Journal) Close() {
+	if j.active != nil {
+		_ = j.active.Close() // it is only read
+	}
 	if j.second != nil {
 		j.second.lines.Close()
 	}
