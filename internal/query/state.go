@@ -174,11 +174,11 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	for _, name := range c.settle(found) {
 		c.doubts = append(c.doubts, c.doubt(name))
 	}
-	begin, err := j.begins(ctx, first)
+	lost, err := j.lost(ctx, first, last)
 	if err != nil {
 		return nil, err
 	}
-	st := &State{At: at, Doubts: append(c.doubts, begin...)}
+	st := &State{At: at, Doubts: append(c.doubts, lost...)}
 	for _, of := range found {
 		item, there := newest(of)
 		if len(of) == 0 || !there && !deleted {
@@ -268,20 +268,23 @@ func (c *cut) settle(found map[key]map[string]Item) []string {
 	return slices.Sorted(maps.Keys(doubted))
 }
 
-// begins returns a doubt if what was there in a segment is known by lines behind the journal's first one alone.
-func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
-	x, err := j.index(ctx, i)
-	if err != nil {
-		return nil, err
+// lost returns a doubt for each place in some segments behind which lines are missing; what was there at the beginning of
+// the first one may be known by lines behind the journal's first one alone.
+func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, err error) {
+	for i := first; i <= last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		since, next := cmp.Or(x.Since, x.FirstSeq), uint64(1)
+		if i > first {
+			since, next = x.FirstSeq, j.segments[i-1].x.Next
+		}
+		if since > next {
+			doubts = append(doubts, Doubt{Reason: fmt.Sprintf("lines %d to %d are not in the journal's files: objects that have not changed since may be missing or older", next, since-1)})
+		}
 	}
-	since := x.Since
-	if since == 0 {
-		since = x.FirstSeq
-	}
-	if since <= 1 {
-		return nil, nil
-	}
-	return []Doubt{{Reason: fmt.Sprintf("lines before line %d are not in the journal's files any more: objects that have not changed since are missing", since)}}, nil
+	return doubts, nil
 }
 
 // newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector
