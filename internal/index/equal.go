@@ -2,6 +2,7 @@ package index
 
 import (
 	"iter"
+	"maps"
 	"slices"
 )
 
@@ -10,6 +11,9 @@ import (
 func Equal(a, b *Index, before bool) (bool, error) {
 	same := a.FirstSeq == b.FirstSeq && a.Next == b.Next && a.Lines == b.Lines && a.Size == b.Size && a.Head == b.Head && a.Oldest.Equal(b.Oldest) &&
 		a.Newest.Equal(b.Newest) && a.Earliest.Equal(b.Earliest)
+	if same && a.Zipped > 0 && b.Zipped > 0 {
+		same = a.Zipped == b.Zipped && slices.Equal(a.members, b.members)
+	}
 	if !same {
 		return false, nil
 	}
@@ -22,10 +26,29 @@ func Equal(a, b *Index, before bool) (bool, error) {
 			return false, err
 		}
 	}
-	if same, err := sameObjects(a, b, before); !same {
+	for _, same := range []func() (bool, error){
+		func() (bool, error) { return sameNames(a, b, before) },
+		func() (bool, error) { return sameObjects(a, b, before) },
+		func() (bool, error) { return sameObjects(b, a, before) },
+	} {
+		if is, err := same(); !is || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// sameNames reports whether what CustomResourceDefinitions said is the same; only that of full indexes is.
+func sameNames(a, b *Index, before bool) (bool, error) {
+	if !before {
+		return true, nil
+	}
+	names, err := a.Names()
+	if err != nil {
 		return false, err
 	}
-	return sameObjects(b, a, before)
+	others, err := b.Names()
+	return maps.Equal(names, others), err
 }
 
 // sameObjects reports whether b has what a has.
@@ -39,6 +62,10 @@ func sameObjects(a, b *Index, before bool) (bool, error) {
 		of := Stream{}
 		if n, there := b.Stream(s.Name); there {
 			of = b.Streams[n]
+			same := s.Cluster == of.Cluster && s.Group == of.Group && s.Version == of.Version && s.Resource == of.Resource && s.Kind == of.Kind
+			if !same {
+				return false, nil
+			}
 		}
 		if !slices.Equal(s.Marks, of.Marks) || !slices.Equal(s.Begins, of.Begins) || before && s.before != of.before {
 			return false, nil
@@ -60,8 +87,8 @@ func sameStream(a *Index, stream int, next func() (*Object, error, bool), before
 			if err != nil || !there {
 				return false, err
 			}
-			if other.place == o.place && other.UID == o.UID {
-				if !slices.Equal(o.Lines, other.Lines) || before && (!o.Created.Equal(other.Created) || o.Before != other.Before || !slices.Equal(o.Refs, other.Refs)) {
+			if other.place == o.place && other.uid == o.uid {
+				if !slices.Equal(o.Lines, other.Lines) || before && (!o.Created.Equal(other.Created) || o.Before != other.Before || !slices.Equal(o.refs, other.refs)) {
 					return false, nil
 				}
 				break

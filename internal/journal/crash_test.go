@@ -192,32 +192,39 @@ func TestEveryOperation(t *testing.T) {
 		{Options{MaxSize: 500, Compress: true, MaxFiles: 2}, 20},
 		{Options{MaxSize: 90}, 7}, // a file for each line
 	} {
-		o := c.Options
-		kinds := make(map[faultdisk.Kind]int)
-		runs := 0
-		for _, fault := range faultdisk.Faults {
-			cuts := []string{""}
-			if fault.Kills() {
-				cuts = []string{"", "power cut", "power cut, zeros"}
-			}
-			for _, cut := range cuts {
-				for n := 1; ; n++ {
-					struck := crashOnce(t, o, c.last, fault, n, cut)
-					runs++
-					if struck.N == 0 {
-						break // fewer operations than n
-					}
-					kinds[struck.Kind]++
-				}
-			}
-		}
-		for _, kind := range []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Rename, faultdisk.SyncDir} {
-			if kinds[kind] == 0 {
-				t.Errorf("%+v: no fault struck a %s", o, kind)
-			}
-		}
-		t.Logf("maxSize %d, maxFiles %d: %d runs, faults by operation: %v", o.MaxSize, o.MaxFiles, runs, kinds)
+		t.Run(fmt.Sprintf("maxSize %d, maxFiles %d", c.MaxSize, c.MaxFiles), func(t *testing.T) {
+			t.Parallel()
+			everyOperation(t, c.Options, c.last)
+		})
 	}
+}
+
+func everyOperation(t *testing.T, o Options, last uint64) {
+	t.Helper()
+	kinds := make(map[faultdisk.Kind]int)
+	runs := 0
+	for _, fault := range faultdisk.Faults {
+		cuts := []string{""}
+		if fault.Kills() {
+			cuts = []string{"", "power cut", "power cut, zeros"}
+		}
+		for _, cut := range cuts {
+			for n := 1; ; n++ {
+				struck := crashOnce(t, o, last, fault, n, cut)
+				runs++
+				if struck.N == 0 {
+					break // fewer operations than n
+				}
+				kinds[struck.Kind]++
+			}
+		}
+	}
+	for _, kind := range []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Rename, faultdisk.SyncDir} {
+		if kinds[kind] == 0 {
+			t.Errorf("%+v: no fault struck a %s", o, kind)
+		}
+	}
+	t.Logf("%d runs, faults by operation: %v", runs, kinds)
 }
 
 // crashOnce runs a journal on a disk that fails at operation n, and again on a

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/index"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
@@ -41,6 +42,7 @@ func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []
 	seq := uint64(0)
 	var base []*index.Index
 	for n := range segments {
+		at = at.Add([]time.Duration{0, clockSlack / 3, 2 * clockSlack}[r.IntN(3)])
 		var content strings.Builder
 		for range 1 + r.IntN(most) {
 			seq++
@@ -184,8 +186,8 @@ func selections(t testing.TB) []selects {
 
 func (w *written) about() bool { return w.typ != "GAP" && w.typ != "SYNCED" }
 
-// state is the seqs of the last lines of what is there, without any index.
-func state(all []written, s selects, m Moment) []uint64 {
+// state is the seqs of the last lines of what is there, without any index. live are the streams that were followed.
+func state(all []written, s selects, m Moment, live map[string]bool) []uint64 {
 	type stream struct{ stream, namespace, name, uid string }
 	begun := map[string]uint64{} // of streams, anew
 	list, mark := map[string]uint64{}, map[string]string{}
@@ -194,7 +196,7 @@ func state(all []written, s selects, m Moment) []uint64 {
 		w := &all[i]
 		counts := w.seq <= m.Seq
 		if m.Seq == 0 {
-			counts = !w.received.After(m.Time) || !w.made.IsZero() && !w.made.After(m.Time)
+			counts = !w.received.After(m.Time) || !live[w.stream] && !w.made.IsZero() && !w.made.After(m.Time)
 		}
 		if w.about() && w.origin == "snapshot" && list[w.stream] == 0 {
 			list[w.stream] = w.seq
@@ -230,7 +232,7 @@ func state(all []written, s selects, m Moment) []uint64 {
 }
 
 func TestStateAndHistory(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		path, all := random(t, r, 1+r.IntN(6), 200)
 		for range 12 {
@@ -238,13 +240,21 @@ func TestStateAndHistory(t *testing.T) {
 			m := Moment{Seq: w.seq}
 			if r.IntN(2) == 0 {
 				m = Moment{Time: w.received.Add(time.Duration(r.IntN(20)-10) * time.Second)}
+				switch r.IntN(4) {
+				case 0:
+					m.Time = m.Time.Add(clockSlack / time.Duration(2+4*r.IntN(2)))
+				case 1:
+					if m.Time = w.received; !w.made.IsZero() {
+						m.Time = w.made
+					}
+				}
 			}
 			for n, s := range selections(t) {
 				j, err := Open(path, func(text string) { t.Errorf("notice: %s", text) })
 				if err != nil {
 					t.Fatal(err)
 				}
-				checkState(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, at %v (%d)", seed, n, m.Time, m.Seq))
+				checkState(t, j, all, s, m, covered(j, r, all), fmt.Sprintf("seed %d, selection %d, at %v (%d)", seed, n, m.Time, m.Seq))
 				checkHistory(t, j, all, s, m, fmt.Sprintf("seed %d, selection %d, since %v (%d)", seed, n, m.Time, m.Seq))
 				if m.Seq > 0 {
 					checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
@@ -255,7 +265,7 @@ func TestStateAndHistory(t *testing.T) {
 	}
 }
 
-func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, what string) {
+func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, live map[string]bool, what string) {
 	t.Helper()
 	st, err := j.State(t.Context(), &s.Selection, m)
 	if err != nil {
@@ -276,9 +286,25 @@ func checkState(t *testing.T, j *Journal, all []written, s selects, m Moment, wh
 		t.Fatalf("%s: %v", what, err)
 	}
 	slices.Sort(got)
-	if want := state(all, s, m); !slices.Equal(got, want) {
+	if want := state(all, s, m, live); !slices.Equal(got, want) {
 		t.Fatalf("%s: the state is\n%v, want\n%v", what, got, want)
 	}
+}
+
+// covered lets a journal say how its streams were covered: not at all, or at all times, live or late. It returns those that
+// are live.
+func covered(j *Journal, r *rand.Rand, all []written) map[string]bool {
+	live := map[string]bool{}
+	if r.IntN(3) == 0 {
+		return live
+	}
+	j.uncovered = nil
+	for _, name := range []string{"deployments.apps", "events", "pods", "pods?namespace=a"} {
+		live[name] = r.IntN(4) > 0
+		in := coverage.Interval{From: all[0].received.Add(-24 * time.Hour), To: all[len(all)-1].received.Add(24 * time.Hour), Late: !live[name]}
+		j.coverage = append(j.coverage, coverage.Stream{Name: name, Intervals: []coverage.Interval{in}})
+	}
+	return live
 }
 
 // checkCompare checks what changed between two lines, and what came and went.
@@ -296,10 +322,10 @@ func checkCompare(t *testing.T, j *Journal, all []written, s selects, from, to u
 			lines[of(w.seq)]++
 		}
 	}
-	for _, seq := range state(all, s, Moment{Seq: from}) {
+	for _, seq := range state(all, s, Moment{Seq: from}, nil) {
 		before[of(seq)] = seq
 	}
-	for _, seq := range state(all, s, Moment{Seq: to}) {
+	for _, seq := range state(all, s, Moment{Seq: to}, nil) {
 		after[of(seq)] = seq
 	}
 	c, err := j.Compare(t.Context(), &s.Selection, Moment{Seq: from}, Moment{Seq: to})
@@ -417,9 +443,9 @@ func TestDamagedIndex(t *testing.T) {
 		}
 		defer j.Close()
 		m := Moment{Seq: 1 + r.Uint64N(uint64(len(all)))}
-		checkState(t, j, all, s, m, what)
+		checkState(t, j, all, s, m, nil, what)
 		checkHistory(t, j, all, s, m, what)
-		checkState(t, j, all, s, Moment{Time: all[m.Seq-1].received}, what)
+		checkState(t, j, all, s, Moment{Time: all[m.Seq-1].received}, nil, what)
 		checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
 		if err := j.Resolve(t.Context(), &Selection{Objects: s.Objects}); err != nil {
 			t.Errorf("%s: %v", what, err)
