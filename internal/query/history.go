@@ -83,7 +83,7 @@ func (j *Journal) before(ctx context.Context, segment int, stream, namespace, na
 				return j.segments[i].place(last)
 			}
 		}
-		if x.Since > 0 {
+		if x.Since > 0 && x.Since <= j.segments[0].FirstSeq {
 			break
 		}
 	}

@@ -117,11 +117,11 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 }
 
 // base returns the segment with whose index, and those of the segments up to another one, it is known what was there: the
-// last one with a full index, or the first.
+// last one with a full index that knows the lines of all segments before, or the first.
 func (j *Journal) base(ctx context.Context, i int) (int, error) {
 	for ; i > 0; i-- {
 		x, err := j.index(ctx, i)
-		if err != nil || x.Since > 0 {
+		if err != nil || x.Since > 0 && x.Since <= j.segments[0].FirstSeq {
 			return i, err
 		}
 	}
