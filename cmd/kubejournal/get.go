@@ -38,12 +38,14 @@ TIME is one of
 or rv:1234, a resourceVersion of the server, for one resource. Without --at it is now, as far as the journal says. What was
 received late, after an outage, counts from when it was made.
 
---deleted shows instead what was deleted since a TIME, as it was last. BY is the field manager that wrote the version, a
-program's name, not a person.
+--deleted shows instead what was deleted since a TIME, as it was last. A deletion that was found after a gap or received late
+has the times between which it was. BY is the field manager that wrote the version, a program's name, not a person. The
+columns of a custom resource are those of its CustomResourceDefinition, if that is in the journal.
 
---clean writes YAML that kubectl apply takes: without what the server sets, Namespaces and CustomResourceDefinitions first.
-stderr names what is left out because a controller makes it again, and what is refused because the journal does not have all
-of it, such as a Secret's redacted values: then the exit status is 1.
+--clean writes YAML that kubectl apply takes, Namespaces and CustomResourceDefinitions first: without what the server sets,
+addresses and ports that it has chosen, and references to owners, without whom the garbage collector would delete the object
+again. Finalizers stay. stderr names what is left out because a controller makes it again, and what is refused because the
+journal does not have all of it, such as a Secret's redacted values: then the exit status is 1.
 `
 
 func newGetCommand() *cobra.Command {

@@ -52,8 +52,10 @@ func removeServerFields(o Object, all members) {
 	remove(annotations, controllerAnnotations...)
 	removeNullTimes(all)
 	// Finalizers stay, as with Velero: some are a user's choice (Argo CD's cascading deletion), and controllers set
-	// theirs anyway. These two are how the API server notes the way in which the object is being deleted.
-	filter(metadata, "finalizers", func(f any) bool { return f != "foregroundDeletion" && f != "orphan" })
+	// theirs anyway. These are how the API server notes the way in which the object is being deleted.
+	filter(metadata, "finalizers", func(f any) bool {
+		return f != "foregroundDeletion" && f != "orphan" && f != "customresourcecleanup.apiextensions.k8s.io"
+	})
 
 	switch o.Kind {
 	case "Namespace":
@@ -78,6 +80,10 @@ func removeServerFields(o Object, all members) {
 		removeServicePorts(chosen, spec)
 	case "Pod":
 		removeScheduling(chosen, spec)
+	case "StatefulSet.apps":
+		for _, claim := range list(spec, "volumeClaimTemplates") {
+			remove(asMembers(claim), "status")
+		}
 	case "Job.batch":
 		if spec["manualSelector"] != true {
 			remove(spec, "selector")
