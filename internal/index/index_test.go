@@ -303,14 +303,16 @@ func checkObjects(t *testing.T, x *Index, objects map[string]Object, i int, name
 // TestNested iterates over an index within an iteration over it.
 func TestNested(t *testing.T) {
 	h := newHistory(3)
-	s := h.segment(5000)
+	s := h.segment(4000)
 	x := open(t, s.build(t))
 	keys := func(stream int, within func()) (all []string) {
 		for o, err := range x.Objects(stream, nil, nil) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			within()
+			if len(all)%50 == 0 {
+				within()
+			}
 			all = append(all, fmt.Sprint(o.Namespace, "/", o.Name, "/", o.UID, o.Lines, o.Refs))
 		}
 		return all
@@ -353,6 +355,9 @@ func TestDamage(t *testing.T) {
 	}
 	for i := range b {
 		for bit := range 8 {
+			if i >= headerSize && bit != i%8 { // a checksum finds each of them
+				continue
+			}
 			b[i] ^= 1 << bit
 			look(fmt.Sprintf("bit %d of byte %d", bit, i), b, len(b))
 			b[i] ^= 1 << bit

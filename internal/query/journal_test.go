@@ -445,8 +445,10 @@ func TestDamagedIndex(t *testing.T) {
 		m := Moment{Seq: 1 + r.Uint64N(uint64(len(all)))}
 		checkState(t, j, all, s, m, nil, what)
 		checkHistory(t, j, all, s, m, what)
-		checkState(t, j, all, s, Moment{Time: all[m.Seq-1].received}, nil, what)
-		checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
+		if r.IntN(4) == 0 {
+			checkState(t, j, all, s, Moment{Time: all[m.Seq-1].received}, nil, what)
+			checkCompare(t, j, all, s, 1+r.Uint64N(m.Seq), m.Seq)
+		}
 		if err := j.Resolve(t.Context(), &Selection{Objects: s.Objects}); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -456,7 +458,7 @@ func TestDamagedIndex(t *testing.T) {
 		bad := slices.Clone(good)
 		bad[i] ^= 1 << r.IntN(8)
 		ask(fmt.Sprintf("byte %d", i), bad)
-		if i%4 == 0 && ask(fmt.Sprintf("cut to %d", i), good[:i]) == 0 {
+		if i%8 == 0 && ask(fmt.Sprintf("cut to %d", i), good[:i]) == 0 {
 			t.Errorf("cut to %d: nothing is said", i)
 		}
 	}
