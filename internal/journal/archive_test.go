@@ -155,11 +155,11 @@ func TestMembers(t *testing.T) {
 		}
 		for _, s := range []Segment{s, segments[0]} {
 			lines := Reader{disk: disk.OS, passed: new(atomic.Int64)}
-			defer lines.Close()
 			at := int64(len(numbered(1)))
 			if err := lines.Open(s, x.Size-at); err != nil {
 				t.Fatal(err)
 			}
+			lines.Close()
 			if zipped, _ := x.Member(x.Size - at); zipped == 0 || lines.passed.Load() > int64(len(content))-zipped {
 				t.Errorf("the last line was found behind %d of %d bytes; its member begins at %d", lines.passed.Load(), len(content), zipped)
 			}
