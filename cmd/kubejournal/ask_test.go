@@ -406,12 +406,44 @@ func TestExternalDiff(t *testing.T) {
 	}
 }
 
+// TestNow asks, without a time, while the daemon goes on: it has confirmed its stream lately, and that is good enough.
+func TestNow(t *testing.T) {
+	clearEnv(t)
+	t.Chdir(t.TempDir())
+	j := journaltest.New(t, "journal.jsonl", time.Now().Add(-time.Hour))
+	configmaps := j.Stream("configmaps", "ConfigMap")
+	configmaps.Snapshot()
+	configmaps.Put("", `{"metadata":{"namespace":"shop","name":"settings","uid":"a1"},"data":{}}`)
+	configmaps.Synced()
+	j.Now = time.Now()
+	j.Confirm(false, configmaps)
+	for deadline := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) { // coverage is written behind the lines
+		if _, stdout, _ := execute(t, "coverage", "--journal", "journal.jsonl"); strings.Contains(stdout, "goes on") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is covered")
+		}
+	}
+	for question, want := range map[string]string{"get cm -o name": "configmap/settings\n", "get cm/none": "", "get cm --deleted": ""} {
+		status, stdout, stderr := execute(t, append(strings.Fields(question), "--journal", "journal.jsonl")...)
+		if status == exitNotCovered || stdout != want || strings.Contains(stderr, "not covered") {
+			t.Errorf("%s: status %d, %s%s", question, status, stdout, stderr)
+		}
+	}
+	configmaps.Delete("a1")
+	j.Confirm(false, configmaps)
+	if status, stdout, stderr := execute(t, "get", "cm/settings", "-o", "yaml", "--journal", "journal.jsonl"); status != 0 || stdout != "" || !strings.Contains(stderr, "no such object is there now") {
+		t.Errorf("status %d, %s%s", status, stdout, stderr)
+	}
+}
+
 // TestNothingToAsk has journals that say nothing.
 func TestNothingToAsk(t *testing.T) {
 	clearEnv(t)
 	t.Chdir(t.TempDir())
 	writeFile(t, "journal.jsonl", "")
-	for _, args := range [][]string{{"history"}, {"diff", "--since", "1h"}, {"blame", "deploy/web"}, {"coverage"}} {
+	for _, args := range [][]string{{"history"}, {"get", "pods"}, {"diff", "--since", "1h"}, {"blame", "deploy/web"}, {"coverage"}} {
 		for path, want := range map[string]int{"journal.jsonl": exitNotCovered, "nothing": exitFault} {
 			status, stdout, stderr := execute(t, append(args, "--journal", path)...)
 			if status != want || stdout != "" || !strings.Contains(stderr, path) {

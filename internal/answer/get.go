@@ -166,7 +166,7 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 		}
 		named++
 		switch v := &verdicts[i]; {
-		case i < len(g.Replaced) && g.Replaced[i]:
+		case len(g.Replaced) > 0 && g.Replaced[i]:
 			o.note("%s: left out: another one has taken its name since", title(&items[i]))
 		case items[i].Gone:
 			lost++

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	yamlv2 "go.yaml.in/yaml/v2"
 	"go.yaml.in/yaml/v3"
 
 	"kubejournal/internal/rawjson"
+	"kubejournal/internal/yamltext"
 )
 
 // Result is a version of an object with the writes that its values are from. Its JSON is what blame -o json prints; fields
@@ -87,31 +87,13 @@ func (h *History) Result(without ...string) (*Result, error) {
 		r.UID, _ = metadata["uid"].(string)
 	}
 	without = append(slices.Clip(without), managedFields)
-	for _, pointer := range without {
-		remove(object, pointerSteps(pointer))
-	}
 	r.Removed = slices.DeleteFunc(h.removed.sorted(), func(f Field) bool {
 		return slices.ContainsFunc(without, func(pointer string) bool { return isBelow(f.Path, pointer) })
 	})
-	if err := r.print(object, h); err != nil {
+	if err := r.print(object, without, h); err != nil {
 		return nil, err
 	}
 	return r, nil
-}
-
-// remove removes what steps lead to through objects, and an object that is empty then.
-func remove(object map[string]any, steps []string) {
-	switch len(steps) {
-	case 0:
-	case 1:
-		delete(object, steps[0])
-	default:
-		if child, ok := object[steps[0]].(map[string]any); ok && len(child) > 0 {
-			if remove(child, steps[1:]); len(child) == 0 {
-				delete(object, steps[0])
-			}
-		}
-	}
 }
 
 // pointerSteps returns the steps of a JSON Pointer.
@@ -128,10 +110,13 @@ func isBelow(path, pointer string) bool {
 }
 
 // print makes Lines and Fields.
-func (r *Result) print(object map[string]any, h *History) error {
-	encoded, err := yamlv2.Marshal(printed(object))
+func (r *Result) print(object map[string]any, without []string, h *History) error {
+	encoded, err := json.Marshal(object)
+	if err == nil {
+		encoded, err = yamltext.Append(nil, encoded, yamltext.Options{Without: without})
+	}
 	if err != nil {
-		return fmt.Errorf("write YAML: %w", err)
+		return err
 	}
 	var document yaml.Node
 	if err := yaml.Unmarshal(encoded, &document); err != nil || len(document.Content) != 1 {
@@ -209,35 +194,4 @@ func encode(v any) []byte {
 		return []byte("[]")
 	}
 	return []byte("null")
-}
-
-// printed returns a decoded value with numbers as kubectl prints them: whole ones in digits, however they are written.
-func printed(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		object := make(map[string]any, len(v))
-		for key, child := range v {
-			object[key] = printed(child)
-		}
-		return object
-	case []any:
-		list := make([]any, len(v))
-		for i, child := range v {
-			list[i] = printed(child)
-		}
-		return list
-	case json.Number:
-		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			return n
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return string(v) // too large for anything
-		}
-		if n, err := strconv.ParseInt(strconv.FormatFloat(f, 'f', -1, 64), 10, 64); err == nil {
-			return n
-		}
-		return f
-	}
-	return v
 }

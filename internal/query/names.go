@@ -24,8 +24,8 @@ func unknown(format string, args ...any) error {
 type Names struct {
 	resources  map[string]string // with their kinds
 	namespaces map[string]bool
-	objects    map[string]bool
-	elsewhere  string // a namespace that has the object
+	objects    map[Resource]map[string]bool // of those that are asked for
+	elsewhere  map[Object]string            // a namespace that has it
 }
 
 // maxNames bounds the names of a kind.
@@ -48,11 +48,16 @@ func (n *Names) AddNamespace(name string) { put(&n.namespaces, name, true) }
 
 // AddObject adds an object of the resource of o, which is asked for in some namespaces; in any if there are none.
 func (n *Names) AddObject(o *Object, in []string, namespace, name string) {
+	if n.objects == nil {
+		n.objects, n.elsewhere = make(map[Resource]map[string]bool), make(map[Object]string)
+	}
 	switch there := len(in) == 0 || slices.Contains(in, namespace); {
 	case there:
-		put(&n.objects, name, true)
+		all := n.objects[o.Resource]
+		put(&all, name, true)
+		n.objects[o.Resource] = all
 	case name == o.Name:
-		n.elsewhere = strings.Clone(namespace)
+		n.elsewhere[*o] = strings.Clone(namespace)
 	}
 }
 
@@ -78,9 +83,9 @@ func (n *Names) NoNamespace(name string) error {
 // NoObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
 // take them.
 func (n *Names) NoObject(o *Object, in []string) error {
-	meant := mean(suggestName(o.Name, slices.Sorted(maps.Keys(n.objects))))
-	if n.elsewhere != "" {
-		meant = "; namespace " + n.elsewhere + " has one"
+	meant := mean(suggestName(o.Name, slices.Sorted(maps.Keys(n.objects[o.Resource]))))
+	if namespace := n.elsewhere[*o]; namespace != "" {
+		meant = "; namespace " + namespace + " has one"
 	} else if other, err := ParseObject(o.Name); meant == "" && err == nil && other.MayCome() {
 		meant = fmt.Sprintf("; for both resources write %s,%s", o.name, o.Name)
 	}

@@ -48,6 +48,7 @@ func TestUnknownNames(t *testing.T) {
 		{objects: "frobs.example.com", notice: "the journal has no line about frobs.example.com: nobody watched them"},
 		{namespaces: "shpo", err: `the journal has no line about a namespace "shpo"; did you mean shop?`},
 		{objects: "pods/web-44", err: `the journal has no line about pods of the name "web-44"; did you mean web-4?`},
+		{objects: "pods/web-4,widgets/web-44", err: `the journal has no line about widgets of the name "web-44"`},
 		{objects: "pods/deploy", err: `the journal has no line about pods of the name "deploy"; for both resources write pods,deploy`},
 		{objects: "svc/web", notice: "the journal has no line about services: nobody watched them"},
 	} {

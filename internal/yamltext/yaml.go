@@ -85,6 +85,9 @@ var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 // remove removes what the steps of a pointer lead to through objects.
 func remove(v any, steps []string) {
 	object, _ := v.(map[string]any)
+	if len(steps) == 0 {
+		return // no pointer
+	}
 	key := unescape.Replace(steps[0])
 	child, ok := object[key]
 	if !ok {
