@@ -14,7 +14,7 @@ const (
 	sumSize    = 4
 
 	linesPerBlock = 1024
-	objectsBlock  = 16 << 10 // bytes, without the last object
+	objectsBlock  = 8 << 10 // bytes, without the last object
 
 	typeBits     = 7
 	writtenFlag  = 8
