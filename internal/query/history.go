@@ -301,7 +301,6 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 					return nil, fmt.Errorf("read index: %w", err)
 				}
 				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.Created, Deleted: true}
-				k := item.key()
 				k, before := item.key(), -1
 				is := known[k]
 				if is != nil && item.Created.IsZero() {
