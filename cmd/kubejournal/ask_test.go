@@ -362,6 +362,7 @@ func TestPaged(t *testing.T) {
 		{[]string{"blame", "deploy/web", "--at", "2026-11-20T14:04:30Z", "--journal", "journal.jsonl"}, true, ""},
 		{[]string{"history", "cm", "-o", "json", "--journal", "journal.jsonl"}, false, ""},
 		{[]string{"coverage", "--journal", "journal.jsonl"}, false, ""},
+		{[]string{"get", "cm", "--at", "2026-11-20T14:06:00Z", "-o", "yaml", "--journal", "journal.jsonl"}, false, ""},
 	} {
 		_, shown, _ := onTerminal(t, c.args...)
 		paged := strings.HasPrefix(shown, "PAGED ")
