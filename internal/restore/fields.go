@@ -80,10 +80,6 @@ func removeServerFields(o Object, all members) {
 		removeServicePorts(chosen, spec)
 	case "Pod":
 		removeScheduling(chosen, spec)
-	case "StatefulSet.apps":
-		for _, claim := range list(spec, "volumeClaimTemplates") {
-			remove(asMembers(claim), "status")
-		}
 	case "Job.batch":
 		if spec["manualSelector"] != true {
 			remove(spec, "selector")
