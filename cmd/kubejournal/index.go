@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -42,15 +43,19 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
 			if verify {
 				return verifyJournal(cmd, j)
 			}
-			wrote := 0
-			err = j.Reindex(cmd.Context(), func(path string) {
-				wrote++
+			tried := 0
+			j.Reindex(cmd.Context(), func(path string, fault error) {
+				if tried++; fault != nil {
+					err = statusError(exitFault)
+					fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %v\n", fault)
+					return
+				}
 				fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path)
 			})
-			if err == nil && wrote == 0 {
+			if tried == 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
 			}
-			return err
+			return errors.Join(err, cmd.Context().Err())
 		},
 	}
 	cmd.Flags().SortFlags = false

@@ -65,6 +65,10 @@ func TestIndex(t *testing.T) {
 			writeFile(t, one, zipped(t, unzip(t, whole[one])))
 		}, faults: one + " has no index\n" + strings.TrimSuffix(two, ".gz") + " has no index\n", wrote: oneIndex + "\nwrote " + twoIndex},
 		{what: "a file is missing", damage: func() { remove(t, two, twoIndex) }, faults: missing, rest: missing, lost: true},
+		{what: "a file cannot be read, and another has no index", damage: func() {
+			flip(one)
+			remove(t, oneIndex, twoIndex)
+		}, faults: one + " has no index\n", wrote: twoIndex, rest: one + " has no index\n", lost: true},
 		{what: "a file is damaged", damage: func() { flip(two) }, faults: two + " cannot be read: ", rest: two + " cannot be read: ", lost: true},
 		{what: "a line is damaged", damage: func() {
 			remove(t, two)
@@ -94,7 +98,10 @@ func TestIndex(t *testing.T) {
 			status, stdout, stderr := execute(t, "index", "--journal", "journal.jsonl")
 			stdout = strings.ReplaceAll(stdout, dir(t), "")
 			switch {
-			case c.lost: // files are written as far as they can be read
+			case c.lost: // what can be read has its index afterwards
+				if c.wrote != "" && (stdout != "wrote "+c.wrote+"\n" || !strings.Contains(stderr, "read ") || status != exitFault) {
+					t.Errorf("index: status %d, %s%s", status, stdout, stderr)
+				}
 			case c.wrote == "" && (stdout != "" || !strings.Contains(stderr, "every rotated file has its index")), c.wrote != "" && stdout != "wrote "+c.wrote+"\n", status != 0:
 				t.Errorf("index: status %d, %s%s", status, stdout, stderr)
 			}

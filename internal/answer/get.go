@@ -159,6 +159,8 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 		return err
 	}
 	var objects []restore.Object
+	leftOut := make(map[string][]string) // titles of objects, by the reason
+	leave := func(i int, reason string) { leftOut[reason] = append(leftOut[reason], title(&items[i])) }
 	refused, lost, named := 0, 0, 0
 	for i := range items {
 		if dropped[i] {
@@ -167,18 +169,25 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 		named++
 		switch v := &verdicts[i]; {
 		case len(g.Replaced) > 0 && g.Replaced[i]:
-			o.note("%s: left out: another one has taken its name since", title(&items[i]))
+			leave(i, "another one has taken the name since")
 		case items[i].Gone:
 			lost++
 			o.note("%s: refused: the file with its last line was removed", title(&items[i]))
 		case v.Outcome == restore.Cleaned:
 			objects = append(objects, cleaned[i])
 		case v.Outcome == restore.LeftOut:
-			o.note("%s: left out: %s", title(&items[i]), printable(v.Reason))
+			leave(i, v.Reason)
 		default:
 			refused++
 			o.note("%s: refused: %s", title(&items[i]), printable(v.Reason))
 		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(leftOut)) {
+		names := strings.Join(leftOut[reason], ", ")
+		if reason == restore.Report {
+			names = some(leftOut[reason]) // there may be thousands
+		}
+		o.note("left out, %s: %s", printable(reason), names)
 	}
 	restore.Sort(objects)
 	if len(objects) > 0 {

@@ -14,24 +14,27 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each. The active
-// file has none, nor have files that others rotated.
-func (j *Journal) Reindex(ctx context.Context, fn func(path string)) error {
+// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or with what
+// kept it from being written. The active file has none, nor have files that others rotated.
+func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) {
 	var base []*index.Index
 	for i, s := range j.segments {
 		if !s.Active && s.Ours && !s.hasIndex() {
-			if err := j.reindex(ctx, s, base); err != nil {
-				return err
+			err := j.reindex(ctx, s, base)
+			if ctx.Err() != nil {
+				return
 			}
-			fn(journal.IndexPath(s.Path))
+			if fn(journal.IndexPath(s.Path), err); err != nil {
+				base = nil
+				continue
+			}
 		}
-		x, err := j.index(ctx, i)
-		if err != nil {
-			return err
+		if x, err := j.index(ctx, i); err == nil {
+			base = follow(base, x)
+		} else {
+			base = nil // the active file, or one that others rotated
 		}
-		base = follow(base, x)
 	}
-	return nil
 }
 
 // follow adds an index to those since the last full one.

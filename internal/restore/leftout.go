@@ -6,13 +6,16 @@ import (
 	"strings"
 )
 
+// Report is the reason for which Events are left out.
+const Report = "a report"
+
 // momentary has the kinds whose objects describe one moment. Programs write and renew them.
 var momentary = map[string]string{
 	"CSINode.storage.k8s.io":                        "registered by its kubelet",
 	"CSIStorageCapacity.storage.k8s.io":             "made by the CSI external-provisioner",
 	"CertificateSigningRequest.certificates.k8s.io": "a request, which csrcleaner deletes within a day",
-	"Event":                              "a report",
-	"Event.events.k8s.io":                "a report",
+	"Event":                              Report,
+	"Event.events.k8s.io":                Report,
 	"IPAddress.networking.k8s.io":        "allocated by the API server for a Service",
 	"Lease.coordination.k8s.io":          "renewed by its holder",
 	"LeaseCandidate.coordination.k8s.io": "renewed by its candidate",

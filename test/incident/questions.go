@@ -226,8 +226,8 @@ func (x *incident) giveBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = has(r.stderr, `secret preview/db-login: refused: redacted: data.password, data.user`, `pod preview/web-.*: left out: owned by ReplicaSet web-`,
-		`configmap preview/kube-root-ca.crt: left out: made by`)
+	err = has(r.stderr, `secret preview/db-login: refused: redacted: data.password, data.user`, `left out, owned by ReplicaSet web-.*: pod preview/web-`,
+		`left out, made by the root CA certificate publisher: configmap preview/kube-root-ca.crt`)
 	if status != 1 {
 		err = errors.Join(err, fmt.Errorf("exit status %d", status))
 	}
