@@ -129,12 +129,19 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 		}
 		return err
 	}
+	answer := func() error {
+		err := fn(j, s, o)
+		if err == nil || errors.Is(err, answer.ErrNotCovered) || errors.Is(err, answer.ErrDifferent) || errors.Is(err, answer.ErrRefused) {
+			o.HeldBack(j.HeldBack(s))
+		}
+		return err
+	}
 	if !f.paged {
-		return f.status(fn(j, s, o))
+		return f.status(answer())
 	}
 	page := pager.Start(cmd.Context(), o.Writer, os.LookupEnv, func(err error) { fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err) })
 	o.Writer, o.Notes = page, page.Notes(o.Notes)
-	err = fn(j, s, o)
+	err = answer()
 	return f.status(errors.Join(err, page.Close()))
 }
 

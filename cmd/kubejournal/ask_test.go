@@ -35,6 +35,7 @@ func theStory(t *testing.T, path string) {
 	pods, configmaps, secrets := j.Stream("pods", "Pod"), j.Stream("configmaps", "ConfigMap"), j.Stream("secrets", "Secret")
 	events, leases := j.Stream("events", "Event"), j.Stream("leases.coordination.k8s.io", "Lease")
 	jobs, nodes := j.Stream("jobs.batch", "Job"), j.Stream("nodes", "Node")
+	nodes.HeldBack("ignoreFields", "filter")
 	jobs.Payload, nodes.Payload = event.NoObject, event.MetadataOnly
 	all := []*journaltest.Stream{jobs, nodes, namespaces, deployments, replicasets, pods, configmaps, secrets, events, leases}
 

@@ -26,8 +26,9 @@ where it was. Between two intervals changes may be missing, unless there was no 
 says: a daemon that was killed could not say otherwise.
 
 -o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
-Interrupted, CaughtUp or the reason of a GAP; none while it goes on) and differences (how many objects differed behind the
-GAP). Fields may be added.
+Interrupted, CaughtUp or the reason of a GAP; none while it goes on), differences (how many objects differed behind the
+GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter, excludeNamespaces,
+ignoreFields, initial). Fields may be added.
 ` + journalHelp + `
 
 Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known.`,

@@ -24,7 +24,7 @@ Of an object that is named, each uid is a section of its own: one that was delet
 says little is left out and counted at the end; --all shows it.
 
 The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
-an object may have been newer than its last line. Nothing in a journal says so.
+an object may have been newer than its last line. stderr names such streams.
 `
 
 func newHistoryCommand() *cobra.Command {

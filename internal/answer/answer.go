@@ -70,6 +70,18 @@ func (o *Output) Doubt(doubts []query.Doubt) error {
 	return nil
 }
 
+// HeldBack says which streams may have had changes that the journal is not to have.
+func (o *Output) HeldBack(held []query.Held) {
+	if len(held) == 0 {
+		return
+	}
+	names := make([]string, len(held))
+	for i, h := range held {
+		names[i] = fmt.Sprintf("%s (%s)", printable(h.Stream), strings.Join(h.Keys, ", "))
+	}
+	o.note("the config kept some changes out of the journal: %s", some(names))
+}
+
 // words returns a doubt in words.
 func words(d query.Doubt) string {
 	var b strings.Builder

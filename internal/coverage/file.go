@@ -55,6 +55,7 @@ type File struct {
 
 	mu      sync.Mutex
 	streams map[string]*current // guarded by mu, and so is all below
+	keys    map[string]byte     // bits of HoldingBack, by stream
 	names   []string            // by number; names[n] has the slot n
 	serial  uint64              // of the last record
 	seq     uint64              // of the commit that is being taken
@@ -95,7 +96,7 @@ func Open(path string, o Options) (*File, error) {
 	}
 	f := &File{
 		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, opened: o.Now().UnixNano(),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current), keys: make(map[string]byte),
 	}
 	f.journal = strings.TrimSuffix(f.path, suffix)
 	old, err := load(f.disk, f.path)
@@ -203,6 +204,18 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.wakeUp()
 }
 
+// Begin says by which keys of HoldingBack the entry of a stream, which is about to be watched, keeps changes out of the journal.
+func (f *File) Begin(stream string, keys []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys[stream] = 0
+	for n, key := range HoldingBack {
+		if slices.Contains(keys, key) {
+			f.keys[stream] |= 1 << n
+		}
+	}
+}
+
 // End says that a stream is not watched any more, behind a commit.
 func (f *File) End(stream, reason string) {
 	f.mu.Lock()
@@ -276,6 +289,7 @@ func (f *File) extend(c *current, p *Progress) {
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}
+	c.heldBack |= f.keys[f.names[c.number]]
 }
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
@@ -295,6 +309,7 @@ func (f *File) next(c *current, reason string, i interval) {
 			f.dropped++
 		}
 	}
+	i.heldBack = f.keys[f.names[c.number]]
 	c.interval = i
 }
 

@@ -140,6 +140,9 @@ func (j *journalled) shown() string {
 			if i.Differences != nil {
 				line += fmt.Sprintf("(%d)", *i.Differences)
 			}
+			if len(i.HeldBack) > 0 {
+				line += fmt.Sprint(" ", i.HeldBack)
+			}
 		}
 		lines = append(lines, line)
 	}
@@ -179,6 +182,31 @@ func TestIntervals(t *testing.T) {
 		j.pods(93, 93, 93, 0)
 		j.pods(95, 93, 95, 0)
 		j.want("pods, 11-30 Interrupted, 30-50 late CaughtUp, 50-60 Interrupted, 60-70 late CaughtUp, 70-75 PositionAheadOfServer(3), 93-95")
+	})
+}
+
+// TestHeldBack has an entry whose keys change, in another segment, over an outage and over a restart.
+func TestHeldBack(t *testing.T) {
+	inBubble(t, func(j *journalled) {
+		j.file.Begin("pods", []string{"types"})
+		j.pods(11, 11, 11, 0)
+		j.pods(20, 11, 20, 0)
+		j.want("pods, 11-20 [types]")
+		j.file.Begin("pods", []string{"filter", "initial", "payload"})
+		j.want("pods, 11-20 [types]") // nothing was confirmed since
+		j.rotate("journal.jsonl.1")
+		j.pods(30, 11, 30, 0)
+		j.want("pods, 11-30 [types filter initial]")
+		j.file.Begin("pods", nil)
+		j.pods(50, 11, 50, 40)
+		j.want("pods, 11-30 Interrupted [types filter initial], 30-40 late CaughtUp, 40-50")
+		j.file.Begin("pods", []string{"ignoreFields"})
+		j.pods(70, 11, 70, 60)
+		j.want("pods, 11-30 Interrupted [types filter initial], 30-40 late CaughtUp, 40-50 Interrupted, 50-60 late CaughtUp [ignoreFields], 60-70 [ignoreFields]")
+		j.stop()
+		j.open(Options{})
+		j.pods(90, 11, 90, 80)
+		j.want("pods, 11-30 Interrupted [types filter initial], 30-40 late CaughtUp, 40-50 Interrupted, 50-60 late CaughtUp [ignoreFields], 60-70 Stopped [ignoreFields], 70-90 late")
 	})
 }
 

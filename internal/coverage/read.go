@@ -32,6 +32,9 @@ type Interval struct {
 	// Differences is how many objects differed behind the GAP that ended it; 0 says that nothing had changed. It is nil where
 	// no GAP did, and while the SYNCED that follows is not there or not known.
 	Differences *int64 `json:"differences,omitempty"`
+	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that it did
+	// not select are not in the journal.
+	HeldBack []string `json:"heldBack,omitempty"`
 }
 
 // Read returns the coverage of the streams in the journal whose active file is at path, in the order of their names. It may
@@ -127,7 +130,18 @@ func (s *Stream) add(part span, i *interval, goesOn bool) {
 	}
 	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
 		s.Intervals[n].To, s.Intervals[n].End = to, end
+		s.Intervals[n].HeldBack = heldBack(i.heldBack, s.Intervals[n].HeldBack)
 		return
 	}
-	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end})
+	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end, HeldBack: heldBack(i.heldBack, nil)})
+}
+
+// heldBack returns the keys that have their bits set, and others.
+func heldBack(bits byte, others []string) (keys []string) {
+	for n, key := range HoldingBack {
+		if bits&(1<<n) != 0 || slices.Contains(others, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

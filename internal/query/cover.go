@@ -39,6 +39,29 @@ func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
 	return all, nil
 }
 
+// Held is a stream whose entry in the config kept changes out of the journal.
+type Held struct {
+	Stream string
+	Keys   []string // of the entry, as coverage.HoldingBack has them
+}
+
+// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back at some time: an object
+// may have been another one than its last line says. Where there is no coverage, nothing is known of it.
+func (j *Journal) HeldBack(s *Selection) (all []Held) {
+	streams, _ := j.Coverage(s)
+	for _, stream := range streams {
+		var keys []string
+		for i := range stream.Intervals {
+			keys = append(keys, stream.Intervals[i].HeldBack...)
+		}
+		if len(keys) > 0 {
+			slices.Sort(keys)
+			all = append(all, Held{stream.Name, slices.Compact(keys)})
+		}
+	}
+	return all
+}
+
 // readCoverage reads the coverage file once.
 func (j *Journal) readCoverage() error {
 	if j.record != nil {

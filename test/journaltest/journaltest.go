@@ -351,6 +351,9 @@ func (s *Stream) line(l event.Line, o *event.Object) {
 // Snapshot begins the stream: what is put up to Synced existed before.
 func (s *Stream) Snapshot() { s.origin, s.count = event.FromSnapshot, event.Count{} }
 
+// HeldBack says by which keys of its entry the stream holds changes back from now on.
+func (s *Stream) HeldBack(keys ...string) { s.j.coverage.Begin(s.name, keys) }
+
 // Gap writes a GAP: the position was last confirmed at a time, which may be zero. What is put up to Synced is the net
 // difference.
 func (s *Stream) Gap(reason event.GapReason, from time.Time) {
