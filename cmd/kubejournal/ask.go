@@ -66,8 +66,10 @@ func (f *askFlags) addJournal(cmd *cobra.Command) {
 
 // path returns the path of the journal's active file.
 func (f *askFlags) path(cmd *cobra.Command) (string, error) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50) // most of what an answer needs is soon garbage: rather time than memory
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		// Most of what an answer needs is soon garbage: it may take memory, up to a bound, and then takes time.
+		debug.SetGCPercent(200)
+		debug.SetMemoryLimit(56 << 20)
 	}
 	if f.journal != "" {
 		return f.journal, nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/flate"
@@ -46,9 +47,10 @@ type Index struct {
 	// The block of lines that was read last.
 	block   []Line
 	blockAt int
-
-	idle []*inflater // of iterations that have ended
 }
+
+// inflaters are those of iterations that have ended.
+var inflaters = sync.Pool{New: func() any { return new(inflater) }}
 
 // inflater inflates the blocks of one iteration: another one may begin before it has ended.
 type inflater struct {
@@ -452,8 +454,8 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 		if first > 0 && x.objects[first-1].stream == stream {
 			first--
 		}
-		o, scratch := &Object{}, x.inflater()
-		defer func() { x.idle = append(x.idle, scratch) }()
+		o, scratch := &Object{}, inflaters.Get().(*inflater)
+		defer inflaters.Put(scratch)
 		for _, block := range x.objects[first:] {
 			if block.stream != stream {
 				return
@@ -485,16 +487,6 @@ func (x *Index) from(stream int, place string) iter.Seq2[*Object, error] {
 			}
 		}
 	}
-}
-
-// inflater returns one that no iteration uses.
-func (x *Index) inflater() *inflater {
-	if n := len(x.idle); n > 0 {
-		i := x.idle[n-1]
-		x.idle = x.idle[:n-1]
-		return i
-	}
-	return &inflater{}
 }
 
 // inflate returns the bytes of a compressed part of a block, nil where it is damaged. They are valid until the next call.

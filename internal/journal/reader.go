@@ -50,6 +50,9 @@ type Reader struct {
 	long   []byte      // a line that is longer than the buffer, or torn
 	skip   bool        // the rest of a line that is too long follows
 
+	zipped   *bufio.Reader // of a compressed file
+	unzipped gzip.Reader
+
 	disk   disk.FS       // default disk.OS
 	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
@@ -88,14 +91,18 @@ func (r *Reader) Open(s Segment, offset int64) error {
 	if s.index != nil && s.index.Zipped == s.Size {
 		zipped, plain = s.index.Member(offset)
 	}
-	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed}, gzipBuffer))
+	if r.zipped == nil {
+		r.zipped = bufio.NewReaderSize(nil, gzipBuffer)
+	}
+	r.zipped.Reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed})
+	err := r.unzipped.Reset(r.zipped)
 	if err == nil {
-		_, err = io.CopyN(io.Discard, in, offset-plain)
+		_, err = io.CopyN(io.Discard, &r.unzipped, offset-plain)
 	}
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
-	r.Reset(in, offset)
+	r.Reset(&r.unzipped, offset)
 	return nil
 }
 

@@ -246,7 +246,7 @@ func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Ver
 		}
 		l, err := s.x.Line(st.at)
 		if err == nil {
-			v.Fields, err = s.read(l.Seq, l.Offset)
+			v.Fields, err = j.reader.read(s, l.Seq, l.Offset)
 		}
 		v.before = st.before
 		if err != nil {
@@ -275,13 +275,7 @@ func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, er
 	if _, err := j.index(ctx, i); err != nil {
 		return nil, err
 	}
-	if j.second == nil || j.second.FirstSeq != at.Segment {
-		if j.second != nil {
-			j.second.lines.Close()
-		}
-		j.second = &segment{Segment: j.segments[i].Segment, x: j.segments[i].x}
-	}
-	return j.second.read(at.Seq, at.Offset)
+	return j.second.read(j.segments[i], at.Seq, at.Offset)
 }
 
 // Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last

@@ -27,7 +27,8 @@ var ErrDamaged = errors.New("damaged journal file")
 type Journal struct {
 	segments []*segment
 	notice   func(string)
-	second   *segment // of which lines are read beside those of a history
+	reader   reader // of a history
+	second   reader // of lines that are read beside those
 
 	record    *coverage.Record  // loaded before the segments were listed
 	coverage  []coverage.Stream // once asked for
@@ -37,14 +38,17 @@ type Journal struct {
 // segment is one file of the journal.
 type segment struct {
 	journal.Segment
-	x      *index.Index // nil until it is asked for
-	in     io.Closer    // of the index's file; nil where it was made in memory
-	lines  journal.Reader
-	opened bool // lines, which is at a line's beginning
-	at     int64
-	parsed line.Fields
+	x       *index.Index // nil until it is asked for
+	in      io.Closer    // of the index's file; nil where it was made in memory
+	damaged bool         // the index beside it
+}
 
-	damaged bool // its index
+// reader reads lines, of one segment after the other.
+type reader struct {
+	of     *segment // nil where lines is not at the beginning of a line
+	lines  journal.Reader
+	at     int64 // offset of what comes next
+	parsed line.Fields
 }
 
 // Open opens the journal whose active file is at path. notice gets sentences without a full stop about its files: an index
@@ -77,11 +81,9 @@ func Open(path string, notice func(string)) (*Journal, error) {
 
 // Close closes the journal's files.
 func (j *Journal) Close() {
-	if j.second != nil {
-		j.second.lines.Close()
-	}
+	j.reader.lines.Close()
+	j.second.lines.Close()
 	for _, s := range j.segments {
-		s.lines.Close()
 		_ = s.Release() // as below
 		if s.in != nil {
 			_ = s.in.Close() // it is only read
@@ -186,38 +188,36 @@ func (j *Journal) streams(ctx context.Context, s *Selection) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// read returns the line seq, which begins at an offset. It is valid until the next call. It is fast where each line comes
-// behind the one before.
-func (s *segment) read(seq uint64, offset int64) (*line.Fields, error) {
-	if err := s.seek(offset); err != nil {
-		s.opened = false
+// read reads a line of a segment whose index is there. It is valid until the next call.
+func (r *reader) read(s *segment, seq uint64, offset int64) (*line.Fields, error) {
+	err := r.seek(s, offset)
+	r.of = nil
+	if err != nil {
 		return nil, err
 	}
-	l, err := s.lines.Next()
+	l, err := r.lines.Next()
 	if err != nil {
-		s.opened = false
 		if errors.Is(err, io.EOF) {
 			err = ErrDamaged
 		}
 		return nil, fmt.Errorf("read %s: %w", s.Path, err)
 	}
-	s.at = offset + int64(len(l.Bytes)) + 1
-	if s.parsed.Parse(l.Bytes) != nil || s.parsed.Seq != seq {
+	r.of, r.at = s, offset+int64(len(l.Bytes))+1
+	if r.parsed.Parse(l.Bytes) != nil || r.parsed.Seq != seq {
 		return nil, fmt.Errorf("read %s: line %d is not where the index says: %w; 'kubejournal index --verify' finds out more", s.Path, seq, ErrDamaged)
 	}
-	return &s.parsed, nil
+	return &r.parsed, nil
 }
 
-// seek makes lines begin at an offset.
-func (s *segment) seek(offset int64) error {
+// seek makes lines begin at an offset of a segment.
+func (r *reader) seek(s *segment, offset int64) error {
 	const far = 256 << 10 // a plain file is entered anew behind so many bytes
-	if s.opened && offset >= s.at {
-		if _, member := s.x.Member(offset); s.Gzip && member <= s.at || !s.Gzip && offset-s.at < far {
-			return s.lines.Skip(offset - s.at)
+	if r.of == s && offset >= r.at {
+		if _, member := s.x.Member(offset); s.Gzip && member <= r.at || !s.Gzip && offset-r.at < far {
+			return r.lines.Skip(offset - r.at)
 		}
 	}
-	s.opened = true
-	return s.lines.Open(s.Segment, offset)
+	return r.lines.Open(s.Segment, offset)
 }
 
 // segmentOf returns the index of the segment whose first line has that seq, -1 where it is gone.

@@ -376,12 +376,11 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 	var workers sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		workers.Go(func() {
-			var s segment // with buffers that all parts use
-			defer s.lines.Close()
+			var r reader // with buffers that all parts use
+			defer r.lines.Close()
 			for part := range next {
 				of := j.segments[j.segmentOf(items[part[0]].Last.Segment)]
-				s.Segment, s.x, s.opened = of.Segment, of.x, false
-				if err := s.readItems(ctx, items, part, fn); err != nil {
+				if err := r.readItems(ctx, of, items, part, fn); err != nil {
 					cancel(err)
 				}
 			}
@@ -398,13 +397,13 @@ func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line
 // itemsPerPart bounds what one goroutine reads of a segment at once.
 const itemsPerPart = 1000
 
-// readItems reads items of the segment, in order.
-func (s *segment) readItems(ctx context.Context, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
+// readItems reads items of a segment, in order.
+func (r *reader) readItems(ctx context.Context, s *segment, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
 	for _, i := range part {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		l, err := s.read(items[i].Last.Seq, items[i].Last.Offset)
+		l, err := r.read(s, items[i].Last.Seq, items[i].Last.Offset)
 		if err == nil {
 			err = fn(i, l)
 		}

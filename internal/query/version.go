@@ -93,7 +93,7 @@ func (j *Journal) epochs(ctx context.Context, stream string) (all []epoch, err e
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
 			}
-			f, err := j.segments[i].read(l.Seq, l.Offset)
+			f, err := j.reader.read(j.segments[i], l.Seq, l.Offset)
 			if err != nil {
 				return nil, err
 			}
