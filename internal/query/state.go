@@ -303,6 +303,9 @@ func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, er
 			doubts = append(doubts, Doubt{Reason: missing(x.Next, next.FirstSeq, next.Path)})
 		}
 	}
+	if n := len(j.unread) - 1; last == len(j.segments)-1 && n >= 0 && j.unread[n].Active {
+		doubts = append(doubts, Doubt{Reason: cannotRead(&j.unread[n])})
+	}
 	return doubts, nil
 }
 

@@ -31,6 +31,9 @@ func (j *Journal) Reindex(ctx context.Context, fn func(path string)) error {
 		}
 		base = follow(base, x)
 	}
+	if len(j.unread) > 0 {
+		return errors.New(cannotRead(&j.unread[0]))
+	}
 	return nil
 }
 
@@ -93,6 +96,9 @@ func replace(path string, content []byte) error {
 // returns how many lines there are.
 func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int, err error) {
 	var base []*index.Index
+	for _, s := range j.unread {
+		fn(cannotRead(&s))
+	}
 	for _, s := range j.segments {
 		x, err := j.verify(ctx, s, base, fn)
 		if err != nil {
