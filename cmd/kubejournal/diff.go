@@ -55,6 +55,9 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			if since.IsZero() {
 				return &usageError{cmd, errors.New("--since TIME is missing")}
 			}
+			if err := checkTimes(cmd, since, until); err != nil {
+				return err
+			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if until.IsZero() {
 					until = query.Latest()
