@@ -89,8 +89,9 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		err = errors.New("--deleted takes --since and --until, not --at")
 	case !f.deleted && !(f.since.IsZero() && f.until.IsZero()):
 		err = errors.New("--since and --until go with --deleted; for a state write --at")
-	}
-	if f.clean && f.output != "json" {
+	case f.clean && cmd.Flags().Changed("output") && f.output != "yaml" && f.output != "json":
+		err = fmt.Errorf("--clean writes yaml or json, not %s", f.output)
+	case f.clean && f.output != "json":
 		f.output = "yaml"
 	}
 	if err == nil {

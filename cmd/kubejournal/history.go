@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 
@@ -51,6 +52,9 @@ func newHistoryCommand() *cobra.Command {
 			f.paged = f.output == "text"
 			if err := checkTimes(cmd, h.Since, h.Until); err != nil {
 				return err
+			}
+			if h.Patch && f.output != "text" {
+				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
 			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
