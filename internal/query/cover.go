@@ -277,6 +277,11 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		}
 		doubts = merge(doubts, undated)
 	}
+	beyond, err := j.beyond(ctx, until)
+	if err != nil {
+		return nil, err
+	}
+	doubts = append(doubts, beyond...)
 	first, last := 0, len(j.segments)-1
 	for first < last && j.outside(first, since, until) {
 		first++
@@ -385,7 +390,21 @@ func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
 			c.doubts = append(c.doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
 		}
 	}
-	return nil
+	beyond, err := j.beyond(ctx, c.Moment)
+	c.doubts = append(c.doubts, beyond...)
+	return err
+}
+
+// beyond returns a doubt where a moment is a line that the journal does not have yet.
+func (j *Journal) beyond(ctx context.Context, m Moment) ([]Doubt, error) {
+	if m.Seq == 0 {
+		return nil, nil
+	}
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil || m.Seq < x.Next {
+		return nil, err
+	}
+	return []Doubt{{Reason: fmt.Sprintf("the journal's last line is %d", x.Next-1)}}, nil
 }
 
 // markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.
