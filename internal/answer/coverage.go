@@ -3,7 +3,6 @@ package answer
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"kubejournal/internal/coverage"
@@ -20,19 +19,20 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 	if len(streams) == 0 {
 		return nil
 	}
-	zone, _ := time.Now().Zone()
-	t := tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "STREAM\tFROM (%s)\tTO\tFOR\tEND\n", zone)
+	var of zones
+	rows := [][]string{nil} // the heading
 	for _, s := range streams {
 		for i, in := range s.Intervals {
 			name := ""
 			if i == 0 {
-				name = printable(s.Name)
+				name = s.Name
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in))
+			of.add(in.From, in.To)
+			rows = append(rows, []string{name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in)})
 		}
 	}
-	return t.Flush()
+	rows[0] = []string{"STREAM", fmt.Sprintf("FROM (%s)", of), "TO", "FOR", "END"}
+	return writeRows(rows, []int{0}, o)
 }
 
 // local returns a time in the local zone, which the heading names.
