@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/display"
 )
 
 // Coverage shows from when to when streams were watched.
@@ -32,7 +33,31 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 		}
 	}
 	rows[0] = []string{"STREAM", fmt.Sprintf("FROM (%s)", of), "TO", "FOR", "END"}
-	return writeRows(rows, []int{0}, o)
+	return writeRows(longNames(rows, o.Width), nil, o)
+}
+
+// longNames gives a row of its own to each name that makes a row too wide for a terminal.
+func longNames(rows [][]string, width int) [][]string {
+	if width == 0 {
+		return rows
+	}
+	left := width
+	for n := range rows[0][1:] {
+		widest := 0
+		for _, row := range rows {
+			widest = max(widest, display.Columns([]byte(row[n+1])))
+		}
+		left -= widest + len("  ")
+	}
+	var all [][]string
+	for _, row := range rows {
+		if display.Columns([]byte(printable(row[0]))) > left {
+			all = append(all, row[:1])
+			row = append([]string{""}, row[1:]...)
+		}
+		all = append(all, row)
+	}
+	return all
 }
 
 // local returns a time in the local zone, which the heading names.

@@ -14,7 +14,7 @@ import (
 	"kubejournal/internal/query"
 )
 
-// TestCoverageWidth shows streams with long names on a terminal, where they are cut, and elsewhere, where they are not.
+// TestCoverageWidth shows streams with long names where they fit and, on a terminal, where they do not.
 func TestCoverageWidth(t *testing.T) {
 	local := time.Local
 	time.Local = time.UTC
@@ -27,10 +27,11 @@ func TestCoverageWidth(t *testing.T) {
 		{Name: "pods", Intervals: []coverage.Interval{{From: from, To: from.Add(time.Hour)}}},
 	}
 	for width, want := range map[int]string{
-		100: `STREAM                     FROM (UTC)           TO        FOR  END
-validatingad…ation.k8s.io  2026-11-20 14:00:00  15:00:00  1h   late; GAP Expired, 2 objects differed
-                           2026-11-20 16:00:00  17:00:00  1h   goes on
-pods                       2026-11-20 14:00:00  15:00:00  1h   goes on
+		100: `STREAM  FROM (UTC)           TO        FOR  END
+validatingadmissionpolicybindings.admissionregistration.k8s.io
+        2026-11-20 14:00:00  15:00:00  1h   late; GAP Expired, 2 objects differed
+        2026-11-20 16:00:00  17:00:00  1h   goes on
+pods    2026-11-20 14:00:00  15:00:00  1h   goes on
 `,
 		0: `STREAM                                                          FROM (UTC)           TO        FOR  END
 validatingadmissionpolicybindings.admissionregistration.k8s.io  2026-11-20 14:00:00  15:00:00  1h   late; GAP Expired, 2 objects differed
