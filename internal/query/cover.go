@@ -49,8 +49,13 @@ func (j *Journal) readCoverage() error {
 		j.coverage, j.uncovered = j.record.Streams(segments)
 		j.record = nil
 	}
+	if errors.Is(j.uncovered, fs.ErrNotExist) {
+		j.uncovered = errNoCoverage
+	}
 	return j.uncovered
 }
+
+var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
 
 // mayHave reports whether objects of a stream may be selected, by its name: resource and group, and its scope.
 func (s *Selection) mayHave(stream string) bool {
@@ -183,12 +188,7 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 var noStream = Doubt{Reason: "no stream was watched that has such objects"}
 
 // uncovered is the doubt where no coverage can be read.
-func uncovered(err error) Doubt {
-	if errors.Is(err, fs.ErrNotExist) {
-		return Doubt{Reason: "the journal has no coverage file, so nothing says from when to when streams were watched"}
-	}
-	return Doubt{Reason: err.Error()}
-}
+func uncovered(err error) Doubt { return Doubt{Reason: err.Error()} }
 
 // catchingUp is how long behind the end of a late interval lines may still be received that had waited.
 const catchingUp = 10 * time.Second
