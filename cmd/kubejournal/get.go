@@ -107,7 +107,7 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return &usageError{cmd, err}
 	}
-	if err = errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
+	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
 		return err
 	}
 	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {

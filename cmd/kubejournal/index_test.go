@@ -114,6 +114,11 @@ func TestIndex(t *testing.T) {
 			t.Errorf("%q: status %d, %s", args, status, notes)
 		}
 	}
+	writeFile(t, "journal.jsonl", whole["journal.jsonl"])
+	writeFile(t, one, "X")
+	if status, _, notes := execute(t, question...); status != exitNotCovered || !strings.Contains(notes, fmt.Sprintf("lines before line %d are not in files that can be read: ", first)) {
+		t.Errorf("without the first file: status %d, %s", status, notes)
+	}
 	writeFile(t, "empty.jsonl", "")
 	writeFile(t, "none.yaml", "resources: [pods]\n")
 	for args, want := range map[string]int{"--journal nothing": exitFault, "--journal none.yaml": exitFault, "--verify --journal none.yaml": exitFault, "--journal .": exitFault, "--journal empty.jsonl": 0, "--verify --journal empty.jsonl": 0, "pods": exitUsage, "": exitUsage} {

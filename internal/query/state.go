@@ -289,7 +289,11 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 	if since <= 1 {
 		return nil, nil
 	}
-	return []Doubt{{Reason: fmt.Sprintf("lines before line %d are not in the journal's files any more: objects that have not changed since are missing", since)}}, nil
+	lines := "are not in the journal's files any more"
+	if len(j.unread) > 0 {
+		lines = "are not in files that can be read"
+	}
+	return []Doubt{{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)}}, nil
 }
 
 // lost returns a doubt for each hole in seq from one segment to another one: a file that is gone.
