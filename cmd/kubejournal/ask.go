@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -162,7 +163,24 @@ func (f *askFlags) status(err error) error {
 	return err
 }
 
-// momentFlag returns what a flag does that takes a TIME, or rv: too.
+// checkTimes returns a usageError where the times of --since and --until cannot be meant.
+func checkTimes(cmd *cobra.Command, since, until query.Moment) error {
+	if query.Reversed(since, until) {
+		return &usageError{cmd, errors.New("--until is before --since")}
+	}
+	return checkPast(cmd, "since", since)
+}
+
+// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
+func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
+	const ahead = 5 * time.Minute
+	if m.Time.After(time.Now().Add(ahead)) {
+		return &usageError{cmd, fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
+	}
+	return nil
+}
+
+// atFlag returns what a flag does that takes a TIME, or rv: too.
 func atFlag(m *query.Moment, parse func(string) (query.Moment, error)) func(string) error {
 	return func(text string) (err error) {
 		if strings.TrimSpace(text) != "" {

@@ -408,6 +408,20 @@ func TestExternalDiff(t *testing.T) {
 	}
 }
 
+// TestNoCoverage asks a journal without its coverage file.
+func TestNoCoverage(t *testing.T) {
+	clearEnv(t)
+	t.Chdir(t.TempDir())
+	theStory(t, "journal.jsonl")
+	remove(t, "journal.jsonl.coverage")
+	const want = "the journal has no coverage file, so nothing says from when to when streams were watched\n"
+	for _, args := range [][]string{{"coverage"}, {"get", "cm", "--at", "2026-11-20T14:06:00Z"}, {"history", "cm"}, {"diff", "cm", "--since", "2026-11-20T14:06:00Z", "--until", "2026-11-20T14:07:00Z"}} {
+		if status, _, notes := execute(t, append(args, "--journal", "journal.jsonl")...); status != exitNotCovered || !strings.HasSuffix(notes, want) {
+			t.Errorf("%q: status %d, %s", args, status, notes)
+		}
+	}
+}
+
 // TestNow asks, without a time, while the daemon goes on: it has confirmed its stream lately, and that is good enough.
 func TestNow(t *testing.T) {
 	clearEnv(t)

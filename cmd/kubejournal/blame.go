@@ -44,6 +44,9 @@ func newBlameCommand() *cobra.Command {
   kubejournal blame deploy/web -n shop --at 14:02 --removed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output == "text"
+			if err := checkPast(cmd, "at", at); err != nil {
+				return err
+			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if len(s.Objects) != 1 || s.Objects[0].Name == "" {
 					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}

@@ -13,8 +13,8 @@ import (
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
-was added, deleted or changed. Without --until it is up to now, as far as the journal says: a stream that is followed must have been confirmed within the
-last two minutes.
+was added, deleted or changed. Without --until it is up to now, as far as the journal says: a stream that is followed must
+have been confirmed within the last two minutes.
 
 A difference does not show what changed and changed back, nor what came and went in between: stderr counts and names that,
 and 'kubejournal history' shows it. What says little, such as the counts in a status, is left out and counted; --all shows it.
@@ -54,6 +54,9 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			f.paged = f.output == "text"
 			if since.IsZero() {
 				return &usageError{cmd, errors.New("--since TIME is missing")}
+			}
+			if err := checkTimes(cmd, since, until); err != nil {
+				return err
 			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if until.IsZero() {

@@ -89,18 +89,26 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 		err = errors.New("--deleted takes --since and --until, not --at")
 	case !f.deleted && !(f.since.IsZero() && f.until.IsZero()):
 		err = errors.New("--since and --until go with --deleted; for a state write --at")
-	}
-	if f.clean && f.output != "json" {
+	case f.clean && cmd.Flags().Changed("output") && f.output != "yaml" && f.output != "json":
+		err = fmt.Errorf("--clean writes yaml or json, not %s", f.output)
+	case f.clean && f.output != "json":
 		f.output = "yaml"
 	}
 	if err == nil {
-		f.labelsOf, err = labels.Parse(f.labels)
+		if f.labelsOf, err = labels.Parse(f.labels); err != nil {
+			err = fmt.Errorf("--selector: %w", err)
+		}
 	}
 	if err == nil {
-		f.fieldsOf, err = fields.ParseSelector(f.fields)
+		if f.fieldsOf, err = fields.ParseSelector(f.fields); err != nil {
+			err = fmt.Errorf("--field-selector: %w", err)
+		}
 	}
 	if err != nil {
 		return &usageError{cmd, err}
+	}
+	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
+		return err
 	}
 	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 		if f.at.IsZero() && !f.deleted {

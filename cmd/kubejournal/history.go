@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 
@@ -49,6 +50,12 @@ func newHistoryCommand() *cobra.Command {
   kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.paged = f.output == "text"
+			if err := checkTimes(cmd, h.Since, h.Until); err != nil {
+				return err
+			}
+			if h.Patch && f.output != "text" {
+				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
+			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"

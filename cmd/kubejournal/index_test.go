@@ -70,6 +70,9 @@ func TestIndex(t *testing.T) {
 			remove(t, oneIndex, twoIndex)
 		}, faults: one + " has no index\n", wrote: twoIndex, rest: one + " has no index\n", lost: true},
 		{what: "a file is damaged", damage: func() { flip(two) }, faults: two + " cannot be read: ", rest: two + " cannot be read: ", lost: true},
+		{what: "a file begins with damage", damage: func() { writeFile(t, one, "X"+whole[one]) }, faults: one + " cannot be read: gzip: invalid header\n", rest: one + " cannot be read: ", lost: true},
+		{what: "the active file begins with damage", damage: func() { writeFile(t, "journal.jsonl", "X"+whole["journal.jsonl"]) },
+			faults: "journal.jsonl cannot be read: it does not begin with a line of a journal\n", rest: "journal.jsonl cannot be read: ", lost: true},
 		{what: "a line is damaged", damage: func() {
 			remove(t, two)
 			writeFile(t, strings.TrimSuffix(two, ".gz"), strings.Replace(unzip(t, whole[two]), fmt.Sprintf(`"seq":%d`, first+1), fmt.Sprintf(`"seq"*%d`, first+1), 1))
@@ -111,8 +114,21 @@ func TestIndex(t *testing.T) {
 			}
 		})
 	}
+	// Without the lines of an active file that cannot be read, no answer is whole.
+	writeFile(t, "journal.jsonl", "X"+whole["journal.jsonl"])
+	for _, args := range [][]string{{"get", "cm", "--at", "2026-11-20T14:46:00Z"}, {"history", "nodes"}} {
+		if status, _, notes := execute(t, append(args, "--journal", "journal.jsonl")...); status != exitNotCovered || !strings.Contains(notes, "not covered: "+dir(t)+"journal.jsonl cannot be read: ") {
+			t.Errorf("%q: status %d, %s", args, status, notes)
+		}
+	}
+	writeFile(t, "journal.jsonl", whole["journal.jsonl"])
+	writeFile(t, one, "X")
+	if status, _, notes := execute(t, question...); status != exitNotCovered || !strings.Contains(notes, fmt.Sprintf("lines before line %d are not in files that can be read: ", first)) {
+		t.Errorf("without the first file: status %d, %s", status, notes)
+	}
 	writeFile(t, "empty.jsonl", "")
-	for args, want := range map[string]int{"--journal nothing": exitFault, "--journal .": exitFault, "--journal empty.jsonl": 0, "--verify --journal empty.jsonl": 0, "pods": exitUsage, "": exitUsage} {
+	writeFile(t, "none.yaml", "resources: [pods]\n")
+	for args, want := range map[string]int{"--journal nothing": exitFault, "--journal none.yaml": exitFault, "--verify --journal none.yaml": exitFault, "--journal .": exitFault, "--journal empty.jsonl": 0, "--verify --journal empty.jsonl": 0, "pods": exitUsage, "": exitUsage} {
 		if status, stdout, stderr := execute(t, append([]string{"index"}, strings.Fields(args)...)...); status != want || status != 0 && stdout != "" {
 			t.Errorf("index %s: status %d, want %d: %s%s", args, status, want, stdout, stderr)
 		}

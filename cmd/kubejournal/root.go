@@ -104,6 +104,15 @@ between, a line of its own says so.
 		completion.RunE = group // a slip must not be answered with text for a shell to run
 		completion.Args = nil
 	}
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error {
+			if of, rest, err := root.Find(args); err == nil && len(rest) > 0 {
+				return group(of, rest)
+			}
+			return nil
+		}
+	}
 	return root
 }
 

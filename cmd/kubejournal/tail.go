@@ -169,11 +169,8 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if f.all {
 		f.Filter.Namespaces = nil
 	}
-	if since := f.Filter.Since.Time; since.After(time.Now()) {
-		return &usageError{cmd, fmt.Errorf("--since: %s is still to come; the day before is, e.g., yesterday 14:02", f.Filter.Since)}
-	}
-	if until := f.Filter.Until.Time; !until.IsZero() && until.Before(f.Filter.Since.Time) {
-		return &usageError{cmd, errors.New("--until is before --since")}
+	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
+		return err
 	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}

@@ -3,10 +3,10 @@ package answer
 import (
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/display"
 )
 
 // Coverage shows from when to when streams were watched.
@@ -20,19 +20,44 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 	if len(streams) == 0 {
 		return nil
 	}
-	zone, _ := time.Now().Zone()
-	t := tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "STREAM\tFROM (%s)\tTO\tFOR\tEND\n", zone)
+	var of zones
+	rows := [][]string{nil} // the heading
 	for _, s := range streams {
 		for i, in := range s.Intervals {
 			name := ""
 			if i == 0 {
-				name = printable(s.Name)
+				name = s.Name
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in))
+			of.add(in.From, in.To)
+			rows = append(rows, []string{name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in)})
 		}
 	}
-	return t.Flush()
+	rows[0] = []string{"STREAM", fmt.Sprintf("FROM (%s)", of), "TO", "FOR", "END"}
+	return writeRows(longNames(rows, o.Width), nil, o)
+}
+
+// longNames gives a row of its own to each name that makes a row too wide for a terminal.
+func longNames(rows [][]string, width int) [][]string {
+	if width == 0 {
+		return rows
+	}
+	left := width
+	for n := range rows[0][1:] {
+		widest := 0
+		for _, row := range rows {
+			widest = max(widest, display.Columns([]byte(row[n+1])))
+		}
+		left -= widest + len("  ")
+	}
+	var all [][]string
+	for _, row := range rows {
+		if display.Columns([]byte(printable(row[0]))) > left {
+			all = append(all, row[:1])
+			row = append([]string{""}, row[1:]...)
+		}
+		all = append(all, row)
+	}
+	return all
 }
 
 // local returns a time in the local zone, which the heading names.

@@ -13,6 +13,7 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/display"
+	"kubejournal/internal/index"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
@@ -415,16 +416,23 @@ func (d *diff) explain(c *query.Comparison) {
 // byKind counts objects by their kinds, and names some of each.
 func byKind(all []query.Change) []string {
 	names := map[string][]string{}
-	var order []string
+	var order []*index.Stream
 	for i := range all {
-		k := kind(all[i].Item().Stream)
+		item := all[i].Item()
+		k := kind(item.Stream)
 		if names[k] == nil {
-			order = append(order, k)
+			order = append(order, item.Stream)
 		}
-		names[k] = append(names[k], all[i].Item().Name)
+		names[k] = append(names[k], item.Name)
 	}
-	for i, k := range order {
-		order[i] = fmt.Sprintf("%d %s (%s)", len(names[k]), printable(k), printable(some(names[k])))
+	texts := make([]string, len(order))
+	for i, s := range order {
+		of := names[kind(s)]
+		what := kind(s)
+		if len(of) > 1 {
+			what = strings.TrimSuffix(s.Resource+"."+s.Group, ".")
+		}
+		texts[i] = fmt.Sprintf("%d %s (%s)", len(of), printable(what), printable(some(of)))
 	}
-	return order
+	return texts
 }

@@ -302,12 +302,15 @@ func (z *zones) add(times ...time.Time) {
 func (z zones) String() string { return strings.Join(z, "/") }
 
 // writeRows writes the rows of a table, the first of which is its heading. On a terminal the columns in cut become shorter, the
-// last of them first, until a row fits.
+// last of them first, until a row fits. A row that has its first cell alone is as wide as that.
 func writeRows(rows [][]string, cut []int, o *Output) error {
 	const between, least = "  ", 9
 	widths, all := make([]int, len(rows[0])), -len(between)
 	for n := range widths {
 		for _, row := range rows {
+			if len(row) == 1 {
+				continue
+			}
 			row[n] = printable(row[n])
 			widths[n] = max(widths[n], display.Columns([]byte(row[n])))
 		}
@@ -323,6 +326,10 @@ func writeRows(rows [][]string, cut []int, o *Output) error {
 	var out []byte
 	for _, row := range rows {
 		start := len(out)
+		if len(row) == 1 {
+			out = append(out, printable(row[0])...)
+			row = nil
+		}
 		for n, cell := range row {
 			at := len(out)
 			out = display.CutMiddle(append(out, cell...), at, widths[n])

@@ -384,7 +384,7 @@ REMOVED                                               |
 const storyNotes = `
 seq 12: the journal's first version of these values, which were written at 2026-11-20 14:00:12 CET or before
 seq 1202: written in the gap between 2026-11-20 14:05:00 CET and 2026-11-20 14:20:02 CET
-the DELETED line of the object is seq 1310, 2026-11-20 14:21:50 CET
+the object was deleted: its DELETED line is seq 1310, 2026-11-20 14:21:50 CET
 `
 
 const storyJSON = `{

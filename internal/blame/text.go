@@ -132,7 +132,7 @@ func (r *Result) Notes() []string {
 		notes = append(notes, fmt.Sprintf("this is the object of seq %d; from seq %d on, %s, lines do not have all of it", r.Seq, r.Missed.Seq, at(r.Missed.Time)))
 	}
 	if r.Deleted.Seq > 0 {
-		notes = append(notes, fmt.Sprintf("the DELETED line of the object is seq %d, %s", r.Deleted.Seq, at(r.Deleted.Time)))
+		notes = append(notes, fmt.Sprintf("the object was deleted: its DELETED line is seq %d, %s", r.Deleted.Seq, at(r.Deleted.Time)))
 	}
 	if r.Dropped > 0 {
 		notes = append(notes, fmt.Sprintf("%d values that were removed earlier are not listed", r.Dropped))

@@ -72,8 +72,13 @@ func (j *Journal) readCoverage() error {
 		j.coverage, j.uncovered = j.record.Streams(segments)
 		j.record = nil
 	}
+	if errors.Is(j.uncovered, fs.ErrNotExist) {
+		j.uncovered = errNoCoverage
+	}
 	return j.uncovered
 }
+
+var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
 
 // mayHave reports whether objects of a stream may be selected, by its name: resource and group, and its scope.
 func (s *Selection) mayHave(stream string) bool {
@@ -206,12 +211,7 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 var noStream = Doubt{Reason: "no stream was watched that has such objects"}
 
 // uncovered is the doubt where no coverage can be read.
-func uncovered(err error) Doubt {
-	if errors.Is(err, fs.ErrNotExist) {
-		return Doubt{Reason: "the journal has no coverage file, so nothing says from when to when streams were watched"}
-	}
-	return Doubt{Reason: err.Error()}
-}
+func uncovered(err error) Doubt { return Doubt{Reason: err.Error()} }
 
 // catchingUp is how long behind the end of a late interval lines may still be received that had waited.
 const catchingUp = 10 * time.Second
@@ -300,6 +300,11 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		}
 		doubts = merge(doubts, undated)
 	}
+	beyond, err := j.beyond(ctx, until)
+	if err != nil {
+		return nil, err
+	}
+	doubts = append(doubts, beyond...)
 	first, last := 0, len(j.segments)-1
 	for first < last && j.outside(first, since, until) {
 		first++
@@ -408,7 +413,21 @@ func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
 			c.doubts = append(c.doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
 		}
 	}
-	return nil
+	beyond, err := j.beyond(ctx, c.Moment)
+	c.doubts = append(c.doubts, beyond...)
+	return err
+}
+
+// beyond returns a doubt where a moment is a line that the journal does not have yet.
+func (j *Journal) beyond(ctx context.Context, m Moment) ([]Doubt, error) {
+	if m.Seq == 0 {
+		return nil, nil
+	}
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil || m.Seq < x.Next {
+		return nil, err
+	}
+	return []Doubt{{Reason: fmt.Sprintf("the journal's last line is %d", x.Next-1)}}, nil
 }
 
 // markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.

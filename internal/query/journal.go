@@ -27,8 +27,9 @@ var ErrDamaged = errors.New("damaged journal file")
 type Journal struct {
 	segments []*segment
 	notice   func(string)
-	reader   reader // of a history
-	second   reader // of lines that are read beside those
+	unread   []journal.Segment // that are not among segments: they cannot be read
+	reader   reader            // of a history
+	second   reader            // of lines that are read beside those
 
 	record    *coverage.Record  // loaded before the segments were listed
 	coverage  []coverage.Stream // once asked for
@@ -52,7 +53,7 @@ type reader struct {
 }
 
 // Open opens the journal whose active file is at path. notice gets sentences without a full stop about its files: an index
-// that is missing, for example.
+// that is damaged, for example.
 func Open(path string, notice func(string)) (*Journal, error) {
 	path = disk.Absolute(path)
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -72,11 +73,31 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
 	for _, s := range all {
-		if s.FirstSeq > 0 {
+		switch {
+		case s.FirstSeq > 0:
 			j.segments = append(j.segments, &segment{Segment: s})
+		case s.Unread != nil:
+			j.unread = append(j.unread, s)
 		}
 	}
+	for _, s := range j.unread {
+		denied := errors.Is(s.Unread, fs.ErrPermission)
+		switch {
+		case s.Active && denied || len(j.segments) == 0 && !s.Active:
+			j.Close()
+			return nil, fmt.Errorf("open journal %s: %w", s.Path, s.Unread)
+		case len(j.segments) == 0:
+			j.Close()
+			return nil, fmt.Errorf("open journal %s: %w; name the journal's active file", s.Path, s.Unread)
+		}
+		notice(cannotRead(&s))
+	}
 	return j, err
+}
+
+// cannotRead says of which file no line is in an answer.
+func cannotRead(s *journal.Segment) string {
+	return fmt.Sprintf("%s cannot be read: %v", s.Path, s.Unread)
 }
 
 // Close closes the journal's files.

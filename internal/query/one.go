@@ -26,7 +26,7 @@ func (j *Journal) One(ctx context.Context, s *Selection, at Moment) (*Item, []Do
 		for _, item := range st.Items {
 			names = append(names, item.Namespace+"/"+item.Name)
 		}
-		return nil, nil, unknown("several objects have that name: %s; name one, with its namespace as -n", some(names))
+		return nil, nil, unknown("several objects have that name: %s; name its namespace with -n", some(names))
 	}
 	return one, st.Doubts, nil
 }

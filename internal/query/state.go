@@ -289,7 +289,11 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 	if since <= 1 {
 		return nil, nil
 	}
-	return []Doubt{{Reason: fmt.Sprintf("lines before line %d are not in the journal's files any more: objects that have not changed since are missing", since)}}, nil
+	lines := "are not in the journal's files any more"
+	if len(j.unread) > 0 {
+		lines = "are not in files that can be read"
+	}
+	return []Doubt{{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)}}, nil
 }
 
 // lost returns a doubt for each hole in seq from one segment to another one: a file that is gone.
@@ -302,6 +306,9 @@ func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, er
 		if next := j.segments[i+1]; next.FirstSeq > x.Next {
 			doubts = append(doubts, Doubt{Reason: missing(x.Next, next.FirstSeq, next.Path)})
 		}
+	}
+	if n := len(j.unread) - 1; last == len(j.segments)-1 && n >= 0 && j.unread[n].Active {
+		doubts = append(doubts, Doubt{Reason: cannotRead(&j.unread[n])})
 	}
 	return doubts, nil
 }

@@ -65,6 +65,17 @@ func (m Moment) Before(seq uint64, t time.Time) bool {
 	return m.Time.Before(t)
 }
 
+// Reversed reports whether two moments of the same kind, neither of them zero, are in the wrong order.
+func Reversed(since, until Moment) bool {
+	switch {
+	case until.Version > 0:
+		return until.Version < since.Version
+	case until.IsZero():
+		return false
+	}
+	return until.Before(since.Seq, since.Time)
+}
+
 // Times says in short what ParseMoment reads, for help and errors.
 const Times = "90m or 2d (ago), 14:02, yesterday 14:02, 2026-11-20 14:02, 2026-11-20T14:02:00Z or seq:1234"
 

@@ -35,6 +35,9 @@ func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) 
 			base = nil // the active file, or one that others rotated
 		}
 	}
+	for i := range j.unread {
+		fn(j.unread[i].Path, errors.New(cannotRead(&j.unread[i])))
+	}
 }
 
 // follow adds an index to those since the last full one.
@@ -96,6 +99,9 @@ func replace(path string, content []byte) error {
 // returns how many lines there are.
 func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int, err error) {
 	var base []*index.Index
+	for _, s := range j.unread {
+		fn(cannotRead(&s))
+	}
 	for _, s := range j.segments {
 		x, err := j.verify(ctx, s, base, fn)
 		if err != nil {

@@ -74,7 +74,7 @@ func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) 
 	if _, err := j.index(ctx, len(j.segments)-1); err != nil {
 		return 0, nil, err
 	}
-	return last.x.Next - 1, &Doubt{Stream: stream, Reason: fmt.Sprintf("it has no line at version %d or behind it", version)}, nil
+	return last.x.Next - 1, &Doubt{Stream: stream, Reason: fmt.Sprintf("it has no line at resourceVersion %d or later", version)}, nil
 }
 
 // epochs reads the GAP and SYNCED lines of a stream.
