@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"strings"
 	"syscall"
 	"time"
 
@@ -183,9 +182,7 @@ func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 // atFlag returns what a flag does that takes a TIME, or rv: too.
 func atFlag(m *query.Moment, parse func(string) (query.Moment, error)) func(string) error {
 	return func(text string) (err error) {
-		if strings.TrimSpace(text) != "" {
-			*m, err = parse(text)
-		}
+		*m, err = parse(text)
 		return err
 	}
 }
