@@ -72,7 +72,7 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 		}},
 		{"diff.txt", "diff -n shop --stat --since " + moment(bad.From) + " --until " + moment(drained.Until), 1, func(r *reply) error {
 			return errors.Join(has(r.stdout, `(?m)^deployment.apps shop/web +(changed|modified) `, `(?m)^job.batch shop/migrate +added `),
-				has(r.stderr, `came and went in between: [0-9]+ pod \(`))
+				has(r.stderr, `came and went in between: [0-9]+ pods \(`))
 		}},
 		{"deleted.txt", "get '*' -n preview --deleted", answered, func(r *reply) error {
 			return has(r.stdout, `(?m)^- +namespace/preview `, `(?m)^preview +configmap/web-settings `, `(?m)^preview +secret/db-login `,
