@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 const web = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop","resourceVersion":"1","labels":{"app":"web"},
@@ -165,7 +164,7 @@ func FuzzDiff(f *testing.F) {
 	})
 }
 
-// Lines that are all the same, or all others, take no quadratic time.
+// Lines that are all the same, or all others, take no quadratic time, which would be hours.
 func TestLargeDiff(t *testing.T) {
 	const lines = 300_000
 	same := bytes.Repeat([]byte("- enabled: true\n"), lines)
@@ -173,13 +172,9 @@ func TestLargeDiff(t *testing.T) {
 	for i := range lines {
 		other = fmt.Appendf(other, "- item-%d\n", (i*7919)%lines)
 	}
-	start := time.Now()
 	for _, c := range [][2][]byte{{same, same[16*1000:]}, {same, other}, {other, append(other[len(other)/2:len(other):len(other)], other[:len(other)/2]...)}} {
 		if len(AppendDiff(nil, Side{"a", c[0]}, Side{"b", c[1]}, true)) == 0 {
 			t.Error("nothing")
 		}
-	}
-	if took := time.Since(start); took > time.Minute {
-		t.Error(took)
 	}
 }

@@ -327,17 +327,6 @@ func (s *Stream) known(uid string) event.Known {
 	return event.Known{Namespace: namespace, Name: metadata["name"].(string), UID: UID(uid), ResourceVersion: metadata["resourceVersion"].(string)}
 }
 
-// Unusable writes the line of an object that no line can hold.
-func (s *Stream) Unusable(text string) {
-	s.j.t.Helper()
-	o, _ := s.object(text)
-	raw, err := json.Marshal(map[string]any{"metadata": map[string]string{
-		"namespace": string(o.Namespace), "name": string(o.Name), "uid": string(o.UID), "resourceVersion": string(o.ResourceVersion)}})
-	s.j.check(err)
-	s.j.check(s.renderer.Identify(raw, &o, fmt.Errorf("object: %w", event.ErrTooLarge)))
-	s.line(event.Line{Type: event.Modified, Origin: s.origin, Received: s.j.Now}, &o)
-}
-
 func (s *Stream) line(l event.Line, o *event.Object) {
 	s.j.t.Helper()
 	line, err := s.renderer.AppendLine(nil, l, o)
