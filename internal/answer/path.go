@@ -51,18 +51,18 @@ func ParsePath(text string) (Path, error) {
 // touched reports whether one of the operations that made an object changed something at the path, below or above it.
 func (p Path) touched(operations, object []byte) bool {
 	for op := range rawjson.Elements(operations) {
-		v := rawjson.Pick(op, "path", "from")
-		for _, pointer := range v[:2] {
-			if at := rawjson.Inside(pointer); at != nil && p.at(string(rawjson.Unquote(nil, at)), object) {
-				return true
-			}
+		v := rawjson.Pick(op, "path", "old", "value")
+		pointer := string(rawjson.Unquote(nil, rawjson.Inside(v[0])))
+		if v[1] != nil && p.at(pointer, object, v[1]) || v[2] != nil && p.at(pointer, object, v[2]) {
+			return true
 		}
 	}
 	return false
 }
 
-// at reports whether a pointer leads to the path, below or above it.
-func (p Path) at(pointer string, object []byte) bool {
+// at reports whether the pointer of an operation leads to the path, below or above it. changed is what is there before or
+// behind the operation: what it removes is not in the object.
+func (p Path) at(pointer string, object, changed []byte) bool {
 	rest := strings.TrimPrefix(pointer, "/")
 	at := ""
 	for _, wanted := range p {
@@ -79,8 +79,11 @@ func (p Path) at(pointer string, object []byte) bool {
 		if !rawjson.IsIndex([]byte(step)) {
 			return false
 		}
-		element := rawjson.At(object, []byte(at))
-		if element == nil || string(rawjson.Unquote(nil, rawjson.Inside(changes.Key(element)))) != wanted {
+		element := changed
+		if rest != "" {
+			element = rawjson.At(object, []byte(at))
+		}
+		if name := changes.Name(element); name == "" || name != wanted {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ func newTree(value []byte, w *Write) (*node, error) {
 			n.kind, n.elements = '[', make([]*node, 0, t.Cells[i].Count)
 			for m := i + 1; m < t.Cells[i].Next; m = t.Cells[m].Next {
 				element := build(m)
-				element.name = nameOf(t.Text(m))
+				element.name = changes.Name(t.Text(m))
 				n.elements = append(n.elements, element)
 			}
 		}
@@ -113,7 +113,7 @@ func (h *History) change(pointer, old, value []byte, w *Write) {
 		if added, err = newTree(value, w); err != nil {
 			return // it is part of an object that could be read
 		}
-		added.name = nameOf(value)
+		added.name = changes.Name(value)
 	}
 	way := steps(pointer)
 	if len(way) == 0 {
@@ -202,27 +202,6 @@ func appendKey(dst []byte, key string) []byte {
 	return append(dst, key...)
 }
 
-const longestName = 64 // bytes of an element that is its own name
-
-// nameOf returns what tells an element of a list from the others: the key by which it is paired, or a scalar itself.
-func nameOf(element []byte) string {
-	value := element
-	switch element[0] {
-	case '{':
-		value = changes.Key(element)
-	case '[':
-		return ""
-	default:
-		if len(element) > longestName {
-			return ""
-		}
-	}
-	if inside := rawjson.Inside(value); inside != nil {
-		return text(inside)
-	}
-	return string(value)
-}
-
 // maxRemoved bounds the bytes of paths and values of removed fields.
 const maxRemoved = 4 << 20
 
@@ -283,7 +262,7 @@ func (r *removed) sorted() []Field {
 func each(path string, value []byte, f func(path string, value []byte)) bool {
 	parent, any := node{kind: value[0]}, false
 	child := func(step string, v []byte) {
-		f(string(parent.appendStep([]byte(path), step, &node{name: nameOf(v)})), v)
+		f(string(parent.appendStep([]byte(path), step, &node{name: changes.Name(v)})), v)
 		any = true
 	}
 	switch value[0] {
