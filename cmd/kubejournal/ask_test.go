@@ -152,7 +152,15 @@ func theStory(t *testing.T, path string) {
 	configmaps.Synced()
 	now("14:45:00")
 	j.MaxBytes = 600
-	configmaps.Put("kubectl-create", `{"metadata":{"namespace":"shop","name":"big","uid":"c3"},"data":{"text":"`+strings.Repeat("long ", 200)+`"}}`)
+	big := func(words int) string {
+		return `{"metadata":{"namespace":"shop","name":"big","uid":"c3"},"data":{"text":"` + strings.Repeat("long ", words) + `"}}`
+	}
+	configmaps.Put("kubectl-create", big(200))
+	j.MaxBytes = 0
+	configmaps.Put("kubectl-edit", big(2))
+	j.MaxBytes = 600
+	now("14:45:30")
+	configmaps.Put("kubectl-edit", big(200))
 	j.MaxBytes = 0
 	now("14:46:00")
 	deployments.Put("kubectl-edit", web("d3", "1.6.1", 3, 3))

@@ -159,6 +159,7 @@ const redacted = `"REDACTED"`
 func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pair, error) {
 	p := &pair{Change: c}
 	var before []byte
+	var lack [2]string
 	for n, of := range []struct {
 		item *query.Item
 		side *yamltext.Side
@@ -176,14 +177,17 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 		}
 		*of.side, p.points[n] = side(l), pointOf(l)
 		p.hides = p.hides || bytes.Contains(l.Object, []byte(redacted))
-		if why := lacking(l); why != "" {
-			p.lacking = why
+		if lack[n] = lacking(l); lack[n] != "" {
+			p.lacking = lack[n]
 		}
 		if n == 0 {
 			before = bytes.Clone(l.Object)
 			continue
 		}
-		if c.Before != nil && len(before) > 0 && len(l.Object) > 0 {
+		switch {
+		case c.Before != nil && lacksOther(lack[0], lack[1]):
+			p.from.Text, p.to.Text = nil, nil
+		case c.Before != nil && len(before) > 0 && len(l.Object) > 0:
 			p.ops, _ = changes.Append(nil, before, l.Object) // what cannot be compared is shown
 		}
 		p.class = display.NoiseOf(l, p.ops)
@@ -197,11 +201,17 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 	return p, nil
 }
 
+const truncated = "its line is truncated"
+
+// lacksOther reports whether of two versions, which lack something for reasons as lacking has them, one may lack what the other
+// has: a difference would show it as removed.
+func lacksOther(before, after string) bool { return before != after || after == truncated }
+
 // lacking says why a line does not have all of its object.
 func lacking(l *line.Fields) string {
 	switch {
 	case string(l.Value(line.Truncated)) == "true":
-		return "its line is truncated"
+		return truncated
 	case len(l.Object) == 0:
 		return "its stream keeps no objects (payload: none)"
 	}

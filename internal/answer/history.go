@@ -414,14 +414,23 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 		return err
 	}
 	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
-	if previous != nil && len(previous.Object) > 0 && string(v.Text(line.Type)) != "ADDED" {
+	if previous != nil && string(v.Text(line.Type)) != "ADDED" {
 		from = side(previous)
 	}
 	if string(v.Text(line.Type)) != "DELETED" {
 		to = side(v.Fields)
 	}
-	text := yamltext.AppendDiff(nil, from, to, h.Style.Colour)
-	if why := lacking(v.Fields); why != "" {
+	var text []byte
+	why := lacking(v.Fields)
+	if previous != nil && string(v.Text(line.Type)) == "MODIFIED" && lacksOther(lacking(previous), why) {
+		text = fmt.Appendf(text, "--- %s\n+++ %s\n", printable(from.Title), printable(to.Title))
+		from.Text, to.Text = nil, nil
+		if why == "" {
+			why = fmt.Sprintf("seq %d: %s", previous.Seq, lacking(previous))
+		}
+	}
+	text = yamltext.AppendDiff(text, from, to, h.Style.Colour)
+	if why != "" {
 		text = fmt.Appendf(text, "# incomplete: %s\n", why)
 	}
 	if len(text) > 0 {
