@@ -20,8 +20,9 @@ line in the journal:
 
   2026-11-20 14:02:11  kubectl-set  1234  |         image: registry.example/web:1.5.0
 
-A write that replaced a parent counts for all that is below it. "in the gap" is a value that was written while the server's
-history was gone; "or before" one that is older than the journal. A field manager is a program's name, not a person.
+A write that replaced a parent counts for all that is below it, and one that moved an element in its list for the element. "in
+the gap" is a value that was written while the server's history was gone; "or before" one that is older than the journal. A
+field manager is a program's name, not a person.
 
 -o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
 manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
