@@ -37,7 +37,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-compare fuzz bench compare demo incident clean
+.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -73,7 +73,7 @@ vet: ## go vet
 lint: bin/golangci-lint ## golangci-lint, built from tools/
 	bin/golangci-lint run ./...
 
-suite: cc bin/gotestsum bin/kubectl ## all tests but those of model, with the race detector
+suite: cc bin/gotestsum bin/kubectl bin/kube-controller-manager ## all tests but those of model, with the race detector
 	$(RACE) -timeout 40m -p 3 $(SUITE)
 
 unit: cc bin/gotestsum ## of these, those that need no control plane
@@ -112,6 +112,10 @@ test-skew: cc ## conformance and main scenarios on older servers, and without st
 test-deploy: bin/golangci-lint bin/kubectl bin/kube-controller-manager bin/helm controlplane ## deploy/ and quickstart with the programs that read them (root; chromium, prometheus, rsyslog)
 	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
 
+# Needs node and npm. -update writes what the queries print into the page.
+test-sql: bin/duckdb ## the queries of docs/sql.md with DuckDB (node, npm)
+	go test -count=1 ./test/sql -duckdb ../../bin/duckdb $(SQL_FLAGS)
+
 test-compare: bin/golangci-lint ## what make compare judges by; the peers are compiled (about 5 minutes the first time)
 	cd test/compare && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./...
 
@@ -135,6 +139,11 @@ bin/kubectl bin/kube-controller-manager bin/kube-scheduler: test/controlplane/go
 		"-s -w -X k8s.io/component-base/version.gitVersion=$$version -X k8s.io/client-go/pkg/version.gitVersion=$$version" \
 		-o ../../$@ k8s.io/kubernetes/cmd/$(@F)
 
+bin/duckdb: test/sql/package.json test/sql/package-lock.json test/sql/run.mjs
+	@rm -rf $@.tmp && mkdir -p $@.tmp && cp $^ $@.tmp
+	cd $@.tmp && npm install --no-audit --no-fund --loglevel=error
+	rm -rf $@ && mv $@.tmp $@
+
 bin/helm: test/deploy/go.mod test/deploy/go.sum
 	cd test/deploy && go build -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
 
@@ -153,10 +162,11 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		done; \
 		echo "make fuzz: $$count targets, $(FUZZTIME) each: ok"; test "$$count" -gt 0; }
 
-# In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round.
-bench: bin/benchstat build controlplane ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 20 minutes)
+# In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round. The questions
+# to a journal need 12 GB in bin/archive, jq and, for DuckDB beside them, node and npm.
+bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb) ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 25 minutes)
 	@mkdir -p bin/bench && : >bin/bench.txt
-	@for program in daemon scale table; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
+	@for program in daemon scale table ask rotate; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
 	@for package in $(BENCH_PACKAGES) $(BENCH_ONCE); do go test -c -o bin/bench/$$(basename $$package).test $$package || exit 1; done
 	@failed=''; \
 	round() { \
@@ -169,8 +179,18 @@ bench: bin/benchstat build controlplane ## the benchmarks, BENCHCOUNT (6) times,
 	echo 'once: $(BENCH_ONCE)'; round $(BENCH_ONCE); \
 	bin/bench/daemon -program bin/kubejournal -bench '$(BENCH)' -count $(BENCHCOUNT) >>bin/bench.txt || failed="$$failed daemon"; \
 	if echo BenchmarkScale | grep -Eq '$(BENCH)'; then bin/bench/scale -program bin/kubejournal >>bin/bench.txt || failed="$$failed scale"; fi; \
+	if echo BenchmarkAsk | grep -Eq '$(BENCH)'; then \
+		$(MAKE) --no-print-directory bin/archive && \
+		bin/bench/ask -program bin/kubejournal -count $(BENCHCOUNT) -duckdb "$$(ls -d bin/duckdb 2>/dev/null)" bin/archive/journal.jsonl >>bin/bench.txt && \
+		bin/bench/rotate -rounds $(BENCHCOUNT) bin/archive/journal.jsonl >>bin/bench.txt || failed="$$failed ask"; fi; \
 	bin/benchstat bin/bench.txt; bin/bench/table bin/bench.txt | tee bin/bench.md; \
 	if [ -n "$$failed" ]; then echo "make bench: FAILED:$$failed" >&2; exit 1; fi
+
+# A journal such as a large cluster leaves after a day: 10 GB of lines in 100 files.
+bin/archive: $(wildcard test/archive/*.go test/archive/generate/*.go internal/index/*.go internal/journal/*.go)
+	rm -rf $@ $@.tmp
+	go run ./test/archive $@.tmp/journal.jsonl
+	mv $@.tmp $@ && touch $@
 
 # WRITE=-write puts the tables on docs/comparison.md.
 compare: build controlplane ## kubejournal and its peers side by side, ROUNDS (3) times, as tables (about 12 minutes)

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,6 +27,9 @@ import (
 
 // root is the repository's.
 var root = filepath.Join("..", "..")
+
+// source is the folder of this package.
+var source = func() string { dir, _ := os.Getwd(); return dir }()
 
 // pages are the README and all of docs/, by their paths in the repository.
 func pages(t *testing.T) map[string]string {
@@ -490,4 +494,32 @@ func commandPaths(c *cobra.Command, before ...string) [][]string {
 		all = append(all, commandPaths(sub, append(slices.Clone(before), sub.Name())...)...)
 	}
 	return all
+}
+
+// The patterns of the shipped pipelines match a journal's lines, and none of the files beside them.
+func TestPipelinePatterns(t *testing.T) {
+	pattern := regexp.MustCompile(`/var/lib/kubejournal/([^/\s"\],]*\*[^/\s"\],]*)`)
+	const rotated = "journal-2026-11-20T16-10-22.123.jsonl"
+	count := 0
+	err := filepath.WalkDir(filepath.Join(root, "deploy"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, m := range pattern.FindAllSubmatch(content, -1) {
+			count++
+			for name, lines := range map[string]bool{
+				rotated: true, rotated + ".gz": true, "journal.jsonl": true, rotated + ".index": false, "." + rotated + ".gz.tmp": false,
+				"." + rotated + ".index.tmp": false, "journal.jsonl.coverage": false, ".journal.jsonl.owner": false,
+			} {
+				if is, err := filepath.Match(string(m[1]), name); err != nil || is && !lines {
+					t.Errorf("%s: %s matches %s: %v", path, m[1], name, err)
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || count < 5 {
+		t.Errorf("%d patterns: %v", count, err)
+	}
 }

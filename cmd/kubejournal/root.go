@@ -35,6 +35,9 @@ func status(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
+	if s, ok := errors.AsType[statusError](err); ok {
+		return int(s)
+	}
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		for _, f := range faults {
@@ -68,12 +71,17 @@ func newRootCommand() *cobra.Command {
 		Short: "Keep a journal of what happens to the objects of a Kubernetes cluster",
 		Long: `kubejournal watches Kubernetes resources and writes one JSON line per change: what was created, changed or deleted, when,
 and what the object looked like. After a restart it resumes where it stopped. If the server has dropped the history in
-between, a line of its own says so.`,
+between, a line of its own says so.
+
+'kubejournal completion' makes a shell complete commands, and names of resources, objects and namespaces from the journal.`,
 		Example: `  # look at what happens to pods and deployments, now and in this terminal
   kubejournal run pods deployments
 
   # keep a durable journal of what a config file names
   kubejournal run --config kubejournal.yaml
+
+  # find out from it what happened to a Deployment
+  kubejournal history deploy/web -n shop
 
   # check that file without a cluster
   kubejournal validate --config kubejournal.yaml`,
@@ -90,11 +98,20 @@ between, a line of its own says so.`,
 		return &usageError{cmd, err}
 	})
 	root.AddCommand(newRunCommand(), newValidateCommand(), newResourcesCommand(), newRBACCommand(), newCheckpointCommand(),
-		newStatusCommand(), newTailCommand(), newSchemaCommand(), newVersionCommand())
+		newStatusCommand(), newTailCommand(), newHistoryCommand(), newGetCommand(), newDiffCommand(), newBlameCommand(), newCoverageCommand(), newIndexCommand(), newSchemaCommand(), newVersionCommand())
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.RunE = group // a slip must not be answered with text for a shell to run
 		completion.Args = nil
+	}
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error {
+			if of, rest, err := root.Find(args); err == nil && len(rest) > 0 {
+				return group(of, rest)
+			}
+			return nil
+		}
 	}
 	return root
 }

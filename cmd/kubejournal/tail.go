@@ -109,6 +109,15 @@ func newTailCommand() *cobra.Command {
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
 	flags.StringVar(&f.journal, "journal", "", "the journal's `FILE`; then all arguments name objects")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
+	completeNames(cmd, f.find, &f.Filter.Namespaces)
+	names := cmd.ValidArgsFunction
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		all, directive := names(cmd, args, word)
+		if len(args) == 0 && f.journal == "" {
+			directive = cobra.ShellCompDirectiveDefault // it may be a FILE
+		}
+		return all, directive
+	}
 	return cmd
 }
 
@@ -160,11 +169,8 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if f.all {
 		f.Filter.Namespaces = nil
 	}
-	if since := f.Filter.Since.Time; since.After(time.Now()) {
-		return &usageError{cmd, fmt.Errorf("--since: %s is still to come; the day before is, e.g., yesterday 14:02", f.Filter.Since)}
-	}
-	if until := f.Filter.Until.Time; !until.IsZero() && until.Before(f.Filter.Since.Time) {
-		return &usageError{cmd, errors.New("--until is before --since")}
+	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
+		return err
 	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}

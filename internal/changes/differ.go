@@ -43,6 +43,7 @@ type Differ struct {
 	redacted   *redactedValues // of both objects; nil: nothing is known of them
 	sets       [][]byte        // one of which may own all that has changed
 	owner      int             // which; -1: none, or not known
+	visit      Visit           // gets the operations in the place of out; may be nil
 	owners     ownerWalk
 
 	pairs    []pair    // a stack: each container being compared has its own on it
@@ -117,6 +118,23 @@ var differs = sync.Pool{New: func() any { return new(Differ) }}
 func Append(dst, prev, next []byte) ([]byte, error) {
 	list, _, err := appendChanges(dst, prev, next, nil, nil)
 	return list, err
+}
+
+// Visit gets an operation: its path, as the inside of a JSON string and valid until it returns, and the values that it takes
+// away and brings, parts of the two objects, nil where there is none.
+type Visit func(op string, path, old, value []byte)
+
+// Each calls visit for each operation that leads from prev to next, in their order. They are those of Append, but that none
+// is ever made coarser.
+func Each(prev, next []byte, visit Visit) error {
+	d := differs.Get().(*Differ)
+	defer func() {
+		d.visit = nil
+		differs.Put(d)
+	}()
+	d.untyped, d.redacted, d.sets, d.visit = true, nil, nil, visit
+	_, err := d.Append(nil, prev, next)
+	return err
 }
 
 // appendChanges is Append with what is known of the objects' redacted values. It also returns which of sets owns all that has
@@ -278,6 +296,10 @@ func (d *Differ) change(key []byte, p pair, depth int) {
 
 // operation writes one about the value at path.
 func (d *Differ) operation(op string, was, is []byte) {
+	if d.visit != nil {
+		d.visit(op, d.path, was, is)
+		return
+	}
 	c := byte(',')
 	if len(d.out) == d.start {
 		c = '['

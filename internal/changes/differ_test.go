@@ -165,6 +165,18 @@ func TestChangesCoarse(t *testing.T) {
 		t.Errorf("%d operations, %.200s", len(ops), list)
 	}
 
+	// Each leaves it as it is.
+	each := 0
+	err := Each(object(2000, 0), object(2000, 1), func(op string, path, old, value []byte) {
+		if want := fmt.Sprintf("/spec/l/%d", each); op != "replace" || string(path) != want || string(old) != strconv.Itoa(each) || string(value) != strconv.Itoa(each+2000) {
+			t.Errorf("%s %s from %s to %s", op, path, old, value)
+		}
+		each++
+	})
+	if err != nil || each != 2000 {
+		t.Errorf("%d operations, %v", each, err)
+	}
+
 	// Objects that share nothing.
 	many := func(key string) []byte {
 		b := []byte(`{`)

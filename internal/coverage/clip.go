@@ -50,6 +50,16 @@ func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
 	return parts
 }
 
+// presentAt reports whether the segment is there in which an interval was confirmed last.
+func (c *content) presentAt(i *interval, there map[uint64]uint32) bool {
+	n := c.of(i.seq)
+	if n < 0 || c.segments[n].gone {
+		return false
+	}
+	head, is := there[c.segments[n].first]
+	return is && head == c.segments[n].head
+}
+
 // heads are the checksums of the beginnings of segments, by the seq of their first lines.
 func heads(there []journal.Segment) map[uint64]uint32 {
 	all := make(map[uint64]uint32)
@@ -96,7 +106,7 @@ func (c *content) retire(there []journal.Segment) {
 		for n := range all {
 			all[n].from = max(all[n].from, floor)
 		}
-		if all = slices.DeleteFunc(all, func(i interval) bool { return i.empty() }); len(all) > 0 {
+		if all = slices.DeleteFunc(all, func(i interval) bool { return i.void() }); len(all) > 0 {
 			c.intervals[stream] = all
 		} else {
 			delete(c.intervals, stream)
@@ -126,11 +136,8 @@ func (c *content) limitTo(most int) {
 	}
 }
 
-// ends returns the segments of a journal and the seq of its last line, or a lower one where that would have to be decompressed.
-func ends(path string) (there []journal.Segment, last uint64, err error) {
-	if there, err = journal.Segments(path); err != nil {
-		return nil, 0, err
-	}
+// end returns the seq of the last line in the segments of a journal, or a lower one where that would have to be decompressed.
+func end(there []journal.Segment) (last uint64, err error) {
 	for _, s := range there {
 		last = max(last, s.FirstSeq)
 	}
@@ -143,7 +150,7 @@ func ends(path string) (there []journal.Segment, last uint64, err error) {
 			continue // renamed or compressed since
 		}
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		info, err := f.Stat()
 		if err == nil {
@@ -152,8 +159,8 @@ func ends(path string) (there []journal.Segment, last uint64, err error) {
 			}
 		}
 		if err := errors.Join(err, f.Close()); err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 	}
-	return there, last, nil
+	return last, nil
 }

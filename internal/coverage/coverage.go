@@ -6,7 +6,8 @@
 //
 // # What is claimed
 //
-// Of an entry that selects (types, filter, excludeNamespaces, ignoreFields), these are the changes that it selects. Times are by
+// Of an entry that holds changes back (types, filter, excludeNamespaces, ignoreFields, initial: skip), these are the changes that
+// are left; an interval names the keys of the entries that it had. Times are by
 // the daemon's clock; while it does not run, nobody sees that the clock is set back.
 //
 // An interval holds each time t with From <= t < To. It begins at a SYNCED line and ends at the last time at which the
@@ -41,6 +42,7 @@
 //	0       1                         2                          3
 //	1       1: late                   1: its beginning is gone   number of this part
 //	2       reason of its end (1)     0                          length of the name (2)
+//	3       keys that held back (1)   0
 //	4       stream (4)                CRC of its beginning (4)   stream (4)
 //	8       since (8)                 time of its begin (8)      part of the name (48)
 //	16      from (8)                  seq of its first line (8)
@@ -54,7 +56,7 @@
 // Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
-// differed between the line before that SYNCED and it.
+// differed between the line before that SYNCED and it. Of the keys, bit n stands for HoldingBack[n].
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
 //
@@ -91,6 +93,9 @@ var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
 	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
 }
+
+// HoldingBack are the keys of an entry that keep changes out of the journal. Later versions append to them.
+var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", "initial"}
 
 func reasonNumber(reason string) byte { return byte(max(1, slices.Index(reasons[:], reason))) }
 
@@ -139,6 +144,7 @@ func Path(journal string) string {
 type interval struct {
 	late            bool
 	reason          byte // 0 while it goes on
+	heldBack        byte // bits of HoldingBack
 	since, from, to int64
 	seq             uint64
 	differences     int64
@@ -146,6 +152,9 @@ type interval struct {
 }
 
 func (i *interval) empty() bool { return i.to <= i.from }
+
+// void reports whether an interval says nothing: not even that a list was complete.
+func (i *interval) void() bool { return i.to < i.from || i.from == 0 }
 
 // segment is one record of its kind.
 type segment struct {
@@ -162,7 +171,7 @@ func appendInterval(dst []byte, salt, stream uint32, i *interval) []byte {
 	if i.late {
 		flags = flagLate
 	}
-	dst = append(dst, kindInterval, flags, i.reason, 0)
+	dst = append(dst, kindInterval, flags, i.reason, i.heldBack)
 	return appendNumbers(dst, salt, stream, uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(i.differences), i.serial)
 }
 

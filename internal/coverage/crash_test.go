@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"kubejournal/internal/journal"
 	"kubejournal/test/faultdisk"
 )
 
@@ -216,7 +217,11 @@ func TestDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		there, lastLine, err := ends(j.path)
+		there, err := journal.Segments(j.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lastLine, err := end(there)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/journal"
 )
 
 // closeWait is how long Close waits for the last write.
@@ -27,9 +28,10 @@ type Options struct {
 	// output since this file was: no interval continues.
 	Hole, Elsewhere bool
 
-	Disk   disk.FS     // default disk.OS
-	Log    *zap.Logger // default none
-	Failed func()      // is called for each failure to write; default none
+	Disk   disk.FS          // default disk.OS
+	Log    *zap.Logger      // default none
+	Failed func()           // is called for each failure to write; default none
+	Now    func() time.Time // default time.Now
 }
 
 // Progress is what a commit says of one stream, as checkpoint.Coverage has it.
@@ -46,12 +48,14 @@ type File struct {
 	disk          disk.FS
 	log           *zap.Logger
 	failed        func()
+	now           func() time.Time
 	opened        int64         // nothing from before is claimed that the file did not know
 	wake          chan struct{} // holds one
 	stop, ran     chan struct{}
 
 	mu      sync.Mutex
 	streams map[string]*current // guarded by mu, and so is all below
+	keys    map[string]byte     // bits of HoldingBack, by stream
 	names   []string            // by number; names[n] has the slot n
 	serial  uint64              // of the last record
 	seq     uint64              // of the commit that is being taken
@@ -87,9 +91,12 @@ func Open(path string, o Options) (*File, error) {
 	if o.Failed == nil {
 		o.Failed = func() {}
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	f := &File{
-		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, opened: time.Now().UnixNano(),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current),
+		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, opened: o.Now().UnixNano(),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current), keys: make(map[string]byte),
 	}
 	f.journal = strings.TrimSuffix(f.path, suffix)
 	old, err := load(f.disk, f.path)
@@ -119,7 +126,11 @@ func Open(path string, o Options) (*File, error) {
 // take takes over what an earlier process has written, less what the journal does not have, and reports whether there was
 // any of that. What is left in old is what comes before each stream's last interval, by its new number.
 func (f *File) take(old *content, o Options) (more bool, err error) {
-	there, last, err := ends(f.journal)
+	last := uint64(0)
+	there, err := journal.Segments(f.journal)
+	if err == nil {
+		last, err = end(there)
+	}
 	if err != nil {
 		*old = content{}
 		return true, err
@@ -171,7 +182,7 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.seq = seq
 	if firstSeq > 0 && firstSeq != f.segment.first {
 		f.serial++
-		next := segment{time: time.Now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
+		next := segment{time: f.now().UnixNano(), first: firstSeq, before: f.segment.first, seq: seq, serial: f.serial}
 		if firstSeq == 1 {
 			next.time = math.MinInt64 // there was no line before
 		}
@@ -191,6 +202,18 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 		}
 	}
 	f.wakeUp()
+}
+
+// Begin says by which keys of HoldingBack the entry of a stream, which is about to be watched, keeps changes out of the journal.
+func (f *File) Begin(stream string, keys []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys[stream] = 0
+	for n, key := range HoldingBack {
+		if slices.Contains(keys, key) {
+			f.keys[stream] |= 1 << n
+		}
+	}
 }
 
 // End says that a stream is not watched any more, behind a commit.
@@ -225,7 +248,7 @@ func (f *File) move(c *current, p *Progress) bool {
 	}
 	if p.Lost != "" && c.since > 0 {
 		c.reason = reasonNumber(p.Lost)
-		c.to = max(c.from, min(c.to, time.Now().UnixNano())) // what is lost may be from now on, by a clock that was set back
+		c.to = max(c.from, min(c.to, f.now().UnixNano())) // what is lost may be from now on, by a clock that was set back
 	}
 	return c.interval != before
 }
@@ -266,11 +289,12 @@ func (f *File) extend(c *current, p *Progress) {
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}
+	c.heldBack |= f.keys[f.names[c.number]]
 }
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
 func (f *File) next(c *current, reason string, i interval) {
-	if !c.empty() {
+	if !c.void() {
 		last := numbered{c.number, c.interval}
 		if last.reason == 0 {
 			last.reason = reasonNumber(reason)
@@ -285,6 +309,7 @@ func (f *File) next(c *current, reason string, i interval) {
 			f.dropped++
 		}
 	}
+	i.heldBack = f.keys[f.names[c.number]]
 	c.interval = i
 }
 
@@ -300,7 +325,7 @@ func (f *File) Close(clean bool) {
 	if clean {
 		f.mu.Lock()
 		for _, c := range f.streams {
-			if c.reason == 0 && !c.empty() {
+			if c.reason == 0 && !c.void() {
 				c.reason = reasonNumber(Stopped)
 				f.touch(c)
 			}

@@ -140,6 +140,9 @@ func (j *journalled) shown() string {
 			if i.Differences != nil {
 				line += fmt.Sprintf("(%d)", *i.Differences)
 			}
+			if len(i.HeldBack) > 0 {
+				line += fmt.Sprint(" ", i.HeldBack)
+			}
 		}
 		lines = append(lines, line)
 	}
@@ -162,7 +165,7 @@ func TestIntervals(t *testing.T) {
 		j.commit(5, map[string]Progress{"pods": {}}) // a first sync is under way
 		j.want("")
 		j.pods(11, 11, 11, 0)
-		j.want("")
+		j.want("pods, 11-11") // complete, and not confirmed yet
 		j.pods(20, 11, 20, 0)
 		j.pods(31, 11, 30, 0)
 		j.want("pods, 11-30")
@@ -179,6 +182,31 @@ func TestIntervals(t *testing.T) {
 		j.pods(93, 93, 93, 0)
 		j.pods(95, 93, 95, 0)
 		j.want("pods, 11-30 Interrupted, 30-50 late CaughtUp, 50-60 Interrupted, 60-70 late CaughtUp, 70-75 PositionAheadOfServer(3), 93-95")
+	})
+}
+
+// TestHeldBack has an entry whose keys change, in another segment, over an outage and over a restart.
+func TestHeldBack(t *testing.T) {
+	inBubble(t, func(j *journalled) {
+		j.file.Begin("pods", []string{"types"})
+		j.pods(11, 11, 11, 0)
+		j.pods(20, 11, 20, 0)
+		j.want("pods, 11-20 [types]")
+		j.file.Begin("pods", []string{"filter", "initial", "payload"})
+		j.want("pods, 11-20 [types]") // nothing was confirmed since
+		j.rotate("journal.jsonl.1")
+		j.pods(30, 11, 30, 0)
+		j.want("pods, 11-30 [types filter initial]")
+		j.file.Begin("pods", nil)
+		j.pods(50, 11, 50, 40)
+		j.want("pods, 11-30 Interrupted [types filter initial], 30-40 late CaughtUp, 40-50")
+		j.file.Begin("pods", []string{"ignoreFields"})
+		j.pods(70, 11, 70, 60)
+		j.want("pods, 11-30 Interrupted [types filter initial], 30-40 late CaughtUp, 40-50 Interrupted, 50-60 late CaughtUp [ignoreFields], 60-70 [ignoreFields]")
+		j.stop()
+		j.open(Options{})
+		j.pods(90, 11, 90, 80)
+		j.want("pods, 11-30 Interrupted [types filter initial], 30-40 late CaughtUp, 40-50 Interrupted, 50-60 late CaughtUp [ignoreFields], 60-70 Stopped [ignoreFields], 70-90 late")
 	})
 }
 
@@ -212,6 +240,50 @@ func TestEnds(t *testing.T) {
 		j.pods(91, 80, 87, 0)
 		j.want("pods, 10-20 Stopped, 20-50 late CaughtUp, 50-60 Expired(0), 80-87\nsecrets, 10-20 Removed")
 	})
+}
+
+// A list that was complete when the daemon was killed or stopped, before anything was confirmed, is where the next one goes on.
+func TestNothingConfirmed(t *testing.T) {
+	for reason, stop := range map[string]func(*journalled){Unknown: (*journalled).kill, Stopped: (*journalled).stop} {
+		inBubble(t, func(j *journalled) {
+			j.pods(11, 11, 11, 0)
+			stop(j)
+			j.open(Options{})
+			j.want("pods, 11-11 " + reason)
+			j.pods(40, 11, 40, 0)
+			j.want("pods, 11-40 late")
+			j.pods(50, 11, 50, 0)
+			j.want("pods, 11-40 late CaughtUp, 40-50")
+		})
+	}
+}
+
+// A GAP can follow another one before the stream was confirmed: what differed behind the first is not forgotten.
+func TestGapsInSuccession(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		inBubble(t, func(j *journalled) {
+			j.pods(11, 11, 11, 0)
+			j.pods(20, 11, 20, 0)
+			j.lost(25, "Expired")
+			j.pods(33, 33, 33, 0)
+			j.want("pods, 11-20 Expired(3), 33-33")
+			if killed {
+				j.kill()
+				j.open(Options{})
+				j.want("pods, 11-20 Expired(3), 33-33 Unknown")
+			}
+			j.lost(40, "Expired")
+			j.pods(50, 50, 50, 0)
+			j.want("pods, 11-20 Expired(3), 50-50")
+			j.pods(60, 50, 60, 0)
+			j.want("pods, 11-20 Expired(3), 50-60")
+			j.lost(65, "Expired")
+			j.pods(70, 70, 70, 0)
+			j.lost(75, "Expired")
+			j.pods(80, 80, 85, 0)
+			j.want("pods, 11-20 Expired(3), 50-60 Expired(0), 80-85")
+		})
+	}
 }
 
 // A GAP and its SYNCED that this file has not heard of, since it could not be written, are between what it knows and what

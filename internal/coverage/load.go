@@ -87,11 +87,11 @@ func parseBytes(b []byte) (*content, error) {
 		switch r[0] {
 		case kindInterval:
 			i := interval{
-				late: r[1]&flagLate != 0, reason: r[2], since: int64(number(0)), from: int64(number(1)), to: int64(number(2)),
+				late: r[1]&flagLate != 0, reason: r[2], heldBack: r[3], since: int64(number(0)), from: int64(number(1)), to: int64(number(2)),
 				seq: number(3), differences: int64(number(4)), serial: number(5),
 			}
 			id := identity{stream, i.since, i.from, i.late}
-			if c.serial = max(c.serial, i.serial); !i.empty() && newest[id].serial < i.serial {
+			if c.serial = max(c.serial, i.serial); !i.void() && newest[id].serial < i.serial {
 				newest[id] = i
 			}
 		case kindSegment:

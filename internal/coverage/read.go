@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubejournal/internal/disk"
+	"kubejournal/internal/journal"
 )
 
 // Stream is what is known of one stream's coverage.
@@ -18,7 +19,8 @@ type Stream struct {
 	Intervals []Interval `json:"intervals"` // in order; no two overlap
 }
 
-// Interval is a time in which every change that the server made is in the journal.
+// Interval is a time in which every change that the server made is in the journal. A stream's last one is empty where a list
+// is complete and nothing was confirmed behind it yet.
 type Interval struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"` // the first time that is not covered
@@ -30,12 +32,31 @@ type Interval struct {
 	// Differences is how many objects differed behind the GAP that ended it; 0 says that nothing had changed. It is nil where
 	// no GAP did, and while the SYNCED that follows is not there or not known.
 	Differences *int64 `json:"differences,omitempty"`
+	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that it did
+	// not select are not in the journal.
+	HeldBack []string `json:"heldBack,omitempty"`
 }
 
 // Read returns the coverage of the streams in the journal whose active file is at path, in the order of their names. It may
 // be called while a daemon writes it, and reads nothing of the journal but the ends of its files. Where there is no
 // coverage file, as beside journals of earlier versions, the error is fs.ErrNotExist; any error says that nothing is known.
 func Read(path string) ([]Stream, error) {
+	r, err := Load(path)
+	if err != nil {
+		return nil, err
+	}
+	segments, err := journal.Segments(strings.TrimSuffix(Path(path), suffix))
+	if err != nil {
+		return nil, fmt.Errorf("read coverage: %w", err)
+	}
+	return r.Streams(segments)
+}
+
+// Record is what a coverage file said when it was loaded.
+type Record struct{ content *content }
+
+// Load is the first half of Read.
+func Load(path string) (*Record, error) {
 	c, err := load(disk.OS, Path(path))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -43,13 +64,17 @@ func Read(path string) ([]Stream, error) {
 		}
 		return nil, fmt.Errorf("read coverage %s: %w", Path(path), err)
 	}
-	// Behind it, so that the journal has all that it counts on.
-	there, last, err := ends(strings.TrimSuffix(Path(path), suffix))
+	return &Record{c}, nil
+}
+
+// Streams is the second half, for segments that were listed later, so that they have all that the record counts on.
+func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
+	last, err := end(segments)
 	if err != nil {
 		return nil, fmt.Errorf("read coverage: %w", err)
 	}
-	c.cut(last)
-	return c.streams(heads(there)), nil
+	r.content.cut(last)
+	return r.content.streams(heads(segments)), nil
 }
 
 // streams returns what of the intervals is in these segments.
@@ -67,10 +92,12 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 				s.add(part, i, goesOn)
 				goesOn = i.reason == reasonNumber(continued) && part.to == i.to
 			}
-			if last := len(s.Intervals) - 1; isGap(i.reason) && last >= 0 && n+1 < len(intervals) && intervals[n+1].since != i.since &&
-				s.Intervals[last].End == reasonText(i.reason) {
-				s.Intervals[last].Differences = new(intervals[n+1].differences)
+			if n+1 < len(intervals) && intervals[n+1].since != i.since {
+				s.endGap(i, intervals[n+1].differences)
 			}
+		}
+		if i := &intervals[len(intervals)-1]; i.empty() && !isGap(i.reason) && c.presentAt(i, there) {
+			s.add(span{i.from, i.to}, i, false) // a list is complete, and nothing was confirmed behind it yet
 		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)
@@ -78,6 +105,21 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 	}
 	slices.SortFunc(all, func(a, b Stream) int { return cmp.Compare(a.Name, b.Name) })
 	return all
+}
+
+// endGap notes how many objects differed behind the GAP that ended an interval. Between one GAP and the next the stream may not
+// have been confirmed: then they are one.
+func (s *Stream) endGap(i *interval, differences int64) {
+	n := len(s.Intervals) - 1
+	if n < 0 || !isGap(i.reason) {
+		return
+	}
+	switch last := &s.Intervals[n]; {
+	case i.empty() && last.Differences != nil:
+		*last.Differences += differences
+	case !i.empty() && last.End == reasonText(i.reason):
+		last.Differences = new(differences)
+	}
 }
 
 // add adds a part of an interval, to the last one if that goes on.
@@ -88,7 +130,18 @@ func (s *Stream) add(part span, i *interval, goesOn bool) {
 	}
 	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
 		s.Intervals[n].To, s.Intervals[n].End = to, end
+		s.Intervals[n].HeldBack = heldBack(i.heldBack, s.Intervals[n].HeldBack)
 		return
 	}
-	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end})
+	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end, HeldBack: heldBack(i.heldBack, nil)})
+}
+
+// heldBack returns the keys that have their bits set, and others.
+func heldBack(bits byte, others []string) (keys []string) {
+	for n, key := range HoldingBack {
+		if bits&(1<<n) != 0 || slices.Contains(others, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/kubefake"
 	"kubejournal/test/invariant"
 )
@@ -378,6 +380,18 @@ func TestReloadOfDefaults(t *testing.T) {
 		}
 	}
 	l.watched("configmaps", "pods", "secrets")
+	heldBack := []string{}
+	writeFile(t, l.config(), l.text("configmaps, {resource: secrets, types: [ADDED]}, pods", "defaults: {filter: 'true', ignoreFields: [metadata.labels], initial: skip}"))
+	l.until("the coverage names the keys", func() bool {
+		streams, err := coverage.Read(l.journal())
+		heldBack = heldBack[:0]
+		for _, s := range streams {
+			heldBack = append(heldBack, fmt.Sprint(s.Name, s.Intervals[len(s.Intervals)-1].HeldBack))
+		}
+		return err == nil && slices.Equal(heldBack, []string{
+			"configmaps[filter ignoreFields initial]", "pods[filter ignoreFields initial]", "secrets[types filter ignoreFields initial]",
+		})
+	})
 	writeFile(t, l.config(), l.text(entries, "defaults: {group: apps}"))
 	l.refused("kubejournal.yaml:5: defaults.group: cannot be a default: ")
 	if err := l.stop(); err != nil {

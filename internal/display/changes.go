@@ -1,5 +1,5 @@
 // Package display writes for people: text that is safe to print and fits into columns, and changes in short, what says
-// most first.
+// most first, and which versions of an object are noise.
 package display
 
 import (

@@ -55,7 +55,7 @@ func TestReadBackFiles(t *testing.T) {
 		"crash before the new file": {
 			map[string]string{rotated1: lines(1, 6)}, at(1, 4), 4, lines(5, 6), false, 6},
 		"crash in the new file's first line": {
-			map[string]string{rotated1: lines(1, 6), "journal.jsonl": line(7)[:5]}, at(1, 4), 4, lines(5, 6), false, 6},
+			map[string]string{rotated1: lines(1, 6), "journal.jsonl": numbered(7)[:5]}, at(1, 4), 4, lines(5, 6), false, 6},
 		"committed at the file's end": {
 			map[string]string{rotated1: lines(1, 6), "journal.jsonl": lines(7, 9)}, at(1, 6), 6, lines(7, 9), false, 9},
 		"committed and compressed": {
@@ -73,7 +73,7 @@ func TestReadBackFiles(t *testing.T) {
 		"renamed by logrotate": {
 			map[string]string{"journal.jsonl.1": lines(1, 6), "journal.jsonl": lines(7, 9)}, at(1, 4), 4, lines(5, 9), false, 9},
 		"renamed with a torn line": {
-			map[string]string{"journal.jsonl.1": lines(1, 6) + line(7)[:9], "journal.jsonl": lines(7, 9)}, at(1, 4), 4, lines(5, 9), false, 9},
+			map[string]string{"journal.jsonl.1": lines(1, 6) + numbered(7)[:9], "journal.jsonl": lines(7, 9)}, at(1, 4), 4, lines(5, 9), false, 9},
 		"renamed and compressed by logrotate": {
 			map[string]string{"journal.jsonl.1.gz": lines(1, 6), "journal.jsonl": lines(7, 9)}, at(1, 4), 4, lines(5, 9), false, 9},
 		"a copy beside it": {
@@ -102,7 +102,7 @@ func TestReadBackFiles(t *testing.T) {
 			j := folderWith(t, c.files)
 			var got strings.Builder
 			tail, err := j.ReadBack(c.mark, c.seq, false, func(l []byte, n uint64) error {
-				if string(l)+"\n" != line(n) {
+				if string(l)+"\n" != numbered(n) {
 					return ErrBadLine
 				}
 				got.Write(append(l, '\n'))
@@ -114,7 +114,7 @@ func TestReadBackFiles(t *testing.T) {
 			if j.LastSeq() != c.last {
 				t.Errorf("last seq %d, want %d", j.LastSeq(), c.last)
 			}
-			if _, err := j.Write([]byte(line(50))); err != nil {
+			if _, err := j.Write([]byte(numbered(50))); err != nil {
 				t.Error(err)
 			}
 		})

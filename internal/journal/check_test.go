@@ -114,7 +114,7 @@ func TestPlaceTaken(t *testing.T) {
 		}
 		r.wait(time.Second)
 		for range 3 {
-			if n, err := r.j.Write([]byte(line(4))); n != 0 || err == nil || !strings.Contains(err.Error(), "move it away") {
+			if n, err := r.j.Write([]byte(numbered(4))); n != 0 || err == nil || !strings.Contains(err.Error(), "move it away") {
 				t.Fatalf("Write = %d, %v", n, err)
 			}
 		}
@@ -153,7 +153,7 @@ func TestTakenAwayTorn(t *testing.T) {
 				r.wait(time.Second)
 				r.write(1)
 				full = true
-				p := []byte(line(5))
+				p := []byte(numbered(5))
 				n, err := r.j.Write(p)
 				if err == nil || n == 0 {
 					t.Fatalf("Write = %d, %v", n, err)
@@ -200,7 +200,7 @@ func TestPersistedThenRenamed(t *testing.T) {
 	inBubble(t, Options{Disk: d}, func(r *rig) {
 		r.write(2)
 		strike = true
-		if n, err := r.j.Write([]byte(line(3))); err == nil || n != 0 {
+		if n, err := r.j.Write([]byte(numbered(3))); err == nil || n != 0 {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
 		r.move("journal.jsonl", "journal.jsonl.1")
@@ -234,7 +234,7 @@ func TestTruncatedAndFailing(t *testing.T) {
 				t.Fatalf("Sync = %v", err)
 			}
 		}
-		if n, err := r.j.Write([]byte(line(23))); n != 0 || err == nil {
+		if n, err := r.j.Write([]byte(numbered(23))); n != 0 || err == nil {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
 		failing = false
@@ -250,13 +250,13 @@ func TestCutShort(t *testing.T) {
 		r.write(5)
 		r.commitAll() // looks: what comes now has not been seen in its place
 		r.write(3)
-		if err := os.Truncate(r.path, r.j.Mark().Offset-int64(len(line(8)))-20); err != nil {
+		if err := os.Truncate(r.path, r.j.Mark().Offset-int64(len(numbered(8)))-20); err != nil {
 			t.Fatal(err)
 		}
 		r.wait(2 * checkEvery)
 		r.write(2)
 		// The one line that stood there as a whole, and the new ones.
-		if got, want := r.files(), line(6)+lines(9, 10); got != want {
+		if got, want := r.files(), numbered(6)+lines(9, 10); got != want {
 			t.Errorf("the file holds %s, want %s", outline(got), outline(want))
 		}
 	})

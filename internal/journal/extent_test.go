@@ -21,7 +21,7 @@ func timeOf(seq uint64) time.Time {
 func (r *rig) writeTimed(n uint64) {
 	r.t.Helper()
 	for ; n > 0; n-- {
-		p := strings.Replace(line(r.next), "2026-11-20T16:10:22.000000000Z", timeOf(r.next).Format("2006-01-02T15:04:05.000000000Z07:00"), 1)
+		p := strings.Replace(numbered(r.next), "2026-11-20T16:10:22.000000000Z", timeOf(r.next).Format("2006-01-02T15:04:05.000000000Z07:00"), 1)
 		if _, err := r.j.Write([]byte(p)); err != nil {
 			r.t.Fatal(err)
 		}

@@ -16,15 +16,15 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// line is one journal line of a length that depends on its seq, with its end.
-func line(seq uint64) string {
-	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:22.000000000Z","type":"ADDED","id":"%s/1/ADDED"}`, seq, strings.Repeat("u", int(seq*7%23))) + "\n"
+// numbered is one journal line of a length that depends on its seq, with its end.
+func numbered(seq uint64) string {
+	return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:22.000000000Z","type":"ADDED","stream":"pods%s"}`, seq, strings.Repeat("u", int(seq*7%23))) + "\n"
 }
 
 func lines(from, to uint64) string {
 	var b strings.Builder
 	for seq := from; seq <= to; seq++ {
-		b.WriteString(line(seq))
+		b.WriteString(numbered(seq))
 	}
 	return b.String()
 }
@@ -83,11 +83,11 @@ func TestOpenFileRefuses(t *testing.T) {
 		"text":             "Dear diary\n",
 		"other JSON lines": `{"level":"info","msg":"hello"}` + "\n",
 		"no number":        `{"seq":"1","time":""}` + "\n",
-		"blank before":     " " + line(1),
+		"blank before":     " " + numbered(1),
 		"array":            "[]",
 		"zeros and text":   "\x00\x00hello",
 		"one byte":         "x",
-		"seq 0":            line(0),
+		"seq 0":            numbered(0),
 		"seq only":         `{"seq":12345678901234567890123}` + "\n",
 	} {
 		path := fileWith(t, content)
@@ -127,13 +127,13 @@ func TestMain(m *testing.M) {
 func TestOpenFileLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	j := mustOpen(t, path)
-	if _, err := j.Write([]byte(line(1))); err != nil {
+	if _, err := j.Write([]byte(numbered(1))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenFile(path, Options{}); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("second OpenFile = %v", err)
 	}
-	if got := contentOf(t, path); got != line(1) {
+	if got := contentOf(t, path); got != numbered(1) {
 		t.Errorf("a reader gets %q", got)
 	}
 	j.Close()
@@ -259,7 +259,7 @@ func TestSyncAfterOpen(t *testing.T) {
 	if _, _, err := readBack(t, j, Mark{}, 0); err != nil || !j.active.unsynced {
 		t.Errorf("nothing to sync after a cut, %v", err)
 	}
-	if _, err := j.Write([]byte(line(3))); err != nil {
+	if _, err := j.Write([]byte(numbered(3))); err != nil {
 		t.Fatal(err)
 	}
 	j.active.f.Close()
@@ -280,7 +280,7 @@ func (w failingWriter) Write([]byte) (int, error) { return w.n, w.err }
 func TestStream(t *testing.T) {
 	var b bytes.Buffer
 	s := NewStdout(&b)
-	if n, err := s.Write([]byte(line(1))); n != len(line(1)) || err != nil || b.String() != line(1) {
+	if n, err := s.Write([]byte(numbered(1))); n != len(numbered(1)) || err != nil || b.String() != numbered(1) {
 		t.Errorf("Write = %d, %v", n, err)
 	}
 	if err := errors.Join(s.Sync(), s.Close()); err != nil || s.Mark() != (Mark{}) {
@@ -309,7 +309,7 @@ func TestStreamPipe(t *testing.T) {
 	}
 	defer w.Close()
 	r.Close()
-	if _, err := NewStdout(w).Write([]byte(line(1))); !errors.Is(err, ErrClosed) {
+	if _, err := NewStdout(w).Write([]byte(numbered(1))); !errors.Is(err, ErrClosed) {
 		t.Errorf("Write to a pipe without a reader = %v", err)
 	}
 }

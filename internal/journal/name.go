@@ -10,6 +10,7 @@ import (
 const (
 	timeLayout = "2006-01-02T15-04-05.000" // of a rotated file's name, UTC
 	gzipped    = ".gz"
+	indexed    = ".index" // behind the name of the plain file
 	temporary  = ".tmp"
 )
 
@@ -60,15 +61,16 @@ func (n naming) parse(name string) (at time.Time, compressed, ok bool) {
 	return at, compressed, ok && of == n
 }
 
-// compressing returns the temporary name of a rotated file's gzip file.
-func (n naming) compressing(name string) string { return "." + name + gzipped + temporary }
+// temporaryOf returns the name of a file that is being written.
+func temporaryOf(name string) string { return "." + name + temporary }
 
-// leftOver reports whether a name is one of compressing's.
+// leftOver reports whether a name is temporaryOf that of a compressed file or an index.
 func (n naming) leftOver(name string) bool {
-	rest, ok := strings.CutSuffix(name, gzipped+temporary)
+	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
-	_, compressed, rotated := n.parse(rest)
-	return ok && hidden && rotated && !compressed
+	plain, index := strings.CutSuffix(rest, indexed)
+	_, compressed, rotated := n.parse(plain)
+	return ok && hidden && rotated && compressed != index
 }
 
 // related reports whether a file may hold lines of this journal: kubejournal has rotated it, or logrotate has, as

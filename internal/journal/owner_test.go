@@ -221,7 +221,7 @@ func TestTwoProcesses(t *testing.T) {
 func TestOwnerFile(t *testing.T) {
 	whole := func(t *testing.T, j *File) {
 		t.Helper()
-		if _, err := j.Write([]byte(line(1))); err != nil {
+		if _, err := j.Write([]byte(numbered(1))); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(j.Sync(), j.Verify()); err != nil {
@@ -378,7 +378,7 @@ func TestVerifyBehindFailedWrite(t *testing.T) {
 	inBubble(t, Options{Disk: d}, func(r *rig) {
 		r.write(2)
 		failing = true
-		if n, err := r.j.Write([]byte(line(3))); n != 0 || err == nil {
+		if n, err := r.j.Write([]byte(numbered(3))); n != 0 || err == nil {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
 		failing = false
@@ -401,7 +401,7 @@ func TestOwnerFileIsNoSegment(t *testing.T) {
 	}
 	dir := t.TempDir()
 	j := mustOpen(t, filepath.Join(dir, "journal.jsonl"))
-	if _, err := j.Write([]byte(line(1))); err != nil {
+	if _, err := j.Write([]byte(numbered(1))); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := Segments(j.Path()); err != nil || len(all) != 1 || !all[0].Active {

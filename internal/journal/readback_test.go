@@ -18,7 +18,7 @@ func TestReadBackCutAnywhere(t *testing.T) {
 	whole := lines(first, last)
 	ends := []int{0}
 	for seq := uint64(first); seq <= last; seq++ {
-		ends = append(ends, ends[len(ends)-1]+len(line(seq)))
+		ends = append(ends, ends[len(ends)-1]+len(numbered(seq)))
 	}
 	for size := 0; size <= len(whole); size++ {
 		// The end of the last line that is complete in what is left.
@@ -56,7 +56,7 @@ func TestReadBackCutAnywhere(t *testing.T) {
 				t.Fatalf("cut at %d: mark %+v, want %+v", size, j.Mark(), wantMark)
 			}
 			// The journal goes on where it was cut.
-			next := line(uint64(first + 100))
+			next := numbered(uint64(first + 100))
 			if _, err := j.Write([]byte(next)); err != nil {
 				t.Fatal(err)
 			}
@@ -76,20 +76,20 @@ func TestReadBackGarbage(t *testing.T) {
 	mark := Mark{FirstSeq: 1, Offset: int64(len(committed))}
 	for name, garbage := range map[string]string{
 		"zeros":                 strings.Repeat("\x00", 4096),
-		"zeros, then a line":    strings.Repeat("\x00", 4096) + "\n" + line(9),
-		"half a line":           line(9)[:20],
-		"half a line, then one": line(9)[:20] + line(10),
+		"zeros, then a line":    strings.Repeat("\x00", 4096) + "\n" + numbered(9),
+		"half a line":           numbered(9)[:20],
+		"half a line, then one": numbered(9)[:20] + numbered(10),
 		"empty lines":           "\n\n",
-		"a skipped seq":         line(10),
-		"a repeated seq":        line(8),
-		"a committed seq":       line(3) + line(9),
-		"seq 0":                 line(0),
+		"a skipped seq":         numbered(10),
+		"a repeated seq":        numbered(8),
+		"a committed seq":       numbered(3) + numbered(9),
+		"seq 0":                 numbered(0),
 		"no seq":                `{"time":"2026-11-20T16:10:22Z"}` + "\n",
 		"negative seq":          `{"seq":-9,"time":""}` + "\n",
 		"a huge seq":            `{"seq":99999999999999999999999,"time":""}` + "\n",
-		"only a seq":            `{"seq":9` + "\n" + line(9),
+		"only a seq":            `{"seq":9` + "\n" + numbered(9),
 		"text":                  "out of disk\n",
-		"more than a buffer":    strings.Repeat("x", 3*readBuffer) + "\n" + line(9),
+		"more than a buffer":    strings.Repeat("x", 3*readBuffer) + "\n" + numbered(9),
 		"buffer without an end": `{"seq":9,"` + strings.Repeat("x", 2*readBuffer),
 	} {
 		path := fileWith(t, committed+tail+garbage)
@@ -153,13 +153,13 @@ func TestReadBackDamaged(t *testing.T) {
 		"zeros at the end":      {lines(1, 3) + "\x00\x00\n", Mark{}, 0},
 		"a line is missing":     {lines(1, 3) + lines(5, 6) + torn, Mark{}, 0},
 		"a line twice":          {lines(1, 3) + lines(3, 6), Mark{}, 0},
-		"seq 0":                 {lines(1, 2) + line(0), Mark{}, 0},
+		"seq 0":                 {lines(1, 2) + numbered(0), Mark{}, 0},
 		"begins again":          {lines(1, 3) + lines(1, 3), Mark{}, 0},
 		"another file, later":   {lines(20, 30) + "garbage\n", Mark{FirstSeq: 1, Offset: 100}, 9},
-		"another file, garbage": {lines(5, 9) + "garbage\n" + line(10), Mark{FirstSeq: 1, Offset: 1 << 20}, 9},
+		"another file, garbage": {lines(5, 9) + "garbage\n" + numbered(10), Mark{FirstSeq: 1, Offset: 1 << 20}, 9},
 		// The same first seq, and long enough, but not what was committed there.
-		"took the file's place": {lines(1, 9) + line(9) + line(30), Mark{FirstSeq: 1, Offset: int64(len(lines(1, 9))) + 5}, 9},
-		"another line there":    {lines(1, 9) + line(30) + torn, Mark{FirstSeq: 1, Offset: int64(len(lines(1, 9)))}, 7},
+		"took the file's place": {lines(1, 9) + numbered(9) + numbered(30), Mark{FirstSeq: 1, Offset: int64(len(lines(1, 9))) + 5}, 9},
+		"another line there":    {lines(1, 9) + numbered(30) + torn, Mark{FirstSeq: 1, Offset: int64(len(lines(1, 9)))}, 7},
 	} {
 		path := fileWith(t, c.content)
 		got, _, err := readBack(t, mustOpen(t, path), c.mark, c.seq)
@@ -191,7 +191,7 @@ func TestReadBackOtherFile(t *testing.T) {
 		"shrunk":              {lines(1, 4), mark, 9, "", lines(1, 4)},
 		"shrunk and torn":     {whole[:len(whole)-3], mark, 9, "", lines(1, 8)},
 		"rotated":             {lines(10, 12), mark, 9, lines(10, 12), lines(10, 12)},
-		"rotated, torn":       {lines(10, 12) + line(13)[:9], mark, 9, lines(10, 12), lines(10, 12)},
+		"rotated, torn":       {lines(10, 12) + numbered(13)[:9], mark, 9, lines(10, 12), lines(10, 12)},
 		"was stdout":          {lines(10, 12), Mark{}, 9, lines(10, 12), lines(10, 12)},
 		"mark within a line":  {lines(1, 11), Mark{1, mark.Offset - 3}, 9, lines(10, 11), lines(1, 11)},
 		"begins within":       {lines(5, 11), Mark{1, mark.Offset}, 9, lines(10, 11), lines(5, 11)},
@@ -234,11 +234,11 @@ func TestReadBackLongLines(t *testing.T) {
 func FuzzReadBack(f *testing.F) {
 	f.Add(0, []byte(lines(1, 3)))
 	f.Add(3, []byte(lines(4, 5)+`{"seq":6`))
-	f.Add(3, []byte("\x00\x00\n"+line(4)))
-	f.Add(1, []byte(line(3)+line(2)))
+	f.Add(3, []byte("\x00\x00\n"+numbered(4)))
+	f.Add(1, []byte(numbered(3)+numbered(2)))
 	f.Add(0, []byte(`{"seq":1`))
 	f.Add(3, []byte("{\"seq\":4A\n"))
-	f.Add(0, []byte(`{"seq":18446744073709551615,}`+"\n"+line(0)))
+	f.Add(0, []byte(`{"seq":18446744073709551615,}`+"\n"+numbered(0)))
 	f.Fuzz(func(t *testing.T, committed int, tail []byte) {
 		seq := uint64(min(max(committed, 0), 9))
 		head := lines(1, seq)
@@ -308,18 +308,18 @@ func TestReadBackLongest(t *testing.T) {
 	defer func(was int) { maxLine = was }(maxLine)
 	maxLine = 3*readBuffer + 17
 	longest := func(n int) string {
-		l := line(2)
+		l := numbered(2)
 		return strings.Replace(l, `{"seq":2`, `{"seq":2,"pad":"`+strings.Repeat("x", n-len(l)-len(`,"pad":""`))+`"`, 1)
 	}
-	committed := line(1)
+	committed := numbered(1)
 	mark := Mark{FirstSeq: 1, Offset: int64(len(committed))}
 	for n, kept := range map[int]bool{maxLine: true, maxLine + 2*readBuffer: false} {
-		j, err := OpenFile(fileWith(t, committed+longest(n)+line(3)), Options{})
+		j, err := OpenFile(fileWith(t, committed+longest(n)+numbered(3)), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, cut, err := readBack(t, j, mark, 1)
-		if err != nil || (len(got) == n+len(line(3))) != kept || (cut == 0) != kept {
+		if err != nil || (len(got) == n+len(numbered(3))) != kept || (cut == 0) != kept {
 			t.Errorf("%d bytes: read back %d, cut %d, %v", n, len(got), cut, err)
 		}
 		j.Close()

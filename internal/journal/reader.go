@@ -3,13 +3,14 @@ package journal
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"sync/atomic"
+
+	"github.com/klauspost/compress/gzip"
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
@@ -49,6 +50,9 @@ type Reader struct {
 	long   []byte      // a line that is longer than the buffer, or torn
 	skip   bool        // the rest of a line that is too long follows
 
+	zipped   *bufio.Reader // of a compressed file
+	unzipped gzip.Reader
+
 	disk   disk.FS       // default disk.OS
 	passed *atomic.Int64 // bytes that were read of files, as they are on disk
 }
@@ -83,14 +87,22 @@ func (r *Reader) Open(s Segment, offset int64) error {
 		r.plain = f
 		return nil
 	}
-	in, err := gzip.NewReader(bufio.NewReaderSize(counted{io.NewSectionReader(f, 0, size), r.passed}, gzipBuffer))
+	zipped, plain := int64(0), int64(0) // where to begin
+	if s.index != nil && s.index.Zipped == s.Size {
+		zipped, plain = s.index.Member(offset)
+	}
+	if r.zipped == nil {
+		r.zipped = bufio.NewReaderSize(nil, gzipBuffer)
+	}
+	r.zipped.Reset(counted{io.NewSectionReader(f, zipped, size-zipped), r.passed})
+	err := r.unzipped.Reset(r.zipped)
 	if err == nil {
-		_, err = io.CopyN(io.Discard, in, offset)
+		_, err = io.CopyN(io.Discard, &r.unzipped, offset-plain)
 	}
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
-	r.Reset(in, offset)
+	r.Reset(&r.unzipped, offset)
 	return nil
 }
 
@@ -165,6 +177,18 @@ func (r *Reader) Next() (Line, error) {
 			return Line{Offset: start, Bytes: r.long}, nil
 		}
 	}
+}
+
+// Skip passes bytes without looking at them; a line begins behind them.
+func (r *Reader) Skip(n int64) error {
+	for n > 0 {
+		skipped, err := r.in.Discard(int(min(n, readBuffer)))
+		r.offset += int64(skipped)
+		if n -= int64(skipped); err != nil {
+			return fmt.Errorf("read journal: %w", err)
+		}
+	}
+	return nil
 }
 
 // Torn returns what is there without an end behind the last line. It is valid between io.EOF from Next and the next call.

@@ -58,8 +58,8 @@ func TestReader(t *testing.T) {
 		text string
 		seq  uint64
 	}{
-		{line(1), 1}, {"\n", 0}, {"damaged\n", 0}, {long("2", readBuffer), 2}, {line(3), 3}, {long("4", readBuffer+1), 4}, {long("5", maxLine), 5},
-		{long("6", maxLine+1), 0}, {long("7", maxLine+2*readBuffer), 0}, {line(8), 8},
+		{numbered(1), 1}, {"\n", 0}, {"damaged\n", 0}, {long("2", readBuffer), 2}, {numbered(3), 3}, {long("4", readBuffer+1), 4}, {long("5", maxLine), 5},
+		{long("6", maxLine+1), 0}, {long("7", maxLine+2*readBuffer), 0}, {numbered(8), 8},
 	}
 	var text string
 	var ends []int64 // of the parts before
@@ -67,7 +67,7 @@ func TestReader(t *testing.T) {
 		ends = append(ends, int64(len(text)))
 		text += p.text
 	}
-	for _, torn := range []string{"", line(9)[:20], strings.Repeat("t", 2*readBuffer)} {
+	for _, torn := range []string{"", numbered(9)[:20], strings.Repeat("t", 2*readBuffer)} {
 		for _, compress := range []bool{false, true} {
 			s := segmentWith(t, text+torn, compress)
 			var r Reader
@@ -100,7 +100,7 @@ func TestBackward(t *testing.T) {
 	maxLine = 3*firstStep + 17
 	long := func(n int) string { return `{"seq":2,"x":"` + strings.Repeat("x", n-17) + "\"}\n" }
 	for _, torn := range []string{"", "torn", strings.Repeat("t", 2*firstStep)} {
-		text := line(1) + long(maxLine) + line(3) + "damaged\n" + line(5)
+		text := numbered(1) + long(maxLine) + numbered(3) + "damaged\n" + numbered(5)
 		b := NewBackward(strings.NewReader(text+torn), int64(len(text+torn)))
 		if b.Offset() != int64(len(text)) {
 			t.Errorf("lines end at %d, not %d", b.Offset(), len(text))
@@ -117,7 +117,7 @@ func TestBackward(t *testing.T) {
 			t.Errorf("%v, %v", seqs, err)
 		}
 	}
-	text := line(1) + long(4*maxLine) + line(3)
+	text := numbered(1) + long(4*maxLine) + numbered(3)
 	b := NewBackward(strings.NewReader(text), int64(len(text)))
 	for _, want := range []uint64{3, 0} {
 		if l, err := b.Next(); l.Seq != want || err != nil {
@@ -139,7 +139,7 @@ func TestReaderOpen(t *testing.T) {
 	defer r.Close()
 	s := segmentWith(t, lines(1, 3), true)
 	s.Path, s.Gzip = strings.TrimSuffix(s.Path, gzipped), false
-	if err := r.Open(s, int64(len(line(1)))); err != nil {
+	if err := r.Open(s, int64(len(numbered(1)))); err != nil {
 		t.Fatal(err)
 	}
 	if all, err := read(&r); err != io.EOF || len(all) != 3 || all[0].Seq != 2 {

@@ -86,8 +86,8 @@ func (r *rig) move(from, to string) {
 func TestMaxSize(t *testing.T) {
 	inBubble(t, Options{MaxSize: 300}, func(r *rig) {
 		r.write(30)
-		long := strings.Replace(line(31), `"type"`, `"pad":"`+strings.Repeat("p", 1000)+`","type"`, 1)
-		for p := []byte(long + line(32)); len(p) > 0; {
+		long := strings.Replace(numbered(31), `"type"`, `"pad":"`+strings.Repeat("p", 1000)+`","type"`, 1)
+		for p := []byte(long + numbered(32)); len(p) > 0; {
 			n, err := r.j.Write(p)
 			if err != nil {
 				t.Fatal(err)
@@ -153,12 +153,12 @@ func TestRenameFailedPersisted(t *testing.T) {
 	most := int64(len(lines(1, 3)))
 	inBubble(t, Options{MaxSize: most, Disk: d}, func(r *rig) {
 		r.write(2)
-		long := strings.Replace(line(3), "u", strings.Repeat("u", 100), 1)
+		long := strings.Replace(numbered(3), "u", strings.Repeat("u", 100), 1)
 		if n, err := r.j.Write([]byte(long)); n != 0 || err == nil {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
 		r.write(1) // which the file had room for
-		if got := contentOf(t, r.path); got != line(3) {
+		if got := contentOf(t, r.path); got != numbered(3) {
 			t.Errorf("the new file holds %s", outline(got))
 		}
 		r.holds(1, "map[journal.jsonl:1 rotated:1]")

@@ -3,7 +3,6 @@ package journal
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -17,21 +16,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"kubejournal/internal/disk"
+	"kubejournal/internal/index"
 )
 
 // Segment is one file of a journal.
 type Segment struct {
 	Path      string
-	FirstSeq  uint64    // of its first line; 0 where it has none, which only the active one may have
+	FirstSeq  uint64    // of its first line; 0 where it has none, which only the active one may have, or one with Unread
 	FirstTime time.Time // of the same line; zero where it cannot be read
 	Head      uint32    // CRC-32C of its first 64 bytes of lines, which have the first line's seq and time
 	Size      int64     // bytes on disk
 	Gzip      bool
-	Active    bool // lines are appended to it
-	Ours      bool // it has the name of a file that kubejournal rotated
+	Active    bool  // lines are appended to it
+	Ours      bool  // it has the name of a file that kubejournal rotated
+	Unread    error // why its first line cannot be read; nil too where there is none yet
 
-	file disk.File // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
+	file  disk.File    // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
+	index *index.Index // of OpenIndex or MakeIndex
 }
 
 // Segments returns the segments of the journal at path in the order of seq, the active one last: rotated files, files that
@@ -41,6 +45,12 @@ type Segment struct {
 func Segments(path string) ([]Segment, error) { return listSegments(disk.OS, path, new(headReader)) }
 
 func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) {
+	all, err := listFiles(d, path, heads)
+	return slices.DeleteFunc(all, func(s Segment) bool { return s.FirstSeq == 0 && !s.Active }), err
+}
+
+// listFiles returns the rotated files that cannot be read too.
+func listFiles(d disk.FS, path string, heads *headReader) ([]Segment, error) {
 	dir, n := filepath.Dir(path), namingOf(path)
 	entries, err := d.ReadDir(dir)
 	if err != nil {
@@ -65,7 +75,7 @@ func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) 
 		if err := s.look(d, heads); err != nil {
 			return nil, fmt.Errorf("read journal: %w", err)
 		}
-		if s.FirstSeq > 0 || s.Active {
+		if s.FirstSeq > 0 || s.Active || s.Ours && s.Unread != nil {
 			all = append(all, s)
 		}
 	}
@@ -77,20 +87,108 @@ func listSegments(d disk.FS, path string, heads *headReader) ([]Segment, error) 
 	return all, nil
 }
 
+// errBusy says that files were renamed each time that they were listed.
+var errBusy = errors.New("its files change faster than they can be listed")
+
+// Snapshot returns the segments as Segments does, those that cannot be read too, all of one moment, and the active one open:
+// whatever becomes of its name, what it has now is read of it. A rotated file may be compressed later, and is then read so. Release must follow for each.
+func Snapshot(path string) ([]Segment, error) { return snapshot(disk.OS, path) }
+
+func snapshot(d disk.FS, path string) ([]Segment, error) {
+	const most = 100 // tries
+	heads := new(headReader)
+	before, err := listFiles(d, path, heads)
+	if err != nil {
+		return nil, err
+	}
+	for range most {
+		held, err := holdActive(d, before)
+		if err != nil {
+			return nil, err
+		}
+		// What a rename has hidden from one list is in the next one.
+		all, err := listFiles(d, path, heads)
+		if err != nil {
+			return nil, errors.Join(err, held.Release())
+		}
+		same := slices.EqualFunc(before, all, func(a, b Segment) bool {
+			return a.FirstSeq == b.FirstSeq && a.Head == b.Head && a.Active == b.Active
+		})
+		switch n := len(all) - 1; {
+		case same && held.file == nil:
+			return all, nil
+		case same && held.FirstSeq == all[n].FirstSeq && held.Head == all[n].Head:
+			all[n].file, all[n].Size = held.file, held.Size
+			return all, nil
+		}
+		if err := held.Release(); err != nil {
+			return nil, err
+		}
+		before = all
+	}
+	return nil, fmt.Errorf("read journal: %w", errBusy)
+}
+
+// holdActive opens the active one of some segments, and reads what it begins with; nothing is open if it is gone or empty.
+func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
+	if n := len(all) - 1; n < 0 || !all[n].Active || all[n].FirstSeq == 0 {
+		return s, nil
+	}
+	f, err := d.OpenFile(all[len(all)-1].Path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("read journal: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return s, errors.Join(err, f.Close())
+	}
+	var head [headSize]byte
+	n, _ := f.ReadAt(head[:], 0) // what cannot be read is not what was listed
+	s.setHead(head[:n])
+	s.file, s.Size = f, info.Size()
+	return s, nil
+}
+
+// Release closes what Snapshot has opened.
+func (s *Segment) Release() error {
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
 // open opens the segment's file, which may have been compressed since it was listed.
 func (s *Segment) open(d disk.FS) (disk.File, error) {
 	f, err := d.OpenFile(s.Path, os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) && !s.Gzip {
-		s.Path, s.Gzip = s.Path+gzipped, true
-		f, err = d.OpenFile(s.Path, os.O_RDONLY, 0)
+	if !errors.Is(err, fs.ErrNotExist) || s.Gzip {
+		return f, err
 	}
-	return f, err
+	s.Path, s.Gzip = s.Path+gzipped, true
+	if f, err = d.OpenFile(s.Path, os.O_RDONLY, 0); err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	s.Size = info.Size()
+	return f, nil
 }
 
-// look reads the file's size and first line. FirstSeq is 0 where the file is gone, holds something else or cannot be read.
+// errNoLine says that a file holds something else.
+var errNoLine = errors.New("it does not begin with a line of a journal")
+
+// look reads the file's size and first line. FirstSeq is 0 where the file is gone, or cannot be read as Unread says.
 func (s *Segment) look(d disk.FS, heads *headReader) error {
 	f, err := s.open(d)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		s.Unread = fs.ErrPermission
 		return nil
 	}
 	if err != nil {
@@ -106,8 +204,10 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 		*s = heads.read(*s, f)
 		return nil
 	}
-	n, _ := f.ReadAt(head[:], 0) // a file that cannot be read is not listed
-	s.setHead(head[:n])
+	n, err := f.ReadAt(head[:], 0)
+	if s.setHead(head[:n]); s.FirstSeq == 0 && err != nil && !errors.Is(err, io.EOF) {
+		s.Unread = err
+	}
 	return nil
 }
 
@@ -115,6 +215,8 @@ func (s *Segment) look(d disk.FS, heads *headReader) error {
 func (s *Segment) setHead(b []byte) {
 	if seq, ok := lineSeq(b); ok {
 		s.FirstSeq, s.FirstTime, s.Head = seq, lineTime(b), crc32.Checksum(b, castagnoli)
+	} else if !tornHead(b) {
+		s.Unread = errNoLine
 	}
 }
 
@@ -136,13 +238,16 @@ func (h *headReader) read(s Segment, f disk.File) Segment {
 	if h.known == nil {
 		h.known = make(map[string]Segment)
 	}
-	if h.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)) != nil {
+	if s.Unread = h.z.Reset(io.NewSectionReader(f, 0, math.MaxInt64)); s.Unread != nil {
 		return s
 	}
 	var head [headSize]byte
-	n, _ := io.ReadFull(&h.z, head[:]) // a damaged file ends early
-	if s.setHead(head[:n]); s.FirstSeq > 0 {
+	n, err := io.ReadFull(&h.z, head[:]) // a damaged file ends early
+	switch s.setHead(head[:n]); {
+	case s.FirstSeq > 0:
 		h.known[s.Path] = s
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		s.Unread = err
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io/fs"
@@ -59,6 +60,46 @@ func TestSegments(t *testing.T) {
 	}
 }
 
+// denied is a disk of which one file may not be read.
+type denied struct {
+	disk.FS
+	path string
+}
+
+func (d denied) OpenFile(path string, flag int, mode fs.FileMode) (disk.File, error) {
+	if path == d.path {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrPermission}
+	}
+	return d.FS.OpenFile(path, flag, mode)
+}
+
+// TestSnapshotUnread lists what cannot be read, and why.
+func TestSnapshotUnread(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	rotated := strings.Replace(path, ".jsonl", "-2026-11-20T16-10-22.123.jsonl", 1)
+	for name, content := range map[string]string{path: `{"seq":7,"time"`, rotated: `{"seq":`} { // the second one is torn
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := snapshot(denied{disk.OS, path}, path)
+	if want := []Segment{{Path: path, Active: true, Unread: fs.ErrPermission}}; err != nil || !cmp.Equal(want, all, cmpopts.IgnoreUnexported(Segment{}), cmpopts.EquateErrors()) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := os.WriteFile(rotated, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all, err = snapshot(disk.OS, path)
+	if err != nil || len(all) != 2 || all[0].Path != rotated || !errors.Is(all[0].Unread, errNoLine) || all[1].Unread != nil {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, s := range all {
+		if err := s.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestFirstSeq(t *testing.T) {
 	for text, want := range map[string]uint64{`{"seq":12,`: 12, "": 0, `{"se`: 0, "else": 0} {
 		if got, err := FirstSeq(strings.NewReader(text)); got != want || err != nil {
@@ -107,7 +148,7 @@ func TestUnreadableNeighbor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(line(4)))}, 4)
+		got, _, err := readBack(t, j, Mark{FirstSeq: 4, Offset: int64(len(numbered(4)))}, 4)
 		if err != nil || got != lines(5, 6) {
 			t.Errorf("%s: read back %s, %v", name, outline(got), err)
 		}

@@ -112,7 +112,7 @@ func TestRotateBesideFailingSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer j.Close()
-		first, next := lines(1, 2), line(3)+line(4)
+		first, next := lines(1, 2), numbered(3)+numbered(4)
 		if _, err := j.Write([]byte(first)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,17 +1,13 @@
 package journal
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"math"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +34,8 @@ type tidier struct {
 	heads   headReader    // owned by the goroutine
 	ready   atomic.Bool   // a commit has come, so that no file is read back any more but held ones
 
+	bare map[string]bool // rotated files of which no index can be made; owned by the goroutine
+
 	mu   sync.Mutex
 	held map[string]uint64 // files whose lines are not all committed, with the last one's seq; guarded by mu
 	err  error             // of the last pass; guarded by mu
@@ -45,7 +43,7 @@ type tidier struct {
 
 func (t *tidier) start(j *File) {
 	t.ctx, t.stop = context.WithCancel(context.Background())
-	t.wake, t.held = make(chan struct{}, 1), make(map[string]uint64)
+	t.wake, t.held, t.bare = make(chan struct{}, 1), make(map[string]uint64), make(map[string]bool)
 	t.running.Go(func() { t.run(j) })
 }
 
@@ -111,11 +109,11 @@ func (t *tidier) run(j *File) {
 	}
 }
 
-// archive is one rotated file, under one or both of its names.
+// archive is one rotated file, under one or both of its names, and its index.
 type archive struct {
-	name       string    // the plain one
-	at         time.Time // of its rotation, at the latest
-	plain, zip bool
+	name              string    // the plain one
+	at                time.Time // of its rotation, at the latest
+	plain, zip, index bool      // what there is
 }
 
 // archives returns the rotated files in the order of their names, and removes what an interrupted pass has left over.
@@ -132,8 +130,9 @@ func (j *File) archives() ([]archive, error) {
 			}
 			continue
 		}
-		at, compressed, ok := j.name.parse(e.Name())
-		if !ok || !e.Type().IsRegular() {
+		name, isIndex := strings.CutSuffix(e.Name(), indexed)
+		at, compressed, ok := j.name.parse(name)
+		if !ok || isIndex && compressed || !e.Type().IsRegular() {
 			continue
 		}
 		info, err := e.Info()
@@ -144,14 +143,22 @@ func (j *File) archives() ([]archive, error) {
 		if changed := info.ModTime(); changed.Before(at) {
 			at = changed
 		}
-		name := strings.TrimSuffix(e.Name(), gzipped)
+		name = strings.TrimSuffix(name, gzipped)
 		if len(all) == 0 || all[len(all)-1].name != name {
 			all = append(all, archive{name: name, at: at})
 		}
 		last := &all[len(all)-1]
-		last.plain, last.zip = last.plain || !compressed, last.zip || compressed
+		last.plain, last.zip, last.index = last.plain || !compressed && !isIndex, last.zip || compressed, last.index || isIndex
 	}
-	return all, nil
+	var errs []error
+	all = slices.DeleteFunc(all, func(a archive) bool {
+		gone := !a.plain && !a.zip
+		if gone {
+			errs = append(errs, j.remove(a.name+indexed)) // a crash came behind the file's removal
+		}
+		return gone
+	})
+	return all, errors.Join(errs...)
 }
 
 // tidyUp does all that there is to do now, but for files that are held.
@@ -172,24 +179,25 @@ func (j *File) tidyUp(now time.Time) error {
 		surplus = len(all) - o.MaxFiles
 	}
 	var errs []error
+	p := pass{File: j}
+	defer p.close()
 	stuck := false // a file could not be removed: without those behind it seq would have a hole
-	for i, a := range all {
+	for i := range all {
+		a := &all[i]
 		if _, is := held[a.name]; is {
 			break // and so are all that come after it
 		}
-		old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge
 		var err error
-		switch {
-		case (i < surplus || old) && !stuck:
-			// A crash between its two names leaves one, which the next pass removes.
-			err = errors.Join(j.remove(a.name), j.remove(a.name+gzipped))
-			if stuck = err != nil; !stuck {
+		if old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge; (i < surplus || old) && !stuck {
+			if err = p.remove(a); err == nil {
 				j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.Bool("byAge", i >= surplus))
 			}
-		case a.plain && a.zip:
-			err = j.remove(a.name) // a crash came between step 3 and 4 of compress
-		case a.plain && o.Compress:
-			err = j.compress(a.name)
+			stuck = err != nil
+		} else if p.oldest == 0 {
+			p.oldest, err = p.firstSeq(a)
+			err = errors.Join(err, p.keep(a, o.Compress))
+		} else {
+			err = p.keep(a, o.Compress)
 		}
 		if j.tidy.ctx.Err() != nil {
 			return err
@@ -205,49 +213,4 @@ func (j *File) remove(name string) error {
 		return fmt.Errorf("remove rotated journal: %w", err)
 	}
 	return nil
-}
-
-// compress makes a gzip file of a rotated one:
-//
-//  1. under a name that nobody reads, and synced: a crash leaves a file that the next pass removes;
-//  2. renamed, where it is complete from the first moment: a crash leaves both;
-//  3. the folder is synced, so that the plain file is not the only one that a power cut takes;
-//  4. the plain file is removed.
-func (j *File) compress(name string) error {
-	dir := filepath.Dir(j.path)
-	tmp := j.name.compressing(name)
-	if err := j.writeGzip(filepath.Join(dir, tmp), filepath.Join(dir, name)); err != nil {
-		return fmt.Errorf("compress journal: %w", errors.Join(err, j.remove(tmp)))
-	}
-	if err := j.disk.Rename(filepath.Join(dir, tmp), filepath.Join(dir, name+gzipped)); err != nil {
-		return fmt.Errorf("compress journal: %w", err)
-	}
-	if err := j.disk.SyncDir(dir); err != nil {
-		return err
-	}
-	return j.remove(name)
-}
-
-func (j *File) writeGzip(to, from string) error {
-	in, err := j.disk.OpenFile(from, os.O_RDONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer in.Close() //nolint:errcheck // it is only read
-	// Close does not wait for a large file: it makes the copy fail.
-	defer context.AfterFunc(j.tidy.ctx, func() { _ = in.Close() })()
-	out, err := j.disk.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
-	if err != nil {
-		return err
-	}
-	buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
-	z := gzip.NewWriter(buffered)
-	z.Name = filepath.Base(from)
-	_, err = io.CopyBuffer(z, io.NewSectionReader(in, 0, math.MaxInt64), make([]byte, copyBuffer))
-	for _, step := range []func() error{z.Close, buffered.Flush, out.Sync} {
-		if err == nil {
-			err = step()
-		}
-	}
-	return errors.Join(err, out.Close())
 }

@@ -57,6 +57,11 @@ func (s *Server) Get(gvr schema.GroupVersionResource, namespace, name string) (m
 
 // List returns the objects of a namespace ("" for all) in key order.
 func (s *Server) List(gvr schema.GroupVersionResource, namespace string) ([]map[string]any, error) {
+	return s.ListAt(gvr, namespace, s.Version())
+}
+
+// ListAt is List as it would have answered at a version, also one that a client cannot ask for any more.
+func (s *Server) ListAt(gvr schema.GroupVersionResource, namespace string, version uint64) ([]map[string]any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.lookup(gvr)
@@ -64,7 +69,7 @@ func (s *Server) List(gvr schema.GroupVersionResource, namespace string) ([]map[
 		return nil, fmt.Errorf("list %s: not served", gvr)
 	}
 	var out []map[string]any
-	for _, rec := range r.store.at(s.version, prefixOf(namespace)) {
+	for _, rec := range r.store.at(version, prefixOf(namespace)) {
 		out = append(out, r.present(rec, gvr.Version))
 	}
 	return out, nil

@@ -73,6 +73,8 @@ type shown struct {
 // Recorder is what the streams write to.
 type Recorder interface {
 	watcher.Recorder
+	// Begin says by which keys of its entry, as package coverage names them, a stream holds changes back.
+	Begin(stream string, heldBackBy []string)
 	// End ends the coverage of a stream that is not watched any more, for one of package coverage's reasons.
 	End(ctx context.Context, stream, reason string) error
 }
@@ -270,6 +272,7 @@ func (m *Manager) start(ctx context.Context, w wanted) error {
 	if err != nil {
 		return err
 	}
+	m.rec.Begin(w.spec.Name, heldBackBy(&w.spec))
 	ctx, cancel := context.WithCancel(ctx)
 	r := &running{wanted: w, stream: s, since: time.Now(), cancel: cancel, done: make(chan struct{})}
 	m.mu.Lock()

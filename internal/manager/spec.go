@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
@@ -43,6 +44,19 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		spec.Selection.ExcludeNamespaces = nil // as its objects are in none
 	}
 	return spec
+}
+
+// heldBackBy returns the keys of an entry that keep changes out of the journal.
+func heldBackBy(s *watcher.Spec) (keys []string) {
+	holds := [len(coverage.HoldingBack)]bool{
+		s.Selection.Types != nil, s.Selection.Filter != "", len(s.Selection.ExcludeNamespaces) > 0, len(s.IgnoreFields) > 0, s.SkipInitial,
+	}
+	for n, key := range coverage.HoldingBack {
+		if holds[n] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // sorted returns paths in their order, each once; nil for none.

@@ -148,11 +148,13 @@ func (r *Resource) Match(group, version, resource, kind []byte) bool {
 	return (!r.hasGroup || string(group) == r.group) && (r.version == "" || string(version) == r.version)
 }
 
-// Resolve makes a short name that a CustomResourceDefinition gives select its resource.
-func (r *Resource) Resolve(plural, group string) { r.name, r.group, r.hasGroup = plural, group, true }
-
-// IsWord reports whether the resource was named by that one word, which may be a short name.
-func (r *Resource) IsWord(word string) bool { return !r.hasGroup && r.name == word }
+// matchName is Match where the kind is not known.
+func (r *Resource) matchName(group, resource string) bool {
+	if b, ok := builtins()[r.name]; ok && b.Resource == resource {
+		return !r.hasGroup || r.group == group
+	}
+	return (r.name == "*" || r.name == resource) && (!r.hasGroup || r.group == group)
+}
 
 // Word is the resource's name without version and group, in lower case.
 func (r *Resource) Word() string { return r.name }
@@ -169,19 +171,19 @@ func (r Resource) String() string {
 	return s
 }
 
-// SuggestResource returns what was probably meant by an unknown resource: one of those that there are, or of Kubernetes'
+// suggestResource returns what was probably meant by an unknown resource: one of those that there are, or of Kubernetes'
 // own; "" where nothing is near.
-func SuggestResource(name string, there []string) string {
+func suggestResource(name string, there []string) string {
 	var short []string
 	for b := range discovery.Builtins() {
 		there = append(there, b.Resource)
 		short = append(short, b.ShortNames...)
 	}
-	return Suggest(name, append(there, short...))
+	return suggestName(name, append(there, short...))
 }
 
-// Suggest returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
-func Suggest(name string, there []string) string {
+// suggestName returns the nearest of the names, or "" where none is near. Of a name with a group the resource counts too.
+func suggestName(name string, there []string) string {
 	if near := suggest.Near(name, there); near != "" {
 		return near
 	}

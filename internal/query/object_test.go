@@ -75,11 +75,11 @@ func TestSuggest(t *testing.T) {
 		"podz": "pods", "deploymnets": "deployments", "backup": "backups.example.com", "certifcates": "certificates.cert-manager.io",
 		"depoly": "deploy", "cmm": "cm", "zzzzzz": "", "x": "",
 	} {
-		if got := SuggestResource(name, there); got != want {
+		if got := suggestResource(name, there); got != want {
 			t.Errorf("%s: %q, not %q", name, got, want)
 		}
 	}
-	if got := Suggest("shpo", []string{"db", "shop"}); got != "shop" {
+	if got := suggestName("shpo", []string{"db", "shop"}); got != "shop" {
 		t.Errorf("shpo: %q", got)
 	}
 }

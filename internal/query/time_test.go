@@ -15,7 +15,7 @@ func TestParseMoment(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"10m": now.Add(-10 * time.Minute), "90m": at(20, 14, 30, 0), "2d": at(18, 16, 0, 0), "1d12h": at(19, 4, 0, 0), "0": now, "0d": now,
 		"2026-11-20T15:00:00Z": now, "2026-11-20T16:30:00.5+01:00": now.Add(30*time.Minute + 500*time.Millisecond),
-		"2026-11-20 14:02": at(20, 14, 2, 0), "2026-11-19 14:02:30": at(19, 14, 2, 30), "2026-11-20T14:02": at(20, 14, 2, 0),
+		"07:29:30.25": at(20, 7, 29, 30).Add(250 * time.Millisecond), "2026-11-20 14:02": at(20, 14, 2, 0), "2026-11-19 14:02:30": at(19, 14, 2, 30), "2026-11-20T14:02": at(20, 14, 2, 0),
 		"14:02": at(20, 14, 2, 0), "07:29:30": at(20, 7, 29, 30), "yesterday 14:02": at(19, 14, 2, 0), "yesterday 14:02:30": at(19, 14, 2, 30),
 	} {
 		got, err := ParseMoment(text, now)

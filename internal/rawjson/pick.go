@@ -31,39 +31,48 @@ func IndexFrom(names []string, name []byte, next int) int {
 
 // At returns the value that a pointer leads to, nil where there is none. Both are as JSON writes them.
 func At(value, pointer []byte) []byte {
+	c := NewCursor(value)
 	steps, more := bytes.CutPrefix(pointer, []byte("/"))
-	for more && len(value) > 0 {
+	for more {
 		var step []byte
 		step, steps, more = bytes.Cut(steps, []byte("/"))
-		value = childOf(value, Unescaped(step))
+		if !c.enter(Unescaped(step)) {
+			return nil
+		}
 	}
-	return value
+	return c.Value()
 }
 
-// childOf returns the member or element that a step leads to, nil where there is none.
-func childOf(value, step []byte) []byte {
-	if value[0] != '[' {
-		for key, v := range Members(value) {
-			if bytes.Equal(key, step) {
-				return v
+// enter goes to the member or element that a step leads to, and reports whether there is one.
+func (c *Cursor) enter(step []byte) bool {
+	if c.Peek() != '[' {
+		for more := c.Take('{'); more; more = c.Take(',') {
+			key, ok := c.Key()
+			if ok && bytes.Equal(key, step) {
+				return true
+			}
+			if !ok || c.Value() == nil {
+				return false
 			}
 		}
-		return nil
+		return false
 	}
 	if !IsIndex(step) {
-		return nil
+		return false
 	}
 	n := 0
 	for _, digit := range step {
 		n = n*10 + int(digit-'0')
 	}
-	for v := range Elements(value) {
+	for more := c.Take('['); more; more = c.Take(',') {
 		if n == 0 {
-			return v
+			return true
 		}
-		n--
+		if n--; c.Value() == nil {
+			return false
+		}
 	}
-	return nil
+	return false
 }
 
 // Unescaped returns a step of a pointer as the key is.

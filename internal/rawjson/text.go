@@ -54,17 +54,19 @@ func Text(inside []byte) (string, bool) {
 // Unquote appends what the inside of a string means. Half a surrogate pair, a faulty escape and a byte that is not
 // UTF-8 become U+FFFD.
 func Unquote(dst, inside []byte) []byte {
-	for len(inside) > 0 {
-		if c := inside[0]; c != '\\' && c < utf8.RuneSelf {
-			dst = append(dst, c)
-			inside = inside[1:]
-			continue
+	for {
+		plain := 0
+		for plain < len(inside) && inside[plain] != '\\' && inside[plain] < utf8.RuneSelf {
+			plain++
+		}
+		dst, inside = append(dst, inside[:plain]...), inside[plain:]
+		if len(inside) == 0 {
+			return dst
 		}
 		r, n := DecodeRune(inside)
 		dst = utf8.AppendRune(dst, r)
 		inside = inside[n:]
 	}
-	return dst
 }
 
 // DecodeRune returns the first rune of the inside of a string, which is not empty, and how many bytes it takes. It is

@@ -72,6 +72,7 @@ type Checkpoint interface {
 type Coverage interface {
 	// Committed follows each commit: of all lines up to seq, the last one in the segment that begins with firstSeq.
 	Committed(seq, firstSeq uint64, moved iter.Seq2[string, coverage.Progress])
+	Begin(stream string, heldBackBy []string)
 	End(stream, reason string)
 }
 
@@ -174,6 +175,13 @@ func (r *Recorder) Flush(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+}
+
+// Begin tells the coverage by which keys of its entry a stream, which is about to be watched, holds changes back.
+func (r *Recorder) Begin(stream string, heldBackBy []string) {
+	if r.cfg.Coverage != nil {
+		r.cfg.Coverage.Begin(stream, heldBackBy)
 	}
 }
 

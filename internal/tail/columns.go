@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
+	"kubejournal/internal/line"
 )
 
 // column is one that is as wide as its widest cell so far, within bounds.
@@ -15,8 +16,8 @@ type column struct {
 	heading     string
 	least, most int     // columns; where it is no terminal, longer cells stick out
 	share       float64 // of what a terminal has for these columns and what happened
-	appendTo    func(dst []byte, l *Line) []byte
-	short       func(dst []byte, l *Line) []byte // for a cell that is too wide, before it is cut; may be nil
+	appendTo    func(dst []byte, l *line.Fields) []byte
+	short       func(dst []byte, l *line.Fields) []byte // for a cell that is too wide, before it is cut; may be nil
 	cut         func(dst []byte, start, limit int) []byte
 }
 
@@ -40,6 +41,11 @@ var (
 		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
 		{"WHO", 9, 28, 0.117, appendWho, appendManager, display.CutMiddle},
 	}}
+	// ofOne is narrow for few objects, whose names a reader knows.
+	ofOne = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
+		{"OBJECT", 15, 60, 0.24, appendKindAndObject, nil, cutObject},
+		{"WHO", 14, 40, 0.24, appendWho, appendManager, display.CutMiddle},
+	}}
 	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
 )
 
@@ -51,6 +57,7 @@ const (
 // screen is the layout for a width.
 type screen struct {
 	rowLayout
+	one   bool
 	full  int    // columns of the terminal; 0 before anything was shown
 	width [3]int // of the layout's columns
 	limit [3]int // what width grows up to
@@ -62,7 +69,10 @@ func (s *rowLayout) head() int { return len(s.time) + gap + s.types + gap }
 // fit shares the columns of a terminal out. full is math.MaxInt where it is none.
 func (s *screen) fit(full int) {
 	s.full, s.rowLayout = full, wide
-	if full < wideFrom {
+	switch {
+	case full < wideFrom && s.one:
+		s.rowLayout = ofOne
+	case full < wideFrom:
 		s.rowLayout = narrow
 	}
 	free := max(full-s.head()-len(s.columns)*gap, 20)
@@ -103,7 +113,7 @@ func (p *Printer) appendHeadings() {
 }
 
 // appendRow shows a line; closed is the SYNCED line of a GAP that is shown with it, else nil.
-func (p *Printer) appendRow(l, closed *Line) {
+func (p *Printer) appendRow(l, closed *line.Fields) {
 	p.layOut()
 	at := l.Time
 	if closed != nil {
@@ -112,7 +122,7 @@ func (p *Printer) appendRow(l, closed *Line) {
 	local := at.Local()
 	p.appendDate(local)
 	p.appendTime(l, local)
-	p.appendType(l.text(typeKey))
+	p.appendType(l.Text(line.Type))
 	left := p.full - p.head()
 	for i := range p.columns {
 		c, start := &p.columns[i], len(p.out)
@@ -145,8 +155,8 @@ func (p *Printer) appendRow(l, closed *Line) {
 
 // appendTime appends when the line was received or, with a mark, when a change was made that was received late: by then
 // others were.
-func (p *Printer) appendTime(l *Line, local time.Time) {
-	written, late := l.late()
+func (p *Printer) appendTime(l *line.Fields, local time.Time) {
+	written, late := l.Late()
 	if !late {
 		p.out = display.Pad(local.AppendFormat(p.out, p.time), gap)
 		return

@@ -34,6 +34,7 @@ import (
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 )
 
@@ -53,7 +54,7 @@ type tail struct {
 	shown      bool              // a line was
 	in         active            // in.f is nil while there is no active file
 
-	line       Line
+	line       line.Fields
 	lines      journal.Reader
 	otherLines journal.Reader // for files that are read while a line of another one waits
 
@@ -240,7 +241,7 @@ func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
 	}
 	for file > 0 && !s.done && err == nil {
 		file--
-		offset, err = t.placeIn(ctx, t.files[file], &s)
+		offset, err = t.placeIn(ctx, &t.files[file], &s)
 	}
 	return file, offset, err
 }
@@ -248,9 +249,9 @@ func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
 // search counts the lines to show, going back.
 type search struct {
 	filter *Filter
-	want   int  // still, or All
-	done   bool // nothing further back is wanted
-	line   Line // the last one that was looked at
+	want   int         // still, or All
+	done   bool        // nothing further back is wanted
+	line   line.Fields // the last one that was looked at
 }
 
 // wants reports whether a line is wanted.
@@ -305,9 +306,37 @@ func placeBackward(ctx context.Context, f *os.File, visit func(raw []byte) (want
 	return first, nil
 }
 
+// byIndex returns the offset of the first line of a rotated file that may be wanted, by its index; ok is false where it does
+// not say. From there on lines are read as if the file had begun there.
+func (s *search) byIndex(file *journal.Segment) (offset int64, ok bool) {
+	if s.want != All {
+		return 0, false
+	}
+	x, in, err := file.OpenIndex()
+	if err != nil {
+		return 0, false
+	}
+	defer in.Close()
+	since := s.filter.Since
+	for at := range x.Lines {
+		l, err := x.Line(at)
+		if err != nil {
+			return 0, false
+		}
+		s.done = s.done || s.filter.before(l.Seq, l.Time)
+		if !since.After(l.Seq, l.Time) {
+			return l.Offset, true
+		}
+	}
+	return x.Size, true
+}
+
 // placeIn is the same for a rotated file. A compressed one can be read forward only: it is shown from its beginning, but
 // for the first lines that are not wanted, which are counted.
-func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (int64, error) {
+func (t *tail) placeIn(ctx context.Context, file *journal.Segment, s *search) (int64, error) {
+	if offset, ok := s.byIndex(file); ok {
+		return offset, nil
+	}
 	if !file.Gzip {
 		f, err := os.Open(file.Path)
 		if err == nil {
@@ -319,7 +348,7 @@ func (t *tail) placeIn(ctx context.Context, file journal.Segment, s *search) (in
 		}
 	}
 	count, older := 0, false // older: a line before those that are wanted
-	for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
+	for raw := range t.linesOf(ctx, &t.otherLines, *file, 0) {
 		if s.wants(raw) {
 			count++
 		}

@@ -5,7 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 )
 
@@ -40,52 +42,54 @@ func (f *Filter) separates() bool {
 }
 
 // Match reports whether to show the line.
-func (f *Filter) Match(l *Line) bool {
+func (f *Filter) Match(l *line.Fields) bool {
 	return !f.Since.After(l.Seq, l.Time) &&
 		(f.Until.IsZero() || !f.Until.Before(l.Seq, l.Time)) &&
-		(len(f.Types) == 0 || slices.Contains(f.Types, string(l.text(typeKey)))) &&
+		(len(f.Types) == 0 || slices.Contains(f.Types, string(l.Text(line.Type)))) &&
 		(len(f.Objects) == 0 || f.hasObject(l)) &&
 		(len(f.Namespaces) == 0 || f.inNamespace(l))
 }
 
 // hasObject reports whether the line is about an object that is selected. GAP and SYNCED, which are about a whole stream,
 // pass where it has the resource.
-func (f *Filter) hasObject(l *Line) bool {
+func (f *Filter) hasObject(l *line.Fields) bool {
 	for i := range f.Objects {
 		o := &f.Objects[i]
-		if hasResource(o, l) && (o.Name == "" || l.aboutStream() || o.Name == string(l.text(nameKey))) {
+		if hasResource(o, l) && (o.Name == "" || l.AboutStream() || o.Name == string(l.Text(line.Name))) {
 			return true
 		}
 	}
 	return false
 }
 
-func hasResource(o *query.Object, l *Line) bool {
-	return o.Match(l.text(groupKey), l.text(versionKey), l.text(resourceKey), l.text(kindKey))
+func hasResource(o *query.Object, l *line.Fields) bool {
+	return o.Match(l.Text(line.Group), l.Text(line.Version), l.Text(line.Resource), l.Text(line.Kind))
 }
 
 // begun reports whether a line is so old that none before it is wanted, though the clock was set back in between.
-func (f *Filter) begun(l *Line) bool {
+func (f *Filter) begun(l *line.Fields) bool { return f.before(l.Seq, l.Time) }
+
+func (f *Filter) before(seq uint64, at time.Time) bool {
 	since := f.Since
 	since.Time = since.Time.Add(-clockSlack)
-	return !f.Since.IsZero() && since.After(l.Seq, l.Time)
+	return !f.Since.IsZero() && since.After(seq, at)
 }
 
 // ended reports the same of the lines behind a line.
-func (f *Filter) ended(l *Line) bool {
+func (f *Filter) ended(l *line.Fields) bool {
 	until := f.Until
 	until.Time = until.Time.Add(clockSlack)
 	return !f.Until.IsZero() && until.Before(l.Seq, l.Time)
 }
 
 // inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream may have objects of the namespace.
-func (f *Filter) inNamespace(l *Line) bool {
-	if !l.aboutStream() {
-		return slices.Contains(f.Namespaces, string(l.text(namespaceKey)))
+func (f *Filter) inNamespace(l *line.Fields) bool {
+	if !l.AboutStream() {
+		return slices.Contains(f.Namespaces, string(l.Text(line.Namespace)))
 	}
-	scope, err := url.ParseQuery(string(l.scope()))
+	scope, err := url.ParseQuery(string(l.Scope()))
 	if err == nil && !scope.Has("namespace") {
-		return !query.InNoNamespace(l.text(groupKey), l.text(resourceKey))
+		return !query.InNoNamespace(l.Text(line.Group), l.Text(line.Resource))
 	}
 	return err != nil || slices.Contains(f.Namespaces, scope.Get("namespace"))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 )
 
 const (
@@ -221,7 +222,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 }
 
 // print shows a line that was not shown yet, if it passes the filter.
-func (t *tail) print(l *Line) error {
+func (t *tail) print(l *line.Fields) error {
 	t.last = l.Seq
 	if l.Time.After(t.newest) {
 		t.newest = l.Time
@@ -281,7 +282,7 @@ func (t *tail) missing(before uint64) {
 // showMissed shows the lines of a rotated file that come after the last one and before another, up to a hole unless
 // holes are to be skipped.
 func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64, skipHoles bool) error {
-	var l Line
+	var l line.Fields
 	for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
 		if l.Parse(raw) != nil || l.Seq <= t.last {
 			continue

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"kubejournal/internal/line"
 )
 
 // patience is how long a GAP line is held back while its stream's next line is waited for.
@@ -14,18 +16,18 @@ const maxGaps = 1000
 
 // heldGap is a GAP line that is held back until its stream's next line shows whether there was a difference.
 type heldGap struct {
-	line  Line
+	line  line.Fields
 	since time.Time // by this machine's clock
 }
 
 // appendLine shows a line. A GAP is held back: with a SYNCED that has no difference it becomes one row.
-func (p *Printer) appendLine(l *Line) {
-	var closed *Line
+func (p *Printer) appendLine(l *line.Fields) {
+	var closed *line.Fields
 	if len(p.gaps) > 0 {
 		if i := slices.IndexFunc(p.gaps, func(g heldGap) bool {
-			return bytes.Equal(g.line.text(streamKey), l.text(streamKey))
+			return bytes.Equal(g.line.Text(line.Stream), l.Text(line.Stream))
 		}); i >= 0 {
-			if string(l.text(typeKey)) == "SYNCED" && unchanged(l) != nil {
+			if string(l.Text(line.Type)) == "SYNCED" && unchanged(l) != nil {
 				closed = l
 			}
 			p.appendRow(&p.gaps[i].line, closed)
@@ -34,7 +36,7 @@ func (p *Printer) appendLine(l *Line) {
 	}
 	switch {
 	case closed != nil:
-	case string(l.text(typeKey)) == "GAP" && !p.separate && len(p.gaps) < maxGaps:
+	case string(l.Text(line.Type)) == "GAP" && !p.separate && len(p.gaps) < maxGaps:
 		g := heldGap{since: time.Now()}
 		if g.line.Parse(bytes.Clone(l.Raw)) == nil { // it did before
 			p.gaps = append(p.gaps, g)

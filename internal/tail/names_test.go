@@ -15,7 +15,7 @@ import (
 
 const (
 	widgetLine = `{"seq":1,"time":"2026-11-20T15:00:01Z","type":"ADDED","origin":"watch","id":"w","stream":"widgets.example.com","group":"example.com","version":"v1","resource":"widgets","kind":"WidgetSet","namespace":"shop","name":"gear","object":{}}`
-	crdLine    = `{"seq":2,"time":"2026-11-20T15:00:02Z","type":"ADDED","origin":"watch","id":"c","stream":"customresourcedefinitions.apiextensions.k8s.io","group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":"widgets.example.com","object":{"spec":{"group":"example.com","names":{"kind":"WidgetSet","plural":"widgets","shortNames":["wd","wds"]}}}}`
+	crdLine    = `{"seq":2,"time":"2026-11-20T15:00:02Z","type":"ADDED","origin":"watch","id":"c","stream":"customresourcedefinitions.apiextensions.k8s.io","group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":"widgets.example.com","object":{"spec":{"group":"example.com","names":{"kind":"WidgetSet","plural":"widgets","singular":"wdgt","shortNames":["wd","wds"]}}}}`
 )
 
 // A slip in a name is an error with a suggestion, in the active file and in those that were rotated.
@@ -35,20 +35,22 @@ func TestUnknownNames(t *testing.T) {
 		{objects: "widgetset/gear", lines: 1},
 		{objects: "wd", lines: 1},
 		{objects: "wds/gear", lines: 1},
-		{objects: "wd.example.com", notice: "the journal has no line about wd.example.com yet"},
+		{objects: "wdgt/gear", lines: 1},
+		{objects: "wd.example.com", notice: "the journal has no line about wd.example.com: nobody watched them"},
 		{namespaces: "shop", lines: 9},
 		{objects: "podz", err: `the journal has no line about "podz", and it is not a resource of Kubernetes' own; did you mean pods?`},
 		{objects: "pods,deploymnets", err: `the journal has no line about "deploymnets", and it is not a resource of Kubernetes' own; did you mean deployments?`},
 		{objects: "wdiget", err: `the journal has no line about "wdiget", and it is not a resource of Kubernetes' own; did you mean widgets.example.com?`},
 		{objects: "ws", err: `the journal has no line about "ws", and it is not a resource of Kubernetes' own; did you mean widgets.example.com?`},
 		{objects: "wid", err: `the journal has no line about "wid", and it is not a resource of Kubernetes' own; did you mean widgets.example.com?`},
-		{objects: "frobnicators", err: `the journal has no line about "frobnicators", and it is not a resource of Kubernetes' own; write a custom resource with its group, e.g. frobnicators.example.com`},
-		{objects: "services", notice: "the journal has no line about services yet"},
-		{objects: "frobs.example.com", notice: "the journal has no line about frobs.example.com yet"},
+		{objects: "frobnicators", err: `the journal has no line about "frobnicators", and it is not a resource of Kubernetes' own; it has customresourcedefinitions.apiextensions.k8s.io, deployments, pods, widgets.example.com`},
+		{objects: "services", notice: "the journal has no line about services: nobody watched them"},
+		{objects: "frobs.example.com", notice: "the journal has no line about frobs.example.com: nobody watched them"},
 		{namespaces: "shpo", err: `the journal has no line about a namespace "shpo"; did you mean shop?`},
 		{objects: "pods/web-44", err: `the journal has no line about pods of the name "web-44"; did you mean web-4?`},
+		{objects: "pods/web-4,widgets/web-44", err: `the journal has no line about widgets of the name "web-44"`},
 		{objects: "pods/deploy", err: `the journal has no line about pods of the name "deploy"; for both resources write pods,deploy`},
-		{objects: "svc/web", notice: "the journal has no line about services yet"},
+		{objects: "svc/web", notice: "the journal has no line about services: nobody watched them"},
 	} {
 		f := Filter{Namespaces: strings.FieldsFunc(c.namespaces, func(r rune) bool { return r == ',' })}
 		if c.objects != "" {

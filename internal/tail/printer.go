@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubejournal/internal/display"
+	"kubejournal/internal/line"
 )
 
 const (
@@ -19,6 +20,7 @@ const (
 type Style struct {
 	JSON   bool // lines as they are
 	Colour bool // for a line's type
+	One    bool // of few objects: WHO gets more of a terminal, and OBJECT less
 	// Width returns the columns of the terminal that is written to, and may change; nil where it is none: then there
 	// are no headings, and nothing is cut.
 	Width func() int
@@ -31,7 +33,7 @@ type Printer struct {
 	style Style
 	out   []byte // not written yet
 	rest  []byte // of Write: a line whose end is not there yet
-	line  Line
+	line  line.Fields
 
 	gaps     []heldGap
 	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
@@ -43,10 +45,12 @@ type Printer struct {
 }
 
 // NewPrinter returns a Printer that writes to w.
-func NewPrinter(w io.Writer, style Style) *Printer { return &Printer{w: w, style: style} }
+func NewPrinter(w io.Writer, style Style) *Printer {
+	return &Printer{w: w, style: style, screen: screen{one: style.One}}
+}
 
 // Print shows a line. It may hold it back until Flush.
-func (p *Printer) Print(l *Line) error {
+func (p *Printer) Print(l *line.Fields) error {
 	switch {
 	case !p.style.JSON:
 		p.appendLine(l)
@@ -55,6 +59,14 @@ func (p *Printer) Print(l *Line) error {
 	default:
 		p.out = append(append(p.out, l.Raw...), '\n')
 	}
+	return p.flushIfFull()
+}
+
+// Note shows a remark about a time between lines.
+func (p *Printer) Note(at time.Time, text string) error {
+	p.layOut()
+	p.appendDate(at.Local())
+	p.appendDim([]byte("-- " + text))
 	return p.flushIfFull()
 }
 

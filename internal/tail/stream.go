@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
 )
 
 // Options say which lines to show, and how long to wait for more.
@@ -53,7 +54,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	o.Follow, p.separate = false, o.Filter.separates()
 	var (
 		lines   journal.Reader
-		line    Line
+		line    line.Fields
 		begun   bool
 		last    [][]byte
 		missing = newNames(&o.Filter)
@@ -107,12 +108,12 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 }
 
 // show parses a line and prints it if it passes the filter. One that cannot be read always does.
-func show(line *Line, raw []byte, o *Options, p *Printer) error {
+func show(line *line.Fields, raw []byte, o *Options, p *Printer) error {
 	return showParsed(line, raw, line.Parse(raw) == nil, o, p)
 }
 
 // showParsed does so with a line that was parsed, good or not.
-func showParsed(line *Line, raw []byte, good bool, o *Options, p *Printer) error {
+func showParsed(line *line.Fields, raw []byte, good bool, o *Options, p *Printer) error {
 	if !good {
 		return showBad(raw, o, p)
 	}

@@ -8,18 +8,19 @@ import (
 
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/display"
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 	"kubejournal/internal/rawjson"
 )
 
 // appendResource appends the resource as kubectl names it.
-func appendResource(dst []byte, l *Line) []byte {
-	resource := l.text(resourceKey)
+func appendResource(dst []byte, l *line.Fields) []byte {
+	resource := l.Text(line.Resource)
 	if len(resource) == 0 {
-		resource, _, _ = bytes.Cut(l.text(streamKey), []byte("?"))
+		resource, _, _ = bytes.Cut(l.Text(line.Stream), []byte("?"))
 	}
 	dst = display.AppendText(dst, resource)
-	if group := l.text(groupKey); len(group) > 0 {
+	if group := l.Text(line.Group); len(group) > 0 {
 		dst = display.AppendText(append(dst, '.'), group)
 	}
 	return dst
@@ -27,10 +28,10 @@ func appendResource(dst []byte, l *Line) []byte {
 
 // appendKind appends the resource in short, as kubectl takes it: cm, rs, pods, widgets. One that has the name of one of
 // Kubernetes' own keeps its group.
-func appendKind(dst []byte, l *Line) []byte {
+func appendKind(dst []byte, l *line.Fields) []byte {
 	const long = 9 // columns of a name that is shortened
-	resource := l.text(resourceKey)
-	switch builtin := discovery.IsBuiltin(string(l.text(groupKey))); {
+	resource := l.Text(line.Resource)
+	switch builtin := discovery.IsBuiltin(string(l.Text(line.Group))); {
 	case len(resource) == 0 || !builtin && query.IsBuiltin(resource):
 		return appendResource(dst, l)
 	case builtin && len(resource) >= long:
@@ -42,7 +43,7 @@ func appendKind(dst []byte, l *Line) []byte {
 }
 
 // appendKindAndObject appends both in one cell, for narrow terminals.
-func appendKindAndObject(dst []byte, l *Line) []byte {
+func appendKindAndObject(dst []byte, l *line.Fields) []byte {
 	dst = append(appendKind(dst, l), ' ')
 	start := len(dst)
 	if dst = appendObject(dst, l); len(dst) == start {
@@ -52,14 +53,14 @@ func appendKindAndObject(dst []byte, l *Line) []byte {
 }
 
 // appendObject appends the object's namespace and name; of a line about a stream, its scope.
-func appendObject(dst []byte, l *Line) []byte {
-	if l.aboutStream() {
-		return appendScope(dst, l.scope())
+func appendObject(dst []byte, l *line.Fields) []byte {
+	if l.AboutStream() {
+		return appendScope(dst, l.Scope())
 	}
-	if namespace := l.text(namespaceKey); len(namespace) > 0 {
+	if namespace := l.Text(line.Namespace); len(namespace) > 0 {
 		dst = append(display.AppendText(dst, namespace), '/')
 	}
-	return display.AppendText(dst, l.text(nameKey))
+	return display.AppendText(dst, l.Text(line.Name))
 }
 
 // appendScope appends namespace=web&labelSelector=app%3Dweb as people write it.
@@ -72,10 +73,10 @@ func appendScope(dst, scope []byte) []byte {
 }
 
 // appendWho appends who wrote the version, and through which subresource.
-func appendWho(dst []byte, l *Line) []byte {
+func appendWho(dst []byte, l *line.Fields) []byte {
 	start := len(dst)
 	dst = appendManager(dst, l)
-	if subresource := l.text(subresourceKey); len(dst) > start && len(subresource) > 0 && len(l.values[eventKey]) == 0 {
+	if subresource := l.Text(line.Subresource); len(dst) > start && len(subresource) > 0 && len(l.Value(line.Event)) == 0 {
 		dst = display.AppendText(append(dst, '/'), subresource)
 	}
 	return dst
@@ -83,24 +84,24 @@ func appendWho(dst []byte, l *Line) []byte {
 
 // appendManager appends who wrote the version, nobody for a deletion: lines of earlier versions name the last writer there,
 // who need not be who deleted. Of a Kubernetes Event it is who reported it.
-func appendManager(dst []byte, l *Line) []byte {
-	if string(l.text(typeKey)) == "DELETED" {
+func appendManager(dst []byte, l *line.Fields) []byte {
+	if string(l.Text(line.Type)) == "DELETED" {
 		return dst
 	}
-	event := rawjson.Pick(l.values[eventKey], "reporter")
+	event := rawjson.Pick(l.Value(line.Event), "reporter")
 	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
 		return display.AppendText(dst, reporter)
 	}
-	return display.AppendText(dst, l.text(managerKey))
+	return display.AppendText(dst, l.Text(line.Manager))
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *Line, limit int, changed *[]display.Change) []byte {
-	switch string(l.text(typeKey)) {
+func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
+	switch string(l.Text(line.Type)) {
 	case "GAP":
 		return appendGap(dst, l, nil)
 	case "SYNCED":
-		return appendCount(dst, l.values[countKey])
+		return appendCount(dst, l.Value(line.Count))
 	}
 	start := len(dst)
 	part := func() {
@@ -108,36 +109,36 @@ func appendWhat(dst []byte, l *Line, limit int, changed *[]display.Change) []byt
 			dst = append(dst, ", "...)
 		}
 	}
-	origin := l.text(originKey)
+	origin := l.Text(line.Origin)
 	found := string(origin) == "snapshot" || string(origin) == "relist"
-	if found && len(l.values[changesKey]) == 0 {
+	if found && len(l.Value(line.Changes)) == 0 {
 		dst = append(dst, origin...)
 		found = false
 	}
-	if string(l.values[finalStateKnownKey]) == "false" {
+	if string(l.Value(line.FinalStateKnown)) == "false" {
 		part()
 		dst = append(dst, "final state not known"...)
 	}
-	event, generation := l.values[eventKey], l.values[generationKey]
+	event, generation := l.Value(line.Event), l.Value(line.Generation)
 	if len(event) > 0 {
 		part()
-		dst = appendEvent(dst, event, l.text(namespaceKey))
+		dst = appendEvent(dst, event, l.Text(line.Namespace))
 	}
-	if *changed = (*changed)[:0]; len(l.values[changesKey]) > 0 {
-		*changed = display.AppendOperations(*changed, l.values[changesKey])
+	if *changed = (*changed)[:0]; len(l.Value(line.Changes)) > 0 {
+		*changed = display.AppendOperations(*changed, l.Value(line.Changes))
 	}
 	switch {
 	case len(*changed) > 0:
 		part()
-		dst = display.AppendChanges(dst, *changed, l.object, max(limit-display.Columns(dst[start:]), 1))
-	case len(generation) > 0 && len(event) == 0 && string(l.text(typeKey)) != "DELETED":
+		dst = display.AppendChanges(dst, *changed, l.Object, max(limit-display.Columns(dst[start:]), 1))
+	case len(generation) > 0 && len(event) == 0 && string(l.Text(line.Type)) != "DELETED":
 		part()
 		dst = display.AppendRaw(append(dst, "generation "...), generation)
 	}
-	if string(l.values[truncatedKey]) == "true" {
+	if string(l.Value(line.Truncated)) == "true" {
 		part()
 		dst = append(dst, "truncated"...)
-		if reason := l.text(truncatedReasonKey); len(reason) > 0 {
+		if reason := l.Text(line.TruncatedReason); len(reason) > 0 {
 			dst = display.AppendText(append(dst, ' '), reason)
 		}
 	}
@@ -150,9 +151,9 @@ func appendWhat(dst []byte, l *Line, limit int, changed *[]display.Change) []byt
 
 // appendGap appends how long it was, why there is a gap and what it spans. unchanged is the number of objects among which
 // there was no difference, nil where there was one or that is not known yet.
-func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
+func appendGap(dst []byte, l *line.Fields, unchanged []byte) []byte {
 	var from time.Time
-	lasted := from.UnmarshalText(l.text(fromTimeKey)) == nil && !from.After(l.Time)
+	lasted := from.UnmarshalText(l.Text(line.FromTime)) == nil && !from.After(l.Time)
 	if lasted {
 		dst = append(dst, l.Time.Sub(from).Round(time.Second).String()...)
 	}
@@ -165,8 +166,8 @@ func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
 	if lasted || unchanged != nil {
 		dst = append(dst, ": "...)
 	}
-	dst = display.AppendText(dst, l.text(reasonKey))
-	start, end := l.text(fromResourceVersionKey), l.text(resourceVersionKey)
+	dst = display.AppendText(dst, l.Text(line.Reason))
+	start, end := l.Text(line.FromResourceVersion), l.Text(line.ResourceVersion)
 	if len(start) == 0 && len(end) == 0 {
 		return dst
 	}
@@ -177,9 +178,12 @@ func appendGap(dst []byte, l *Line, unchanged []byte) []byte {
 	return display.AppendText(append(dst, "→"...), end)
 }
 
+// Unchanged reports whether a SYNCED has no object with a line.
+func Unchanged(l *line.Fields) bool { return unchanged(l) != nil }
+
 // unchanged returns how many objects a SYNCED has without a line if it has none with one, else nil.
-func unchanged(l *Line) []byte {
-	v := rawjson.Pick(l.values[countKey], "added", "modified", "deleted", "unchanged")
+func unchanged(l *line.Fields) []byte {
+	v := rawjson.Pick(l.Value(line.Count), "added", "modified", "deleted", "unchanged")
 	for _, n := range v[:3] {
 		if n != nil && string(n) != "0" {
 			return nil

@@ -49,6 +49,7 @@ func (m *model) finish(r *rand.Rand) {
 	modelTally.starts.Add(uint64(len(m.starts)))
 	modelTally.writes.Add(uint64(len(m.noted)))
 	modelTally.lines.Add(uint64(len(lines)))
+	m.ask(r)
 	if r.IntN(4) == 0 {
 		m.restart()
 	}
@@ -86,7 +87,7 @@ func (m *model) covered() {
 		by[s.Name] = s.Intervals
 		for n, i := range s.Intervals {
 			modelTally.covered.Add(int64(i.To.Sub(i.From)))
-			if !i.From.Before(i.To) || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+			if i.To.Before(i.From) || i.To.Equal(i.From) && n < len(s.Intervals)-1 || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
 				m.t.Fatalf("%s: interval %d of %+v", s.Name, n, s.Intervals)
 			}
 		}
@@ -194,8 +195,11 @@ func (m *model) healed() error {
 }
 
 // expect is what the server has of a stream.
-func (m *model) expect(s modelStream) invariant.State {
-	objects, err := m.srv.List(s.gvr, s.namespace)
+func (m *model) expect(s modelStream) invariant.State { return m.expectAt(s, m.srv.Version()) }
+
+// expectAt is what it had at a version.
+func (m *model) expectAt(s modelStream, version uint64) invariant.State {
+	objects, err := m.srv.ListAt(s.gvr, s.namespace, version)
 	must(m.t, err)
 	all := make(invariant.State)
 	for _, o := range objects {

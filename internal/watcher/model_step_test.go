@@ -181,6 +181,7 @@ func (m *model) putAt(gvr schema.GroupVersionResource, namespace, name string, l
 // note notes what the streams must tell of a write that made after of before;
 // nil is no object.
 func (m *model) note(gvr schema.GroupVersionResource, before, after map[string]any) {
+	m.written = append(m.written, written{time.Now(), m.srv.Version()})
 	for _, s := range m.streams {
 		was, is := s.holds(before), s.holds(after)
 		if s.gvr != gvr || !was && !is {
@@ -297,7 +298,7 @@ func (m *model) restore(r *rand.Rand) string {
 	// widgets: the fake keeps none in its history.
 	v := max(now-uint64(r.IntN(int(min(now, 25)))), 4, m.defined)
 	m.srv.RestoreTo(v)
-	m.frozen = true
+	m.frozen, m.restored = true, true
 	// What was written after v and not told has never been; and what was not
 	// told until now will be told of another epoch, or not.
 	m.noted = slices.DeleteFunc(m.noted, func(n invariant.Write) bool {

@@ -78,10 +78,10 @@ func TestModel(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed\n",
+	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed, %d versions, %d times and %d values were asked for\n",
 		done.Load(), *modelFrom, failed.Load(), time.Since(began).Round(time.Millisecond),
 		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load(),
-		time.Duration(modelTally.covered.Load()).Round(time.Second))
+		time.Duration(modelTally.covered.Load()).Round(time.Second), modelTally.asked.Load(), modelTally.times.Load(), modelTally.blamed.Load())
 }
 
 // maxFailed is how many failed histories are enough.
@@ -109,19 +109,29 @@ type model struct {
 	// frozen is from the moment the server is put back until every stream has
 	// seen it. A server that has come past a stream's position again cannot be told
 	// from one that never went back, so nothing is written meanwhile.
-	frozen bool
-	epochs map[string]int    // of each stream: how often it has seen the server go back
-	noted  []invariant.Write // the writes that the journal must tell of
+	frozen   bool
+	restored bool              // it was put back once
+	epochs   map[string]int    // of each stream: how often it has seen the server go back
+	noted    []invariant.Write // the writes that the journal must tell of
+	written  []written         // the server's versions
 	// undefined says that the server does not know widgets; defined is its version
 	// when it last ceased to.
 	undefined bool
 	defined   uint64
 }
 
+// written is a version of the server, and when it came.
+type written struct {
+	at      time.Time
+	version uint64
+}
+
 // modelTally is of all histories that held.
 var modelTally struct {
 	starts, writes, lines atomic.Uint64
-	covered               atomic.Int64 // nanoseconds
+	asked, times          atomic.Uint64 // versions and times of the server that a journal covers
+	blamed                atomic.Uint64 // values
+	covered               atomic.Int64  // nanoseconds
 }
 
 // modelStream is what one entry comes to, or a part of it.

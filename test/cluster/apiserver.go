@@ -70,7 +70,9 @@ func (c *Cluster) apiServerFlags() []string {
 		"--service-account-key-file=" + c.file("service-account.key"),
 		"--service-account-signing-key-file=" + c.file("service-account.key"),
 		"--shutdown-watch-termination-grace-period=2s", // else a watch holds a SIGTERM up for a minute
-		"--disable-admission-plugins=ServiceAccount",   // nobody here makes the accounts that pods would need
+	}
+	if !c.options.Accounts { // nobody makes those that pods would need
+		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
 	if c.options.Beside != nil {
 		flags = append(flags, "--etcd-prefix=/beside-"+strconv.Itoa(c.apiPort))

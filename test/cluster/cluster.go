@@ -26,6 +26,7 @@ type Options struct {
 	FeatureGates   map[string]bool // of the API server
 	APIServerFlags []string        // after the cluster's own, so that they win
 	Audit          string          // the policy by which AuditLog() is written; "": it is not
+	Accounts       bool            // pods need a ServiceAccount and mount its token; a controller manager makes accounts
 	Fsync          bool            // let etcd wait for the disk: slower, and only a machine's crash needs it
 	TimeLimit      time.Duration   // both servers are killed then; default 30 minutes
 	// Beside is a cluster whose etcd this one uses too, under a prefix of its own: another cluster with the same
@@ -144,6 +145,9 @@ func (c *Cluster) Close() error {
 
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return c.file("admin.kubeconfig") }
+
+// ServiceAccountKey is the path of the key that signs the tokens of ServiceAccounts, for a controller manager.
+func (c *Cluster) ServiceAccountKey() string { return c.file("service-account.key") }
 
 // APIServerLog is the path of the API server's log, of all its runs.
 func (c *Cluster) APIServerLog() string { return c.apiserver.log }

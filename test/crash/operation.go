@@ -31,6 +31,7 @@ const (
 	Journal    Role = "journal"    // the active file
 	Rotated    Role = "rotated"    // plain
 	Compressed Role = "gz"         // whole or under way
+	Index      Role = "index"      // of a rotated file, whole or under way
 	Checkpoint Role = "checkpoint" // under its own name or a temporary one
 	Coverage   Role = "coverage"   // whole or under way
 	Note       Role = "note"       // of who writes to journal or checkpoint
@@ -43,6 +44,8 @@ const (
 	JournalName    = "journal.jsonl"
 	CheckpointName = "checkpoint.db"
 	CoverageName   = JournalName + ".coverage"
+
+	indexSuffix = ".jsonl.index"
 )
 
 // roleOf returns the role of a file by its name in the folder.
@@ -56,6 +59,8 @@ func roleOf(name string) Role {
 		return Journal
 	case strings.Contains(name, CoverageName):
 		return Coverage
+	case strings.Contains(name, indexSuffix):
+		return Index
 	case strings.Contains(name, ".gz"):
 		return Compressed
 	case strings.HasPrefix(name, "journal-") && strings.HasSuffix(name, ".jsonl"):

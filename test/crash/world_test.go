@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"kubejournal/internal/coverage"
 	"math"
 	"os"
 	"path/filepath"
@@ -22,7 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/journal"
 	"kubejournal/internal/kubefake"
+	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
 	"kubejournal/test/program"
 	"kubejournal/test/workload"
@@ -359,8 +361,11 @@ func (w *world) settled(mayLeave bool) error {
 		return err
 	}
 	rotated := 0
+	indexes := make(map[string]bool)
 	for _, e := range entries {
 		switch role := roleOf(e.Name()); {
+		case role == Index && strings.HasSuffix(e.Name(), indexSuffix) && !strings.HasPrefix(e.Name(), "."):
+			indexes[filepath.Join(w.folder, e.Name())] = true
 		case role == Compressed && strings.HasSuffix(e.Name(), ".gz") && !strings.HasPrefix(e.Name(), "."):
 			rotated++
 		case role == Note:
@@ -371,6 +376,14 @@ func (w *world) settled(mayLeave bool) error {
 	}
 	if rotated+1 != len(files) {
 		return fmt.Errorf("%d files in the folder, of which the journal's are %d", rotated+1, len(files))
+	}
+	for _, file := range files[:rotated] {
+		if path := journal.IndexPath(file); !indexes[path] {
+			return fmt.Errorf("%s is not there", path)
+		}
+	}
+	if len(indexes) != rotated {
+		return fmt.Errorf("%d indexes of %d rotated files", len(indexes), rotated)
 	}
 	if w.forgets && rotated > keptFiles {
 		return fmt.Errorf("%d rotated files are kept, not %d", rotated, keptFiles)
@@ -390,7 +403,46 @@ func (w *world) verify() error {
 			err = errors.Join(err, fmt.Errorf("%s: GAP %s from %s to %s, though the server had the history", l.Where, l.Reason, l.FromResourceVersion, l.ResourceVersion))
 		}
 	}
-	return errors.Join(err, w.covered())
+	return errors.Join(err, w.covered(), w.answers())
+}
+
+// answers checks that the journal's files and their indexes agree, and that what was there at some of its lines is what the
+// lines say, as they were when they were written.
+func (w *world) answers() error {
+	var errs []error
+	fault := func(text string) { errs = append(errs, errors.New(text)) }
+	j, err := query.Open(w.journal(), fault)
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	ctx := context.Background()
+	n, err := j.Verify(ctx, fault)
+	errs = append(errs, err)
+	oldest := uint64(len(w.lines)-n) + 1
+	for seq := oldest; seq <= uint64(len(w.lines)); seq += 1 + uint64(n)/10 {
+		st, err := j.State(ctx, &query.Selection{}, query.Moment{Seq: seq})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		want := make(map[uint64]bool)
+		for _, last := range invariant.Last(w.lines[:seq]) {
+			want[last] = true
+		}
+		for _, item := range st.Items {
+			if !want[item.Last.Seq] || item.Gone != (item.Last.Seq < oldest) {
+				fault(fmt.Sprintf("at line %d there is %s as of line %d, gone %t", seq, item.Name, item.Last.Seq, item.Gone))
+			}
+			delete(want, item.Last.Seq)
+		}
+		for last := range want {
+			if last >= oldest {
+				fault(fmt.Sprintf("at line %d the object of line %d is missing", seq, last))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // covered checks that the coverage file, if there is one, can be read, and claims no time twice nor any to come.
@@ -401,7 +453,7 @@ func (w *world) covered() error {
 	}
 	for _, s := range streams {
 		for n, i := range s.Intervals {
-			if !i.From.Before(i.To) || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+			if i.To.Before(i.From) || i.To.Equal(i.From) && n < len(s.Intervals)-1 || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
 				err = errors.Join(err, fmt.Errorf("%s: interval %d of %+v", s.Name, n, s.Intervals))
 			}
 		}

@@ -33,9 +33,10 @@ type demo struct {
 	out     *printer
 	streams []string // of the daemon
 
-	steps   int // played
-	seen    int // journal lines that a step has looked at
-	matched int // of them, those that a step had to bring about
+	steps   int       // played
+	seen    int       // journal lines that a step has looked at
+	matched int       // of them, those that a step had to bring about
+	began   time.Time // the last step
 }
 
 // run is the whole demo. Progress and faults go to stderr.
@@ -108,8 +109,8 @@ func (d *demo) playAll(ctx context.Context) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	for _, s := range []step{
-		{
+	if err := d.playSteps(ctx,
+		step{
 			title: "Somebody deploys a web shop",
 			do: d.apply(createNamespace(), createDeployment("web", 2),
 				createConfigMap("web-settings", "theme", "light"), createSecret("web-login")),
@@ -121,7 +122,7 @@ func (d *demo) playAll(ctx context.Context) error {
 			},
 			full: "ADDED watch secrets shop/web-login kubectl-create data.password=REDACTED",
 		},
-		{
+		step{
 			title: "The deployment is scaled from 2 to 5, the config map edited",
 			do:    d.apply(scaleDeployment("web", 5), patchConfigMap("web-settings", "theme", "dark")),
 			want: []string{
@@ -129,7 +130,7 @@ func (d *demo) playAll(ctx context.Context) error {
 				"MODIFIED watch configmaps shop/web-settings kubectl-patch data.theme=dark",
 			},
 		},
-		{
+		step{
 			title: "While kubejournal is down, an object is deleted: the server still has the history",
 			do: func(ctx context.Context) error {
 				return d.whileDown(ctx, d.apply(remove("configmap", "web-settings", configMaps), scaleDeployment("web", 3)))
@@ -140,15 +141,42 @@ func (d *demo) playAll(ctx context.Context) error {
 			},
 		},
 		d.historyGone(),
-	} {
+	); err != nil {
+		return err
+	}
+	if err := d.questions(ctx); err != nil {
+		return err
+	}
+	if err := d.playSteps(ctx, step{
+		title: "Somebody deletes the wrong things",
+		do:    d.apply(createSecret("web-login"), remove("configmap", "web-settings", configMaps), remove("secret", "web-login", secrets)),
+		want: []string{
+			"ADDED watch secrets shop/web-login kubectl-create data.password=REDACTED",
+			"DELETED watch configmaps shop/web-settings - data.theme=light",
+			"DELETED watch secrets shop/web-login - data.password=REDACTED",
+		},
+	}); err != nil {
+		return err
+	}
+	if err := d.playSteps(ctx, d.giveBack(d.began)); err != nil {
+		return err
+	}
+	return d.finish()
+}
+
+// playSteps plays steps, each in another second than the one before: managedFields count in seconds, and of two writers within
+// one, a stream without changes knows neither.
+func (d *demo) playSteps(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
 		if err := nextSecond(ctx); err != nil {
 			return err
 		}
+		d.began = time.Now()
 		if err := d.play(ctx, s); err != nil {
 			return err
 		}
 	}
-	return d.finish()
+	return nil
 }
 
 // begin starts the daemon on a cluster that has a few objects already. Its streams are known only then, so this step
@@ -236,8 +264,7 @@ func (d *demo) startDaemon(ctx context.Context) error {
 	return d.daemon.start(ctx)
 }
 
-// nextSecond waits for the clock's next second. managedFields count in seconds: of two writers within one, a stream
-// without changes knows neither.
+// nextSecond waits for the clock's next second.
 func nextSecond(ctx context.Context) error {
 	now := time.Now()
 	timer := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))

@@ -6,6 +6,7 @@
 //
 //	demo.go     the steps
 //	step.go     one step: act, wait for its lines, check them
+//	ask.go      questions, and what was deleted given back
 //	object.go   changes to objects, as kubectl would make them
 //	daemon.go   the kubejournal process
 //	journal.go  journal lines, as far as the demo looks at them

@@ -21,22 +21,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(loggingtest.Hold(m)) }
 
-// What a newcomer must see, each line once; written down here apart from the steps, which check themselves.
-var mustShow = []string{
-	`ADDED +namespaces +kube-system +- +snapshot`,
-	`ADDED +deployments.apps +shop/web +kubectl-create +generation 1`,
-	`MODIFIED +deployments.apps +shop/web +kubectl-patch +spec.replicas 2→5`,
-	`MODIFIED +configmaps +shop/web-settings +kubectl-patch +data.theme light→dark`,
-	`ADDED +secrets +shop/web-login +kubectl-create\n`,
-	`"password": "REDACTED"`,
-	`DELETED +configmaps +shop/web-settings +-\n`,
-	`GAP +secrets +- +- +\ds: Expired, resourceVersion \d+→`,
-	`GAP +deployments.apps +- +- +\ds: Expired, resourceVersion \d+→`,
-	`DELETED +secrets +shop/web-login +- +relist, final state not known`,
-	`MODIFIED +deployments.apps +shop/web +- +spec.replicas 3→1, relist`,
-	`SYNCED +deployments.apps +- +- +modified 1\n`,
-	`seq 1 to \d+ without a hole`,
-	`see README.md`,
+// What a newcomer must see, and how often: in a step, and as an answer. It is written down here apart from the steps, which
+// check themselves.
+var mustShow = map[string]int{
+	`ADDED +namespaces +kube-system +- +snapshot`:                                   1,
+	`ADDED +deployments.apps +shop/web +kubectl-create +generation 1`:               2,
+	`MODIFIED +deployments.apps +shop/web +kubectl-patch +spec.replicas 2→5`:        2,
+	`MODIFIED +configmaps +shop/web-settings +kubectl-patch +data.theme light→dark`: 1,
+	`ADDED +secrets +shop/web-login +kubectl-create\n`:                              2,
+	`"password": "REDACTED"`:                                                 1,
+	`DELETED +configmaps +shop/web-settings +-\n`:                            2,
+	`GAP +secrets +- +- +\d+s: Expired, resourceVersion \d+→`:                1,
+	`GAP +deployments.apps +- +- +\d+s: Expired, resourceVersion \d+→`:       2,
+	`DELETED +secrets +shop/web-login +- +relist, final state not known`:     1,
+	`MODIFIED +deployments.apps +shop/web +- +spec.replicas 3→1, relist`:     2,
+	`SYNCED +deployments.apps +- +- +modified 1\n`:                           2,
+	`in the gap +\d+ +\| +theme: light\n`:                                    1,
+	`kubejournal: secret shop/web-login: refused: redacted: data.password\n`: 1,
+	`    theme: light\n  kind: ConfigMap\n`:                                  1,
+	`ADDED +configmaps +shop/web-settings +kubectl-client-side-apply\n`:      1,
+	`seq 1 to \d+ without a hole`:                                            1,
+	`see README.md`:                                                          1,
 }
 
 func TestDemo(t *testing.T) {
@@ -46,9 +51,9 @@ func TestDemo(t *testing.T) {
 	if status := run(t.Context(), &stdout, &stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s\n%s", status, &stdout, &stderr)
 	}
-	for _, pattern := range mustShow {
-		if n := len(regexp.MustCompile(pattern).FindAllIndex(stdout.Bytes(), -1)); n != 1 {
-			t.Errorf("shown %d times, want once: %s", n, pattern)
+	for pattern, want := range mustShow {
+		if n := len(regexp.MustCompile(pattern).FindAllIndex(stdout.Bytes(), -1)); n != want {
+			t.Errorf("shown %d times, want %d: %s", n, want, pattern)
 		}
 	}
 	for _, r := range stdout.String() {

@@ -40,6 +40,9 @@ func (p *printer) title(number int, text string) {
 // command shows what a user would type.
 func (p *printer) command(text string) { fmt.Fprintf(p.w, "   $ %s\n", text) }
 
+// ask shows a question to kubejournal; the answer stands below it.
+func (p *printer) ask(args string) { fmt.Fprintf(p.w, "\n   $ kubejournal %s\n\n", args) }
+
 // note shows what was done that nobody types.
 func (p *printer) note(text string) { fmt.Fprintf(p.w, "   %s\n", p.paint(dim, "# "+text)) }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,6 +32,11 @@ type Outage struct {
 func (g *Ledger) begin(name string) { g.Steps = append(g.Steps, &Step{Name: name, From: time.Now()}) }
 func (g *Ledger) end()              { g.last().Until = time.Now() }
 func (g *Ledger) last() *Step       { return g.Steps[len(g.Steps)-1] }
+
+// step returns the step whose name begins like that.
+func (g *Ledger) step(name string) *Step {
+	return g.Steps[slices.IndexFunc(g.Steps, func(s *Step) bool { return strings.HasPrefix(s.Name, name) })]
+}
 
 func (g *Ledger) typed(command string) { g.last().Typed = append(g.last().Typed, command) }
 

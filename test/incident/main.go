@@ -4,7 +4,8 @@
 // It leaves a folder: the journal (rotated, too), the API server's audit log of all writes with the objects that were
 // answered, ledger.json with the steps, summary.txt and writers.txt with what the journal says of writers beside the truth,
 // tail.txt with the journal as a terminal of 100 columns shows it, and status.txt, page.html and page.png as they were in
-// the middle of an outage. It ends with an error unless each write has its line, with its object and at its time, and the
+// the middle of an outage; and questions that people have after such a day, each with its answer, in a file of its own. It ends
+// with an error unless each write has its line, with its object and at its time, and the
 // journal its invariants. With -strict, a wrong manager, subresource or writtenAt is an error too, and so is a way to write whose
 // writer should be known and is not.
 //
@@ -16,6 +17,8 @@
 //	check.go     the journal against the audit log
 //	writers.go   what it says of who wrote, and when
 //	picture.go   what a person sees: terminal, status, page
+//	ask.go       asks kubejournal, and reads its answers
+//	questions.go what is asked, what the answers have to be, and the restore of what was deleted
 //	manifests/   what is applied, and kubejournal's config
 package main
 
@@ -84,13 +87,14 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	if err := x.atRest(ctx); err != nil {
 		return err
 	}
+	answered := x.ask()
 	if err := x.daemon.Stop(patience); err != nil {
 		return err
 	}
 	since := x.ledger.Steps[1].From.UTC().Format(time.RFC3339Nano) // what was there before is long
 	if err := errors.Join(
 		x.ledger.write(filepath.Join(x.out, "ledger.json")),
-		x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl"),
+		x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl", 0),
 	); err != nil {
 		return err
 	}
@@ -100,6 +104,6 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	}
 	kinds, examples, err := x.check(strict)
 	fmt.Printf("\n%s\nThe journal, and what was seen of it: %s\n", kinds, x.out)
-	return errors.Join(err, os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
+	return errors.Join(err, answered, x.giveBack(ctx), os.WriteFile(filepath.Join(x.out, "summary.txt"), []byte(kinds), 0o600),
 		os.WriteFile(filepath.Join(x.out, "writers.txt"), []byte(examples), 0o600))
 }

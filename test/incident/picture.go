@@ -38,7 +38,7 @@ func (x *incident) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := x.onTerminal("status.txt", "status --address "+address); err != nil {
+	if err := x.onTerminal("status.txt", "status --address "+address, 0); err != nil {
 		return err
 	}
 	page, err := x.daemon.Page(ctx, "/")
@@ -62,13 +62,21 @@ func (x *incident) look(ctx context.Context) error {
 	return nil
 }
 
-// onTerminal runs kubejournal on a terminal of 100 columns, which script makes, and keeps what it shows there.
-func (x *incident) onTerminal(file, args string) error {
+// onTerminal runs kubejournal on a terminal of 100 columns, which script makes, and keeps what it shows there, below a prompt.
+func (x *incident) onTerminal(file, args string, status int) error {
 	cmd := exec.Command("script", "--quiet", "--return", "--command", `stty cols 100 && exec "$KUBEJOURNAL" `+args, "/dev/null")
-	cmd.Dir, cmd.Env = x.out, program.Environ(x.work, "KUBEJOURNAL="+x.program, "NO_COLOR=1", "TZ=UTC", "TERM=xterm")
+	cmd.Dir, cmd.Env = x.out, program.Environ(x.work, "KUBEJOURNAL="+x.program, "NO_COLOR=1", "TZ=UTC", "TERM=xterm", "PAGER=cat")
 	shown, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("kubejournal %s: %w\n%s", args, err, shown)
+	got, err := statusOf(err)
+	if err == nil && !isStatus(got, status) {
+		err = fmt.Errorf("exit status %d, not %d", got, status)
 	}
-	return os.WriteFile(filepath.Join(x.out, file), bytes.ReplaceAll(shown, []byte("\r"), nil), 0o600)
+	if err != nil {
+		return fmt.Errorf("kubejournal %s on a terminal: %w\n%s", args, err, shown)
+	}
+	text := fmt.Sprintf("$ kubejournal %s\n%s", args, bytes.ReplaceAll(shown, []byte("\r"), nil))
+	if got != 0 {
+		text += fmt.Sprintf("# exit status %d\n", got)
+	}
+	return x.keep(file, text)
 }

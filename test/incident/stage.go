@@ -51,6 +51,10 @@ type incident struct {
 	program     string           // kubejournal
 	daemon      *program.Process // its latest run
 	ledger      Ledger
+
+	between  time.Time // the two edits of a config map
+	settings string    // that config map then, as kubectl shows it
+	deleted  []deletedObject
 }
 
 // setUp starts the control plane, its controllers and nodes, and kubejournal beside them.
@@ -227,13 +231,19 @@ func (x *incident) await(ctx context.Context, o object, what string, is func(map
 func (x *incident) types(command string, environ ...string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		x.ledger.typed(strings.Join(append(environ, "kubectl "+command), " "))
-		cmd := exec.CommandContext(ctx, filepath.Join(x.bin, "kubectl"), strings.Fields(command)...)
-		cmd.Dir, cmd.Env = x.work, program.Environ(x.work, append(environ, "KUBECONFIG="+x.cluster.Kubeconfig())...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("kubectl %s: %w\n%s", command, err, out)
-		}
-		return nil
+		_, err := x.kubectl(ctx, command, environ...)
+		return err
 	}
+}
+
+func (x *incident) kubectl(ctx context.Context, command string, environ ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(x.bin, "kubectl"), strings.Fields(command)...)
+	cmd.Dir, cmd.Env = x.work, program.Environ(x.work, append(environ, "KUBECONFIG="+x.cluster.Kubeconfig())...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w\n%s", command, err, out)
+	}
+	return string(out), nil
 }
 
 // makeDoor writes a kubeconfig for kubejournal that leads to the API server by a way that can be shut.

@@ -44,8 +44,8 @@ type step struct {
 func (x *incident) story() []step {
 	return []step{
 		{"The shop and a preview of it are deployed", all(x.types("apply -f shop.yaml"), x.rolledOut(3))},
-		{"Somebody edits the config map: more log", x.types("edit configmap web-settings -n shop",
-			`KUBE_EDITOR=sed -i "s/level: info/level: debug/"`)},
+		{"Somebody edits the config map: more log", all(
+			x.types("edit configmap web-settings -n shop", `KUBE_EDITOR=sed -i "s/level: info/level: debug/"`), x.note)},
 		{"Somebody else edits it again: a timeout", x.types(`patch configmap web-settings -n shop -p {"data":{"timeout":"3s"}}`)},
 		{"It gets a label, and loses it", all(
 			x.types("label configmap web-settings -n shop tier=front"), x.types("label configmap web-settings -n shop tier-"))},
@@ -77,7 +77,7 @@ func (x *incident) story() []step {
 			x.types(`patch coupon sorry -n shop --type=merge -p {"spec":{"percent":20}}`))},
 		{"A coupon is deleted, then their definition", all(
 			x.types("delete coupon summer -n shop"), x.types("delete crd coupons.shop.example.com"))},
-		{"The preview's namespace is deleted", x.types("delete namespace preview")},
+		{"The preview's namespace is deleted", all(x.remember, x.types("delete namespace preview"))},
 		{"A config map is deleted and made anew", all(
 			x.types("delete configmap flags -n shop"), x.types("create configmap flags -n shop --from-literal=checkout=new"))},
 		{"An operator holds it by a finalizer, and lets it go", all(x.types(holds), x.types(letsGo))},

@@ -34,8 +34,8 @@ type Object struct {
 // State is the objects at their places.
 type State map[Key]Object
 
-// Replay applies the lines in order.
-func Replay(lines []Line) (State, error) {
+// last applies the lines in order, and returns the last one about each object that is there.
+func last(lines []Line) map[Key]*Line {
 	latest := make(map[Key]*Line)
 	for i := range lines {
 		l := &lines[i]
@@ -47,6 +47,21 @@ func Replay(lines []Line) (State, error) {
 			delete(latest, k)
 		}
 	}
+	return latest
+}
+
+// Last returns the seq of the last line about each object that is there behind the lines.
+func Last(lines []Line) map[Key]uint64 {
+	seqs := make(map[Key]uint64)
+	for k, l := range last(lines) {
+		seqs[k] = l.Seq
+	}
+	return seqs
+}
+
+// Replay applies the lines in order.
+func Replay(lines []Line) (State, error) {
+	latest := last(lines)
 	state := make(State, len(latest))
 	for k, l := range latest {
 		o := Object{UID: l.UID, ResourceVersion: l.ResourceVersion}

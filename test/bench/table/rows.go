@@ -1,5 +1,7 @@
 package main
 
+import "strings"
+
 // The table's rows, in the order of the goals, then what they are made of.
 
 // sections is the table.
@@ -11,6 +13,8 @@ var sections = []section{
 	{"Received to written, 1,000 events per second", latencyRows()},
 	{"A million objects", scaleRows()},
 	{"The checkpoint", checkpointRows()},
+	{"Questions to a journal of 10 GB in 100 files, a process each", askRows()},
+	{"Rotation: a file of 100 MB is compressed and indexed", rotateRows()},
 	{"Steps, each alone", stepRows()},
 }
 
@@ -31,6 +35,12 @@ func latency(way, unit string) measure {
 	return measure{"BenchmarkLatency/rate=1000/way=" + way, unit}
 }
 
+func ask(question, way, unit string) measure {
+	return measure{"BenchmarkAsk/question=" + question + "/way=" + way, unit}
+}
+
+func rotate(way, unit string) measure { return measure{"BenchmarkRotate/way=" + way, unit} }
+
 func scale(run, way, unit string) measure {
 	return measure{"BenchmarkScale/run=" + run + "/way=" + way, unit}
 }
@@ -47,7 +57,30 @@ const (
 // informerOfMillion is the memory of a dynamic informer, measured on a tenth.
 var informerOfMillion = beside{"informer (of 100,000, times 10)", scale("first-sync-streamed/objects=100000", "informer", "rss-anon-MiB"), 10}
 
+// What a rotation was before there were indexes.
+var (
+	oneStreamCPU  = beside{name: "compress/gzip, one stream, no index", of: rotate("one-stream", "cpu-s/GB")}
+	oneStreamSize = beside{name: "compress/gzip, one stream, no index", of: rotate("one-stream", "zip-%")}
+)
+
+// questions are what the program is asked.
+var questions = []struct{ of, name string }{
+	{"namespace", "get: a namespace's pods at a time, JSON"},
+	{"namespace-table", "get: a namespace's pods at a time, table"},
+	{"all-names", "get: all 20,000 pods at a time, names"},
+	{"all-table", "get: all 20,000 pods at a time, table"},
+	{"all-json", "get: all 20,000 pods at a time, JSON"},
+	{"history", "history of a pod"},
+	{"blame", "blame of a pod"},
+	{"diff-hour", "diff of a namespace over an hour"},
+	{"verify", "index --verify, which reads all"},
+}
+
 func goalRows() []row {
+	var memory []measure
+	for _, q := range questions {
+		memory = append(memory, ask(q.of, "kubejournal", "rss-MiB"))
+	}
 	cpu := func(name, kind string) row {
 		of := func(way string) measure { return wire(kind, way, "cpu-us/event") }
 		raw, informer := beside{name: "raw copy", of: of("raw")}, beside{name: "informer", of: of("informer")}
@@ -113,6 +146,45 @@ func goalRows() []row {
 			"commit of 1,000 changes among 1,000,000 known", "ns", commit("1000000", "kubejournal", "ns/op"),
 			[]beside{few}, []goal{{most: 5, over: &few}},
 		},
+		{
+			"get: a namespace's pods at a time, of a journal of 10 GB in 100 files, as JSON", "s", ask("namespace", "kubejournal", "s"),
+			otherWays("namespace"), []goal{{most: 0.1}},
+		},
+		{"get: all 20,000 pods at a time, as a table", "s", ask("all-table", "kubejournal", "s"), nil, []goal{{most: 1}}},
+		{
+			"history of a pod", "s", ask("history", "kubejournal", "s"),
+			otherWays("history"), []goal{{most: 0.05}},
+		},
+		{"memory of these and of blame and diff, the most", "MiB", ask("all-table", "kubejournal", "rss-MiB"), nil, []goal{{most: 100, every: memory}}},
+		{"indexes, of the bytes of lines", "%", rotate("all", "index-%"), nil, []goal{{most: 2}}},
+		{"CPU of a rotation", "s/GB", rotate("kubejournal", "cpu-s/GB"), []beside{oneStreamCPU}, []goal{{most: 1.05, over: &oneStreamCPU}}},
+		{"compressed size", "%", rotate("kubejournal", "zip-%"), []beside{oneStreamSize}, []goal{{most: 1.1, over: &oneStreamSize}}},
+	}
+}
+
+// otherWays are what one would ask without the program. They were timed on a few files.
+func otherWays(question string) (all []beside) {
+	for _, way := range []string{"zcat-jq", "zcat-grep", "duckdb"} {
+		all = append(all, beside{name: strings.ReplaceAll(way, "-", " | ") + " (3 files, multiplied)", of: ask(question, way, "s")})
+	}
+	return all
+}
+
+func askRows() (rows []row) {
+	for _, q := range questions {
+		rows = append(rows, row{q.name, "s", ask(q.of, "kubejournal", "s"), nil, nil}, row{q.name + ", memory", "MiB", ask(q.of, "kubejournal", "rss-MiB"), nil, nil})
+	}
+	for _, way := range []string{"zcat-jq", "duckdb"} {
+		rows = append(rows, row{"memory of " + way + ", a namespace's pods of 3 files", "MiB", ask("namespace", way, "rss-MiB"), nil, nil})
+	}
+	return rows
+}
+
+func rotateRows() []row {
+	return []row{
+		{"CPU", "s/GB", rotate("kubejournal", "cpu-s/GB"), []beside{oneStreamCPU}, nil},
+		{"compressed, of the bytes of lines", "%", rotate("kubejournal", "zip-%"), []beside{oneStreamSize}, nil},
+		{"index, of the bytes of lines", "%", rotate("all", "index-%"), nil, nil},
 	}
 }
 

@@ -1,11 +1,11 @@
 package tail
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"kubejournal/internal/line"
 	"kubejournal/internal/query"
 )
 
@@ -15,63 +15,13 @@ const (
 	syncedLine     = `{"seq":10,"time":"2026-11-20T15:10:24.000000000Z","type":"SYNCED","id":"pods/40/SYNCED","stream":"pods","version":"v1","resource":"pods","kind":"Pod","resourceVersion":"40","count":{"added":1,"modified":2,"deleted":0,"unchanged":40}}`
 )
 
-func parse(t testing.TB, raw string) *Line {
+func parse(t testing.TB, raw string) *line.Fields {
 	t.Helper()
-	l := &Line{}
+	l := &line.Fields{}
 	if err := l.Parse([]byte(raw)); err != nil {
 		t.Fatalf("%s: %v", raw, err)
 	}
 	return l
-}
-
-func TestParse(t *testing.T) {
-	l := parse(t, deploymentLine)
-	if l.Seq != 7 || !l.Time.Equal(time.Date(2026, 11, 20, 15, 10, 22, 123456789, time.UTC)) {
-		t.Errorf("seq %d, time %s", l.Seq, l.Time)
-	}
-	got := fmt.Sprintf("%s %s %s %s %s %s %s %s %s %s %s %s %s", l.text(typeKey), l.text(originKey), l.text(streamKey), l.text(groupKey), l.text(versionKey), l.text(resourceKey), l.text(kindKey),
-		l.text(namespaceKey), l.text(nameKey), l.text(resourceVersionKey), l.values[generationKey], l.text(managerKey), l.text(subresourceKey))
-	if want := "MODIFIED watch deployments.apps apps v1 deployments Deployment shop web 12 3 kubectl scale"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	for name, raw := range map[string]string{
-		"another order":        `{"object":{"a":[{"}":"]"}]},"type":"ADDED","stream":"pods","seq":1,"name":"a","time":"2026-11-20T15:10:22Z"}`,
-		"white space":          "  {\t\"seq\" : 1 , \"type\":\"ADDED\",\n\"stream\":\"pods\", \"name\": \"a\", \"time\":\"2026-11-20T15:10:22+01:00\" }\r\n",
-		"members behind":       `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","object":{"x":"\\"},"name":"a","more":-1.5e3}`,
-		"escaped quotes":       `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"po\"ds\\","name":"a"}`,
-		"object that is empty": `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","object":{}}`,
-		"other kinds":          `{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods","name":"a","namespace":5,"manager":null,"event":[]}`,
-	} {
-		if l := parse(t, raw); l.Seq != 1 || string(l.text(nameKey)) != "a" || string(l.text(typeKey)) != "ADDED" || len(l.text(namespaceKey))+len(l.text(managerKey)) > 0 {
-			t.Errorf("%s: %+v", name, l)
-		}
-	}
-}
-
-func TestParseFaults(t *testing.T) {
-	var l Line
-	for _, raw := range []string{
-		``, `{`, `}`, `{}`, `[]`, `null`, `"x"`, `seq 7`, "\x00\x00\x00",
-		`{"level":"info","time":"2026-11-20T15:10:22Z","msg":"running"}`,
-		`{"seq":0,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods"}`,
-		`{"seq":-1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods"}`,
-		`{"seq":1,"time":"yesterday","type":"ADDED","stream":"pods"}`,
-		`{"seq":1,"time":5,"type":"ADDED","stream":"pods"}`,
-		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"","stream":"pods"}`,
-		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"pods"}}`,
-		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED" "stream":"pods"}`,
-		`{"seq":1,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream"}`,
-	} {
-		if err := l.Parse([]byte(raw)); err == nil {
-			t.Errorf("accepted %q", raw)
-		}
-	}
-	// A torn line is never one, wherever it is torn in front of the object.
-	for i := range strings.Index(deploymentLine, `,"object"`) {
-		if err := l.Parse([]byte(deploymentLine[:i])); err == nil {
-			t.Errorf("accepted %q", deploymentLine[:i])
-		}
-	}
 }
 
 func TestFilter(t *testing.T) {

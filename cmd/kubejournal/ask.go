@@ -1,0 +1,188 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/config"
+	"kubejournal/internal/pager"
+	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
+)
+
+// exitNotCovered says that an answer depends on a time at which nobody watched.
+const exitNotCovered = 3
+
+// statusError is an exit status about which nothing is left to say.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// askFlags are what the commands have in common that ask a journal.
+type askFlags struct {
+	config, journal string
+	output          string
+	namespaces      []string
+	all             bool
+	paged           bool
+}
+
+// journalHelp is a part of their help.
+const journalHelp = `
+The journal's files are read: no cluster and no daemon is needed, and a daemon may be writing to them. --journal names the
+active file; the default is output.path of the config that run would read.`
+
+// statusHelp is another one.
+const statusHelp = `
+Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read or has nothing of that name; 3 if the answer
+depends on a time that is not covered: stderr names stream and interval.`
+
+func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.StringSliceVarP(&f.namespaces, "namespace", "n", nil, "objects of these `NAMESPACE`s alone; may be repeated")
+	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
+	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
+	f.addJournal(cmd)
+	completeNames(cmd, func(cmd *cobra.Command, args []string) (string, []string, error) {
+		path, err := f.path(cmd)
+		return path, args, err
+	}, &f.namespaces)
+}
+
+func (f *askFlags) addJournal(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.journal, "journal", "", "the journal's active `FILE`")
+	cmd.Flags().StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
+}
+
+// path returns the path of the journal's active file.
+func (f *askFlags) path(cmd *cobra.Command) (string, error) {
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		// Most of what an answer needs is soon garbage: it may take memory, up to a bound, and then takes time.
+		debug.SetGCPercent(200)
+		debug.SetMemoryLimit(56 << 20)
+	}
+	if f.journal != "" {
+		return f.journal, nil
+	}
+	file, cfg, err := loadConfig(f.config, nil)
+	switch {
+	case file == "":
+		return "", &usageError{cmd, errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
+	case err != nil:
+		return "", err
+	case cfg.Output.Path == config.Stdout:
+		return "", &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
+	}
+	return cfg.Output.Path, nil
+}
+
+// selection reads the arguments that name objects.
+func (f *askFlags) selection(cmd *cobra.Command, args []string) (*query.Selection, error) {
+	objects, err := query.Objects(args)
+	if err != nil {
+		return nil, &usageError{cmd, err}
+	}
+	s := &query.Selection{Objects: objects, Namespaces: f.namespaces}
+	if f.all {
+		s.Namespaces = nil
+	}
+	return s, nil
+}
+
+// ask opens the journal, finds out what is selected, and calls fn.
+func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal, *query.Selection, *answer.Output) error) error {
+	path, err := f.path(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := f.selection(cmd, args)
+	if err != nil {
+		return err
+	}
+	// A reader that goes away, such as head, is the end and no fault.
+	signal.Ignore(syscall.SIGPIPE)
+	o := &answer.Output{Writer: cmd.OutOrStdout(), Notes: cmd.ErrOrStderr()}
+	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
+		o.Terminal, o.Width = true, width()
+	}
+	j, err := query.Open(path, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if j.Empty() {
+		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", path)
+		return statusError(exitNotCovered)
+	}
+	if err := j.Resolve(cmd.Context(), s); err != nil {
+		if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
+			fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
+			return statusError(exitNotCovered)
+		}
+		return err
+	}
+	answer := func() error {
+		err := fn(j, s, o)
+		if err == nil || errors.Is(err, answer.ErrNotCovered) || errors.Is(err, answer.ErrDifferent) || errors.Is(err, answer.ErrRefused) {
+			o.HeldBack(j.HeldBack(s))
+		}
+		return err
+	}
+	if !f.paged {
+		return f.status(answer())
+	}
+	page := pager.Start(cmd.Context(), o.Writer, os.LookupEnv, func(err error) { fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err) })
+	o.Writer, o.Notes = page, page.Notes(o.Notes)
+	err = answer()
+	return f.status(errors.Join(err, page.Close()))
+}
+
+// status returns the error that goes with what an answer came to.
+func (f *askFlags) status(err error) error {
+	switch {
+	case errors.Is(err, syscall.EPIPE) || f.paged && pager.Quit(err):
+		return nil
+	case errors.Is(err, answer.ErrRefused) || errors.Is(err, answer.ErrDifferent):
+		return statusError(exitFault)
+	case errors.Is(err, answer.ErrNotCovered):
+		return statusError(exitNotCovered)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w; a file of the journal was removed meanwhile, ask again", err)
+	}
+	return err
+}
+
+// checkTimes returns a usageError where the times of --since and --until cannot be meant.
+func checkTimes(cmd *cobra.Command, since, until query.Moment) error {
+	if query.Reversed(since, until) {
+		return &usageError{cmd, errors.New("--until is before --since")}
+	}
+	return checkPast(cmd, "since", since)
+}
+
+// checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
+func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
+	const ahead = 5 * time.Minute
+	if m.Time.After(time.Now().Add(ahead)) {
+		return &usageError{cmd, fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
+	}
+	return nil
+}
+
+// atFlag returns what a flag does that takes a TIME, or rv: too.
+func atFlag(m *query.Moment, parse func(string) (query.Moment, error)) func(string) error {
+	return func(text string) (err error) {
+		*m, err = parse(text)
+		return err
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/blame"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
+)
+
+const blameHelp = `Show an object as YAML, and for each line when its value was written, by which field manager, and the seq of that version's
+line in the journal:
+
+  2026-11-20 14:02:11  kubectl-set  1234  |         image: registry.example/web:1.5.0
+
+A write that replaced a parent counts for all that is below it, and one that moved an element in its list for the element. "in
+the gap" is a value that was written while the server's history was gone; "or before" one that is older than the journal. A
+field manager is a program's name, not a person.
+
+-o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
+manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
+the same form, missed, deleted, and notCovered. Fields may be added.
+`
+
+func newBlameCommand() *cobra.Command {
+	var (
+		f             askFlags
+		at            query.Moment
+		spec, removed bool
+	)
+	cmd := &cobra.Command{
+		Use:   "blame RESOURCE/NAME [--at TIME]",
+		Short: "Show who set each field of an object, and when",
+		Long:  blameHelp + journalHelp + "\n" + statusHelp,
+		Example: `  kubejournal blame deploy/web -n shop --spec
+
+  # as it was at two, with the fields that were gone by then
+  kubejournal blame deploy/web -n shop --at 14:02 --removed`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output == "text"
+			if err := checkPast(cmd, "at", at); err != nil {
+				return err
+			}
+			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+				if len(s.Objects) != 1 || s.Objects[0].Name == "" {
+					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
+				}
+				if at.IsZero() {
+					at = query.Latest()
+				}
+				item, doubts, err := j.One(cmd.Context(), s, at)
+				if err == nil && item == nil && !cmd.Flags().Changed("at") {
+					item, doubts, err = lastOne(cmd, j, s) // it is gone
+				}
+				if err != nil {
+					return err
+				}
+				if item == nil {
+					fmt.Fprintf(o.Notes, "kubejournal: no such object was there at %s\n", at)
+					return o.Doubt(doubts)
+				}
+				r, err := blameOf(cmd, j, s, item, spec)
+				if errors.Is(err, blame.ErrNoObject) {
+					return fmt.Errorf("%w: its lines are truncated, or its stream has another payload than object", err)
+				}
+				if err != nil {
+					return err
+				}
+				if !removed {
+					r.Removed = nil
+				}
+				if f.output == "json" {
+					err = o.JSON(struct {
+						*blame.Result
+						Doubts []query.Doubt `json:"notCovered,omitempty"`
+					}{r, doubts}, "  ")
+				} else {
+					width := 0
+					if style := tail.Terminal(cmd.OutOrStdout(), os.Getenv); style.Width != nil {
+						width = style.Width()
+					}
+					err = r.WriteText(o, width)
+				}
+				if err != nil {
+					return err
+				}
+				for _, note := range r.Notes() {
+					fmt.Fprintf(o.Notes, "kubejournal: %s\n", note)
+				}
+				return o.Doubt(doubts)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
+	flags.Func("at", "the object as it was at that `TIME`", atFlag(&at, parse))
+	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
+	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
+	f.add(cmd, "`FORMAT`: text or json", "text", "json")
+	return cmd
+}
+
+// lastOne returns the object at the last line about it.
+func lastOne(cmd *cobra.Command, j *query.Journal, s *query.Selection) (*query.Item, []query.Doubt, error) {
+	last := uint64(0)
+	for v, err := range j.History(cmd.Context(), s, query.Moment{}, query.Moment{}) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if !v.AboutStream() {
+			last = v.Seq
+		}
+	}
+	return j.One(cmd.Context(), s, query.Moment{Seq: last})
+}
+
+// blameOf follows an object up to its last line.
+func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *query.Item, spec bool) (*blame.Result, error) {
+	var h blame.History
+	one := &query.Selection{Objects: s.Objects, Namespaces: s.Namespaces, UIDs: map[string]bool{item.UID: true}}
+	for v, err := range j.History(cmd.Context(), one, query.Moment{}, query.Moment{Seq: item.Last.Seq}) {
+		if err != nil {
+			return nil, err
+		}
+		if !v.AboutStream() && string(v.Text(line.Name)) != item.Name {
+			continue
+		}
+		if err := h.Add(v.Fields); err != nil {
+			return nil, err
+		}
+	}
+	var without []string
+	if spec {
+		without = []string{"/status", "/metadata/resourceVersion", "/metadata/generation"} // these change with it
+	}
+	return h.Result(without...)
+}

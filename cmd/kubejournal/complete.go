@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/query"
+)
+
+// longestCompletion is how long a shell waits for names: those of a journal with an index are found in less.
+const longestCompletion = 3 * time.Second
+
+// findJournal finds the journal that a command line names, and the arguments that name objects.
+type findJournal = func(cmd *cobra.Command, args []string) (path string, objects []string, err error)
+
+// completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal. Where there is
+// none, or none that can be read, it has no names and says nothing: the command itself does.
+func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
+	type namesOf func(ctx context.Context, j *query.Journal, args []string, word string) []string
+	from := func(names namesOf) cobra.CompletionFunc {
+		return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			const none = cobra.ShellCompDirectiveNoFileComp
+			path, args, err := find(cmd, args)
+			if err != nil {
+				return nil, none
+			}
+			j, err := query.Open(path, func(string) {})
+			if err != nil || j.Empty() {
+				return nil, none
+			}
+			defer j.Close()
+			ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
+			defer cancel()
+			var fitting []string
+			for _, name := range names(ctx, j, args, word) {
+				if strings.HasPrefix(name, word) {
+					fitting = append(fitting, name)
+				}
+			}
+			return fitting, none
+		}
+	}
+	cmd.ValidArgsFunction = from(func(ctx context.Context, j *query.Journal, args []string, word string) []string {
+		return objectNames(ctx, j, *namespaces, args, word)
+	})
+	err := cmd.RegisterFlagCompletionFunc("namespace", from(func(ctx context.Context, j *query.Journal, _ []string, word string) []string {
+		all, _ := j.NamespaceNames(ctx) // or none
+		return behind(word[:strings.LastIndexByte(word, ',')+1], all)
+	}))
+	if err != nil {
+		panic(err) // there is no such flag
+	}
+	for _, flag := range []string{"at", "since", "until", "by", "field", "selector", "field-selector", "lines"} {
+		if cmd.Flags().Lookup(flag) != nil {
+			complete(cmd, flag, nil) // no files
+		}
+	}
+}
+
+// objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME
+// behind its slash, or a NAME behind a RESOURCE of its own.
+func objectNames(ctx context.Context, j *query.Journal, namespaces, args []string, word string) []string {
+	resource, _, slash := strings.Cut(word, "/")
+	before := resource + "/"
+	if !slash && len(args) > 0 && !strings.Contains(args[0], "/") {
+		resource, before = args[0], ""
+	} else if !slash {
+		before = word[:strings.LastIndexByte(word, ',')+1]
+		all, _ := j.ResourceNames(ctx) // or those that were found
+		return behind(before, all)
+	}
+	objects, err := query.Objects([]string{resource})
+	if err != nil {
+		return nil
+	}
+	s := &query.Selection{Objects: objects, Namespaces: namespaces}
+	if j.Resolve(ctx, s) != nil {
+		return nil
+	}
+	all, _ := j.ObjectNames(ctx, s)
+	return behind(before, all)
+}
+
+// behind returns names with what comes before each.
+func behind(before string, names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = before + name
+	}
+	return all
+}

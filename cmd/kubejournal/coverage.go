@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/query"
+)
+
+func newCoverageCommand() *cobra.Command {
+	var f askFlags
+	cmd := &cobra.Command{
+		Use:   "coverage [RESOURCE...]",
+		Short: "Show from when to when each stream was watched",
+		Long: `Show, for each stream of a journal, the intervals in which every change is in the journal, and why they ended.
+
+  STREAM            FROM (CET)           TO        FOR    END
+  deployments.apps  2026-11-20 14:00:02  14:07:31  7m29s  GAP Expired, 2 objects differed
+                    2026-11-20 14:07:50  15:10:22  1h3m   goes on
+
+"late" is an interval of which the lines came late: the daemon was down or could not reach the server, and went on from
+where it was. Between two intervals changes may be missing, unless there was no difference. "goes on" is as far as the file
+says: a daemon that was killed could not say otherwise.
+
+-o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
+Interrupted, CaughtUp or the reason of a GAP; none while it goes on), differences (how many objects differed behind the
+GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter, excludeNamespaces,
+ignoreFields, initial). Fields may be added.
+` + journalHelp + `
+
+Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known.`,
+		Example: `  kubejournal coverage
+
+  # for a program
+  kubejournal coverage pods --journal /var/lib/kubejournal/journal.jsonl -o json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				args = []string{strings.Join(args, ",")}
+			}
+			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+				streams, err := j.Coverage(s)
+				if err != nil {
+					fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
+					return answer.ErrNotCovered
+				}
+				if err := answer.Coverage(streams, f.output, o); err != nil {
+					return err
+				}
+				if len(streams) == 0 {
+					fmt.Fprintln(o.Notes, "kubejournal: no stream was watched that has such objects")
+					return answer.ErrNotCovered
+				}
+				return o.Doubt(s.Unwatched)
+			})
+		},
+	}
+	f.add(cmd, "`FORMAT`: table or json", "table", "json")
+	return cmd
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
+)
+
+const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
+was added, deleted or changed. Without --until it is up to now, as far as the journal says: a stream that is followed must
+have been confirmed within the last two minutes.
+
+A difference does not show what changed and changed back, nor what came and went in between: stderr counts and names that,
+and 'kubejournal history' shows it. What says little, such as the counts in a status, is left out and counted; --all shows it.
+
+-o json is a line for each object: change (ADDED, MODIFIED, DELETED; REVERTED: changed and changed back; TRANSIENT: came and
+went), what names it, versions (lines about it in between), before and after (seq, time, writtenAt, resourceVersion, manager,
+subresource of the line with that state), changes (as in a line, of what was there at both times) and incomplete (why lines
+do not have all of it). The last line is a SUMMARY: since, until, different, reverted, transient, hidden, gone, notCovered.
+Fields may be added.
+
+A redacted value is listed as changed if any version in between changed it.
+
+If KUBECTL_EXTERNAL_DIFF is set, that program shows the difference, as with kubectl diff.
+`
+
+func newDiffCommand() *cobra.Command {
+	var (
+		f            askFlags
+		d            answer.Diff
+		since, until query.Moment
+		colour       string
+	)
+	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
+	cmd := &cobra.Command{
+		Use:   "diff [RESOURCE[/NAME]...] --since TIME",
+		Short: "Show what changed between two times",
+		Long: diffHelp + journalHelp + `
+
+Exit status: 0 if nothing differs; 2 for a usage or config fault; 1 if something differs, if the journal cannot be read, or
+if it has nothing of that name; 3 if the answer depends on a time that is not covered: stderr names stream and interval.`,
+		Example: `  # what changed in the last half hour, a row for each object
+  kubejournal diff --since 30m --stat
+
+  # one Deployment, between two times
+  kubejournal diff deploy/web -n shop --since 14:00 --until 14:10`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output == "text"
+			if since.IsZero() {
+				return &usageError{cmd, errors.New("--since TIME is missing")}
+			}
+			if err := checkTimes(cmd, since, until); err != nil {
+				return err
+			}
+			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+				if until.IsZero() {
+					until = query.Latest()
+				}
+				if (since.Version > 0 || until.Version > 0) && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
+					return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+				}
+				c, err := j.Compare(cmd.Context(), s, since, until)
+				if err != nil {
+					return err
+				}
+				style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+				d.Format = f.output
+				d.Colour, d.Named = colour == "always" || style.Colour && colour == "auto", len(args) > 0
+				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")
+				return d.Print(cmd.Context(), j, c, o)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.Func("since", "from that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", atFlag(&since, parse))
+	flags.Func("until", "up to that `TIME`", atFlag(&until, parse))
+	flags.BoolVar(&d.Stat, "stat", false, "a row for each object")
+	flags.BoolVar(&d.All, "all", false, "show what is left out as noise too")
+	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	f.add(cmd, "`FORMAT`: text, or json for a line for each object", "text", "json")
+	return cmd
+}

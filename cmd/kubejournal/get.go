@@ -1,0 +1,203 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/util/jsonpath"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/index"
+	"kubejournal/internal/query"
+	"kubejournal/internal/rawjson"
+)
+
+// getFlags are the flags of get.
+type getFlags struct {
+	askFlags
+	at, since, until query.Moment
+	deleted, clean   bool
+	labels, fields   string
+	labelsOf         labels.Selector
+	fieldsOf         fields.Selector
+}
+
+const getHelp = `Show objects as they were at a time:
+
+  NAMESPACE  NAME  AGE  LAST CHANGE (CET)    BY
+  shop       web   12d  2026-11-20 13:58:04  kubectl-set
+
+TIME is one of
+` + query.Times + `,
+or rv:1234, a resourceVersion of the server, for one resource. Without --at it is now, as far as the journal says. What was
+received late, after an outage, counts from when it was made.
+
+--deleted shows instead what was deleted since a TIME, as it was last. A deletion that was found after a gap or received late
+has the times between which it was. BY is the field manager that wrote the version, a program's name, not a person. The
+columns of a custom resource are those of its CustomResourceDefinition, if that is in the journal.
+
+--clean writes YAML that kubectl apply takes, Namespaces and CustomResourceDefinitions first: without what the server sets,
+addresses and ports that it has chosen, and references to owners, without whom the garbage collector would delete the object
+again. Finalizers stay. stderr names what is left out because a controller makes it again, and what is refused because the
+journal does not have all of it, such as a Secret's redacted values: then the exit status is 1.
+`
+
+func newGetCommand() *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:   "get RESOURCE[/NAME]... --at TIME",
+		Short: "Show objects as they were at a time",
+		Long:  getHelp + journalHelp + "\n" + statusHelp,
+		Example: `  # the deployments of a namespace, as they were at two
+  kubejournal get deploy -n shop --at 14:02
+
+  # one of them as YAML
+  kubejournal get deploy/web -n shop --at 'yesterday 14:02' -o yaml
+
+  # what was deleted in the last hour
+  kubejournal get '*' -n shop --deleted --since 1h
+
+  # give it back
+  kubejournal get '*' -n shop --deleted --since 1h --clean | kubectl apply -f -`,
+		RunE: f.run,
+	}
+	flags := cmd.Flags()
+	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
+	flags.Func("at", "show objects as they were at that `TIME`", atFlag(&f.at, parse))
+	flags.BoolVar(&f.deleted, "deleted", false, "show what was deleted, as it was last")
+	flags.Func("since", "with --deleted: since that `TIME`", moment(&f.since))
+	flags.Func("until", "with --deleted: up to that `TIME`", moment(&f.until))
+	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
+	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
+	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
+	f.add(cmd, "`FORMAT`: table, name, yaml or json", "table", "name", "yaml", "json")
+	return cmd
+}
+
+func (f *getFlags) run(cmd *cobra.Command, args []string) error {
+	var err error
+	switch {
+	case len(args) == 0:
+		err = errors.New("name a RESOURCE, e.g. deploy/web, pods or '*'")
+	case f.deleted && !f.at.IsZero():
+		err = errors.New("--deleted takes --since and --until, not --at")
+	case !f.deleted && !(f.since.IsZero() && f.until.IsZero()):
+		err = errors.New("--since and --until go with --deleted; for a state write --at")
+	case f.clean && cmd.Flags().Changed("output") && f.output != "yaml" && f.output != "json":
+		err = fmt.Errorf("--clean writes yaml or json, not %s", f.output)
+	case f.clean && f.output != "json":
+		f.output = "yaml"
+	}
+	if err == nil {
+		if f.labelsOf, err = labels.Parse(f.labels); err != nil {
+			err = fmt.Errorf("--selector: %w", err)
+		}
+	}
+	if err == nil {
+		if f.fieldsOf, err = fields.ParseSelector(f.fields); err != nil {
+			err = fmt.Errorf("--field-selector: %w", err)
+		}
+	}
+	if err != nil {
+		return &usageError{cmd, err}
+	}
+	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
+		return err
+	}
+	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+		if f.at.IsZero() && !f.deleted {
+			f.at = query.Latest()
+		}
+		if f.at.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
+			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+		}
+		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted, One: len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2}
+		if len(s.Namespaces) == 1 {
+			g.Namespace = s.Namespaces[0]
+		}
+		g.Columns = func(s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
+		if f.labels != "" || f.fields != "" {
+			g.Match = f.match
+		}
+		show := g.Items
+		if f.clean {
+			show = g.Cleaned
+		}
+		if f.deleted {
+			items, err := j.Deleted(cmd.Context(), s, f.since, f.until)
+			if err != nil {
+				return err
+			}
+			if f.clean {
+				if g.Replaced, err = j.Replaced(cmd.Context(), s, items); err != nil {
+					return err
+				}
+			}
+			doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), j, items, doubts, o)
+		}
+		st, err := j.State(cmd.Context(), s, f.at)
+		if err != nil {
+			return err
+		}
+		return show(cmd.Context(), j, st.Items, st.Doubts, o)
+	})
+}
+
+// match reports whether an object is selected by its labels and fields.
+func (f *getFlags) match(object []byte) bool {
+	set := labels.Set{}
+	for key, value := range rawjson.Members(rawjson.At(object, []byte("/metadata/labels"))) {
+		set[string(rawjson.Unquote(nil, key))] = string(rawjson.Unquote(nil, rawjson.Inside(value)))
+	}
+	return f.labelsOf.Matches(set) && f.fieldsOf.Matches(fieldsOf(object))
+}
+
+// fieldsOf has the fields of an object by paths such as spec.nodeName.
+type fieldsOf []byte
+
+func (o fieldsOf) Has(path string) bool { return rawjson.At(o, pointer(path)) != nil }
+
+func (o fieldsOf) Get(path string) string {
+	value := rawjson.At(o, pointer(path))
+	if inside := rawjson.Inside(value); inside != nil {
+		return string(rawjson.Unquote(nil, inside))
+	}
+	return string(value)
+}
+
+func pointer(path string) []byte {
+	return fmt.Appendf(nil, "/%s", strings.ReplaceAll(strings.TrimPrefix(path, "."), ".", "/"))
+}
+
+// columns returns the columns that a CustomResourceDefinition in the journal gives a table of a stream's objects.
+func columns(cmd *cobra.Command, j *query.Journal, s *index.Stream) (all []answer.Column, err error) {
+	of, err := j.Columns(cmd.Context(), s)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range of {
+		path := jsonpath.New(c.Name).AllowMissingKeys(true)
+		if c.Priority > 0 || c.Type == "date" || path.Parse("{"+c.JSONPath+"}") != nil {
+			continue // of wide tables; ages, which would be those of now
+		}
+		all = append(all, answer.Column{Name: c.Name, Of: func(object []byte) string {
+			var v any
+			var text strings.Builder
+			if json.Unmarshal(object, &v) != nil || path.Execute(&text, v) != nil {
+				return ""
+			}
+			return text.String()
+		}})
+	}
+	return all, nil
+}

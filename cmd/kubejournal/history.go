@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/answer"
+	"kubejournal/internal/query"
+	"kubejournal/internal/tail"
+)
+
+const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
+
+  TIME      TYPE  OBJECT           WHO          WHAT
+  14:02:11  MOD   deploy shop/web  kubectl-set  containers[web].image …1.4.0→…1.5.0
+
+Rows are those of 'kubejournal tail': WHO is the field manager that wrote, a program's name and not a person; of a deletion
+nobody is named. 14:02:11* is when a change was made that was received late. A GAP says that the server's history was gone:
+what follows it, up to SYNC, is the net difference. "-- 14:20:00 to 14:30:00" is a time in which nobody watched.
+
+Of an object that is named, each uid is a section of its own: one that was deleted and made anew is another object. What
+says little is left out and counted at the end; --all shows it.
+
+The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
+an object may have been newer than its last line. stderr names such streams.
+`
+
+func newHistoryCommand() *cobra.Command {
+	var (
+		f       askFlags
+		h       answer.History
+		related bool
+		colour  string
+	)
+	cmd := &cobra.Command{
+		Use:   "history [RESOURCE[/NAME]...]",
+		Short: "Show what happened, version by version",
+		Long:  historyHelp + journalHelp + "\n" + statusHelp,
+		Example: `  # what happened to a Deployment, and what came of it
+  kubejournal history deploy/web -n shop
+  kubejournal history deploy/web -n shop --related
+
+  # what changed anywhere in two minutes
+  kubejournal history --since 14:00 --until 14:02
+
+  # who changed the image, and when
+  kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.paged = f.output == "text"
+			if err := checkTimes(cmd, h.Since, h.Until); err != nil {
+				return err
+			}
+			if h.Patch && f.output != "text" {
+				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
+			}
+			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
+				h.Style.JSON = f.output == "json"
+				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
+				h.One = len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o query.Object) bool { return o.Name == "" })
+				h.Owned, h.Related = related || len(args) > 0, related
+				h.Style.One = h.One && !related
+				if related {
+					var err error
+					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {
+						return err
+					}
+				}
+				return h.Print(cmd.Context(), j, s, o)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.SortFlags = false
+	flags.Func("since", "versions since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&h.Since))
+	flags.Func("until", "versions up to that `TIME`", moment(&h.Until))
+	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
+	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, and Events about them")
+	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote; * stands for anything: 'kubectl*'")
+	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
+		h.Field, err = answer.ParsePath(text)
+		return err
+	})
+	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
+	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
+	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	f.add(cmd, "`FORMAT`: text, yaml for the objects, or json for the journal's lines", "text", "yaml", "json")
+	return cmd
+}

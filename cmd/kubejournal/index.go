@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/query"
+)
+
+func newIndexCommand() *cobra.Command {
+	var (
+		f      askFlags
+		verify bool
+	)
+	cmd := &cobra.Command{
+		Use:   "index",
+		Short: "Write the journal's indexes again, or verify the journal",
+		Long: `Write the indexes of rotated files that are missing or damaged. The daemon writes one for each file when it rotates it, so
+this is for files of versions before 0.2, and for indexes that were lost. A journal without them gives the same answers,
+and takes longer.
+
+--verify writes nothing. It reads every file, and proves that no line is missing, that every file can be read, and that
+every index agrees with its file.
+` + journalHelp + `
+
+Exit status: 0; 2 for a usage or config fault; 1 if something could not be written or is not as it should be.`,
+		Example: `  kubejournal index --journal /var/lib/kubejournal/journal.jsonl
+
+  kubejournal index --verify`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := f.path(cmd)
+			if err != nil {
+				return err
+			}
+			j, err := query.Open(path, func(string) {})
+			if err != nil {
+				return err
+			}
+			defer j.Close()
+			if verify {
+				return verifyJournal(cmd, j)
+			}
+			tried := 0
+			j.Reindex(cmd.Context(), func(path string, fault error) {
+				if tried++; fault != nil {
+					err = statusError(exitFault)
+					fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %v\n", fault)
+					return
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path)
+			})
+			if tried == 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
+			}
+			return errors.Join(err, cmd.Context().Err())
+		},
+	}
+	cmd.Flags().SortFlags = false
+	cmd.Flags().BoolVar(&verify, "verify", false, "prove that the journal is whole, and write nothing")
+	f.addJournal(cmd)
+	return cmd
+}
+
+func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
+	faults := 0
+	lines, err := j.Verify(cmd.Context(), func(fault string) {
+		faults++
+		fmt.Fprintln(cmd.OutOrStdout(), fault)
+	})
+	switch {
+	case err != nil:
+		return err
+	case faults == 1:
+		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: 1 fault")
+		return statusError(exitFault)
+	case faults > 0:
+		fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %d faults\n", faults)
+		return statusError(exitFault)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d lines, none missing; every file can be read, and every index agrees\n", lines)
+	return nil
+}

@@ -1,0 +1,144 @@
+// Package answer prints what package query finds in a journal: tables and YAML for people, JSON for programs.
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/display"
+	"kubejournal/internal/event"
+	"kubejournal/internal/index"
+	"kubejournal/internal/query"
+)
+
+// ErrNotCovered says that the answer depends on a time at which a stream was not watched, or on what is gone. It was said.
+var ErrNotCovered = errors.New("not covered")
+
+// Output is where an answer goes: the data, and what explains it.
+type Output struct {
+	io.Writer
+	Notes    io.Writer
+	Terminal bool // the data is for one
+	Width    int  // its columns; 0 where there is none
+}
+
+// JSON writes a value, on one line or indented. What a terminal would act on is escaped there.
+func (o *Output) JSON(v any, indent string) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", indent)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	if !o.Terminal {
+		_, err := o.Write(b.Bytes())
+		return err
+	}
+	var safe []byte
+	for l := range bytes.Lines(b.Bytes()) {
+		safe = append(display.AppendSafeJSON(safe, bytes.TrimSuffix(l, []byte("\n"))), '\n')
+	}
+	_, err := o.Write(safe)
+	return err
+}
+
+// note writes a sentence without its full stop.
+func (o *Output) note(format string, args ...any) {
+	fmt.Fprintf(o.Notes, "kubejournal: %s\n", fmt.Sprintf(format, args...))
+}
+
+// Doubt says why an answer may be incomplete. It returns ErrNotCovered where there is a reason.
+func (o *Output) Doubt(doubts []query.Doubt) error {
+	const most = 5 // lines
+	for i, d := range doubts {
+		if i == most && len(doubts) > most+1 {
+			o.note("not covered: %d more times; 'kubejournal coverage' shows them", len(doubts)-most)
+			break
+		}
+		o.note("not covered: %s", words(d))
+	}
+	if len(doubts) > 0 {
+		return ErrNotCovered
+	}
+	return nil
+}
+
+// HeldBack says which streams may have had changes that the journal is not to have.
+func (o *Output) HeldBack(held []query.Held) {
+	if len(held) == 0 {
+		return
+	}
+	names := make([]string, len(held))
+	for i, h := range held {
+		names[i] = fmt.Sprintf("%s (%s)", printable(h.Stream), strings.Join(h.Keys, ", "))
+	}
+	o.note("the config kept some changes out of the journal: %s", some(names))
+}
+
+// words returns a doubt in words.
+func words(d query.Doubt) string {
+	var b strings.Builder
+	if d.Stream != "" {
+		fmt.Fprintf(&b, "stream %s", printable(d.Stream))
+		switch {
+		case !d.From.IsZero() && !d.To.IsZero():
+			fmt.Fprintf(&b, " from %s to %s", moment(d.From), moment(d.To))
+		case !d.From.IsZero():
+			fmt.Fprintf(&b, " since %s", moment(d.From))
+		case !d.To.IsZero():
+			fmt.Fprintf(&b, " until %s", moment(d.To))
+		}
+		b.WriteString(": ")
+	}
+	b.WriteString(printable(why(d.Reason)))
+	return b.String()
+}
+
+// why says in words why a stream was not followed, by coverage's reasons.
+func why(reason string) string {
+	switch reason {
+	case coverage.Unknown:
+		return "the daemon was killed"
+	case coverage.Stopped:
+		return "the daemon was stopped"
+	case coverage.Removed:
+		return "removed from the config"
+	case coverage.Interrupted:
+		return "the server could not be read"
+	case coverage.CaughtUp:
+		return "caught up"
+	}
+	if slices.Contains(gaps, event.GapReason(reason)) {
+		return "GAP " + reason
+	}
+	return reason
+}
+
+var gaps = []event.GapReason{event.Expired, event.PositionAheadOfServer, event.PositionRefused, event.CheckpointLost, event.JournalTruncated, event.RelistInterrupted}
+
+// kind returns a resource as kubectl -o name has it, kind in lower case and group.
+func kind(s *index.Stream) string {
+	name := strings.ToLower(s.Kind)
+	if s.Group != "" {
+		name += "." + s.Group
+	}
+	return name
+}
+
+// title returns an object as a person would name it.
+func title(i *query.Item) string {
+	name := i.Name
+	if i.Namespace != "" {
+		name = i.Namespace + "/" + name
+	}
+	return printable(kind(i.Stream) + " " + name)
+}
+
+func printable(text string) string { return string(display.AppendRaw(nil, []byte(text))) }

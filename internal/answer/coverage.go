@@ -1,0 +1,101 @@
+package answer
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/display"
+)
+
+// Coverage shows from when to when streams were watched.
+func Coverage(streams []coverage.Stream, format string, o *Output) error {
+	if format == "json" {
+		if streams == nil {
+			streams = []coverage.Stream{}
+		}
+		return o.JSON(streams, "  ")
+	}
+	if len(streams) == 0 {
+		return nil
+	}
+	var of zones
+	rows := [][]string{nil} // the heading
+	for _, s := range streams {
+		for i, in := range s.Intervals {
+			name := ""
+			if i == 0 {
+				name = s.Name
+			}
+			of.add(in.From, in.To)
+			rows = append(rows, []string{name, local(in.From), until(in.From, in.To), long(in.To.Sub(in.From)), ending(&in)})
+		}
+	}
+	rows[0] = []string{"STREAM", fmt.Sprintf("FROM (%s)", of), "TO", "FOR", "END"}
+	return writeRows(longNames(rows, o.Width), nil, o)
+}
+
+// longNames gives a row of its own to each name that makes a row too wide for a terminal.
+func longNames(rows [][]string, width int) [][]string {
+	if width == 0 {
+		return rows
+	}
+	left := width
+	for n := range rows[0][1:] {
+		widest := 0
+		for _, row := range rows {
+			widest = max(widest, display.Columns([]byte(row[n+1])))
+		}
+		left -= widest + len("  ")
+	}
+	var all [][]string
+	for _, row := range rows {
+		if display.Columns([]byte(printable(row[0]))) > left {
+			all = append(all, row[:1])
+			row = append([]string{""}, row[1:]...)
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// local returns a time in the local zone, which the heading names.
+func local(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+// until returns the end of an interval, without the day if that is the one on which it began.
+func until(from, to time.Time) string {
+	if from, to := from.Local(), to.Local(); from.Format(time.DateOnly) == to.Format(time.DateOnly) {
+		return to.Format(time.TimeOnly)
+	}
+	return local(to)
+}
+
+// long returns how long something took: 12s, 20m, 1h2m.
+func long(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if d >= time.Hour {
+		text = strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+		return strings.TrimSuffix(text, "h0m") + map[bool]string{true: "h"}[strings.HasSuffix(text, "h0m")]
+	}
+	return strings.TrimSuffix(text, "m0s") + map[bool]string{true: "m"}[strings.HasSuffix(text, "m0s")]
+}
+
+// ending says how an interval ended, and what is special about it.
+func ending(in *coverage.Interval) string {
+	end := why(in.End)
+	switch {
+	case end == "":
+		end = "goes on"
+	case in.Differences != nil && *in.Differences == 0:
+		end += ", no difference"
+	case in.Differences != nil && *in.Differences == 1:
+		end += ", 1 object differed"
+	case in.Differences != nil:
+		end += fmt.Sprintf(", %d objects differed", *in.Differences)
+	}
+	if in.Late {
+		end = "late; " + end
+	}
+	return end
+}

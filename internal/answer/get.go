@@ -1,0 +1,457 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kubejournal/internal/display"
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/internal/restore"
+)
+
+func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// Get says how objects are shown.
+type Get struct {
+	Format string // table, name, yaml or json
+	// Match selects by what an object has; nil takes all. It needs the object.
+	Match func(object []byte) bool
+	One   bool // an object was named: it is shown itself, not in a list
+	// Deleted says that the objects are those that were deleted, as they were last.
+	Deleted bool
+	// Replaced says of each deleted object whether another one took its name, which applying it would overwrite.
+	Replaced []bool
+	At       query.Moment
+	// Namespace is the one that was asked for, which the table does not repeat; empty for several.
+	Namespace string
+	// Columns returns the columns that a table of a stream's objects has beside its own; nil for none.
+	Columns func(*index.Stream) ([]Column, error)
+}
+
+// Column is one of the columns that a CustomResourceDefinition gives a table.
+type Column struct {
+	Name string
+	Of   func(object []byte) string // for one goroutine at a time
+}
+
+// found is an object to show in a table.
+type found struct {
+	*query.Item
+	cells []string
+}
+
+// Items shows objects as they were.
+func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, doubts []query.Doubt, o *Output) error {
+	there, lost := make([]query.Item, 0, len(items)), 0
+	for _, item := range items {
+		if item.Gone {
+			lost++
+		}
+		if !item.Gone || g.Format == "name" {
+			there = append(there, item)
+		}
+	}
+	if g.Format != "name" && !(g.Format == "table" && g.Deleted) {
+		if err := j.Describe(ctx, there); err != nil {
+			return err
+		}
+	}
+	show := g.objects
+	if g.Format == "name" || g.Format == "table" {
+		show = g.rows
+	}
+	shown, err := show(ctx, j, there, o)
+	if err != nil {
+		return err
+	}
+	if lost > 0 {
+		o.note("%d objects were there whose last lines are in files that were removed", lost)
+	}
+	if shown+lost == 0 {
+		g.nothing(o)
+	}
+	err = o.Doubt(doubts)
+	if lost > 0 {
+		err = ErrNotCovered
+	}
+	return err
+}
+
+// rows shows names or a table, and returns how many objects there were.
+func (g *Get) rows(ctx context.Context, j *query.Journal, items []query.Item, o *Output) (int, error) {
+	columns, err := g.columns(items)
+	if err != nil {
+		return 0, err
+	}
+	shown := make([]found, len(items))
+	for i := range items {
+		shown[i].Item = &items[i]
+	}
+	if g.Match != nil || len(columns) > 0 {
+		dropped := make([]bool, len(items))
+		var one sync.Mutex
+		err := j.Read(ctx, items, func(i int, l *line.Fields) error {
+			dropped[i] = g.Match != nil && !g.Match(l.Object)
+			one.Lock()
+			defer one.Unlock()
+			for _, c := range columns {
+				shown[i].cells = append(shown[i].cells, c.Of(l.Object))
+			}
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+		kept := shown[:0]
+		for i := range shown {
+			if !dropped[i] {
+				kept = append(kept, shown[i])
+			}
+		}
+		shown = kept
+	}
+	if g.Format == "table" {
+		return len(shown), g.table(shown, columns, o)
+	}
+	for _, f := range shown {
+		if _, err := fmt.Fprintf(o, "%s/%s\n", printable(kind(f.Stream)), printable(f.Name)); err != nil {
+			return 0, err
+		}
+		g.between(f.Item, o)
+	}
+	return len(shown), nil
+}
+
+// columns returns those of a table of one kind.
+func (g *Get) columns(items []query.Item) ([]Column, error) {
+	if g.Format != "table" || g.Columns == nil || len(items) == 0 || severalKinds(items) {
+		return nil, nil
+	}
+	return g.Columns(items[0].Stream)
+}
+
+func severalKinds(items []query.Item) bool {
+	first := items[0].Stream
+	return slices.ContainsFunc(items, func(i query.Item) bool { return i.Stream.Resource != first.Resource || i.Stream.Group != first.Group })
+}
+
+// Cleaned shows objects as kubectl apply takes them. What controllers make again is left out, and what the journal does not
+// have in full is refused: ErrRefused.
+func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item, doubts []query.Doubt, o *Output) error {
+	cleaned, verdicts := make([]restore.Object, len(items)), make([]restore.Verdict, len(items))
+	dropped := make([]bool, len(items))
+	err := j.Read(ctx, items, func(i int, l *line.Fields) error {
+		if dropped[i] = g.Match != nil && !g.Match(l.Object); !dropped[i] {
+			cleaned[i], verdicts[i] = restore.Clean(l)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var objects []restore.Object
+	leftOut := make(map[string][]string) // titles of objects, by the reason
+	leave := func(i int, reason string) { leftOut[reason] = append(leftOut[reason], title(&items[i])) }
+	refused, lost, named := 0, 0, 0
+	for i := range items {
+		if dropped[i] {
+			continue
+		}
+		named++
+		switch v := &verdicts[i]; {
+		case len(g.Replaced) > 0 && g.Replaced[i]:
+			leave(i, "another one has taken the name since")
+		case items[i].Gone:
+			lost++
+			o.note("%s: refused: the file with its last line was removed", title(&items[i]))
+		case v.Outcome == restore.Cleaned:
+			objects = append(objects, cleaned[i])
+		case v.Outcome == restore.LeftOut:
+			leave(i, v.Reason)
+		default:
+			refused++
+			o.note("%s: refused: %s", title(&items[i]), printable(v.Reason))
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(leftOut)) {
+		names := strings.Join(leftOut[reason], ", ")
+		if reason == restore.Report {
+			names = some(leftOut[reason]) // there may be thousands
+		}
+		o.note("left out, %s: %s", printable(reason), names)
+	}
+	restore.Sort(objects)
+	if len(objects) > 0 {
+		err = g.give(objects, o)
+	} else if named == 0 {
+		g.nothing(o)
+	}
+	doubt := o.Doubt(doubts)
+	switch {
+	case err != nil:
+		return err
+	case refused+lost > 0:
+		return ErrRefused
+	}
+	return doubt
+}
+
+// give writes objects as kubectl apply takes them.
+func (g *Get) give(objects []restore.Object, o *Output) error {
+	out := newObjects(o, g.Format)
+	if !g.One || len(objects) > 1 {
+		out.begin()
+	}
+	for _, object := range objects {
+		if err := out.add(object.JSON); err != nil {
+			return fmt.Errorf("%s %s: %w", object.Kind, object.Name, err)
+		}
+	}
+	return out.end()
+}
+
+// ErrRefused says that an object cannot be given back. It was said.
+var ErrRefused = errors.New("refused")
+
+func (g *Get) table(all []found, columns []Column, o *Output) error {
+	if len(all) == 0 {
+		return nil
+	}
+	at, zones := g.At.Time, zones{}
+	several, namespaced := false, false
+	for _, f := range all {
+		if g.At.Time.IsZero() && f.Made.After(at) {
+			at = f.Made
+		}
+		zones.add(f.Made, f.Ended, f.EndedAfter)
+		several = several || f.Stream.Resource != all[0].Stream.Resource || f.Stream.Group != all[0].Stream.Group
+		namespaced = namespaced || f.Namespace != "" && g.Namespace == "" || f.Namespace != all[0].Namespace
+	}
+	head, cut := []string{"NAME"}, []int{0} // what is cut first is behind
+	if namespaced {
+		head, cut = []string{"NAMESPACE", "NAME"}, []int{0, 1}
+	}
+	for _, c := range columns {
+		cut = append(cut, len(head))
+		head = append(head, strings.ToUpper(printable(c.Name)))
+	}
+	if head = append(head, "AGE"); g.Deleted {
+		head = append(head, fmt.Sprintf("DELETED (%s)", zones))
+	} else {
+		cut = append(cut, len(head)+1)
+		head = append(head, fmt.Sprintf("LAST CHANGE (%s)", zones), "BY")
+	}
+	rows := [][]string{head}
+	for _, f := range all {
+		var row []string
+		if namespaced {
+			row = append(row, or(f.Namespace))
+		}
+		name, then, age := f.Name, at, "-"
+		if several {
+			name = kind(f.Stream) + "/" + name
+		}
+		row = append(row, name)
+		for i := range columns {
+			row = append(row, or(f.cells[i]))
+		}
+		if f.Deleted {
+			then = f.Ended
+		}
+		if !f.Created.IsZero() {
+			age = duration(then.Sub(f.Created))
+		}
+		if row = append(row, age); g.Deleted {
+			row = append(row, ended(f.Item))
+		} else {
+			row = append(row, moment(f.Made), or(f.Writer))
+		}
+		rows = append(rows, row)
+	}
+	return writeRows(rows, cut, o)
+}
+
+// ended says when an object was deleted, as far as that is known.
+func ended(i *query.Item) string {
+	if i.EndedAfter.IsZero() {
+		return moment(i.Ended)
+	}
+	return moment(i.EndedAfter) + " to " + until(i.EndedAfter, i.Ended)
+}
+
+// zones has the names of local time zones.
+type zones []string
+
+func (z *zones) add(times ...time.Time) {
+	for _, t := range times {
+		if zone, _ := t.Local().Zone(); !t.IsZero() && !slices.Contains(*z, zone) {
+			*z = append(*z, zone)
+		}
+	}
+}
+
+func (z zones) String() string { return strings.Join(z, "/") }
+
+// writeRows writes the rows of a table, the first of which is its heading. On a terminal the columns in cut become shorter, the
+// last of them first, until a row fits. A row that has its first cell alone is as wide as that.
+func writeRows(rows [][]string, cut []int, o *Output) error {
+	const between, least = "  ", 9
+	widths, all := make([]int, len(rows[0])), -len(between)
+	for n := range widths {
+		for _, row := range rows {
+			if len(row) == 1 {
+				continue
+			}
+			row[n] = printable(row[n])
+			widths[n] = max(widths[n], display.Columns([]byte(row[n])))
+		}
+		all += widths[n] + len(between)
+	}
+	for _, n := range slices.Backward(cut) {
+		if o.Width > 0 && all > o.Width && widths[n] > least {
+			is := widths[n]
+			widths[n] = max(least, is-(all-o.Width))
+			all -= is - widths[n]
+		}
+	}
+	var out []byte
+	for _, row := range rows {
+		start := len(out)
+		if len(row) == 1 {
+			out = append(out, printable(row[0])...)
+			row = nil
+		}
+		for n, cell := range row {
+			at := len(out)
+			out = display.CutMiddle(append(out, cell...), at, widths[n])
+			out = append(display.Pad(out, widths[n]-display.Columns(out[at:])), between...)
+		}
+		if out = bytes.TrimRight(out, " "); o.Width > 0 {
+			out = display.CutEnd(out, start, o.Width)
+		}
+		out = append(out, '\n')
+	}
+	_, err := o.Write(out)
+	return err
+}
+
+func or(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// duration returns an age as kubectl shows it, roughly: in one unit.
+func duration(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 3*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// batch bounds the objects that are in memory, in bytes of lines.
+const batch = 8 << 20
+
+// objects writes YAML or JSON, and returns how many objects there were. Of an object that was named and was not there, there
+// is nothing.
+func (g *Get) objects(ctx context.Context, j *query.Journal, items []query.Item, o *Output) (shown int, err error) {
+	out := newObjects(o, g.Format)
+	if !g.One || len(items) > 1 {
+		out.begin()
+	}
+	lack := make(map[string][]string) // names of objects, by why they are not whole
+	for len(items) > 0 {
+		n, size := 0, int64(0)
+		for ; n < len(items) && (n == 0 || size+items[n].Size <= batch); n++ {
+			size += items[n].Size
+		}
+		objects, why := make([][]byte, n), make([]string, n)
+		err := j.Read(ctx, items[:n], func(i int, l *line.Fields) (err error) {
+			if g.Match != nil && !g.Match(l.Object) {
+				return nil
+			}
+			why[i], objects[i] = lacking(l), objectOf(l, &items[i])
+			if out.json {
+				objects[i], err = sorted(objects[i])
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		for i, object := range objects {
+			if object == nil {
+				continue
+			}
+			item := &items[i]
+			if err := out.add(object); err != nil {
+				return 0, fmt.Errorf("%s: %w", title(item), err)
+			}
+			if shown++; why[i] != "" {
+				lack[why[i]] = append(lack[why[i]], title(item))
+			}
+			g.between(item, o)
+		}
+		items = items[n:]
+	}
+	for _, why := range slices.Sorted(maps.Keys(lack)) {
+		o.note("%s: %s", some(lack[why]), why)
+	}
+	return shown, out.end()
+}
+
+// objectOf returns a copy of a line's object, with what names it where there is no more.
+func objectOf(l *line.Fields, item *query.Item) []byte {
+	apiVersion := strings.TrimPrefix(string(l.Text(line.Group))+"/"+string(l.Text(line.Version)), "/")
+	if object := named(l.Object, apiVersion, item.Stream.Kind); len(object) > 0 {
+		return bytes.Clone(object)
+	}
+	namespace := ""
+	if item.Namespace != "" {
+		namespace = fmt.Sprintf(`"namespace":%q,`, item.Namespace)
+	}
+	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,%s"uid":%q}}`, apiVersion, item.Stream.Kind, item.Name, namespace, item.UID)
+}
+
+// between says when it was that an object was deleted in a gap.
+func (g *Get) between(i *query.Item, o *Output) {
+	if !i.EndedAfter.IsZero() {
+		o.note("%s: deleted between %s and %s", title(i), moment(i.EndedAfter), until(i.EndedAfter, i.Ended))
+	}
+}
+
+// nothing says why an empty answer is empty.
+func (g *Get) nothing(o *Output) {
+	switch at := g.At.String(); {
+	case g.Deleted:
+		o.note("no such object was deleted in that time")
+	case at == "now":
+		o.note("no such object is there now")
+	default:
+		o.note("no such object was there at %s", at)
+	}
+}
+
+// some lists the first of some names.
+func some(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,476 @@
+package answer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"path"
+	"strings"
+	"time"
+
+	"kubejournal/internal/changes"
+	"kubejournal/internal/display"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/internal/rawjson"
+	"kubejournal/internal/tail"
+	"kubejournal/internal/yamltext"
+)
+
+// History says which versions are shown, and how.
+type History struct {
+	Since, Until query.Moment
+	By           string // a field manager, with or without its subresource; * stands for anything
+	Field        Path
+	Deleted      bool // deletions alone
+	All          bool // noise too
+	Owned        bool // what controllers made too, and Events
+	Related      bool // the selection is of one object and those that belong to it
+	Patch        bool // with the difference of each version
+	One          bool // an object was named
+	Format       string
+	Style        tail.Style
+}
+
+// history prints one answer.
+type history struct {
+	*History
+	o      *Output
+	p      *tail.Printer
+	gaps   map[string]*line.Fields // by stream, not shown yet
+	open   map[string]*line.Fields // by stream: GAP that is shown and has not ended
+	uids   map[string]string       // of the last line of a name
+	hidden display.Hidden
+	shown  int
+	ops    []byte
+
+	outages []query.Outage // that are not drawn yet
+	last    time.Time      // of the line before
+}
+
+// Print shows the versions of the selected objects.
+func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
+	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), uids: map[string]string{}}
+	p.outages = j.Outages(s)
+	sections := []query.Span{{End: math.MaxUint64}}
+	if h.One && !h.Related && h.Format != "json" {
+		all, err := j.Objects(ctx, s, h.Since, h.Until)
+		if err != nil {
+			return err
+		}
+		if len(all) > 1 {
+			sections = all
+		}
+	}
+	for n := range sections {
+		if err := p.section(ctx, j, s, sections, n); err != nil {
+			return err
+		}
+	}
+	for _, o := range p.outages {
+		if h.Until.Seq > 0 {
+			break // it may be behind that line
+		}
+		if err := p.draw(o); err != nil {
+			return err
+		}
+	}
+	if err := p.p.End(); err != nil {
+		return err
+	}
+	doubts, err := j.Uncovered(ctx, s, h.Since, h.Until)
+	if err != nil {
+		return err
+	}
+	p.explain(len(doubts) > 0)
+	return o.Doubt(doubts)
+}
+
+// section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
+// where there is one section.
+func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
+	h.gaps, h.open, h.last = map[string]*line.Fields{}, map[string]*line.Fields{}, time.Time{}
+	is, end := all[n], uint64(math.MaxUint64)
+	if len(all) > 1 {
+		of := *s
+		of.UIDs = map[string]bool{is.UID: true}
+		s = &of
+	}
+	if n+1 < len(all) {
+		end = max(is.End, all[n+1].Begin-1)
+	}
+	headed := len(all) == 1
+	for v, err := range j.History(ctx, s, h.Since, h.Until) {
+		if err != nil {
+			return err
+		}
+		if v.Seq > end && len(h.open) == 0 {
+			break
+		}
+		if v.Seq > end && h.open[string(v.Text(line.Stream))] == nil {
+			continue // up to the end of a gap
+		}
+		if n > 0 && v.Seq < is.Begin { // a gap in which the object came belongs to it
+			if err := h.hold(v); err != nil {
+				return err
+			}
+			continue
+		}
+		if !headed {
+			headed = true
+			if err := h.remark(v.Time, fmt.Sprintf("%s, uid %s (%d of %d)", title(&is.Item), printable(is.UID), n+1, len(all))); err != nil {
+				return err
+			}
+		}
+		err := h.outage(v.Time)
+		if err == nil {
+			err = h.version(ctx, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remark shows a line of text between rows.
+func (h *history) remark(at time.Time, text string) error {
+	if h.Format == "yaml" {
+		_, err := fmt.Fprintf(h.o, "# %s\n", text)
+		return err
+	}
+	return h.p.Note(at, text)
+}
+
+func (h *history) version(ctx context.Context, v *query.Version) error {
+	if h.Format == "json" && !h.filters() {
+		h.shown++
+		return h.p.Print(v.Fields)
+	}
+	if v.AboutStream() {
+		return h.mark(v)
+	}
+	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !h.isBy(v) {
+		return nil
+	}
+	if err := compare(ctx, v, &h.ops); err != nil {
+		return err
+	}
+	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
+		return nil
+	}
+	if !h.All {
+		if string(v.Text(line.Origin)) == "snapshot" && !h.One {
+			h.hidden[display.FirstSight]++
+			return nil
+		}
+		if class := h.noise(v); class != display.NoNoise {
+			h.hidden[class]++
+			return nil
+		}
+	}
+	if err := h.pending(string(v.Text(line.Stream))); err != nil {
+		return err
+	}
+	h.shown++
+	if err := h.another(v); err != nil {
+		return err
+	}
+	return h.show(ctx, v)
+}
+
+// outage draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
+func (h *history) outage(at time.Time) error {
+	silence := time.Duration(0)
+	if !h.last.IsZero() {
+		silence = at.Sub(h.last)
+	}
+	h.last = at
+	for len(h.outages) > 0 {
+		o := h.outages[0]
+		if silent := at.After(o.From) && silence > o.To.Sub(o.From)/2; !silent && at.Before(o.To) {
+			return nil
+		}
+		h.outages = h.outages[1:]
+		if err := h.draw(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *history) draw(o query.Outage) error {
+	if h.Format != "text" || h.Since.After(0, o.To) || !h.Until.Time.IsZero() && h.Until.Before(0, o.From) {
+		return nil
+	}
+	streams := fmt.Sprintf("%d streams were", o.Streams)
+	if o.Streams == 1 {
+		streams = "1 stream was"
+	}
+	return h.p.Note(o.From, fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why(o.Reason)))
+}
+
+func clock(t time.Time) string { return t.Local().Format("15:04:05") }
+
+// filters reports whether lines are left out.
+func (h *history) filters() bool {
+	return h.Deleted || h.By != "" || len(h.Field) > 0 || !h.All
+}
+
+func (h *history) isBy(v *query.Version) bool {
+	if h.By == "" {
+		return true
+	}
+	manager := string(v.Text(line.Manager))
+	if string(v.Text(line.Type)) == "DELETED" || manager == "" {
+		return false
+	}
+	full := manager
+	if sub := v.Text(line.Subresource); len(sub) > 0 {
+		full += "/" + string(sub)
+	}
+	for _, is := range []string{manager, full} {
+		if ok, err := path.Match(h.By, is); ok && err == nil || is == h.By {
+			return true
+		}
+	}
+	return false
+}
+
+// compare gives a line the changes from the version before, where it does not have them. They are in ops.
+func compare(ctx context.Context, v *query.Version, ops *[]byte) error {
+	if len(v.Value(line.Changes)) > 0 || string(v.Text(line.Type)) != "MODIFIED" || len(v.Object) == 0 {
+		return nil
+	}
+	previous, err := v.Previous(ctx)
+	if err != nil || previous == nil || len(previous.Object) == 0 {
+		return err
+	}
+	if *ops, err = changes.Append((*ops)[:0], previous.Object, v.Object); err != nil {
+		return fmt.Errorf("compare line %d with line %d: %w", v.Seq, previous.Seq, err)
+	}
+	v.Set(line.Changes, *ops)
+	return nil
+}
+
+// noise returns which class of noise a version is.
+func (h *history) noise(v *query.Version) display.Noise {
+	class := display.NoiseOf(v.Fields, v.Value(line.Changes))
+	switch {
+	case class == display.EventObject && h.Owned:
+		return display.NoNoise
+	case class == display.NoNoise && !h.Owned && owned(v):
+		return display.Owned
+	}
+	return class
+}
+
+// owned reports whether a version is what a controller does with an object that it has made: all but what becomes of it.
+func owned(v *query.Version) bool {
+	controlled := false
+	for owner := range rawjson.Elements(rawjson.At(v.Object, []byte("/metadata/ownerReferences"))) {
+		controlled = controlled || string(rawjson.Pick(owner, "controller")[0]) == "true"
+	}
+	resource := string(v.Text(line.Resource))
+	controlled = controlled || resource == "endpoints" || resource == "endpointslices"
+	if !controlled || string(v.Text(line.Type)) != "MODIFIED" {
+		return controlled
+	}
+	status := []byte("[")
+	for op := range rawjson.Elements(v.Value(line.Changes)) {
+		if path := rawjson.Inside(rawjson.Pick(op, "path")[0]); bytes.HasPrefix(path, []byte("/status")) {
+			status = append(append(status, op...), ',')
+		}
+	}
+	if len(status) == 1 {
+		return true
+	}
+	status[len(status)-1] = ']'
+	return display.NoiseOf(v.Fields, status) != display.NoNoise
+}
+
+// hold takes note of a GAP or a SYNCED without showing it.
+func (h *history) hold(v *query.Version) error {
+	stream := string(v.Text(line.Stream))
+	if string(v.Text(line.Type)) != "GAP" {
+		delete(h.gaps, stream)
+		return nil
+	}
+	gap := &line.Fields{}
+	if err := gap.Parse(bytes.Clone(v.Raw)); err != nil {
+		return err
+	}
+	h.gaps[stream] = gap
+	return nil
+}
+
+// mark shows a SYNCED, and the GAP before it, unless nothing had changed.
+func (h *history) mark(v *query.Version) error {
+	stream := string(v.Text(line.Stream))
+	if string(v.Text(line.Type)) == "GAP" {
+		return h.hold(v)
+	}
+	switch held := h.gaps[stream] != nil; {
+	case held && tail.Unchanged(v.Fields) && !h.All:
+		delete(h.gaps, stream)
+		h.hidden[display.QuietGap]++
+		return nil
+	case held:
+		if err := h.pending(stream); err != nil {
+			return err
+		}
+	case !h.All && h.open[stream] == nil:
+		return nil // of a first list
+	}
+	delete(h.open, stream)
+	return h.row(v.Fields)
+}
+
+// pending shows the GAP line of a stream that was held back.
+func (h *history) pending(stream string) error {
+	gap := h.gaps[stream]
+	if gap == nil {
+		return nil
+	}
+	delete(h.gaps, stream)
+	h.open[stream] = gap
+	return h.row(gap)
+}
+
+// row shows a line; of those about a stream YAML has none.
+func (h *history) row(l *line.Fields) error {
+	if h.Format == "yaml" {
+		return nil
+	}
+	return h.p.Print(l)
+}
+
+// another remarks where a name is another object's from now on, in a table of several objects.
+func (h *history) another(v *query.Version) error {
+	if !h.One || !h.Related || h.Format != "text" {
+		return nil
+	}
+	name, uid := strings.Join([]string{string(v.Text(line.Resource)), string(v.Text(line.Namespace)), string(v.Text(line.Name))}, "/"), string(v.Text(line.UID))
+	before, there := h.uids[name]
+	if h.uids[name] = uid; !there || before == uid {
+		return nil
+	}
+	return h.p.Note(v.Time, "another object of that name: uid "+printable(uid))
+}
+
+func (h *history) show(ctx context.Context, v *query.Version) error {
+	if h.Format == "yaml" {
+		return h.object(v)
+	}
+	err := h.p.Print(v.Fields)
+	if err == nil {
+		err = h.between(v)
+	}
+	if err != nil || !h.Patch || h.Format == "json" {
+		return err
+	}
+	return h.patch(ctx, v)
+}
+
+// between says when it was that an object was deleted in a gap.
+func (h *history) between(v *query.Version) error {
+	gap := h.open[string(v.Text(line.Stream))]
+	if gap == nil || h.Format != "text" || string(v.Text(line.Type)) != "DELETED" || string(v.Text(line.Origin)) != "relist" {
+		return nil
+	}
+	from, err := time.Parse(time.RFC3339Nano, string(gap.Text(line.FromTime)))
+	if err != nil {
+		return nil //nolint:nilerr // it is not known
+	}
+	return h.p.Note(v.Time, fmt.Sprintf("deleted between %s and %s", clock(from), clock(v.Time)))
+}
+
+func (h *history) object(v *query.Version) error {
+	var text []byte
+	if why := lacking(v.Fields); why != "" {
+		text = fmt.Appendf(text, "# incomplete: %s\n", why)
+	}
+	if len(v.Object) > 0 {
+		var err error
+		if text, err = yamltext.Append(text, v.Object, yamltext.Options{}); err != nil {
+			return fmt.Errorf("line %d: %w", v.Seq, err)
+		}
+	}
+	if h.Style.Width != nil { // to a terminal, and no longer what it means
+		text = yamltext.AppendPrintable(nil, text)
+	}
+	_, err := fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
+	return err
+}
+
+// patch shows the difference from the version before.
+func (h *history) patch(ctx context.Context, v *query.Version) error {
+	if err := h.p.Flush(); err != nil {
+		return err
+	}
+	previous, err := v.Previous(ctx)
+	if err != nil {
+		return err
+	}
+	from, to := yamltext.Side{Title: "/dev/null"}, yamltext.Side{Title: "/dev/null"}
+	if previous != nil && string(v.Text(line.Type)) != "ADDED" {
+		from = side(previous)
+	}
+	if string(v.Text(line.Type)) != "DELETED" {
+		to = side(v.Fields)
+	}
+	var text []byte
+	why := lacking(v.Fields)
+	if previous != nil && string(v.Text(line.Type)) == "MODIFIED" && lacksOther(lacking(previous), why) {
+		text = fmt.Appendf(text, "--- %s\n+++ %s\n", printable(from.Title), printable(to.Title))
+		from.Text, to.Text = nil, nil
+		if why == "" {
+			why = fmt.Sprintf("seq %d: %s", previous.Seq, lacking(previous))
+		}
+	}
+	text = yamltext.AppendDiff(text, from, to, h.Style.Colour)
+	if why != "" {
+		text = fmt.Appendf(text, "# incomplete: %s\n", why)
+	}
+	if len(text) > 0 {
+		text = append(text, '\n')
+	}
+	_, err = h.o.Write(text)
+	return err
+}
+
+// side is an object of a line as one side of a difference.
+func side(l *line.Fields) yamltext.Side {
+	name := string(l.Text(line.Name))
+	if namespace := l.Text(line.Namespace); len(namespace) > 0 {
+		name = string(namespace) + "/" + name
+	}
+	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.Kind), name, moment(l.Time), l.Seq)}
+	if len(l.Object) == 0 {
+		return s
+	}
+	text, err := yamltext.Append(nil, l.Object, yamltext.Options{Without: yamltext.Bookkeeping, Lines: true})
+	if err != nil {
+		text = fmt.Appendf(nil, "# cannot be read: %v\n", err)
+	}
+	s.Text = text
+	return s
+}
+
+// explain counts what was hidden, and says why an empty answer is empty.
+func (h *history) explain(doubtful bool) {
+	hidden := h.hidden.String()
+	if hidden != "" {
+		h.o.note("%s", hidden)
+	}
+	switch filtered := h.Deleted || h.By != "" || len(h.Field) > 0; {
+	case h.shown > 0:
+	case filtered:
+		h.o.note("no version matches")
+	case hidden == "" && doubtful:
+		h.o.note("the journal has no line about that in that time")
+	case hidden == "":
+		h.o.note("nothing changed in that time")
+	}
+}

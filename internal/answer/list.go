@@ -1,0 +1,136 @@
+package answer
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"kubejournal/internal/display"
+	"kubejournal/internal/rawjson"
+	"kubejournal/internal/yamltext"
+)
+
+// objects writes objects as kubectl get -o yaml or json does: several in a List, one after the other.
+type objects struct {
+	*Output
+	out   *bufio.Writer
+	json  bool
+	items int // of the list; -1 where there is none
+}
+
+func newObjects(o *Output, format string) *objects {
+	return &objects{Output: o, out: bufio.NewWriter(o), json: format == "json", items: -1}
+}
+
+// begin begins a list.
+func (o *objects) begin() {
+	o.items = 0
+	if o.json {
+		_, _ = o.out.WriteString("{\n    \"apiVersion\": \"v1\",\n    \"items\": [") // Flush returns the error of any
+		return
+	}
+	_, _ = o.out.WriteString("apiVersion: v1\nitems:")
+}
+
+// add writes an object: by itself, or as an item of the list. Its members are sorted for YAML alone.
+func (o *objects) add(object []byte) error {
+	if o.json {
+		first, indent, last := "", "", "\n"
+		if o.items >= 0 {
+			first, indent, last = "\n        ", "        ", ""
+		}
+		if o.items > 0 {
+			first = "," + first
+		}
+		text := bytes.NewBufferString(first)
+		if err := json.Indent(text, object, indent, "    "); err != nil {
+			return fmt.Errorf("indent object: %w", err)
+		}
+		text.WriteString(last)
+		o.write(text.Bytes())
+	} else {
+		if o.items == 0 {
+			_ = o.out.WriteByte('\n')
+		}
+		if o.items >= 0 {
+			object = fmt.Appendf(nil, "[%s]", object) // which has long lines broken where they are in a list
+		}
+		text, err := yamltext.Append(nil, object, yamltext.Options{})
+		if err != nil {
+			return err
+		}
+		o.write(text)
+	}
+	if o.items >= 0 {
+		o.items++
+	}
+	return nil
+}
+
+// write writes whole lines; for a terminal, with escapes in the place of what it would act on.
+func (o *objects) write(text []byte) {
+	switch {
+	case !o.Terminal:
+	case o.json:
+		var safe []byte
+		for l := range bytes.Lines(text) {
+			l, ended := bytes.CutSuffix(l, []byte("\n"))
+			if safe = display.AppendSafeJSON(safe, l); ended {
+				safe = append(safe, '\n')
+			}
+		}
+		text = safe
+	default:
+		text = yamltext.AppendPrintable(nil, text)
+	}
+	_, _ = o.out.Write(text)
+}
+
+// end ends what was begun.
+func (o *objects) end() error {
+	switch {
+	case o.items < 0:
+	case o.json:
+		if o.items > 0 {
+			_, _ = o.out.WriteString("\n    ")
+		}
+		_, _ = o.out.WriteString("],\n    \"kind\": \"List\",\n    \"metadata\": {\n        \"resourceVersion\": \"\"\n    }\n}\n")
+	default:
+		if o.items == 0 {
+			_, _ = o.out.WriteString(" []\n")
+		}
+		_, _ = o.out.WriteString("kind: List\nmetadata:\n  resourceVersion: \"\"\n")
+	}
+	return o.out.Flush()
+}
+
+// sorted returns an object with its members in the order in which kubectl prints them.
+func sorted(object []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("read object: %w", err)
+	}
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
+}
+
+// named returns an object with its apiVersion and kind, which servers leave out in a list.
+func named(object []byte, apiVersion, kind string) []byte {
+	v := rawjson.Pick(object, "apiVersion", "kind")
+	if v[0] != nil && v[1] != nil || len(object) == 0 {
+		return object
+	}
+	all := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q`, apiVersion, kind)
+	for key, value := range rawjson.Members(object) {
+		if string(key) != "apiVersion" && string(key) != "kind" {
+			all = append(append(append(append(all, `,"`...), key...), `":`...), value...)
+		}
+	}
+	return append(all, '}')
+}

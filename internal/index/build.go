@@ -1,0 +1,300 @@
+package index
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/rawjson"
+)
+
+// ErrNoLine says that a segment has no line, or more of them than an index takes.
+var ErrNoLine = errors.New("no index for such a segment")
+
+// Builder makes the index of a segment from its lines.
+type Builder struct {
+	base   []*Index // of the segments before, for a full index; else nil
+	oldest uint64   // seq of the first line of the oldest segment that is there
+	full   bool
+
+	first         uint64 // seq of the first line, 0 while there is none
+	count         int64
+	next          uint64 // the seq behind the last line's
+	end           int64  // where the last line ends
+	head          uint32
+	size, zipped  int64
+	begin, newest int64 // of the lines' times
+	earliest      int64 // time at which a late line was written; 0 for none
+
+	lines     []byte // whole blocks
+	lineSizes []int
+	block     []byte // the one that is begun
+	last      int64  // time of the last line
+
+	members []member
+	writers map[string]int // their numbers, from 1
+	streams map[string]*stream
+	names   map[string]string
+
+	key, uid []byte // scratch
+}
+
+// stream is what a segment says of one stream.
+type stream struct {
+	Stream
+	marks   []uint32           // its GAP and SYNCED lines
+	begins  []uint32           // as Stream has them
+	listing bool               // a list of what existed has begun
+	begun   uint64             // before the segment, as Begun says
+	objects map[string]*object // by namespace, name and uid with zero bytes between
+}
+
+type object struct {
+	place string   // namespace and name
+	uid   string   // packed, and so are refs
+	refs  []string // in order
+	lines []uint32 // their indexes
+
+	created int64 // in Unix seconds; 0 is unknown
+}
+
+// NewBuilder begins the index of a segment. head is the checksum of the segment's beginning, as journal.Segment has it.
+func NewBuilder(head uint32) *Builder {
+	return &Builder{head: head, writers: make(map[string]int), streams: make(map[string]*stream), names: make(map[string]string)}
+}
+
+// Fill makes it a full index, with what was there when the segment began: as the indexes say of the segments before, from
+// a full one on or from the journal's oldest one. Of objects whose last line is in a segment older than the one that begins
+// with the line oldest nothing is kept. AppendTo reads the indexes.
+func (b *Builder) Fill(base []*Index, oldest uint64) { b.base, b.oldest, b.full = base, oldest, true }
+
+// Add adds the next line, which begins at an offset and is size bytes long, its end included.
+func (b *Builder) Add(l *line.Fields, offset int64, size int) {
+	if b.count++; b.count > math.MaxUint32 {
+		return // AppendTo says so
+	}
+	if b.first == 0 {
+		b.first, b.next = l.Seq, l.Seq
+	}
+	at := uint32(b.count - 1)
+	b.addLine(l, offset, size)
+	s := b.stream(l)
+	if l.AboutStream() {
+		s.marks, s.listing = append(s.marks, at), false
+		return
+	}
+	if !s.listing && string(l.Text(line.Origin)) == "snapshot" {
+		s.begins, s.listing = append(s.begins, at), true
+	}
+	b.object(s, l, at)
+	if s.Group == "apiextensions.k8s.io" && s.Resource == "customresourcedefinitions" {
+		b.define(l)
+	}
+}
+
+// addLine adds a line to the blocks of lines.
+func (b *Builder) addLine(l *line.Fields, offset int64, size int) {
+	at := l.Time.UnixNano()
+	if b.count%linesPerBlock == 1 {
+		b.endBlock()
+		b.block = binary.AppendUvarint(b.block, l.Seq)
+		b.block = binary.AppendUvarint(b.block, uint64(offset))
+		b.block = binary.AppendVarint(b.block, at)
+		b.last, b.next, b.end = at, l.Seq, offset
+	}
+	b.block = binary.AppendUvarint(b.block, uint64(size))
+	b.block = binary.AppendVarint(b.block, at-b.last)
+	flags := byte(slices.Index(Types, string(l.Text(line.Type))) + 1)
+	written, dated := l.Written()
+	if dated {
+		flags |= writtenFlag
+	}
+	if l.Snapshot() {
+		flags |= snapshotFlag
+	}
+	jumps := l.Seq != b.next || offset != b.end
+	if jumps {
+		flags |= jumpFlag
+	}
+	b.block = binary.AppendUvarint(append(b.block, flags), uint64(b.writer(l)))
+	if dated {
+		b.block = binary.AppendVarint(b.block, l.Time.Unix()-written.Unix())
+	}
+	if dated && line.IsLate(l.Time, written, l.Snapshot()) {
+		if ns := written.UnixNano(); b.earliest == 0 || ns < b.earliest {
+			b.earliest = ns
+		}
+	}
+	if jumps {
+		b.block = binary.AppendVarint(binary.AppendVarint(b.block, int64(l.Seq-b.next)), offset-b.end)
+	}
+	if b.count == 1 {
+		b.begin, b.newest = at, at
+	}
+	b.begin, b.newest, b.last = min(b.begin, at), max(b.newest, at), at
+	b.next, b.end = l.Seq+1, offset+int64(size)
+}
+
+// writer returns the number of a line's writer, 0 for none.
+func (b *Builder) writer(l *line.Fields) int {
+	b.key = rawjson.Unquote(b.key[:0], l.Text(line.Manager))
+	if len(b.key) == 0 {
+		return 0
+	}
+	if sub := l.Text(line.Subresource); len(sub) > 0 {
+		b.key = rawjson.Unquote(append(b.key, '/'), sub)
+	}
+	n, ok := b.writers[string(b.key)]
+	if !ok {
+		n = len(b.writers) + 1
+		b.writers[string(b.key)] = n
+	}
+	return n
+}
+
+func (b *Builder) endBlock() {
+	if len(b.block) > 0 {
+		b.lines = append(b.lines, b.block...)
+		b.lineSizes = append(b.lineSizes, len(b.block))
+		b.block = b.block[:0]
+	}
+}
+
+// stream returns the line's stream, with what the line says of it.
+func (b *Builder) stream(l *line.Fields) *stream {
+	b.key = rawjson.Unquote(b.key[:0], l.Text(line.Stream))
+	s, ok := b.streams[string(b.key)]
+	if !ok {
+		s = &stream{Stream: Stream{Name: string(b.key)}, objects: make(map[string]*object)}
+		b.streams[s.Name] = s
+	}
+	for _, member := range [...]struct {
+		field line.Field
+		is    *string
+	}{{line.Cluster, &s.Cluster}, {line.Group, &s.Group}, {line.Version, &s.Version}, {line.Resource, &s.Resource}, {line.Kind, &s.Kind}} {
+		if b.key = rawjson.Unquote(b.key[:0], l.Text(member.field)); *member.is != string(b.key) {
+			*member.is = string(b.key)
+		}
+	}
+	return s
+}
+
+// object adds a line to those of its object.
+func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
+	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Namespace)), 0)
+	b.key = append(rawjson.Unquote(b.key, l.Text(line.Name)), 0)
+	place := len(b.key) - 1
+	b.key = rawjson.Unquote(b.key, l.Text(line.UID))
+	o, ok := s.objects[string(b.key)]
+	if !ok {
+		key := string(b.key)
+		o = &object{place: key[:place], uid: string(appendPacked(nil, b.key[place+1:]))}
+		s.objects[key] = o
+	}
+	o.lines = append(o.lines, at)
+	b.refer(o, l)
+}
+
+// refer adds the uids that a line's object refers to, and notes when it was created.
+func (b *Builder) refer(o *object, l *line.Fields) {
+	if event := l.Value(line.Event); len(event) > 0 {
+		is := rawjson.Pick(rawjson.At(event, regarding), "uid", "kind", "namespace", "name")
+		b.referTo(o, is[0])
+		b.uid = append(rawjson.Unquote(b.uid[:0], rawjson.Inside(is[1])), ' ')
+		b.uid = append(rawjson.Unquote(b.uid, rawjson.Inside(is[2])), '/')
+		b.uid = rawjson.Unquote(b.uid, rawjson.Inside(is[3]))
+		b.key = appendPacked(b.key[:0], b.uid)
+		o.refer(b.key)
+	}
+	is := rawjson.Pick(rawjson.At(l.Object, metadata), "creationTimestamp", "ownerReferences")
+	if o.created == 0 && is[0] != nil {
+		var created time.Time
+		if created.UnmarshalText(rawjson.Inside(is[0])) == nil {
+			o.created = created.Unix()
+		}
+	}
+	for owner := range rawjson.Elements(is[1]) {
+		b.referTo(o, rawjson.Pick(owner, "uid")[0])
+	}
+}
+
+var regarding, metadata = []byte("/regarding"), []byte("/metadata")
+
+// referTo adds a uid, given as JSON.
+func (b *Builder) referTo(o *object, uid []byte) {
+	if uid = rawjson.Inside(uid); len(uid) > 0 {
+		b.uid = rawjson.Unquote(b.uid[:0], uid)
+		b.key = appendPacked(b.key[:0], b.uid)
+		o.refer(b.key)
+	}
+}
+
+func (o *object) refer(uid []byte) {
+	for i := range o.refs {
+		switch {
+		case o.refs[i] == string(uid):
+			return
+		case o.refs[i] > string(uid):
+			o.refs = slices.Insert(o.refs, i, string(uid))
+			return
+		}
+	}
+	o.refs = append(o.refs, string(uid))
+}
+
+// define notes the names that a CustomResourceDefinition gives.
+func (b *Builder) define(l *line.Fields) {
+	spec := rawjson.Pick(rawjson.At(l.Object, []byte("/spec")), "group", "names", "scope", "versions")
+	if spec[1] == nil {
+		return
+	}
+	def := []byte("{")
+	member := func(name string, value []byte) {
+		if value == nil {
+			return
+		}
+		if def[len(def)-1] != '{' {
+			def = append(def, ',')
+		}
+		def = append(append(append(append(def, '"'), name...), `":`...), value...)
+	}
+	for i, name := range []string{"group", "names", "scope"} {
+		member(name, spec[i])
+	}
+	member("versions", []byte("["))
+	comma := ""
+	for v := range rawjson.Elements(spec[3]) {
+		def = append(append(def, comma...), '{')
+		picked := rawjson.Pick(v, "name", "additionalPrinterColumns")
+		member("name", picked[0])
+		member("additionalPrinterColumns", picked[1])
+		def, comma = append(def, '}'), ","
+	}
+	def = append(def, "]}"...)
+	b.names[string(rawjson.Unquote(nil, l.Text(line.Name)))] = string(def)
+}
+
+// Member says that a gzip member begins behind so many bytes of the compressed file, and of lines.
+func (b *Builder) Member(zipped, plain int64) {
+	b.members = append(b.members, member{zipped, plain})
+}
+
+// End says how many bytes the segment has, and its members, if it is compressed.
+func (b *Builder) End(plain, zipped int64) { b.size, b.zipped = plain, zipped }
+
+// AppendTo appends the index to dst. There must be a line. It fails where one of the indexes of the segments before is damaged.
+func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
+	if b.first == 0 || b.count > math.MaxUint32 {
+		return dst, fmt.Errorf("index %d lines: %w", b.count, ErrNoLine)
+	}
+	b.endBlock()
+	w := writer{Builder: b, dst: dst, start: len(dst)}
+	if err := w.write(); err != nil {
+		return dst, fmt.Errorf("index of a segment before: %w", err)
+	}
+	return w.dst, nil
+}

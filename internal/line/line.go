@@ -1,0 +1,149 @@
+// Package line reads the lines of a journal: what a line says beside its object, as the bytes have it. It makes sure of
+// no more than that a line is one; package event checks all of it.
+package line
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+	"time"
+
+	"kubejournal/internal/rawjson"
+)
+
+// Fields is what a journal line says beside its object.
+type Fields struct {
+	Raw    []byte // the whole line, without its end
+	Seq    uint64
+	Time   time.Time
+	Object []byte // JSON, a part of Raw that is not looked into; nil where the line has none
+
+	values [len(names)][]byte
+}
+
+// Field is one of the members.
+type Field int
+
+// The members of a line, in the order in which kubejournal writes them.
+const (
+	Seq Field = iota
+	Time
+	Type
+	Origin
+	ID
+	Stream
+	Cluster
+	Group
+	Version
+	Resource
+	Kind
+	ClusterUID
+	Namespace
+	Name
+	UID
+	Reason
+	FromTime
+	FromResourceVersion
+	ResourceVersion
+	Generation
+	Manager
+	Subresource
+	WrittenAt
+	FinalStateKnown
+	Count
+	Truncated
+	TruncatedReason
+	Event
+	Changes
+)
+
+var names = [...]string{
+	"seq", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
+	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
+	"writtenAt", "finalStateKnown", "count", "truncated", "truncatedReason", "event", "changes",
+}
+
+var errNotLine = errors.New("not a journal line")
+
+// Parse reads a line, with or without white space around it. It refuses what is no line of a journal: what has no seq,
+// time, type or stream, or does not end as a line does.
+//
+// kubejournal writes the object last, and only what precedes it is read then. Where others have put the members
+// into another order, the object is passed over.
+func (l *Fields) Parse(raw []byte) error {
+	raw = bytes.TrimSpace(raw)
+	*l = Fields{Raw: raw}
+	c := rawjson.NewCursor(raw)
+	next := 0
+	for more := c.Take('{'); more; more = c.Take(',') {
+		key, ok := c.Key()
+		if string(key) == "object" && c.Peek() == '{' && bytes.HasSuffix(raw, []byte("}}")) && l.complete() {
+			l.Object = raw[c.Offset() : len(raw)-1]
+			return nil
+		}
+		value := c.Value()
+		if !ok || value == nil {
+			return errNotLine
+		}
+		if at := rawjson.IndexFrom(names[:], key, next); at >= 0 {
+			l.values[at], next = value, at+1
+		} else if string(key) == "object" {
+			l.Object = value
+		}
+	}
+	if !c.Take('}') || len(c.Rest()) > 0 || !l.complete() {
+		return errNotLine
+	}
+	return nil
+}
+
+// complete reads seq and time, and reports whether everything was read that every line has.
+func (l *Fields) complete() bool {
+	var err error
+	l.Seq, err = strconv.ParseUint(string(l.values[Seq]), 10, 64)
+	return err == nil && l.Seq > 0 && l.Time.UnmarshalText(l.Text(Time)) == nil && len(l.Text(Type)) > 0 && len(l.Text(Stream)) > 0
+}
+
+// Value returns a member as JSON, a part of Raw; nil where the line has none.
+func (l *Fields) Value(f Field) []byte { return l.values[f] }
+
+// Text returns the inside of a member that is a string, with its escapes; nil where it is none.
+func (l *Fields) Text(f Field) []byte { return rawjson.Inside(l.values[f]) }
+
+// AboutStream reports whether the line is about a stream, not an object.
+func (l *Fields) AboutStream() bool {
+	return string(l.Text(Type)) == "GAP" || string(l.Text(Type)) == "SYNCED"
+}
+
+// lateAfter is how much later than it was made a change is received that counts as late. The server gives whole seconds,
+// and its clock is another one.
+const lateAfter = 3 * time.Second
+
+// Written returns when the line says that the change was made.
+func (l *Fields) Written() (written time.Time, ok bool) {
+	ok = len(l.values[WrittenAt]) > 0 && written.UnmarshalText(l.Text(WrittenAt)) == nil
+	return written, ok
+}
+
+// Set gives a member another value, which Raw does not have.
+func (l *Fields) Set(f Field, value []byte) { l.values[f] = value }
+
+// Late returns when the change was made, if it was received late.
+func (l *Fields) Late() (written time.Time, ok bool) {
+	written, ok = l.Written()
+	return written, ok && IsLate(l.Time, written, l.Snapshot())
+}
+
+// Snapshot reports whether the object existed at first sight.
+func (l *Fields) Snapshot() bool { return string(l.Text(Origin)) == "snapshot" }
+
+// IsLate reports whether a change was received late. What existed at first sight is older by nature.
+func IsLate(received, written time.Time, snapshot bool) bool {
+	return !snapshot && received.Sub(written) > lateAfter
+}
+
+// Scope is what follows the question mark in the stream's name; empty for all objects of a resource.
+func (l *Fields) Scope() []byte {
+	_, scope, _ := bytes.Cut(l.Text(Stream), []byte("?"))
+	return scope
+}

@@ -1,0 +1,196 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// Change is what became of an object between two moments.
+type Change struct {
+	Before, After *Item // nil where it was not there
+	Versions      int   // lines about it in between
+}
+
+// Item returns the object, as it was at the later moment if it was there.
+func (c *Change) Item() *Item {
+	if c.After != nil {
+		return c.After
+	}
+	return c.Before
+}
+
+// Comparison is what became of the selected objects between two moments, in the order of State.
+type Comparison struct {
+	From, To Moment
+	// Changes are the objects of which the last line is another one. An object that was deleted and made anew, with another
+	// uid, is there twice.
+	Changes []Change
+	// Passed are those that were neither there at the one moment nor at the other, but in between.
+	Passed []Change
+	Doubts []Doubt // why it may not be all
+
+	selection *Selection
+}
+
+// Compare compares the states at two moments.
+func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*Comparison, error) {
+	before, err := j.State(ctx, s, from)
+	if err != nil {
+		return nil, err
+	}
+	after, err := j.State(ctx, s, to)
+	if err != nil {
+		return nil, err
+	}
+	between, err := again(j, func() (map[key]*passage, error) { return j.between(ctx, s, from, to) })
+	if err != nil {
+		return nil, err
+	}
+	versions := func(k key) int {
+		if p := between[k]; p != nil {
+			return p.lines
+		}
+		return 0
+	}
+	c := &Comparison{From: from, To: to, selection: s, Doubts: merge(before.Doubts, after.Doubts)}
+	then := make(map[key]*Item, len(before.Items))
+	for i := range before.Items {
+		then[before.Items[i].key()] = &before.Items[i]
+	}
+	for i := range after.Items {
+		is := &after.Items[i]
+		k := is.key()
+		if was := then[k]; was == nil || was.Last.Seq != is.Last.Seq {
+			c.Changes = append(c.Changes, Change{Before: was, After: is, Versions: versions(k)})
+		}
+		delete(then, k)
+		delete(between, k)
+	}
+	for k, was := range then {
+		c.Changes = append(c.Changes, Change{Before: was, Versions: versions(k)})
+		delete(between, k)
+	}
+	for _, p := range between {
+		c.Passed = append(c.Passed, Change{After: &p.last, Versions: p.lines})
+	}
+	for _, all := range [][]Change{c.Changes, c.Passed} {
+		slices.SortFunc(all, func(a, b Change) int { return a.Item().compare(b.Item()) })
+	}
+	return c, nil
+}
+
+// Between calls fn with the lines about some of c.Changes, each of an object that was there at both moments: those behind the
+// earlier state up to the later one, in the order of seq. A version is valid until fn returns.
+func (j *Journal) Between(ctx context.Context, c *Comparison, some []*Change, fn func(i int, v *Version) error) error {
+	of := make(map[key]int, len(some))
+	s := *c.selection
+	s.UIDs = make(map[string]bool, len(some))
+	var since, until Moment
+	for i, ch := range some {
+		of[ch.After.key()], s.UIDs[ch.After.UID] = i, true
+		if since.Seq == 0 || ch.Before.Last.Seq < since.Seq {
+			since.Seq = ch.Before.Last.Seq
+		}
+		until.Seq = max(until.Seq, ch.After.Last.Seq)
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	for v, err := range j.History(ctx, &s, since, until) {
+		if err != nil {
+			return err
+		}
+		k := key{text(v.Text(line.Group)), text(v.Text(line.Resource)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID))}
+		i, wanted := of[k]
+		if !wanted || v.AboutStream() || v.Seq <= some[i].Before.Last.Seq || v.Seq > some[i].After.Last.Seq {
+			continue
+		}
+		if err := fn(i, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passage is what lines between two moments are about an object.
+type passage struct {
+	lines int
+	last  Item // by the last of them
+}
+
+// between returns what lines there are about each object between two moments.
+func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (map[key]*passage, error) {
+	a, err := j.cut(ctx, s, from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := j.cut(ctx, s, to)
+	if err != nil {
+		return nil, err
+	}
+	first, _, err := j.span(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	_, last, err := j.span(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[key]*passage)
+	for i := first; i <= last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			stream := &x.Streams[p.stream]
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
+				for _, at := range o.Lines {
+					l, err := x.Line(at)
+					if err != nil {
+						return nil, fmt.Errorf("read index: %w", err)
+					}
+					if a.includes(stream.Name, &l) || !b.includes(stream.Name, &l) {
+						continue
+					}
+					if all[k] == nil {
+						all[k] = &passage{}
+					}
+					of := all[k]
+					of.lines++
+					if l.Seq > of.last.Last.Seq {
+						of.last = Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: l.Type == index.Deleted}
+						of.last.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+					}
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// merge returns the doubts of two answers, each once.
+func merge(a, b []Doubt) []Doubt {
+	all := slices.Clone(a)
+	for _, d := range b {
+		if !slices.Contains(all, d) {
+			all = append(all, d)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Doubt) int { return strings.Compare(a.Stream, b.Stream) })
+	return all
+}
+
+// Line reads the line at a place, nil where its segment is gone. It is valid until the next call.
+func (j *Journal) Line(ctx context.Context, at index.Place) (*line.Fields, error) {
+	return j.earlier(ctx, at)
+}

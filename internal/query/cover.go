@@ -1,0 +1,483 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/index"
+	"kubejournal/internal/journal"
+)
+
+// Doubt is why an answer may be incomplete: what a stream is not known to have seen.
+type Doubt struct {
+	Stream string    `json:"stream"`
+	From   time.Time `json:"from,omitzero"` // since when; zero: from the beginning
+	To     time.Time `json:"to,omitzero"`   // until when; zero: up to now
+	Reason string    `json:"reason"`
+}
+
+// Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
+// The error says why nothing is known, as coverage.Read's does.
+func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
+	if err := j.readCoverage(); err != nil {
+		return nil, err
+	}
+	var all []coverage.Stream
+	for _, c := range j.coverage {
+		if s.mayHave(c.Name) {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// Held is a stream whose entry in the config kept changes out of the journal.
+type Held struct {
+	Stream string
+	Keys   []string // of the entry, as coverage.HoldingBack has them
+}
+
+// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back at some time: an object
+// may have been another one than its last line says. Where there is no coverage, nothing is known of it.
+func (j *Journal) HeldBack(s *Selection) (all []Held) {
+	streams, _ := j.Coverage(s)
+	for _, stream := range streams {
+		var keys []string
+		for i := range stream.Intervals {
+			keys = append(keys, stream.Intervals[i].HeldBack...)
+		}
+		if len(keys) > 0 {
+			slices.Sort(keys)
+			all = append(all, Held{stream.Name, slices.Compact(keys)})
+		}
+	}
+	return all
+}
+
+// readCoverage reads the coverage file once.
+func (j *Journal) readCoverage() error {
+	if j.record != nil {
+		segments := make([]journal.Segment, len(j.segments))
+		for i, s := range j.segments {
+			segments[i] = s.Segment
+		}
+		j.coverage, j.uncovered = j.record.Streams(segments)
+		j.record = nil
+	}
+	if errors.Is(j.uncovered, fs.ErrNotExist) {
+		j.uncovered = errNoCoverage
+	}
+	return j.uncovered
+}
+
+var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
+
+// mayHave reports whether objects of a stream may be selected, by its name: resource and group, and its scope.
+func (s *Selection) mayHave(stream string) bool {
+	resource, scope, _ := strings.Cut(stream, "?")
+	plural, group, _ := strings.Cut(resource, ".")
+	asked := len(s.Objects) == 0
+	named := false
+	for i := range s.Objects {
+		if o := &s.Objects[i]; o.matchName(group, plural) {
+			asked, named = true, named || o.name != "*"
+		}
+	}
+	if !asked {
+		return false
+	}
+	if len(s.Namespaces) == 0 {
+		return true
+	}
+	if InNoNamespace([]byte(group), []byte(plural)) {
+		return named || isNamespaces(group, plural)
+	}
+	in, err := url.ParseQuery(scope)
+	if err != nil || !in.Has("namespace") {
+		return true
+	}
+	for _, namespace := range s.Namespaces {
+		if in.Get("namespace") == namespace {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then.
+func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Interval, *Doubt) {
+	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
+	for i := range intervals {
+		in := &intervals[i]
+		if m.Time.Before(in.From) {
+			doubt.To = in.From
+			if i > 0 && intervals[i-1].Differences != nil && *intervals[i-1].Differences == 0 {
+				return in, nil // a GAP behind which nothing had changed
+			}
+			return nil, doubt
+		}
+		if m.Time.Before(in.To) || m.latest && in.End == "" && m.Time.Sub(in.To) < confirmedEvery {
+			return in, nil
+		}
+		doubt.From, doubt.Reason = in.To, in.End
+		if in.End == "" {
+			doubt.Reason = "not confirmed any further"
+		}
+	}
+	return nil, doubt
+}
+
+// wider reports whether every selected object that a stream has is in another one too, by their names.
+func wider(s *Selection, other, stream string) bool {
+	resource, scope, _ := strings.Cut(stream, "?")
+	of, from, scoped := strings.Cut(other, "?")
+	if other == stream || of != resource {
+		return false
+	}
+	if !scoped {
+		return true
+	}
+	a, errA := url.ParseQuery(from)
+	b, errB := url.ParseQuery(scope)
+	if errA != nil || errB != nil || len(a) != 1 || !a.Has("namespace") {
+		return false
+	}
+	// Of a stream of all namespaces only those count that are asked for.
+	within := slices.Equal(slices.Compact(slices.Clone(s.Namespaces)), []string{a.Get("namespace")})
+	return b.Get("namespace") == a.Get("namespace") || !b.Has("namespace") && within
+}
+
+// cut is a moment, and how it divides the lines of each stream.
+type cut struct {
+	Moment
+	live   map[string]bool   // streams that were followed then: the time at which a line was received counts
+	gone   map[string]bool   // streams that were not watched any more then, while another one has their objects
+	seqs   map[string]uint64 // of a version: the last line of each stream that counts
+	doubts []Doubt
+}
+
+// cut finds out how the streams were covered at a moment.
+func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
+	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}, doubts: slices.Clone(s.Unwatched)}
+	switch {
+	case m.Version > 0:
+		return c, j.cutAtVersion(ctx, s, c)
+	case m.Seq > 0:
+		return c, j.cutAtSeq(ctx, s, c)
+	}
+	streams, err := j.Coverage(s)
+	if err != nil {
+		c.doubts = append(c.doubts, uncovered(err))
+		return c, nil
+	}
+	var doubts []*Doubt
+	now := map[string]bool{} // covered
+	late := map[string]*coverage.Interval{}
+	for _, stream := range streams {
+		in, doubt := at(stream.Intervals, stream.Name, m)
+		if doubt != nil {
+			doubts = append(doubts, doubt)
+			continue
+		}
+		now[stream.Name] = true
+		if c.live[stream.Name] = !in.Late; in.Late {
+			late[stream.Name] = in
+		}
+	}
+	for _, doubt := range doubts {
+		for other := range now {
+			c.gone[doubt.Stream] = c.gone[doubt.Stream] || wider(s, other, doubt.Stream)
+		}
+		if !c.gone[doubt.Stream] {
+			c.doubts = append(c.doubts, *doubt)
+		}
+	}
+	if len(streams) == 0 {
+		c.doubts = append(c.doubts, noStream)
+	}
+	undated, err := j.undated(ctx, s, m, late)
+	c.doubts = append(c.doubts, undated...)
+	return c, err
+}
+
+var noStream = Doubt{Reason: "no stream was watched that has such objects"}
+
+// uncovered is the doubt where no coverage can be read.
+func uncovered(err error) Doubt { return Doubt{Reason: err.Error()} }
+
+// catchingUp is how long behind the end of a late interval lines may still be received that had waited.
+const catchingUp = 10 * time.Second
+
+// undated returns a doubt for each stream that at a moment was in an interval of which the lines came late, if one of the
+// selected lines that came then does not say when its change was made: it may have been before the moment or behind it.
+func (j *Journal) undated(ctx context.Context, s *Selection, m Moment, late map[string]*coverage.Interval) (doubts []Doubt, err error) {
+	end := time.Time{}
+	for _, in := range late {
+		if to := in.To.Add(catchingUp); to.After(end) {
+			end = to
+		}
+	}
+	found := map[string]bool{}
+	for i := range j.segments {
+		if len(late) == 0 || j.outside(i, m, Moment{Time: end}) || j.segments[i].FirstTime.After(end.Add(clockSlack)) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			name := x.Streams[p.stream].Name
+			in := late[name]
+			if in == nil || found[name] {
+				continue
+			}
+			for o, err := range s.objects(x, p) {
+				for n := 0; err == nil && n < len(o.Lines) && !found[name]; n++ {
+					var l index.Line
+					l, err = x.Line(o.Lines[n])
+					found[name] = err == nil && l.Written.IsZero() && l.Time.After(m.Time) && !l.Time.After(in.To.Add(catchingUp))
+				}
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+			}
+		}
+	}
+	for name := range found {
+		if in := late[name]; found[name] {
+			doubts = append(doubts, Doubt{name, in.From, in.To, "was read later, and not every line says when its change was made"})
+		}
+	}
+	slices.SortFunc(doubts, func(a, b Doubt) int { return strings.Compare(a.Stream, b.Stream) })
+	return doubts, nil
+}
+
+// Uncovered returns what is not known to be in the lines between two moments, each of which may be zero: the journal's
+// beginning, and now.
+func (j *Journal) Uncovered(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
+	return again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until) })
+}
+
+func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
+	streams, err := j.Coverage(s)
+	switch {
+	case err != nil:
+		return []Doubt{uncovered(err)}, nil
+	case len(streams) == 0:
+		return []Doubt{noStream}, nil
+	}
+	end := until
+	if until.IsZero() {
+		end = Latest()
+	}
+	doubts := slices.Clone(s.Unwatched)
+	for _, bound := range []*Moment{&since, &end} {
+		if bound.Seq > 0 {
+			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, bound := range []Moment{since, end} {
+		late := map[string]*coverage.Interval{}
+		for _, stream := range streams {
+			if in, _ := at(stream.Intervals, stream.Name, bound); in != nil && in.Late && bound.Seq == 0 {
+				late[stream.Name] = in
+			}
+		}
+		undated, err := j.undated(ctx, s, bound, late)
+		if err != nil {
+			return nil, err
+		}
+		doubts = merge(doubts, undated)
+	}
+	beyond, err := j.beyond(ctx, until)
+	if err != nil {
+		return nil, err
+	}
+	doubts = append(doubts, beyond...)
+	first, last := 0, len(j.segments)-1
+	for first < last && j.outside(first, since, until) {
+		first++
+	}
+	for last > first && j.outside(last, since, until) {
+		last--
+	}
+	lost, err := j.lost(ctx, first, last)
+	if err != nil {
+		return nil, err
+	}
+	doubts = append(doubts, lost...)
+	for _, stream := range streams {
+		for _, d := range holes(&stream, since, end) {
+			then := end
+			if !d.To.IsZero() && d.To.Before(end.Time) {
+				then = Moment{Time: d.To.Add(-1)}
+			}
+			if !slices.ContainsFunc(streams, func(other coverage.Stream) bool {
+				in, _ := at(other.Intervals, other.Name, then)
+				return in != nil && wider(s, other.Name, stream.Name)
+			}) {
+				doubts = append(doubts, d)
+			}
+		}
+	}
+	return doubts, nil
+}
+
+// holes returns the times between two moments in which changes of a stream may be missing.
+func holes(stream *coverage.Stream, since, until Moment) (doubts []Doubt) {
+	for i := range stream.Intervals {
+		in := &stream.Intervals[i]
+		if i == 0 {
+			if !since.IsZero() && since.Time.Before(in.From) {
+				doubts = append(doubts, Doubt{Stream: stream.Name, To: in.From, Reason: "not watched yet"})
+			}
+			continue
+		}
+		before := &stream.Intervals[i-1]
+		quiet := before.Differences != nil && *before.Differences == 0
+		if !quiet && in.From.After(before.To) && in.From.After(since.Time) && before.To.Before(until.Time) {
+			doubts = append(doubts, Doubt{stream.Name, before.To, in.From, before.End})
+		}
+	}
+	if last := stream.Intervals[len(stream.Intervals)-1]; until.Seq == 0 && !until.Time.Before(last.To) {
+		if _, doubt := at(stream.Intervals, stream.Name, until); doubt != nil {
+			doubts = append(doubts, *doubt)
+		}
+	}
+	return doubts
+}
+
+// timeOf returns when the line with that seq was received; where it is missing, the one behind it.
+func (j *Journal) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
+	i := len(j.segments) - 1
+	for i > 0 && j.segments[i].FirstSeq > seq {
+		i--
+	}
+	x, err := j.index(ctx, i)
+	if err != nil || x.Lines == 0 {
+		return time.Time{}, err
+	}
+	n := sort.Search(x.Lines-1, func(n int) bool {
+		l, lineErr := x.Line(n)
+		err = errors.Join(err, lineErr)
+		return l.Seq >= seq
+	})
+	l, lineErr := x.Line(n)
+	return l.Time, errors.Join(err, lineErr)
+}
+
+// cutAtVersion finds out where each selected stream has a version of the server.
+func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error {
+	streams, err := j.streams(ctx, s)
+	if err != nil {
+		return err
+	}
+	c.seqs = make(map[string]uint64)
+	for _, name := range streams {
+		seq, doubt, err := j.atVersion(ctx, name, c.Version)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", name, err)
+		}
+		if c.seqs[name] = seq; doubt != nil {
+			c.doubts = append(c.doubts, *doubt)
+		}
+	}
+	return nil
+}
+
+// cutAtSeq finds out which streams have no list yet at a line, or one that is not complete behind a GAP.
+func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
+	streams, err := j.streams(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, name := range streams {
+		mark, at, err := j.markBefore(ctx, name, c.Seq)
+		switch {
+		case err != nil:
+			return err
+		case mark == 0:
+			c.doubts = append(c.doubts, Doubt{Stream: name, Reason: "no list of it is complete yet"})
+		case mark == index.Gap:
+			c.doubts = append(c.doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
+		}
+	}
+	beyond, err := j.beyond(ctx, c.Moment)
+	c.doubts = append(c.doubts, beyond...)
+	return err
+}
+
+// beyond returns a doubt where a moment is a line that the journal does not have yet.
+func (j *Journal) beyond(ctx context.Context, m Moment) ([]Doubt, error) {
+	if m.Seq == 0 {
+		return nil, nil
+	}
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil || m.Seq < x.Next {
+		return nil, err
+	}
+	return []Doubt{{Reason: fmt.Sprintf("the journal's last line is %d", x.Next-1)}}, nil
+}
+
+// markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.
+func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (index.Type, uint64, error) {
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		if j.segments[i].FirstSeq > seq {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		n, there := x.Stream(stream)
+		if !there {
+			continue
+		}
+		for _, at := range slices.Backward(x.Streams[n].Starts()) {
+			l, err := x.Line(at)
+			switch {
+			case err != nil:
+				return 0, 0, fmt.Errorf("read index: %w", err)
+			case l.Seq > seq:
+			case l.Type != index.Gap && l.Type != index.Synced:
+				return 0, 0, nil
+			default:
+				return l.Type, l.Seq, nil
+			}
+		}
+	}
+	return 0, 0, nil
+}
+
+// includes reports whether a line of a stream was written by the moment: by the time at which it was received or, where the
+// stream was not followed then, by the time at which the change was made.
+func (c *cut) includes(stream string, l *index.Line) bool {
+	switch {
+	case c.Version > 0:
+		return l.Seq <= c.seqs[stream]
+	case c.Seq > 0:
+		return l.Seq <= c.Seq
+	}
+	return !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
+}
+
+// late reports whether lines may count that were received behind the moment.
+func (c *cut) late() bool {
+	for _, live := range c.live {
+		if !live {
+			return true
+		}
+	}
+	return len(c.doubts) > 0
+}

@@ -1,0 +1,588 @@
+package query_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/event"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/internal/rawjson"
+	"kubejournal/test/journaltest"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func begin(t *testing.T) *journaltest.Journal {
+	return journaltest.New(t, filepath.Join(t.TempDir(), "journal.jsonl"), noon)
+}
+
+func settings(n int) string {
+	return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"settings","uid":"c1"},"data":{"n":"%d"}}`, n)
+}
+
+// open ends the daemon, so that all is in the files, and opens the journal.
+func open(t *testing.T, w *journaltest.Journal) *query.Journal {
+	t.Helper()
+	w.Kill()
+	j, err := query.Open(w.Path, func(text string) { t.Errorf("notice: %s", text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(j.Close)
+	return j
+}
+
+func selectionOf(t *testing.T, args ...string) *query.Selection {
+	t.Helper()
+	objects, err := query.Objects(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &query.Selection{Objects: objects}
+}
+
+// at returns the state of an open journal: name=data.n of each object, and the reasons to doubt it.
+func at(t *testing.T, j *query.Journal, s *query.Selection, m query.Moment) (state, doubts string) {
+	t.Helper()
+	st, err := j.State(t.Context(), s, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := make([]string, len(st.Items))
+	for i := range st.Items {
+		if st.Items[i].Gone {
+			texts[i] = st.Items[i].Name + " is gone"
+		}
+	}
+	err = j.Read(t.Context(), st.Items, func(i int, l *line.Fields) error {
+		texts[i] = st.Items[i].Name + "=" + string(rawjson.Inside(rawjson.At(l.Object, []byte("/data/n"))))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(texts, " "), reasons(st.Doubts)
+}
+
+func reasons(doubts []query.Doubt) string {
+	var all []string
+	for _, d := range doubts {
+		all = append(all, d.Stream+": "+d.Reason)
+	}
+	return strings.Join(all, "; ")
+}
+
+// seqs returns the lines of a history.
+func seqs(t *testing.T, j *query.Journal, s *query.Selection, since, until query.Moment) (all []uint64) {
+	t.Helper()
+	for v, err := range j.History(t.Context(), s, since, until) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, v.Seq)
+	}
+	return all
+}
+
+// TestSelectors has an object in two streams of one resource, by its labels: one of them sees it leave and come, and that is
+// no deletion.
+func TestSelectors(t *testing.T) {
+	w := begin(t)
+	all, front := w.Stream("configmaps", "ConfigMap"), w.Stream("configmaps?labelSelector=tier%3Dfront", "ConfigMap")
+	for _, s := range []*journaltest.Stream{all, front} {
+		s.Snapshot()
+		s.Put("", settings(1))
+		s.Synced()
+	}
+	w.Now = noon.Add(time.Minute)
+	all.Put("kubectl", settings(2))
+	front.Delete("c1")
+	w.Confirm(false, all, front)
+	w.Now = noon.Add(2 * time.Minute)
+	all.Delete("c1")
+	w.Confirm(false, all, front)
+	w.Now = noon.Add(3 * time.Minute)
+	w.Confirm(false, all, front)
+
+	j, s := open(t, w), selectionOf(t, "cm/settings")
+	for m, want := range map[time.Duration]string{30 * time.Second: "settings=1", 90 * time.Second: "settings=2", 150 * time.Second: ""} {
+		if state, doubts := at(t, j, s, query.Moment{Time: noon.Add(m)}); state != want || doubts != "" {
+			t.Errorf("at %s: %q, %q", m, state, doubts)
+		}
+	}
+	c, err := j.Compare(t.Context(), s, query.Moment{Time: noon.Add(time.Second)}, query.Moment{Time: noon.Add(90 * time.Second)})
+	if err != nil || len(c.Changes) != 1 || c.Changes[0].After == nil || c.Changes[0].Before == nil || c.Changes[0].Versions != 2 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	// A namespace's stream that was left for a wider one is no doubt once the other one has all of it.
+	w = begin(t)
+	narrow := w.Stream("pods?namespace=shop", "Pod")
+	narrow.Snapshot()
+	narrow.Put("", settings(1))
+	narrow.Synced()
+	w.Now = noon.Add(time.Minute)
+	w.Confirm(false, narrow)
+	w.Remove(narrow)
+	wide := w.Stream("pods", "Pod")
+	wide.Snapshot()
+	wide.Put("", settings(1))
+	wide.Synced()
+	w.Now = noon.Add(2 * time.Minute)
+	w.Confirm(false, wide)
+	j, s = open(t, w), selectionOf(t, "pods")
+	m := query.Moment{Time: noon.Add(90 * time.Second)}
+	if state, doubts := at(t, j, s, m); state != "settings=1" || doubts != "" {
+		t.Errorf("%q, %q", state, doubts)
+	}
+	// Before that it had the namespace's objects, and nobody else's.
+	early := query.Moment{Time: noon.Add(30 * time.Second)}
+	for n, in := range [][]string{{"shop"}, nil} {
+		s.Namespaces = in
+		doubts, err := j.Uncovered(t.Context(), s, query.Moment{Time: noon}, m)
+		if err != nil || len(doubts) != n {
+			t.Errorf("of namespaces %q: %+v, %v", in, doubts, err)
+		}
+		if state, doubts := at(t, j, s, early); state != "settings=1" || (doubts != "") != (n == 1) {
+			t.Errorf("of namespaces %q: %q, %q", in, state, doubts)
+		}
+	}
+}
+
+// TestVersionAndCluster have a resource move to another version, and the cluster get another name: it is the same object.
+func TestVersionAndCluster(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("crontabs.v1beta1.example.com", "CronTab")
+	s.Snapshot()
+	s.Put("", settings(1))
+	s.Synced()
+	w.Rotate()
+	w.Cluster = "production"
+	s = w.Stream("crontabs.v1.example.com", "CronTab")
+	w.Now = noon.Add(time.Minute)
+	s.Put("kubectl", settings(2))
+	w.Now = noon.Add(2 * time.Minute)
+	w.Confirm(false, s)
+
+	j := open(t, w)
+	for _, name := range []string{"crontabs", "crontabs.example.com", "crontabs.v1.example.com"} {
+		of := selectionOf(t, name)
+		if err := j.Resolve(t.Context(), of); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if state, doubts := at(t, j, of, query.Moment{Time: noon.Add(90 * time.Second)}); state != "settings=2" || doubts != "" {
+			t.Errorf("%s: %q, %q", name, state, doubts)
+		}
+	}
+	of := selectionOf(t, "crontabs")
+	if got := seqs(t, j, of, query.Moment{}, query.Moment{}); !slices.Equal(got, []uint64{1, 2, 3}) {
+		t.Errorf("history %d", got)
+	}
+	c, err := j.Compare(t.Context(), of, query.Moment{Time: noon.Add(time.Second)}, query.Moment{Time: noon.Add(90 * time.Second)})
+	if err != nil || len(c.Changes) != 1 || c.Changes[0].Before == nil || c.Changes[0].After == nil {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// TestClockBack has the clock set back by ten minutes between two lines: a time is the one that was shown, twice.
+func TestClockBack(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Put("", settings(1))
+	s.Synced()
+	for n, minute := range []int{12, 2, 4} {
+		w.Rotate()
+		w.Now = noon.Add(time.Duration(minute) * time.Minute)
+		s.Put("", settings(n+2))
+	}
+	j, of := open(t, w), selectionOf(t, "cm")
+	for minute, want := range map[int]string{1: "settings=1", 3: "settings=3", 5: "settings=4", 13: "settings=4"} {
+		if state, _ := at(t, j, of, query.Moment{Time: noon.Add(time.Duration(minute) * time.Minute)}); state != want {
+			t.Errorf("at minute %d: %q, want %q", minute, state, want)
+		}
+	}
+	if got := seqs(t, j, of, query.Moment{Time: noon.Add(3 * time.Minute)}, query.Moment{}); !slices.Equal(got, []uint64{3, 5}) {
+		t.Errorf("history since minute 3: %d", got)
+	}
+}
+
+// TestInsideGap cuts at each line of a GAP with a difference and of one without, and at times in them.
+func TestInsideGap(t *testing.T) {
+	for _, differs := range []bool{true, false} {
+		w := begin(t)
+		s := w.Stream("configmaps", "ConfigMap")
+		s.Snapshot()
+		s.Put("", settings(1))
+		s.Synced() // line 2
+		w.Now = noon.Add(time.Minute)
+		w.Confirm(false, s)
+		w.Now = noon.Add(2 * time.Minute)
+		s.Gap(event.Expired, noon.Add(time.Minute)) // line 3
+		after, n := "settings=1", uint64(4)
+		if differs {
+			s.Put("", settings(2))
+			after, n = "settings=2", 5
+		}
+		w.Now = noon.Add(3 * time.Minute)
+		s.Synced()
+		w.Now = noon.Add(4 * time.Minute)
+		w.Confirm(false, s)
+
+		j, of := open(t, w), selectionOf(t, "cm")
+		for seq, certain := range map[uint64]bool{1: false, 2: true, 3: false, n - 1: false, n: true} {
+			if _, doubts := at(t, j, of, query.Moment{Seq: seq}); (doubts == "") != certain {
+				t.Errorf("a difference: %t, seq %d: %q", differs, seq, doubts)
+			}
+		}
+		for second, certain := range map[int]bool{-1: false, 30: true, 90: !differs, 150: !differs, 200: true, 300: false} {
+			m := query.Moment{Time: noon.Add(time.Duration(second) * time.Second)}
+			state, doubts := at(t, j, of, m)
+			if want := map[bool]string{true: "settings=1", false: after}[second < 100]; (doubts == "") != certain || certain && state != want {
+				t.Errorf("a difference: %t, second %d: %q, %q", differs, second, state, doubts)
+			}
+			all, err := j.Uncovered(t.Context(), of, query.Moment{Time: noon}, m)
+			if certain = certain && (second < 60 || !differs); err != nil || second >= 0 && (len(all) == 0) != certain {
+				t.Errorf("a difference: %t, up to second %d: %+v, %v", differs, second, all, err)
+			}
+		}
+	}
+}
+
+// TestOutage has lines that came late: those that say when their changes were made are put there, and those that do not are
+// a reason to doubt what depends on it.
+func TestOutage(t *testing.T) {
+	w := begin(t)
+	s, other := w.Stream("configmaps", "ConfigMap"), w.Stream("secrets", "Secret")
+	for _, of := range []*journaltest.Stream{s, other} {
+		of.Snapshot()
+		of.Put("", settings(1))
+		of.Synced()
+	}
+	s.Put("", strings.ReplaceAll(settings(7), "settings", "more"))
+	w.Now = noon.Add(time.Minute)
+	w.Confirm(false, s, other)
+	w.Kill()
+	w.Now, w.Made = noon.Add(10*time.Minute), noon.Add(5*time.Minute)
+	w.Start()
+	s.Put("kubectl", settings(2))
+	other.Delete("c1")
+	w.Confirm(true, s, other)
+	w.Now = w.Now.Add(time.Minute)
+	w.Confirm(false, s, other)
+
+	j := open(t, w)
+	for minute, want := range map[int]string{4: "settings=1", 6: "settings=2", 11: "settings=2"} {
+		m := query.Moment{Time: noon.Add(time.Duration(minute)*time.Minute - time.Second)}
+		if state, doubts := at(t, j, selectionOf(t, "cm/settings"), m); state != want || doubts != "" {
+			t.Errorf("at minute %d: %q, %q", minute, state, doubts)
+		}
+		_, doubts := at(t, j, selectionOf(t, "secrets"), m)
+		if (doubts == "") != (minute == 11) {
+			t.Errorf("at minute %d: %q", minute, doubts)
+		}
+		all, err := j.Uncovered(t.Context(), selectionOf(t, "secrets"), query.Moment{Time: noon}, m)
+		if err != nil || (len(all) == 0) != (minute == 11) {
+			t.Errorf("up to minute %d: %+v, %v", minute, all, err)
+		}
+	}
+	outages := j.Outages(selectionOf(t, "cm,secrets"))
+	if len(outages) != 1 || !outages[0].From.Equal(noon.Add(time.Minute)) || outages[0].Streams != 2 || outages[0].Reason != coverage.Unknown {
+		t.Errorf("outages %+v", outages)
+	}
+}
+
+// TestLatest asks for now: a stream that is followed is as good as there, but not for long.
+func TestLatest(t *testing.T) {
+	for _, c := range []struct {
+		ago     time.Duration
+		stopped bool
+		certain bool
+	}{{time.Minute, false, true}, {time.Minute, true, false}, {time.Hour, false, false}} {
+		w := begin(t)
+		w.Kill()
+		w.Now = time.Now().Add(-c.ago - time.Second)
+		w.Start()
+		s := w.Stream("configmaps", "ConfigMap")
+		s.Snapshot()
+		s.Put("", settings(1))
+		s.Synced()
+		w.Now = w.Now.Add(time.Second)
+		w.Confirm(false, s)
+		if c.stopped {
+			w.Stop()
+		}
+		j, of := open(t, w), selectionOf(t, "cm")
+		state, doubts := at(t, j, of, query.Latest())
+		all, err := j.Uncovered(t.Context(), of, query.Moment{}, query.Moment{})
+		if state != "settings=1" || (doubts == "") != c.certain || err != nil || (len(all) == 0) != c.certain {
+			t.Errorf("%+v: %q, %q, %+v, %v", c, state, doubts, all, err)
+		}
+	}
+}
+
+// TestSegmentGone removes a segment from the middle of a journal: what is lost with it is named, and never made up.
+func TestSegmentGone(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Put("", settings(1))
+	s.Put("", strings.ReplaceAll(strings.ReplaceAll(settings(7), "settings", "more"), "c1", "c2"))
+	s.Synced()
+	for n := range 4 {
+		w.Now = noon.Add(time.Duration(n+1) * time.Minute)
+		w.Confirm(false, s)
+		w.Rotate()
+		if n == 1 {
+			s.Put("kubectl", settings(2))
+			continue
+		}
+		s.Put("kubectl", strings.ReplaceAll(strings.ReplaceAll(settings(8+n), "settings", "more"), "c1", "c2"))
+	}
+	w.Now = noon.Add(5 * time.Minute)
+	w.Confirm(false, s)
+	segments, err := journal.Segments(w.Path)
+	if err != nil || len(segments) != 5 {
+		t.Fatalf("%+v, %v", segments, err)
+	}
+	for _, path := range []string{segments[2].Path, journal.IndexPath(strings.TrimSuffix(segments[2].Path, ".gz"))} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j, of := open(t, w), selectionOf(t, "cm")
+	for second, certain := range map[int]bool{30: true, 90: true, 150: false, 210: false, 290: false} {
+		state, doubts := at(t, j, of, query.Moment{Time: noon.Add(time.Duration(second) * time.Second)})
+		if (doubts == "") != certain {
+			t.Errorf("at second %d: %q, %q", second, state, doubts)
+		}
+	}
+	for seq, want := range map[uint64]bool{3: true, 4: true, 5: false, 6: false} {
+		if _, doubts := at(t, j, of, query.Moment{Seq: seq}); (doubts == "") != want {
+			t.Errorf("at line %d: %q", seq, doubts)
+		}
+	}
+	all, err := j.Uncovered(t.Context(), of, query.Moment{Time: noon}, query.Moment{Time: noon.Add(290 * time.Second)})
+	if err != nil || len(all) == 0 {
+		t.Errorf("the missing lines are no doubt: %+v, %v", all, err)
+	}
+	faults := 0
+	if _, err := j.Verify(t.Context(), func(string) { faults++ }); err != nil || faults == 0 {
+		t.Errorf("verify: %d faults, %v", faults, err)
+	}
+}
+
+// TestEarlierJournal asks files as earlier versions left them: plain ones and gzip in one piece, without index and coverage.
+func TestEarlierJournal(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Put("", settings(0))
+	s.Synced()
+	for n := range 40 {
+		if n%10 == 0 {
+			w.Rotate()
+		}
+		w.Now = noon.Add(time.Duration(n+1) * time.Second)
+		s.Put("kubectl", settings(n+1))
+	}
+	w.Confirm(false, s)
+	ask := func(what string, covered bool) {
+		t.Helper()
+		j, of := open(t, w), selectionOf(t, "cm")
+		for n := range 40 {
+			want := "settings=" + strconv.Itoa(n)
+			if state, doubts := at(t, j, of, query.Moment{Time: noon.Add(time.Duration(n)*time.Second + time.Millisecond)}); state != want || (doubts == "") != covered {
+				t.Fatalf("%s: second %d: %q, %q", what, n, state, doubts)
+			}
+			if state, _ := at(t, j, of, query.Moment{Seq: uint64(n) + 2}); state != want {
+				t.Fatalf("%s: seq %d: %q", what, n+2, state)
+			}
+		}
+		if got := len(seqs(t, j, of, query.Moment{}, query.Moment{})); got != 42 {
+			t.Errorf("%s: a history of %d lines", what, got)
+		}
+	}
+	ask("as it was written", true)
+	segments, err := journal.Segments(w.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, segment := range segments {
+		if segment.Active {
+			continue
+		}
+		plain := strings.TrimSuffix(segment.Path, ".gz")
+		content := unzipped(t, segment.Path)
+		err := errors.Join(os.Remove(segment.Path), os.Remove(journal.IndexPath(plain)))
+		if i%2 == 0 {
+			err = errors.Join(err, os.WriteFile(plain, content, 0o600))
+		} else {
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, writeErr := z.Write(content)
+			err = errors.Join(err, writeErr, z.Close(), os.WriteFile(segment.Path, b.Bytes(), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("as earlier versions wrote it", true)
+	if err := os.Remove(coverage.Path(w.Path)); err != nil {
+		t.Fatal(err)
+	}
+	ask("without coverage", false)
+}
+
+func unzipped(t *testing.T, path string) []byte {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(z); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestLargeObjects has versions of 5 MB: memory is bounded by the object, not by their number.
+func TestLargeObjects(t *testing.T) {
+	const versions, size, most = 24, 5 << 20, 60 << 20
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.NoChanges = true
+	s.Snapshot()
+	s.Synced()
+	large := strings.Repeat("0123456789abcdef", size/16)
+	for n := range versions {
+		if n%6 == 0 {
+			w.Rotate()
+		}
+		s.Put("kubectl", strings.Replace(settings(n), `"n":`, `"large":"`+large+`","n":`, 1))
+	}
+	j, of := open(t, w), selectionOf(t, "cm")
+	var before, now runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	n := 0
+	for v, err := range j.History(t.Context(), of, query.Moment{}, query.Moment{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.AboutStream() {
+			continue
+		}
+		previous, err := v.Previous(t.Context())
+		if err != nil || (previous == nil) != (n == 0) || previous != nil && len(previous.Object) < size {
+			t.Fatalf("version %d: %v, %v", n, previous != nil, err)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&now)
+		if grown := int64(now.HeapAlloc) - int64(before.HeapAlloc); grown > most {
+			t.Fatalf("version %d: %d MB more are in use", n, grown>>20)
+		}
+		n++
+	}
+	if state, _ := at(t, j, of, query.Moment{Seq: 10}); n != versions || state != "settings=8" {
+		t.Errorf("%d versions, %q", n, state)
+	}
+}
+
+// TestAskedWhileWritten asks a journal that is written, rotated and compressed meanwhile: each answer is a state that there was
+// between the question and the answer.
+func TestAskedWhileWritten(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Put("", settings(0))
+	s.Synced()
+	var (
+		written atomic.Int64
+		over    = make(chan struct{})
+		askers  sync.WaitGroup
+	)
+	for range 3 {
+		askers.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := askOnce(t, w.Path, &written); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for n := 1; n <= 400 && !t.Failed(); n++ {
+		if n%10 == 0 {
+			w.Rotate()
+		}
+		w.Now = w.Now.Add(time.Millisecond)
+		s.Put("kubectl", settings(n))
+		written.Store(int64(n))
+	}
+	close(over)
+	askers.Wait()
+}
+
+// askOnce asks for the last state, and for all that led to it.
+func askOnce(t *testing.T, path string, written *atomic.Int64) error {
+	least := written.Load()
+	j, err := query.Open(path, func(string) {})
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	of := selectionOf(t, "cm/settings")
+	st, err := j.State(t.Context(), of, query.Moment{Seq: 1 << 60})
+	if err != nil {
+		return err
+	}
+	if len(st.Items) != 1 {
+		return fmt.Errorf("%d objects", len(st.Items))
+	}
+	last := st.Items[0].Last.Seq
+	if last != 1 {
+		last-- // of the SYNCED
+	}
+	if n := int64(last) - 1; n < least || n > written.Load()+1 {
+		return fmt.Errorf("version %d, when between %d and %d were written", n, least, written.Load())
+	}
+	seq := uint64(0)
+	for v, err := range j.History(t.Context(), of, query.Moment{}, query.Moment{Seq: st.Items[0].Last.Seq}) {
+		if err != nil {
+			return err
+		}
+		if seq++; v.Seq != seq {
+			return fmt.Errorf("line %d follows line %d", v.Seq, seq-1)
+		}
+	}
+	if seq != st.Items[0].Last.Seq {
+		return fmt.Errorf("the history ends with line %d of %d", seq, st.Items[0].Last.Seq)
+	}
+	return nil
+}

@@ -1,0 +1,431 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+	"kubejournal/internal/rawjson"
+)
+
+// Version is a line of a history.
+type Version struct {
+	*line.Fields
+
+	journal *Journal
+	segment int
+	before  int // the index of the line before about the same object in the segment; -1 for none there
+}
+
+// Previous returns the line before about the same object of the same stream, nil where there is none, where it was deleted
+// or the stream was begun anew since, or where its segment is gone. It is valid until the next call.
+func (v *Version) Previous(ctx context.Context) (*line.Fields, error) {
+	at, err := v.previous(ctx)
+	if err != nil || at.Seq == 0 {
+		return nil, err
+	}
+	var since []*index.Index // all are read
+	for _, s := range v.journal.segments[:v.segment] {
+		if s.FirstSeq >= at.Segment && s.x != nil {
+			since = append(since, s.x)
+		}
+	}
+	begun, err := index.Begun(since, text(v.Text(line.Stream)), func(*index.Line) bool { return true })
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	if at.Seq < begun {
+		return nil, nil
+	}
+	return v.journal.earlier(ctx, at)
+}
+
+func (v *Version) previous(ctx context.Context) (index.Place, error) {
+	if v.before >= 0 {
+		return v.journal.segments[v.segment].place(v.before)
+	}
+	return v.journal.before(ctx, v.segment, text(v.Text(line.Stream)), text(v.Text(line.Namespace)), text(v.Text(line.Name)), text(v.Text(line.UID)))
+}
+
+// before returns the last line about an object of a stream before a segment; none where that is its deletion.
+func (j *Journal) before(ctx context.Context, segment int, stream, namespace, name, uid string) (index.Place, error) {
+	for i := segment; i >= 0; i-- {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return index.Place{}, err
+		}
+		n, there := x.Stream(stream)
+		if !there {
+			continue
+		}
+		for o, err := range x.Objects(n, &namespace, &name) {
+			switch {
+			case err != nil:
+				return index.Place{}, fmt.Errorf("read index: %w", err)
+			case o.UID != uid:
+				continue
+			case i == segment || len(o.Lines) == 0:
+				if o.Before.Seq > 0 {
+					return o.Before, nil
+				}
+			default:
+				last := o.Lines[len(o.Lines)-1]
+				l, err := x.Line(last)
+				if err != nil || l.Type == index.Deleted {
+					return index.Place{}, err
+				}
+				return j.segments[i].place(last)
+			}
+		}
+		if x.Since > 0 && x.Since <= j.segments[0].FirstSeq {
+			break
+		}
+	}
+	return index.Place{}, nil
+}
+
+// step is a line of a segment that a history has.
+type step struct {
+	at     int // its index
+	before int // as in Version
+}
+
+// within reports whether a line is between two moments, by when the change was made as far as that is known; each may be
+// zero.
+func within(l *index.Line, since, until Moment) bool {
+	t := l.Made()
+	return !since.After(l.Seq, t) && (until.IsZero() || !until.Before(l.Seq, t))
+}
+
+// History yields the lines about the selected objects between two moments, each of which may be zero, in the order of seq;
+// with GAP and SYNCED of the streams that may have such objects. A version is valid until the next one.
+func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment) iter.Seq2[*Version, error] {
+	return func(yield func(*Version, error) bool) {
+		for i := range j.segments {
+			if j.outside(i, since, until) {
+				continue
+			}
+			steps, err := again(j, func() ([]step, error) {
+				x, err := j.index(ctx, i)
+				if err != nil {
+					return nil, err
+				}
+				return s.steps(x, since, until)
+			})
+			if err != nil {
+				yield(nil, fmt.Errorf("read index: %w", err))
+				return
+			}
+			if !j.walk(ctx, i, steps, yield) {
+				return
+			}
+		}
+	}
+}
+
+// Span is an object, and from which line between two moments to which it has lines.
+type Span struct {
+	Item
+	Begin, End uint64
+}
+
+// Objects returns the selected objects that lines between two moments are about, in the order of their first lines.
+func (j *Journal) Objects(ctx context.Context, s *Selection, since, until Moment) ([]Span, error) {
+	return again(j, func() ([]Span, error) { return j.objects(ctx, s, since, until) })
+}
+
+func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment) (all []Span, err error) {
+	known := make(map[key]int)
+	for i := range j.segments {
+		if j.outside(i, since, until) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				for _, at := range o.Lines {
+					l, err := x.Line(at)
+					if err != nil {
+						return nil, fmt.Errorf("read index: %w", err)
+					}
+					if !within(&l, since, until) {
+						continue
+					}
+					n, there := known[item.key()]
+					if !there {
+						n, known[item.key()] = len(all), len(all)
+						all = append(all, Span{item, l.Seq, l.Seq})
+					}
+					all[n].Begin, all[n].End = min(all[n].Begin, l.Seq), max(all[n].End, l.Seq)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.Begin, b.Begin) })
+	return all, nil
+}
+
+// outside reports whether no line of a segment can be between two moments, if that is known without its index.
+func (j *Journal) outside(i int, since, until Moment) bool {
+	next := i + 1
+	if until.Seq > 0 && j.segments[i].FirstSeq > until.Seq {
+		return true
+	}
+	if next == len(j.segments) {
+		return false
+	}
+	if since.Seq > 0 {
+		return j.segments[next].FirstSeq <= since.Seq
+	}
+	return !since.Time.IsZero() && j.segments[next].FirstTime.Before(since.Time.Add(-clockSlack))
+}
+
+// steps returns the lines of a segment that are selected, in order.
+func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
+	if since.Seq == 0 && !since.Time.IsZero() && x.Newest.Before(since.Time) {
+		return nil, nil
+	}
+	if until.Seq == 0 && !until.Time.IsZero() && x.Oldest.After(until.Time) && (x.Earliest.IsZero() || x.Earliest.After(until.Time)) {
+		return nil, nil
+	}
+	var all []step
+	for _, p := range s.picks(x) {
+		for _, at := range x.Streams[p.stream].Marks {
+			if s.mayHave(x.Streams[p.stream].Name) {
+				all = append(all, step{at: at, before: -1})
+			}
+		}
+		for o, err := range s.objects(x, p) {
+			if err != nil {
+				return nil, err
+			}
+			for n, at := range o.Lines {
+				st := step{at: at, before: -1}
+				if n > 0 {
+					st.before = o.Lines[n-1]
+				}
+				all = append(all, st)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b step) int { return a.at - b.at })
+	kept := all[:0]
+	for _, st := range all {
+		l, err := x.Line(st.at)
+		if err != nil {
+			return nil, err
+		}
+		if within(&l, since, until) {
+			kept = append(kept, st)
+		}
+	}
+	return kept, nil
+}
+
+// walk yields lines of a segment. It reports whether to go on.
+func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Version, error) bool) bool {
+	s := j.segments[i]
+	v := &Version{journal: j, segment: i}
+	for _, st := range steps {
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+			return false
+		}
+		l, err := s.x.Line(st.at)
+		if err == nil {
+			v.Fields, err = j.reader.read(s, l.Seq, l.Offset)
+		}
+		v.before = st.before
+		if err != nil {
+			yield(nil, err)
+			return false
+		}
+		if !yield(v, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// place returns where a line of the segment is, by its index.
+func (s *segment) place(at int) (index.Place, error) {
+	l, err := s.x.Line(at)
+	return index.Place{Segment: s.FirstSeq, Seq: l.Seq, Offset: l.Offset}, err
+}
+
+// earlier reads a line with a reader of its own, so that a history goes on where it is. What was read last is remembered.
+func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, error) {
+	i := j.segmentOf(at.Segment)
+	if i < 0 {
+		return nil, nil
+	}
+	if _, err := j.index(ctx, i); err != nil {
+		return nil, err
+	}
+	return j.second.read(j.segments[i], at.Seq, at.Offset)
+}
+
+// Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
+// states. One that only left the selection of a stream, and is there in another, was not.
+func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
+	return again(j, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
+}
+
+func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
+	end := until
+	if until.IsZero() {
+		end.Seq = math.MaxUint64
+	}
+	after, err := j.state(ctx, s, end, true)
+	if err != nil {
+		return nil, err
+	}
+	known, at, gaps := make(map[key]*Item), make(map[key]int), make(map[uint64]time.Time)
+	for i := range after.Items {
+		known[after.Items[i].key()] = &after.Items[i]
+	}
+	var items []Item
+	for i := range j.segments {
+		if j.outside(i, since, until) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.Created, Deleted: true}
+				k, before := item.key(), -1
+				is := known[k]
+				if is != nil && item.Created.IsZero() {
+					item.Created = is.Created
+				}
+				for _, line := range o.Lines {
+					l, err := x.Line(line)
+					if err != nil {
+						return nil, fmt.Errorf("read index: %w", err)
+					}
+					if l.Type == index.Deleted && within(&l, since, until) && (is == nil || is.Deleted) {
+						item.Last, item.Ended = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}, l.Made()
+						if err := j.lastState(ctx, &item, i, before, gaps); err != nil {
+							return nil, err
+						}
+						if n, there := at[k]; there { // in another stream
+							items[n] = item
+						} else {
+							at[k] = len(items)
+							items = append(items, item)
+						}
+					}
+					before = line
+				}
+			}
+		}
+	}
+	slices.SortFunc(items, func(a, b Item) int { return a.compare(&b) })
+	return items, nil
+}
+
+// lastState finds out about a deletion whether it was received late or found after a gap. After a gap the object is where it was
+// last seen, unless its DELETED line has it. before is the index of the line before in the segment, gaps has the times of gaps
+// by their seq.
+func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int, gaps map[uint64]time.Time) error {
+	mark, seq, err := j.markBefore(ctx, item.Stream.Name, item.Last.Seq)
+	if err != nil {
+		return err
+	}
+	if mark != index.Gap {
+		item.EndedAfter = j.lateSince(item.Stream.Name, item.Ended)
+		return nil
+	}
+	if _, known := gaps[seq]; !known {
+		gap, err := j.lineOf(ctx, seq)
+		if err != nil {
+			return err
+		}
+		var from time.Time
+		_ = from.UnmarshalText(gap.Text(line.FromTime)) // zero where it is not known
+		gaps[seq] = from
+	}
+	item.EndedAfter = gaps[seq]
+	l, err := j.earlier(ctx, item.Last)
+	if err != nil || l == nil || rawjson.At(l.Object, []byte("/metadata/creationTimestamp")) != nil {
+		return err
+	}
+	v := Version{Fields: l, journal: j, segment: segment, before: before}
+	if at, err := v.previous(ctx); err != nil || at.Seq > 0 && j.segmentOf(at.Segment) >= 0 {
+		item.Last = at
+		return err
+	}
+	return nil
+}
+
+// lateSince returns since when what a stream received at a time may have waited; zero if it was received at once, or if that is
+// not known.
+func (j *Journal) lateSince(stream string, received time.Time) time.Time {
+	_ = j.readCoverage() // it is known or not
+	for _, s := range j.coverage {
+		for _, in := range s.Intervals {
+			if s.Name == stream && in.Late && received.After(in.From) && !received.After(in.To.Add(catchingUp)) {
+				return in.From
+			}
+		}
+	}
+	return time.Time{}
+}
+
+// lineOf reads the line with a seq. It is valid until the next call.
+func (j *Journal) lineOf(ctx context.Context, seq uint64) (*line.Fields, error) {
+	i := len(j.segments) - 1
+	for i > 0 && j.segments[i].FirstSeq > seq {
+		i--
+	}
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	l, err := x.LineOf(seq)
+	if err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	return j.earlier(ctx, index.Place{Segment: x.FirstSeq, Seq: seq, Offset: l.Offset})
+}
+
+// Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that is
+// there as far as the journal says.
+func (j *Journal) Replaced(ctx context.Context, s *Selection, items []Item) ([]bool, error) {
+	st, err := j.State(ctx, s, Moment{Seq: math.MaxUint64})
+	if err != nil {
+		return nil, err
+	}
+	last := make(map[key]uint64, len(items)) // by name: the seq of the last deletion
+	for i := range items {
+		k := items[i].name()
+		last[k] = max(last[k], items[i].Last.Seq)
+	}
+	for i := range st.Items {
+		last[st.Items[i].name()] = math.MaxUint64
+	}
+	replaced := make([]bool, len(items))
+	for i := range items {
+		replaced[i] = last[items[i].name()] > items[i].Last.Seq
+	}
+	return replaced, nil
+}

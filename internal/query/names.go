@@ -1,0 +1,159 @@
+package query
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// UnknownError says that the journal has nothing of a name.
+type UnknownError struct {
+	Unwatched bool // it may have been there, and nobody watched
+	text      string
+}
+
+func (e *UnknownError) Error() string { return e.text }
+
+func unknown(format string, args ...any) error {
+	return &UnknownError{text: fmt.Sprintf(format, args...)}
+}
+
+// Names are those that a journal has, of which one was probably meant that it does not have. The zero Names has none.
+type Names struct {
+	resources  map[string]string // with their kinds
+	namespaces map[string]bool
+	objects    map[Resource]map[string]bool // of those that are asked for
+	elsewhere  map[Object]string            // a namespace that has it
+}
+
+// maxNames bounds the names of a kind.
+const maxNames = 10_000
+
+func put[V any](all *map[string]V, name string, v V) {
+	if *all == nil {
+		*all = make(map[string]V)
+	}
+	if _, known := (*all)[name]; !known && len(*all) < maxNames {
+		(*all)[strings.Clone(name)] = v
+	}
+}
+
+// AddResource adds a resource, with its group if it has one, and its kind.
+func (n *Names) AddResource(resource, kind string) { put(&n.resources, resource, kind) }
+
+// AddNamespace adds a namespace.
+func (n *Names) AddNamespace(name string) { put(&n.namespaces, name, true) }
+
+// AddObject adds an object of the resource of o, which is asked for in some namespaces; in any if there are none.
+func (n *Names) AddObject(o *Object, in []string, namespace, name string) {
+	if n.objects == nil {
+		n.objects, n.elsewhere = make(map[Resource]map[string]bool), make(map[Object]string)
+	}
+	switch there := len(in) == 0 || slices.Contains(in, namespace); {
+	case there:
+		all := n.objects[o.Resource]
+		put(&all, name, true)
+		n.objects[o.Resource] = all
+	case name == o.Name:
+		n.elsewhere[*o] = strings.Clone(namespace)
+	}
+}
+
+// NoResource is the error for a resource that is not there.
+func (n *Names) NoResource(r *Resource) *UnknownError {
+	near := n.nearResource(r)
+	switch {
+	case r.MayCome():
+		return &UnknownError{true, fmt.Sprintf("the journal has no line about %s: nobody watched them%s", r, mean(near))}
+	case near == "" && len(n.resources) > 0:
+		near = "; it has " + some(slices.Sorted(maps.Keys(n.resources)))
+	default:
+		near = mean(near)
+	}
+	return &UnknownError{text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
+}
+
+// NoNamespace is the error for a namespace that is not there.
+func (n *Names) NoNamespace(name string) error {
+	return unknown("the journal has no line about a namespace %q%s", name, mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))))
+}
+
+// NoObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
+// take them.
+func (n *Names) NoObject(o *Object, in []string) error {
+	meant := mean(suggestName(o.Name, slices.Sorted(maps.Keys(n.objects[o.Resource]))))
+	if namespace := n.elsewhere[*o]; namespace != "" {
+		meant = "; namespace " + namespace + " has one"
+	} else if other, err := ParseObject(o.Name); meant == "" && err == nil && other.MayCome() {
+		meant = fmt.Sprintf("; for both resources write %s,%s", o.name, o.Name)
+	}
+	where := strings.Join(in, " or ")
+	if where != "" {
+		where = " in namespace " + where
+	}
+	return unknown("the journal has no line about %s of the name %q%s%s", o.Resource, o.Name, where, meant)
+}
+
+// nearResource suggests a resource for a word, which may have the initials of a kind or begin like it.
+func (n *Names) nearResource(r *Resource) string {
+	there := slices.Sorted(maps.Keys(n.resources))
+	for _, resource := range there {
+		kind := n.resources[resource]
+		initials := strings.Map(func(r rune) rune {
+			if 'A' <= r && r <= 'Z' {
+				return r
+			}
+			return -1
+		}, kind)
+		begins := len(r.name) > 2 && len(kind) > len(r.name) && strings.EqualFold(kind[:len(r.name)], r.name)
+		if begins || strings.EqualFold(initials, r.name) {
+			return resource
+		}
+	}
+	if near := suggestResource(r.name, there); near != r.name {
+		return near
+	}
+	return ""
+}
+
+func mean(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "; did you mean " + name + "?"
+}
+
+// some lists the first of some names.
+func some(names []string) string {
+	const few = 8
+	if len(names) > few {
+		return strings.Join(names[:few], ", ") + fmt.Sprintf(" and %d more", len(names)-few)
+	}
+	return strings.Join(names, ", ")
+}
+
+// definedNames are spec.names of a CustomResourceDefinition.
+type definedNames struct {
+	Plural     string   `json:"plural"`
+	Singular   string   `json:"singular"`
+	Kind       string   `json:"kind"`
+	ShortNames []string `json:"shortNames"`
+}
+
+// resolve makes a resource select what is defined, if it is written in one of its names.
+func (d *definedNames) resolve(r *Resource, group string) bool {
+	if d.Plural == "" || group == "" || r.hasGroup || r.name != d.Singular && !slices.Contains(d.ShortNames, r.name) {
+		return false
+	}
+	*r = Resource{name: d.Plural, group: group, hasGroup: true}
+	return true
+}
+
+// ResolveBy makes a resource select what a CustomResourceDefinition defines, if it is written in one of its names. group and names
+// are from its spec, as JSON.
+func (r *Resource) ResolveBy(group, names []byte) bool {
+	var d definedNames
+	return json.Unmarshal(names, &d) == nil && d.resolve(r, string(group)) // what is not as the API has it defines nothing
+}

@@ -1,0 +1,258 @@
+package query
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"kubejournal/internal/index"
+)
+
+// definition is what a CustomResourceDefinition says, as index.Index.Names has it.
+type definition struct {
+	Group    string       `json:"group"`
+	Names    definedNames `json:"names"`
+	Versions []struct {
+		Name    string   `json:"name"`
+		Columns []Column `json:"additionalPrinterColumns"`
+	} `json:"versions"`
+}
+
+// Column is a column that a CustomResourceDefinition gives a table of its objects.
+type Column struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	JSONPath string `json:"jsonPath"`
+	Priority int    `json:"priority"`
+}
+
+// Resolve finds what a selection names, and what is meant by short names that CustomResourceDefinitions give. The error is
+// an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
+// the selection says so.
+func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
+	if j.Empty() {
+		return nil
+	}
+	_, err := again(j, func() (*Selection, error) { return s, j.resolve(ctx, s) })
+	return err
+}
+
+func (j *Journal) resolve(ctx context.Context, s *Selection) error {
+	newest, err := j.newest(ctx)
+	if err != nil {
+		return err
+	}
+	s.Unwatched = nil
+	var watched []*Object
+	for i := range s.Objects {
+		err := j.resolveResource(newest, &s.Objects[i])
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(s.Unwatched) < len(s.Objects)-1 {
+			s.Unwatched = append(s.Unwatched, Doubt{Reason: u.text})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		watched = append(watched, &s.Objects[i])
+	}
+	if err := j.resolveNamespaces(ctx, s); err != nil {
+		return err
+	}
+	for _, o := range watched {
+		if o.Name != "" {
+			if err := j.resolveName(ctx, s, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *Object) matches(s *index.Stream) bool {
+	return o.Match([]byte(s.Group), []byte(s.Version), []byte(s.Resource), []byte(s.Kind))
+}
+
+// resolveResource finds the resource of an object in the last indexes. A singular becomes the plural.
+func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
+	var there Names
+	plurals := make(map[string]bool)
+	for _, x := range newest {
+		for _, s := range x.Streams {
+			there.AddResource(named(&s), s.Kind)
+			if o.matches(&s) {
+				plurals[s.Resource] = true
+			}
+		}
+	}
+	if len(plurals) > 0 {
+		if len(plurals) == 1 && o.name != "*" {
+			o.name = slices.Collect(maps.Keys(plurals))[0]
+		}
+		return nil
+	}
+	defs, err := definitions(newest)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.resolve(&o.Resource, d.Group) }) {
+		return nil
+	}
+	return there.NoResource(&o.Resource)
+}
+
+// named returns a stream's resource, with its group if it has one.
+func named(s *index.Stream) string {
+	if s.Group == "" {
+		return s.Resource
+	}
+	return s.Resource + "." + s.Group
+}
+
+func definitions(newest []*index.Index) (all []definition, err error) {
+	names := make(map[string]string)
+	for _, x := range slices.Backward(newest) {
+		of, err := x.Names()
+		if err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		maps.Copy(names, of)
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		var d definition
+		if json.Unmarshal([]byte(names[name]), &d) == nil { // what is not as the API has it defines nothing
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// Columns returns the columns that a CustomResourceDefinition gives a table of a stream's objects.
+func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error) {
+	newest, err := j.newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defs, err := definitions(newest)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range defs {
+		for _, v := range d.Versions {
+			if d.Group == s.Group && d.Names.Plural == s.Resource && v.Name == s.Version {
+				return v.Columns, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// resolveNamespaces makes sure that there is a line about something in each namespace, about it, or about a stream of it.
+func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
+	for _, namespace := range s.Namespaces {
+		var there Names
+		found := false
+		for i := len(j.segments) - 1; i >= 0 && !found; i-- {
+			x, err := j.index(ctx, i)
+			if err != nil {
+				return err
+			}
+			for n, stream := range x.Streams {
+				found = found || scopeOf(stream.Name) == namespace
+				for o, err := range firstOf(x, n, namespace) {
+					if err != nil {
+						return fmt.Errorf("read index: %w", err)
+					}
+					found = found || o.Namespace == namespace || stream.Resource == "namespaces" && o.Name == namespace
+				}
+				if found {
+					break
+				}
+			}
+			if i >= len(j.segments)-2 && !found {
+				if err := namespacesOf(x, &there); err != nil {
+					return err
+				}
+			}
+		}
+		if !found {
+			return there.NoNamespace(namespace)
+		}
+	}
+	return nil
+}
+
+// firstOf yields the first object of a stream in a namespace, and the namespace itself where the stream has namespaces.
+func firstOf(x *index.Index, stream int, namespace string) func(func(*index.Object, error) bool) {
+	return func(yield func(*index.Object, error) bool) {
+		in, name := &namespace, (*string)(nil)
+		if x.Streams[stream].Resource == "namespaces" {
+			in, name = new(""), &namespace
+		}
+		for o, err := range x.Objects(stream, in, name) {
+			yield(o, err)
+			return
+		}
+	}
+}
+
+// scopeOf returns the namespace that a stream is of, by its name; empty for one of all namespaces.
+func scopeOf(stream string) string {
+	_, scope, _ := strings.Cut(stream, "?")
+	values, _ := url.ParseQuery(scope) // what cannot be read names none
+	return values.Get("namespace")
+}
+
+func namespacesOf(x *index.Index, there *Names) error {
+	for n := range x.Streams {
+		for o, err := range x.Objects(n, nil, nil) {
+			if err != nil {
+				return fmt.Errorf("read index: %w", err)
+			}
+			if o.Namespace != "" {
+				there.AddNamespace(o.Namespace)
+			}
+		}
+	}
+	return nil
+}
+
+// resolveName makes sure that there is a line about an object of that name.
+func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) error {
+	one := &Selection{Objects: []Object{*o}, Namespaces: s.Namespaces}
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return err
+		}
+		for _, p := range one.picks(x) {
+			for _, err := range one.objects(x, p) {
+				if err != nil {
+					return fmt.Errorf("read index: %w", err)
+				}
+				return nil
+			}
+		}
+	}
+	newest, err := j.newest(ctx)
+	if err != nil {
+		return err
+	}
+	var there Names
+	every := &Selection{Objects: []Object{{Resource: o.Resource}}}
+	for _, x := range newest {
+		for _, p := range every.picks(x) {
+			for other, err := range every.objects(x, p) {
+				if err != nil {
+					return fmt.Errorf("read index: %w", err)
+				}
+				there.AddObject(o, s.Namespaces, other.Namespace, other.Name)
+			}
+		}
+	}
+	return there.NoObject(o, s.Namespaces)
+}

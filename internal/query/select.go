@@ -1,0 +1,119 @@
+package query
+
+import (
+	"iter"
+	"slices"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/rawjson"
+)
+
+func unquote(inside []byte) []byte { return rawjson.Unquote(nil, inside) }
+
+// Selection says which objects are asked for. What is empty selects all.
+type Selection struct {
+	Objects    []Object
+	Namespaces []string // objects in none of them are selected by resource alone
+	UIDs       map[string]bool
+	Unwatched  []Doubt // resources that nobody watched, by Resolve, if there are others
+
+	bare bool // objects in no namespace too
+}
+
+// All reports whether everything is selected, GAP and SYNCED lines too.
+func (s *Selection) All() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
+
+// pick is what is selected of a stream.
+type pick struct {
+	stream int
+	names  []string // nil is all
+	bare   bool     // objects in no namespace too
+}
+
+// picks returns what is selected of the streams of an index.
+func (s *Selection) picks(x *index.Index) []pick {
+	var all []pick
+	for i := range x.Streams {
+		if p, ok := s.pick(&x.Streams[i]); ok {
+			p.stream = i
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func (s *Selection) pick(stream *index.Stream) (p pick, ok bool) {
+	if len(s.Objects) == 0 {
+		return s.everything(stream), true
+	}
+	for i := range s.Objects {
+		o := &s.Objects[i]
+		if !o.Match([]byte(stream.Group), []byte(stream.Version), []byte(stream.Resource), []byte(stream.Kind)) {
+			continue
+		}
+		named := o.name != "*"
+		switch {
+		case !ok && !named && o.Name == "":
+			p = s.everything(stream)
+		case !ok:
+			p = pick{bare: named || len(s.Namespaces) == 0}
+			if o.Name != "" {
+				p.names = []string{o.Name}
+			}
+		case o.Name == "" || p.names == nil:
+			p.names = nil
+		default:
+			p.names = append(p.names, o.Name)
+		}
+		ok = true
+		p.bare = p.bare || named
+	}
+	slices.Sort(p.names)
+	p.names = slices.Compact(p.names)
+	return p, ok
+}
+
+// everything returns what is selected of a stream where no resource is named: of namespaces, those that are named themselves.
+func (s *Selection) everything(stream *index.Stream) pick {
+	if len(s.Namespaces) > 0 && isNamespaces(stream.Group, stream.Resource) {
+		return pick{names: slices.Clone(s.Namespaces), bare: true}
+	}
+	return pick{bare: s.bare || len(s.Namespaces) == 0}
+}
+
+func isNamespaces(group, resource string) bool { return group == "" && resource == "namespaces" }
+
+// objects returns the objects that are selected of a stream, in the order of namespace, name and uid. What is yielded is
+// valid until the next one.
+func (s *Selection) objects(x *index.Index, p pick) iter.Seq2[*index.Object, error] {
+	namespaces := []*string{nil}
+	if len(s.Namespaces) > 0 {
+		namespaces = namespaces[:0]
+		if p.bare {
+			namespaces = append(namespaces, new(""))
+		}
+		for _, namespace := range slices.Sorted(slices.Values(s.Namespaces)) {
+			namespaces = append(namespaces, &namespace)
+		}
+	}
+	return func(yield func(*index.Object, error) bool) {
+		for _, namespace := range namespaces {
+			names := p.names
+			if names == nil || namespace == nil {
+				names = []string{""}
+			}
+			for _, name := range names {
+				one := &name
+				if p.names == nil || namespace == nil {
+					one = nil
+				}
+				for o, err := range x.Objects(p.stream, namespace, one) {
+					wanted := err != nil || (p.names == nil || one != nil || slices.Contains(p.names, o.Name)) && (len(s.UIDs) == 0 || s.UIDs[o.UID])
+					if wanted && !yield(o, err) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

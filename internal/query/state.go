@@ -1,0 +1,422 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// Item is an object at a moment.
+type Item struct {
+	Stream               *index.Stream
+	Namespace, Name, UID string
+	// Last is the line that says what it was: the last one about it up to the moment. A segment that is gone has no such
+	// line any more: then Gone is true.
+	Last index.Place
+	Gone bool
+	// Deleted says that it was deleted, where the question is for that: the line is its deletion, or the last one before if
+	// that one does not have the object; or its stream was begun anew since, and the object was not there any more. Deleted
+	// sets when that was: at Ended or, if it was found after a gap, between EndedAfter and Ended.
+	Deleted           bool
+	EndedAfter, Ended time.Time
+	Created           time.Time // in whole seconds; zero where it is not known
+	// What Describe sets: when that version was made, and the field manager that wrote it, with "/" and its subresource where
+	// it has one; empty where the line names none.
+	Made   time.Time
+	Writer string
+	Size   int64 // of its line, in bytes
+}
+
+// State is the selected objects at a moment, in the order of resource, namespace and name.
+type State struct {
+	At     Moment
+	Items  []Item
+	Doubts []Doubt // why it may not be all
+}
+
+// span returns the segments in which a cut lies: all lines of those before are included, none of those behind. A cut between
+// two of them lies in the first, since a file may be gone behind it.
+func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
+	end := len(j.segments) - 1
+	first, last = end, 0
+	if c.Version > 0 {
+		return j.spanVersion(c)
+	}
+	for i, s := range j.segments {
+		next := time.Time{}
+		if i < end {
+			next = j.segments[i+1].FirstTime
+		}
+		switch {
+		case c.Seq > 0:
+			if i == end || j.segments[i+1].FirstSeq > c.Seq {
+				return i, i, nil
+			}
+			continue
+		case !c.late() && s.FirstTime.After(c.Time.Add(clockSlack)) && i > 0:
+			return min(first, last), last, nil
+		case !c.late() && !next.IsZero() && next.Before(c.Time.Add(-clockSlack)):
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		if x.Newest.After(c.Time) {
+			first = min(first, i)
+		}
+		if !x.Oldest.After(c.Time) || c.late() && !x.Earliest.IsZero() && !x.Earliest.After(c.Time) {
+			last = i
+		}
+	}
+	return min(first, last), last, nil
+}
+
+// spanVersion is span for a version of the server.
+func (j *Journal) spanVersion(c *cut) (first, last int, err error) {
+	first = len(j.segments) - 1
+	for i := range j.segments {
+		for _, seq := range c.seqs {
+			if i+1 == len(j.segments) || j.segments[i+1].FirstSeq > seq {
+				first = min(first, i)
+				break
+			}
+		}
+		for _, seq := range c.seqs {
+			if j.segments[i].FirstSeq <= seq {
+				last = i
+				break
+			}
+		}
+	}
+	return first, max(first, last), nil
+}
+
+// clockSlack is how far the times of lines are supposed to go back from one to the next, at most: more is found by seq only.
+const clockSlack = time.Hour
+
+// key is an object of a resource, whichever stream it is in.
+type key struct{ group, resource, namespace, name, uid string }
+
+func (i *Item) key() key {
+	return key{i.Stream.Group, i.Stream.Resource, i.Namespace, i.Name, i.UID}
+}
+
+// name returns the key without the uid.
+func (i *Item) name() key {
+	k := i.key()
+	k.uid = ""
+	return k
+}
+
+func (i *Item) compare(o *Item) int {
+	return cmp.Or(strings.Compare(i.Stream.Group, o.Stream.Group), strings.Compare(i.Stream.Resource, o.Stream.Resource),
+		strings.Compare(i.Namespace, o.Namespace), strings.Compare(i.Name, o.Name), cmp.Compare(i.Last.Seq, o.Last.Seq))
+}
+
+// State returns the selected objects that were there at a moment.
+func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, error) {
+	return again(j, func() (*State, error) { return j.state(ctx, s, at, false) })
+}
+
+// state returns those that were deleted too, if deleted is true.
+func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
+	if j.Empty() {
+		return &State{At: at}, nil
+	}
+	c, err := j.cut(ctx, s, at)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := j.span(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if first, err = j.base(ctx, first); err != nil {
+		return nil, err
+	}
+	found := make(map[key][]Item) // one of each stream
+	for i := first; i <= last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range s.picks(x) {
+			stream := &x.Streams[p.stream]
+			if c.gone[stream.Name] {
+				continue
+			}
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
+				n := slices.IndexFunc(found[k], func(was Item) bool { return was.Stream.Name == stream.Name })
+				item := Item{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
+				if n >= 0 {
+					item = found[k][n]
+				}
+				if !o.Created.IsZero() {
+					item.Created = o.Created
+				}
+				if item.Stream = stream; i == first {
+					item.Last = o.Before
+				}
+				if err := c.follow(&item, x, o.Lines); err != nil {
+					return nil, fmt.Errorf("read index: %w", err)
+				}
+				if item.Last.Seq == 0 {
+					continue
+				}
+				if n >= 0 {
+					found[k][n] = item
+				} else {
+					found[k] = append(found[k], item)
+				}
+			}
+		}
+	}
+	if err := j.forget(found, c, first, last); err != nil {
+		return nil, fmt.Errorf("read index: %w", err)
+	}
+	settle(found)
+	begin, err := j.begins(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	end, err := j.index(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	to := last
+	if c.Seq >= end.Next && last+1 < len(j.segments) { // the line itself is in a file that is gone
+		to++
+	}
+	lost, err := j.lost(ctx, first, to)
+	if err != nil {
+		return nil, err
+	}
+	st := &State{At: at, Doubts: slices.Concat(c.doubts, begin, lost)}
+	for _, of := range found {
+		item, there := newest(of)
+		if !there && !deleted {
+			continue
+		}
+		item.Gone = j.segmentOf(item.Last.Segment) < 0
+		st.Items = append(st.Items, item)
+	}
+	slices.SortFunc(st.Items, func(a, b Item) int { return a.compare(&b) })
+	return st, nil
+}
+
+// follow takes the lines of a segment about an object, by their indexes.
+func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
+	for _, at := range slices.Backward(lines) {
+		l, err := x.Line(at)
+		if err != nil {
+			return err
+		}
+		if c.includes(item.Stream.Name, &l) {
+			item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+			item.Deleted = l.Type == index.Deleted
+			return nil
+		}
+	}
+	return nil
+}
+
+// forget marks as deleted what was not there any more when its stream was begun anew in some segments.
+func (j *Journal) forget(found map[key][]Item, c *cut, first, last int) error {
+	var segments []*index.Index
+	for _, s := range j.segments[first : last+1] {
+		segments = append(segments, s.x)
+	}
+	since := make(map[string]uint64)
+	for _, of := range found {
+		for i := range of {
+			stream := of[i].Stream.Name
+			begun, known := since[stream]
+			if !known {
+				var err error
+				begun, err = index.Begun(segments, stream, func(l *index.Line) bool { return c.includes(stream, l) })
+				if err != nil {
+					return err
+				}
+				since[stream] = begun
+			}
+			of[i].Deleted = of[i].Deleted || of[i].Last.Seq < begun
+		}
+	}
+	return nil
+}
+
+// settle leaves of those objects of a stream that have the same name the last one: the others were deleted before it was
+// made.
+func settle(found map[key][]Item) {
+	type name struct{ stream, namespace, name string }
+	last := make(map[name]uint64)
+	for _, of := range found {
+		for _, item := range of {
+			n := name{item.Stream.Name, item.Namespace, item.Name}
+			last[n] = max(last[n], item.Last.Seq)
+		}
+	}
+	for _, of := range found {
+		for i := range of {
+			of[i].Deleted = of[i].Deleted || of[i].Last.Seq < last[name{of[i].Stream.Name, of[i].Namespace, of[i].Name}]
+		}
+	}
+}
+
+// begins returns a doubt if what was there in a segment is known by lines behind the journal's first one alone.
+func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	since := x.Since
+	if since == 0 {
+		since = x.FirstSeq
+	}
+	if since <= 1 {
+		return nil, nil
+	}
+	lines := "are not in the journal's files any more"
+	if len(j.unread) > 0 {
+		lines = "are not in files that can be read"
+	}
+	return []Doubt{{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)}}, nil
+}
+
+// lost returns a doubt for each hole in seq from one segment to another one: a file that is gone.
+func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, err error) {
+	for i := first; i < last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if next := j.segments[i+1]; next.FirstSeq > x.Next {
+			doubts = append(doubts, Doubt{Reason: missing(x.Next, next.FirstSeq, next.Path)})
+		}
+	}
+	if n := len(j.unread) - 1; last == len(j.segments)-1 && n >= 0 && j.unread[n].Active {
+		doubts = append(doubts, Doubt{Reason: cannotRead(&j.unread[n])})
+	}
+	return doubts, nil
+}
+
+// newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector
+// that it does not match any more has it deleted.
+func newest(of []Item) (is Item, there bool) {
+	for _, item := range of {
+		if alive := !item.Deleted; alive && !there || alive == there && item.Last.Seq > is.Last.Seq {
+			is, there = item, alive
+		}
+	}
+	return is, there
+}
+
+// Describe sets when the items' versions were made and by whom, without a look at the lines. It passes over items that are gone.
+func (j *Journal) Describe(ctx context.Context, items []Item) error {
+	_, err := again(j, func() (struct{}, error) { return struct{}{}, j.describe(ctx, items) })
+	return err
+}
+
+func (j *Journal) describe(ctx context.Context, items []Item) error {
+	order := make([]*Item, 0, len(items))
+	for i := range items {
+		if !items[i].Gone {
+			order = append(order, &items[i])
+		}
+	}
+	slices.SortFunc(order, func(a, b *Item) int { return cmp.Compare(a.Last.Seq, b.Last.Seq) })
+	for _, item := range order {
+		x, err := j.index(ctx, j.segmentOf(item.Last.Segment))
+		if err != nil {
+			return err
+		}
+		l, err := x.LineOf(item.Last.Seq)
+		if err != nil {
+			return fmt.Errorf("read index: %w", err)
+		}
+		item.Writer, item.Size = l.Writer, l.Size
+		if item.Made = l.Written; item.Made.IsZero() {
+			item.Made = l.Time
+		}
+	}
+	return nil
+}
+
+// Read calls fn with the lines that say what the items were, from several goroutines at once. A line is valid until fn
+// returns.
+func (j *Journal) Read(ctx context.Context, items []Item, fn func(i int, l *line.Fields) error) error {
+	order := make([]int, 0, len(items))
+	for i := range items {
+		if !items[i].Gone {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(items[a].Last.Seq, items[b].Last.Seq) })
+	var parts [][]int
+	for len(order) > 0 {
+		n := 1
+		for n < min(len(order), itemsPerPart) && items[order[n]].Last.Segment == items[order[0]].Last.Segment {
+			n++
+		}
+		// Its index says where a gzip member begins.
+		if _, err := j.index(ctx, j.segmentOf(items[order[0]].Last.Segment)); err != nil {
+			return err
+		}
+		parts, order = append(parts, order[:n]), order[n:]
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan []int)
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		workers.Go(func() {
+			var r reader // with buffers that all parts use
+			defer r.lines.Close()
+			for part := range next {
+				of := j.segments[j.segmentOf(items[part[0]].Last.Segment)]
+				if err := r.readItems(ctx, of, items, part, fn); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, part := range parts {
+		next <- part
+	}
+	close(next)
+	workers.Wait()
+	return context.Cause(ctx)
+}
+
+// itemsPerPart bounds what one goroutine reads of a segment at once.
+const itemsPerPart = 1000
+
+// readItems reads items of a segment, in order.
+func (r *reader) readItems(ctx context.Context, s *segment, items []Item, part []int, fn func(i int, l *line.Fields) error) error {
+	for _, i := range part {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		l, err := r.read(s, items[i].Last.Seq, items[i].Last.Offset)
+		if err == nil {
+			err = fn(i, l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

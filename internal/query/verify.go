@@ -1,0 +1,215 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/journal"
+)
+
+// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or with what
+// kept it from being written. The active file has none, nor have files that others rotated.
+func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) {
+	var base []*index.Index
+	for i, s := range j.segments {
+		if !s.Active && s.Ours && !s.hasIndex() {
+			err := j.reindex(ctx, s, base)
+			if ctx.Err() != nil {
+				return
+			}
+			if fn(journal.IndexPath(s.Path), err); err != nil {
+				base = nil
+				continue
+			}
+		}
+		if x, err := j.index(ctx, i); err == nil {
+			base = follow(base, x)
+		} else {
+			base = nil // the active file, or one that others rotated
+		}
+	}
+	for i := range j.unread {
+		fn(j.unread[i].Path, errors.New(cannotRead(&j.unread[i])))
+	}
+}
+
+// follow adds an index to those since the last full one.
+func follow(base []*index.Index, x *index.Index) []*index.Index {
+	if x.Since > 0 {
+		base = nil
+	}
+	return append(base, x)
+}
+
+func (j *Journal) reindex(ctx context.Context, s *segment, base []*index.Index) error {
+	if len(base) < journal.FullEvery {
+		base = nil
+	}
+	content, err := s.BuildIndex(ctx, base, j.segments[0].FirstSeq)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	if err := replace(journal.IndexPath(s.Path), content); err != nil {
+		return fmt.Errorf("write index: %w", err)
+	}
+	s.damaged = false
+	return nil
+}
+
+// hasIndex reports whether there is an index beside a segment that is right.
+func (s *segment) hasIndex() bool {
+	x, in, err := s.OpenIndex()
+	if err != nil {
+		return false
+	}
+	err = x.Check()
+	return in.Close() == nil && err == nil
+}
+
+// replace writes a file under a name that nobody reads, syncs it and renames it.
+func replace(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(0o640)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Verify reads every file and compares it with its index. It calls fn with each fault, a sentence without its full stop, and
+// returns how many lines there are.
+func (j *Journal) Verify(ctx context.Context, fn func(fault string)) (lines int, err error) {
+	var base []*index.Index
+	for _, s := range j.unread {
+		fn(cannotRead(&s))
+	}
+	for _, s := range j.segments {
+		x, err := j.verify(ctx, s, base, fn)
+		if err != nil {
+			return lines, err
+		}
+		if x == nil {
+			base = nil
+			continue
+		}
+		if n := len(base); n > 0 && base[n-1].Next != x.FirstSeq {
+			fn(missing(base[n-1].Next, x.FirstSeq, s.Path))
+		}
+		lines += x.Lines
+		base = follow(base, x)
+	}
+	return lines, nil
+}
+
+// verify reads a segment and returns its index, made now; nil where it cannot be read.
+func (j *Journal) verify(ctx context.Context, s *segment, base []*index.Index, fn func(string)) (*index.Index, error) {
+	is, in, err := s.beside(fn)
+	if err != nil {
+		return nil, err
+	}
+	if in != nil {
+		defer in.Close()
+	}
+	if is == nil || is.Since == 0 {
+		base = nil
+	}
+	content, err := s.BuildIndex(ctx, base, j.segments[0].FirstSeq)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		fn(fmt.Sprintf("%s cannot be read: %v", s.Path, err))
+		return nil, nil
+	}
+	x, err := index.Open(bytes.NewReader(content), int64(len(content)))
+	if err == nil {
+		err = s.verifyLines(x, fn)
+	}
+	if err == nil && is != nil {
+		err = s.compare(is, x, fn)
+	}
+	return x, err
+}
+
+// missing names lines that are not there.
+func missing(next, seq uint64, path string) string {
+	switch {
+	case seq < next:
+		return fmt.Sprintf("%s repeats lines from %d on", path, seq)
+	case seq == next+1:
+		return fmt.Sprintf("line %d is missing before %s", next, path)
+	}
+	return fmt.Sprintf("lines %d to %d are missing before %s", next, seq-1, path)
+}
+
+// verifyLines looks for holes in a segment, and for what is no line.
+func (s *segment) verifyLines(x *index.Index, fn func(string)) error {
+	next, end := x.FirstSeq, int64(0)
+	for at := range x.Lines {
+		l, err := x.Line(at)
+		if err != nil {
+			return err
+		}
+		if l.Offset != end {
+			fn(fmt.Sprintf("%s has %d damaged bytes at offset %d", s.Path, l.Offset-end, end))
+		}
+		if l.Seq != next {
+			fn(fmt.Sprintf("%s goes on with line %d behind line %d", s.Path, l.Seq, next-1))
+		}
+		next, end = l.Seq+1, l.Offset+l.Size
+	}
+	if !s.Active && end != x.Size {
+		fn(fmt.Sprintf("%s has %d damaged bytes at its end", s.Path, x.Size-end))
+	}
+	return nil
+}
+
+// beside opens the index beside a segment that is to have one.
+func (s *segment) beside(fn func(string)) (*index.Index, io.Closer, error) {
+	if s.Active || !s.Ours {
+		return nil, nil, nil
+	}
+	x, in, err := s.OpenIndex()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		fn(fmt.Sprintf("%s has no index", s.Path))
+		return nil, nil, nil
+	case errors.Is(err, index.ErrDamaged) || errors.Is(err, index.ErrOther):
+		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))
+		return nil, nil, nil
+	}
+	return x, in, err
+}
+
+// compare compares the index beside a segment with one that was made now.
+func (s *segment) compare(is, x *index.Index, fn func(string)) error {
+	same, err := index.Equal(is, x, is.Since == x.Since)
+	switch {
+	case errors.Is(err, index.ErrDamaged):
+		fn(fmt.Sprintf("%s cannot be used: %v", journal.IndexPath(s.Path), err))
+	case err != nil:
+		return err
+	case !same:
+		fn(fmt.Sprintf("%s does not agree with its file", journal.IndexPath(s.Path)))
+	}
+	return nil
+}

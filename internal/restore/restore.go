@@ -1,0 +1,181 @@
+// Package restore turns objects of a journal into objects that kubectl apply and kubectl diff take: without what the server
+// sets, without objects that controllers make again, and never with a value that the journal does not have.
+package restore
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/rawjson"
+)
+
+// Object is an object for kubectl apply.
+type Object struct {
+	JSON            []byte // without white space between tokens, and YAML too
+	Kind            string // with its group, if it has one: Deployment.apps
+	Namespace, Name string
+}
+
+// Outcome says what Clean has made of an object.
+type Outcome int
+
+// The outcomes of Clean.
+const (
+	Cleaned Outcome = iota
+	LeftOut         // a controller makes it again, or it is no configuration
+	Refused         // the journal does not have all of it
+)
+
+// Verdict is an outcome and its reason.
+type Verdict struct {
+	Outcome Outcome
+	Reason  string   // follows the object's name and a colon: "owned by ReplicaSet web-7d4b9"; empty if it is Cleaned
+	Fields  []string // those that are redacted, as the config writes paths; nil unless that is why it is Refused
+}
+
+const redacted = "REDACTED"
+
+// members are those of one JSON object. Numbers are as they are written.
+type members = map[string]any
+
+// Clean returns the object of a line as kubectl apply takes it. The object has only Kind, Namespace and Name unless it is
+// Cleaned.
+func Clean(l *line.Fields) (Object, Verdict) {
+	o := Object{Kind: text(l, line.Kind), Namespace: text(l, line.Namespace), Name: text(l, line.Name)}
+	apiVersion := text(l, line.Version)
+	kind := o.Kind
+	if group := text(l, line.Group); group != "" {
+		o.Kind += "." + group
+		apiVersion = group + "/" + apiVersion
+	}
+
+	metadata, _ := decode(rawjson.At(l.Object, []byte("/metadata"))) // most objects are pods, and need no more
+	if reason := madeAgain(o, metadata); reason != "" {
+		return o, Verdict{Outcome: LeftOut, Reason: reason}
+	}
+	all, err := decode(l.Object)
+	if reason := missing(l, all, err); reason != "" {
+		return o, Verdict{Outcome: Refused, Reason: reason}
+	}
+	if reason := unwanted(o, all); reason != "" {
+		return o, Verdict{Outcome: LeftOut, Reason: reason}
+	}
+
+	removeServerFields(o, all)
+	if fields := redactedFields(nil, "", all); fields != nil {
+		return o, Verdict{Outcome: Refused, Reason: "redacted: " + strings.Join(fields, ", "), Fields: fields}
+	}
+	all["apiVersion"], all["kind"] = apiVersion, kind // a list of objects has them once, for all of its items
+	o.JSON, err = encode(all)
+	if err != nil {
+		return o, Verdict{Outcome: Refused, Reason: err.Error()}
+	}
+	return o, Verdict{}
+}
+
+// missing says what of the object a line does not have. An object with nothing but metadata, not even a kind, is that of
+// payload: metadata; a server that does not stream lists shows a ServiceAccount like that too, and it cannot be told apart.
+func missing(l *line.Fields, all members, err error) string {
+	reason := text(l, line.TruncatedReason)
+	_, hasKind := all["kind"]
+	switch {
+	case reason != "":
+		return "truncated: " + reason
+	case string(l.Value(line.Truncated)) == "true":
+		return "truncated"
+	case len(l.Object) == 0:
+		return "the line has no object"
+	case err != nil:
+		return err.Error()
+	case len(all) == 1 && !hasKind,
+		string(l.Value(line.FinalStateKnown)) == "false" && child(all, "metadata")["creationTimestamp"] == nil:
+		return "the line has only the object's metadata"
+	}
+	return ""
+}
+
+// redactedFields appends the paths of redacted values.
+func redactedFields(dst []string, path string, value any) []string {
+	switch value := value.(type) {
+	case string:
+		if value == redacted {
+			dst = append(dst, path)
+		}
+	case members:
+		for _, key := range sortedKeys(value) {
+			step := key
+			if key == "" || strings.ContainsAny(key, `./[]" `) {
+				step = "[" + strconv.Quote(key) + "]"
+			} else if path != "" {
+				step = "." + key
+			}
+			dst = redactedFields(dst, path+step, value[key])
+		}
+	case []any:
+		for i, element := range value {
+			dst = redactedFields(dst, path+"["+strconv.Itoa(i)+"]", element)
+		}
+	}
+	return dst
+}
+
+func decode(object []byte) (all members, err error) {
+	if len(object) == 0 {
+		return nil, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	decoder.UseNumber()
+	if err = decoder.Decode(&all); err == nil {
+		if _, next := decoder.Token(); next != io.EOF {
+			err = errors.New("more than one value")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the object is not valid JSON: %w", err)
+	}
+	return all, nil
+}
+
+// encode returns an object as JSON that is YAML too, since many tools read everything as that.
+func encode(all members) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(all); err != nil {
+		return nil, fmt.Errorf("encode object: %w", err)
+	}
+	return escapeForYAML(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
+}
+
+// escapeForYAML escapes the characters that JSON allows in strings and that a YAML reader refuses, or takes for the end of a line.
+func escapeForYAML(object []byte) []byte {
+	bad := func(r rune) bool {
+		return r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff
+	}
+	if bytes.IndexFunc(object, bad) < 0 {
+		return object
+	}
+	out := make([]byte, 0, len(object)+16)
+	for len(object) > 0 {
+		r, n := utf8.DecodeRune(object)
+		if bad(r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = append(out, object[:n]...)
+		}
+		object = object[n:]
+	}
+	return out
+}
+
+// text returns a member of the line that is a string, "" where it is none.
+func text(l *line.Fields, f line.Field) string {
+	return string(rawjson.Unquote(nil, l.Text(f)))
+}

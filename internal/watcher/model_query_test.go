@@ -1,0 +1,500 @@
+package watcher_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"kubejournal/internal/blame"
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+	"kubejournal/test/invariant"
+)
+
+// ask asks the journal, and compares its answers with what the server had, where its versions mean one thing: it was not put
+// back, nor was the definition of the objects removed; and with what the lines say without any index.
+func (m *model) ask(r *rand.Rand) {
+	m.t.Helper()
+	j, err := query.Open(m.journal(), func(text string) { m.t.Errorf("notice: %s", text) })
+	must(m.t, err)
+	defer j.Close()
+	o := &oracle{model: m, journal: j, streams: map[string][]modelStream{}, of: perStream(m.whole())}
+	for i, l := range m.whole() {
+		at, err := time.Parse(time.RFC3339Nano, l.Time)
+		must(m.t, err)
+		o.lines = append(o.lines, told{&m.whole()[i], at})
+	}
+	for _, s := range m.streams {
+		if len(o.of[s.name]) > 0 {
+			name := s.gvr.GroupResource().String()
+			o.streams[name] = append(o.streams[name], s)
+		}
+	}
+	covered, err := coverage.Read(m.journal())
+	if !errors.Is(err, fs.ErrNotExist) {
+		must(m.t, err)
+	}
+	o.covered = covered
+	for _, name := range slices.Sorted(maps.Keys(o.streams)) {
+		object, err := query.ParseObject(name)
+		must(m.t, err)
+		sel := &query.Selection{Objects: []query.Object{object}}
+		if !m.restored && (m.defined == 0 || o.streams[name][0].gvr != widgets) {
+			o.versions(r, sel, o.streams[name])
+		}
+		o.seqs(r, sel, o.streams[name])
+		o.times(r, sel, o.streams[name])
+	}
+	o.history()
+	o.blames(r)
+}
+
+// oracle knows the answers without an index.
+type oracle struct {
+	*model
+	journal *query.Journal
+	streams map[string][]modelStream // of which the journal has lines, by resource
+	of      map[string][]invariant.Line
+	lines   []told
+	covered []coverage.Stream
+}
+
+type told struct {
+	*invariant.Line
+	at time.Time
+}
+
+// How many moments of each kind a history is asked about, for each resource.
+const (
+	askedVersions = 60
+	askedMoments  = 12
+)
+
+// versions asks for versions of the server. The journal has no doubt where it covers them, and only there.
+func (o *oracle) versions(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+	o.t.Helper()
+	var covered []uint64
+	states := map[uint64]*query.State{}
+	last := o.srv.Version()
+	for version := uint64(1); version <= last; version++ {
+		if last > askedVersions && r.Uint64N(last) >= askedVersions {
+			continue
+		}
+		st, err := o.journal.State(o.t.Context(), sel, query.Moment{Version: version})
+		must(o.t, err)
+		is := !slices.ContainsFunc(streams, func(s modelStream) bool { return !coversVersion(o.of[s.name], version) })
+		if is != (len(st.Doubts) == 0) {
+			o.t.Fatalf("version %d of %v is covered: %t; the journal says %+v", version, streams, is, st.Doubts)
+		}
+		if !is {
+			continue
+		}
+		want := invariant.State{}
+		for _, s := range streams {
+			maps.Copy(want, o.expectAt(s, version))
+		}
+		if err := invariant.Compare(o.readState(st), want); err != nil {
+			o.t.Fatalf("at version %d: %v", version, err)
+		}
+		covered, states[version] = append(covered, version), st
+	}
+	modelTally.asked.Add(uint64(len(covered)))
+	for range min(len(covered), 10) {
+		a, b := covered[r.IntN(len(covered))], covered[r.IntN(len(covered))]
+		o.leadsTo(sel, states[min(a, b)], states[max(a, b)])
+	}
+}
+
+// coversVersion reports whether lines of a stream have all that it was at a version: between a list and the GAP that follows
+// it, or a line at that version or behind.
+func coversVersion(lines []invariant.Line, version uint64) bool {
+	covered, within := false, false
+	for i := range lines {
+		l := &lines[i]
+		is, _ := strconv.ParseUint(l.ResourceVersion, 10, 64)
+		switch l.Type {
+		case invariant.Synced:
+			if within = is <= version; within {
+				covered = is == version
+			}
+		case invariant.Gap:
+			complete, _ := strconv.ParseUint(l.FromResourceVersion, 10, 64)
+			if within {
+				covered, within = version <= complete, false
+			}
+		default:
+			covered = covered || within && is >= version
+		}
+	}
+	return covered
+}
+
+func (o *oracle) readState(st *query.State) invariant.State {
+	o.t.Helper()
+	state, mu := invariant.State{}, sync.Mutex{}
+	must(o.t, o.journal.Read(o.t.Context(), st.Items, func(i int, l *line.Fields) error {
+		mu.Lock()
+		defer mu.Unlock()
+		item := st.Items[i]
+		k := invariant.Key{Group: item.Stream.Group, Resource: item.Stream.Resource, Namespace: item.Namespace, Name: item.Name}
+		if _, there := state[k]; there {
+			return fmt.Errorf("%v is there twice", k)
+		}
+		is, err := invariant.Expect(k, l.Object)
+		state[k] = is
+		return err
+	}))
+	if len(state) != len(st.Items) {
+		o.t.Fatalf("%d of %d objects have a line", len(state), len(st.Items))
+	}
+	return state
+}
+
+// object is one object, whichever stream it is in.
+type object struct{ namespace, name, uid string }
+
+// said is what lines come to.
+type said struct {
+	last  map[object]uint64 // the last line about each object that is there
+	lines map[object]int    // how many there are about each
+}
+
+// replay takes those lines of some streams that count. An object is there if one of the streams has it, and no other of its
+// name since.
+func (o *oracle) replay(streams []modelStream, counts func(told) bool) said {
+	s := said{map[object]uint64{}, map[object]int{}}
+	for _, stream := range streams {
+		last := map[[2]string]told{}
+		for _, l := range o.lines {
+			if l.Stream != stream.name || l.UID == "" || !counts(l) {
+				continue
+			}
+			s.lines[object{l.Namespace, l.Name, l.UID}]++
+			last[[2]string{l.Namespace, l.Name}] = l
+		}
+		for _, l := range last {
+			if k := (object{l.Namespace, l.Name, l.UID}); l.Type != invariant.Deleted {
+				s.last[k] = max(s.last[k], l.Seq)
+			}
+		}
+	}
+	return s
+}
+
+func placesOf(st *query.State) map[object]index.Place {
+	all := map[object]index.Place{}
+	for _, i := range st.Items {
+		all[object{i.Namespace, i.Name, i.UID}] = i.Last
+	}
+	return all
+}
+
+// same checks that a state has the objects that lines come to.
+func (o *oracle) same(st *query.State, want said) {
+	o.t.Helper()
+	got := map[object]uint64{}
+	for k, place := range placesOf(st) {
+		got[k] = place.Seq
+	}
+	if !maps.Equal(got, want.last) || len(got) != len(st.Items) {
+		o.t.Fatalf("at %v (%v, seq %d): %v, want %v", st.At, st.At.Time, st.At.Seq, got, want.last)
+	}
+}
+
+// seqs asks for lines, and for what changed between two of them.
+func (o *oracle) seqs(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+	o.t.Helper()
+	var before *query.State
+	for range askedMoments {
+		seq := 1 + r.Uint64N(uint64(len(o.lines)))
+		st, err := o.journal.State(o.t.Context(), sel, query.Moment{Seq: seq})
+		must(o.t, err)
+		o.same(st, o.replay(streams, func(l told) bool { return l.Seq <= seq }))
+		doubts := 0
+		for _, s := range streams {
+			complete := false
+			for _, l := range o.of[s.name] {
+				if l.Seq <= seq && (l.Type == invariant.Gap || l.Type == invariant.Synced) {
+					complete = l.Type == invariant.Synced
+				}
+			}
+			if !complete {
+				doubts++
+			}
+		}
+		if doubts != len(st.Doubts) {
+			o.t.Fatalf("at line %d: %d streams have no complete list; the journal says %+v", seq, doubts, st.Doubts)
+		}
+		if before != nil && before.At.Seq < seq {
+			o.leadsTo(sel, before, st)
+		}
+		before = st
+	}
+}
+
+// leadsTo checks that the difference of two states makes the second one of the first, and counts what lies between.
+func (o *oracle) leadsTo(sel *query.Selection, a, b *query.State) {
+	o.t.Helper()
+	c, err := o.journal.Compare(o.t.Context(), sel, a.At, b.At)
+	must(o.t, err)
+	state, passed := placesOf(a), 0
+	var between said
+	if a.At.Seq > 0 {
+		between = o.replay(o.streams[sel.Objects[0].String()], func(l told) bool { return a.At.Seq < l.Seq && l.Seq <= b.At.Seq })
+	}
+	for _, ch := range c.Changes {
+		i := ch.Item()
+		k := object{i.Namespace, i.Name, i.UID}
+		if is, there := state[k]; there != (ch.Before != nil) || there && is != ch.Before.Last {
+			o.t.Fatalf("from %v to %v: %+v is not as it was", a.At, b.At, ch)
+		}
+		if ch.Versions == 0 || between.lines != nil && ch.Versions != between.lines[k] {
+			o.t.Fatalf("from %v to %v: %d versions, want %d: %+v", a.At, b.At, ch.Versions, between.lines[k], ch)
+		}
+		if delete(state, k); ch.After != nil {
+			state[k] = ch.After.Last
+		}
+	}
+	want := placesOf(b)
+	if !reflect.DeepEqual(state, want) {
+		o.t.Fatalf("from %v to %v: %v, want %v", a.At, b.At, state, want)
+	}
+	before := placesOf(a)
+	for k := range between.lines {
+		_, was := before[k]
+		if _, is := want[k]; !was && !is {
+			passed++
+		}
+	}
+	if between.lines != nil && passed != len(c.Passed) {
+		o.t.Fatalf("from %v to %v: %d objects came and went, want %d", a.At, b.At, len(c.Passed), passed)
+	}
+}
+
+// times asks for times: around lines, and any.
+func (o *oracle) times(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+	o.t.Helper()
+	for range askedMoments {
+		at := o.began.Add(time.Duration(r.Int64N(int64(time.Since(o.began)) + 1)))
+		if r.IntN(2) == 0 {
+			at = o.lines[r.IntN(len(o.lines))].at.Add(time.Duration(r.IntN(4)-1) * time.Second / 2)
+		}
+		o.time(sel, streams, at)
+	}
+}
+
+// time asks for one time. What is said without a doubt is what the server had then: where a stream was followed live, up to
+// what a watch may lag behind, and up to the second that late lines have.
+func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time) {
+	o.t.Helper()
+	st, err := o.journal.State(o.t.Context(), sel, query.Moment{Time: at})
+	must(o.t, err)
+	covered := 0
+	late := map[string]bool{}
+	for _, s := range streams {
+		for _, c := range o.covered {
+			for _, i := range c.Intervals {
+				if c.Name == s.name && !at.Before(i.From) && at.Before(i.To) {
+					covered++
+					late[s.name] = i.Late
+				}
+			}
+		}
+	}
+	if covered < len(streams) {
+		return // some may be doubted and some not; what that comes to is unit-tested
+	}
+	o.same(st, o.replay(streams, func(l told) bool {
+		if !l.at.After(at) {
+			return true
+		}
+		written, err := time.Parse(time.RFC3339, l.WrittenAt)
+		return late[l.Stream] && err == nil && l.Origin != invariant.FromSnapshot && l.at.Sub(written) > tolerance && !written.After(at)
+	}))
+	if o.restored || o.defined > 0 || len(st.Doubts) > 0 {
+		return
+	}
+	modelTally.times.Add(1)
+	o.truth(st, streams)
+}
+
+// tolerance is by how much a line may be late and not be known as such.
+const tolerance = 3 * time.Second
+
+// truth checks that each object is, or is not there, as at one of the versions that the server had about then.
+func (o *oracle) truth(st *query.State, streams []modelStream) {
+	o.t.Helper()
+	version := func(t time.Time) uint64 {
+		n := sort.Search(len(o.written), func(i int) bool { return o.written[i].at.After(t) })
+		if n == 0 {
+			return 0
+		}
+		return o.written[n-1].version
+	}
+	from, to := version(st.At.Time.Add(-lagging)), version(st.At.Time.Add(time.Second))
+	if from == 0 {
+		return
+	}
+	got, possible := o.readState(st), map[invariant.Key]map[string]bool{}
+	for v := from; v <= to; v++ {
+		is := invariant.State{}
+		for _, s := range streams {
+			maps.Copy(is, o.expectAt(s, v))
+		}
+		for k, object := range is {
+			if possible[k] == nil {
+				possible[k] = map[string]bool{"": v > from}
+			}
+			possible[k][object.UID+" "+object.ResourceVersion] = true
+		}
+		for k := range possible {
+			if _, there := is[k]; !there {
+				possible[k][""] = true
+			}
+		}
+	}
+	for k, object := range got {
+		if !possible[k][object.UID+" "+object.ResourceVersion] {
+			o.t.Fatalf("at %v (versions %d to %d), which is not in doubt, %v is %s at %s, the server had %v", st.At.Time, from, to, k, object.UID, object.ResourceVersion, possible[k])
+		}
+	}
+	for k, may := range possible {
+		if _, there := got[k]; !there && !may[""] {
+			o.t.Fatalf("at %v (versions %d to %d), which is not in doubt, %v is missing: %v", st.At.Time, from, to, k, may)
+		}
+	}
+}
+
+// lagging is how long a line may take that does not count as late.
+const lagging = 6 * time.Second
+
+// history asks for all lines. Each has the one before about the same object.
+func (o *oracle) history() {
+	o.t.Helper()
+	n := 0
+	type key struct {
+		object
+		stream string
+	}
+	last := map[key]*invariant.Line{}
+	for v, err := range o.journal.History(o.t.Context(), &query.Selection{}, query.Moment{}, query.Moment{}) {
+		must(o.t, err)
+		l := o.lines[n]
+		if n++; v.Seq != l.Seq || string(v.Text(line.ID)) != l.ID {
+			o.t.Fatalf("line %d follows line %d", v.Seq, l.Seq-1)
+		}
+		if l.UID == "" {
+			continue
+		}
+		k := key{object{l.Namespace, l.Name, l.UID}, l.Stream}
+		p, err := v.Previous(o.t.Context())
+		must(o.t, err)
+		switch before := last[k]; {
+		case before == nil || before.Type == invariant.Deleted:
+			if p != nil && (before == nil || p.Seq != before.Seq) {
+				o.t.Fatalf("before line %d is line %d, want none", v.Seq, p.Seq)
+			}
+		case p == nil || p.Seq != before.Seq:
+			o.t.Fatalf("before line %d is %+v, want line %d", v.Seq, p, before.Seq)
+		}
+		last[k] = l.Line
+	}
+	if n != len(o.lines) {
+		o.t.Fatalf("a history of %d lines, want %d", n, len(o.lines))
+	}
+}
+
+// blames asks who wrote the values of some objects that one stream has.
+func (o *oracle) blames(r *rand.Rand) {
+	o.t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(o.streams)) {
+		if len(o.streams[name]) > 1 || name == "secrets" {
+			continue // a walk does not know that a redacted value has changed
+		}
+		uids := map[string]bool{}
+		for _, l := range o.of[o.streams[name][0].name] {
+			if l.UID != "" {
+				uids[l.UID] = true
+			}
+		}
+		all := slices.Sorted(maps.Keys(uids))
+		for range min(3, len(all)) {
+			o.blame(o.streams[name][0], all[r.IntN(len(all))])
+		}
+	}
+}
+
+// blame compares an answer with a walk over all versions: a value is from the last line before which it was another one.
+func (o *oracle) blame(s modelStream, uid string) {
+	o.t.Helper()
+	kind, err := query.ParseObject(s.gvr.GroupResource().String())
+	must(o.t, err)
+	var h blame.History
+	sel := &query.Selection{Objects: []query.Object{kind}, UIDs: map[string]bool{uid: true}}
+	for v, err := range o.journal.History(o.t.Context(), sel, query.Moment{}, query.Moment{}) {
+		must(o.t, err)
+		must(o.t, h.Add(v.Fields))
+	}
+	want, seen := map[string]string{}, uint64(0)
+	for _, l := range o.of[s.name] {
+		version, _ := strconv.ParseUint(l.ResourceVersion, 10, 64)
+		if l.UID != uid || l.Type == invariant.Deleted && (l.Origin == invariant.FromRelist || s.label != "") || l.Origin != invariant.FromRelist && version <= seen {
+			continue
+		}
+		seen = version
+		is, err := invariant.Expect(invariant.Key{}, l.Object)
+		must(o.t, err)
+		before := want
+		want = map[string]string{}
+		leaves("", is.Content, func(path, value string) {
+			want[path] = fmt.Sprintf("%s from %d", value, l.Seq)
+			if was, ok := before[path]; ok && strings.HasPrefix(was, value+" from ") {
+				want[path] = was
+			}
+		})
+	}
+	result, err := h.Result()
+	must(o.t, err)
+	got := map[string]string{}
+	for _, f := range result.Fields {
+		if f.Path != "kind" && f.Path != "apiVersion" {
+			got[f.Path] = fmt.Sprintf("%s from %d", strings.Trim(string(f.Value), `"`), f.Seq)
+		}
+	}
+	if !maps.Equal(got, want) {
+		o.t.Fatalf("%s of %s: %v, want %v", uid, s.name, got, want)
+	}
+	modelTally.blamed.Add(uint64(len(got)))
+}
+
+// leaves calls fn with the values of an object that hold no others.
+func leaves(path string, v any, fn func(path, value string)) {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, c := range v {
+			if strings.ContainsAny(k, "./") {
+				k = fmt.Sprintf("[%q]", k)
+			} else if path != "" {
+				k = "." + k
+			}
+			leaves(path+k, c, fn)
+		}
+	case []any:
+		for _, c := range v {
+			leaves(fmt.Sprintf("%s[%v]", path, c), c, fn) // they are texts
+		}
+	default:
+		fn(path, fmt.Sprint(v))
+	}
+}

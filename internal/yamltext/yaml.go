@@ -1,0 +1,202 @@
+// Package yamltext shows objects as YAML: one as kubectl prints it, and what differs between two, as a unified diff or
+// with the program that KUBECTL_EXTERNAL_DIFF names.
+package yamltext
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v2"
+
+	"kubejournal/internal/display"
+)
+
+// Bookkeeping is what changes with every write or follows from other changes, for Options.Without.
+var Bookkeeping = []string{
+	"/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration",
+	"/metadata/generation",
+	"/metadata/managedFields",
+	"/metadata/resourceVersion",
+	"/status/observedGeneration",
+}
+
+// Options say how an object is written.
+type Options struct {
+	// Without has the JSON Pointers of what is left out. An object that is empty then is left out as well.
+	Without []string
+	// Lines writes every string of several lines as such, for diffs. kubectl does not where a line has a tab, a trailing
+	// blank or an emoji: the string is then one in double quotes, and a change of one character breaks all of it anew.
+	Lines bool
+}
+
+// Append appends a JSON value as YAML, as kubectl prints it: members sorted, strings quoted and folded as
+// sigs.k8s.io/yaml does. [object] gives an object as an item of a List. Control characters are escaped; see
+// AppendPrintable for terminals.
+func Append(dst, value []byte, o Options) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return dst, fmt.Errorf("decode object: %w", err)
+	}
+	for _, pointer := range o.Without {
+		remove(v, strings.Split(pointer, "/")[1:])
+	}
+	var s *standIns
+	if o.Lines && !bytes.ContainsFunc(value, isStandIn) && !bytes.Contains(value, []byte(`\ue`)) && !bytes.Contains(value, []byte(`\uE`)) {
+		s = &standIns{}
+	}
+	text, err := yaml.Marshal(convert(v, s))
+	if err != nil {
+		return dst, fmt.Errorf("write YAML: %w", err)
+	}
+	return s.restore(dst, text), nil
+}
+
+// AppendDocument appends an object to those in dst, as one more document.
+func AppendDocument(dst, object []byte, o Options) ([]byte, error) {
+	if len(dst) > 0 {
+		dst = append(dst, "---\n"...)
+	}
+	return Append(dst, object, o)
+}
+
+// AppendPrintable appends text for a terminal: with escapes in the place of what would not show or turns the direction of
+// text, but for tabs and the ends of lines.
+func AppendPrintable(dst, text []byte) []byte {
+	for len(text) > 0 {
+		n := bytes.IndexAny(text, "\t\n")
+		if n < 0 {
+			return display.AppendRaw(dst, text)
+		}
+		dst = append(display.AppendRaw(dst, text[:n]), text[n])
+		text = text[n+1:]
+	}
+	return dst
+}
+
+var unescape = strings.NewReplacer("~1", "/", "~0", "~")
+
+// remove removes what the steps of a pointer lead to through objects.
+func remove(v any, steps []string) {
+	object, _ := v.(map[string]any)
+	if len(steps) == 0 {
+		return // no pointer
+	}
+	key := unescape.Replace(steps[0])
+	child, ok := object[key]
+	if !ok {
+		return
+	}
+	if len(steps) > 1 {
+		within, ok := child.(map[string]any)
+		if !ok || len(within) == 0 {
+			return
+		}
+		if remove(child, steps[1:]); len(within) > 0 {
+			return
+		}
+	}
+	delete(object, key)
+}
+
+// convert makes a decoded value what the encoder of YAML is to see.
+func convert(v any, s *standIns) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, child := range v {
+			v[key] = convert(child, s)
+		}
+	case []any:
+		for i, child := range v {
+			v[i] = convert(child, s)
+		}
+	case json.Number:
+		return number(string(v))
+	case string:
+		return s.replace(v)
+	}
+	return v
+}
+
+// number returns a number as kubectl prints it: whole ones in digits, however they are spelt.
+func number(text string) any {
+	var f float64
+	for range 2 {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n
+		}
+		if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+			return n
+		}
+		var err error
+		if f, err = strconv.ParseFloat(text, 64); err != nil {
+			return text // too large for anything
+		}
+		text = strconv.FormatFloat(f, 'f', -1, 64)
+	}
+	return f
+}
+
+// standIns are runes for private use in the place of those that keep the encoder from writing the lines of a string as
+// lines. A nil *standIns leaves everything as it is.
+type standIns struct {
+	of    map[rune]rune
+	runes []rune // that the stand-ins, from firstStandIn on, are for
+}
+
+const firstStandIn, lastStandIn = '\ue000', '\uefff'
+
+func isStandIn(r rune) bool { return firstStandIn <= r && r <= lastStandIn }
+
+func (s *standIns) replace(text string) string {
+	if s == nil || strings.TrimLeft(text, " \t") != text || !strings.Contains(text, "\n") {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		blank := r == ' ' && (i+1 == len(text) || text[i+1] == '\n')
+		if blank || r == '\t' || r > '\uffff' && unicode.IsGraphic(r) {
+			r = s.standIn(r)
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func (s *standIns) standIn(r rune) rune {
+	if in, ok := s.of[r]; ok {
+		return in
+	}
+	in := firstStandIn + rune(len(s.runes))
+	if in > lastStandIn {
+		return r
+	}
+	if s.of == nil {
+		s.of = map[rune]rune{}
+	}
+	s.of[r], s.runes = in, append(s.runes, r)
+	return in
+}
+
+// restore appends text with the runes that the stand-ins are for.
+func (s *standIns) restore(dst, text []byte) []byte {
+	if s == nil || len(s.runes) == 0 {
+		return append(dst, text...)
+	}
+	for len(text) > 0 {
+		n := bytes.IndexFunc(text, isStandIn)
+		if n < 0 {
+			return append(dst, text...)
+		}
+		r, size := utf8.DecodeRune(text[n:])
+		dst = utf8.AppendRune(append(dst, text[:n]...), s.runes[r-firstStandIn])
+		text = text[n+size:]
+	}
+	return dst
+}
