@@ -23,6 +23,7 @@ type Config struct {
 	Kubernetes    Kubernetes `mapstructure:"kubernetes"`
 	Defaults      Defaults   `mapstructure:"defaults" json:"-"` // what an entry of Resources leaves out; place puts it there
 	Resources     []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
+	Shard         Shard      `mapstructure:"shard"` // the daemon's share of every stream
 	Output        Output     `mapstructure:"output"`
 	Checkpoint    Checkpoint `mapstructure:"checkpoint"`
 	RedactSecrets bool       `mapstructure:"redactSecrets"`
@@ -65,10 +66,18 @@ type Resource struct {
 	// kubectl does). Only set where Namespaces is nil.
 	Namespace string `mapstructure:"-"`
 
+	Shard Shard `mapstructure:"-"` // that of the config, the zero Shard where it is all there is
+
 	// File, Line and Entry are where this was written, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a file.
 	File  string `mapstructure:"-" json:"-"`
 	Line  int    `mapstructure:"-" json:"-"`
 	Entry string `mapstructure:"-" json:"-"`
+}
+
+// Shard is a share of a stream's objects, by the hash of their uids: one of Count equal ones. The zero Shard is all of them.
+type Shard struct {
+	Index int `mapstructure:"index" takes:"$(NAME), the number in a variable such as POD_INDEX"` // from 0 on
+	Count int `mapstructure:"count"`
 }
 
 // Defaults has the keys of an entry that can be set for all entries at once.
@@ -208,6 +217,9 @@ func (c *Config) canonicalise() {
 		r.LabelSelector, _ = CanonicalLabels(r.LabelSelector) // checked before
 		r.FieldSelector, _ = CanonicalFields(r.FieldSelector)
 		r.Filter = strings.TrimSpace(r.Filter)
+		if c.Shard.Count > 1 {
+			r.Shard = c.Shard
+		}
 		r.ExcludeNamespaces = slices.Compact(slices.Sorted(slices.Values(r.ExcludeNamespaces)))
 		r.IgnoreFields = slices.Compact(slices.Sorted(slices.Values(r.IgnoreFields)))
 		slices.SortFunc(r.Types, func(a, b string) int { return slices.Index(types, a) - slices.Index(types, b) })

@@ -80,6 +80,7 @@ func (c *Config) check() Faults {
 		k.resource(r)
 	}
 	k.duplicates()
+	k.shard(c.Shard)
 	k.output(c.Output)
 	k.checkpoint(c.Checkpoint)
 	for _, r := range c.Redact {
@@ -90,6 +91,13 @@ func (c *Config) check() Faults {
 	k.oneOf("", "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.oneOf("", "log.format", c.Log.Format, "json", "console")
 	return k.faults
+}
+
+func (k *checker) shard(s Shard) {
+	k.refuse(s.Count < 0, "", "shard.count", "%d is negative; write how many daemons share the objects, such as 4", s.Count)
+	k.refuse(s.Index != 0 && s.Count == 0, "", "shard.index", "needs shard.count; write how many daemons share the objects, such as 4")
+	k.refuse(s.Count > 0 && s.Index >= s.Count || s.Index < 0, "", "shard.index",
+		"%d is not between 0 and %d; the daemons that share the objects count from 0 on, below shard.count", s.Index, s.Count-1)
 }
 
 func (k *checker) output(out Output) {

@@ -64,6 +64,8 @@ type Options struct {
 	// the client asked for no limit or for a larger one; 0 does as the real
 	// server, which knows no such bound.
 	MaxPage int
+	// Shards is the feature ShardedListAndWatch (KEP-5866).
+	Shards bool
 	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do, and 1.33 by
 	// default.
 	NoWatchList bool

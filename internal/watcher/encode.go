@@ -67,7 +67,9 @@ func (s *Stream) scan(t event.Type, raw []byte) error {
 		if err := s.encoder.render.Identify(raw, o, err); err != nil {
 			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
-		s.noteUnusable(o)
+		if s.mine(o) {
+			s.noteUnusable(o)
+		}
 	}
 	switch {
 	case t == event.Bookmark:
@@ -81,6 +83,9 @@ func (s *Stream) scan(t event.Type, raw []byte) error {
 	}
 	return nil
 }
+
+// mine reports whether a scanned object is in the stream's shard. A server that does not know shards sends all objects.
+func (s *Stream) mine(o *event.Object) bool { return s.spec.Target.Shard.Has(o.UID) }
 
 // noteUnusable counts an object that no line can hold, and logs it once.
 func (s *Stream) noteUnusable(o *event.Object) {

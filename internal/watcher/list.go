@@ -185,9 +185,9 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	}
 	defer r.close()
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
-	var rv, token string
+	var rv, token, last string
 	for repeated := 0; ; {
-		shown := r.diff.shown
+		shown, before := r.diff.shown, last
 		meta, err := s.readPage(ctx, limit, token, s.client.ConfirmNow, take)
 		if err != nil {
 			return err
@@ -206,7 +206,9 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if token = meta.Continue; token == "" {
 			return r.finish(ctx, rv)
 		}
-		if repeated++; r.diff.shown > shown {
+		// Pages are in the order of names; a page may have nothing of the stream's shard.
+		last = string(s.object.Namespace) + "/" + string(s.object.Name)
+		if repeated++; r.diff.shown > shown || s.spec.Target.Shard.Count > 1 && last > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
@@ -236,7 +238,7 @@ func (s *Stream) readPage(
 		if err == nil {
 			err = s.scan(event.Added, item)
 		}
-		if err == nil {
+		if err == nil && s.mine(&s.object) {
 			err = take(&s.object)
 		}
 	}

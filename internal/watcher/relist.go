@@ -129,6 +129,8 @@ func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received tim
 	}
 	o := &r.s.object
 	switch {
+	case e.Type != event.Bookmark && !r.s.mine(o):
+		return "", nil
 	case e.Type != event.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
