@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,10 +14,24 @@ import (
 )
 
 // TestShards has four daemons that share the streams of a fifth, one of which is killed, on a server that sends everything to
-// each, and from the middle on only what is its own. Together they write what the fifth does.
+// each, and on one that sends what is its own. Together they write what the fifth does.
 func TestShards(t *testing.T) {
+	for _, helps := range []bool{false, true} {
+		t.Run(fmt.Sprintf("server selects %t", helps), func(t *testing.T) { testShards(t, helps) })
+	}
+}
+
+func testShards(t *testing.T, helps bool) {
 	const count = 4
 	s := own.get(t)
+	if err := s.SetFeatureGates(t.Context(), map[string]bool{"ShardedListAndWatch": helps}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.SetFeatureGates(context.WithoutCancel(t.Context()), nil); err != nil {
+			t.Error(err)
+		}
+	})
 	ns := s.namespaces(t, 2)
 	sc := play(t, s, every())
 	shards := make([]*daemon, count)
@@ -34,10 +49,6 @@ func TestShards(t *testing.T) {
 	shards[1].kill()
 	writers.more(50)
 	shards[1].start()
-	if err := s.SetFeatureGates(t.Context(), map[string]bool{"ShardedListAndWatch": true}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { sc.must(s.SetFeatureGates(t.Context(), nil)) })
 	writers.more(150)
 	writers.Stop()
 	want := objectIDs(sc.verify(false))
