@@ -322,7 +322,7 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 		written, err := time.Parse(time.RFC3339, l.WrittenAt)
 		return late[l.Stream] && err == nil && l.Origin != invariant.FromSnapshot && l.at.Sub(written) > tolerance && !written.After(at)
 	}))
-	if o.restored || o.defined > 0 || len(st.Doubts) > 0 {
+	if o.restored || o.defined > 0 || len(st.Doubts) > 0 || o.fault.stalled() { // lines behind a stall are not known to be late
 		return
 	}
 	modelTally.times.Add(1)
