@@ -20,9 +20,6 @@ type Selection struct {
 	bare bool // objects in no namespace too
 }
 
-// All reports whether everything is selected, GAP and SYNCED lines too.
-func (s *Selection) All() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
-
 // pick is what is selected of a stream.
 type pick struct {
 	stream int
