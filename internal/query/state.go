@@ -48,7 +48,8 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 	end := len(j.segments) - 1
 	first, last = end, 0
 	if c.Version > 0 {
-		return j.spanVersion(c)
+		first, last = j.spanVersion(c)
+		return first, last, nil
 	}
 	for i, s := range j.segments {
 		next := time.Time{}
@@ -81,7 +82,7 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 }
 
 // spanVersion is span for a version of the server.
-func (j *Journal) spanVersion(c *cut) (first, last int, err error) {
+func (j *Journal) spanVersion(c *cut) (first, last int) {
 	first = len(j.segments) - 1
 	for i := range j.segments {
 		for _, seq := range c.seqs {
@@ -97,7 +98,7 @@ func (j *Journal) spanVersion(c *cut) (first, last int, err error) {
 			}
 		}
 	}
-	return first, max(first, last), nil
+	return first, max(first, last)
 }
 
 // clockSlack is how far the times of lines are supposed to go back from one to the next, at most: more is found by seq only.
