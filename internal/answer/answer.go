@@ -37,16 +37,23 @@ func (o *Output) JSON(v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	if !o.Terminal {
-		_, err := o.Write(b.Bytes())
-		return err
+	text := b.Bytes()
+	if o.Terminal {
+		text = safeJSON(text)
 	}
-	var safe []byte
-	for l := range bytes.Lines(b.Bytes()) {
-		safe = append(display.AppendSafeJSON(safe, bytes.TrimSuffix(l, []byte("\n"))), '\n')
-	}
-	_, err := o.Write(safe)
+	_, err := o.Write(text)
 	return err
+}
+
+// safeJSON returns JSON on several lines with escapes in the place of what a terminal would act on.
+func safeJSON(text []byte) (safe []byte) {
+	for l := range bytes.Lines(text) {
+		l, ended := bytes.CutSuffix(l, []byte("\n"))
+		if safe = display.AppendSafeJSON(safe, l); ended {
+			safe = append(safe, '\n')
+		}
+	}
+	return safe
 }
 
 // note writes a sentence without its full stop.
@@ -89,11 +96,11 @@ func words(d query.Doubt) string {
 		fmt.Fprintf(&b, "stream %s", printable(d.Stream))
 		switch {
 		case !d.From.IsZero() && !d.To.IsZero():
-			fmt.Fprintf(&b, " from %s to %s", moment(d.From), moment(d.To))
+			fmt.Fprintf(&b, " from %s to %s", local(d.From), local(d.To))
 		case !d.From.IsZero():
-			fmt.Fprintf(&b, " since %s", moment(d.From))
+			fmt.Fprintf(&b, " since %s", local(d.From))
 		case !d.To.IsZero():
-			fmt.Fprintf(&b, " until %s", moment(d.To))
+			fmt.Fprintf(&b, " until %s", local(d.To))
 		}
 		b.WriteString(": ")
 	}
