@@ -84,6 +84,7 @@ const (
 	Removed     = "Removed"     // the stream was, from the config
 	Interrupted = "Interrupted" // a late interval follows
 	CaughtUp    = "CaughtUp"    // of a late one
+	HandedOver  = "HandedOver"  // another replica writes
 
 	continued = "Continued" // in the next record, whose lines are in a later segment
 )
@@ -92,6 +93,7 @@ const (
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
 	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
+	HandedOver,
 }
 
 // HoldingBack are the keys of an entry that keep changes out of the journal. Later versions append to them.
@@ -107,7 +109,7 @@ func reasonText(n byte) string {
 }
 
 // isGap reports whether a reason is that of a GAP line.
-func isGap(n byte) bool { return n > reasonNumber(continued) }
+func isGap(n byte) bool { return n > reasonNumber(continued) && n != reasonNumber(HandedOver) }
 
 const (
 	suffix = ".coverage"

@@ -183,6 +183,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 func FixedKeys(now, next *config.Config) (faults config.Faults) {
 	for _, k := range []struct{ key, now, next string }{
 		{"output.path", now.Output.Path, next.Output.Path},
+		{"leaderElection", fmt.Sprint(now.LeaderElection), fmt.Sprint(next.LeaderElection)},
 		{"checkpoint.path", now.Checkpoint.Path, next.Checkpoint.Path},
 		{"log.format", now.Log.Format, next.Log.Format},
 	} {

@@ -55,6 +55,14 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	return e, err
 }
 
+// reset forgets what batches that were dropped have brought.
+func (e *encoder) reset() {
+	if e.previous != nil {
+		e.previous.Reset()
+	}
+	e.writers.reset()
+}
+
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
 const maxWarned = 1024
 
@@ -140,7 +148,7 @@ func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (chec
 		if err != nil {
 			return t, err
 		}
-		b.AddLine(lines, t.Type, t.Origin, now)
+		b.AddLine(lines, t.Type, t.Origin, now, nil)
 		t.HeldBack = false
 	}
 	e.know(b, &t, nil)
@@ -204,7 +212,7 @@ func (e *encoder) encode(
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
-		b.AddLine(lines, l.Type, l.Origin, l.Received)
+		b.AddLine(lines, l.Type, l.Origin, l.Received, o.ResourceVersion)
 	}
 	switch {
 	case compares:

@@ -288,5 +288,7 @@ func (g *gate) Size() (int64, error) { return g.store.Size() }
 // InPlace implements recorder.Checkpoint.
 func (g *gate) InPlace() error { return g.store.InPlace() }
 
+func (g *gate) Streams() (map[string]checkpoint.Stream, error) { return g.store.Streams() }
+
 // Committed implements recorder.Output.
 func (g *gate) Committed(seq uint64) { g.file.Committed(seq) }

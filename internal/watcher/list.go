@@ -188,7 +188,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	var rv, token, last string
 	for repeated := 0; ; {
 		shown, before := r.diff.shown, last
-		meta, err := s.readPage(ctx, limit, token, s.client.ConfirmNow, take)
+		meta, err := s.readPage(ctx, v1.ListOptions{Limit: limit, Continue: token}, s.client.ConfirmNow, take)
 		if err != nil {
 			return err
 		}
@@ -220,9 +220,9 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 // readPage calls take with each object of a page, once the server has answered and confirm, where it is not nil, has not
 // objected to that server.
 func (s *Stream) readPage(
-	ctx context.Context, limit int64, token string, confirm func(context.Context) error, take func(*event.Object) error,
+	ctx context.Context, o v1.ListOptions, confirm func(context.Context) error, take func(*event.Object) error,
 ) (meta kubeclient.ListMeta, err error) {
-	page, err := s.client.List(ctx, s.spec.Target, limit, token)
+	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {
 		return meta, err
 	}
