@@ -22,7 +22,7 @@ func (w *writer) startCommit(ctx context.Context) {
 	}
 	now := w.pending
 	w.pending = newPending()
-	w.pending.follows = w.follows()
+	w.pending.turn = w.turn
 	if now.Empty() {
 		now.release()
 		return
@@ -40,10 +40,10 @@ func (w *writer) startCommit(ctx context.Context) {
 		if err == nil {
 			w.lastCommit.Store(&Progress{Committed: seq, CommittedAt: time.Now()})
 			w.out.Committed(seq)
-			if !now.follows {
+			if now.turn.leads() {
 				now.tell(&w.positions)
 			}
-			if w.cfg.Coverage != nil && !now.follows {
+			if w.cfg.Coverage != nil && !now.turn.follows() {
 				w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)
 			}
 			now.release()

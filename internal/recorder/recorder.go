@@ -321,7 +321,7 @@ type pending struct {
 	numbers map[*Producer]uint64 // of the last numbered batches
 	waiting []chan struct{}      // flushes, closed after the commit
 	ends    []func()             // called after it
-	follows bool                 // another replica writes the lines
+	turn    *Turn                // of the lines
 }
 
 func newPending() pending {

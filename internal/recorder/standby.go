@@ -69,8 +69,7 @@ func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
 
 // Leads reports whether it is this replica's turn, as far as it was told.
 func (r *Recorder) Leads() bool {
-	t := r.latest.Load()
-	return t == nil || t.May != nil
+	return !r.latest.Load().follows()
 }
 
 // Told returns up to which position of a stream others have told everything; known is false where nobody has begun to.
@@ -190,8 +189,9 @@ type standby struct {
 	since map[string]int64  // of a leader: by stream, when its coverage begins at the earliest, in Unix nanoseconds
 }
 
-// follows reports whether it is another replica's turn.
-func (s *standby) follows() bool { return s.turn != nil && s.turn.May == nil }
+// leads reports whether it is the turn of this one of several replicas; follows, of another one.
+func (t *Turn) leads() bool   { return t != nil && t.May != nil }
+func (t *Turn) follows() bool { return t != nil && t.May == nil }
 
 // errTurnOver ends a write before its first byte: it is another replica's turn.
 var errTurnOver = errors.New("another replica's turn")
@@ -223,7 +223,7 @@ func (w *writer) takeTurn(ctx context.Context) error {
 		return nil
 	}
 	w.turn = next
-	led, leads := before != nil && before.May != nil, next.May != nil
+	led, leads := before.leads(), next.leads()
 	if led && leads && next.Term == before.Term {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (w *writer) admit(b *Batch) bool {
 		return true
 	case p.refused.Load():
 		w.discard(b)
-	case w.follows():
+	case w.turn.follows():
 		w.follow(b)
 	default:
 		w.trim(b)
