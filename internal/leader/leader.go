@@ -218,6 +218,8 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	return record, raw, err
 }
 
+var errNoLease = errors.New("read Lease")
+
 // errDeleted keeps a Lease that was deleted from being made anew before the one who held it knows.
 var errDeleted = errors.New("the Lease was deleted while another replica held it, waiting until that one has noticed")
 
@@ -330,6 +332,9 @@ func (e *Elector) save(term uint64) {
 // take takes the Lease as the server has it.
 func (e *Elector) take(u *unstructured.Unstructured) error {
 	lease := new(coordinationv1.Lease)
+	if u.GetName() != e.cfg.Name || u.GetResourceVersion() == "" { // a proxy's {}, say
+		return fmt.Errorf("%w: the answer is not the Lease", errNoLease)
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, lease); err != nil {
 		return fmt.Errorf("decode Lease: %w", err)
 	}
