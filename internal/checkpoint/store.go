@@ -13,7 +13,7 @@
 //	  cluster                             uid of the namespace kube-system, absent while unknown
 //	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
-//	  term                                uvarint: the highest number of a leader's turn that was seen; absent before the first
+//	  term                                uvarint: the number of this replica's last turn as the leader; absent before the first
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line
@@ -244,7 +244,7 @@ func (s *Store) Term() (term uint64, err error) {
 	return term, err
 }
 
-// SetTerm sets the highest number of a leader's turn that was seen.
+// SetTerm sets the number of this replica's last turn as the leader.
 func (s *Store) SetTerm(term uint64) error {
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyTerm, binary.AppendUvarint(nil, term)) })
 }

@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -53,7 +54,7 @@ type Config struct {
 	RetryPeriod     time.Duration
 	Leases          dynamic.ResourceInterface // of the namespace
 	Recorder        Recorder
-	Term            uint64             // the highest that an earlier process has seen
+	Term            uint64             // of the last turn of an earlier process; 0 for none
 	SaveTerm        func(uint64) error // for Term of the next one
 	Log             *zap.Logger
 	Changed         func(before, now Status) // called when somebody else writes
@@ -77,6 +78,7 @@ type Elector struct {
 	saved uint64                // the term that SaveTerm has taken
 	told  string                // the annotation that the recorder was given last
 	leads bool                  // as the recorder was told
+	led   map[uint64]bool       // this replica's turns
 
 	mu       sync.Mutex
 	status   Status    // guarded by mu
@@ -86,7 +88,7 @@ type Elector struct {
 
 // New returns an Elector that has not begun.
 func New(cfg Config) *Elector {
-	e := &Elector{cfg: cfg, saved: cfg.Term}
+	e := &Elector{cfg: cfg, saved: cfg.Term, led: map[uint64]bool{cfg.Term: true}}
 	e.status.Seen, e.status.Term = time.Now(), cfg.Term
 	return e
 }
@@ -313,8 +315,8 @@ func (e *Elector) begin(term uint64) {
 		e.cfg.Log.Error("cannot read what the leader before has written, going on from this replica's own positions", zap.Error(err))
 	}
 	e.cfg.Log.Info("the leader now", zap.String("lease", e.Describe()), zap.Uint64("term", term))
-	e.leads = true
-	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Told: told})
+	e.leads, e.led[term] = true, true
+	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Told: told, Led: maps.Clone(e.led)})
 }
 
 // save keeps the term for the next process, which needs it if the Lease is deleted.

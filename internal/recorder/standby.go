@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -42,9 +44,11 @@ type Turn struct {
 	May func() bool
 	// Term counts the turns of all replicas; of a leader, at least 1.
 	Term uint64
-	// Told has, for each stream, up to which position others have written and committed everything. "" is a stream whose
-	// first list was begun.
+	// Told has, for each stream, up to which position others have written and committed everything. "~3" is a stream whose
+	// first list was begun in the turn of that number.
 	Told map[string]string
+	// Led has the numbers of this replica's own turns, as far as they are known.
+	Led map[uint64]bool
 
 	over chan struct{} // closed when it is replaced
 }
@@ -72,16 +76,30 @@ func (r *Recorder) Leads() bool {
 	return !r.latest.Load().follows()
 }
 
-// Told returns up to which position of a stream others have told everything; known is false where nobody has begun to.
-// Standby says that it is somebody else's turn to write. Over is closed when there may be another answer.
-func (r *Recorder) Told(stream string) (position string, known, standby bool, over <-chan struct{}) {
+// Told is what another replica has told of a stream.
+type Told struct {
+	Position string          // up to there everything; "" where nobody has told that
+	Begun    bool            // another replica has begun a first list of which that is not known
+	Standby  bool            // it is another replica's turn to write
+	Over     <-chan struct{} // closed when there may be another answer
+}
+
+// Told returns what another replica has told of a stream.
+func (r *Recorder) Told(stream string) Told {
 	t := r.latest.Load()
 	if t == nil {
-		return "", false, false, nil
+		return Told{}
 	}
-	position, known = t.Told[stream]
-	return position, known, t.May == nil, t.over
+	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over}
+	if text, begun := strings.CutPrefix(told.Position, begunIn); begun {
+		term, err := strconv.ParseUint(text, 10, 64)
+		told.Position, told.Begun = "", err != nil || !t.Led[term]
+	}
+	return told
 }
+
+// begunIn precedes the number of the turn in which a first list was begun.
+const begunIn = "~"
 
 // Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the stream,
 // which goes on from its checkpoint.
@@ -134,7 +152,7 @@ func (r *Recorder) Declare(ctx context.Context, stream string) error {
 		}
 		p.mu.Lock()
 		if _, known := p.committed[stream]; !known {
-			p.committed[stream] = ""
+			p.committed[stream] = begunIn + strconv.FormatUint(t.Term, 10)
 			p.version++
 		}
 		if needed == 0 {
@@ -377,8 +395,8 @@ func (w *writer) followOn() {
 	n := 0
 	for _, b := range w.held {
 		stream, state := b.producer.stream, b.Changes.State
-		told, known := w.turn.Told[stream]
-		if !known || told == "" || ahead[stream] || state.ResourceVersion != told && !event.Later(told, state.ResourceVersion) {
+		told := w.turn.Told[stream]
+		if told == "" || ahead[stream] || state.ResourceVersion != told && !event.Later(told, state.ResourceVersion) {
 			if ahead == nil {
 				ahead = make(map[string]bool)
 			}

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/recorder"
 )
 
 // Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and list
@@ -21,32 +23,35 @@ import (
 // turn to list, or lists. done says that a list has begun a watch, which has ended with the error.
 func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	for {
-		told, known, standby, over := s.rec.Told(s.spec.Name)
-		adopts := s.adopts(told, standby)
-		if adopts {
-			if err = s.adopt(ctx, told); err == nil || !isExpired(err) {
+		told := s.rec.Told(s.spec.Name)
+		if s.adopts(told) {
+			err = s.adopt(ctx, told.Position)
+			if err == nil || !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) {
 				return false, err
 			}
+			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", told.Position), zap.Error(err))
 		}
-		if !standby {
-			return s.beginList(ctx, known)
+		if !told.Standby {
+			return s.beginList(ctx, told.Begun)
 		}
 		s.setState(Starting, reasonStandby)
 		select {
-		case <-over:
+		case <-told.Over:
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
 	}
 }
 
-// beginList does what only the replica may do that writes. known says that another has told something of the stream.
-func (s *Stream) beginList(ctx context.Context, known bool) (done bool, err error) {
+// beginList does what only the replica may do that writes. begun says that another one has begun a first list.
+func (s *Stream) beginList(ctx context.Context, begun bool) (done bool, err error) {
 	if s.state.Closing != nil {
 		return false, s.writeSynced(ctx)
 	}
-	if known && s.state.From() == "" && s.state.PendingGap == "" {
-		s.state.Lose(event.RelistInterrupted) // there may be lines about objects that are gone
+	if begun && s.state.From() == "" && s.state.PendingGap == "" {
+		if err := s.doubt(ctx); err != nil {
+			return false, err
+		}
 	}
 	if err := s.rec.Declare(ctx, s.spec.Name); err != nil {
 		return false, err
@@ -54,20 +59,41 @@ func (s *Stream) beginList(ctx context.Context, known bool) (done bool, err erro
 	return true, s.list(ctx)
 }
 
+// doubt has the list write a GAP and all objects, since there may be lines of another replica about objects that are gone.
+func (s *Stream) doubt(ctx context.Context) error {
+	b := s.producer.Batch()
+	err := s.store.Range(s.spec.Name, func(k event.Known) error {
+		b.Changes.Redeliver(k)
+		if b.Bytes() < batchBytes {
+			return nil
+		}
+		full := b
+		b = s.producer.Batch()
+		return s.rec.Submit(ctx, full)
+	})
+	if err != nil {
+		return err
+	}
+	s.state.Lose(event.RelistInterrupted)
+	b.Changes.State = s.state.Clone()
+	if err := s.rec.Submit(ctx, b); err != nil {
+		return err
+	}
+	return s.rec.Flush(ctx)
+}
+
 // adopts reports whether a position that others have told is one for the stream: not where lines of its own are missing,
 // nor where it has come further itself, nor where it could not watch from there before: a server forgets in its watch cache
 // before it does in etcd.
-func (s *Stream) adopts(told string, standby bool) bool {
+func (s *Stream) adopts(told recorder.Told) bool {
 	from := s.state.From()
 	switch {
-	case told == "":
-		return false
-	case told == s.adopted, s.state.PendingGap == event.JournalTruncated:
+	case told.Position == "", told.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return standby && event.Later(from, told)
+		return told.Standby && event.Later(from, told.Position)
 	}
-	return from == "" || from == told || event.Later(told, from)
+	return from == "" || from == told.Position || event.Later(told.Position, from)
 }
 
 // adopt makes a position that others have told the stream's own. It writes no line. A crash, or a new turn, in the middle

@@ -32,13 +32,13 @@ func (m *model) finish(r *rand.Rand) {
 		if unread == nil && len(whole) != len(lines) {
 			unread = fmt.Errorf("%d lines as a reader finds the files, %d as they were written", len(whole), len(lines))
 		}
-		err = errors.Join(err, unread, invariant.Sequence(lines, 1))
+		err = errors.Join(err, unread, invariant.Sequence(lines, 1), invariant.Shape(lines))
 	})
 	if m.replicas == nil {
 		m.wellCovered()
 	}
 	lines := m.told()
-	err = errors.Join(err, invariant.Shape(lines), invariant.Objects(lines), invariant.Streams(lines, m.interrupted), m.requests())
+	err = errors.Join(err, invariant.Objects(lines), invariant.Streams(lines, m.interrupted), m.requests())
 	byStream := perStream(lines)
 	for _, of := range byStream {
 		// Two streams of the same object tell of the same event.

@@ -101,6 +101,9 @@ func (m *model) told() []invariant.Line {
 
 // mayWrite is called when a replica begins to write: the Lease must name its turn.
 func (m *model) mayWrite(one *replica, p []byte) {
+	if !bytes.HasPrefix(p, []byte(`{"seq":`)) {
+		return // the rest of a write that was begun
+	}
 	_, rest, ok := bytes.Cut(p, []byte(`,"term":`))
 	term, _, _ := bytes.Cut(rest, []byte(","))
 	lease, err := m.srv.Get(leases, "default", "kubejournal")

@@ -35,7 +35,7 @@ type Recorder interface {
 	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
 	Restart(context.Context, *recorder.Producer) error
 	// Told and Declare are for several replicas, of which one writes; see adopt.go.
-	Told(stream string) (position string, known, standby bool, over <-chan struct{})
+	Told(stream string) recorder.Told
 	Declare(ctx context.Context, stream string) error
 }
 

@@ -90,10 +90,11 @@ func (c *ChangesCheck) look(s *changing, l *Line) {
 			s.objects[key] = &lastSeen{uid: l.UID, object: now, relists: s.relists}
 		}
 	}()
+	added := l.Type == Added || strings.HasSuffix(l.ID, "/"+Added) // as it was before Merge
 	switch {
-	case l.Type == Added && list != nil:
+	case added && list != nil:
 		c.faults.at(l, "ADDED with changes %s", list)
-	case l.Type == Added:
+	case added:
 	case k == nil || k.uid != l.UID:
 		c.faults.at(l, "MODIFIED of what the reader does not know")
 	case list == nil:
