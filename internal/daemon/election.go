@@ -42,10 +42,7 @@ func (d *Daemon) joinElection() error {
 	if err != nil {
 		return err
 	}
-	config := d.access.Config()
-	// A request that hangs must leave time for another one, as in client-go's own locks.
-	config.Timeout = max(o.RetryPeriod, o.RenewDeadline/2)
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(d.access.Config())
 	if err != nil {
 		return fmt.Errorf("leaderElection: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -35,8 +36,17 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// releaseTimeout is how long each request of a release may take, so that a stop ends soon.
+// releaseTimeout is how long a release may take, so that a stop ends soon.
 const releaseTimeout = 500 * time.Millisecond
+
+// limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
+func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2)
+	if e.stopping.Load() {
+		limit = releaseTimeout
+	}
+	return context.WithTimeout(ctx, limit)
+}
 
 // Recorder is told whose turn it is.
 type Recorder interface {
@@ -80,6 +90,8 @@ type Elector struct {
 	leads bool                  // as the recorder was told
 	led   map[uint64]bool       // this replica's turns
 
+	stopping atomic.Bool // Run's context has ended
+
 	mu       sync.Mutex
 	status   Status    // guarded by mu
 	renewed  time.Time // when the last successful renewal was asked for; guarded by mu
@@ -96,6 +108,7 @@ func New(cfg Config) *Elector {
 // Run takes part until ctx ends, and then gives the Lease up, if it is ours.
 func (e *Elector) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Logger{}) // what is worth knowing is logged here
+	defer context.AfterFunc(ctx, func() { e.stopping.Store(true) })()
 	for ctx.Err() == nil {
 		// It panics where its configuration has a fault, which the config's check has refused.
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
@@ -197,6 +210,8 @@ func (e *Elector) follow() {
 
 // Get reads the Lease. (resourcelock.Interface)
 func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
 	u, err := e.cfg.Leases.Get(ctx, e.cfg.Name, v1.GetOptions{})
 	if err == nil {
 		err = e.take(u)
@@ -236,6 +251,8 @@ func (e *Elector) deleted(err error) error {
 
 // Create makes the Lease. (resourcelock.Interface)
 func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
 	annotations := map[string]string{}
 	if e.lease != nil { // it was deleted
 		annotations[positionsKey] = e.lease.Annotations[positionsKey]
@@ -248,11 +265,8 @@ func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElection
 
 // Update renews the Lease, takes it over or gives it up. (resourcelock.Interface)
 func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if record.HolderIdentity == "" {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, releaseTimeout)
-		defer cancel()
-	}
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
 	return e.write(record, e.lease.DeepCopy(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return e.cfg.Leases.Update(ctx, u, v1.UpdateOptions{})
 	})

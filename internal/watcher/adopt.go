@@ -32,7 +32,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", told.Position), zap.Error(err))
 		}
 		if !told.Standby {
-			return s.beginList(ctx, told.Begun)
+			return s.beginList(ctx, told.Begun || told.Position != "")
 		}
 		s.setState(Starting, reasonStandby)
 		select {
@@ -43,12 +43,12 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// beginList does what only the replica may do that writes. begun says that another one has begun a first list.
-func (s *Stream) beginList(ctx context.Context, begun bool) (done bool, err error) {
+// beginList does what only the replica may do that writes. others says that another one has written of the stream.
+func (s *Stream) beginList(ctx context.Context, others bool) (done bool, err error) {
 	if s.state.Closing != nil {
 		return false, s.writeSynced(ctx)
 	}
-	if begun && s.state.From() == "" && s.state.PendingGap == "" {
+	if others && s.state.From() == "" && s.state.PendingGap == "" {
 		if err := s.doubt(ctx); err != nil {
 			return false, err
 		}
@@ -59,7 +59,8 @@ func (s *Stream) beginList(ctx context.Context, begun bool) (done bool, err erro
 	return true, s.list(ctx)
 }
 
-// doubt has the list write a GAP and all objects, since there may be lines of another replica about objects that are gone.
+// doubt has the list write a GAP and all objects: this replica has no checkpoint of what others have told, so that what the
+// list does not show is gone.
 func (s *Stream) doubt(ctx context.Context) error {
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
@@ -74,7 +75,7 @@ func (s *Stream) doubt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.state.Lose(event.RelistInterrupted)
+	s.state.Lose(event.CheckpointLost)
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err

@@ -6,14 +6,25 @@ import (
 )
 
 // Merge makes one journal of those of several replicas, of which one wrote at a time: in the order of terms and, within
-// one, of seq. A list that a replica began and did not finish, because another took over, is left out: that one tells
-// everything from the position before it. Lines are numbered anew.
+// one, of seq. Lines are numbered anew. What is left out, and what is changed, is all that a takeover may leave behind:
 //
-// repeated are the lines that say nothing new: their id came before in the stream; or, in a list of a replica that had not followed to
-// the end of the one before it, an object is at the version that was told last, or gone. SYNCED does not count those, and
-// what such a list calls ADDED is MODIFIED where the object is known. What it does not show, though it was told at a
-// version behind the one that the list's GAP is from, is gone: a DELETED is added.
+//   - A line whose id came before in its stream is a repeat.
+//   - A list that a replica began and did not finish, because another took over, is left out: that one tells everything from
+//     the position before it.
+//   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
+//     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
+//     object is a MODIFIED; and what was told at a version behind the one that the GAP is from, and is not shown again, is
+//     gone: a DELETED is added.
 func Merge(journals ...[]Line) (merged, repeated []Line) {
+	m := merger{ids: make(map[ofStream]bool), live: make(map[ofStream]*Line), names: make(map[ofStream]string), streams: make(map[string]*mergedStream)}
+	for _, l := range finished(journals) {
+		m.take(l)
+	}
+	return m.merged, m.repeated
+}
+
+// finished returns all lines in their order, but for lists that another replica has begun anew.
+func finished(journals [][]Line) []Line {
 	type line struct {
 		Line
 		journal int
@@ -46,85 +57,134 @@ func Merge(journals ...[]Line) (merged, repeated []Line) {
 			open[l.Stream] = list{l.journal, i}
 		}
 	}
-	type object struct{ stream, uid string } // or an id
-	seen, live, first, count := make(map[object]bool), make(map[object]*Line), make(map[string]uint64), make(map[string]*Count)
-	told, gap := make(map[string]string), make(map[string]*Line) // the highest version of each stream, and its open GAP
-	for i, of := range all {
-		if dropped[i] {
-			continue
+	var lines []Line
+	for i := range all {
+		if !dropped[i] {
+			lines = append(lines, all[i].Line)
 		}
-		l := of.Line
-		if first[l.Stream] == 0 {
-			first[l.Stream] = l.Term
-		}
-		repeats := seen[object{l.Stream, l.ID}]
-		if l.Type == Gap {
-			count[l.Stream] = new(Count)
-			gap[l.Stream] = new(l)
-			if later(told[l.Stream], l.FromResourceVersion) && first[l.Stream] < l.Term && l.Reason != Ahead {
-				l.FromResourceVersion = told[l.Stream]
-			}
-		}
-		last, known := live[object{l.Stream, l.UID}]
-		version := ""
-		if known {
-			version = last.ResourceVersion
-		}
-		if c := count[l.Stream]; l.Origin == FromRelist && first[l.Stream] < l.Term && c != nil {
-			switch {
-			case l.Type == Deleted && (repeats || !known):
-				repeats = true
-				c.Deleted--
-			case l.Type == Deleted && l.FinalStateKnown != nil && later(version, l.ResourceVersion):
-				l.ResourceVersion = version
-			case l.Type == Modified && (repeats || known && version == l.ResourceVersion):
-				repeats = true
-				c.Modified--
-			case l.Type == Added && (repeats || known && version == l.ResourceVersion):
-				repeats = true
-				c.Added--
-			case l.Type == Added && known:
-				l.Type = Modified
-				c.Added--
-				c.Modified++
-			}
-		}
-		if c, from := count[l.Stream], gap[l.Stream]; l.Type == Synced && c != nil && l.Count != nil {
-			for o, last := range live {
-				if o.stream == l.Stream && last.Term < from.Term && (from.FromResourceVersion == "" || later(last.ResourceVersion, from.FromResourceVersion)) {
-					last.Type, last.Origin, last.FinalStateKnown, last.Term = Deleted, FromRelist, new(false), from.Term
-					last.ID = last.UID + "/" + last.ResourceVersion + "/" + Deleted
-					last.Seq = uint64(len(merged) + 1)
-					merged = append(merged, *last)
-					delete(live, o)
-					c.Deleted++
-				}
-			}
-			l.Count = &Count{Added: l.Count.Added + c.Added, Modified: l.Count.Modified + c.Modified, Deleted: l.Count.Deleted + c.Deleted, Unchanged: l.Count.Unchanged}
-			delete(count, l.Stream)
-		}
-		if repeats {
-			if known {
-				last.Term = l.Term // it is shown again
-			}
-			repeated = append(repeated, l)
-			continue
-		}
-		seen[object{l.Stream, l.ID}] = true
-		if told[l.Stream] == "" || later(l.ResourceVersion, told[l.Stream]) || l.Reason == Ahead {
-			told[l.Stream] = l.ResourceVersion
-		}
-		switch {
-		case l.Type == Deleted:
-			delete(live, object{l.Stream, l.UID})
-		case l.about():
-			live[object{l.Stream, l.UID}] = new(l)
-		}
-		l.Seq = uint64(len(merged) + 1)
-		merged = append(merged, l)
 	}
-	return merged, repeated
+	return lines
 }
+
+// merger is a merge under way.
+type merger struct {
+	merged, repeated []Line
+	ids              map[ofStream]bool
+	live             map[ofStream]*Line  // by uid
+	names            map[ofStream]string // uids of what is live, by namespace and name
+	streams          map[string]*mergedStream
+}
+
+// ofStream is an id, a uid or a name in a stream.
+type ofStream struct{ stream, key string }
+
+type mergedStream struct {
+	first uint64 // the term of the first line
+	told  string // the highest version
+	gap   *Line  // the open one
+	count Count  // what differs from what the lines behind it come to
+}
+
+func (m *merger) take(l Line) {
+	s := m.streams[l.Stream]
+	if s == nil {
+		s = &mergedStream{first: l.Term}
+		m.streams[l.Stream] = s
+	}
+	behind := s.first < l.Term // another replica may have told more than this one knew
+	switch {
+	case l.Type == Gap:
+		s.gap, s.count = new(l), Count{}
+		if behind && later(s.told, l.FromResourceVersion) && l.Reason != Ahead {
+			l.FromResourceVersion = s.told
+		}
+	case l.Type == Synced && s.gap != nil:
+		if behind {
+			m.end(s)
+		}
+		l.Count = &Count{
+			Added: l.Count.Added + s.count.Added, Modified: l.Count.Modified + s.count.Modified,
+			Deleted: l.Count.Deleted + s.count.Deleted, Unchanged: l.Count.Unchanged,
+		}
+		s.gap = nil
+	}
+	last := m.live[ofStream{l.Stream, l.UID}]
+	repeats := m.ids[ofStream{l.Stream, l.ID}]
+	if behind && s.gap != nil && l.Origin == FromRelist {
+		repeats = repeats || l.Type == Deleted && last == nil || l.Type != Deleted && last != nil && last.ResourceVersion == l.ResourceVersion
+		switch {
+		case repeats:
+			s.adjust(l.Type, -1)
+		case l.Type == Deleted && later(last.ResourceVersion, l.ResourceVersion):
+			l.ResourceVersion = last.ResourceVersion
+		case l.Type == Added && last != nil:
+			l.Type = Modified
+			s.adjust(Added, -1)
+			s.adjust(Modified, 1)
+		}
+		if old := m.names[l.named()]; !repeats && l.Type == Added && old != "" && old != l.UID {
+			m.gone(s, m.live[ofStream{l.Stream, old}])
+		}
+	}
+	if repeats {
+		if last != nil {
+			last.Term = l.Term // it is shown again
+		}
+		m.repeated = append(m.repeated, l)
+		return
+	}
+	m.add(l)
+	if s.told == "" || later(l.ResourceVersion, s.told) || l.Reason == Ahead {
+		s.told = l.ResourceVersion
+	}
+}
+
+// add adds a line.
+func (m *merger) add(l Line) {
+	m.ids[ofStream{l.Stream, l.ID}] = true
+	switch uid := (ofStream{l.Stream, l.UID}); {
+	case l.Type == Deleted:
+		delete(m.live, uid)
+		delete(m.names, l.named())
+	case l.about():
+		m.live[uid], m.names[l.named()] = new(l), l.UID
+	}
+	l.Seq = uint64(len(m.merged) + 1)
+	m.merged = append(m.merged, l)
+}
+
+// end adds what a list that is at its end has not shown.
+func (m *merger) end(s *mergedStream) {
+	from := s.gap.FromResourceVersion
+	for key, last := range m.live {
+		if key.stream == s.gap.Stream && last.Term < s.gap.Term && (from == "" || later(last.ResourceVersion, from)) {
+			m.gone(s, last)
+		}
+	}
+}
+
+// gone adds that an object is gone.
+func (m *merger) gone(s *mergedStream, last *Line) {
+	l := *last
+	l.Type, l.Origin, l.FinalStateKnown, l.Term = Deleted, FromRelist, new(false), s.gap.Term
+	l.ID = l.UID + "/" + l.ResourceVersion + "/" + Deleted
+	s.adjust(Deleted, 1)
+	m.add(l)
+}
+
+func (s *mergedStream) adjust(typ string, by int) {
+	switch typ {
+	case Added:
+		s.count.Added += by
+	case Modified:
+		s.count.Modified += by
+	default:
+		s.count.Deleted += by
+	}
+}
+
+// named is the object's name in its stream.
+func (l *Line) named() ofStream { return ofStream{l.Stream, l.Namespace + "/" + l.Name} }
 
 // later reports whether a version is a higher number than another, where both are numbers.
 func later(a, b string) bool {

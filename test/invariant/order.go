@@ -115,7 +115,7 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 	case l.Reason == JournalTruncated && fromOK:
 		f.at(l, "from %d: what is missing cannot be known", from)
 	case l.Reason == JournalTruncated && toOK:
-	case l.Reason == Interrupted && l.Term > 1 && toOK: // another replica has begun a first list
+	case l.Reason == CheckpointLost && l.Term > 1 && toOK: // another replica has written of the stream
 	case s.synced && !fromOK || !toOK:
 		f.at(l, "a GAP between %q and %q", l.FromResourceVersion, l.ResourceVersion)
 	case l.Reason == Ahead && from <= to:
@@ -133,7 +133,7 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
 	}
-	if l.Reason == Interrupted && l.Term < 2 {
+	if l.Reason == Interrupted {
 		f.at(l, "a relist goes on behind its GAP; only earlier versions wrote another")
 	}
 	s.gap, s.count, s.reached = l, Count{}, 0
