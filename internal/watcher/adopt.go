@@ -32,7 +32,7 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", told.Position), zap.Error(err))
 		}
 		if !told.Standby {
-			return s.beginList(ctx, told.Begun || told.Position != "")
+			return s.beginList(ctx, told)
 		}
 		s.setState(Starting, reasonStandby)
 		select {
@@ -43,12 +43,13 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// beginList does what only the replica may do that writes. others says that another one has written of the stream.
-func (s *Stream) beginList(ctx context.Context, others bool) (done bool, err error) {
+// beginList does what only the replica may do that writes.
+func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, err error) {
 	if s.state.Closing != nil {
 		return false, s.writeSynced(ctx)
 	}
-	if others && s.state.From() == "" && s.state.PendingGap == "" {
+	fresh := s.state.From() == "" && s.state.PendingGap == ""
+	if fresh && (told.Begun || told.Position != "") || s.state.PendingGap == event.CheckpointLost && told.Over != nil {
 		if err := s.doubt(ctx); err != nil {
 			return false, err
 		}
@@ -59,8 +60,8 @@ func (s *Stream) beginList(ctx context.Context, others bool) (done bool, err err
 	return true, s.list(ctx)
 }
 
-// doubt has the list write a GAP and all objects: this replica has no checkpoint of what others have told, so that what the
-// list does not show is gone.
+// doubt has the list write a GAP and all objects, of which what it does not show is gone: this replica has no checkpoint of
+// what others have told. Its own journal does not have that.
 func (s *Stream) doubt(ctx context.Context) error {
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
@@ -75,7 +76,7 @@ func (s *Stream) doubt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.state.Lose(event.CheckpointLost)
+	s.state = checkpoint.Stream{PendingGap: event.CheckpointLost}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
