@@ -23,12 +23,12 @@
 package recorder
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -376,10 +376,9 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 		b, ok = w.next()
 	}
 	w.cfg.Metrics.QueueLength.Set(float64(len(w.queue)))
-	switch err := w.writeAll(ctx, w.buf); {
-	case errors.Is(err, errTurnOver): // before the first byte
-		w.seq, w.ready = before, slices.Concat(w.group, w.ready)
-		return nil
+	switch n, err := w.writeAll(ctx, w.buf); {
+	case errors.Is(err, errTurnOver):
+		w.seq = before + w.cutGroup(bytes.Count(w.buf[:n], []byte("\n")))
 	case err != nil:
 		return err
 	}
@@ -463,22 +462,22 @@ func (w *writer) written(b *Batch, now time.Time) {
 	b.Release()
 }
 
-// writeAll writes all of p, so that no line begins in the middle of another. A crash
-// leaves a torn line at the end.
-func (w *writer) writeAll(ctx context.Context, p []byte) error {
-	whole := len(p)
-	err := w.retry(ctx, func() (*fault, error) {
-		for len(p) > 0 {
-			if len(p) == whole { // what is begun is written to its end: no line is left torn
-				if err := w.mayWrite(ctx); err != nil {
-					return nil, err
-				}
+// writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end. With
+// errTurnOver, n bytes were written, which are whole lines.
+func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
+	err = w.retry(ctx, func() (*fault, error) {
+		for n < len(p) {
+			end := len(p)
+			if n > 0 && p[n-1] != '\n' {
+				end = n + bytes.IndexByte(p[n:], '\n') + 1 // a line that is torn
+			} else if err := w.mayWrite(ctx); err != nil {
+				return nil, err
 			}
 			w.writing.Store(time.Now().UnixNano())
-			n, err := w.out.Write(p)
+			taken, err := w.out.Write(p[n:end])
 			w.writing.Store(0)
-			p = p[n:]
-			w.cfg.Metrics.OutputBytes.Add(float64(n))
+			n += taken
+			w.cfg.Metrics.OutputBytes.Add(float64(taken))
 			if err != nil {
 				operation := metrics.Write
 				if errors.As(err, new(*journal.RotationError)) {
@@ -493,5 +492,5 @@ func (w *writer) writeAll(ctx context.Context, p []byte) error {
 	if err == nil && !w.outputFault.set(nil) {
 		w.cfg.Log.Info("output can be written again")
 	}
-	return err
+	return n, err
 }

@@ -80,6 +80,8 @@ func (r *Recorder) Leads() bool {
 type Told struct {
 	Position string          // up to there everything; "" where nobody has told that
 	Begun    bool            // another replica has begun a first list of which that is not known
+	Other    bool            // the turn before this one was another replica's
+	Term     uint64          // of a leader: the number of its turn
 	Standby  bool            // it is another replica's turn to write
 	Over     <-chan struct{} // closed when there may be another answer
 }
@@ -90,7 +92,7 @@ func (r *Recorder) Told(stream string) Told {
 	if t == nil {
 		return Told{}
 	}
-	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over}
+	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over, Term: t.Term, Other: t.Term > 1 && !t.Led[t.Term-1]}
 	if text, begun := strings.CutPrefix(told.Position, begunIn); begun {
 		term, err := strconv.ParseUint(text, 10, 64)
 		told.Position, told.Begun = "", err != nil || !t.Led[term]
@@ -151,8 +153,9 @@ func (r *Recorder) Declare(ctx context.Context, stream string) error {
 			return ErrStandby
 		}
 		p.mu.Lock()
-		if _, known := p.committed[stream]; !known {
-			p.committed[stream] = begunIn + strconv.FormatUint(t.Term, 10)
+		begun := begunIn + strconv.FormatUint(t.Term, 10)
+		if is := p.committed[stream]; is == "" || strings.HasPrefix(is, begunIn) && is != begun {
+			p.committed[stream] = begun
 			p.version++
 		}
 		if needed == 0 {
@@ -211,7 +214,24 @@ type standby struct {
 func (t *Turn) leads() bool   { return t != nil && t.May != nil }
 func (t *Turn) follows() bool { return t != nil && t.May == nil }
 
-// errTurnOver ends a write before its first byte: it is another replica's turn.
+// cutGroup leaves in the group what its first lines belong to, which were written. The rest waits for another turn.
+func (w *writer) cutGroup(written int) (seq uint64) {
+	seq, left := uint64(written), written
+	for n, b := range w.group {
+		if left >= len(b.ends) && n < len(w.group) {
+			left -= len(b.ends)
+			continue
+		}
+		b.keep(func(lineEnd) bool { left--; return left < 0 })
+		w.ready = slices.Concat(w.group[n:], w.ready)
+		clear(w.group[n:])
+		w.group = w.group[:n]
+		break
+	}
+	return seq
+}
+
+// errTurnOver ends a write between two lines: it is another replica's turn.
 var errTurnOver = errors.New("another replica's turn")
 
 // mayWrite waits until this replica may write. It returns errTurnOver once another one may.

@@ -48,16 +48,30 @@ func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, 
 	if s.state.Closing != nil {
 		return false, s.writeSynced(ctx)
 	}
-	fresh := s.state.From() == "" && s.state.PendingGap == ""
-	if fresh && (told.Begun || told.Position != "") || s.state.PendingGap == event.CheckpointLost && told.Over != nil {
+	if s.doubts(told) {
 		if err := s.doubt(ctx); err != nil {
 			return false, err
 		}
+		s.doubted = told.Term
 	}
 	if err := s.rec.Declare(ctx, s.spec.Name); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
+}
+
+// doubts reports whether others may have told what the checkpoint does not have, in a list that they did not finish or that
+// this replica has not.
+func (s *Stream) doubts(told recorder.Told) bool {
+	switch {
+	case told.Over == nil, s.doubted == told.Term:
+		return false
+	case s.state.PendingGap == event.CheckpointLost:
+		return true
+	case s.state.Open != nil:
+		return told.Other
+	}
+	return s.state.From() == "" && s.state.PendingGap == "" && (told.Begun || told.Position != "")
 }
 
 // doubt has the list write a GAP and all objects, of which what it does not show is gone: this replica has no checkpoint of

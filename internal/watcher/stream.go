@@ -92,6 +92,7 @@ type Stream struct {
 
 	state   checkpoint.Stream // the position, see position.go
 	adopted string            // the last one that it was given by another replica
+	doubted uint64            // the turn in which the list was last to write all objects
 	pace    pace
 	lists   lists
 	attempts

@@ -17,6 +17,16 @@ import (
 //     gone: a DELETED is added.
 func Merge(journals ...[]Line) (merged, repeated []Line) {
 	m := merger{ids: make(map[ofStream]bool), live: make(map[ofStream]*Line), names: make(map[ofStream]string), streams: make(map[string]*mergedStream)}
+	for _, lines := range journals {
+		for i := range lines {
+			l := &lines[i]
+			if s := m.streams[l.Stream]; s == nil {
+				m.streams[l.Stream] = &mergedStream{first: l.Term}
+			} else {
+				s.first = min(s.first, l.Term)
+			}
+		}
+	}
 	for _, l := range finished(journals) {
 		m.take(l)
 	}
@@ -87,10 +97,6 @@ type mergedStream struct {
 
 func (m *merger) take(l Line) {
 	s := m.streams[l.Stream]
-	if s == nil {
-		s = &mergedStream{first: l.Term}
-		m.streams[l.Stream] = s
-	}
 	behind := s.first < l.Term // another replica may have told more than this one knew
 	switch {
 	case l.Type == Gap:
