@@ -119,7 +119,7 @@ redact:
 dropFields: []
 listen: ""
 log: {level: debug, format: console}
-leaderElection: {leaseName: writer, leaseNamespace: $(NS), leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1500ms}
+leaderElection: {leaseName: writer, leaseNamespace: web, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1500ms}
 `, Overrides{}, envOf("NS", "web", "NODE", "Node"))
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

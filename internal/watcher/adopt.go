@@ -46,7 +46,9 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, err error) {
 	if s.state.Closing != nil {
-		return false, s.writeSynced(ctx)
+		if err := s.writeSynced(ctx); err != nil || s.state.Valid() {
+			return false, err
+		}
 	}
 	if s.doubts(told) {
 		if err := s.doubt(ctx); err != nil {

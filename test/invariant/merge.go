@@ -13,7 +13,7 @@ import (
 //     the position before it.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
-//     object is a MODIFIED; and what was told at a version behind the one that the GAP is from, and is not shown again, is
+//     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and is not shown again, is
 //     gone: a DELETED is added.
 func Merge(journals ...[]Line) (merged, repeated []Line) {
 	m := merger{ids: make(map[ofStream]bool), live: make(map[ofStream]*Line), names: make(map[ofStream]string), streams: make(map[string]*mergedStream)}
@@ -127,6 +127,10 @@ func (m *merger) take(l Line) {
 			l.Type = Modified
 			s.adjust(Added, -1)
 			s.adjust(Modified, 1)
+		case l.Type == Modified && last == nil: // told in a list that is left out
+			l.Type = Added
+			s.adjust(Added, 1)
+			s.adjust(Modified, -1)
 		}
 		if old := m.names[l.named()]; !repeats && l.Type == Added && old != "" && old != l.UID {
 			m.gone(s, m.live[ofStream{l.Stream, old}])
