@@ -82,11 +82,22 @@ func (o *Output) HeldBack(held []query.Held) {
 	if len(held) == 0 {
 		return
 	}
-	names := make([]string, len(held))
-	for i, h := range held {
-		names[i] = fmt.Sprintf("%s (%s)", printable(h.Stream), strings.Join(h.Keys, ", "))
+	var names, elsewhere []string
+	for _, h := range held {
+		name := printable(h.Stream)
+		if slices.Contains(h.Keys, coverage.LeaderElection) {
+			elsewhere = append(elsewhere, name)
+		}
+		if keys := slices.DeleteFunc(slices.Clone(h.Keys), func(key string) bool { return key == coverage.LeaderElection }); len(keys) > 0 {
+			names = append(names, fmt.Sprintf("%s (%s)", name, strings.Join(keys, ", ")))
+		}
 	}
-	o.note("the config kept some changes out of the journal: %s", some(names))
+	if len(names) > 0 {
+		o.note("the config kept some changes out of the journal: %s", some(names))
+	}
+	if len(elsewhere) > 0 {
+		o.note("what another replica has written is not in this journal: %s", some(elsewhere))
+	}
 }
 
 // words returns a doubt in words.
@@ -119,6 +130,8 @@ func why(reason string) string {
 		return "removed from the config"
 	case coverage.Interrupted:
 		return "the server could not be read"
+	case coverage.HandedOver:
+		return "another replica wrote"
 	case coverage.CaughtUp:
 		return "caught up"
 	}

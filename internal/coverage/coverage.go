@@ -96,8 +96,13 @@ var reasons = [...]string{
 	HandedOver,
 }
 
-// HoldingBack are the keys of an entry that keep changes out of the journal. Later versions append to them.
-var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", "initial"}
+// HoldingBack are the keys of an entry that keep changes out of the journal, and LeaderElection. Later versions append to
+// them.
+var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", "initial", LeaderElection}
+
+// LeaderElection among the keys that hold changes back says that another replica may have written what is not in the journal,
+// while it was not this one's turn.
+const LeaderElection = "leaderElection"
 
 func reasonNumber(reason string) byte { return byte(max(1, slices.Index(reasons[:], reason))) }
 

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -214,6 +215,9 @@ func (r *Recorder) Begin(stream string, heldBackBy []string) {
 	r.begun[stream] = heldBackBy
 	r.begunMu.Unlock()
 	if r.cfg.Coverage != nil {
+		if r.latest.Load() != nil {
+			heldBackBy = append(slices.Clone(heldBackBy), coverage.LeaderElection)
+		}
 		r.cfg.Coverage.Begin(stream, heldBackBy)
 	}
 }

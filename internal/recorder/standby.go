@@ -81,7 +81,7 @@ type Told struct {
 	Position string          // up to there everything; "" where nobody has told that
 	Begun    bool            // another replica has begun a first list of which that is not known
 	Other    bool            // the turn before this one was another replica's
-	Term     uint64          // of a leader: the number of its turn
+	Doubted  bool            // Doubt was called in this turn
 	Standby  bool            // it is another replica's turn to write
 	Over     <-chan struct{} // closed when there may be another answer
 }
@@ -92,12 +92,22 @@ func (r *Recorder) Told(stream string) Told {
 	if t == nil {
 		return Told{}
 	}
-	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over, Term: t.Term, Other: t.Term > 1 && !t.Led[t.Term-1]}
+	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
+	r.positions.mu.Lock()
+	told.Doubted = r.positions.doubted[stream]
+	r.positions.mu.Unlock()
 	if text, begun := strings.CutPrefix(told.Position, begunIn); begun {
 		term, err := strconv.ParseUint(text, 10, 64)
 		told.Position, told.Begun = "", err != nil || !t.Led[term]
 	}
 	return told
+}
+
+// Doubt notes that a stream begins a list in this turn that writes all objects, whatever others have told.
+func (r *Recorder) Doubt(stream string) {
+	r.positions.mu.Lock()
+	defer r.positions.mu.Unlock()
+	r.positions.doubted[stream] = true
 }
 
 // begunIn precedes the number of the turn in which a first list was begun.
@@ -115,6 +125,7 @@ type positions struct {
 	committed map[string]string // as in Turn.Told
 	version   uint64            // rises with each change
 	published uint64            // of what every other replica can read
+	doubted   map[string]bool   // see Doubt
 	more      chan struct{}     // closed when published rises
 }
 
@@ -183,7 +194,7 @@ func (r *Recorder) Declare(ctx context.Context, stream string) error {
 func (p *positions) begin(told map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.committed = make(map[string]string)
+	p.committed, p.doubted = make(map[string]string), make(map[string]bool)
 	maps.Copy(p.committed, told)
 	p.version++
 }
@@ -327,7 +338,7 @@ func (w *writer) lead(ctx context.Context) error {
 	w.positions.set(own)
 	if w.cfg.Coverage != nil {
 		for stream, keys := range w.running() {
-			w.cfg.Coverage.Begin(stream, keys)
+			w.cfg.Coverage.Begin(stream, append(slices.Clone(keys), coverage.LeaderElection))
 		}
 	}
 	w.cfg.Log.Info("writing, as the leader", zap.Uint64("term", w.turn.Term), zap.Uint64("seq", w.seq),

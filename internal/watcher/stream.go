@@ -34,9 +34,10 @@ type Recorder interface {
 	Flush(context.Context) error
 	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
 	Restart(context.Context, *recorder.Producer) error
-	// Told and Declare are for several replicas, of which one writes; see adopt.go.
+	// Told, Declare and Doubt are for several replicas, of which one writes; see adopt.go.
 	Told(stream string) recorder.Told
 	Declare(ctx context.Context, stream string) error
+	Doubt(stream string)
 }
 
 // Store reads what was committed.
@@ -92,7 +93,6 @@ type Stream struct {
 
 	state   checkpoint.Stream // the position, see position.go
 	adopted string            // the last one that it was given by another replica
-	doubted uint64            // the turn in which the list was last to write all objects
 	pace    pace
 	lists   lists
 	attempts
