@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -42,7 +41,7 @@ const releaseTimeout = 500 * time.Millisecond
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2)
-	if e.stopping.Load() {
+	if e.stopped() != nil {
 		limit = releaseTimeout
 	}
 	return context.WithTimeout(ctx, limit)
@@ -90,7 +89,7 @@ type Elector struct {
 	leads bool                  // as the recorder was told
 	led   map[uint64]bool       // this replica's turns
 
-	stopping atomic.Bool // Run's context has ended
+	stopped func() error // Err of Run's context
 
 	mu       sync.Mutex
 	status   Status    // guarded by mu
@@ -108,7 +107,7 @@ func New(cfg Config) *Elector {
 // Run takes part until ctx ends, and then gives the Lease up, if it is ours.
 func (e *Elector) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Logger{}) // what is worth knowing is logged here
-	defer context.AfterFunc(ctx, func() { e.stopping.Store(true) })()
+	e.stopped = ctx.Err
 	for ctx.Err() == nil {
 		// It panics where its configuration has a fault, which the config's check has refused.
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{

@@ -64,6 +64,7 @@ type Batch struct {
 	lines    []byte        // each without its seq
 	ends     []lineEnd     // of each line
 	received time.Time     // when the first line's event came in
+	last     time.Time     // the same of the last line's
 	flushed  chan struct{} // closed once everything up to here is committed
 	end      func()        // called then; see Recorder.End
 	restart  *Producer     // that begins again; see Recorder.Restart
@@ -125,7 +126,7 @@ func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received 
 	if len(b.ends) == 0 {
 		b.received = received
 	}
-	b.lines = lines
+	b.lines, b.last = lines, received
 	n, _ := event.VersionNumber(version)
 	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}, n})
 }

@@ -241,7 +241,7 @@ func (r *Recorder) Close() { close(r.queue) }
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
-	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending()}
+	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending(), standby: standby{since: make(map[string]int64)}}
 	go func() { done <- w.run(ctx) }()
 	select {
 	case err := <-done:
@@ -442,7 +442,7 @@ func (w *writer) limitPending(ctx context.Context) error {
 // written adds a batch whose lines are in the journal to what is pending.
 func (w *writer) written(b *Batch, now time.Time) {
 	if p := b.producer; p != nil {
-		if s := b.Changes.State; s != nil && s.Since > 0 {
+		if s := b.Changes.State; s != nil && s.Since > 0 && w.turn.leads() {
 			s.Since = max(s.Since, w.since[p.stream])
 		}
 		w.pending.Add(p.stream, &b.Changes)

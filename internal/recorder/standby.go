@@ -81,7 +81,7 @@ type Told struct {
 	Position string          // up to there everything; "" where nobody has told that
 	Begun    bool            // another replica has begun a first list of which that is not known
 	Other    bool            // the turn before this one was another replica's
-	Doubted  bool            // Doubt was called in this turn
+	Listed   bool            // Listing was called in this turn
 	Standby  bool            // it is another replica's turn to write
 	Over     <-chan struct{} // closed when there may be another answer
 }
@@ -94,7 +94,7 @@ func (r *Recorder) Told(stream string) Told {
 	}
 	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
 	r.positions.mu.Lock()
-	told.Doubted = r.positions.doubted[stream]
+	told.Listed = r.positions.listed[stream]
 	r.positions.mu.Unlock()
 	if text, begun := strings.CutPrefix(told.Position, begunIn); begun {
 		term, err := strconv.ParseUint(text, 10, 64)
@@ -103,11 +103,13 @@ func (r *Recorder) Told(stream string) Told {
 	return told
 }
 
-// Doubt notes that a stream begins a list in this turn that writes all objects, whatever others have told.
-func (r *Recorder) Doubt(stream string) {
+// Listing notes that a stream begins a list in this turn: what others have told before it is taken care of.
+func (r *Recorder) Listing(stream string) {
 	r.positions.mu.Lock()
 	defer r.positions.mu.Unlock()
-	r.positions.doubted[stream] = true
+	if r.positions.listed != nil {
+		r.positions.listed[stream] = true
+	}
 }
 
 // begunIn precedes the number of the turn in which a first list was begun.
@@ -125,7 +127,7 @@ type positions struct {
 	committed map[string]string // as in Turn.Told
 	version   uint64            // rises with each change
 	published uint64            // of what every other replica can read
-	doubted   map[string]bool   // see Doubt
+	listed    map[string]bool   // see Listing; nil where there is one replica
 	more      chan struct{}     // closed when published rises
 }
 
@@ -194,7 +196,7 @@ func (r *Recorder) Declare(ctx context.Context, stream string) error {
 func (p *positions) begin(told map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.committed, p.doubted = make(map[string]string), make(map[string]bool)
+	p.committed, p.listed = make(map[string]string), make(map[string]bool)
 	maps.Copy(p.committed, told)
 	p.version++
 }
@@ -218,7 +220,7 @@ type standby struct {
 	bytes int               // of held
 	ready []*Batch          // to be taken before what is in the queue
 	told  map[string]uint64 // of a leader: by stream, up to which version of a watch others have told
-	since map[string]int64  // of a leader: by stream, when its coverage begins at the earliest, in Unix nanoseconds
+	since map[string]int64  // by stream, when its coverage begins at the earliest, in Unix nanoseconds
 }
 
 // leads reports whether it is the turn of this one of several replicas; follows, of another one.
@@ -303,7 +305,7 @@ func (w *writer) settle(ctx context.Context) error {
 
 // stepBack ends a leader's turn; everything that it has written is committed.
 func (w *writer) stepBack() {
-	w.told, w.since = nil, nil
+	w.told = nil
 	if w.cfg.Coverage != nil {
 		for stream := range w.running() {
 			w.cfg.Coverage.End(stream, coverage.HandedOver)
@@ -322,7 +324,7 @@ func (w *writer) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.told, w.since = make(map[string]uint64), make(map[string]int64)
+	w.told = make(map[string]uint64)
 	own := make(map[string]string)
 	for stream, position := range w.turn.Told {
 		if n, ok := event.VersionNumber([]byte(position)); ok {
@@ -330,7 +332,7 @@ func (w *writer) lead(ctx context.Context) error {
 		}
 	}
 	for stream, s := range states {
-		w.since[stream] = s.Confirmed
+		w.begins(stream, s.Confirmed)
 		if position, ok := tellable(&s); ok && !event.Later(w.turn.Told[stream], position) {
 			own[stream] = position
 		}
@@ -396,11 +398,20 @@ func (w *writer) trim(b *Batch) {
 		delete(w.told, stream) // it has begun anew
 		return
 	}
-	b.keep(func(l lineEnd) bool { return l.version == 0 || l.version > told })
+	if n := len(b.ends); n > 0 {
+		b.keep(func(l lineEnd) bool { return l.version == 0 || l.version > told })
+		if len(b.ends) < n {
+			w.begins(stream, b.last.UnixNano())
+		}
+	}
 	if n, ok := event.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= told {
 		delete(w.told, stream)
 	}
 }
+
+// begins notes that the coverage of a stream begins at this time at the earliest, since what was before is another
+// replica's.
+func (w *writer) begins(stream string, at int64) { w.since[stream] = max(w.since[stream], at) }
 
 // follow takes a batch of a standby.
 func (w *writer) follow(b *Batch) {
@@ -437,6 +448,9 @@ func (w *writer) followOn() {
 			continue
 		}
 		w.hold(-b.Bytes())
+		if len(b.ends) > 0 {
+			w.begins(stream, b.last.UnixNano())
+		}
 		b.keep(func(lineEnd) bool { return false })
 		state.Since = state.Confirmed
 		w.written(b, time.Time{})

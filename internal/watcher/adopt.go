@@ -54,8 +54,8 @@ func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, 
 		if err := s.doubt(ctx); err != nil {
 			return false, err
 		}
-		s.rec.Doubt(s.spec.Name)
 	}
+	s.rec.Listing(s.spec.Name)
 	if err := s.rec.Declare(ctx, s.spec.Name); err != nil {
 		return false, err
 	}
@@ -66,7 +66,7 @@ func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, 
 // this replica has not.
 func (s *Stream) doubts(told recorder.Told) bool {
 	switch {
-	case told.Over == nil, told.Doubted:
+	case told.Over == nil, told.Listed:
 		return false
 	case s.state.PendingGap == event.CheckpointLost:
 		return true

@@ -34,10 +34,10 @@ type Recorder interface {
 	Flush(context.Context) error
 	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
 	Restart(context.Context, *recorder.Producer) error
-	// Told, Declare and Doubt are for several replicas, of which one writes; see adopt.go.
+	// Told, Declare and Listing are for several replicas, of which one writes; see adopt.go.
 	Told(stream string) recorder.Told
 	Declare(ctx context.Context, stream string) error
-	Doubt(stream string)
+	Listing(stream string)
 }
 
 // Store reads what was committed.
