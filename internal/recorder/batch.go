@@ -74,7 +74,8 @@ type Batch struct {
 type lineEnd struct {
 	at int // in Batch.lines
 	kind
-	version uint64 // of the line's object, 0 where it has none or it is no number
+	version uint64            // of the line's object, 0 where it has none or it is no number
+	before  checkpoint.Extent // of Batch.Changes, without those of the line
 }
 
 // isOfWatch reports whether the batch is what a watch has brought, with the position behind it.
@@ -97,6 +98,22 @@ func (b *Batch) keep(keep func(lineEnd) bool) {
 		}
 	}
 	b.lines, b.ends = b.lines[:size], kept
+}
+
+// split returns a batch of the first n lines of a list, which leaves b.
+func (b *Batch) split(n int) *Batch {
+	first := b.producer.Batch()
+	first.Changes, first.received = b.Changes.UpTo(b.ends[n].before), b.received
+	if s := b.Changes.State; s != nil && s.Open != nil {
+		first.Changes.State = s.Clone()
+		for _, l := range b.ends[n:] {
+			first.Changes.State.Open.Remove(l.typ)
+		}
+	}
+	first.ends = append(first.ends, b.ends[:n]...)
+	left := n
+	b.keep(func(lineEnd) bool { left--; return left < 0 })
+	return first
 }
 
 // hold makes the batch take little more memory than its lines need: it may have to wait for long.
@@ -128,7 +145,7 @@ func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received 
 	}
 	b.lines, b.last = lines, received
 	n, _ := event.VersionNumber(version)
-	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}, n})
+	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}, n, b.Changes.Extent()})
 }
 
 // Len is the number of lines.

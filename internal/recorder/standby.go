@@ -235,10 +235,15 @@ func (w *writer) cutGroup(written int) (seq uint64) {
 			left -= len(b.ends)
 			continue
 		}
-		b.keep(func(lineEnd) bool { left--; return left < 0 })
 		w.ready = slices.Concat(w.group[n:], w.ready)
-		clear(w.group[n:])
 		w.group = w.group[:n]
+		switch {
+		case left == 0:
+		case b.isOfWatch(): // what it makes known can wait for the rest
+			b.keep(func(lineEnd) bool { left--; return left < 0 })
+		default:
+			w.group = append(w.group, b.split(left))
+		}
 		break
 	}
 	return seq

@@ -243,3 +243,35 @@ func TestDeclare(t *testing.T) {
 		}
 	})
 }
+
+// Of a list, what the lines before the cut make known is committed, and only that.
+func TestTurnEndsWithinAList(t *testing.T) {
+	for taken := range 330 {
+		asReplica(t, func(r *replica) {
+			full := true
+			r.out.onWrite = func(_, size int) (int, error) {
+				if n := len(r.out.bytes()); full && n+size > taken && n <= taken {
+					return taken - n, errDisk
+				}
+				return size, nil
+			}
+			r.leads(1, nil)
+			b := r.batch("a", 3, 100)
+			for i := range b.ends {
+				b.ends[i].kind = kind{event.Added, event.FromRelist}
+			}
+			b.Changes.State = &checkpoint.Stream{Open: &checkpoint.Gap{ResourceVersion: "9", Count: event.Count{Added: 3}}}
+			r.submit(b)
+			pass(150 * time.Millisecond)
+			r.follows(nil)
+			full = false
+			pass(10 * time.Second)
+			lines := len(parse(t, r.out.bytes()))
+			known, err := r.store.Count("a")
+			s, _, errState := r.store.Stream("a")
+			if err = errors.Join(err, errState); err != nil || known != lines || s.Open == nil != (lines == 0) || lines > 0 && s.Open.Added != int64(lines) {
+				t.Fatalf("after %d bytes: %d lines, %d known, state %+v, %v", taken, lines, known, s, err)
+			}
+		})
+	}
+}
