@@ -4,6 +4,7 @@
 
 FUZZTIME        ?= 10s
 HISTORIES       ?= 3000
+TAKEOVERS       ?= 1000
 TORTURE_TIME    ?= 30m
 PROXY           ?= all
 KILLS           ?= 1000
@@ -81,12 +82,14 @@ unit: cc bin/gotestsum ## of these, those that need no control plane
 
 # Without the race detector: suite has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched. test/crash runs beside the others: half of its time is waiting.
-model: bin/gotestsum ## HISTORIES (3000) random histories with a simulated clock, each damaged byte, a fault at file operations
+model: bin/gotestsum ## HISTORIES (3000) random histories with a simulated clock, a third as many of several replicas, each damaged byte, a fault at file operations
 	@mkdir -p bin && go test -c -o bin/watcher.test ./internal/watcher && go test -c -o bin/checkpoint.test ./internal/checkpoint
 	@status=0; \
 	$(FAST) bin/gotestsum --format standard-quiet -- -timeout 25m ./test/crash & crash=$$!; \
 	(cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^Test(Model|KilledAnywhere|TroubleOfManyStreams)$$' \
 		-test.timeout 20m -model.histories=$(HISTORIES)) || status=1; \
+	(cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^TestReplicas$$' \
+		-test.timeout 20m -model.histories=$$(($(HISTORIES) / 3))) || status=1; \
 	(cd internal/checkpoint && $(FAST) ../../bin/checkpoint.test -test.run '^TestOpenAnyByte$$') || status=1; \
 	wait $$crash || status=1; exit $$status
 
