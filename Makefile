@@ -38,7 +38,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -103,6 +103,9 @@ torture: cc ## kill daemon, API server and etcd at random under churn, behind a 
 kill: ## kill -9 the daemon KILLS (1000) times, with rotation on, and 200 times on stdout
 	go run ./test/torture -kills $(KILLS)
 	go run ./test/torture -kills 200 -output stdout -interval 1s
+
+takeovers: ## end the turn of one of two replicas TAKEOVERS (1000) times (about 15 minutes)
+	go run ./test/torture -takeovers $(TAKEOVERS)
 
 trouble: ## how often a server in trouble is asked, as a table
 	go test -count=1 ./internal/watcher -run '^TestTrouble$$' -v -trouble.for=10m
