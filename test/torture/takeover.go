@@ -98,7 +98,7 @@ func (b *bench) takeovers(ctx context.Context) error {
 	}
 	err := group.Wait()
 	writers.Stop()
-	if err = errors.Join(err, ctx.Err()); err != nil {
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	if err := eventually(ctx, "settle", func() error { return b.Settle(ctx) }); err != nil {
@@ -319,7 +319,8 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		p.again++
 		p.oldest = max(p.oldest, t.died[t.before(l.Term)].Sub(at))
 	}
-	return p, t.judge(ctx, lines, &p)
+	err = t.judge(ctx, lines, &p)
+	return p, err
 }
 
 // before is the last term before one that was seen.

@@ -51,7 +51,8 @@ func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
 	if !d.pipe {
 		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
 	}
-	return p, b.judge(ctx, lines, &p)
+	err := b.judge(ctx, lines, &p)
+	return p, err
 }
 
 // judge compares lines with what was written, and with what the server has.
