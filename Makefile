@@ -38,7 +38,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -47,6 +47,14 @@ help: ## show this
 
 build: ## build bin/kubejournal
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/kubejournal ./cmd/kubejournal
+
+# Without Docker, or any other daemon. The Dockerfile makes the same image.
+image: ## write an OCI image of the program for amd64 and arm64 as bin/image, and print its digest
+	@for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/$$arch/kubejournal ./cmd/kubejournal || exit; \
+	done
+	@go run ./deploy/image -output bin/image -name '$(or $(VERSION),latest)' -arg VERSION='$(VERSION)' -arg COMMIT='$(COMMIT)' \
+		linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
 
 # The time of the listing and a random number are left out of it, so that the same program has the same list.
 sbom: build bin/cyclonedx-gomod ## build bin/kubejournal and list each module in it, as CycloneDX in bin/kubejournal.sbom.json
