@@ -475,7 +475,7 @@ func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
 			if n > 0 && p[n-1] != '\n' {
 				end = n + bytes.IndexByte(p[n:], '\n') + 1 // a line that is torn
 			} else if err := w.mayWrite(ctx); err != nil {
-				return nil, err
+				return &w.outputFault, err
 			}
 			w.writing.Store(time.Now().UnixNano())
 			taken, err := w.out.Write(p[n:end])

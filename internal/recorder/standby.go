@@ -252,6 +252,9 @@ func (w *writer) cutGroup(written int) (seq uint64) {
 // errTurnOver ends a write between two lines: it is another replica's turn.
 var errTurnOver = errors.New("another replica's turn")
 
+// errNotRenewed keeps a leader from writing, until ctx ends.
+var errNotRenewed = errors.New("write journal: the lease is not renewed")
+
 // mayWrite waits until this replica may write. It returns errTurnOver once another one may.
 func (w *writer) mayWrite(ctx context.Context) error {
 	for w.turn != nil {
@@ -266,7 +269,7 @@ func (w *writer) mayWrite(ctx context.Context) error {
 		case <-now.over:
 		case <-time.After(retryFirst):
 		case <-ctx.Done():
-			return stopped(ctx, errors.New("write journal: the lease is not renewed"))
+			return errNotRenewed
 		}
 	}
 	return nil

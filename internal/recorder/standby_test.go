@@ -130,6 +130,24 @@ func TestNothingIsWrittenPastTheLease(t *testing.T) {
 	})
 }
 
+// A stop does not wait for a lease that is not renewed, and leaves the position where it was.
+func TestStopPastTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, Config{Turn: &Turn{May: func() bool { return false }, Term: 1}})
+		ctx, cancel := context.WithCancel(t.Context())
+		g.run(ctx)
+		g.submit(g.batch("a", 1, 100))
+		pass(time.Second)
+		cancel()
+		if err := <-g.done; !errors.Is(err, errNotRenewed) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v", err)
+		}
+		if states, err := g.store.Streams(); err != nil || len(states) > 0 || len(g.out.bytes()) > 0 {
+			t.Errorf("written are %d bytes, committed %v, %v", len(g.out.bytes()), states, err)
+		}
+	})
+}
+
 // A turn ends in the middle of a write: the line that was begun is finished, and no other one.
 func TestTurnEndsWithinAWrite(t *testing.T) {
 	for taken := range 330 {
