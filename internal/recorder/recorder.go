@@ -241,7 +241,7 @@ func (r *Recorder) Close() { close(r.queue) }
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
-	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending(), standby: standby{since: make(map[string]int64)}}
+	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending(), standby: standby{since: make(map[string]int64), ahead: make(map[string]int)}}
 	go func() { done <- w.run(ctx) }()
 	select {
 	case err := <-done:
@@ -374,7 +374,7 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 			w.group = append(w.group, b)
 			w.number(b)
 		}
-		if len(w.buf) >= maxWrite {
+		if len(w.buf) >= maxWrite || w.turn.follows() {
 			break
 		}
 		b, ok = w.next()

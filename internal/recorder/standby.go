@@ -27,8 +27,9 @@ import (
 // the lines of events that the one before has told, writes the others, and goes on. Only what a watch brings is held: a
 // position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED.
 //
-// A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. One that was
-// suspended between that and the write is not stopped: what can then be written twice is that write, with the same ids.
+// A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that was
+// begun goes on to the end of a line. One that was suspended between the question and the write is not stopped: what it
+// then writes has the ids that the lines of the other replica have.
 
 // maxHeld is how many bytes of lines and changes a standby holds. Then it drops those of the stream with the most, which
 // begins again where its checkpoint is.
@@ -70,11 +71,6 @@ func (r *Recorder) SetTurn(t Turn) {
 
 // Held is how many bytes of lines and changes a standby holds.
 func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
-
-// Leads reports whether it is this replica's turn, as far as it was told.
-func (r *Recorder) Leads() bool {
-	return !r.latest.Load().follows()
-}
 
 // Told is what another replica has told of a stream.
 type Told struct {
@@ -217,6 +213,7 @@ func (p *positions) set(streams map[string]string) {
 type standby struct {
 	turn  *Turn             // that the writer has taken; nil where there is one replica
 	held  []*Batch          // in the order in which they came
+	ahead map[string]int    // how many of them are of a stream
 	bytes int               // of held
 	ready []*Batch          // to be taken before what is in the queue
 	told  map[string]uint64 // of a leader: by stream, up to which version of a watch others have told
@@ -231,7 +228,7 @@ func (t *Turn) follows() bool { return t != nil && t.May == nil }
 func (w *writer) cutGroup(written int) (seq uint64) {
 	seq, left := uint64(written), written
 	for n, b := range w.group {
-		if left >= len(b.ends) && n < len(w.group) {
+		if left >= len(b.ends) {
 			left -= len(b.ends)
 			continue
 		}
@@ -258,7 +255,7 @@ var errNotRenewed = errors.New("write journal: the lease is not renewed")
 // mayWrite waits until this replica may write. It returns errTurnOver once another one may.
 func (w *writer) mayWrite(ctx context.Context) error {
 	for w.turn != nil {
-		now := w.Recorder.latest.Load()
+		now := w.latest.Load()
 		switch {
 		case now.May == nil || now.Term != w.turn.Term:
 			return errTurnOver
@@ -277,7 +274,7 @@ func (w *writer) mayWrite(ctx context.Context) error {
 
 // takeTurn does what SetTurn has said last.
 func (w *writer) takeTurn(ctx context.Context) error {
-	next, before := w.Recorder.latest.Load(), w.turn
+	next, before := w.latest.Load(), w.turn
 	if next == before {
 		return nil
 	}
@@ -353,8 +350,10 @@ func (w *writer) lead(ctx context.Context) error {
 	}
 	w.cfg.Log.Info("writing, as the leader", zap.Uint64("term", w.turn.Term), zap.Uint64("seq", w.seq),
 		zap.Int("heldBatches", len(w.held)), zap.Int("heldBytes", w.bytes))
+	for _, b := range w.held {
+		w.count(b, -1)
+	}
 	w.ready, w.held = append(w.held, w.ready...), nil
-	w.hold(-w.bytes)
 	return nil
 }
 
@@ -429,47 +428,51 @@ func (w *writer) follow(b *Batch) {
 	case !b.isOfWatch():
 		w.refuse(b.producer)
 		w.discard(b)
+	case w.ahead[b.producer.stream] == 0 && w.isTold(b):
+		w.drop(b)
 	default:
 		w.release(b)
 		b.hold()
 		w.held = append(w.held, b)
-		w.hold(b.Bytes())
-		w.followOn()
+		w.count(b, 1)
 		w.limitHeld()
 	}
 }
 
 // followOn commits, without their lines, the batches up to which everything was told.
 func (w *writer) followOn() {
-	var ahead map[string]bool
-	n := 0
-	for _, b := range w.held {
-		stream, state := b.producer.stream, b.Changes.State
-		told := w.turn.Told[stream]
-		if told == "" || ahead[stream] || state.ResourceVersion != told && !event.Later(told, state.ResourceVersion) {
-			if ahead == nil {
-				ahead = make(map[string]bool)
-			}
-			ahead[stream] = true
-			w.held[n] = b
-			n++
-			continue
+	behind := make(map[string]bool) // streams of which one is kept
+	w.held = slices.DeleteFunc(w.held, func(b *Batch) bool {
+		stream := b.producer.stream
+		if behind[stream] = behind[stream] || !w.isTold(b); behind[stream] {
+			return false
 		}
-		w.hold(-b.Bytes())
-		if len(b.ends) > 0 {
-			w.begins(stream, b.last.UnixNano())
-		}
-		b.keep(func(lineEnd) bool { return false })
-		state.Since = state.Confirmed
-		w.written(b, time.Time{})
-	}
-	clear(w.held[n:])
-	w.held = w.held[:n]
+		w.count(b, -1)
+		w.drop(b)
+		return true
+	})
 }
 
-// hold notes that it holds more, or less.
-func (w *writer) hold(bytes int) {
-	w.bytes += bytes
+// isTold reports whether others have told everything up to a batch's position.
+func (w *writer) isTold(b *Batch) bool {
+	told, position := w.turn.Told[b.producer.stream], b.Changes.State.ResourceVersion
+	return position == told || event.Later(told, position)
+}
+
+// drop commits a batch without its lines.
+func (w *writer) drop(b *Batch) {
+	if len(b.ends) > 0 {
+		w.begins(b.producer.stream, b.last.UnixNano())
+	}
+	b.keep(func(lineEnd) bool { return false })
+	b.Changes.State.Since = b.Changes.State.Confirmed
+	w.written(b, time.Time{})
+}
+
+// count counts a batch that is held, or is not any more.
+func (w *writer) count(b *Batch, by int) {
+	w.ahead[b.producer.stream] += by
+	w.bytes += by * b.Bytes()
 	w.heldBytes.Store(int64(w.bytes))
 }
 
@@ -502,7 +505,7 @@ func (w *writer) forget(stream string) {
 		if b.producer.stream != stream {
 			return false
 		}
-		w.hold(-b.Bytes())
+		w.count(b, -1)
 		b.Release()
 		return true
 	})
