@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -53,6 +54,7 @@ func (d *Daemon) joinElection() error {
 		LeaseDuration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 		Leases: client.Resource(leases).Namespace(d.lease), Recorder: d.rec,
 		Term: term, SaveTerm: d.store.SetTerm, Log: d.Log, Changed: d.turned,
+		Able: func() error { return errors.Join(d.rec.OutputError(), d.rec.CheckpointError()) },
 	})
 	d.metrics.WatchElection(func() float64 { return float64(d.rec.Held()) })
 	return nil

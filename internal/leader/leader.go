@@ -65,8 +65,10 @@ type Config struct {
 	Recorder        Recorder
 	Term            uint64             // of the last turn of an earlier process; 0 for none
 	SaveTerm        func(uint64) error // for Term of the next one
-	Log             *zap.Logger
-	Changed         func(before, now Status) // called when somebody else writes
+	// Able returns why this replica cannot write, nil when it can. One that cannot neither takes the Lease nor renews it.
+	Able    func() error
+	Log     *zap.Logger
+	Changed func(before, now Status) // called when somebody else writes
 }
 
 // Status is what an Elector knows of the Lease.
@@ -82,12 +84,13 @@ type Status struct {
 // Elector takes part in the election until Run ends. Its methods are safe for concurrent use, but for those of
 // resourcelock.Interface, which the election calls from one goroutine at a time.
 type Elector struct {
-	cfg   Config
-	lease *coordinationv1.Lease // as it was read or written last; nil: it is not there
-	saved uint64                // the term that SaveTerm has taken
-	told  string                // the annotation that the recorder was given last
-	leads bool                  // as the recorder was told
-	led   map[uint64]bool       // this replica's turns
+	cfg    Config
+	lease  *coordinationv1.Lease // as it was read or written last; nil: it is not there
+	saved  uint64                // the term that SaveTerm has taken
+	told   string                // the annotation that the recorder was given last
+	leads  bool                  // as the recorder was told
+	led    map[uint64]bool       // this replica's turns
+	unable bool                  // it was logged that this replica cannot write
 
 	stopped func() error // Err of Run's context
 
@@ -277,6 +280,9 @@ func (e *Elector) write(
 	send func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) error {
 	before := e.Status()
+	if err := e.able(record.HolderIdentity); err != nil {
+		return err
+	}
 	if lease.Annotations == nil {
 		lease.Annotations = make(map[string]string)
 	}
@@ -318,6 +324,20 @@ func (e *Elector) write(
 		e.begin(at)
 	}
 	return nil
+}
+
+// able returns why this replica cannot write, if it is to hold the Lease.
+func (e *Elector) able(holder string) error {
+	err := e.cfg.Able()
+	if err == nil || holder == "" {
+		e.unable = false
+		return nil
+	}
+	if !e.unable {
+		e.unable = true
+		e.cfg.Log.Warn("this replica cannot write, leaving the Lease to another", zap.String("lease", e.Describe()), zap.Error(err))
+	}
+	return err
 }
 
 // begin begins a turn, behind what the Lease says that others have told.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,7 @@ type replica struct {
 	ended chan struct{}
 	saved uint64
 	cut   atomic.Bool // its requests are lost
+	full  atomic.Bool // it cannot write
 }
 
 // way is a replica's way to the server.
@@ -125,6 +127,12 @@ func (w *world) start(name string, term uint64) *replica {
 	r.Elector = New(Config{
 		Name: "writer", Namespace: "default", Identity: name, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
 		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Recorder: r.rec, Log: zap.NewNop(),
+		Able: func() error {
+			if r.full.Load() {
+				return syscall.ENOSPC
+			}
+			return nil
+		},
 		Term: term, SaveTerm: func(term uint64) error { r.saved = term; return nil },
 	})
 	go func() {
@@ -197,6 +205,24 @@ func TestPartition(t *testing.T) {
 		w.after(5*time.Second, b, "leads 2 pods=7")
 		a.end()
 		b.end()
+	})
+}
+
+// A leader that cannot write lets another one, and does not take the Lease again before it can.
+func TestUnable(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		a.rec.commit(map[string]string{"pods": "7"})
+		w.after(5*time.Second, b, "follows pods=7")
+		a.full.Store(true)
+		w.after(16*time.Second, b, "leads 2 pods=7")
+		b.end()
+		w.after(time.Minute, a, "follows pods=7")
+		a.full.Store(false)
+		w.after(5*time.Second, a, "leads 3 pods=7")
+		a.end()
 	})
 }
 

@@ -311,6 +311,7 @@ func (w *writer) settle(ctx context.Context) error {
 // stepBack ends a leader's turn; everything that it has written is committed.
 func (w *writer) stepBack() {
 	w.told = nil
+	w.outputFault.set(nil) // whether it can be written now shows when it is tried
 	if w.cfg.Coverage != nil {
 		for stream := range w.running() {
 			w.cfg.Coverage.End(stream, coverage.HandedOver)
