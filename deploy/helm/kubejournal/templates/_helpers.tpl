@@ -47,12 +47,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Whether journal and position outlive the pod: "true" or "". */ -}}
 {{- define "kubejournal.persistent" -}}
-{{- if eq .Values.mode "daemonset" -}}
+{{- if has .Values.mode (list "daemonset" "statefulset") -}}
 true
 {{- else if hasKey .Values.persistence "enabled" -}}
 {{- if .Values.persistence.enabled -}}true{{- end -}}
 {{- else if or (eq .Values.mode "deployment") .Values.persistence.existingClaim -}}
 true
+{{- end -}}
+{{- end }}
+
+{{- /* The names of the Leases: of each shard one. */ -}}
+{{- define "kubejournal.leases" -}}
+{{- $election := default dict .Values.config.leaderElection -}}
+{{- $name := $election.leaseName | default (ternary (include "kubejournal.fullname" .) "" (eq .Values.mode "statefulset")) -}}
+{{- $shards := int .Values.shards -}}
+{{- if and $name (gt $shards 1) (eq .Values.mode "statefulset") -}}
+{{- range $i := until $shards }}
+- {{ printf "%s-%d-of-%d" $name $i $shards }}
+{{- end -}}
+{{- else if $name }}
+- {{ $name }}
 {{- end -}}
 {{- end }}
 
