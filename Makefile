@@ -4,6 +4,7 @@
 
 FUZZTIME        ?= 10s
 HISTORIES       ?= 3000
+TAKEOVERS       ?= 1000
 TORTURE_TIME    ?= 30m
 PROXY           ?= all
 KILLS           ?= 1000
@@ -37,7 +38,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -81,12 +82,14 @@ unit: cc bin/gotestsum ## of these, those that need no control plane
 
 # Without the race detector: suite has run a share of each with it. What test/crash traces is built without it anyway, and
 # make crash has the tracer watched. test/crash runs beside the others: half of its time is waiting.
-model: bin/gotestsum ## HISTORIES (3000) random histories with a simulated clock, each damaged byte, a fault at file operations
+model: bin/gotestsum ## HISTORIES (3000) random histories with a simulated clock, a third as many of several replicas, each damaged byte, a fault at file operations
 	@mkdir -p bin && go test -c -o bin/watcher.test ./internal/watcher && go test -c -o bin/checkpoint.test ./internal/checkpoint
 	@status=0; \
 	$(FAST) bin/gotestsum --format standard-quiet -- -timeout 25m ./test/crash & crash=$$!; \
 	(cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^Test(Model|KilledAnywhere|TroubleOfManyStreams)$$' \
 		-test.timeout 20m -model.histories=$(HISTORIES)) || status=1; \
+	(cd internal/watcher && $(FAST) ../../bin/watcher.test -test.run '^TestReplicas$$' \
+		-test.timeout 20m -model.histories=$$(($(HISTORIES) / 3))) || status=1; \
 	(cd internal/checkpoint && $(FAST) ../../bin/checkpoint.test -test.run '^TestOpenAnyByte$$') || status=1; \
 	wait $$crash || status=1; exit $$status
 
@@ -100,6 +103,9 @@ torture: cc ## kill daemon, API server and etcd at random under churn, behind a 
 kill: ## kill -9 the daemon KILLS (1000) times, with rotation on, and 200 times on stdout
 	go run ./test/torture -kills $(KILLS)
 	go run ./test/torture -kills 200 -output stdout -interval 1s
+
+takeovers: ## end the turn of one of two replicas TAKEOVERS (1000) times (about 15 minutes)
+	go run ./test/torture -takeovers $(TAKEOVERS)
 
 trouble: ## how often a server in trouble is asked, as a table
 	go test -count=1 ./internal/watcher -run '^TestTrouble$$' -v -trouble.for=10m

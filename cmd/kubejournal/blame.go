@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 	"kubejournal/internal/blame"
 	"kubejournal/internal/line"
 	"kubejournal/internal/query"
-	"kubejournal/internal/tail"
 )
 
 const blameHelp = `Show an object as YAML, and for each line when its value was written, by which field manager, and the seq of that version's
@@ -76,25 +74,7 @@ func newBlameCommand() *cobra.Command {
 				if !removed {
 					r.Removed = nil
 				}
-				if f.output == "json" {
-					err = o.JSON(struct {
-						*blame.Result
-						Doubts []query.Doubt `json:"notCovered,omitempty"`
-					}{r, doubts}, "  ")
-				} else {
-					width := 0
-					if style := tail.Terminal(cmd.OutOrStdout(), os.Getenv); style.Width != nil {
-						width = style.Width()
-					}
-					err = r.WriteText(o, width)
-				}
-				if err != nil {
-					return err
-				}
-				for _, note := range r.Notes() {
-					fmt.Fprintf(o.Notes, "kubejournal: %s\n", note)
-				}
-				return o.Doubt(doubts)
+				return showBlame(r, doubts, f.output, o)
 			})
 		},
 	}
@@ -106,6 +86,25 @@ func newBlameCommand() *cobra.Command {
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
 	f.add(cmd, "`FORMAT`: text or json", "text", "json")
 	return cmd
+}
+
+func showBlame(r *blame.Result, doubts []query.Doubt, format string, o *answer.Output) error {
+	var err error
+	if format == "json" {
+		err = o.JSON(struct {
+			*blame.Result
+			Doubts []query.Doubt `json:"notCovered,omitempty"`
+		}{r, doubts}, "  ")
+	} else {
+		err = r.WriteText(o, o.Width)
+	}
+	if err != nil {
+		return err
+	}
+	for _, note := range r.Notes() {
+		fmt.Fprintf(o.Notes, "kubejournal: %s\n", note)
+	}
+	return o.Doubt(doubts)
 }
 
 // lastOne returns the object at the last line about it.

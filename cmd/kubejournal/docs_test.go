@@ -178,7 +178,9 @@ func rows(t *testing.T, name string) map[string]string {
 func TestDocsMetrics(t *testing.T) {
 	described := make(chan *prometheus.Desc)
 	go func() {
-		metrics.New("", "").Registry.Describe(described)
+		m := metrics.New("", "")
+		m.WatchElection(func() float64 { return 0 })
+		m.Registry.Describe(described)
 		close(described)
 	}()
 	parts := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
@@ -342,7 +344,8 @@ func TestDocsConfigKeys(t *testing.T) {
 // The keys that need a restart are marked so, and no others.
 func TestDocsRestart(t *testing.T) {
 	var want, marked []string
-	for _, f := range daemon.FixedKeys(config.Default(), new(config.Config)) {
+	other := &config.Config{LeaderElection: config.LeaderElection{LeaseName: "a", LeaseNamespace: "b"}}
+	for _, f := range daemon.FixedKeys(config.Default(), other) {
 		want = append(want, f.Path)
 	}
 	for key, row := range rows(t, "docs/config.md") {

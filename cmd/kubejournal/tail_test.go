@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,9 @@ func newScreen() *screen { return &screen{more: make(chan struct{})} }
 func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.text = append(s.text, bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))...)
+	from := max(0, len(s.text)-1) // one read may end between the two
+	more := slices.Concat(s.text[from:], b)
+	s.text = append(s.text[:from], bytes.ReplaceAll(more, []byte("\r\n"), []byte("\n"))...)
 	close(s.more)
 	s.more = make(chan struct{})
 	return len(b), nil

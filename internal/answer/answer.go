@@ -37,16 +37,23 @@ func (o *Output) JSON(v any, indent string) error {
 	if err := e.Encode(v); err != nil {
 		return err
 	}
-	if !o.Terminal {
-		_, err := o.Write(b.Bytes())
-		return err
+	text := b.Bytes()
+	if o.Terminal {
+		text = safeJSON(text)
 	}
-	var safe []byte
-	for l := range bytes.Lines(b.Bytes()) {
-		safe = append(display.AppendSafeJSON(safe, bytes.TrimSuffix(l, []byte("\n"))), '\n')
-	}
-	_, err := o.Write(safe)
+	_, err := o.Write(text)
 	return err
+}
+
+// safeJSON returns JSON on several lines with escapes in the place of what a terminal would act on.
+func safeJSON(text []byte) (safe []byte) {
+	for l := range bytes.Lines(text) {
+		l, ended := bytes.CutSuffix(l, []byte("\n"))
+		if safe = display.AppendSafeJSON(safe, l); ended {
+			safe = append(safe, '\n')
+		}
+	}
+	return safe
 }
 
 // note writes a sentence without its full stop.
@@ -75,11 +82,22 @@ func (o *Output) HeldBack(held []query.Held) {
 	if len(held) == 0 {
 		return
 	}
-	names := make([]string, len(held))
-	for i, h := range held {
-		names[i] = fmt.Sprintf("%s (%s)", printable(h.Stream), strings.Join(h.Keys, ", "))
+	var names, elsewhere []string
+	for _, h := range held {
+		name := printable(h.Stream)
+		if slices.Contains(h.Keys, coverage.LeaderElection) {
+			elsewhere = append(elsewhere, name)
+		}
+		if keys := slices.DeleteFunc(slices.Clone(h.Keys), func(key string) bool { return key == coverage.LeaderElection }); len(keys) > 0 {
+			names = append(names, fmt.Sprintf("%s (%s)", name, strings.Join(keys, ", ")))
+		}
 	}
-	o.note("the config kept some changes out of the journal: %s", some(names))
+	if len(names) > 0 {
+		o.note("the config kept some changes out of the journal: %s", some(names))
+	}
+	if len(elsewhere) > 0 {
+		o.note("what another replica has written is not in this journal: %s", some(elsewhere))
+	}
 }
 
 // words returns a doubt in words.
@@ -89,11 +107,11 @@ func words(d query.Doubt) string {
 		fmt.Fprintf(&b, "stream %s", printable(d.Stream))
 		switch {
 		case !d.From.IsZero() && !d.To.IsZero():
-			fmt.Fprintf(&b, " from %s to %s", moment(d.From), moment(d.To))
+			fmt.Fprintf(&b, " from %s to %s", local(d.From), local(d.To))
 		case !d.From.IsZero():
-			fmt.Fprintf(&b, " since %s", moment(d.From))
+			fmt.Fprintf(&b, " since %s", local(d.From))
 		case !d.To.IsZero():
-			fmt.Fprintf(&b, " until %s", moment(d.To))
+			fmt.Fprintf(&b, " until %s", local(d.To))
 		}
 		b.WriteString(": ")
 	}
@@ -112,6 +130,8 @@ func why(reason string) string {
 		return "removed from the config"
 	case coverage.Interrupted:
 		return "the server could not be read"
+	case coverage.HandedOver:
+		return "another replica wrote"
 	case coverage.CaughtUp:
 		return "caught up"
 	}

@@ -313,7 +313,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// passed counts what came and went in between.
+// passed prints what came and went in between, for programs; explain counts it for people.
 func (d *diff) passed(c *query.Comparison) error {
 	if d.Format != "json" {
 		return nil
@@ -374,6 +374,7 @@ type Summary struct {
 	Doubts    []query.Doubt  `json:"notCovered,omitempty"`
 }
 
+// json prints an object for programs.
 func (d *diff) json(change string, p *pair) error {
 	if d.Format != "json" {
 		return nil

@@ -18,8 +18,6 @@ import (
 	"kubejournal/internal/restore"
 )
 
-func moment(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
-
 // Get says how objects are shown.
 type Get struct {
 	Format string // table, name, yaml or json
@@ -273,7 +271,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		if row = append(row, age); g.Deleted {
 			row = append(row, ended(f.Item))
 		} else {
-			row = append(row, moment(f.Made), or(f.Writer))
+			row = append(row, local(f.Made), or(f.Writer))
 		}
 		rows = append(rows, row)
 	}
@@ -283,9 +281,9 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 // ended says when an object was deleted, as far as that is known.
 func ended(i *query.Item) string {
 	if i.EndedAfter.IsZero() {
-		return moment(i.Ended)
+		return local(i.Ended)
 	}
-	return moment(i.EndedAfter) + " to " + until(i.EndedAfter, i.Ended)
+	return local(i.EndedAfter) + " to " + until(i.EndedAfter, i.Ended)
 }
 
 // zones has the names of local time zones.
@@ -431,7 +429,7 @@ func objectOf(l *line.Fields, item *query.Item) []byte {
 // between says when it was that an object was deleted in a gap.
 func (g *Get) between(i *query.Item, o *Output) {
 	if !i.EndedAfter.IsZero() {
-		o.note("%s: deleted between %s and %s", title(i), moment(i.EndedAfter), until(i.EndedAfter, i.Ended))
+		o.note("%s: deleted between %s and %s", title(i), local(i.EndedAfter), until(i.EndedAfter, i.Ended))
 	}
 }
 

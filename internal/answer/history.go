@@ -211,7 +211,7 @@ func (h *history) draw(o query.Outage) error {
 	return h.p.Note(o.From, fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why(o.Reason)))
 }
 
-func clock(t time.Time) string { return t.Local().Format("15:04:05") }
+func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }
 
 // filters reports whether lines are left out.
 func (h *history) filters() bool {
@@ -400,7 +400,7 @@ func (h *history) object(v *query.Version) error {
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
 		text = yamltext.AppendPrintable(nil, text)
 	}
-	_, err := fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, moment(v.Time), v.Text(line.Type), text)
+	_, err := fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), v.Text(line.Type), text)
 	return err
 }
 
@@ -446,7 +446,7 @@ func side(l *line.Fields) yamltext.Side {
 	if namespace := l.Text(line.Namespace); len(namespace) > 0 {
 		name = string(namespace) + "/" + name
 	}
-	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.Kind), name, moment(l.Time), l.Seq)}
+	s := yamltext.Side{Title: fmt.Sprintf("%s %s  %s  seq %d", l.Text(line.Kind), name, local(l.Time), l.Seq)}
 	if len(l.Object) == 0 {
 		return s
 	}

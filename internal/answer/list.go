@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"kubejournal/internal/display"
 	"kubejournal/internal/rawjson"
 	"kubejournal/internal/yamltext"
 )
@@ -73,14 +72,7 @@ func (o *objects) write(text []byte) {
 	switch {
 	case !o.Terminal:
 	case o.json:
-		var safe []byte
-		for l := range bytes.Lines(text) {
-			l, ended := bytes.CutSuffix(l, []byte("\n"))
-			if safe = display.AppendSafeJSON(safe, l); ended {
-				safe = append(safe, '\n')
-			}
-		}
-		text = safe
+		text = safeJSON(text)
 	default:
 		text = yamltext.AppendPrintable(nil, text)
 	}

@@ -178,12 +178,12 @@ func TestWrites(t *testing.T) {
 			2 MODIFIED watch - {"kind":"Widget","x":1,"metadata":{"a":"b","c":"d"}}`,
 			`apiVersion 1 watch, kind 1 watch, metadata.a 1 watch, metadata.c 1 watch, x 2 older`},
 		"repeated": {`
-			1 ADDED watch - {"x":1}
-			2 MODIFIED watch - {"x":2}
-			3 ADDED watch "resourceVersion":"101" {"x":1}
-			4 MODIFIED watch "resourceVersion":"102" {"x":2}
-			5 ADDED snapshot "stream":"widgets?namespace=shop","resourceVersion":"99" {"x":0}`,
-			`apiVersion 1 watch, kind 1 watch, x 2 watch`},
+			1 ADDED watch - {"r":"REDACTED","x":1}
+			2 MODIFIED watch "changes":[{"op":"replace","path":"/r","old":"REDACTED","value":"REDACTED"},{"op":"replace","path":"/x","old":1,"value":2}] {"r":"REDACTED","x":2}
+			3 ADDED watch "resourceVersion":"101" {"r":"REDACTED","x":1}
+			4 MODIFIED watch "resourceVersion":"102","changes":[{"op":"replace","path":"/r","old":"REDACTED","value":"REDACTED"}] {"r":"REDACTED","x":2}
+			5 ADDED snapshot "stream":"widgets?namespace=shop","resourceVersion":"99" {"r":"REDACTED","x":0}`,
+			`apiVersion 1 watch, kind 1 watch, r 2 watch, x 2 watch`},
 		"the server went back": {`
 			1 ADDED watch - {"x":1}
 			2 MODIFIED watch - {"x":2}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"kubejournal/internal/changes"
+	"kubejournal/internal/event"
 	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
 )
@@ -131,7 +132,8 @@ func (h *History) Add(l *line.Fields) error {
 		}
 	}
 	version := text(l.Text(line.ResourceVersion))
-	if origin != "relist" && isVersion(h.version) && !isNewer(version, h.version) {
+	before, known := event.VersionNumber([]byte(h.version))
+	if is, ok := event.VersionNumber([]byte(version)); origin != "relist" && known && ok && is <= before {
 		return nil
 	}
 	exact := newWrite(l)
@@ -305,21 +307,6 @@ func created(object []byte) (t time.Time) {
 		return time.Time{}
 	}
 	return t
-}
-
-// isVersion reports whether a resourceVersion can be compared with others.
-func isVersion(version string) bool {
-	for _, c := range []byte(version) {
-		if c < '0' || c > '9' {
-			return false
-		}
-	}
-	return version != "" && version[0] != '0'
-}
-
-// isNewer reports whether a is newer than b, or cannot be compared with it.
-func isNewer(a, b string) bool {
-	return !isVersion(a) || len(a) > len(b) || len(a) == len(b) && a > b
 }
 
 // text returns what the inside of a string means.

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	timeForm = "2006-01-02 15:04:05"
+	timeForm = time.DateTime
 	between  = "  " // columns
 	least    = 7    // columns of a manager: MANAGER
 )

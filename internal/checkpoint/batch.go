@@ -58,6 +58,17 @@ func (c *Changes) Empty() bool { return c.State == nil && c.Bytes() == 0 }
 // Bytes is the size of the logs.
 func (c *Changes) Bytes() int { return len(c.known) + len(c.kept) }
 
+// Extent is how much is in the logs of a Changes.
+type Extent struct{ known, kept int }
+
+// Extent returns how much is in the logs now.
+func (c *Changes) Extent() Extent { return Extent{len(c.known), len(c.kept)} }
+
+// UpTo returns a copy of what was in the logs when they had that extent.
+func (c *Changes) UpTo(e Extent) Changes {
+	return Changes{known: slices.Clone(c.known[:e.known]), kept: slices.Clone(c.kept[:e.kept])}
+}
+
 // Reset empties c and keeps its memory.
 func (c *Changes) Reset() { c.State, c.known, c.kept = nil, c.known[:0], c.kept[:0] }
 

@@ -13,6 +13,7 @@
 //	  cluster                             uid of the namespace kube-system, absent while unknown
 //	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
+//	  term                                uvarint: the number of this replica's last turn as the leader; absent before the first
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line
@@ -73,6 +74,7 @@ var (
 	keyJournal      = []byte("journal")
 	keyLost         = []byte("lost")
 	keyRecovery     = []byte("recovery")
+	keyTerm         = []byte("term")
 )
 
 // Why a file cannot be opened. It is left as it is.
@@ -233,6 +235,18 @@ func (s *Store) Cluster() (uid string, err error) {
 // SetCluster makes the checkpoint one of a cluster.
 func (s *Store) SetCluster(uid string) error {
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyCluster, []byte(uid)) })
+}
+
+// Term is what SetTerm has set, 0 before.
+func (s *Store) Term() (term uint64, err error) {
+	v, err := s.value(bucketMeta, keyTerm)
+	term, _ = binary.Uvarint(v)
+	return term, err
+}
+
+// SetTerm sets the number of this replica's last turn as the leader.
+func (s *Store) SetTerm(term uint64) error {
+	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyTerm, binary.AppendUvarint(nil, term)) })
 }
 
 // Lost reports whether an earlier checkpoint was lost, so that a stream that is

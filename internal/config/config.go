@@ -7,6 +7,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -19,17 +20,20 @@ import (
 // an example for messages (of a list or a duration), off the value that turns the key off, takes what text it takes. Fields
 // with json:"-" are the place of a part, which Same ignores.
 type Config struct {
-	Cluster       string     `mapstructure:"cluster"` // stamped on every line; "" leaves it out
-	Kubernetes    Kubernetes `mapstructure:"kubernetes"`
-	Defaults      Defaults   `mapstructure:"defaults" json:"-"` // what an entry of Resources leaves out; place puts it there
-	Resources     []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
-	Output        Output     `mapstructure:"output"`
-	Checkpoint    Checkpoint `mapstructure:"checkpoint"`
-	RedactSecrets bool       `mapstructure:"redactSecrets"`
-	Redact        []Redact   `mapstructure:"redact" eg:"[{resource: configmaps, fields: [data.password]}]"`
-	DropFields    []string   `mapstructure:"dropFields" eg:"[metadata.managedFields]" off:"[]"`                // dotted paths
-	Listen        string     `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""` // "" listens nowhere
-	Log           Log        `mapstructure:"log"`
+	Cluster    string     `mapstructure:"cluster"` // stamped on every line; "" leaves it out
+	Kubernetes Kubernetes `mapstructure:"kubernetes"`
+	Defaults   Defaults   `mapstructure:"defaults" json:"-"` // what an entry of Resources leaves out; place puts it there
+	Resources  []Resource `mapstructure:"resources" eg:"[pods, deployments.apps]"`
+	Shard      Shard      `mapstructure:"shard"` // the daemon's share of every stream
+	// LeaderElection is for several replicas, of which one writes.
+	LeaderElection LeaderElection `mapstructure:"leaderElection"`
+	Output         Output         `mapstructure:"output"`
+	Checkpoint     Checkpoint     `mapstructure:"checkpoint"`
+	RedactSecrets  bool           `mapstructure:"redactSecrets"`
+	Redact         []Redact       `mapstructure:"redact" eg:"[{resource: configmaps, fields: [data.password]}]"`
+	DropFields     []string       `mapstructure:"dropFields" eg:"[metadata.managedFields]" off:"[]"`                // dotted paths
+	Listen         string         `mapstructure:"listen" off:"\"\"" takes:"host:port in quotes, such as \":8080\""` // "" listens nowhere
+	Log            Log            `mapstructure:"log"`
 
 	src source // where each value was written, for the messages
 }
@@ -65,10 +69,35 @@ type Resource struct {
 	// kubectl does). Only set where Namespaces is nil.
 	Namespace string `mapstructure:"-"`
 
+	Shard Shard `mapstructure:"-"` // that of the config, the zero Shard where it is all there is
+
 	// File, Line and Entry are where this was written, e.g. kubejournal.yaml, 12 and resources[2]; Line is 0 outside a file.
 	File  string `mapstructure:"-" json:"-"`
 	Line  int    `mapstructure:"-" json:"-"`
 	Entry string `mapstructure:"-" json:"-"`
+}
+
+// Shard is a share of a stream's objects, by the hash of their uids: one of Count equal ones. The zero Shard is all of them.
+type Shard struct {
+	Index int `mapstructure:"index" takes:"$(NAME), the number in a variable such as POD_INDEX"` // from 0 on
+	Count int `mapstructure:"count"`
+}
+
+// LeaderElection has the names that Kubernetes' own components give these keys. With an empty LeaseName there is none.
+type LeaderElection struct {
+	LeaseName      string        `mapstructure:"leaseName" off:"\"\""`
+	LeaseNamespace string        `mapstructure:"leaseNamespace"`         // "": that of the pod
+	LeaseDuration  time.Duration `mapstructure:"leaseDuration" eg:"15s"` // in whole seconds, as the Lease has it
+	RenewDeadline  time.Duration `mapstructure:"renewDeadline" eg:"10s"`
+	RetryPeriod    time.Duration `mapstructure:"retryPeriod" eg:"2s"`
+}
+
+// Lease is the name of the Lease: each shard has one of its own, since each has a leader.
+func (c *Config) Lease() string {
+	if c.LeaderElection.LeaseName == "" || c.Shard.Count <= 1 {
+		return c.LeaderElection.LeaseName
+	}
+	return fmt.Sprintf("%s-%d-of-%d", c.LeaderElection.LeaseName, c.Shard.Index, c.Shard.Count)
 }
 
 // Defaults has the keys of an entry that can be set for all entries at once.
@@ -153,13 +182,14 @@ type Log struct {
 // Default returns the configuration of an empty file. All defaults are set here.
 func Default() *Config {
 	return &Config{
-		Defaults:      Defaults{Initial: Snapshot, Payload: PayloadObject, Entry: "defaults"},
-		Output:        Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit},
-		Checkpoint:    Checkpoint{Path: "kubejournal.db", Interval: time.Second},
-		RedactSecrets: true,
-		DropFields:    []string{"metadata.managedFields"},
-		Listen:        ":8080",
-		Log:           Log{Level: "info", Format: "json"},
+		Defaults:       Defaults{Initial: Snapshot, Payload: PayloadObject, Entry: "defaults"},
+		Output:         Output{Path: Stdout, MaxSize: 100 << 20, MaxAge: 7 * 24 * time.Hour, MaxFiles: 10, Compress: true, Sync: SyncCommit},
+		LeaderElection: LeaderElection{LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second},
+		Checkpoint:     Checkpoint{Path: "kubejournal.db", Interval: time.Second},
+		RedactSecrets:  true,
+		DropFields:     []string{"metadata.managedFields"},
+		Listen:         ":8080",
+		Log:            Log{Level: "info", Format: "json"},
 	}
 }
 
@@ -208,6 +238,9 @@ func (c *Config) canonicalise() {
 		r.LabelSelector, _ = CanonicalLabels(r.LabelSelector) // checked before
 		r.FieldSelector, _ = CanonicalFields(r.FieldSelector)
 		r.Filter = strings.TrimSpace(r.Filter)
+		if c.Shard.Count > 1 {
+			r.Shard = c.Shard
+		}
 		r.ExcludeNamespaces = slices.Compact(slices.Sorted(slices.Values(r.ExcludeNamespaces)))
 		r.IgnoreFields = slices.Compact(slices.Sorted(slices.Values(r.IgnoreFields)))
 		slices.SortFunc(r.Types, func(a, b string) int { return slices.Index(types, a) - slices.Index(types, b) })

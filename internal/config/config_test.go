@@ -81,6 +81,9 @@ func TestEveryKey(t *testing.T) {
 				File: "test.yaml", Line: 20, Entry: "resources[2]",
 			},
 		},
+		LeaderElection: LeaderElection{
+			LeaseName: "writer", LeaseNamespace: "web", LeaseDuration: 30 * time.Second, RenewDeadline: 20 * time.Second, RetryPeriod: 1500 * time.Millisecond,
+		},
 		Output:     Output{Path: "out.jsonl", MaxSize: 64000, MaxAge: 90 * time.Minute, MaxFiles: 3, Compress: false, Sync: SyncNever, MaxLineBytes: 16 << 10},
 		Checkpoint: Checkpoint{Path: "", Interval: 1500 * time.Millisecond},
 		Redact:     []Redact{{Resource: "configmaps", Fields: []string{"data.Password"}, File: "test.yaml", Line: 25, Entry: "redact[0]"}},
@@ -116,6 +119,7 @@ redact:
 dropFields: []
 listen: ""
 log: {level: debug, format: console}
+leaderElection: {leaseName: writer, leaseNamespace: web, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 1500ms}
 `, Overrides{}, envOf("NS", "web", "NODE", "Node"))
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Config{})); diff != "" {
 		t.Errorf("config (-want +got):\n%s", diff)

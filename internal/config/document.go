@@ -29,6 +29,7 @@ type document struct {
 	faults Faults
 	broken bool // not readable as one YAML mapping: nothing else is reported
 	nodes  int  // visited so far; aliases can make a small file large
+	env    Env
 }
 
 // maxNodes bounds the walk: far more keys and items than anyone writes, far fewer than aliases can make.
@@ -173,7 +174,7 @@ func (d *document) value(path string, at, node *yaml.Node, t reflect.Type, tag r
 	case t.Kind() == reflect.Slice:
 		d.fault(at, path, "is %s; it takes a list, e.g. %s", kindOf(node), tag.Get("eg"))
 	default:
-		v, msg := scalar(node, t, tag)
+		v, msg := d.scalar(node, t, tag)
 		if msg != "" {
 			d.fault(node, path, "%s", msg)
 		}
@@ -204,7 +205,7 @@ func (d *document) list(path string, node *yaml.Node, elem reflect.Type) []any {
 
 // scalar returns a value that is neither list nor section, or what is wrong with it. Whether it is within its range is
 // checked later.
-func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
+func (d *document) scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg string) {
 	isScalar, eg, takes := node.Kind == yaml.ScalarNode, tag.Get("eg"), tag.Get("takes")
 	is := "is " + kindOf(node)
 	switch {
@@ -226,6 +227,16 @@ func scalar(node *yaml.Node, t reflect.Type, tag reflect.StructTag) (v any, msg 
 			return nil, fmt.Sprintf("%q is not a size; write a whole number with its unit, such as 100MiB, 500MB or 64Ki, or 0 for no limit", node.Value)
 		}
 		return v, ""
+	case t.Kind() == reflect.Int && takes != "" && isText(node):
+		text, msg := expandOne(node.Value, d.env)
+		if msg != "" {
+			return nil, msg
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Sprintf("%q is not a whole number; write one, or %s", text, takes)
+		}
+		return n, ""
 	case t.Kind() == reflect.Bool, t.Kind() == reflect.Int:
 		v := reflect.New(t)
 		if isScalar && node.ShortTag() == "!!"+t.Name() && node.Decode(v.Interface()) == nil {

@@ -114,7 +114,7 @@ func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
 // flags. Faults are those of the file's text, which leave the default; an error says that it cannot be read at all.
 func decode(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
 	cfg := Default()
-	doc := document{src: source{
+	doc := document{env: env, src: source{
 		file: file, lines: map[string]int{}, from: map[string]string{}, short: map[string]bool{}, faulted: map[string]bool{},
 	}}
 	if file == "" { // resources are arguments: to stdout, with no position stored and no port open

@@ -9,16 +9,19 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"kubejournal/internal/event"
 )
 
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
 
 const (
-	minInterval  = time.Millisecond // below, the daemon would do nothing but commit: each one waits for the disk
-	maxInterval  = time.Hour        // bounds what has to be read back after a crash, or is written twice on stdout
-	minSize      = 4 << 10          // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
-	minLineBytes = 1 << 10          // below, lines would lose their objects and be hardly shorter for it
+	minRetryPeriod = 100 * time.Millisecond // each is a write to the API server
+	minInterval    = time.Millisecond       // below, the daemon would do nothing but commit: each one waits for the disk
+	maxInterval    = time.Hour              // bounds what has to be read back after a crash, or is written twice on stdout
+	minSize        = 4 << 10                // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
+	minLineBytes   = 1 << 10                // below, lines would lose their objects and be hardly shorter for it
 )
 
 // checker collects the faults of a Config, except for values that could not be read.
@@ -80,6 +83,8 @@ func (c *Config) check() Faults {
 		k.resource(r)
 	}
 	k.duplicates()
+	k.shard(c.Shard)
+	k.leaderElection(c.LeaderElection)
 	k.output(c.Output)
 	k.checkpoint(c.Checkpoint)
 	for _, r := range c.Redact {
@@ -90,6 +95,31 @@ func (c *Config) check() Faults {
 	k.oneOf("", "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.oneOf("", "log.format", c.Log.Format, "json", "console")
 	return k.faults
+}
+
+func (k *checker) shard(s Shard) {
+	k.refuse(s.Count < 0, "", "shard.count", "%d is negative; write how many daemons share the objects, such as 4", s.Count)
+	k.refuse(s.Index != 0 && s.Count == 0, "", "shard.index", "needs shard.count; write how many daemons share the objects, such as 4")
+	k.refuse(s.Count > 0 && s.Index >= s.Count || s.Index < 0, "", "shard.index",
+		"%d is not between 0 and %d; the daemons that share the objects count from 0 on, below shard.count", s.Index, s.Count-1)
+}
+
+// leaderElection checks what client-go's election would refuse, and what would let two replicas write at once: it cuts
+// leaseDuration to whole seconds.
+func (k *checker) leaderElection(l LeaderElection) {
+	if l.LeaseName != "" {
+		bad := validation.IsDNS1123Subdomain(k.Lease())
+		k.refuse(len(bad) > 0, "", "leaderElection.leaseName", "%q is not the name of a Lease; it takes lower-case letters, digits, - and .", l.LeaseName)
+	}
+	k.refuse(l.LeaseNamespace != "" && len(validation.IsDNS1123Label(l.LeaseNamespace)) > 0, "", "leaderElection.leaseNamespace",
+		"%q is not the name of a namespace; it takes lower-case letters, digits and -, at most 63", l.LeaseNamespace)
+	k.refuse(l.RetryPeriod < minRetryPeriod, "", "leaderElection.retryPeriod", "%s is too short; write at least %s, such as 2s", l.RetryPeriod, minRetryPeriod)
+	k.refuse(l.RenewDeadline <= l.RetryPeriod*6/5, "", "leaderElection.renewDeadline",
+		"%s is not longer than 1.2 times retryPeriod (%s); write e.g. 10s with a retryPeriod of 2s", l.RenewDeadline, l.RetryPeriod)
+	k.refuse(l.LeaseDuration <= l.RenewDeadline, "", "leaderElection.leaseDuration",
+		"%s is not longer than renewDeadline (%s); write e.g. 15s with a renewDeadline of 10s", l.LeaseDuration, l.RenewDeadline)
+	k.refuse(l.LeaseDuration%time.Second != 0, "", "leaderElection.leaseDuration",
+		"%s is not in whole seconds, as a Lease has it; write e.g. 15s", l.LeaseDuration)
 }
 
 func (k *checker) output(out Output) {

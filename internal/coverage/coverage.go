@@ -84,6 +84,7 @@ const (
 	Removed     = "Removed"     // the stream was, from the config
 	Interrupted = "Interrupted" // a late interval follows
 	CaughtUp    = "CaughtUp"    // of a late one
+	HandedOver  = "HandedOver"  // another replica writes
 
 	continued = "Continued" // in the next record, whose lines are in a later segment
 )
@@ -92,10 +93,16 @@ const (
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
 	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
+	HandedOver,
 }
 
-// HoldingBack are the keys of an entry that keep changes out of the journal. Later versions append to them.
-var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", "initial"}
+// HoldingBack are the keys of an entry that keep changes out of the journal, and LeaderElection. Later versions append to
+// them.
+var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", "initial", LeaderElection}
+
+// LeaderElection among the keys that hold changes back says that another replica may have written what is not in the journal,
+// while it was not this one's turn.
+const LeaderElection = "leaderElection"
 
 func reasonNumber(reason string) byte { return byte(max(1, slices.Index(reasons[:], reason))) }
 
@@ -107,7 +114,7 @@ func reasonText(n byte) string {
 }
 
 // isGap reports whether a reason is that of a GAP line.
-func isGap(n byte) bool { return n > reasonNumber(continued) }
+func isGap(n byte) bool { return n > reasonNumber(continued) && n != reasonNumber(HandedOver) }
 
 const (
 	suffix = ".coverage"

@@ -37,9 +37,9 @@ type Interval struct {
 	HeldBack []string `json:"heldBack,omitempty"`
 }
 
-// Read returns the coverage of the streams in the journal whose active file is at path, in the order of their names. It may
-// be called while a daemon writes it, and reads nothing of the journal but the ends of its files. Where there is no
-// coverage file, as beside journals of earlier versions, the error is fs.ErrNotExist; any error says that nothing is known.
+// Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and reads nothing
+// of that but the ends of its files. Where there is no coverage file, as beside journals of earlier versions, the error is
+// fs.ErrNotExist; any error says that nothing is known.
 func Read(path string) ([]Stream, error) {
 	r, err := Load(path)
 	if err != nil {
@@ -55,7 +55,8 @@ func Read(path string) ([]Stream, error) {
 // Record is what a coverage file said when it was loaded.
 type Record struct{ content *content }
 
-// Load is the first half of Read.
+// Load reads the coverage file of the journal whose active file is at path. It comes before the segments are listed, so that
+// these have all lines that the record counts on.
 func Load(path string) (*Record, error) {
 	c, err := load(disk.OS, Path(path))
 	if err != nil {
@@ -67,7 +68,7 @@ func Load(path string) (*Record, error) {
 	return &Record{c}, nil
 }
 
-// Streams is the second half, for segments that were listed later, so that they have all that the record counts on.
+// Streams returns the coverage that is left of the record with these segments, in the order of the streams' names.
 func (r *Record) Streams(segments []journal.Segment) ([]Stream, error) {
 	last, err := end(segments)
 	if err != nil {

@@ -23,8 +23,10 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/leader"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/ops"
@@ -74,6 +76,8 @@ type Daemon struct {
 	clusterUID string             // of the checkpoint's cluster; "" is unknown
 	recording  recorder.Config    // from where on lines are written
 	coverage   *coverage.File     // nil where the output is not a file
+	elector    *leader.Elector    // nil where there is one replica
+	lease      string             // namespace of the Lease
 	clean      bool               // everything is written and committed
 	resolver   *discovery.Resolver
 	rec        *recorder.Recorder
@@ -141,6 +145,10 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	var reloading sync.WaitGroup
 	reloading.Go(func() { d.reload.run(reloads) })
 
+	// Take part in the election until everything is written and committed: who takes over then repeats nothing.
+	stopElection := d.elect()
+	defer stopElection()
+
 	// Run the streams until ctx ends, and the recorder until it has written and committed what they have left. After
 	// ctx's end that takes at most stopTimeout, whatever a part waits for.
 	streams, stopStreams := context.WithCancel(ctx)
@@ -167,6 +175,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	}
 	stopReloads()
 	reloading.Wait()
+	stopElection()
 	if err = errors.Join(fault, err); err == nil && ctx.Err() != nil {
 		d.clean = true
 		d.Log.Info("stopped, everything is written and committed")
@@ -196,7 +205,13 @@ func (d *Daemon) assemble(context.Context) error {
 	}
 	d.recording.Interval, d.recording.NoSync = d.cfg.Checkpoint.Interval, d.cfg.Output.Sync == config.SyncNever
 	d.recording.Metrics, d.recording.Log = d.metrics, d.Log
+	if d.cfg.LeaderElection.LeaseName != "" {
+		d.recording.Turn = new(recorder.Turn)
+	}
 	d.rec = recorder.New(out, store, d.recording)
+	if err := d.joinElection(); err != nil {
+		return err
+	}
 	d.manager = manager.New(d.client, d.resolver, d.store, d.rec, d.streamOptions(d.cfg), d.metrics, d.Log)
 	faults := append(unknownArguments(d.cfg, d.resolver), asFaults(d.manager.CheckOptions(d.streamOptions(d.cfg)))...)
 	if len(faults) > 0 {
@@ -206,20 +221,25 @@ func (d *Daemon) assemble(context.Context) error {
 	d.reload = &reloader{d: d}
 	d.reload.inEffect.Store(d.cfg)
 	d.reload.last.Store(new(ops.Reload))
+	checks := []ops.Check{
+		{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
+		{Name: "output", Err: d.outputError},
+		{Name: "checkpoint", Err: d.rec.CheckpointError},
+		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
+		{Name: "streams", Err: d.manager.Synced, Note: d.manager.Stalled},
+	}
+	if d.elector != nil {
+		checks = append(checks, ops.Check{Name: "leaderElection", Err: d.elector.Err, Note: d.whoWrites})
+	}
 	d.site.Show(
-		[]ops.Check{
-			{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
-			{Name: "output", Err: d.outputError},
-			{Name: "checkpoint", Err: d.rec.CheckpointError},
-			{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
-			{Name: "streams", Err: d.manager.Synced, Note: d.manager.Stalled},
-		},
+		checks,
 		d.manager.Streams,
 		func() ops.About {
 			about := d.about
 			about.Cluster, about.Server = d.reload.inEffect.Load().Cluster, d.host()
 			about.Progress, about.Reload = d.rec.Progress(), *d.reload.last.Load()
 			about.Journal, about.Outage = d.journal(), d.manager.Outage()
+			about.Election = d.election()
 			about.OutputSpace.Free, about.OutputSpace.Size = d.metrics.Space("output")
 			about.CheckpointSpace.Free, about.CheckpointSpace.Size = d.metrics.Space("checkpoint")
 			return about
@@ -261,10 +281,14 @@ func (d *Daemon) outputError() error {
 
 // streamOptions is the part of a config that concerns streams.
 func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
+	longest := cfg.Output.MaxLineBytes
+	if cfg.LeaderElection.LeaseName != "" && longest > 0 {
+		longest -= int64(event.LongestTerm) // which comes when a line is numbered
+	}
 	return manager.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
-		MaxLineBytes: cfg.Output.MaxLineBytes,
+		MaxLineBytes: longest,
 	}
 }
 

@@ -183,6 +183,11 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 func FixedKeys(now, next *config.Config) (faults config.Faults) {
 	for _, k := range []struct{ key, now, next string }{
 		{"output.path", now.Output.Path, next.Output.Path},
+		{"leaderElection.leaseName", now.LeaderElection.LeaseName, next.LeaderElection.LeaseName},
+		{"leaderElection.leaseNamespace", now.LeaderElection.LeaseNamespace, next.LeaderElection.LeaseNamespace},
+		{"leaderElection.leaseDuration", now.LeaderElection.LeaseDuration.String(), next.LeaderElection.LeaseDuration.String()},
+		{"leaderElection.renewDeadline", now.LeaderElection.RenewDeadline.String(), next.LeaderElection.RenewDeadline.String()},
+		{"leaderElection.retryPeriod", now.LeaderElection.RetryPeriod.String(), next.LeaderElection.RetryPeriod.String()},
 		{"checkpoint.path", now.Checkpoint.Path, next.Checkpoint.Path},
 		{"log.format", now.Log.Format, next.Log.Format},
 	} {

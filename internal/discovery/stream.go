@@ -2,6 +2,7 @@
 package discovery
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 
@@ -10,7 +11,7 @@ import (
 	"kubejournal/internal/config"
 )
 
-// Stream is one resumable watch: one resource, one namespace or all, one pair of selectors.
+// Stream is one resumable watch: one resource, one namespace or all, one pair of selectors, all objects or a share of them.
 type Stream struct {
 	GVR        schema.GroupVersionResource
 	Kind       string
@@ -31,8 +32,12 @@ func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope(
 // scope is the part of the name that does not say what the resource is.
 func (s Stream) scope() string {
 	var parts []string
+	shard := ""
+	if of := s.Entry.Shard; of.Count > 1 {
+		shard = fmt.Sprintf("%d-of-%d", of.Index, of.Count)
+	}
 	for _, p := range [...]struct{ key, value string }{
-		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector},
+		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector}, {"shard", shard},
 	} {
 		if p.value != "" {
 			parts = append(parts, p.key+"="+url.QueryEscape(p.value))

@@ -86,13 +86,18 @@ type Count struct {
 }
 
 // Add counts a line about an object.
-func (c *Count) Add(t Type) {
+func (c *Count) Add(t Type) { c.add(t, 1) }
+
+// Remove takes back what Add has counted.
+func (c *Count) Remove(t Type) { c.add(t, -1) }
+
+func (c *Count) add(t Type, by int64) {
 	switch t {
 	case Added:
-		c.Added++
+		c.Added += by
 	case Modified:
-		c.Modified++
+		c.Modified += by
 	case Deleted:
-		c.Deleted++
+		c.Deleted += by
 	}
 }

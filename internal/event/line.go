@@ -14,6 +14,15 @@ func AppendSeq(dst []byte, seq uint64) []byte {
 	return strconv.AppendUint(dst, seq, 10)
 }
 
+// AppendTerm goes on with a line that AppendSeq has begun, where several replicas write in turns: the number of the turn.
+func AppendTerm(dst []byte, term uint64) []byte {
+	dst = append(dst, `,"term":`...)
+	return strconv.AppendUint(dst, term, 10)
+}
+
+// LongestTerm is how many bytes AppendTerm appends at most.
+const LongestTerm = len(`,"term":18446744073709551615`)
+
 // names are what names an object and its version, as the insides of JSON strings.
 type names struct{ namespace, name, uid, version []byte }
 

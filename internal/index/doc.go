@@ -30,9 +30,9 @@
 // The checksum of a block begins with those of the header's bytes 0 to 56 and of the block's place in the file, so that no
 // block counts elsewhere.
 //
-//	directory  the seq behind the last line's; in a full index the first seq from which on it has what lines say of the objects that were there when the
-//	           segment began, else 0; time of the earliest and the latest line, as received; the earliest time at which a
-//	           late line was written, 0 for none (5 x 8)
+//	directory  the seq behind the last line's; in a full index the seq from which on it has what lines say of the objects
+//	           that were there when the segment began, else 0; time of the earliest and the latest line, as received; the
+//	           earliest time at which a late line was written, 0 for none (5 x 8)
 //	           number of earlier segments; seq of the first line of each, as varints
 //	           number of streams, in the order of names; each with name, cluster, group, version, resource and kind, which
 //	           are texts from its last line, and the lines about itself (GAP and SYNCED): their number, then the index of
@@ -58,11 +58,11 @@
 //	           others, 4 to the same ones as the object before, 8 its line before is in the segment of the last such
 //	           line in the block, 16 it has lines, 32 it is known when it was created; the length of the rest of namespace
 //	           and name, which is in the texts; uid; with 32 the seconds between its creation and the segment's earliest
-//	           line, a delta; with 2 the number of objects it refers to (owners; what an Event is about) and the uid of each, of the
-//	           latter also "Kind namespace/name" in the place of one; with 1 the last
-//	           line about it before the segment: without 8 the index of its segment among the earlier ones; its seq and
-//	           where it begins, two deltas to the last such line, else to the seq of the first line there and 0; with 16
-//	           the number of its lines in the segment, and the index of each, from the one before
+//	           line, a delta; with 2 the number of objects it refers to (owners; what an Event is about) and the uid of
+//	           each, of the latter also "Kind namespace/name" in the place of one; with 1 the last line about it before
+//	           the segment: without 8 the index of its segment among the earlier ones; its seq and where it begins, two
+//	           deltas to the last such line, else to the seq of the first line there and 0; with 16 the number of its
+//	           lines in the segment, and the index of each, from the one before
 //	names      number of CustomResourceDefinitions that lines were about, up to the segment's end; for each its name and
 //	           what Names documents, both texts
 //

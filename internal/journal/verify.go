@@ -55,8 +55,6 @@ func (j *File) settle() error {
 	return err
 }
 
-var crcTable = crc32.MakeTable(crc32.Castagnoli)
-
 // expected is what Verify expects at the end of the active file.
 type expected struct {
 	from  int64  // the offset behind which nothing was verified yet
@@ -68,7 +66,7 @@ type expected struct {
 // append notes that the first n bytes of p are at offset; what follows them may be behind them or not.
 func (e *expected) append(p []byte, n int, offset int64, sum bool) {
 	if sum {
-		e.sum = crc32.Update(e.sum, crcTable, p[:n])
+		e.sum = crc32.Update(e.sum, castagnoli, p[:n])
 	}
 	if n > 0 {
 		e.last = append(e.last[:0], p[max(0, n-lastBytes):n]...)
@@ -122,7 +120,7 @@ func (a *active) intact(size int64, all bool) (bool, error) {
 		_, err := a.f.ReadAt(b, a.size-int64(len(b)))
 		return bytes.Equal(b, a.expected.last), err
 	}
-	sum := crc32.New(crcTable)
+	sum := crc32.New(castagnoli)
 	_, err := io.Copy(sum, io.NewSectionReader(a.f, a.expected.from, a.size-a.expected.from))
 	return sum.Sum32() == a.expected.sum, err
 }

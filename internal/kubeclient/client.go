@@ -117,11 +117,18 @@ func (c *Client) Host() string {
 // CloseIdleConnections has further requests make new connections: one has turned out to be dead, and idle ones may be too.
 func (c *Client) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
-// Target is what a stream reads: a resource, in one namespace or all, and a pair of selectors.
+// Target is what a stream reads: a resource, in one namespace or all, a pair of selectors, and the share of objects. A server
+// that does not know shards sends all of them.
 type Target struct {
 	Resource                     schema.GroupVersionResource
 	Namespace                    string
 	LabelSelector, FieldSelector string
+	Shard                        Shard
+}
+
+// selectIn puts what the target selects into options.
+func (t Target) selectIn(o *v1.ListOptions) {
+	o.LabelSelector, o.FieldSelector, o.ShardSelector = t.LabelSelector, t.FieldSelector, t.Shard.selector()
 }
 
 // Path returns the segments of the path at which the server has it.
@@ -138,7 +145,7 @@ func (t Target) Path() []string {
 
 // get is a request for a list.
 func (c *Client) get(t Target, o v1.ListOptions) *rest.Request {
-	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
+	t.selectIn(&o)
 	return c.rest.Get().AbsPath(t.Path()...).
 		SpecificallyVersionedParams(&o, v1.ParameterCodec, schema.GroupVersion{Version: "v1"})
 }

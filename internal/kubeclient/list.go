@@ -51,10 +51,10 @@ type ListReader struct {
 	remnant   []byte    // the short form of an item that is too large
 }
 
-// List opens a list, or the page of one that token continues. limit 0 asks for all of it in one answer. The list
+// List opens a list, or the page of one that o.Continue continues. o.Limit 0 asks for all of it in one answer. The list
 // ends with ctx, and must be closed.
-func (c *Client) List(ctx context.Context, t Target, limit int64, token string) (*ListReader, error) {
-	r := c.get(t, v1.ListOptions{Limit: limit, Continue: token})
+func (c *Client) List(ctx context.Context, t Target, o v1.ListOptions) (*ListReader, error) {
+	r := c.get(t, o)
 	if isNear(r.URL()) {
 		r.SetHeader("Accept-Encoding", "identity")
 	}
@@ -65,7 +65,7 @@ func (c *Client) List(ctx context.Context, t Target, limit int64, token string) 
 		return nil, err
 	}
 	patience := pageWait
-	if limit == 0 {
+	if o.Limit == 0 {
 		patience = wholeListWait
 	}
 	l := newListReader(&patientReader{body, cancel, patience}, c.MaxObject)
@@ -78,7 +78,7 @@ func (c *Client) List(ctx context.Context, t Target, limit int64, token string) 
 
 // Version returns the server's current version of a resource, read from a list of one object.
 func (c *Client) Version(ctx context.Context, t Target) (string, error) {
-	l, err := c.List(ctx, t, 1, "")
+	l, err := c.List(ctx, t, v1.ListOptions{Limit: 1})
 	if err != nil {
 		return "", err
 	}

@@ -40,7 +40,7 @@ type WatchReader struct {
 // ctx, and must be closed.
 func (c *Client) Watch(ctx context.Context, t Target, o v1.ListOptions, timeout time.Duration) (*WatchReader, error) {
 	o.TimeoutSeconds = new(int64(timeout / time.Second))
-	o.LabelSelector, o.FieldSelector = t.LabelSelector, t.FieldSelector
+	t.selectIn(&o)
 	ctx, cancel := context.WithTimeout(ctx, timeout+watchGrace)
 	body, err := send(ctx, cancel, c.watches, func(ctx context.Context) (io.ReadCloser, error) { return c.watch(ctx, t, o) })
 	if err != nil {

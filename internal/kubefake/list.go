@@ -61,8 +61,13 @@ func (s *Server) parseListOptions(req Request, res *resource) (listOptions, erro
 		return o, err
 	}
 	o.timeout = time.Duration(seconds) * time.Second
-	if o.selection, err = res.parseSelection(req.Namespace, req.Name, q.Get("labelSelector"), q.Get("fieldSelector")); err != nil {
+	if o.selection, err = res.parseSelection(req.Namespace, req.Name, q); err != nil {
 		return o, err
+	}
+	if s.opts.Shards {
+		if o.selection.shard, err = parseShard(q.Get("shardSelector")); err != nil {
+			return o, err
+		}
 	}
 	s.mu.Lock()
 	watchList := s.watchList

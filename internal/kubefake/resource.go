@@ -64,7 +64,14 @@ func (r *resource) apiVersion(version string) string {
 func (s *Server) AddResource(r Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.addResource(r, newStore(s.version))
+	gr := schema.GroupResource{Group: r.Group, Resource: r.Resource}
+	st := s.removed[gr]
+	if st == nil {
+		st = newStore(0)
+	}
+	delete(s.removed, gr)
+	st.window = s.version // etcd has what was before, the watch cache is new
+	s.addResource(r, st)
 }
 
 func (s *Server) addResource(r Resource, st *store) *resource {
@@ -93,6 +100,7 @@ func (s *Server) RemoveResource(gr schema.GroupResource) {
 	for _, rec := range res.store.at(s.version, "") {
 		s.put(res.store, deepCopy(rec.object), true)
 	}
+	s.removed[gr] = res.store
 	s.resources = slices.DeleteFunc(s.resources, func(r *resource) bool { return r == res })
 	for st := range s.streams {
 		if st.resource == res {

@@ -2,6 +2,8 @@ package kubefake
 
 import (
 	"fmt"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/sharding"
 )
 
 // selection is what a list or a watch asks for.
@@ -16,21 +19,27 @@ type selection struct {
 	namespace string
 	labels    labels.Selector
 	fields    fields.Selector
+	shard     sharding.Selector
 }
 
-func (s selection) everything() bool { return s.labels.Empty() && s.fields.Empty() }
+func (s selection) everything() bool { return s.labels.Empty() && s.fields.Empty() && s.shard.Empty() }
 
 func (s selection) matches(r *record) bool {
 	if r == nil || !strings.HasPrefix(r.key, prefixOf(s.namespace)) {
 		return false
 	}
-	return s.everything() || s.labels.Matches(labelsOf(r.object)) && s.fields.Matches(fieldsOf(r.object))
+	if s.everything() {
+		return true
+	}
+	mine, err := s.shard.Matches(&unstructured.Unstructured{Object: r.object})
+	return err == nil && mine && s.labels.Matches(labelsOf(r.object)) && s.fields.Matches(fieldsOf(r.object))
 }
 
 // parseSelection reads the selectors of a request. name restricts it to one
 // object, as in a watch of a single one.
-func (r *resource) parseSelection(namespace, name, labelSelector, fieldSelector string) (selection, error) {
-	sel := selection{namespace: namespace}
+func (r *resource) parseSelection(namespace, name string, q url.Values) (selection, error) {
+	sel := selection{namespace: namespace, shard: sharding.Everything()}
+	labelSelector, fieldSelector := q.Get("labelSelector"), q.Get("fieldSelector")
 	var err error
 	if sel.labels, err = labels.Parse(labelSelector); err != nil {
 		return sel, apierrors.NewBadRequest(fmt.Sprintf("unable to parse requirement: %v", err))
@@ -50,6 +59,20 @@ func (r *resource) parseSelection(namespace, name, labelSelector, fieldSelector 
 		sel.fields = fields.AndSelectors(sel.fields, fields.OneTermEqualSelector("metadata.name", name))
 	}
 	return sel, nil
+}
+
+var shardRange = regexp.MustCompile(`^shardRange\(object\.metadata\.uid, *'(0x[0-9a-f]{16})', *'(0x[0-9a-f]{16}|0x10000000000000000)'\)$`)
+
+// parseShard reads the parameter shardSelector (KEP-5866), in the one form that streams use.
+func parseShard(text string) (sharding.Selector, error) {
+	if text == "" {
+		return sharding.Everything(), nil
+	}
+	m := shardRange.FindStringSubmatch(text)
+	if m == nil {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("shardSelector: Invalid value: %q", text))
+	}
+	return sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: m[1], End: m[2]}), nil
 }
 
 // labelsOf are an object's labels.

@@ -64,6 +64,8 @@ type Options struct {
 	// the client asked for no limit or for a larger one; 0 does as the real
 	// server, which knows no such bound.
 	MaxPage int
+	// Shards is the feature ShardedListAndWatch (KEP-5866).
+	Shards bool
 	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do, and 1.33 by
 	// default.
 	NoWatchList bool
@@ -99,6 +101,7 @@ type Server struct {
 	compacted uint64 // lists below this version answer 410
 	lastUID   uint64 // never goes back, not even in RestoreTo
 	resources []*resource
+	removed   map[schema.GroupResource]*store // of resources that are not served any more
 	forbidden map[verbOf]bool
 	policy    func(Attributes) (allowed bool, reason string)
 	stale     map[schema.GroupVersion]bool
@@ -132,6 +135,7 @@ func New(opts Options) *Server {
 		token:     "kubefake",
 		forbidden: map[verbOf]bool{},
 		stale:     map[schema.GroupVersion]bool{},
+		removed:   map[schema.GroupResource]*store{},
 		watchList: !opts.NoWatchList,
 		streams:   map[*stream]struct{}{},
 		notice:    make(chan struct{}),

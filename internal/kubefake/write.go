@@ -111,7 +111,7 @@ func (r *resource) deletion(rec *record) metav1.Status {
 
 // removeAll deletes one object after the other, each with a version of its own.
 func (s *Server) removeAll(req Request, res *resource, as form) (int, []byte, error) {
-	sel, err := res.parseSelection(req.Namespace, "", req.Query.Get("labelSelector"), req.Query.Get("fieldSelector"))
+	sel, err := res.parseSelection(req.Namespace, "", req.Query)
 	if err != nil {
 		return 0, nil, err
 	}

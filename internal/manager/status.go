@@ -12,7 +12,7 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-// Synced returns nil once every stream that is not pending is past its first sync. Safe for concurrent use.
+// Synced returns nil once every stream that is not pending, and does not wait for another replica, is past its first sync. Safe for concurrent use.
 func (m *Manager) Synced() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -21,7 +21,7 @@ func (m *Manager) Synced() error {
 	}
 	var behind []string
 	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced {
+		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced && !s.Waits() {
 			behind = append(behind, name)
 		}
 	}

@@ -36,6 +36,8 @@ type Metrics struct {
 	Tracked         *prometheus.GaugeVec   // group, resource: objects known to the streams that run
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
+	Leader          prometheus.Gauge       // 0 or 1
+	Takeovers       prometheus.Counter     // turns of this replica
 	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems
@@ -99,6 +101,10 @@ func New(version, commit string) *Metrics {
 			Help: "1 when the last load of the config succeeded."}),
 		ReloadTime: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
 			Help: "Time of the last successful load of the config."}),
+		Leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_leader",
+			Help: "1 on the replica that writes, 0 on the others. Not there without leader election."}),
+		Takeovers: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_takeovers_total",
+			Help: "How often this replica has become the leader. Not there without leader election."}),
 		configInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
 			Help: "1, labelled with the hash of the config file in effect."}, []string{"hash"}),
 		buildInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
@@ -118,6 +124,12 @@ func (m *Metrics) SetConfig(hash string) {
 	if hash != "" {
 		m.configInfo.WithLabelValues(hash).Set(1)
 	}
+}
+
+// WatchElection shows the metrics of the leader election; held returns how many bytes a standby holds.
+func (m *Metrics) WatchElection(held func() float64) {
+	m.Registry.MustRegister(m.Leader, m.Takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_standby_held_bytes",
+		Help: "Lines and changes that a standby holds until the leader has written them."}, held))
 }
 
 // ForgetStream removes the series of a stream that is not journalled any more.

@@ -44,6 +44,18 @@ type About struct {
 	CheckpointSpace Space
 	Progress        recorder.Progress
 	Reload          Reload
+	Election        *Election // nil where there is one replica
+}
+
+// Election is which of several replicas writes.
+type Election struct {
+	Lease     string    `json:"lease"`            // namespace and name
+	Identity  string    `json:"identity"`         // of this replica
+	Leads     bool      `json:"leads"`            // it writes
+	Holder    string    `json:"holder,omitempty"` // the identity of the one that writes
+	Term      uint64    `json:"term"`             // the number of its turn
+	Seen      time.Time `json:"seen"`             // when the Lease was read or written last
+	HeldBytes int       `json:"heldBytes"`
 }
 
 // Space is what a file system has; the zero value is unknown.

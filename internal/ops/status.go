@@ -28,6 +28,7 @@ type Status struct {
 	Config     string      `json:"config,omitempty"`
 	Journal    *Journal    `json:"journal,omitempty"`
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	Election   *Election   `json:"leaderElection,omitempty"`
 }
 
 // Outage is why most streams fail at once.
@@ -82,7 +83,7 @@ func (s *Site) statusNow() Status {
 	checks, ready := s.runChecks()
 	now := Status{
 		Version: about.Version, Commit: about.Commit, Started: about.Started.UTC(), Ready: ready, Checks: checks, Streams: s.streamsNow(),
-		Server: about.Server, Config: about.Config,
+		Server: about.Server, Config: about.Config, Election: about.Election,
 	}
 	if o := about.Outage; !o.Since.IsZero() {
 		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Attempts, o.Reason, o.Error}

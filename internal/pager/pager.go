@@ -46,7 +46,7 @@ func Start(ctx context.Context, stdout io.Writer, env func(string) (string, bool
 		return p
 	}
 	if err := p.start(ctx, command, terminal, env); err != nil {
-		warn(fmt.Errorf("output is not paged: %w", err))
+		warn(err)
 	}
 	return p
 }

@@ -111,7 +111,7 @@ func TestMissing(t *testing.T) {
 	if err := p.Close(); err != nil || p.Paged() {
 		t.Error(err)
 	}
-	if got := end(); got != "one\n" || len(warnings) != 1 || !strings.Contains(warnings[0], `output is not paged: exec: "kubejournal-no-pager"`) {
+	if got := end(); got != "one\n" || len(warnings) != 1 || !strings.Contains(warnings[0], `exec: "kubejournal-no-pager"`) {
 		t.Errorf("%q, %q", got, warnings)
 	}
 	// One that only the shell can look for.

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -147,30 +146,27 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range s.picks(x) {
-			stream := &x.Streams[p.stream]
-			for o, err := range s.objects(x, p) {
+		for m, err := range s.matches(x) {
+			if err != nil {
+				return nil, err
+			}
+			item := m.item()
+			for l, err := range linesOf(x, m.Object) {
 				if err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
+					return nil, err
 				}
-				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
-				for _, at := range o.Lines {
-					l, err := x.Line(at)
-					if err != nil {
-						return nil, fmt.Errorf("read index: %w", err)
-					}
-					if a.includes(stream.Name, &l) || !b.includes(stream.Name, &l) {
-						continue
-					}
-					if all[k] == nil {
-						all[k] = &passage{}
-					}
-					of := all[k]
-					of.lines++
-					if l.Seq > of.last.Last.Seq {
-						of.last = Item{Stream: stream, Namespace: o.Namespace, Name: o.Name, UID: o.UID, Deleted: l.Type == index.Deleted}
-						of.last.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
-					}
+				if a.includes(m.stream.Name, &l) || !b.includes(m.stream.Name, &l) {
+					continue
+				}
+				of := all[item.key()]
+				if of == nil {
+					of = &passage{}
+					all[item.key()] = of
+				}
+				of.lines++
+				if l.Seq > of.last.Last.Seq {
+					item.Last, item.Deleted = placeOf(x, &l), l.Type == index.Deleted
+					of.last = item
 				}
 			}
 		}

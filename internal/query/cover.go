@@ -360,11 +360,7 @@ func holes(stream *coverage.Stream, since, until Moment) (doubts []Doubt) {
 
 // timeOf returns when the line with that seq was received; where it is missing, the one behind it.
 func (j *Journal) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
-	i := len(j.segments) - 1
-	for i > 0 && j.segments[i].FirstSeq > seq {
-		i--
-	}
-	x, err := j.index(ctx, i)
+	x, err := j.index(ctx, j.segmentWith(seq))
 	if err != nil || x.Lines == 0 {
 		return time.Time{}, err
 	}

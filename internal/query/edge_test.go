@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -507,82 +505,4 @@ func TestLargeObjects(t *testing.T) {
 	if state, _ := at(t, j, of, query.Moment{Seq: 10}); n != versions || state != "settings=8" {
 		t.Errorf("%d versions, %q", n, state)
 	}
-}
-
-// TestAskedWhileWritten asks a journal that is written, rotated and compressed meanwhile: each answer is a state that there was
-// between the question and the answer.
-func TestAskedWhileWritten(t *testing.T) {
-	w := begin(t)
-	s := w.Stream("configmaps", "ConfigMap")
-	s.Snapshot()
-	s.Put("", settings(0))
-	s.Synced()
-	var (
-		written atomic.Int64
-		over    = make(chan struct{})
-		askers  sync.WaitGroup
-	)
-	for range 3 {
-		askers.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
-				if err := askOnce(t, w.Path, &written); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for n := 1; n <= 400 && !t.Failed(); n++ {
-		if n%10 == 0 {
-			w.Rotate()
-		}
-		w.Now = w.Now.Add(time.Millisecond)
-		s.Put("kubectl", settings(n))
-		written.Store(int64(n))
-	}
-	close(over)
-	askers.Wait()
-}
-
-// askOnce asks for the last state, and for all that led to it.
-func askOnce(t *testing.T, path string, written *atomic.Int64) error {
-	least := written.Load()
-	j, err := query.Open(path, func(string) {})
-	if err != nil {
-		return err
-	}
-	defer j.Close()
-	of := selectionOf(t, "cm/settings")
-	st, err := j.State(t.Context(), of, query.Moment{Seq: 1 << 60})
-	if err != nil {
-		return err
-	}
-	if len(st.Items) != 1 {
-		return fmt.Errorf("%d objects", len(st.Items))
-	}
-	last := st.Items[0].Last.Seq
-	if last != 1 {
-		last-- // of the SYNCED
-	}
-	if n := int64(last) - 1; n < least || n > written.Load()+1 {
-		return fmt.Errorf("version %d, when between %d and %d were written", n, least, written.Load())
-	}
-	seq := uint64(0)
-	for v, err := range j.History(t.Context(), of, query.Moment{}, query.Moment{Seq: st.Items[0].Last.Seq}) {
-		if err != nil {
-			return err
-		}
-		if seq++; v.Seq != seq {
-			return fmt.Errorf("line %d follows line %d", v.Seq, seq-1)
-		}
-	}
-	if seq != st.Items[0].Last.Seq {
-		return fmt.Errorf("the history ends with line %d of %d", seq, st.Items[0].Last.Seq)
-	}
-	return nil
 }

@@ -150,27 +150,24 @@ func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range s.picks(x) {
-			for o, err := range s.objects(x, p) {
+		for m, err := range s.matches(x) {
+			if err != nil {
+				return nil, err
+			}
+			item := m.item()
+			for l, err := range linesOf(x, m.Object) {
 				if err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
+					return nil, err
 				}
-				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-				for _, at := range o.Lines {
-					l, err := x.Line(at)
-					if err != nil {
-						return nil, fmt.Errorf("read index: %w", err)
-					}
-					if !within(&l, since, until) {
-						continue
-					}
-					n, there := known[item.key()]
-					if !there {
-						n, known[item.key()] = len(all), len(all)
-						all = append(all, Span{item, l.Seq, l.Seq})
-					}
-					all[n].Begin, all[n].End = min(all[n].Begin, l.Seq), max(all[n].End, l.Seq)
+				if !within(&l, since, until) {
+					continue
 				}
+				n, there := known[item.key()]
+				if !there {
+					n, known[item.key()] = len(all), len(all)
+					all = append(all, Span{item, l.Seq, l.Seq})
+				}
+				all[n].Begin, all[n].End = min(all[n].Begin, l.Seq), max(all[n].End, l.Seq)
 			}
 		}
 	}
@@ -263,7 +260,7 @@ func (j *Journal) walk(ctx context.Context, i int, steps []step, yield func(*Ver
 // place returns where a line of the segment is, by its index.
 func (s *segment) place(at int) (index.Place, error) {
 	l, err := s.x.Line(at)
-	return index.Place{Segment: s.FirstSeq, Seq: l.Seq, Offset: l.Offset}, err
+	return placeOf(s.x, &l), err
 }
 
 // earlier reads a line with a reader of its own, so that a history goes on where it is. What was read last is remembered.
@@ -306,36 +303,35 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range s.picks(x) {
-			for o, err := range s.objects(x, p) {
+		for m, err := range s.matches(x) {
+			if err != nil {
+				return nil, err
+			}
+			item := m.item()
+			item.Created, item.Deleted = m.Created, true
+			k, before := item.key(), -1
+			is := known[k]
+			if is != nil && item.Created.IsZero() {
+				item.Created = is.Created
+			}
+			for _, line := range m.Lines {
+				l, err := x.Line(line)
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				item := Item{Stream: &x.Streams[p.stream], Namespace: o.Namespace, Name: o.Name, UID: o.UID, Created: o.Created, Deleted: true}
-				k, before := item.key(), -1
-				is := known[k]
-				if is != nil && item.Created.IsZero() {
-					item.Created = is.Created
-				}
-				for _, line := range o.Lines {
-					l, err := x.Line(line)
-					if err != nil {
-						return nil, fmt.Errorf("read index: %w", err)
+				if l.Type == index.Deleted && within(&l, since, until) && (is == nil || is.Deleted) {
+					item.Last, item.Ended = placeOf(x, &l), l.Made()
+					if err := j.lastState(ctx, &item, i, before, gaps); err != nil {
+						return nil, err
 					}
-					if l.Type == index.Deleted && within(&l, since, until) && (is == nil || is.Deleted) {
-						item.Last, item.Ended = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}, l.Made()
-						if err := j.lastState(ctx, &item, i, before, gaps); err != nil {
-							return nil, err
-						}
-						if n, there := at[k]; there { // in another stream
-							items[n] = item
-						} else {
-							at[k] = len(items)
-							items = append(items, item)
-						}
+					if n, there := at[k]; there { // in another stream
+						items[n] = item
+					} else {
+						at[k] = len(items)
+						items = append(items, item)
 					}
-					before = line
 				}
+				before = line
 			}
 		}
 	}
@@ -393,11 +389,7 @@ func (j *Journal) lateSince(stream string, received time.Time) time.Time {
 
 // lineOf reads the line with a seq. It is valid until the next call.
 func (j *Journal) lineOf(ctx context.Context, seq uint64) (*line.Fields, error) {
-	i := len(j.segments) - 1
-	for i > 0 && j.segments[i].FirstSeq > seq {
-		i--
-	}
-	x, err := j.index(ctx, i)
+	x, err := j.index(ctx, j.segmentWith(seq))
 	if err != nil {
 		return nil, err
 	}
@@ -405,7 +397,7 @@ func (j *Journal) lineOf(ctx context.Context, seq uint64) (*line.Fields, error) 
 	if err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
-	return j.earlier(ctx, index.Place{Segment: x.FirstSeq, Seq: seq, Offset: l.Offset})
+	return j.earlier(ctx, placeOf(x, &l))
 }
 
 // Replaced reports of each of some deleted objects whether another one took its name: a later one of them, or one that is

@@ -251,6 +251,15 @@ func (j *Journal) segmentOf(first uint64) int {
 	return -1
 }
 
+// segmentWith returns the index of the segment that has the line with a seq, if any has.
+func (j *Journal) segmentWith(seq uint64) int {
+	i := len(j.segments) - 1
+	for i > 0 && j.segments[i].FirstSeq > seq {
+		i--
+	}
+	return i
+}
+
 // text returns the inside of a member as it reads, which most are already.
 func text(inside []byte) string {
 	if bytes.IndexByte(inside, '\\') < 0 {

@@ -491,33 +491,10 @@ func readFile(t testing.TB, name string) []byte {
 	return content
 }
 
-// told is a line in short.
-type told struct{ typ, resource, namespace, name, uid string }
-
-// journalOf returns a journal of these lines.
-func journalOf(t *testing.T, lines ...told) *Journal {
-	t.Helper()
-	var content strings.Builder
-	for i, l := range lines {
-		fmt.Fprintf(&content, `{"seq":%d,"time":"2026-11-20T12:00:0%[1]dZ","type":%[2]q,"stream":%[3]q,"version":"v1","resource":%[3]q,"kind":"K%[3]s",`+
-			`"namespace":%[4]q,"name":%[5]q,"uid":"00000000-0000-0000-0000-00000000000%[6]s"}`+"\n", i+1, l.typ, l.resource, l.namespace, l.name, l.uid)
-	}
-	path := filepath.Join(t.TempDir(), "journal.jsonl")
-	writeFile(t, path, content.String())
-	j, err := Open(path, func(string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(j.Close)
-	return j
-}
-
 // TestReplaced deletes objects of which some are made again.
 func TestReplaced(t *testing.T) {
-	j := journalOf(t,
-		told{"DELETED", "pods", "a", "gone", "1"}, told{"DELETED", "pods", "a", "twice", "1"}, told{"ADDED", "pods", "a", "twice", "2"},
-		told{"DELETED", "pods", "a", "again", "1"}, told{"DELETED", "pods", "a", "twice", "2"}, told{"ADDED", "pods", "a", "again", "2"},
-		told{"ADDED", "pods", "a", "other", "1"}, told{"DELETED", "pods", "b", "again", "1"})
+	j := openSmall(t, small(t, "DELETED a/gone u1", "DELETED a/twice u1", "ADDED a/twice u2", "DELETED a/again u1", "DELETED a/twice u2", "ADDED a/again u2",
+		"ADDED a/other u1", "DELETED b/again u1"))
 	s := &Selection{}
 	items, err := j.Deleted(t.Context(), s, Moment{}, Moment{})
 	if err != nil {
@@ -538,9 +515,7 @@ func TestReplaced(t *testing.T) {
 
 // TestNamespaceItself asks for all of a namespace, which it is a part of.
 func TestNamespaceItself(t *testing.T) {
-	j := journalOf(t,
-		told{"ADDED", "namespaces", "", "a", "1"}, told{"ADDED", "namespaces", "", "b", "2"}, told{"ADDED", "nodes", "", "a", "3"},
-		told{"ADDED", "pods", "a", "web", "4"}, told{"ADDED", "pods", "b", "web", "5"})
+	j := openSmall(t, small(t, "ADDED namespaces:/a u1", "ADDED namespaces:/b u2", "ADDED nodes:/a u3", "ADDED a/web u4", "ADDED b/web u5"))
 	for args, want := range map[string][]uint64{
 		"-n a": {1, 4}, "* -n a": {1, 4}, "*,ns -n a": {1, 2, 4}, "*,no -n b": {2, 3, 5}, "po -n a": {4}, "ns -n a": {1, 2}, "*": {1, 2, 3, 4, 5}, "ns/a -n b": {1},
 	} {

@@ -2,13 +2,11 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"kubejournal/internal/discovery"
-	"kubejournal/internal/index"
 )
 
 // The names that completion offers are those of the last indexes: objects that were deleted long ago are not among them.
@@ -33,36 +31,34 @@ func (j *Journal) ResourceNames(ctx context.Context) ([]string, error) {
 
 // ObjectNames returns the names of the selected objects.
 func (j *Journal) ObjectNames(ctx context.Context, s *Selection) ([]string, error) {
-	return j.known(ctx, s, func(_ *index.Stream, o *index.Object) string { return o.Name })
+	return j.known(ctx, s, func(m match) string { return m.Name })
 }
 
 // NamespaceNames returns the namespaces that there are, and those that objects are in.
 func (j *Journal) NamespaceNames(ctx context.Context) ([]string, error) {
-	return j.known(ctx, &Selection{}, func(s *index.Stream, o *index.Object) string {
-		if isNamespaces(s.Group, s.Resource) {
-			return o.Name
+	return j.known(ctx, &Selection{}, func(m match) string {
+		if isNamespaces(m.stream.Group, m.stream.Resource) {
+			return m.Name
 		}
-		return o.Namespace
+		return m.Namespace
 	})
 }
 
 // known returns one of the names of each selected object, each name once.
-func (j *Journal) known(ctx context.Context, s *Selection, of func(*index.Stream, *index.Object) string) ([]string, error) {
+func (j *Journal) known(ctx context.Context, s *Selection, of func(match) string) ([]string, error) {
 	newest, err := j.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	names, last := make(map[string]bool), ""
 	for _, x := range newest {
-		for _, p := range s.picks(x) {
-			for o, err := range s.objects(x, p) {
-				if err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
-				}
-				if name := of(&x.Streams[p.stream], o); name != last && name != "" {
-					last = strings.Clone(name)
-					names[last] = true
-				}
+		for m, err := range s.matches(x) {
+			if err != nil {
+				return nil, err
+			}
+			if name := of(m); name != last && name != "" {
+				last = strings.Clone(name)
+				names[last] = true
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment
 				err = f.look(x)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("read index: %w", err)
+				return nil, err
 			}
 		}
 		if !first && len(f.up)+len(f.down) == before {
@@ -63,27 +62,25 @@ func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment
 
 // take begins with what is selected.
 func (f *family) take(x *index.Index, s *Selection) error {
-	for _, p := range s.picks(x) {
-		for o, err := range s.objects(x, p) {
-			if err != nil {
-				return err
-			}
-			f.add(&x.Streams[p.stream], o)
-			f.own(o)
+	for m, err := range s.matches(x) {
+		if err != nil {
+			return err
 		}
+		f.add(m)
+		f.own(m)
 	}
 	return nil
 }
 
-func (f *family) add(s *index.Stream, o *index.Object) {
-	f.down[o.UID] = true
-	f.down[s.Kind+" "+o.Namespace+"/"+o.Name] = true
-	f.namespaces[strings.Clone(o.Namespace)] = true
+func (f *family) add(m match) {
+	f.down[m.UID] = true
+	f.down[m.stream.Kind+" "+m.Namespace+"/"+m.Name] = true
+	f.namespaces[strings.Clone(m.Namespace)] = true
 }
 
 // own notes the owners of an object; what an Event is about is none.
-func (f *family) own(o *index.Object) {
-	for _, uid := range o.Refs {
+func (f *family) own(m match) {
+	for _, uid := range m.Refs {
 		if !strings.Contains(uid, " ") {
 			f.up[uid] = true
 		}
@@ -93,18 +90,14 @@ func (f *family) own(o *index.Object) {
 // look goes through all objects of the family's namespaces once.
 func (f *family) look(x *index.Index) error {
 	s := &Selection{Namespaces: slices.Sorted(maps.Keys(f.namespaces)), bare: true}
-	for _, p := range s.picks(x) {
-		stream := &x.Streams[p.stream]
-		events := stream.Resource == "events"
-		for o, err := range s.objects(x, p) {
-			switch {
-			case err != nil:
-				return err
-			case slices.ContainsFunc(o.Refs, func(uid string) bool { return f.down[uid] }):
-				f.add(stream, o)
-			case f.up[o.UID] && !events:
-				f.own(o)
-			}
+	for m, err := range s.matches(x) {
+		switch {
+		case err != nil:
+			return err
+		case slices.ContainsFunc(m.Refs, func(uid string) bool { return f.down[uid] }):
+			f.add(m)
+		case f.up[m.UID] && m.stream.Resource != "events":
+			f.own(m)
 		}
 	}
 	return nil

@@ -229,13 +229,8 @@ func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) erro
 		if err != nil {
 			return err
 		}
-		for _, p := range one.picks(x) {
-			for _, err := range one.objects(x, p) {
-				if err != nil {
-					return fmt.Errorf("read index: %w", err)
-				}
-				return nil
-			}
+		for _, err := range one.matches(x) {
+			return err // nil for the first that is there
 		}
 	}
 	newest, err := j.newest(ctx)
@@ -245,13 +240,11 @@ func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) erro
 	var there Names
 	every := &Selection{Objects: []Object{{Resource: o.Resource}}}
 	for _, x := range newest {
-		for _, p := range every.picks(x) {
-			for other, err := range every.objects(x, p) {
-				if err != nil {
-					return fmt.Errorf("read index: %w", err)
-				}
-				there.AddObject(o, s.Namespaces, other.Namespace, other.Name)
+		for other, err := range every.matches(x) {
+			if err != nil {
+				return err
 			}
+			there.AddObject(o, s.Namespaces, other.Namespace, other.Name)
 		}
 	}
 	return there.NoObject(o, s.Namespaces)

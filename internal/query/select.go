@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 
@@ -19,9 +20,6 @@ type Selection struct {
 
 	bare bool // objects in no namespace too
 }
-
-// All reports whether everything is selected, GAP and SYNCED lines too.
-func (s *Selection) All() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
 
 // pick is what is selected of a stream.
 type pick struct {
@@ -116,4 +114,51 @@ func (s *Selection) objects(x *index.Index, p pick) iter.Seq2[*index.Object, err
 			}
 		}
 	}
+}
+
+// match is a selected object, and the stream that it is in.
+type match struct {
+	*index.Object
+	stream *index.Stream
+}
+
+// item returns what names the object.
+func (m *match) item() Item {
+	return Item{Stream: m.stream, Namespace: m.Namespace, Name: m.Name, UID: m.UID}
+}
+
+// matches yields the objects of an index that are selected, stream by stream. What is yielded is valid until the next one.
+func (s *Selection) matches(x *index.Index) iter.Seq2[match, error] {
+	return func(yield func(match, error) bool) {
+		for _, p := range s.picks(x) {
+			for o, err := range s.objects(x, p) {
+				if err != nil {
+					err = fmt.Errorf("read index: %w", err)
+				}
+				if !yield(match{o, &x.Streams[p.stream]}, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// linesOf yields where the lines about an object are in the segment of an index.
+func linesOf(x *index.Index, o *index.Object) iter.Seq2[index.Line, error] {
+	return func(yield func(index.Line, error) bool) {
+		for _, at := range o.Lines {
+			l, err := x.Line(at)
+			if err != nil {
+				err = fmt.Errorf("read index: %w", err)
+			}
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
+
+// placeOf returns the place of a line in the segment of an index.
+func placeOf(x *index.Index, l *index.Line) index.Place {
+	return index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
 }

@@ -48,7 +48,8 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 	end := len(j.segments) - 1
 	first, last = end, 0
 	if c.Version > 0 {
-		return j.spanVersion(c)
+		first, last = j.spanVersion(c)
+		return first, last, nil
 	}
 	for i, s := range j.segments {
 		next := time.Time{}
@@ -81,7 +82,7 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 }
 
 // spanVersion is span for a version of the server.
-func (j *Journal) spanVersion(c *cut) (first, last int, err error) {
+func (j *Journal) spanVersion(c *cut) (first, last int) {
 	first = len(j.segments) - 1
 	for i := range j.segments {
 		for _, seq := range c.seqs {
@@ -97,7 +98,7 @@ func (j *Journal) spanVersion(c *cut) (first, last int, err error) {
 			}
 		}
 	}
-	return first, max(first, last), nil
+	return first, max(first, last)
 }
 
 // clockSlack is how far the times of lines are supposed to go back from one to the next, at most: more is found by seq only.
@@ -143,68 +144,19 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	if first, err = j.base(ctx, first); err != nil {
 		return nil, err
 	}
-	found := make(map[key][]Item) // one of each stream
-	for i := first; i <= last; i++ {
-		x, err := j.index(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range s.picks(x) {
-			stream := &x.Streams[p.stream]
-			if c.gone[stream.Name] {
-				continue
-			}
-			for o, err := range s.objects(x, p) {
-				if err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
-				}
-				k := key{stream.Group, stream.Resource, o.Namespace, o.Name, o.UID}
-				n := slices.IndexFunc(found[k], func(was Item) bool { return was.Stream.Name == stream.Name })
-				item := Item{Namespace: o.Namespace, Name: o.Name, UID: o.UID}
-				if n >= 0 {
-					item = found[k][n]
-				}
-				if !o.Created.IsZero() {
-					item.Created = o.Created
-				}
-				if item.Stream = stream; i == first {
-					item.Last = o.Before
-				}
-				if err := c.follow(&item, x, o.Lines); err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
-				}
-				if item.Last.Seq == 0 {
-					continue
-				}
-				if n >= 0 {
-					found[k][n] = item
-				} else {
-					found[k] = append(found[k], item)
-				}
-			}
-		}
+	found, err := j.found(ctx, s, c, first, last)
+	if err != nil {
+		return nil, err
 	}
 	if err := j.forget(found, c, first, last); err != nil {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
 	settle(found)
-	begin, err := j.begins(ctx, first)
+	doubts, err := j.lostLines(ctx, c, first, last)
 	if err != nil {
 		return nil, err
 	}
-	end, err := j.index(ctx, last)
-	if err != nil {
-		return nil, err
-	}
-	to := last
-	if c.Seq >= end.Next && last+1 < len(j.segments) { // the line itself is in a file that is gone
-		to++
-	}
-	lost, err := j.lost(ctx, first, to)
-	if err != nil {
-		return nil, err
-	}
-	st := &State{At: at, Doubts: slices.Concat(c.doubts, begin, lost)}
+	st := &State{At: at, Doubts: slices.Concat(c.doubts, doubts)}
 	for _, of := range found {
 		item, there := newest(of)
 		if !there && !deleted {
@@ -217,6 +169,66 @@ func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bo
 	return st, nil
 }
 
+// found returns what some segments say of the selected objects up to a cut: of each object an item for each stream that has it.
+func (j *Journal) found(ctx context.Context, s *Selection, c *cut, first, last int) (map[key][]Item, error) {
+	found := make(map[key][]Item)
+	for i := first; i <= last; i++ {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for m, err := range s.matches(x) {
+			if err != nil {
+				return nil, err
+			}
+			if c.gone[m.stream.Name] {
+				continue
+			}
+			item := m.item()
+			k := item.key()
+			n := slices.IndexFunc(found[k], func(was Item) bool { return was.Stream.Name == m.stream.Name })
+			if n >= 0 {
+				item = found[k][n]
+				item.Stream = m.stream
+			}
+			if !m.Created.IsZero() {
+				item.Created = m.Created
+			}
+			if i == first {
+				item.Last = m.Before
+			}
+			if err := c.follow(&item, x, m.Lines); err != nil {
+				return nil, fmt.Errorf("read index: %w", err)
+			}
+			switch {
+			case item.Last.Seq == 0:
+			case n >= 0:
+				found[k][n] = item
+			default:
+				found[k] = append(found[k], item)
+			}
+		}
+	}
+	return found, nil
+}
+
+// lostLines returns a doubt for each reason why lines are missing that a cut needs, from one segment to another one.
+func (j *Journal) lostLines(ctx context.Context, c *cut, first, last int) ([]Doubt, error) {
+	begin, err := j.begins(ctx, first)
+	if err != nil {
+		return nil, err
+	}
+	end, err := j.index(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	if c.Seq >= end.Next && last+1 < len(j.segments) { // the line itself is in a file that is gone
+		last++
+	}
+	lost, err := j.lost(ctx, first, last)
+	return slices.Concat(begin, lost), err
+}
+
 // follow takes the lines of a segment about an object, by their indexes.
 func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
 	for _, at := range slices.Backward(lines) {
@@ -225,7 +237,7 @@ func (c *cut) follow(item *Item, x *index.Index, lines []int) error {
 			return err
 		}
 		if c.includes(item.Stream.Name, &l) {
-			item.Last = index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset}
+			item.Last = placeOf(x, &l)
 			item.Deleted = l.Type == index.Deleted
 			return nil
 		}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "time/tzdata" // the test does not depend on the zones of the machine
 )
 
 func TestParseMoment(t *testing.T) {
@@ -56,7 +57,7 @@ func TestParseMomentClockChange(t *testing.T) {
 	} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		for text, want := range times {
 			got, err := ParseMoment(text, time.Date(2026, 10, 25, 12, 0, 0, 0, zone))

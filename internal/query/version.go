@@ -135,13 +135,12 @@ func (j *Journal) seqsOf(ctx context.Context, stream string, e epoch) (all []ind
 			if err != nil {
 				return nil, fmt.Errorf("read index: %w", err)
 			}
-			for _, at := range o.Lines {
-				l, err := x.Line(at)
+			for l, err := range linesOf(x, o) {
 				if err != nil {
-					return nil, fmt.Errorf("read index: %w", err)
+					return nil, err
 				}
 				if l.Seq > e.from && (e.to == 0 || l.Seq < e.to) {
-					all = append(all, index.Place{Segment: x.FirstSeq, Seq: l.Seq, Offset: l.Offset})
+					all = append(all, placeOf(x, &l))
 				}
 			}
 		}

@@ -50,6 +50,7 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 	if err != nil {
 		return nil, nil, err
 	}
+	rights = append(rights, toLeases(cfg, to.Namespace)...)
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", oneLine(path), to.Account, to.Namespace)
 	b.WriteString("# The comment above a rule says what it is for.\n")
@@ -125,6 +126,24 @@ func rightsOf(cfg *config.Config, resolver *discovery.Resolver, o Options) (all 
 	all = append(all, right{resources: []string{"namespaces"}, name: "kube-system", verbs: `"get"`,
 		why: []string{"tells one cluster from another, so that a checkpoint is never used on the wrong one"}})
 	return minimal(all), warnings, nil
+}
+
+// toLeases are the rights to the Lease of the leader election, or to that of each shard, in the pod's own namespace.
+func toLeases(cfg *config.Config, namespace string) (all []right) {
+	if cfg.LeaderElection.LeaseName == "" {
+		return nil
+	}
+	lease := right{
+		namespace: cmp.Or(cfg.LeaderElection.LeaseNamespace, namespace), group: "coordination.k8s.io", resources: []string{"leases"},
+		verbs: `"get", "update"`, why: []string{"leaderElection: one of several replicas writes"},
+	}
+	each := *cfg
+	for each.Shard.Index = range max(1, cfg.Shard.Count) {
+		lease.name = each.Lease()
+		all = append(all, lease)
+	}
+	lease.name, lease.verbs, lease.note = "", `"create"`, "RBAC cannot name what does not exist yet"
+	return append(all, lease)
 }
 
 // rightTo is the right that an entry needs to a resource.

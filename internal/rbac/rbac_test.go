@@ -35,6 +35,13 @@ func configOf(entries ...config.Resource) *config.Config {
 	return &config.Config{Resources: entries}
 }
 
+// replicated is a config of several replicas of some shards.
+func replicated(shards int, entries ...config.Resource) *config.Config {
+	cfg := configOf(entries...)
+	cfg.LeaderElection.LeaseName, cfg.Shard.Count = "kubejournal", shards
+	return cfg
+}
+
 // The golden files are what users apply, so their text is looked at as a whole.
 func TestRBACText(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -54,6 +61,7 @@ func TestRBACText(t *testing.T) {
 			config.Resource{Name: "configmaps", Namespaces: []string{"web"}},
 			config.Resource{Name: "configmaps", Namespaces: []string{"web"}, FieldSelector: "metadata.name=a"},
 		)},
+		"replicas": {cfg: replicated(2, config.Resource{Name: "pods", Namespaces: []string{"web"}})},
 		"custom": {cfg: configOf(
 			config.Resource{Name: "widgets.v1.example.com"}, config.Resource{Name: "Gizmo", Group: inGroup("example.com"), Namespaces: []string{"web"}},
 			config.Resource{Name: "deployments.v7.apps"},

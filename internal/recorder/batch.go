@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ type Producer struct {
 	numbered  uint64 // the last batch's number; owned by the stream's goroutine
 	committed atomic.Uint64
 	lines     atomic.Uint64
+	refused   atomic.Bool // see ErrStandby
 }
 
 type kind struct {
@@ -62,17 +64,64 @@ type Batch struct {
 	lines    []byte        // each without its seq
 	ends     []lineEnd     // of each line
 	received time.Time     // when the first line's event came in
+	last     time.Time     // the same of the last line's
 	flushed  chan struct{} // closed once everything up to here is committed
 	end      func()        // called then; see Recorder.End
+	restart  *Producer     // that begins again; see Recorder.Restart
+	weight   int64         // its share of the recorder's budget, while it is submitted
 }
 
 type lineEnd struct {
 	at int // in Batch.lines
 	kind
+	version uint64            // of the line's object, 0 where it has none or it is no number
+	before  checkpoint.Extent // of Batch.Changes, without those of the line
 }
 
-// weight is the batch's share of the recorder's budget.
-func (b *Batch) weight() int64 { return min(int64(b.Bytes()), budgetBytes) }
+// isOfWatch reports whether the batch is what a watch has brought, with the position behind it.
+func (b *Batch) isOfWatch() bool {
+	s := b.Changes.State
+	return s != nil && s.Open == nil && s.Closing == nil && s.ResourceVersion != "" &&
+		!slices.ContainsFunc(b.ends, func(l lineEnd) bool { return l.origin != event.FromWatch })
+}
+
+// keep drops the lines that keep does not report true of.
+func (b *Batch) keep(keep func(lineEnd) bool) {
+	start, size, kept := 0, 0, b.ends[:0]
+	for _, l := range b.ends {
+		line := b.lines[start:l.at]
+		start = l.at
+		if keep(l) {
+			size += copy(b.lines[size:], line)
+			l.at = size
+			kept = append(kept, l)
+		}
+	}
+	b.lines, b.ends = b.lines[:size], kept
+}
+
+// split returns a batch of the first n lines of a list, which leaves b.
+func (b *Batch) split(n int) *Batch {
+	first := b.producer.Batch()
+	first.Changes, first.received = b.Changes.UpTo(b.ends[n].before), b.received
+	if s := b.Changes.State; s != nil && s.Open != nil {
+		first.Changes.State = s.Clone()
+		for _, l := range b.ends[n:] {
+			first.Changes.State.Open.Remove(l.typ)
+		}
+	}
+	first.ends = append(first.ends, b.ends[:n]...)
+	left := n
+	b.keep(func(lineEnd) bool { left--; return left < 0 })
+	return first
+}
+
+// hold makes the batch take little more memory than its lines need: it may have to wait for long.
+func (b *Batch) hold() {
+	if cap(b.lines) > 2*len(b.lines) {
+		b.lines = slices.Clone(b.lines)
+	}
+}
 
 // Number numbers this batch: once Committed has reached it, the checkpoint has what is in
 // the batch. Only one numbered batch of a producer may be filled at a time.
@@ -89,12 +138,14 @@ func (b *Batch) Lines() []byte { return b.lines }
 
 // AddLine takes the buffer of Lines with one line appended, which begins with
 // the comma after seq and ends in "\n".
-func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received time.Time) {
+// version is that of the line's object.
+func (b *Batch) AddLine(lines []byte, t event.Type, from event.Origin, received time.Time, version []byte) {
 	if len(b.ends) == 0 {
 		b.received = received
 	}
-	b.lines = lines
-	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}})
+	b.lines, b.last = lines, received
+	n, _ := event.VersionNumber(version)
+	b.ends = append(b.ends, lineEnd{len(lines), kind{t, from}, n, b.Changes.Extent()})
 }
 
 // Len is the number of lines.

@@ -182,7 +182,7 @@ func BenchmarkCommit(b *testing.B) {
 				for n, p := range producers {
 					batch := p.Batch()
 					if n == 0 {
-						batch.AddLine(watched(b, batch.Lines(), "pods", rv, &batch.Changes), event.Added, event.FromWatch, received)
+						batch.AddLine(watched(b, batch.Lines(), "pods", rv, &batch.Changes), event.Added, event.FromWatch, received, nil)
 					}
 					batch.Changes.State = &checkpoint.Stream{ResourceVersion: versionOf(rv), Coverage: checkpoint.Coverage{Since: since, Confirmed: time.Now().UnixNano()}}
 					if err := rec.Submit(b.Context(), batch); err != nil {

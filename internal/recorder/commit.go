@@ -22,6 +22,7 @@ func (w *writer) startCommit(ctx context.Context) {
 	}
 	now := w.pending
 	w.pending = newPending()
+	w.pending.turn = w.turn
 	if now.Empty() {
 		now.release()
 		return
@@ -39,7 +40,10 @@ func (w *writer) startCommit(ctx context.Context) {
 		if err == nil {
 			w.lastCommit.Store(&Progress{Committed: seq, CommittedAt: time.Now()})
 			w.out.Committed(seq)
-			if w.cfg.Coverage != nil {
+			if now.turn.leads() {
+				now.tell(&w.positions)
+			}
+			if w.cfg.Coverage != nil && !now.turn.follows() {
 				w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)
 			}
 			now.release()
@@ -85,12 +89,7 @@ func (w *writer) endCommit(ctx context.Context, err error) error {
 
 // finish commits what is left after the last batch.
 func (w *writer) finish(ctx context.Context) error {
-	for w.startCommit(ctx); w.committed != nil; w.startCommit(ctx) {
-		if err := w.endCommit(ctx, <-w.committed); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.settle(ctx)
 }
 
 // commit syncs the journal and commits a batch, until it succeeds or ctx ends.
@@ -136,5 +135,6 @@ func (r *Recorder) tryCommit(batch *checkpoint.Batch) (failed *fault, err error)
 
 // isFinal reports whether retrying after an error is of no use.
 func isFinal(err error) bool {
-	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) || errors.Is(err, disk.ErrTakenOver)
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrUnsynced) || errors.Is(err, disk.ErrTakenOver) ||
+		errors.Is(err, errTurnOver)
 }

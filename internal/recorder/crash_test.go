@@ -66,6 +66,8 @@ func (f *flaky) Commit(b *checkpoint.Batch) error {
 func (f *flaky) Size() (int64, error) { return f.store.Size() }
 func (f *flaky) InPlace() error       { return f.store.InPlace() }
 
+func (f *flaky) Streams() (map[string]checkpoint.Stream, error) { return f.store.Streams() }
+
 // TestCrash runs the recorder on a real journal and checkpoint and stops it
 // dead, again and again. After each start the checkpoint says what the lines
 // of the journal say, and in the end seq has no hole.
@@ -108,7 +110,7 @@ func TestCrash(t *testing.T) {
 							b := producer.Batch()
 							for range 3 {
 								l, typ, origin := s.next(t, b.Lines(), &b.Changes)
-								b.AddLine(l, typ, origin, received)
+								b.AddLine(l, typ, origin, received, nil)
 							}
 							if rec.Submit(ctx, b) != nil || n%10 == 0 && rec.Flush(ctx) != nil {
 								return
@@ -264,7 +266,7 @@ func TestTruncatedByOthers(t *testing.T) {
 				t.Helper()
 				b := newProducer("pods").Batch()
 				for i := range lines {
-					b.AddLine(watched(t, b.Lines(), "pods", from+i, &b.Changes), event.Added, event.FromWatch, received)
+					b.AddLine(watched(t, b.Lines(), "pods", from+i, &b.Changes), event.Added, event.FromWatch, received, nil)
 				}
 				b.Changes.State = &checkpoint.Stream{ResourceVersion: versionOf(from + lines)}
 				if err := errors.Join(rec.Submit(t.Context(), b), rec.Flush(t.Context())); err != nil {

@@ -317,7 +317,7 @@ func (g *rig) batch(stream string, n, size int) *Batch {
 		head := fmt.Sprintf(`,"stream":%q,"name":%q,"resourceVersion":"%d","x":"`, stream, name, rv)
 		l := append(b.Lines(), head...)
 		l = append(l, bytes.Repeat([]byte("x"), max(0, size-len(head)))...)
-		b.AddLine(append(l, "\"}\n"...), event.Added, event.FromWatch, time.Now())
+		b.AddLine(append(l, "\"}\n"...), event.Added, event.FromWatch, time.Now(), fmt.Append(nil, rv))
 		b.Changes.Put(nil, []byte(name), []byte("u"), fmt.Append(nil, rv))
 		b.Changes.State = &checkpoint.Stream{ResourceVersion: fmt.Sprint(rv)}
 	}

@@ -233,7 +233,7 @@ func TestBlockedOutput(t *testing.T) {
 		go func() { done <- rec.Run(t.Context()) }()
 		producer := newProducer("pods")
 		b := producer.Batch()
-		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now())
+		b.AddLine(append(b.Lines(), ",\"x\":1}\n"...), event.Added, event.FromWatch, time.Now(), nil)
 		if err := rec.Submit(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}

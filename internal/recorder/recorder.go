@@ -16,16 +16,21 @@
 //     persisted. Meanwhile pending grows up to a bound; then the writer waits, and with
 //     it the streams: nothing is dropped.
 //
+// Of several replicas one writes; see standby.go.
+//
 // A crash leaves lines in the journal that no commit covers. In a file they are
 // read back at the next start (see Recover); on stdout they are written again.
 package recorder
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -66,6 +71,7 @@ type Checkpoint interface {
 	Commit(*checkpoint.Batch) error // after an error, may be called with the same batch again
 	Size() (int64, error)
 	InPlace() error // that the next start will find what was committed
+	Streams() (map[string]checkpoint.Stream, error)
 }
 
 // Coverage notes from when to when streams were watched. It waits for nothing.
@@ -83,6 +89,7 @@ type Config struct {
 	Seq      uint64               // of the last line in the journal
 	File     *checkpoint.FileMark // is committed with every mark where the output is not a file (see checkpoint.Mark); else nil
 	Coverage Coverage             // nil where the output is not a file
+	Turn     *Turn                // where there are several replicas: the turn to begin with; else nil
 	Metrics  *metrics.Metrics
 	Log      *zap.Logger
 }
@@ -105,6 +112,13 @@ type Recorder struct {
 	writing    atomic.Int64             // since when a write is under way, in Unix nanoseconds; 0 when none is
 
 	outputFault, syncFault, commitFault fault
+
+	latest    atomic.Pointer[Turn] // nil where there is one replica
+	turned    chan struct{}        // the turn is another
+	positions positions
+	heldBytes atomic.Int64
+	begunMu   sync.Mutex
+	begun     map[string][]string // the streams that run, with the keys that hold changes back; guarded by begunMu
 }
 
 // New returns a recorder; nothing is written before Run.
@@ -115,6 +129,8 @@ func New(out Output, store Checkpoint, cfg Config) *Recorder {
 		queue:  make(chan *Batch, queueLength),
 		budget: semaphore.NewWeighted(budgetBytes),
 		tick:   time.NewTicker(cfg.Interval),
+		turned: make(chan struct{}, 1),
+		begun:  make(map[string][]string),
 
 		outputFault: fault{what: "output cannot be written"},
 		syncFault:   fault{what: "output cannot be synced"},
@@ -124,6 +140,9 @@ func New(out Output, store Checkpoint, cfg Config) *Recorder {
 	r.noSync.Store(cfg.NoSync)
 	r.lastSeq.Store(cfg.Seq)
 	r.lastCommit.Store(&Progress{Committed: cfg.Seq})
+	if cfg.Turn != nil {
+		r.SetTurn(*cfg.Turn)
+	}
 	return r
 }
 
@@ -149,29 +168,41 @@ func (r *Recorder) SetCommits(interval time.Duration, noSync bool) {
 }
 
 // Submit hands a batch over, and waits while too many bytes wait to be written. If ctx
-// ends first, it returns ctx's error, and the batch is still the caller's.
+// ends first, it returns ctx's error, and the batch is still the caller's; so with ErrStandby.
 func (r *Recorder) Submit(ctx context.Context, b *Batch) error {
-	weight := b.weight()
+	if b.producer != nil && b.producer.refused.Load() {
+		return ErrStandby
+	}
+	weight := min(int64(b.Bytes()), budgetBytes)
 	if err := r.budget.Acquire(ctx, weight); err != nil {
 		return err
 	}
+	b.weight = weight
 	select {
 	case r.queue <- b:
 		return nil
 	case <-ctx.Done():
-		r.budget.Release(weight)
+		r.release(b)
 		return ctx.Err()
 	}
 }
 
-// Flush waits until everything submitted before is written and committed.
-func (r *Recorder) Flush(ctx context.Context) error {
-	flushed := make(chan struct{})
-	if err := r.Submit(ctx, &Batch{flushed: flushed}); err != nil {
+// release gives back what a batch holds of the budget.
+func (r *Recorder) release(b *Batch) {
+	r.budget.Release(b.weight)
+	b.weight = 0
+}
+
+// Flush waits until everything submitted before is written and committed, but for what a standby holds.
+func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, new(Batch)) }
+
+func (r *Recorder) flush(ctx context.Context, b *Batch) error {
+	b.flushed = make(chan struct{})
+	if err := r.Submit(ctx, b); err != nil {
 		return err
 	}
 	select {
-	case <-flushed:
+	case <-b.flushed:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -180,13 +211,22 @@ func (r *Recorder) Flush(ctx context.Context) error {
 
 // Begin tells the coverage by which keys of its entry a stream, which is about to be watched, holds changes back.
 func (r *Recorder) Begin(stream string, heldBackBy []string) {
+	r.begunMu.Lock()
+	r.begun[stream] = heldBackBy
+	r.begunMu.Unlock()
 	if r.cfg.Coverage != nil {
+		if r.latest.Load() != nil {
+			heldBackBy = append(slices.Clone(heldBackBy), coverage.LeaderElection)
+		}
 		r.cfg.Coverage.Begin(stream, heldBackBy)
 	}
 }
 
 // End ends the coverage of a stream that is not watched any more, behind everything that was submitted before.
 func (r *Recorder) End(ctx context.Context, stream, reason string) error {
+	r.begunMu.Lock()
+	delete(r.begun, stream)
+	r.begunMu.Unlock()
 	if r.cfg.Coverage == nil {
 		return nil
 	}
@@ -201,7 +241,7 @@ func (r *Recorder) Close() { close(r.queue) }
 func (r *Recorder) Run(ctx context.Context) error {
 	defer r.tick.Stop()
 	done := make(chan error, 1)
-	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending()}
+	w := writer{Recorder: r, seq: r.cfg.Seq, pending: newPending(), standby: standby{since: make(map[string]int64), ahead: make(map[string]int)}}
 	go func() { done <- w.run(ctx) }()
 	select {
 	case err := <-done:
@@ -276,6 +316,7 @@ type writer struct {
 	group     []*Batch // whose lines are in buf
 	pending   pending
 	committed chan error // the result of the commit under way; nil when there is none
+	standby
 }
 
 // pending is what the next commit makes durable.
@@ -284,6 +325,7 @@ type pending struct {
 	numbers map[*Producer]uint64 // of the last numbered batches
 	waiting []chan struct{}      // flushes, closed after the commit
 	ends    []func()             // called after it
+	turn    *Turn                // of the lines
 }
 
 func newPending() pending {
@@ -292,8 +334,19 @@ func newPending() pending {
 
 func (w *writer) run(ctx context.Context) error {
 	for {
-		var err error
+		err := w.takeTurn(ctx)
+		if err != nil {
+			return err
+		}
+		if len(w.ready) > 0 {
+			b, _ := w.next()
+			if err := w.take(ctx, b); err != nil {
+				return err
+			}
+			continue
+		}
 		select {
+		case <-w.turned:
 		case <-ctx.Done():
 			return ctx.Err()
 		case b, ok := <-w.queue:
@@ -315,25 +368,22 @@ func (w *writer) run(ctx context.Context) error {
 // take numbers the lines of b and of what else is queued, and writes them with one write.
 func (w *writer) take(ctx context.Context, b *Batch) error {
 	w.buf, w.group = w.buf[:0], w.group[:0]
+	before := w.seq
 	for ok := true; ok; {
-		w.group = append(w.group, b)
-		start := 0
-		for _, end := range b.ends {
-			w.seq++
-			w.buf = append(event.AppendSeq(w.buf, w.seq), b.lines[start:end.at]...)
-			start = end.at
+		if w.admit(b) {
+			w.group = append(w.group, b)
+			w.number(b)
 		}
-		if len(w.buf) >= maxWrite {
+		if len(w.buf) >= maxWrite || w.turn.follows() {
 			break
 		}
-		select {
-		case b, ok = <-w.queue:
-		default:
-			ok = false
-		}
+		b, ok = w.next()
 	}
 	w.cfg.Metrics.QueueLength.Set(float64(len(w.queue)))
-	if err := w.writeAll(ctx, w.buf); err != nil {
+	switch n, err := w.writeAll(ctx, w.buf); {
+	case errors.Is(err, errTurnOver):
+		w.seq = before + w.cutGroup(bytes.Count(w.buf[:n], []byte("\n")))
+	case err != nil:
 		return err
 	}
 	w.lastSeq.Store(w.seq)
@@ -345,6 +395,38 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 		w.written(b, now)
 	}
 	clear(w.group)
+	return w.limitPending(ctx)
+}
+
+// next returns what is to be taken now, if there is anything.
+func (w *writer) next() (b *Batch, ok bool) {
+	if len(w.ready) > 0 {
+		b, w.ready = w.ready[0], w.ready[1:]
+		return b, true
+	}
+	select {
+	case b, ok = <-w.queue:
+	default:
+	}
+	return b, ok
+}
+
+// number appends the lines of a batch to the write.
+func (w *writer) number(b *Batch) {
+	start := 0
+	for _, end := range b.ends {
+		w.seq++
+		w.buf = event.AppendSeq(w.buf, w.seq)
+		if w.turn != nil {
+			w.buf = event.AppendTerm(w.buf, w.turn.Term)
+		}
+		w.buf = append(w.buf, b.lines[start:end.at]...)
+		start = end.at
+	}
+}
+
+// limitPending begins a commit where somebody waits for it or much is pending, and waits for it where that is too much.
+func (w *writer) limitPending(ctx context.Context) error {
 	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 {
 		w.startCommit(ctx)
 	}
@@ -360,6 +442,9 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 // written adds a batch whose lines are in the journal to what is pending.
 func (w *writer) written(b *Batch, now time.Time) {
 	if p := b.producer; p != nil {
+		if s := b.Changes.State; s != nil && s.Since > 0 && w.turn.leads() {
+			s.Since = max(s.Since, w.since[p.stream])
+		}
 		w.pending.Add(p.stream, &b.Changes)
 		if b.number > 0 {
 			w.pending.numbers[p] = b.number
@@ -377,20 +462,26 @@ func (w *writer) written(b *Batch, now time.Time) {
 	if b.flushed != nil {
 		w.pending.waiting = append(w.pending.waiting, b.flushed)
 	}
-	w.budget.Release(b.weight())
+	w.release(b)
 	b.Release()
 }
 
-// writeAll writes all of p, so that no line begins in the middle of another. A crash
-// leaves a torn line at the end.
-func (w *writer) writeAll(ctx context.Context, p []byte) error {
-	err := w.retry(ctx, func() (*fault, error) {
-		for len(p) > 0 {
+// writeAll writes all of p, so that no line begins in the middle of another. A crash leaves a torn line at the end. With
+// errTurnOver, n bytes were written, which are whole lines.
+func (w *writer) writeAll(ctx context.Context, p []byte) (n int, err error) {
+	err = w.retry(ctx, func() (*fault, error) {
+		for n < len(p) {
+			end := len(p)
+			if n > 0 && p[n-1] != '\n' {
+				end = n + bytes.IndexByte(p[n:], '\n') + 1 // a line that is torn
+			} else if err := w.mayWrite(ctx); err != nil {
+				return &w.outputFault, err
+			}
 			w.writing.Store(time.Now().UnixNano())
-			n, err := w.out.Write(p)
+			taken, err := w.out.Write(p[n:end])
 			w.writing.Store(0)
-			p = p[n:]
-			w.cfg.Metrics.OutputBytes.Add(float64(n))
+			n += taken
+			w.cfg.Metrics.OutputBytes.Add(float64(taken))
 			if err != nil {
 				operation := metrics.Write
 				if errors.As(err, new(*journal.RotationError)) {
@@ -405,5 +496,5 @@ func (w *writer) writeAll(ctx context.Context, p []byte) error {
 	if err == nil && !w.outputFault.set(nil) {
 		w.cfg.Log.Info("output can be written again")
 	}
-	return err
+	return n, err
 }

@@ -49,7 +49,7 @@ func runOnce(t *testing.T, out Output, store *checkpoint.Store, cfg Config, from
 	for i := from; i < to; i++ {
 		for _, stream := range streams {
 			b := newProducer(stream).Batch()
-			b.AddLine(watched(t, b.Lines(), stream, i, &b.Changes), event.Added, event.FromWatch, received)
+			b.AddLine(watched(t, b.Lines(), stream, i, &b.Changes), event.Added, event.FromWatch, received, nil)
 			if err := rec.Submit(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}

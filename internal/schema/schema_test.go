@@ -118,7 +118,7 @@ func lines(t *testing.T) []string {
 				t.Fatal(err)
 			}
 		}
-		all = r.AppendGap(event.AppendSeq(all, 1), at, "Expired", "12", at, "40")
+		all = r.AppendGap(event.AppendTerm(event.AppendSeq(all, 1), 3), at, "Expired", "12", at, "40")
 		all = r.AppendGap(event.AppendSeq(all, 1), at, "CheckpointLost", "", time.Time{}, "")
 		all = r.AppendSynced(event.AppendSeq(all, 1), at, "40", event.Count{Added: 1, Modified: 2, Deleted: 3})
 	}

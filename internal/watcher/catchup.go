@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
@@ -83,7 +84,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 		return s.rec.Submit(ctx, full)
 	}
 	for token := ""; ; {
-		meta, err := s.readPage(request, pageSize, token, nil, take)
+		meta, err := s.readPage(request, v1.ListOptions{Limit: pageSize, Continue: token}, nil, take)
 		if err == nil && meta.Continue == "" {
 			s.encoder.complete(b)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/recorder"
 )
 
 // action is what follows from the end of a session.
@@ -41,6 +42,7 @@ const (
 	reasonTimeout        = "Timeout"        // no answer in time
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
 	ReasonNotFound       = "NotFound"       // the server does not have it
+	reasonStandby        = "Standby"        // another replica writes
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
 )
 
@@ -49,6 +51,7 @@ var (
 	errAhead     = errors.New("the position is ahead of the server's version")
 	errRefused   = errors.New("the server does not watch from this position")
 	errNoListEnd = errors.New("the list does not come to its end")
+	errNotExact  = errors.New("the server does not list at a version")
 
 	// errStore says that the checkpoint cannot be read: no stream can go on.
 	errStore = errors.New("read checkpoint")
@@ -64,6 +67,8 @@ var outcomes = []struct {
 	{is(errRefused), outcome{action: actionRelist, reason: string(event.PositionRefused)}},
 	{is(kubeclient.ErrSilent), outcome{reason: reasonSilent}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
+	{is(errNotExact), outcome{reason: "NotExact"}},
+	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
 	{is(kubeclient.ErrNoVersion), outcome{reason: "NoResourceVersion"}},
 	{isExpired, outcome{action: actionRelist, reason: string(event.Expired)}},
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},

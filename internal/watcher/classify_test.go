@@ -151,7 +151,7 @@ func TestClassifyAnswers(t *testing.T) {
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("watch: got %+v for %v, want %+v", got, err, c.want)
 				}
-				_, err = client.List(t.Context(), target, 1, "")
+				_, err = client.List(t.Context(), target, metav1.ListOptions{Limit: 1})
 				if got := classify(t.Context(), err); got != c.want {
 					t.Errorf("list: got %+v for %v, want %+v", got, err, c.want)
 				}

@@ -55,6 +55,14 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	return e, err
 }
 
+// reset forgets what batches that were dropped have brought.
+func (e *encoder) reset() {
+	if e.previous != nil {
+		e.previous.Reset()
+	}
+	e.writers.reset()
+}
+
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
 const maxWarned = 1024
 
@@ -67,7 +75,9 @@ func (s *Stream) scan(t event.Type, raw []byte) error {
 		if err := s.encoder.render.Identify(raw, o, err); err != nil {
 			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
-		s.noteUnusable(o)
+		if s.mine(o) {
+			s.noteUnusable(o)
+		}
 	}
 	switch {
 	case t == event.Bookmark:
@@ -81,6 +91,9 @@ func (s *Stream) scan(t event.Type, raw []byte) error {
 	}
 	return nil
 }
+
+// mine reports whether a scanned object is in the stream's shard. A server that does not know shards sends all objects.
+func (s *Stream) mine(o *event.Object) bool { return s.spec.Target.Shard.Has(o.UID) }
 
 // noteUnusable counts an object that no line can hold, and logs it once.
 func (s *Stream) noteUnusable(o *event.Object) {
@@ -135,7 +148,7 @@ func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (chec
 		if err != nil {
 			return t, err
 		}
-		b.AddLine(lines, t.Type, t.Origin, now)
+		b.AddLine(lines, t.Type, t.Origin, now, nil)
 		t.HeldBack = false
 	}
 	e.know(b, &t, nil)
@@ -199,7 +212,7 @@ func (e *encoder) encode(
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
-		b.AddLine(lines, l.Type, l.Origin, l.Received)
+		b.AddLine(lines, l.Type, l.Origin, l.Received, o.ResourceVersion)
 	}
 	switch {
 	case compares:

@@ -18,6 +18,8 @@ type gate struct {
 	file  *journal.File
 	store *checkpoint.Store
 
+	wrote func([]byte) // called before each write; nil does nothing
+
 	died chan struct{} // closed when the daemon is dead
 	once sync.Once     // closes it
 
@@ -197,6 +199,9 @@ func (g *gate) fillAfter(n int) {
 
 // Write implements recorder.Output.
 func (g *gate) Write(p []byte) (int, error) {
+	if g.wrote != nil && !g.dead() {
+		g.wrote(p)
+	}
 	g.dawdle(&g.slowWrite)
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -287,6 +292,8 @@ func (g *gate) Size() (int64, error) { return g.store.Size() }
 
 // InPlace implements recorder.Checkpoint.
 func (g *gate) InPlace() error { return g.store.InPlace() }
+
+func (g *gate) Streams() (map[string]checkpoint.Stream, error) { return g.store.Streams() }
 
 // Committed implements recorder.Output.
 func (g *gate) Committed(seq uint64) { g.file.Committed(seq) }

@@ -185,10 +185,10 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	}
 	defer r.close()
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
-	var rv, token string
+	var rv, token, last string
 	for repeated := 0; ; {
-		shown := r.diff.shown
-		meta, err := s.readPage(ctx, limit, token, s.client.ConfirmNow, take)
+		shown, before := r.diff.shown, last
+		meta, err := s.readPage(ctx, v1.ListOptions{Limit: limit, Continue: token}, s.client.ConfirmNow, take)
 		if err != nil {
 			return err
 		}
@@ -206,7 +206,9 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if token = meta.Continue; token == "" {
 			return r.finish(ctx, rv)
 		}
-		if repeated++; r.diff.shown > shown {
+		// Pages are in the order of names; a page may have nothing of the stream's shard.
+		last = string(s.object.Namespace) + "/" + string(s.object.Name)
+		if repeated++; r.diff.shown > shown || s.spec.Target.Shard.Count > 1 && last > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
@@ -218,9 +220,9 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 // readPage calls take with each object of a page, once the server has answered and confirm, where it is not nil, has not
 // objected to that server.
 func (s *Stream) readPage(
-	ctx context.Context, limit int64, token string, confirm func(context.Context) error, take func(*event.Object) error,
+	ctx context.Context, o v1.ListOptions, confirm func(context.Context) error, take func(*event.Object) error,
 ) (meta kubeclient.ListMeta, err error) {
-	page, err := s.client.List(ctx, s.spec.Target, limit, token)
+	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {
 		return meta, err
 	}
@@ -236,7 +238,7 @@ func (s *Stream) readPage(
 		if err == nil {
 			err = s.scan(event.Added, item)
 		}
-		if err == nil {
+		if err == nil && s.mine(&s.object) {
 			err = take(&s.object)
 		}
 	}

@@ -24,17 +24,21 @@ import (
 // finish lets everything heal and looks at all that must hold.
 func (m *model) finish(r *rand.Rand) {
 	m.settle()
-	m.covered()
-	m.wellCovered()
-	lines := m.whole()
-	whole, err := invariant.ReadJournal(m.journal())
-	if err == nil && len(whole) != len(lines) {
-		err = fmt.Errorf("%d lines as a reader finds the files, %d as they were written", len(whole), len(lines))
+	var err error
+	m.each(func() {
+		m.covered()
+		lines := m.whole()
+		whole, unread := invariant.ReadJournal(m.journal())
+		if unread == nil && len(whole) != len(lines) {
+			unread = fmt.Errorf("%d lines as a reader finds the files, %d as they were written", len(whole), len(lines))
+		}
+		err = errors.Join(err, unread, invariant.Sequence(lines, 1), invariant.Shape(lines))
+	})
+	if m.replicas == nil {
+		m.wellCovered()
 	}
-	err = errors.Join(err,
-		invariant.Sequence(lines, 1), invariant.Shape(lines), invariant.Objects(lines), invariant.Streams(lines, m.interrupted),
-		m.requests(),
-	)
+	lines := m.told()
+	err = errors.Join(err, invariant.Objects(lines), invariant.Streams(lines, m.interrupted), m.requests())
 	byStream := perStream(lines)
 	for _, of := range byStream {
 		// Two streams of the same object tell of the same event.
@@ -49,6 +53,9 @@ func (m *model) finish(r *rand.Rand) {
 	modelTally.starts.Add(uint64(len(m.starts)))
 	modelTally.writes.Add(uint64(len(m.noted)))
 	modelTally.lines.Add(uint64(len(lines)))
+	if m.replicas != nil {
+		return
+	}
 	m.ask(r)
 	if r.IntN(4) == 0 {
 		m.restart()
@@ -135,23 +142,23 @@ func (m *model) whole() []invariant.Line {
 		data, err := os.ReadFile(name)
 		must(m.t, err)
 		if strings.HasSuffix(name, ".gz") {
-			if m.unzipped[name] == nil {
+			if m.one.unzipped[name] == nil {
 				r, err := gzip.NewReader(bytes.NewReader(data))
 				must(m.t, err)
-				m.unzipped[name], err = io.ReadAll(r)
+				m.one.unzipped[name], err = io.ReadAll(r)
 				must(m.t, err)
 			}
-			data = m.unzipped[name]
+			data = m.one.unzipped[name]
 		}
 		all = append(all, data...)
 	}
-	if !bytes.HasPrefix(all, m.seen) {
+	if !bytes.HasPrefix(all, m.one.seen) {
 		m.t.Fatalf("what stood in the journal has changed: %d lines, now\n%.4000s", len(m.read), all)
 	}
 	all = all[:bytes.LastIndexByte(all, '\n')+1]
-	more, err := invariant.Parse("journal", len(m.read)+1, all[len(m.seen):])
+	more, err := invariant.Parse("journal", len(m.read)+1, all[len(m.one.seen):])
 	must(m.t, err)
-	m.read, m.seen = append(m.read, more...), all
+	m.read, m.one.seen = append(m.read, more...), all
 	return slices.Clip(m.read)
 }
 
@@ -165,13 +172,18 @@ func perStream(lines []invariant.Line) map[string][]invariant.Line {
 
 // healed returns what is not well yet: a stream that does not watch, or one
 // whose lines do not come to what the server has, or lack a write.
-func (m *model) healed() error {
-	for _, s := range m.life.manager.Streams() {
-		if s.State != watcher.Watching {
-			return fmt.Errorf("stream %s is %s: %s", s.Name, s.State, s.Reason)
+func (m *model) healed() (err error) {
+	m.each(func() {
+		for _, s := range m.life.manager.Streams() {
+			if s.State != watcher.Watching && err == nil {
+				err = fmt.Errorf("stream %s is %s: %s", s.Name, s.State, s.Reason)
+			}
 		}
+	})
+	if err != nil {
+		return err
 	}
-	whole := m.whole()
+	whole := m.told()
 	lines, known := perStream(whole), make(map[string]int)
 	for _, s := range m.streams {
 		told, err := invariant.Replay(lines[s.name])
@@ -186,7 +198,7 @@ func (m *model) healed() error {
 			known[s.gvr.Group+"/"+s.gvr.Resource] += len(live)
 		}
 	}
-	if err := m.tracks(known); err != nil {
+	if m.each(func() { err = errors.Join(err, m.tracks(known)) }); err != nil {
 		return err
 	}
 	// What came and went cannot be seen in that, and may still be to come where a
@@ -233,7 +245,7 @@ func (m *model) requests() error {
 				b.most, b.byStart = 2*b.most, 2*b.byStart
 			}
 			n, starts := worst(times, b.window), worst(m.starts, b.window+10*time.Second)
-			if most := b.most + starts*b.byStart; n > most {
+			if most := b.most*max(1, len(m.replicas)) + starts*b.byStart; n > most {
 				faults = append(faults, fmt.Sprintf("%d requests for %s within %v, and no more than %d starts", n, key, b.window, starts))
 			}
 		}

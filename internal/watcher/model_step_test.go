@@ -43,6 +43,7 @@ var actions = []action{
 	{4, (*model).reapply},
 	{2, (*model).lose},
 	{8, (*model).disk},
+	{6, (*model).partition},
 }
 
 func (m *model) step(i int, r *rand.Rand) {
@@ -59,7 +60,7 @@ func (m *model) step(i int, r *rand.Rand) {
 		m.up()
 	}
 	if what := actions[n].do(m, r); what != "" {
-		m.past = append(m.past, fmt.Sprintf("%3d: %12v  %s", i, time.Since(m.began), what))
+		m.past = append(m.past, fmt.Sprintf("%3d: %12v  %s%s", i, time.Since(m.began), m.whose(), what))
 	}
 	if r.IntN(2) == 0 {
 		m.pass(time.Duration(r.IntN(400)) * time.Millisecond)
@@ -82,11 +83,11 @@ func (m *model) up() {
 	m.interrupted = true
 	m.starts = append(m.starts, time.Now())
 	if err := m.tryStart(); err != nil {
-		m.remark("the daemon does not start: %.80v", err)
+		m.remark(m.whose()+"the daemon does not start: %.80v", err)
 		return
 	}
 	m.begun()
-	m.remark("the daemon starts")
+	m.remark("%sthe daemon starts", m.whose())
 }
 
 // begun notes the streams that the daemon is told to journal.
@@ -268,7 +269,7 @@ func (m *model) dropHistory(r *rand.Rand) string {
 // the journal: what was told of a first sync that is still under way, from a
 // position that does not exist yet, has no epoch.
 func (m *model) restore(r *rand.Rand) string {
-	if m.frozen {
+	if m.frozen || m.replicas != nil { // with the Lease it would go back to another leader
 		return ""
 	}
 	type event struct {
@@ -364,11 +365,37 @@ func (m *model) settle() {
 		m.srv.Allow(s.gvr)
 	}
 	m.srv.SetStale(widgets.GroupVersion(), false)
-	m.atStart = nil
 	if m.undefined {
 		m.undefined = false
 		m.srv.AddResource(widget("v1"))
 	}
+	m.each(m.heal)
+	var err error
+	for pause, end := time.Second, time.Now().Add(patience+longestSilence); ; pause = min(2*pause, 5*time.Minute) {
+		m.pass(pause)
+		if err = m.healed(); err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			m.t.Fatalf("not well after %v: %v", patience+longestSilence, err)
+		}
+	}
+	m.remark("all is well")
+	for name := range m.epochs {
+		delete(m.epochs, name)
+	}
+	for _, l := range m.told() {
+		if l.Type == invariant.Gap && l.Reason == invariant.Ahead {
+			m.epochs[l.Stream]++
+		}
+	}
+	m.frozen = false
+}
+
+// heal lets the disk be well, and the daemon run with all entries.
+func (m *model) heal() {
+	m.atStart = nil
+	m.one.cut.Store(false)
 	if m.life != nil {
 		m.life.gate.heal()
 		m.life.gate.disarm()
@@ -398,26 +425,6 @@ func (m *model) settle() {
 	if m.life == nil {
 		m.t.Fatal("the daemon does not start")
 	}
-	var err error
-	for pause, end := time.Second, time.Now().Add(patience+longestSilence); ; pause = min(2*pause, 5*time.Minute) {
-		m.pass(pause)
-		if err = m.healed(); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			m.t.Fatalf("not well after %v: %v", patience+longestSilence, err)
-		}
-	}
-	m.remark("all is well")
-	for name := range m.epochs {
-		delete(m.epochs, name)
-	}
-	for _, l := range m.whole() {
-		if l.Type == invariant.Gap && l.Reason == invariant.Ahead {
-			m.epochs[l.Stream]++
-		}
-	}
-	m.frozen = false
 }
 
 // longestSilence is how long a watch may go on that says nothing: one that began

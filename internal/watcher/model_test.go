@@ -38,9 +38,13 @@ var (
 // server, the network, the disk and the daemon. After each, everything heals, and
 // then all that must hold of a journal is looked at. A history follows from its
 // seed, but for the product's own jitter and the order in which goroutines run.
-func TestModel(t *testing.T) {
+func TestModel(t *testing.T) { runHistories(t, false) }
+
+func runHistories(t *testing.T, replicated bool) {
 	if *modelSeed >= 0 {
-		t.Run(fmt.Sprint(*modelSeed), func(t *testing.T) { runHistory(t, uint64(*modelSeed), parseSkip(t, *modelSkip)) })
+		t.Run(fmt.Sprint(*modelSeed), func(t *testing.T) {
+			runHistory(t, uint64(*modelSeed), parseSkip(t, *modelSkip), replicated)
+		})
 		if t.Failed() && *modelShrink {
 			shrink(t, uint64(*modelSeed))
 		}
@@ -70,7 +74,7 @@ func TestModel(t *testing.T) {
 						return
 					}
 					seed := *modelFrom + i
-					if !t.Run(fmt.Sprint(seed), func(t *testing.T) { runHistory(t, seed, nil) }) {
+					if !t.Run(fmt.Sprint(seed), func(t *testing.T) { runHistory(t, seed, nil, replicated) }) {
 						failed.Add(1)
 					}
 					done.Add(1)
@@ -96,8 +100,8 @@ type model struct {
 	names   int  // of objects
 	changes bool // lines say what changed
 
-	seen     []byte            // of the journal, as whole lines
-	unzipped map[string][]byte // rotated files, by name
+	replicas []*replica // of which harness is one; nil where there is one daemon
+	one      *replica   // the one that harness is of
 
 	began  time.Time
 	past   []string // what happened, for people
@@ -189,7 +193,8 @@ func (s modelStream) holds(object map[string]any) bool {
 // runHistory makes up the history of a seed, without the steps to skip, and
 // lets it happen. What a step does follows from a seed of its own, so that it
 // stays the same where others are left out.
-func runHistory(t *testing.T, seed uint64, skip map[int]bool) {
+func runHistory(t *testing.T, seed uint64, skip map[int]bool, replicated bool) {
+	test := strings.Split(t.Name(), "/")[0]
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		o := kubefake.Options{
@@ -199,7 +204,7 @@ func runHistory(t *testing.T, seed uint64, skip map[int]bool) {
 		if r.IntN(2) == 0 {
 			o.MaxPage = 1 + r.IntN(9)
 		}
-		m := &model{seed: seed, names: 2 + r.IntN(8), started: map[string]bool{}, epochs: map[string]int{}, unzipped: map[string][]byte{}, began: time.Now()}
+		m := &model{seed: seed, names: 2 + r.IntN(8), started: map[string]bool{}, epochs: map[string]int{}, began: time.Now()}
 		pool := entryPool()
 		for range 1 + r.IntN(3) {
 			if e := pool[r.IntN(len(pool))]; !slices.ContainsFunc(m.pool, func(o config.Resource) bool { return streamsOf(o)[0] == streamsOf(e)[0] }) {
@@ -213,7 +218,8 @@ func runHistory(t *testing.T, seed uint64, skip map[int]bool) {
 			}
 		}
 		m.harness = newWorld(t, o, m.pool)
-		defer m.end()
+		m.one = &replica{harness: m.harness, unzipped: make(map[string][]byte)}
+		defer m.endAll()
 		m.srv.AddResource(widget("v1"))
 		m.srv.SetFault(m.fault.choose)
 		m.asked.all = make(map[string][]time.Time)
@@ -227,15 +233,21 @@ func runHistory(t *testing.T, seed uint64, skip map[int]bool) {
 		m.remark("%+v, %d names, padding %d, files up to %d bytes, compressed %v", o, m.names, m.pad, m.output.MaxSize, m.output.Compress)
 		defer func() {
 			if t.Failed() {
-				t.Logf("history:\n%s\nagain: go test ./internal/watcher -run 'TestModel$' -model.seed=%d", strings.Join(m.past, "\n"), seed)
+				t.Logf("history:\n%s\nagain: go test ./internal/watcher -run '%s$' -model.seed=%d", strings.Join(m.past, "\n"), test, seed)
 			}
 		}()
+		if replicated {
+			m.replicate(r)
+		}
 		for range r.IntN(40) {
 			m.write(r)
 		}
 		m.remark("versions up to %d are written", m.srv.Version())
 		for i := range 10 + r.IntN(1+r.IntN(51)) {
 			step := rand.New(rand.NewPCG(r.Uint64(), 12))
+			if m.replicas != nil {
+				m.choose(m.replicas[step.IntN(len(m.replicas))])
+			}
 			if !skip[i] {
 				m.step(i, step)
 			}
@@ -281,7 +293,7 @@ func shrink(t *testing.T, seed uint64) {
 	}
 	fails := func(skip map[int]bool) bool {
 		// Several times, since jitter is not in the seed.
-		return exec.Command(os.Args[0], "-test.run=^TestModel$", "-test.count=3",
+		return exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=3",
 			"-model.seed="+fmt.Sprint(seed), "-model.skip="+list(skip)).Run() != nil
 	}
 	skip := parseSkip(t, *modelSkip)

@@ -60,7 +60,7 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
 	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
-	b.AddLine(line, event.Synced, "", now)
+	b.AddLine(line, event.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{
 		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
 	}, &b.Changes)

@@ -33,13 +33,25 @@ type relist struct {
 
 // newRelist waits until the checkpoint has all that the stream has submitted: the difference is taken against that.
 func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
+	r, err := s.openRelist(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r.gap == "" && s.state.Open == nil {
+		r.origin = event.FromSnapshot
+		return r, nil
+	}
+	r.gap = cmp.Or(r.gap, event.RelistInterrupted)
+	err = r.decideGap(ctx)
+	return r, err
+}
+
+// openRelist is newRelist without a GAP line.
+func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	if err := s.rec.Flush(ctx); err != nil {
 		return nil, err
 	}
-	if previous := s.encoder.previous; previous != nil {
-		previous.Reset() // an attempt before this one may have dropped its last batch
-	}
-	s.encoder.writers.reset()
+	s.encoder.reset() // an attempt before this one may have dropped its last batch
 	empty, err := s.store.Empty(s.spec.Name)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errStore, err)
@@ -51,13 +63,7 @@ func (s *Stream) newRelist(ctx context.Context) (*relist, error) {
 	if !empty {
 		r.diff.known = s.known
 	}
-	if r.gap == "" && s.state.Open == nil {
-		r.origin = event.FromSnapshot
-		return r, nil
-	}
-	r.gap = cmp.Or(r.gap, event.RelistInterrupted)
-	err = r.decideGap(ctx)
-	return r, err
+	return r, nil
 }
 
 // decideGap asks for the server's version and writes the GAP line, so that a reader hears of the gap now and not when the
@@ -112,7 +118,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		fromTime = time.Unix(0, confirmed)
 	}
 	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, r.version)
-	r.batch.AddLine(line, event.Gap, "", now)
+	r.batch.AddLine(line, event.Gap, "", now, nil)
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
@@ -129,6 +135,8 @@ func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received tim
 	}
 	o := &r.s.object
 	switch {
+	case e.Type != event.Bookmark && !r.s.mine(o):
+		return "", nil
 	case e.Type != event.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:

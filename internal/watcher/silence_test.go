@@ -22,6 +22,7 @@ import (
 
 // slowWriter takes each batch after a while.
 type slowWriter struct {
+	Recorder
 	takes time.Duration
 	taken int
 }

@@ -42,6 +42,9 @@ const (
 // stalledAfter is how long a stream may fail before it is reported as stalled.
 const stalledAfter = time.Minute
 
+// Waits reports whether the stream waits for another replica to write its first list.
+func (s *Status) Waits() bool { return s.State == Starting && s.Reason == reasonStandby }
+
 // Stalled is why a stream makes no progress; empty while it does.
 func (s Status) Stalled(now time.Time) string {
 	switch s.State {

@@ -30,8 +30,14 @@ import (
 type Recorder interface {
 	// Submit takes a batch; after an error, which only the end of the stream causes, it was not taken.
 	Submit(context.Context, *recorder.Batch) error
-	// Flush waits until all that was submitted is committed.
+	// Flush waits until all that was submitted is committed, but for what a standby holds.
 	Flush(context.Context) error
+	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
+	Restart(context.Context, *recorder.Producer) error
+	// Told, Declare and Listing are for several replicas, of which one writes; see adopt.go.
+	Told(stream string) recorder.Told
+	Declare(ctx context.Context, stream string) error
+	Listing(stream string)
 }
 
 // Store reads what was committed.
@@ -85,9 +91,10 @@ type Stream struct {
 	encoder  *encoder
 	log      *zap.Logger
 
-	state checkpoint.Stream // the position, see position.go
-	pace  pace
-	lists lists
+	state   checkpoint.Stream // the position, see position.go
+	adopted string            // the last one that it was given by another replica
+	pace    pace
+	lists   lists
 	attempts
 
 	object  event.Object // scratch: the object being looked at
@@ -132,9 +139,10 @@ func NewStream(
 
 // load takes the position from the checkpoint, once that has all that an earlier run of the same stream has submitted.
 func (s *Stream) load(ctx context.Context) error {
-	if err := s.rec.Flush(ctx); err != nil {
+	if err := s.rec.Restart(ctx, s.producer); err != nil {
 		return err
 	}
+	s.encoder.reset()
 	st, _, err := s.store.Stream(s.spec.Name)
 	lost := false
 	if err == nil {
@@ -196,6 +204,9 @@ func (s *Stream) Run(ctx context.Context) error {
 		if errors.Is(err, errStore) || errors.As(err, new(*kubeclient.ClusterError)) {
 			return err
 		}
+		if errors.Is(err, recorder.ErrStandby) {
+			s.loaded = false // what was read since the checkpoint is gone
+		}
 		o := classify(ctx, err)
 		unreachable, answered := isUnreachable(err)
 		if answered && !unreachable {
@@ -222,8 +233,9 @@ func (s *Stream) Run(ctx context.Context) error {
 			// At once, unless it was a list that failed, or the last one was just now.
 			rest := s.lists.rest()
 			atOnce := s.state.Valid() && rest <= 0
-			if err := s.lose(ctx, o.reason); err != nil {
-				return nil // ctx has ended
+			if lost := s.lose(ctx, o.reason); lost != nil {
+				s.loaded = false
+				continue // or ctx has ended
 			}
 			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
 			if atOnce {
@@ -271,13 +283,10 @@ func (s *Stream) session(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.state.Closing != nil {
-		if err := s.writeSynced(ctx); err != nil {
+	if !s.state.Valid() || s.state.Closing != nil {
+		if done, err := s.begin(ctx); done || err != nil {
 			return err
 		}
-	}
-	if !s.state.Valid() {
-		return s.list(ctx)
 	}
 	if s.behind {
 		if err := s.catchUp(ctx); err != nil {

@@ -106,12 +106,13 @@ func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.
 	if err := s.scan(e.Type, e.Object); err != nil {
 		return err
 	}
-	if e.Type == event.Bookmark {
+	switch {
+	case e.Type == event.Bookmark:
 		s.bookmarks = true
 		if event.Later(s.state.ResourceVersion, string(o.ResourceVersion)) {
 			return nil // a position does not go back
 		}
-	} else {
+	case s.mine(o):
 		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return err

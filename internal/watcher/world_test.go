@@ -62,7 +62,9 @@ type harness struct {
 	entries []config.Resource
 	options manager.Options // Resources is set at each start
 	output  journal.Options
-	atStart *injection // what the disk does to the next start
+	atStart *injection   // what the disk does to the next start
+	lease   string       // name of the Lease by which one of several daemons writes; "" where there is one
+	wrote   func([]byte) // called before each write; nil does nothing
 
 	life *instance // nil while no daemon runs
 
@@ -158,6 +160,7 @@ func (w *harness) tryStart() error {
 	w.t.Helper()
 	l := &instance{gate: newGate(), ended: make(chan error, 1)}
 	l.gate.injected, w.atStart = w.atStart, nil
+	l.gate.wrote = w.wrote
 	server := w.srv.Config()
 	if w.wrap != nil {
 		server.Transport = w.wrap(server.Transport)
@@ -216,6 +219,7 @@ func (w *harness) config() *config.Config {
 	cfg.Resources, cfg.Cluster, cfg.RedactSecrets, cfg.Redact, cfg.DropFields = w.entries, o.Cluster, o.RedactSecrets, o.Redact, o.DropFields
 	cfg.Output = config.Output{Path: w.journal(), MaxSize: w.output.MaxSize, Compress: w.output.Compress, MaxLineBytes: o.MaxLineBytes}
 	cfg.Checkpoint.Path, cfg.Listen = w.db(), ""
+	cfg.LeaderElection.LeaseName, cfg.LeaderElection.LeaseNamespace = w.lease, "default"
 	return cfg
 }
 

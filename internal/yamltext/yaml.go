@@ -58,14 +58,6 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 	return s.restore(dst, text), nil
 }
 
-// AppendDocument appends an object to those in dst, as one more document.
-func AppendDocument(dst, object []byte, o Options) ([]byte, error) {
-	if len(dst) > 0 {
-		dst = append(dst, "---\n"...)
-	}
-	return Append(dst, object, o)
-}
-
 // AppendPrintable appends text for a terminal: with escapes in the place of what would not show or turns the direction of
 // text, but for tabs and the ends of lines.
 func AppendPrintable(dst, text []byte) []byte {

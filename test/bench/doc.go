@@ -7,7 +7,7 @@
 //	          real API server over TLS, and the time from received to written
 //	scale     a million objects, hundreds of streams, blocked output
 //	rotate    compressing and indexing a rotated file, beside compress/gzip alone
-//	ask       jq, grep and DuckDB on the files of a journal
+//	ask       questions to a journal, a process each, beside jq, grep and DuckDB on its files
 //	table     all the lines that these print -> one table, judged by the goals
 //
 // Every measurement prints lines as `go test -bench` does, so that benchstat

@@ -57,8 +57,9 @@ func (c *ChangesCheck) Look(lines []Line) {
 		case Gap:
 			s.relists++
 			for _, k := range s.objects {
-				// A server that was put back is told of before a checkpoint that was lost.
-				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead
+				// A server that was put back is told of before a checkpoint that was lost. A replica that takes over may not
+				// know the last version that was told.
+				k.lost = k.lost || l.Reason == CheckpointLost || l.Reason == JournalTruncated || l.Reason == Ahead || l.Term > 1
 			}
 		case Deleted:
 			delete(s.objects, l.Namespace+"/"+l.Name)
@@ -90,10 +91,11 @@ func (c *ChangesCheck) look(s *changing, l *Line) {
 			s.objects[key] = &lastSeen{uid: l.UID, object: now, relists: s.relists}
 		}
 	}()
+	added := l.Type == Added || strings.HasSuffix(l.ID, "/"+Added) // as it was before Merge
 	switch {
-	case l.Type == Added && list != nil:
+	case added && list != nil:
 		c.faults.at(l, "ADDED with changes %s", list)
-	case l.Type == Added:
+	case added:
 	case k == nil || k.uid != l.UID:
 		c.faults.at(l, "MODIFIED of what the reader does not know")
 	case list == nil:
@@ -101,6 +103,7 @@ func (c *ChangesCheck) look(s *changing, l *Line) {
 		if !k.lost && !again && !reflect.DeepEqual(k.object, now) {
 			c.faults.at(l, "no changes")
 		}
+	case k.lost && l.Term > 1:
 	case k.object == nil:
 		c.faults.at(l, "changes from what the reader does not know")
 	default:

@@ -33,6 +33,7 @@ const (
 // Line is one line of a journal.
 type Line struct {
 	Seq                 uint64          `json:"seq"`
+	Term                uint64          `json:"term"`
 	Time                string          `json:"time"`
 	Type                string          `json:"type"`
 	Origin              string          `json:"origin"`

@@ -115,6 +115,7 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 	case l.Reason == JournalTruncated && fromOK:
 		f.at(l, "from %d: what is missing cannot be known", from)
 	case l.Reason == JournalTruncated && toOK:
+	case l.Reason == CheckpointLost && l.Term > 1 && toOK: // another replica has written of the stream
 	case s.synced && !fromOK || !toOK:
 		f.at(l, "a GAP between %q and %q", l.FromResourceVersion, l.ResourceVersion)
 	case l.Reason == Ahead && from <= to:
@@ -124,11 +125,11 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 	case from < s.reached && l.Reason != Ahead:
 		f.at(l, "the GAP begins at %d, but lines were told up to %d", from, s.reached)
 	}
-	if s.gap != nil {
+	if s.gap != nil && s.gap.Term == l.Term { // else another replica has told the rest, or there was none
 		if !interrupted || !slices.Contains([]string{Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
 			f.at(l, "a GAP within the one of %s", s.gap.Where)
 		}
-		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated {
+		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated && (l.Reason != CheckpointLost || l.Term == 0) {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
 	}

@@ -103,7 +103,7 @@ var serverFlags = []string{"--event-ttl=24h"}
 
 // timeLimit is when a control plane is killed at the latest.
 func (b *bench) timeLimit() time.Duration {
-	return b.options.length + spareTime + time.Duration(b.options.kills)*5*time.Second
+	return b.options.length + spareTime + time.Duration(b.options.kills+b.options.takeovers)*5*time.Second
 }
 
 func newAuthor(c *cluster.Cluster, sources []workload.Source) (author, error) {

@@ -34,7 +34,8 @@ type daemon struct {
 	searched map[string]bool // rotated files that marks were looked for in, without .gz
 }
 
-func newDaemon(b *bench, dir string) (*daemon, error) {
+// newDaemon makes a daemon's folder and config, with others of its keys.
+func newDaemon(b *bench, dir string, others map[string]any) (*daemon, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make daemon's folder: %w", err)
 	}
@@ -46,14 +47,14 @@ func newDaemon(b *bench, dir string) (*daemon, error) {
 			"maxAge": "0s", "maxFiles": 0, "compress": true, // every line stays
 		}
 	}
-	content, err := yaml.Marshal(map[string]any{
+	content, err := yaml.Marshal(merged(map[string]any{
 		"cluster":    "torture",
 		"kubernetes": map[string]any{"kubeconfig": b.kubeconfig},
 		"resources":  workload.Configs(entries),
 		"output":     output,
 		"checkpoint": map[string]any{"path": filepath.Join(dir, "journal.db"), "interval": b.options.interval.String()},
 		"listen":     "127.0.0.1:0",
-	})
+	}, others))
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}

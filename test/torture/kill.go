@@ -42,7 +42,7 @@ func (b *bench) kills(ctx context.Context) error {
 
 // volley kills the daemon so many times in a new folder, and proves what it has written.
 func (b *bench) volley(ctx context.Context, name string, kills int) (proof, *daemon, error) {
-	d, err := newDaemon(b, filepath.Join(b.dir, name))
+	d, err := newDaemon(b, filepath.Join(b.dir, name), nil)
 	if err != nil {
 		return proof{}, nil, err
 	}

@@ -18,11 +18,13 @@ type options struct {
 	length time.Duration // of the torture
 	round  time.Duration // of churn and faults between two proofs
 	kills  int           // of the daemon, instead of the torture
-	folder int           // kills until the daemon begins in a new folder
-	stdout bool          // the journal goes to a pipe
-	seed   uint64
-	noRace bool // the program is built without the race detector
-	faults []proxyFault
+	// takeovers are ends of a leader's turn, instead of the torture.
+	takeovers int
+	folder    int  // kills until the daemon begins in a new folder
+	stdout    bool // the journal goes to a pipe
+	seed      uint64
+	noRace    bool // the program is built without the race detector
+	faults    []proxyFault
 
 	rate     float64       // writes per second, of all writers
 	ballast  int           // objects that only a first sync and a relist tell of
@@ -46,10 +48,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.round, "round", o.round, "time between two proofs")
 	flags.IntVar(&o.kills, "kills", o.kills, "kill the daemon so many times, and nothing else")
 	flags.IntVar(&o.folder, "folder", o.folder, "with -kills: begin in a new folder after so many")
+	flags.IntVar(&o.takeovers, "takeovers", o.takeovers, "end the turn of one of two replicas so many times, and nothing else")
 	output := flags.String("output", "file", "with -kills: file or stdout")
 	flags.Uint64Var(&o.seed, "seed", 0, "of what happens when; 0 chooses one")
 	proxied := flags.String("proxy", "all", "faults of a proxy between daemon and API server: all, none, or some of\n"+strings.Join(faultKeys(), ","))
-	flags.BoolVar(&o.noRace, "norace", false, "build the daemon without the race detector (with -kills it always is)")
+	flags.BoolVar(&o.noRace, "norace", false, "build the daemon without the race detector (with -kills and -takeovers it always is)")
 	flags.Float64Var(&o.rate, "rate", o.rate, "writes per second")
 	flags.StringVar(&o.maxSize, "max-size", o.maxSize, "the daemon's output.maxSize")
 	flags.DurationVar(&o.interval, "interval", o.interval, "the daemon's checkpoint.interval")
@@ -67,7 +70,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		fault = fmt.Errorf("-output is file or stdout, not %q", *output)
 	case o.stdout && o.kills == 0:
 		fault = errors.New("-output stdout needs -kills")
-	case o.kills < 0 || o.folder < 1 || o.length <= 0 || o.round <= 0 || o.rate <= 0 || o.interval <= 0:
+	case o.kills > 0 && o.takeovers > 0:
+		fault = errors.New("-kills and -takeovers do not go together")
+	case o.kills < 0 || o.takeovers < 0 || o.folder < 1 || o.length <= 0 || o.round <= 0 || o.rate <= 0 || o.interval <= 0:
 		fault = errors.New("a number is out of range")
 	}
 	if fault != nil {
@@ -77,7 +82,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.seed == 0 {
 		o.seed = uint64(rand.Uint32())
 	}
-	if o.kills > 0 { // as many as can be had in the time
+	if o.kills > 0 || o.takeovers > 0 { // as many as can be had in the time
 		o.noRace, o.faults = true, nil
 	}
 	return o, nil
@@ -98,9 +103,12 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "torture: %v\n", err)
 		return 1
 	}
-	if o.kills > 0 {
+	switch {
+	case o.takeovers > 0:
+		err = b.takeovers(ctx)
+	case o.kills > 0:
 		err = b.kills(ctx)
-	} else {
+	default:
 		err = b.torment(ctx)
 	}
 	b.report.finish(b.Ledger, &b.meter)

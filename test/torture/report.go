@@ -34,6 +34,8 @@ type report struct {
 	acknowledged, unknown int
 	requests, worst       int // through the proxy
 
+	silences []time.Duration // between leaders
+
 	mu    sync.Mutex
 	times map[string]int // by fault; guarded by mu, as the rest
 	starting, readBack, readLines, torn, plain,
@@ -162,6 +164,7 @@ func (r *report) print(out io.Writer) {
 		row("lost", p.lost)
 		row("repeated", p.repeated)
 	}
+	r.takeoverRows(row)
 	row("hidden", p.hidden, "differences outside of a GAP")
 	if len(r.options.faults) > 0 {
 		row("stalls", r.stalls, "streams that did not catch up after a fault, or while one left a way")

@@ -21,7 +21,7 @@ const markPatience = 3 * time.Second // until another object is made to catch up
 // torment runs rounds in one folder until the time is over. In each, writers churn while the daemon and the servers die
 // side by side; then all rest, the daemon catches up, and the whole journal is proven from its first line.
 func (b *bench) torment(ctx context.Context) error {
-	d, err := newDaemon(b, filepath.Join(b.dir, "daemon"))
+	d, err := newDaemon(b, filepath.Join(b.dir, "daemon"), nil)
 	if err != nil {
 		return err
 	}
@@ -89,17 +89,22 @@ func (b *bench) catchUp(ctx context.Context, d *daemon) error {
 // follow makes an object for each stream and waits until the watch has told of all of them: a stream tells everything
 // in order, so it has told what came before. Where a list tells of one, SYNCED may be still to come; then another is
 // made. The error is context.DeadlineExceeded where the daemon runs and is behind.
-func (b *bench) follow(ctx context.Context, d *daemon) error {
-	if err := d.skipRotated(); err != nil {
-		return err
+// Of several daemons one tells.
+func (b *bench) follow(ctx context.Context, daemons ...*daemon) error {
+	for _, d := range daemons {
+		if err := d.skipRotated(); err != nil {
+			return err
+		}
 	}
 	var (
 		marks map[string]workload.Source // streams that have yet to tell, by what to look for
 		made  time.Time
 	)
 	return eventually(ctx, "catch up", func() error {
-		if err := b.keepUp(d); err != nil {
-			return program.Final(err)
+		for _, d := range daemons {
+			if err := b.keepUp(d); err != nil {
+				return program.Final(err)
+			}
 		}
 		if time.Since(made) > markPatience {
 			open := b.Ledger.Sources
@@ -112,8 +117,10 @@ func (b *bench) follow(ctx context.Context, d *daemon) error {
 			}
 			made = time.Now()
 		}
-		if err := d.strike(marks); err != nil {
-			return err
+		for _, d := range daemons {
+			if err := d.strike(marks); err != nil {
+				return err
+			}
 		}
 		for _, s := range marks {
 			return fmt.Errorf("%d streams are behind, %s among them", len(marks), s.Stream())

@@ -41,7 +41,7 @@ func TestTorture(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	d, err := newDaemon(b, filepath.Join(b.dir, "daemon"))
+	d, err := newDaemon(b, filepath.Join(b.dir, "daemon"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,21 +44,29 @@ func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
 		lines, p = merge(d.told, b.options.interval)
 	} else {
 		var whole bool
-		if lines, whole = p.read(d.journal()); !whole {
+		if lines, whole = p.read(d.journal(), true); !whole {
 			return p, nil // that is a finding, and there is nothing to look into
 		}
 	}
+	if !d.pipe {
+		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
+	}
+	err := b.judge(ctx, lines, &p)
+	return p, err
+}
+
+// judge compares lines with what was written, and with what the server has.
+func (b *bench) judge(ctx context.Context, lines []invariant.Line, p *proof) error {
 	live, err := workload.Live(ctx, b.Client, b.Ledger.Sources)
 	if err != nil {
-		return p, err
+		return err
 	}
 	writes := b.Ledger.Writes()
 	p.lines, p.gaps = len(lines), gaps(lines)
 	t := workload.Count(lines, writes)
 	p.lost, p.net, p.synced, p.hidden = t.Lost, t.Net, t.Synced, t.Hidden
-	if !d.pipe {
+	if !b.options.stdout {
 		p.repeated = t.Repeated
-		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
 	}
 	told, err := invariant.Replay(lines)
 	p.fault = errors.Join(p.fault, err,
@@ -69,12 +77,12 @@ func (b *bench) verify(ctx context.Context, d *daemon) (proof, error) {
 	if p.fault == nil && (p.lost > 0 || p.repeated > 0 || p.hidden > 0 || len(lines) < 2 || len(writes) == 0) {
 		p.fault = fmt.Errorf("%s, of %d acknowledged writes", p, len(writes))
 	}
-	return p, nil
+	return nil
 }
 
 // read reads the journal's files one after the other, so that only what the checks need is in memory. false says that
-// one of them cannot be read, or is not what it should be.
-func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
+// one of them cannot be read, or is not what it should be. alone says that there is no other journal to read with it.
+func (p *proof) read(journal string, alone bool) (lines []invariant.Line, whole bool) {
 	files, err := invariant.JournalFiles(journal)
 	if err != nil {
 		p.fault = err
@@ -98,12 +106,16 @@ func (p *proof) read(journal string) (lines []invariant.Line, whole bool) {
 		if f != journal {
 			p.rotations++
 		}
-		changes.Look(changing(lines))
+		if alone {
+			changes.Look(changing(lines))
+		}
 		p.bytes += len(data)
 		all = append(all, lighten(lines)...)
 	}
-	dropOld(all)
-	p.changes, p.fault = changes.Lists(), changes.Err()
+	if alone {
+		dropOld(all)
+		p.changes, p.fault = changes.Lists(), changes.Err()
+	}
 	return all, true
 }
 
@@ -121,7 +133,7 @@ func lighten(lines []invariant.Line) []invariant.Line {
 	light := make([]invariant.Line, len(lines))
 	for i, l := range lines {
 		light[i] = invariant.Line{
-			Seq: l.Seq, Time: l.Time, Type: l.Type, Origin: l.Origin, ID: l.ID, Stream: l.Stream,
+			Seq: l.Seq, Term: l.Term, Time: l.Time, Type: l.Type, Origin: l.Origin, ID: l.ID, Stream: l.Stream,
 			Group: l.Group, Version: l.Version, Resource: l.Resource, Kind: l.Kind,
 			Namespace: l.Namespace, Name: l.Name, UID: l.UID, ResourceVersion: l.ResourceVersion,
 			FinalStateKnown: l.FinalStateKnown, Reason: l.Reason, FromResourceVersion: l.FromResourceVersion,

@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubejournal/internal/leader"
+	"kubejournal/internal/ops"
+)
+
+// namespaceFile says in which namespace a pod is.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// leases are what leaders hold.
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
+// joinElection makes the part that takes part in the leader election, where the config asks for one.
+func (d *Daemon) joinElection() error {
+	o := d.cfg.LeaderElection
+	if o.LeaseName == "" {
+		return nil
+	}
+	if d.lease = o.LeaseNamespace; d.lease == "" {
+		content, err := os.ReadFile(namespaceFile)
+		if d.lease = strings.TrimSpace(string(content)); err != nil || d.lease == "" {
+			return d.cfg.At("leaderElection.leaseNamespace", "is empty, and this is not a pod that has a namespace; write in which one the Lease is")
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("leaderElection: %w", err)
+	}
+	term, err := d.store.Term()
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(d.access.Config())
+	if err != nil {
+		return fmt.Errorf("leaderElection: %w", err)
+	}
+	d.elector = leader.New(leader.Config{
+		Name: d.cfg.Lease(), Namespace: d.lease,
+		// The name of a pod alone may be that of another one, which a node that nobody reaches still runs.
+		Identity:      host + "_" + strings.ToLower(rand.Text()),
+		LeaseDuration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
+		Leases: client.Resource(leases).Namespace(d.lease), Recorder: d.rec,
+		Term: term, SaveTerm: d.store.SetTerm, Log: d.Log, Changed: d.turned,
+	})
+	d.metrics.WatchElection(func() float64 { return float64(d.rec.Held()) })
+	return nil
+}
+
+// elect takes part in the election until stop is called, which waits until the Lease is given up.
+func (d *Daemon) elect() (stop func()) {
+	if d.elector == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { d.elector.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// turned shows that another replica writes, or this one.
+func (d *Daemon) turned(before, now leader.Status) {
+	leads := 0.0
+	if now.Leads {
+		leads = 1
+		if !before.Leads {
+			d.metrics.Takeovers.Inc()
+		}
+	}
+	d.metrics.Leader.Set(leads)
+}
+
+// whoWrites says it in words.
+func (d *Daemon) whoWrites() string {
+	switch s := d.elector.Status(); {
+	case s.Leads:
+		return fmt.Sprintf("the leader, term %d", s.Term)
+	case s.Holder == "":
+		return "standby, and there is no leader"
+	default:
+		return fmt.Sprintf("standby, %s writes, term %d", s.Holder, s.Term)
+	}
+}
+
+// election is what the status says of it; nil where there is none.
+func (d *Daemon) election() *ops.Election {
+	if d.elector == nil {
+		return nil
+	}
+	s := d.elector.Status()
+	return &ops.Election{
+		Lease: d.elector.Describe(), Identity: d.elector.Identity(), Leads: s.Leads, Holder: s.Holder, Term: s.Term,
+		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(),
+	}
+}

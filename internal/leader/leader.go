@@ -1,0 +1,374 @@
+// Package leader decides, by a Lease of the API server, which of several replicas writes, and tells the others how far it
+// has come.
+//
+// The election is that of client-go (tools/leaderelection). It does not fence: a leader that was suspended goes on for a
+// moment as if it still were one. Here a turn is certain only for renewDeadline from when its last renewal was asked for
+// (see Elector.May), which the recorder looks at before each write. Another replica waits for leaseDuration, which is
+// longer, from when it has seen that renewal.
+//
+// With each renewal the leader writes into the Lease's annotations up to which position each stream is committed (see
+// positions.go). So it costs the server no request beyond those of the election, and whoever takes the Lease over knows
+// what was told: the update that takes it fails if it is not of the Lease that was read.
+package leader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+
+	"kubejournal/internal/recorder"
+)
+
+// releaseTimeout is how long a release may take, so that a stop ends soon.
+const releaseTimeout = 500 * time.Millisecond
+
+// limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
+func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2)
+	if e.stopped() != nil {
+		limit = releaseTimeout
+	}
+	return context.WithTimeout(ctx, limit)
+}
+
+// Recorder is told whose turn it is.
+type Recorder interface {
+	SetTurn(recorder.Turn)
+	Positions() (committed map[string]string, version uint64)
+	Published(version uint64)
+}
+
+// Config is the configuration of an Elector.
+type Config struct {
+	Name, Namespace string // of the Lease
+	Identity        string // of this process, unlike that of any other
+	LeaseDuration   time.Duration
+	RenewDeadline   time.Duration
+	RetryPeriod     time.Duration
+	Leases          dynamic.ResourceInterface // of the namespace
+	Recorder        Recorder
+	Term            uint64             // of the last turn of an earlier process; 0 for none
+	SaveTerm        func(uint64) error // for Term of the next one
+	Log             *zap.Logger
+	Changed         func(before, now Status) // called when somebody else writes
+}
+
+// Status is what an Elector knows of the Lease.
+type Status struct {
+	Leads  bool
+	Holder string // identity of the replica that writes; "" is none
+	Term   uint64 // of that one
+	// Seen is when the Lease was read or written last; Err why it could not be since.
+	Seen time.Time
+	Err  error
+}
+
+// Elector takes part in the election until Run ends. Its methods are safe for concurrent use, but for those of
+// resourcelock.Interface, which the election calls from one goroutine at a time.
+type Elector struct {
+	cfg   Config
+	lease *coordinationv1.Lease // as it was read or written last; nil: it is not there
+	saved uint64                // the term that SaveTerm has taken
+	told  string                // the annotation that the recorder was given last
+	leads bool                  // as the recorder was told
+	led   map[uint64]bool       // this replica's turns
+
+	stopped func() error // Err of Run's context
+
+	mu       sync.Mutex
+	status   Status    // guarded by mu
+	renewed  time.Time // when the last successful renewal was asked for; guarded by mu
+	boottime int64     // the same, by a clock that goes on while the machine is suspended, in nanoseconds
+}
+
+// New returns an Elector that has not begun.
+func New(cfg Config) *Elector {
+	e := &Elector{cfg: cfg, saved: cfg.Term, led: map[uint64]bool{cfg.Term: true}}
+	e.status.Seen, e.status.Term = time.Now(), cfg.Term
+	return e
+}
+
+// Run takes part until ctx ends, and then gives the Lease up, if it is ours.
+func (e *Elector) Run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.Logger{}) // what is worth knowing is logged here
+	e.stopped = ctx.Err
+	for ctx.Err() == nil {
+		// It panics where its configuration has a fault, which the config's check has refused.
+		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+			Lock: e, LeaseDuration: e.cfg.LeaseDuration, RenewDeadline: e.cfg.RenewDeadline, RetryPeriod: e.cfg.RetryPeriod,
+			ReleaseOnCancel: true, Name: e.cfg.Name,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: func(context.Context) {}, // write has seen to it
+				OnStoppedLeading: e.stepBack,
+			},
+		})
+	}
+}
+
+// Status returns what is known of the Lease.
+func (e *Elector) Status() Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.status
+}
+
+// Err is why this replica can neither write nor take over; nil if it can.
+func (e *Elector) Err() error {
+	s := e.Status()
+	if age := time.Since(s.Seen); s.Err != nil && age > e.cfg.LeaseDuration {
+		return fmt.Errorf("the Lease %s was not reached for %s: %w", e.Describe(), age.Round(time.Second), s.Err)
+	}
+	return nil
+}
+
+// May reports whether no other replica can have taken the Lease yet, by every clock there is: one stops while the machine
+// is suspended, another is set by people.
+func (e *Elector) May() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := time.Now()
+	return e.status.Leads && now.Sub(e.renewed) < e.cfg.RenewDeadline && now.Round(0).Sub(e.renewed.Round(0)) < e.cfg.RenewDeadline &&
+		time.Duration(boottime()-e.boottime) < e.cfg.RenewDeadline
+}
+
+func boottime() int64 {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return 0 // a kernel before 2.6.39
+	}
+	return t.Nano()
+}
+
+// change changes the status.
+func (e *Elector) change(change func(*Status)) (before Status) {
+	e.mu.Lock()
+	before = e.status
+	change(&e.status)
+	now := e.status
+	e.mu.Unlock()
+	if e.cfg.Changed != nil && (before.Leads != now.Leads || before.Holder != now.Holder || before.Term != now.Term) {
+		e.cfg.Changed(before, now)
+	}
+	return before
+}
+
+// reached notes how a request went.
+func (e *Elector) reached(err error) error {
+	before := e.change(func(s *Status) {
+		if s.Err = err; err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+			s.Err, s.Seen = nil, time.Now()
+		}
+	})
+	if now := e.Status(); now.Err != nil && (before.Err == nil || before.Err.Error() != now.Err.Error()) {
+		e.cfg.Log.Warn("the Lease cannot be read or renewed, trying again", zap.String("lease", e.Describe()), zap.Error(err))
+	}
+	return err
+}
+
+// stepBack gives the turn up: others may write now, or in a moment.
+func (e *Elector) stepBack() {
+	e.change(func(s *Status) { s.Leads = false })
+	if !e.leads {
+		return
+	}
+	e.leads = false
+	e.cfg.Log.Warn("not the leader any more", zap.String("lease", e.Describe()), zap.Uint64("term", e.Status().Term))
+	e.follow()
+}
+
+// follow tells the recorder what the leader has told.
+func (e *Elector) follow() {
+	if e.lease == nil {
+		e.cfg.Recorder.SetTurn(recorder.Turn{})
+		return
+	}
+	told, err := decode(e.lease.Annotations[positionsKey])
+	if err != nil {
+		e.reached(fmt.Errorf("annotation %s: %w", positionsKey, err)) //nolint:errcheck // it returns its argument
+		return
+	}
+	e.told = e.lease.Annotations[positionsKey]
+	e.cfg.Recorder.SetTurn(recorder.Turn{Told: told})
+}
+
+// Get reads the Lease. (resourcelock.Interface)
+func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	u, err := e.cfg.Leases.Get(ctx, e.cfg.Name, v1.GetOptions{})
+	if err == nil {
+		err = e.take(u)
+	} else if apierrors.IsNotFound(err) {
+		err = e.deleted(err)
+	}
+	if e.reached(err) != nil {
+		return nil, nil, err
+	}
+	holder := value(e.lease.Spec.HolderIdentity)
+	before := e.change(func(s *Status) { s.Holder, s.Term = holder, max(s.Term, term(e.lease)) })
+	switch {
+	case holder == e.cfg.Identity:
+	case before.Leads:
+		e.stepBack() // the Lease was deleted, and another has made a new one
+	case e.told != e.lease.Annotations[positionsKey]:
+		e.follow()
+	}
+	record := resourcelock.LeaseSpecToLeaderElectionRecord(&e.lease.Spec)
+	raw, err := json.Marshal(record)
+	return record, raw, err
+}
+
+var errNoLease = errors.New("read Lease")
+
+// errDeleted keeps a Lease that was deleted from being made anew before the one who held it knows.
+var errDeleted = errors.New("the Lease was deleted while another replica held it, waiting until that one has noticed")
+
+// deleted returns err, by which the Lease is not there, or in its place why it must not be made now.
+func (e *Elector) deleted(err error) error {
+	s := e.Status()
+	if e.lease != nil && s.Holder != "" && s.Holder != e.cfg.Identity && time.Since(s.Seen) < e.cfg.LeaseDuration {
+		return errDeleted
+	}
+	return err
+}
+
+// Create makes the Lease. (resourcelock.Interface)
+func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	annotations := map[string]string{}
+	if e.lease != nil { // it was deleted
+		annotations[positionsKey] = e.lease.Annotations[positionsKey]
+	}
+	return e.write(record, &coordinationv1.Lease{ObjectMeta: v1.ObjectMeta{Name: e.cfg.Name, Namespace: e.cfg.Namespace, Annotations: annotations}},
+		func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return e.cfg.Leases.Create(ctx, u, v1.CreateOptions{})
+		})
+}
+
+// Update renews the Lease, takes it over or gives it up. (resourcelock.Interface)
+func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	ctx, cancel := e.limit(ctx)
+	defer cancel()
+	return e.write(record, e.lease.DeepCopy(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return e.cfg.Leases.Update(ctx, u, v1.UpdateOptions{})
+	})
+}
+
+// write writes the Lease as the record says, and with the positions of a leader; a new leader begins its turn.
+func (e *Elector) write(
+	record resourcelock.LeaderElectionRecord, lease *coordinationv1.Lease,
+	send func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
+) error {
+	before := e.Status()
+	if lease.Annotations == nil {
+		lease.Annotations = make(map[string]string)
+	}
+	lease.APIVersion, lease.Kind = coordinationv1.SchemeGroupVersion.String(), "Lease"
+	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&record)
+	version, at := uint64(0), max(before.Term, term(lease))
+	if before.Leads {
+		var committed map[string]string
+		committed, version = e.cfg.Recorder.Positions()
+		lease.Annotations[positionsKey] = encode(committed)
+	} else {
+		at++
+	}
+	setTerm(lease, at)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(lease)
+	if err != nil {
+		return fmt.Errorf("encode Lease: %w", err)
+	}
+	asked, asleep := time.Now(), boottime()
+	u, err := send(&unstructured.Unstructured{Object: content})
+	if err == nil {
+		err = e.take(u)
+	}
+	if e.reached(err) != nil {
+		return err
+	}
+	if before.Leads {
+		e.cfg.Recorder.Published(version)
+	}
+	e.change(func(s *Status) {
+		s.Holder, s.Term, s.Leads = record.HolderIdentity, at, record.HolderIdentity != ""
+		e.renewed, e.boottime = asked, asleep
+	})
+	e.save(at)
+	switch {
+	case record.HolderIdentity == "":
+		e.stepBack()
+	case !before.Leads:
+		e.begin(at)
+	}
+	return nil
+}
+
+// begin begins a turn, behind what the Lease says that others have told.
+func (e *Elector) begin(term uint64) {
+	told, err := decode(e.lease.Annotations[positionsKey])
+	if err != nil {
+		// Without it this replica goes on from its own positions.
+		e.cfg.Log.Error("cannot read what the leader before has written, going on from this replica's own positions", zap.Error(err))
+	}
+	e.cfg.Log.Info("the leader now", zap.String("lease", e.Describe()), zap.Uint64("term", term))
+	e.leads, e.led[term] = true, true
+	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Told: told, Led: maps.Clone(e.led)})
+}
+
+// save keeps the term for the next process, which needs it if the Lease is deleted.
+func (e *Elector) save(term uint64) {
+	if term <= e.saved || e.cfg.SaveTerm == nil {
+		return
+	}
+	if err := e.cfg.SaveTerm(term); err != nil {
+		e.cfg.Log.Error("cannot save the term, trying again with the next renewal", zap.Error(err))
+		return
+	}
+	e.saved = term
+}
+
+// take takes the Lease as the server has it.
+func (e *Elector) take(u *unstructured.Unstructured) error {
+	lease := new(coordinationv1.Lease)
+	if u.GetName() != e.cfg.Name || u.GetResourceVersion() == "" { // a proxy's {}, say
+		return fmt.Errorf("%w: the answer is not the Lease", errNoLease)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, lease); err != nil {
+		return fmt.Errorf("decode Lease: %w", err)
+	}
+	e.lease = lease
+	return nil
+}
+
+// RecordEvent does nothing. (resourcelock.Interface)
+func (e *Elector) RecordEvent(string) {}
+
+// Identity is that of this process. (resourcelock.Interface)
+func (e *Elector) Identity() string { return e.cfg.Identity }
+
+// Describe names the Lease. (resourcelock.Interface)
+func (e *Elector) Describe() string { return e.cfg.Namespace + "/" + e.cfg.Name }
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,282 @@
+package leader
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubejournal/internal/kubefake"
+	"kubejournal/internal/recorder"
+)
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
+// fakeRecorder notes whose turn it is, and has positions.
+type fakeRecorder struct {
+	mu        sync.Mutex
+	turn      recorder.Turn
+	committed map[string]string
+	version   uint64
+	published uint64
+}
+
+func (r *fakeRecorder) SetTurn(t recorder.Turn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn = t; t.May != nil {
+		r.committed = maps.Clone(t.Told)
+	}
+}
+
+func (r *fakeRecorder) Positions() (map[string]string, uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.committed), r.version
+}
+
+func (r *fakeRecorder) Published(version uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.published = version
+}
+
+// commit makes positions those that are committed.
+func (r *fakeRecorder) commit(committed map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.committed = committed
+	r.version++
+}
+
+// replica is one that takes part in the election.
+type replica struct {
+	*Elector
+	rec   *fakeRecorder
+	stop  context.CancelFunc
+	ended chan struct{}
+	saved uint64
+	cut   atomic.Bool // its requests are lost
+}
+
+// way is a replica's way to the server.
+type way struct {
+	http.RoundTripper
+	cut *atomic.Bool
+}
+
+func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
+	if w.cut.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// is says what the replica was told: "leads 2 pods=7", or "follows pods=7".
+func (r *replica) is() string {
+	r.rec.mu.Lock()
+	defer r.rec.mu.Unlock()
+	words := []string{"follows"}
+	if r.rec.turn.May != nil {
+		words = []string{fmt.Sprint("leads ", r.rec.turn.Term)}
+	}
+	if at, ok := r.rec.turn.Told["pods"]; ok {
+		words = append(words, "pods="+at)
+	}
+	return strings.Join(words, " ")
+}
+
+// world is an API server in a bubble of synctest.
+type world struct {
+	t   *testing.T
+	srv *kubefake.Server
+}
+
+func inWorld(t *testing.T, test func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t, kubefake.New(kubefake.Options{InMemory: true})}
+		defer w.srv.Close()
+		test(w)
+	})
+}
+
+// start has a replica take part.
+func (w *world) start(name string, term uint64) *replica {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &replica{rec: new(fakeRecorder), stop: cancel, ended: make(chan struct{})}
+	config := w.srv.Config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &way{next, &r.cut} })
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Elector = New(Config{
+		Name: "writer", Namespace: "default", Identity: name, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
+		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Recorder: r.rec, Log: zap.NewNop(),
+		Term: term, SaveTerm: func(term uint64) error { r.saved = term; return nil },
+	})
+	go func() {
+		defer close(r.ended)
+		r.Run(ctx)
+	}()
+	w.t.Cleanup(cancel)
+	return r
+}
+
+// end ends a replica as a clean stop does.
+func (r *replica) end() {
+	r.stop()
+	<-r.ended
+}
+
+// after compares what a replica was told after some time.
+func (w *world) after(d time.Duration, r *replica, want string) {
+	w.t.Helper()
+	<-time.After(d)
+	synctest.Wait()
+	if is := r.is(); is != want {
+		w.t.Errorf("%s %s, want %s", r.Identity(), is, want)
+	}
+}
+
+func TestElection(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		w.after(0, a, "leads 1")
+		b := w.start("b", 0)
+		a.rec.commit(map[string]string{"pods": "7"})
+		w.after(5*time.Second, b, "follows pods=7")
+		if a.rec.published != a.rec.version {
+			t.Errorf("published is %d of %d", a.rec.published, a.rec.version)
+		}
+		a.rec.commit(map[string]string{"pods": "8"})
+		a.end() // it says how far it has come, and does not make the other wait
+		w.after(3*time.Second, b, "leads 2 pods=8")
+		if b.saved != 2 || !b.May() || a.May() {
+			t.Errorf("saved is term %d; may b write: %t, a: %t", b.saved, b.May(), a.May())
+		}
+		b.end()
+	})
+}
+
+// A leader that cannot renew stops before another may start.
+func TestPartition(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		a.rec.commit(map[string]string{"pods": "7"})
+		w.after(5*time.Second, b, "follows pods=7")
+		a.cut.Store(true)
+		began := time.Now()
+		for a.May() {
+			if b.is() != "follows pods=7" {
+				t.Fatalf("b %s after %s, while a may write", b.is(), time.Since(began))
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		if d := time.Since(began); d > 10*time.Second || d < 5*time.Second {
+			t.Errorf("a stops after %s", d)
+		}
+		w.after(20*time.Second, b, "leads 2 pods=7")
+		w.after(0, a, "follows pods=7")
+		a.cut.Store(false)
+		a.rec.commit(map[string]string{"pods": "9"}) // that is nobody's to tell
+		w.after(5*time.Second, b, "leads 2 pods=7")
+		a.end()
+		b.end()
+	})
+}
+
+// A suspended machine, whose clock may not have gone on, and one whose clock is set.
+func TestClocks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		w.after(time.Second, a, "leads 1")
+		for name, change := range map[string]func(){
+			"asleep for 11 s":     func() { a.boottime -= int64(11 * time.Second) },
+			"clock set by 1 hour": func() { a.renewed = a.renewed.Round(0).Add(-time.Hour) },
+		} {
+			renewed, boottime := a.renewed, a.boottime
+			if !a.May() {
+				t.Errorf("before %s a may not write", name)
+			}
+			if change(); a.May() {
+				t.Errorf("%s, and a may write", name)
+			}
+			a.renewed, a.boottime = renewed, boottime
+		}
+		a.end()
+	})
+}
+
+// A Lease that somebody deletes does not make two leaders, and the terms go on.
+func TestDeletedLease(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		a.rec.commit(map[string]string{"pods": "7"})
+		w.after(5*time.Second, b, "follows pods=7")
+		a.cut.Store(true)
+		if _, err := w.srv.Delete(leases, "default", "writer"); err != nil {
+			t.Fatal(err)
+		}
+		for a.May() {
+			if b.is() != "follows pods=7" {
+				t.Fatalf("b %s, while a may write", b.is())
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+		w.after(20*time.Second, b, "leads 2 pods=7")
+		a.cut.Store(false)
+		b.end()
+		w.after(5*time.Second, a, "leads 3 pods=7")
+		a.end()
+		if _, err := w.srv.Delete(leases, "default", "writer"); err != nil {
+			t.Fatal(err)
+		}
+		c := w.start("c", a.saved)
+		w.after(time.Second, c, "leads 4")
+		if told := c.rec.turn; !told.Led[3] || !told.Led[4] || told.Led[2] {
+			t.Errorf("its own turns are %v", told.Led)
+		}
+		c.end()
+	})
+}
+
+// 300 streams take little of the 256 KiB that annotations may have.
+func TestPositions(t *testing.T) {
+	positions := make(map[string]string)
+	for i := range 300 {
+		positions[fmt.Sprintf("resource%d.group%d.example.com?namespace=team-%d", i, i%40, i)] = fmt.Sprint(1_234_567_890 + 7919*i)
+	}
+	packed := encode(positions)
+	t.Logf("%d streams take %d bytes", len(positions), len(packed))
+	if len(packed) > 8<<10 {
+		t.Errorf("%d streams take %d bytes", len(positions), len(packed))
+	}
+	if got, err := decode(packed); err != nil || !maps.Equal(got, positions) {
+		t.Errorf("unpacked are %d positions, %v", len(got), err)
+	}
+	for _, bad := range []string{"!", "bm8=", packed[:len(packed)/8*4], encode(nil) + "e30="} {
+		if got, err := decode(bad); err == nil {
+			t.Errorf("%.20q is read as %v", bad, got)
+		}
+	}
+	if got, err := decode(encode(nil)); err != nil || len(got) > 0 {
+		t.Errorf("nothing is read as %v, %v", got, err)
+	}
+}

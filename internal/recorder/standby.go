@@ -1,0 +1,525 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/event"
+)
+
+// Where several replicas journal the same streams, one of them writes: the leader. The others, the standbys, run the same
+// streams, and hold their batches until the leader says how far it has come:
+//
+//	streams --Submit--> queue --writer--> held --(told)--> pending --committer--> checkpoint
+//
+// A batch up to which the leader has told everything is committed without its lines. So the checkpoint of a standby is
+// always one that the leader has had, and what comes behind it is at hand. When the standby becomes the leader, it drops
+// the lines of events that the one before has told, writes the others, and goes on. Only what a watch brings is held: a
+// position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED.
+//
+// A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that was
+// begun goes on to the end of a line. One that was suspended between the question and the write is not stopped: what it
+// then writes has the ids that the lines of the other replica have.
+
+// maxHeld is how many bytes of lines and changes a standby holds. Then it drops those of the stream with the most, which
+// begins again where its checkpoint is.
+const maxHeld = 32 << 20
+
+// ErrStandby means that a stream's batch was dropped, since another replica writes. The stream must take its position from
+// the checkpoint again.
+var ErrStandby = errors.New("another replica writes")
+
+// Turn says whose turn it is to write. It does not change; SetTurn replaces it.
+type Turn struct {
+	// May reports whether this replica may write at this moment; nil on a standby.
+	May func() bool
+	// Term counts the turns of all replicas; of a leader, at least 1.
+	Term uint64
+	// Told has, for each stream, up to which position others have written and committed everything. "~3" is a stream whose
+	// first list was begun in the turn of that number.
+	Told map[string]string
+	// Led has the numbers of this replica's own turns, as far as they are known.
+	Led map[uint64]bool
+
+	over chan struct{} // closed when it is replaced
+}
+
+// SetTurn says whose turn it is from now on. A recorder without Config.Turn always writes.
+func (r *Recorder) SetTurn(t Turn) {
+	t.over = make(chan struct{})
+	if t.May != nil {
+		r.positions.begin(t.Told)
+	}
+	if before := r.latest.Swap(&t); before != nil {
+		close(before.over)
+	}
+	select {
+	case r.turned <- struct{}{}:
+	default:
+	}
+}
+
+// Held is how many bytes of lines and changes a standby holds.
+func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
+
+// Told is what another replica has told of a stream.
+type Told struct {
+	Position string          // up to there everything; "" where nobody has told that
+	Begun    bool            // another replica has begun a first list of which that is not known
+	Other    bool            // the turn before this one was another replica's
+	Listed   bool            // Listing was called in this turn
+	Standby  bool            // it is another replica's turn to write
+	Over     <-chan struct{} // closed when there may be another answer
+}
+
+// Told returns what another replica has told of a stream.
+func (r *Recorder) Told(stream string) Told {
+	t := r.latest.Load()
+	if t == nil {
+		return Told{}
+	}
+	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
+	r.positions.mu.Lock()
+	told.Listed = r.positions.listed[stream]
+	r.positions.mu.Unlock()
+	if text, begun := strings.CutPrefix(told.Position, begunIn); begun {
+		term, err := strconv.ParseUint(text, 10, 64)
+		told.Position, told.Begun = "", err != nil || !t.Led[term]
+	}
+	return told
+}
+
+// Listing notes that a stream begins a list in this turn: what others have told before it is taken care of.
+func (r *Recorder) Listing(stream string) {
+	r.positions.mu.Lock()
+	defer r.positions.mu.Unlock()
+	if r.positions.listed != nil {
+		r.positions.listed[stream] = true
+	}
+}
+
+// begunIn precedes the number of the turn in which a first list was begun.
+const begunIn = "~"
+
+// Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the stream,
+// which goes on from its checkpoint.
+func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
+	return r.flush(ctx, &Batch{restart: p})
+}
+
+// positions are those that a leader tells its standbys.
+type positions struct {
+	mu        sync.Mutex
+	committed map[string]string // as in Turn.Told
+	version   uint64            // rises with each change
+	published uint64            // of what every other replica can read
+	listed    map[string]bool   // see Listing; nil where there is one replica
+	more      chan struct{}     // closed when published rises
+}
+
+// Positions returns up to where each stream is committed, for Turn.Told of the other replicas, and the version of that, for
+// Published.
+func (r *Recorder) Positions() (committed map[string]string, version uint64) {
+	r.positions.mu.Lock()
+	defer r.positions.mu.Unlock()
+	return maps.Clone(r.positions.committed), r.positions.version
+}
+
+// Published says that the other replicas can read these Positions.
+func (r *Recorder) Published(version uint64) {
+	p := &r.positions
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if version > p.published {
+		p.published = version
+		if p.more != nil {
+			close(p.more)
+			p.more = nil
+		}
+	}
+}
+
+// Declare waits until the other replicas can read that a stream is about to write its first list: whoever takes over in the
+// middle of it knows that there may be lines about objects that are gone since.
+func (r *Recorder) Declare(ctx context.Context, stream string) error {
+	p := &r.positions
+	for needed := uint64(0); ; {
+		t := r.latest.Load()
+		switch {
+		case t == nil:
+			return nil
+		case t.May == nil:
+			return ErrStandby
+		}
+		p.mu.Lock()
+		begun := begunIn + strconv.FormatUint(t.Term, 10)
+		if is := p.committed[stream]; is == "" || strings.HasPrefix(is, begunIn) && is != begun {
+			p.committed[stream] = begun
+			p.version++
+		}
+		if needed == 0 {
+			needed = p.version
+		}
+		if p.published >= needed {
+			p.mu.Unlock()
+			return nil
+		}
+		if p.more == nil {
+			p.more = make(chan struct{})
+		}
+		more := p.more
+		p.mu.Unlock()
+		select {
+		case <-more:
+		case <-t.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// begin begins a turn with what others have told.
+func (p *positions) begin(told map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.committed, p.listed = make(map[string]string), make(map[string]bool)
+	maps.Copy(p.committed, told)
+	p.version++
+}
+
+// set notes positions that are committed.
+func (p *positions) set(streams map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for stream, position := range streams {
+		if p.committed[stream] != position {
+			p.committed[stream] = position
+			p.version++
+		}
+	}
+}
+
+// standby is what the writer needs where there are several replicas.
+type standby struct {
+	turn  *Turn             // that the writer has taken; nil where there is one replica
+	held  []*Batch          // in the order in which they came
+	ahead map[string]int    // how many of them are of a stream
+	bytes int               // of held
+	ready []*Batch          // to be taken before what is in the queue
+	told  map[string]uint64 // of a leader: by stream, up to which version of a watch others have told
+	since map[string]int64  // by stream, when its coverage begins at the earliest, in Unix nanoseconds
+}
+
+// leads reports whether it is the turn of this one of several replicas; follows, of another one.
+func (t *Turn) leads() bool   { return t != nil && t.May != nil }
+func (t *Turn) follows() bool { return t != nil && t.May == nil }
+
+// cutGroup leaves in the group what its first lines belong to, which were written. The rest waits for another turn.
+func (w *writer) cutGroup(written int) (seq uint64) {
+	seq, left := uint64(written), written
+	for n, b := range w.group {
+		if left >= len(b.ends) {
+			left -= len(b.ends)
+			continue
+		}
+		w.ready = slices.Concat(w.group[n:], w.ready)
+		w.group = w.group[:n]
+		switch {
+		case left == 0:
+		case b.isOfWatch(): // what it makes known can wait for the rest
+			b.keep(func(lineEnd) bool { left--; return left < 0 })
+		default:
+			w.group = append(w.group, b.split(left))
+		}
+		break
+	}
+	return seq
+}
+
+// errTurnOver ends a write between two lines: it is another replica's turn.
+var errTurnOver = errors.New("another replica's turn")
+
+// errNotRenewed keeps a leader from writing, until ctx ends.
+var errNotRenewed = errors.New("write journal: the lease is not renewed")
+
+// mayWrite waits until this replica may write. It returns errTurnOver once another one may.
+func (w *writer) mayWrite(ctx context.Context) error {
+	for w.turn != nil {
+		now := w.latest.Load()
+		switch {
+		case now.May == nil || now.Term != w.turn.Term:
+			return errTurnOver
+		case now.May():
+			return nil
+		}
+		select {
+		case <-now.over:
+		case <-time.After(retryFirst):
+		case <-ctx.Done():
+			return errNotRenewed
+		}
+	}
+	return nil
+}
+
+// takeTurn does what SetTurn has said last.
+func (w *writer) takeTurn(ctx context.Context) error {
+	next, before := w.latest.Load(), w.turn
+	if next == before {
+		return nil
+	}
+	w.turn = next
+	led, leads := before.leads(), next.leads()
+	if led && leads && next.Term == before.Term {
+		return nil
+	}
+	if led != leads || led || before == nil {
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if led {
+		w.stepBack()
+	}
+	if leads {
+		return w.lead(ctx)
+	}
+	w.followOn()
+	return nil
+}
+
+// settle commits everything that is pending.
+func (w *writer) settle(ctx context.Context) error {
+	for w.startCommit(ctx); w.committed != nil; w.startCommit(ctx) {
+		if err := w.endCommit(ctx, <-w.committed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stepBack ends a leader's turn; everything that it has written is committed.
+func (w *writer) stepBack() {
+	w.told = nil
+	if w.cfg.Coverage != nil {
+		for stream := range w.running() {
+			w.cfg.Coverage.End(stream, coverage.HandedOver)
+		}
+	}
+	w.cfg.Log.Info("another replica writes from here on", zap.Uint64("seq", w.seq))
+}
+
+// lead begins a leader's turn: what is held is written, behind what others have told.
+func (w *writer) lead(ctx context.Context) error {
+	var states map[string]checkpoint.Stream
+	err := w.retry(ctx, func() (_ *fault, err error) {
+		states, err = w.store.Streams()
+		return &w.commitFault, err
+	})
+	if err != nil {
+		return err
+	}
+	w.told = make(map[string]uint64)
+	own := make(map[string]string)
+	for stream, position := range w.turn.Told {
+		if n, ok := event.VersionNumber([]byte(position)); ok {
+			w.told[stream] = n
+		}
+	}
+	for stream, s := range states {
+		w.begins(stream, s.Confirmed)
+		if position, ok := tellable(&s); ok && !event.Later(w.turn.Told[stream], position) {
+			own[stream] = position
+		}
+	}
+	w.positions.set(own)
+	if w.cfg.Coverage != nil {
+		for stream, keys := range w.running() {
+			w.cfg.Coverage.Begin(stream, append(slices.Clone(keys), coverage.LeaderElection))
+		}
+	}
+	w.cfg.Log.Info("writing, as the leader", zap.Uint64("term", w.turn.Term), zap.Uint64("seq", w.seq),
+		zap.Int("heldBatches", len(w.held)), zap.Int("heldBytes", w.bytes))
+	for _, b := range w.held {
+		w.count(b, -1)
+	}
+	w.ready, w.held = append(w.held, w.ready...), nil
+	return nil
+}
+
+// tellable returns the position of a stream up to which everything is told.
+func tellable(s *checkpoint.Stream) (position string, ok bool) {
+	return s.ResourceVersion, s.Valid() && s.Closing == nil
+}
+
+// tell notes the positions of a commit for the other replicas.
+func (p *pending) tell(to *positions) {
+	told := make(map[string]string)
+	for stream, s := range p.States() {
+		if position, ok := tellable(s); ok {
+			told[stream] = position
+		}
+	}
+	to.set(told)
+}
+
+// admit reports whether a batch is to be written; another one is taken care of.
+func (w *writer) admit(b *Batch) bool {
+	p := b.producer
+	switch {
+	case b.restart != nil:
+		w.forget(b.restart.stream)
+		b.restart.refused.Store(false)
+		return true
+	case p == nil:
+		return true
+	case p.refused.Load():
+		w.discard(b)
+	case w.turn.follows():
+		w.follow(b)
+	default:
+		w.trim(b)
+		return true
+	}
+	return false
+}
+
+// trim drops the lines of a watch that others have written.
+func (w *writer) trim(b *Batch) {
+	stream := b.producer.stream
+	told, ok := w.told[stream]
+	if !ok || len(b.ends) == 0 && b.Changes.State == nil {
+		return
+	}
+	if !b.isOfWatch() {
+		delete(w.told, stream) // it has begun anew
+		return
+	}
+	if n := len(b.ends); n > 0 {
+		b.keep(func(l lineEnd) bool { return l.version == 0 || l.version > told })
+		if len(b.ends) < n {
+			w.begins(stream, b.last.UnixNano())
+		}
+	}
+	if n, ok := event.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= told {
+		delete(w.told, stream)
+	}
+}
+
+// begins notes that the coverage of a stream begins at this time at the earliest, since what was before is another
+// replica's.
+func (w *writer) begins(stream string, at int64) { w.since[stream] = max(w.since[stream], at) }
+
+// follow takes a batch of a standby.
+func (w *writer) follow(b *Batch) {
+	switch {
+	case len(b.ends) == 0 && b.Changes.State == nil: // what is kept of objects that are known already
+		w.written(b, time.Now())
+	case !b.isOfWatch():
+		w.refuse(b.producer)
+		w.discard(b)
+	case w.ahead[b.producer.stream] == 0 && w.isTold(b):
+		w.drop(b)
+	default:
+		w.release(b)
+		b.hold()
+		w.held = append(w.held, b)
+		w.count(b, 1)
+		w.limitHeld()
+	}
+}
+
+// followOn commits, without their lines, the batches up to which everything was told.
+func (w *writer) followOn() {
+	behind := make(map[string]bool) // streams of which one is kept
+	w.held = slices.DeleteFunc(w.held, func(b *Batch) bool {
+		stream := b.producer.stream
+		if behind[stream] = behind[stream] || !w.isTold(b); behind[stream] {
+			return false
+		}
+		w.count(b, -1)
+		w.drop(b)
+		return true
+	})
+}
+
+// isTold reports whether others have told everything up to a batch's position.
+func (w *writer) isTold(b *Batch) bool {
+	told, position := w.turn.Told[b.producer.stream], b.Changes.State.ResourceVersion
+	return position == told || event.Later(told, position)
+}
+
+// drop commits a batch without its lines.
+func (w *writer) drop(b *Batch) {
+	if len(b.ends) > 0 {
+		w.begins(b.producer.stream, b.last.UnixNano())
+	}
+	b.keep(func(lineEnd) bool { return false })
+	b.Changes.State.Since = b.Changes.State.Confirmed
+	w.written(b, time.Time{})
+}
+
+// count counts a batch that is held, or is not any more.
+func (w *writer) count(b *Batch, by int) {
+	w.ahead[b.producer.stream] += by
+	w.bytes += by * b.Bytes()
+	w.heldBytes.Store(int64(w.bytes))
+}
+
+// limitHeld drops what is held of the stream with the most, if all of it is too much.
+func (w *writer) limitHeld() {
+	if w.bytes <= maxHeld {
+		return
+	}
+	bytes := make(map[*Producer]int)
+	var most *Producer
+	for _, b := range w.held {
+		if bytes[b.producer] += b.Bytes(); most == nil || bytes[b.producer] > bytes[most] {
+			most = b.producer
+		}
+	}
+	w.cfg.Log.Warn("the leader is too far behind, the stream begins again at its checkpoint", zap.String("stream", most.stream),
+		zap.Int("heldBytes", bytes[most]))
+	w.refuse(most)
+}
+
+// refuse drops what is held of a producer, and what it submits until it begins again.
+func (w *writer) refuse(p *Producer) {
+	p.refused.Store(true)
+	w.forget(p.stream)
+}
+
+// forget drops what is held of a stream.
+func (w *writer) forget(stream string) {
+	w.held = slices.DeleteFunc(w.held, func(b *Batch) bool {
+		if b.producer.stream != stream {
+			return false
+		}
+		w.count(b, -1)
+		b.Release()
+		return true
+	})
+}
+
+// discard drops a batch.
+func (w *writer) discard(b *Batch) {
+	w.release(b)
+	b.Release()
+}
+
+// running returns the streams that run, with the keys that hold changes back.
+func (r *Recorder) running() map[string][]string {
+	r.begunMu.Lock()
+	defer r.begunMu.Unlock()
+	return maps.Clone(r.begun)
+}

@@ -1,0 +1,295 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+)
+
+// replica is a recorder of several, in a bubble of synctest.
+type replica struct {
+	*rig
+	may atomic.Bool // what Turn.May reports
+}
+
+// asReplica runs test with a recorder whose first turn is another replica's.
+func asReplica(t *testing.T, test func(*replica)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &replica{rig: newRig(t, Config{Turn: new(Turn)})}
+		r.store.unchecked = true
+		r.may.Store(true)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		r.run(ctx)
+		test(r)
+		r.rec.Close()
+		if err := <-r.done; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}
+
+// follows makes it another replica's turn, which has told these positions.
+func (r *replica) follows(told map[string]string) { r.rec.SetTurn(Turn{Told: told}) }
+
+// leads makes it this replica's turn.
+func (r *replica) leads(term uint64, told map[string]string) {
+	r.rec.SetTurn(Turn{May: r.may.Load, Term: term, Told: told})
+}
+
+// events submits the next n events of a stream, a batch each.
+func (r *replica) events(stream string, n int) {
+	for range n {
+		r.submit(r.batch(stream, 1, 100))
+	}
+}
+
+// says compares what is written, as stream and version, and what is committed, as stream=version.
+func (r *replica) says(when string, lines []string, committed ...string) {
+	r.t.Helper()
+	pass(3 * time.Second)
+	var got []string
+	for _, l := range parse(r.t, r.out.bytes()) {
+		got = append(got, l.Stream+l.ResourceVersion)
+	}
+	if !slices.Equal(got, lines) {
+		r.t.Errorf("%s: written are %v, want %v", when, got, lines)
+	}
+	states, err := r.store.Streams()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got = nil
+	for _, stream := range slices.Sorted(maps.Keys(states)) {
+		got = append(got, stream+"="+states[stream].ResourceVersion)
+	}
+	if !slices.Equal(got, committed) {
+		r.t.Errorf("%s: committed are %v, want %v", when, got, committed)
+	}
+}
+
+func TestStandby(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.events("a", 5)
+		r.events("b", 2)
+		r.says("nothing told", nil)
+		r.follows(map[string]string{"a": "3", "b": "~1"})
+		r.says("a is told up to 3", nil, "a=3")
+		if n, err := r.store.Count("a"); n != 3 || err != nil {
+			t.Errorf("%d objects of a are known, %v", n, err)
+		}
+		r.leads(2, map[string]string{"a": "4", "b": "~1"})
+		r.says("a turn begins", []string{"a5", "b1", "b2"}, "a=5", "b=2")
+		if text := string(r.out.bytes()); strings.Count(text, `,"term":2,`) != 3 {
+			t.Errorf("lines without their term: %s", text)
+		}
+		if told, _ := r.rec.Positions(); !maps.Equal(told, map[string]string{"a": "5", "b": "2"}) {
+			t.Errorf("it tells %v", told)
+		}
+		r.events("a", 1)
+		r.says("more comes", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
+		r.follows(map[string]string{"a": "6", "b": "2"})
+		r.events("a", 2)
+		r.says("the turn is over", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
+		r.leads(4, map[string]string{"a": "9", "b": "2"}) // further than this replica has read
+		r.events("a", 2)
+		r.says("another turn", []string{"a5", "b1", "b2", "a6", "a10"}, "a=10", "b=2")
+	})
+}
+
+// A lease that is not renewed: nothing is written until it is, or until it is another replica's turn.
+func TestNothingIsWrittenPastTheLease(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.leads(1, nil)
+		r.events("a", 1)
+		r.says("with a lease", []string{"a1"}, "a=1")
+		r.may.Store(false)
+		r.events("a", 1)
+		r.says("not renewed", []string{"a1"}, "a=1")
+		r.may.Store(true)
+		r.says("renewed", []string{"a1", "a2"}, "a=2")
+		r.may.Store(false)
+		r.events("a", 2)
+		pass(time.Second)
+		r.follows(map[string]string{"a": "3"})
+		r.says("lost", []string{"a1", "a2"}, "a=3")
+		r.may.Store(true)
+		r.leads(3, map[string]string{"a": "3"})
+		r.says("had again", []string{"a1", "a2", "a4"}, "a=4")
+	})
+}
+
+// A stop does not wait for a lease that is not renewed, and leaves the position where it was.
+func TestStopPastTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, Config{Turn: &Turn{May: func() bool { return false }, Term: 1}})
+		ctx, cancel := context.WithCancel(t.Context())
+		g.run(ctx)
+		g.submit(g.batch("a", 1, 100))
+		pass(time.Second)
+		cancel()
+		if err := <-g.done; !errors.Is(err, errNotRenewed) || !errors.Is(err, context.Canceled) {
+			t.Errorf("Run = %v", err)
+		}
+		if states, err := g.store.Streams(); err != nil || len(states) > 0 || len(g.out.bytes()) > 0 {
+			t.Errorf("written are %d bytes, committed %v, %v", len(g.out.bytes()), states, err)
+		}
+	})
+}
+
+// A turn ends in the middle of a write: the line that was begun is finished, and no other one.
+func TestTurnEndsWithinAWrite(t *testing.T) {
+	for taken := range 330 {
+		asReplica(t, func(r *replica) {
+			var room atomic.Bool
+			r.out.onWrite = func(_, size int) (int, error) {
+				if n := len(r.out.bytes()); !room.Load() && n+size > taken && n <= taken {
+					return taken - n, errDisk
+				}
+				return size, nil
+			}
+			r.leads(1, nil)
+			r.submit(r.batch("a", 3, 100))
+			pass(150 * time.Millisecond)
+			r.follows(map[string]string{"a": "0"})
+			room.Store(true)
+			pass(10 * time.Second)
+			text := r.out.bytes()
+			lines := parse(t, text)
+			if len(text) > 0 && len(text) < taken || len(lines) > 0 && len(text)-taken >= len(text)/len(lines)+1 {
+				t.Fatalf("%d bytes were taken before the turn ended, %d after", taken, len(text))
+			}
+			r.leads(3, map[string]string{"a": "0"})
+			r.says(fmt.Sprint("after ", taken, " bytes"), []string{"a1", "a2", "a3"}, "a=3")
+		})
+	}
+}
+
+// What a standby cannot hold, it drops: the stream begins again at its checkpoint.
+func TestStandbyDropsWhatIsTooMuch(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.events("few", 2)
+		var err error
+		for err == nil {
+			err = r.rec.Submit(r.t.Context(), r.batch("many", 8, 1<<17))
+			synctest.Wait()
+			if held := r.rec.Held(); held > maxHeld {
+				t.Fatalf("%d bytes are held", held)
+			}
+		}
+		if sent := r.sent["many"] << 17; !errors.Is(err, ErrStandby) || sent < maxHeld || sent > maxHeld+4<<20 {
+			t.Fatalf("after %d bytes: %v", sent, err)
+		}
+		if held := r.rec.Held(); held < 200 || held > 1000 {
+			t.Errorf("%d bytes are held of the other stream", held)
+		}
+		if err := r.rec.Restart(r.t.Context(), r.producers["many"]); err != nil {
+			t.Fatal(err)
+		}
+		r.sent["many"] = 0
+		r.events("many", 1)
+		r.leads(2, nil)
+		r.says("after it", []string{"few1", "few2", "many1"}, "few=2", "many=1")
+	})
+}
+
+// A list is for the leader to write.
+func TestStandbyRefusesLists(t *testing.T) {
+	lists := map[string]func(*Batch){
+		"first": func(b *Batch) { b.ends[0].origin, b.Changes.State = event.FromSnapshot, nil },
+		"gap": func(b *Batch) {
+			b.ends[0].kind, b.Changes.State.Open = kind{typ: event.Gap}, &checkpoint.Gap{ResourceVersion: "9"}
+		},
+		"synced":   func(b *Batch) { b.ends[0].kind = kind{typ: event.Synced} },
+		"complete": func(b *Batch) { b.ends, b.lines, b.Changes.State.Closing = nil, nil, new(event.Count) },
+	}
+	for name, list := range lists {
+		t.Run(name, func(t *testing.T) {
+			asReplica(t, func(r *replica) {
+				r.events("a", 1)
+				b := r.batch("a", 1, 100)
+				list(b)
+				r.submit(b)
+				synctest.Wait()
+				if err := r.rec.Submit(r.t.Context(), r.batch("a", 1, 100)); !errors.Is(err, ErrStandby) {
+					t.Errorf("the next batch: %v", err)
+				}
+				r.leads(2, nil)
+				r.says("then", nil)
+			})
+		})
+	}
+}
+
+func TestDeclare(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		if err := r.rec.Declare(r.t.Context(), "a"); !errors.Is(err, ErrStandby) {
+			t.Errorf("on a standby: %v", err)
+		}
+		r.leads(2, map[string]string{"a": "~1", "b": "7"})
+		declared := make(chan error, 2)
+		for _, stream := range []string{"a", "b"} {
+			go func() { declared <- r.rec.Declare(r.t.Context(), stream) }()
+		}
+		synctest.Wait()
+		told, version := r.rec.Positions()
+		if want := map[string]string{"a": "~2", "b": "7"}; !maps.Equal(told, want) || len(declared) > 0 {
+			t.Errorf("it tells %v, want %v; %d need not wait for that", told, want, len(declared))
+		}
+		r.rec.Published(version)
+		for range 2 {
+			if err := <-declared; err != nil {
+				t.Error(err)
+			}
+		}
+		go func() { declared <- r.rec.Declare(r.t.Context(), "c") }()
+		synctest.Wait()
+		r.follows(nil)
+		if err := <-declared; !errors.Is(err, ErrStandby) {
+			t.Errorf("when the turn is over: %v", err)
+		}
+	})
+}
+
+// Of a list, what the lines before the cut make known is committed, and only that.
+func TestTurnEndsWithinAList(t *testing.T) {
+	for taken := range 330 {
+		asReplica(t, func(r *replica) {
+			var room atomic.Bool
+			r.out.onWrite = func(_, size int) (int, error) {
+				if n := len(r.out.bytes()); !room.Load() && n+size > taken && n <= taken {
+					return taken - n, errDisk
+				}
+				return size, nil
+			}
+			r.leads(1, nil)
+			b := r.batch("a", 3, 100)
+			for i := range b.ends {
+				b.ends[i].kind = kind{event.Added, event.FromRelist}
+			}
+			b.Changes.State = &checkpoint.Stream{Open: &checkpoint.Gap{ResourceVersion: "9", Count: event.Count{Added: 3}}}
+			r.submit(b)
+			pass(150 * time.Millisecond)
+			r.follows(nil)
+			room.Store(true)
+			pass(10 * time.Second)
+			lines := len(parse(t, r.out.bytes()))
+			known, err := r.store.Count("a")
+			s, _, errState := r.store.Stream("a")
+			if err = errors.Join(err, errState); err != nil || known != lines || s.Open == nil != (lines == 0) || lines > 0 && s.Open.Added != int64(lines) {
+				t.Fatalf("after %d bytes: %d lines, %d known, state %+v, %v", taken, lines, known, s, err)
+			}
+		})
+	}
+}

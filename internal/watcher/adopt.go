@@ -1,0 +1,161 @@
+package watcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/recorder"
+)
+
+// Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and list
+// nothing by themselves: a replica without a position that it can watch from takes the one up to which others have told
+// everything. What the server had then are its known objects, and the next event is the first that it may have to write. So
+// a replica that is new, or was down for long, takes over without a gap, as long as the server has that version.
+
+// begin brings a stream without a valid position to one: it adopts what others have told, waits while it is another replica's
+// turn to list, or lists. done says that a list has begun a watch, which has ended with the error.
+func (s *Stream) begin(ctx context.Context) (done bool, err error) {
+	for {
+		told := s.rec.Told(s.spec.Name)
+		if s.adopts(told) {
+			err = s.adopt(ctx, told.Position)
+			if err == nil || !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) {
+				return false, err
+			}
+			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", told.Position), zap.Error(err))
+		}
+		if !told.Standby {
+			return s.beginList(ctx, told)
+		}
+		s.setState(Starting, reasonStandby)
+		select {
+		case <-told.Over:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+// beginList does what only the replica may do that writes.
+func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, err error) {
+	if s.state.Closing != nil {
+		if err := s.writeSynced(ctx); err != nil || s.state.Valid() {
+			return false, err
+		}
+	}
+	if s.doubts(told) {
+		if err := s.doubt(ctx); err != nil {
+			return false, err
+		}
+	}
+	s.rec.Listing(s.spec.Name)
+	if err := s.rec.Declare(ctx, s.spec.Name); err != nil {
+		return false, err
+	}
+	return true, s.list(ctx)
+}
+
+// doubts reports whether others may have told what the checkpoint does not have, in a list that they did not finish or that
+// this replica has not.
+func (s *Stream) doubts(told recorder.Told) bool {
+	switch {
+	case told.Over == nil, told.Listed:
+		return false
+	case s.state.PendingGap == event.CheckpointLost:
+		return true
+	case s.state.Open != nil:
+		return told.Other
+	}
+	return s.state.From() == "" && s.state.PendingGap == "" && (told.Begun || told.Position != "")
+}
+
+// doubt has the list write a GAP and all objects, of which what it does not show is gone: this replica has no checkpoint of
+// what others have told. Its own journal does not have that.
+func (s *Stream) doubt(ctx context.Context) error {
+	b := s.producer.Batch()
+	err := s.store.Range(s.spec.Name, func(k event.Known) error {
+		b.Changes.Redeliver(k)
+		if b.Bytes() < batchBytes {
+			return nil
+		}
+		full := b
+		b = s.producer.Batch()
+		return s.rec.Submit(ctx, full)
+	})
+	if err != nil {
+		return err
+	}
+	s.state = checkpoint.Stream{PendingGap: event.CheckpointLost}
+	b.Changes.State = s.state.Clone()
+	if err := s.rec.Submit(ctx, b); err != nil {
+		return err
+	}
+	return s.rec.Flush(ctx)
+}
+
+// adopts reports whether a position that others have told is one for the stream: not where lines of its own are missing,
+// nor where it has come further itself, nor where it could not watch from there before: a server forgets in its watch cache
+// before it does in etcd.
+func (s *Stream) adopts(told recorder.Told) bool {
+	from := s.state.From()
+	switch {
+	case told.Position == "", told.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
+		return false
+	case s.state.PendingGap == event.PositionAheadOfServer:
+		return told.Standby && event.Later(from, told.Position)
+	}
+	return from == "" || from == told.Position || event.Later(told.Position, from)
+}
+
+// adopt makes a position that others have told the stream's own. It writes no line. A crash, or a new turn, in the middle
+// of it leaves known objects of which others have told, at one version or the other.
+func (s *Stream) adopt(ctx context.Context, position string) error {
+	s.setState(Listing, s.reason)
+	r, err := s.openRelist(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.origin, r.skip, r.state = event.FromRelist, true, checkpoint.Stream{}
+	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
+	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
+	for {
+		meta, err := s.readPage(ctx, o, s.client.ConfirmNow, take)
+		if err == nil && meta.ResourceVersion != position {
+			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, position, meta.ResourceVersion)
+		}
+		if err != nil {
+			return err
+		}
+		s.reached()
+		if err := r.submit(ctx); err != nil {
+			return err
+		}
+		if meta.Continue == "" {
+			break
+		}
+		o = v1.ListOptions{Limit: pageSize, Continue: meta.Continue}
+	}
+	if err := r.conclude(ctx, position); err != nil {
+		return err
+	}
+	s.state, s.adopted = checkpoint.Stream{}, position
+	r.batch.Changes.State = s.listCompleted(position, nil, r.began)
+	s.encoder.complete(r.batch)
+	s.pace = pace{}
+	if err := r.submit(ctx); err != nil {
+		return err
+	}
+	if err := s.rec.Flush(ctx); err != nil {
+		return err
+	}
+	s.log.Info("going on from where another replica is", zap.String("resourceVersion", position))
+	return s.recount()
+}

@@ -1,0 +1,139 @@
+package watcher_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/test/invariant"
+)
+
+// TestReplicas makes up the same histories as TestModel for two or three daemons, of which one writes. What happens to a
+// daemon happens to any of them, and each can lose its way to the server. Together their journals must hold what one must;
+// and nobody writes whom the Lease does not name at that moment.
+func TestReplicas(t *testing.T) { runHistories(t, true) }
+
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+
+// replica is one of several daemons, with files of its own.
+type replica struct {
+	*harness
+	seen     []byte            // of the journal, as whole lines
+	unzipped map[string][]byte // rotated files, by name
+	name     string
+	cut      atomic.Bool // its requests do not reach the server
+}
+
+// replicate gives the model more daemons.
+func (m *model) replicate(r *rand.Rand) {
+	m.one.name = "a"
+	m.replicas = []*replica{m.one}
+	for n := range 1 + r.IntN(2) {
+		h := &harness{t: m.t, srv: m.srv, dir: m.t.TempDir(), entries: m.entries, options: m.options, output: m.output}
+		m.replicas = append(m.replicas, &replica{harness: h, unzipped: make(map[string][]byte), name: string(rune('b' + n))})
+	}
+	for _, one := range m.replicas {
+		one.lease = "kubejournal"
+		one.wrap = func(next http.RoundTripper) http.RoundTripper { return &cuttable{m.asked.wrap(next), &one.cut} }
+		one.wrote = func(p []byte) { one.mayWrite(m.began, p) }
+	}
+}
+
+// cuttable is a replica's way to the server.
+type cuttable struct {
+	next http.RoundTripper
+	cut  *atomic.Bool
+}
+
+// WrappedRoundTripper is for client-go.
+func (c *cuttable) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.cut.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	return c.next.RoundTrip(r)
+}
+
+// choose makes a replica the one that things happen to.
+func (m *model) choose(one *replica) {
+	if one == m.one {
+		return
+	}
+	one.serial, one.pad, one.options = m.serial, m.pad, m.options
+	m.harness, m.one = one.harness, one
+}
+
+// each calls do for each daemon.
+func (m *model) each(do func()) {
+	for _, one := range m.replicas {
+		m.choose(one)
+		do()
+	}
+	if m.replicas == nil {
+		do()
+	}
+}
+
+func (m *model) endAll() {
+	m.each(func() { m.one.end() })
+}
+
+// told is what the daemons have written together.
+func (m *model) told() []invariant.Line {
+	if m.replicas == nil {
+		return m.whole()
+	}
+	m.interrupted = true
+	var journals [][]invariant.Line
+	m.each(func() { journals = append(journals, m.whole()) })
+	merged, _ := invariant.Merge(journals...)
+	return merged
+}
+
+// mayWrite is called when a replica begins to write: the Lease must name its turn.
+func (one *replica) mayWrite(began time.Time, p []byte) {
+	if !bytes.HasPrefix(p, []byte(`{"seq":`)) {
+		return // the rest of a write that was begun
+	}
+	_, rest, ok := bytes.Cut(p, []byte(`,"term":`))
+	term, _, _ := bytes.Cut(rest, []byte(","))
+	lease, err := one.srv.Get(leases, "default", "kubejournal")
+	if err != nil {
+		one.t.Errorf("%s writes without a Lease: %v", one.name, err)
+		return
+	}
+	annotations, _ := lease["metadata"].(map[string]any)["annotations"].(map[string]any)
+	if is := fmt.Sprint(annotations["kubejournal/term"]); !ok || is != string(term) {
+		one.t.Errorf("%v: %s writes in term %s, the Lease is at %s", time.Since(began), one.name, term, is)
+	}
+}
+
+// partition cuts a replica's way to the server, or mends it.
+func (m *model) partition(r *rand.Rand) string {
+	if m.replicas == nil {
+		return ""
+	}
+	cut := r.IntN(2) == 0
+	m.one.cut.Store(cut)
+	if cut {
+		m.srv.BreakWatches() // of all: one cannot be told from another
+	}
+	return fmt.Sprintf("%s is cut off: %v", m.one.name, cut)
+}
+
+// whose is the name of the replica that things happen to.
+func (m *model) whose() string {
+	if m.replicas == nil {
+		return ""
+	}
+	return strings.ToUpper(m.one.name) + " "
+}

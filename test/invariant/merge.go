@@ -1,0 +1,204 @@
+package invariant
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Merge makes one journal of those of several replicas, of which one wrote at a time: in the order of terms and, within
+// one, of seq. Lines are numbered anew. What is left out, and what is changed, is all that a takeover may leave behind:
+//
+//   - A line whose id came before in its stream is a repeat.
+//   - A list that a replica began and did not finish, because another took over, is left out: that one tells everything from
+//     the position before it.
+//   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
+//     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
+//     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and is not shown again, is
+//     gone: a DELETED is added.
+func Merge(journals ...[]Line) (merged, repeated []Line) {
+	m := merger{ids: make(map[ofStream]bool), live: make(map[ofStream]*Line), names: make(map[ofStream]string), streams: make(map[string]*mergedStream)}
+	for _, lines := range journals {
+		for i := range lines {
+			l := &lines[i]
+			if s := m.streams[l.Stream]; s == nil {
+				m.streams[l.Stream] = &mergedStream{first: l.Term}
+			} else {
+				s.first = min(s.first, l.Term)
+			}
+		}
+	}
+	for _, l := range finished(journals) {
+		m.take(l)
+	}
+	return m.merged, m.repeated
+}
+
+// finished returns all lines in their order, but for lists that another replica has begun anew.
+func finished(journals [][]Line) []Line {
+	type line struct {
+		Line
+		journal int
+	}
+	var all []line
+	for n, lines := range journals {
+		for _, l := range lines {
+			all = append(all, line{l, n})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b line) int { return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Seq, b.Seq)) })
+	type list struct{ journal, from int } // from is its first line in all
+	synced, open := make(map[string]bool), make(map[string]list)
+	dropped := make([]bool, len(all))
+	for i := range all {
+		l := &all[i]
+		before, unfinished := open[l.Stream]
+		if unfinished && before.journal != l.journal {
+			for n := before.from; n < i; n++ {
+				dropped[n] = dropped[n] || all[n].Stream == l.Stream
+			}
+			delete(open, l.Stream)
+			unfinished = false
+		}
+		switch {
+		case l.Type == Synced:
+			synced[l.Stream] = true
+			delete(open, l.Stream)
+		case l.Type == Gap && !unfinished, !synced[l.Stream] && !unfinished && l.Origin == FromSnapshot:
+			open[l.Stream] = list{l.journal, i}
+		}
+	}
+	var lines []Line
+	for i := range all {
+		if !dropped[i] {
+			lines = append(lines, all[i].Line)
+		}
+	}
+	return lines
+}
+
+// merger is a merge under way.
+type merger struct {
+	merged, repeated []Line
+	ids              map[ofStream]bool
+	live             map[ofStream]*Line  // by uid
+	names            map[ofStream]string // uids of what is live, by namespace and name
+	streams          map[string]*mergedStream
+}
+
+// ofStream is an id, a uid or a name in a stream.
+type ofStream struct{ stream, key string }
+
+type mergedStream struct {
+	first uint64 // the term of the first line
+	told  string // the highest version
+	gap   *Line  // the open one
+	count Count  // what differs from what the lines behind it come to
+}
+
+func (m *merger) take(l Line) {
+	s := m.streams[l.Stream]
+	behind := s.first < l.Term // another replica may have told more than this one knew
+	switch {
+	case l.Type == Gap:
+		s.gap, s.count = new(l), Count{}
+		if behind && later(s.told, l.FromResourceVersion) && l.Reason != Ahead {
+			l.FromResourceVersion = s.told
+		}
+	case l.Type == Synced && s.gap != nil:
+		if behind {
+			m.end(s)
+		}
+		l.Count = &Count{
+			Added: l.Count.Added + s.count.Added, Modified: l.Count.Modified + s.count.Modified,
+			Deleted: l.Count.Deleted + s.count.Deleted, Unchanged: l.Count.Unchanged,
+		}
+		s.gap = nil
+	}
+	last := m.live[ofStream{l.Stream, l.UID}]
+	repeats := m.ids[ofStream{l.Stream, l.ID}]
+	if behind && s.gap != nil && l.Origin == FromRelist {
+		repeats = repeats || l.Type == Deleted && last == nil || l.Type != Deleted && last != nil && last.ResourceVersion == l.ResourceVersion
+		switch {
+		case repeats:
+			s.adjust(l.Type, -1)
+		case l.Type == Deleted && later(last.ResourceVersion, l.ResourceVersion):
+			l.ResourceVersion = last.ResourceVersion
+		case l.Type == Added && last != nil:
+			l.Type = Modified
+			s.adjust(Added, -1)
+			s.adjust(Modified, 1)
+		case l.Type == Modified && last == nil: // told in a list that is left out
+			l.Type = Added
+			s.adjust(Added, 1)
+			s.adjust(Modified, -1)
+		}
+		if old := m.names[l.named()]; !repeats && l.Type == Added && old != "" && old != l.UID {
+			m.gone(s, m.live[ofStream{l.Stream, old}])
+		}
+	}
+	if repeats {
+		if last != nil {
+			last.Term = l.Term // it is shown again
+		}
+		m.repeated = append(m.repeated, l)
+		return
+	}
+	m.add(l)
+	if s.told == "" || later(l.ResourceVersion, s.told) || l.Reason == Ahead {
+		s.told = l.ResourceVersion
+	}
+}
+
+// add adds a line.
+func (m *merger) add(l Line) {
+	m.ids[ofStream{l.Stream, l.ID}] = true
+	switch uid := (ofStream{l.Stream, l.UID}); {
+	case l.Type == Deleted:
+		delete(m.live, uid)
+		delete(m.names, l.named())
+	case l.about():
+		m.live[uid], m.names[l.named()] = new(l), l.UID
+	}
+	l.Seq = uint64(len(m.merged) + 1)
+	m.merged = append(m.merged, l)
+}
+
+// end adds what a list that is at its end has not shown.
+func (m *merger) end(s *mergedStream) {
+	from := s.gap.FromResourceVersion
+	for key, last := range m.live {
+		if key.stream == s.gap.Stream && last.Term < s.gap.Term && (from == "" || later(last.ResourceVersion, from)) {
+			m.gone(s, last)
+		}
+	}
+}
+
+// gone adds that an object is gone.
+func (m *merger) gone(s *mergedStream, last *Line) {
+	l := *last
+	l.Type, l.Origin, l.FinalStateKnown, l.Term = Deleted, FromRelist, new(false), s.gap.Term
+	l.ID = l.UID + "/" + l.ResourceVersion + "/" + Deleted
+	s.adjust(Deleted, 1)
+	m.add(l)
+}
+
+func (s *mergedStream) adjust(typ string, by int) {
+	switch typ {
+	case Added:
+		s.count.Added += by
+	case Modified:
+		s.count.Modified += by
+	default:
+		s.count.Deleted += by
+	}
+}
+
+// named is the object's name in its stream.
+func (l *Line) named() ofStream { return ofStream{l.Stream, l.Namespace + "/" + l.Name} }
+
+// later reports whether a version is a higher number than another, where both are numbers.
+func later(a, b string) bool {
+	x, okX := number(a)
+	y, okY := number(b)
+	return okX && okY && x > y
+}

@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"kubejournal/test/invariant"
+	"kubejournal/test/workload"
+)
+
+// replicas are daemons of which one writes at a time.
+type replicas struct {
+	*scenario
+	all []*daemon
+}
+
+// election is what replicas have in their config, with short times.
+func election(namespace string) object {
+	return object{"leaderElection": object{
+		"leaseName": "kubejournal", "leaseNamespace": namespace, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms",
+	}}
+}
+
+func playReplicas(t *testing.T, s *server, entries []entry, namespace string, count int) *replicas {
+	r := &replicas{scenario: play(t, s, entries)}
+	for range count {
+		d := newDaemon(t, s.Kubeconfig(), nil)
+		d.rewrite(d.content(s.Kubeconfig(), workload.Configs(entries), election(namespace)))
+		r.all = append(r.all, d)
+	}
+	return r
+}
+
+// leads reports whether a daemon says that it writes.
+func (d *daemon) leads() (bool, error) {
+	_, body, err := d.get("/metrics")
+	return strings.Contains(body, "\nkubejournal_leader 1\n"), err
+}
+
+// leader waits until one of the daemons that run writes, not the one that is left out.
+func (r *replicas) leader(but *daemon) (leader *daemon) {
+	r.t.Helper()
+	eventually(r.t, later, "a leader", func() error {
+		for _, d := range r.all {
+			if d == but || d.process == nil || !d.process.Alive() {
+				continue
+			}
+			if is, err := d.leads(); err == nil && is {
+				leader = d
+				return nil
+			}
+		}
+		return errors.New("there is none")
+	})
+	return leader
+}
+
+// merged is what the journals say together.
+func (r *replicas) merged() (lines, repeated []invariant.Line) {
+	var journals [][]invariant.Line
+	for _, d := range r.all {
+		journals = append(journals, d.tell())
+	}
+	return invariant.Merge(journals...)
+}
+
+// caughtUp waits until the journals together have all acknowledged writes, and replayed are what the server has.
+func (r *replicas) caughtUp() {
+	r.t.Helper()
+	eventually(r.t, later, "catch up", func() error {
+		lines, _ := r.merged()
+		if open := listing(lines); open != "" {
+			return fmt.Errorf("stream %s is in the middle of a list", open)
+		}
+		told, err := invariant.Replay(lines)
+		if err != nil {
+			return err
+		}
+		is, err := r.live()
+		if err != nil {
+			return err
+		}
+		return errors.Join(invariant.Writes(lines, r.Ledger.Writes()), invariant.Compare(told, is))
+	})
+}
+
+// Leaders die, stop and sleep past their lease while objects change: another goes on where they were.
+func TestTakeover(t *testing.T) {
+	s := own.get(t)
+	ns := s.namespaces(t, 2)
+	r := playReplicas(t, s, every(), ns[0], 2)
+	for _, d := range r.all {
+		d.start()
+	}
+	writers := r.churn(t, ns...)
+	for _, d := range r.all {
+		for _, s := range r.Ledger.Sources {
+			d.await(s.Stream(), "Watching")
+		}
+	}
+	for round := range 9 {
+		d := r.leader(nil)
+		writers.more(20 + rand.N(60))
+		switch round % 3 {
+		case 0:
+			d.kill()
+		case 1:
+			d.stop()
+		case 2:
+			d.process.signal(syscall.SIGSTOP)
+		}
+		r.leader(d)
+		writers.more(30)
+		if round%3 == 2 {
+			d.process.signal(syscall.SIGCONT) // it still takes itself for the leader
+		} else {
+			d.start()
+		}
+	}
+	writers.Stop()
+	r.caughtUp()
+	for _, d := range r.all {
+		d.stop()
+		lines, err := invariant.Read(d.journal())
+		if err = errors.Join(err, invariant.Sequence(lines, 1), invariant.Shape(lines), invariant.Unique(lines)); err != nil {
+			t.Error(err)
+		}
+	}
+	lines, repeated := r.merged()
+	noGap(t, lines)
+	if err := errors.Join(invariant.Objects(lines), invariant.Streams(lines, true), invariant.Unique(lines)); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d lines, %d acknowledged writes, %d repeated", len(lines), len(r.Ledger.Writes()), len(repeated))
+}

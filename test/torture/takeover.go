@@ -1,0 +1,368 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kubejournal/test/invariant"
+	"kubejournal/test/proxy"
+)
+
+// Teams of two replicas each, which all journal the same streams, each team with a Lease of its own. With short times, so
+// that many takeovers fit in a run: what is between them is the same.
+const (
+	teams         = 6
+	leaseDuration = 3 * time.Second
+	renewDeadline = 2 * time.Second
+	retryPeriod   = 500 * time.Millisecond
+	// beyond is how much later than leaseDuration the next leader is to write its first line, in 99 of 100 cases.
+	beyond = 2 * time.Second
+)
+
+// What ends a leader's turn.
+const (
+	leaderKilled    = "leader killed (SIGKILL)"
+	leaderStopped   = "leader stopped (SIGTERM)"
+	leaderSuspended = "leader suspended past its lease (SIGSTOP, SIGCONT)"
+	leaderCut       = "leader cut off from the API server"
+	leaderAndServer = "leader killed while the API server restarts"
+)
+
+// team is two replicas, of which one writes.
+type team struct {
+	*bench
+	replicas []*replica
+	random   *rand.Rand
+	died     map[uint64]time.Time // when each term's leader was struck
+	silences []time.Duration      // from then to the first line of the next, where the server was well
+	times    map[string]int
+}
+
+// replica is a daemon with a way to the server of its own.
+type replica struct {
+	*daemon
+	way *proxy.Proxy
+}
+
+// takeovers ends leaders' turns, so many times, while writers churn.
+func (b *bench) takeovers(ctx context.Context) error {
+	var all []*team
+	defer func() {
+		for _, t := range all {
+			t.close()
+		}
+	}()
+	for n := range teams {
+		t, err := b.newTeam(n)
+		if t != nil {
+			all = append(all, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	writers := b.churn(ctx, "takeover", b.options.rate, b.options.seed)
+	group, limited := errgroup.WithContext(ctx)
+	left := make(chan int, b.options.takeovers)
+	for i := range b.options.takeovers {
+		left <- i + 1
+	}
+	close(left)
+	var serverMu sync.Mutex // held while the server restarts
+	for _, t := range all {
+		group.Go(func() error {
+			for n := range left {
+				if err := t.takeover(limited, &serverMu); err != nil {
+					return err
+				}
+				if n%50 == 0 {
+					b.say("%d takeovers", n)
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	writers.Stop()
+	if err := errors.Join(err, ctx.Err()); err != nil {
+		return err
+	}
+	if err := eventually(ctx, "settle", func() error { return b.Settle(ctx) }); err != nil {
+		return err
+	}
+	for _, t := range all {
+		if err := b.follow(ctx, t.replicas[0].daemon, t.replicas[1].daemon); err != nil {
+			return err
+		}
+		for _, r := range t.replicas {
+			if err := b.stop(r.daemon); err != nil {
+				return err
+			}
+		}
+		p, err := t.verify(ctx)
+		if err != nil {
+			return err
+		}
+		b.report.add(p)
+		b.report.addTeam(t)
+		if p.fault != nil {
+			return p.fault
+		}
+	}
+	return nil
+}
+
+func (b *bench) newTeam(n int) (*team, error) {
+	t := &team{
+		bench: b, random: rand.New(rand.NewPCG(b.options.seed, uint64(n))),
+		died: make(map[uint64]time.Time), times: make(map[string]int),
+	}
+	here, err := proxied(b.cluster)
+	if err != nil {
+		return nil, err
+	}
+	for i := range 2 {
+		way, err := proxy.Start(here, proxy.Options{})
+		if err != nil {
+			return t, fmt.Errorf("start proxy: %w", err)
+		}
+		r := &replica{way: way}
+		t.replicas = append(t.replicas, r)
+		dir := filepath.Join(b.dir, fmt.Sprintf("team-%d-%c", n, 'a'+i))
+		kubeconfig, err := b.leadThrough(way, dir+".kubeconfig")
+		if err != nil {
+			return t, err
+		}
+		r.daemon, err = newDaemon(b, dir, map[string]any{
+			"kubernetes": map[string]any{"kubeconfig": kubeconfig},
+			"leaderElection": map[string]any{
+				"leaseName": fmt.Sprint("team-", n), "leaseNamespace": namespaces[0], "leaseDuration": leaseDuration.String(),
+				"renewDeadline": renewDeadline.String(), "retryPeriod": retryPeriod.String(),
+			},
+		})
+		if err == nil {
+			err = r.launch()
+		}
+		if err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// leadThrough writes a kubeconfig that leads through a proxy.
+func (b *bench) leadThrough(way *proxy.Proxy, path string) (string, error) {
+	config, err := clientcmd.LoadFromFile(b.cluster.Kubeconfig())
+	if err != nil {
+		return "", fmt.Errorf("read kubeconfig: %w", err)
+	}
+	for _, c := range config.Clusters {
+		c.Server, c.CertificateAuthorityData = way.URL(), way.Authority()
+	}
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return "", fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return path, nil
+}
+
+func (t *team) close() {
+	for _, r := range t.replicas {
+		if r.daemon != nil && r.process != nil {
+			r.process.End()
+		}
+		r.way.Close()
+	}
+}
+
+// takeover ends the leader's turn in one way or the other, and waits until the other replica writes.
+func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
+	leader, next, term, err := t.leader(ctx)
+	if err != nil || !pass(ctx, upTo(t.random, 1500*time.Millisecond)) {
+		return err
+	}
+	kind := []string{leaderKilled, leaderKilled, leaderStopped, leaderSuspended, leaderCut, leaderAndServer}[t.random.IntN(6)]
+	if kind == leaderAndServer && t.random.IntN(4) > 0 {
+		kind = leaderKilled // a restart disturbs every team
+	}
+	t.times[kind]++
+	var mend func() error
+	at := time.Now()
+	t.died[term] = at
+	switch kind {
+	case leaderStopped:
+		mend = leader.launch
+		err = t.stop(leader.daemon)
+	case leaderSuspended:
+		mend = func() error { return leader.process.Signal(syscall.SIGCONT) }
+		err = leader.process.Signal(syscall.SIGSTOP)
+	case leaderCut:
+		mend = func() error { leader.way.Set(); return nil }
+		leader.way.Set(proxy.Fault{Hold: true})
+	case leaderAndServer:
+		mend = leader.launch
+		err = errors.Join(t.kill(leader.daemon), t.restartServer(ctx, serverMu))
+	default:
+		mend = leader.launch
+		err = t.kill(leader.daemon)
+	}
+	if err != nil {
+		return err
+	}
+	err = eventually(ctx, "first line of the next leader", func() error {
+		if err := t.keepUp(next.daemon); err != nil {
+			return err
+		}
+		if now, err := next.term(); err != nil || now <= term {
+			return errors.Join(fmt.Errorf("%s: it is at term %d", filepath.Base(next.dir), now), err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !t.trouble.since(at.Add(-leaseDuration)) {
+		t.silences = append(t.silences, time.Since(at))
+	}
+	return mend()
+}
+
+// restartServer restarts the API server; one team at a time does.
+func (t *team) restartServer(ctx context.Context, mu *sync.Mutex) error {
+	mu.Lock()
+	defer mu.Unlock()
+	return t.disturb(ctx, faultNamed("API server restarted (SIGTERM)"), t.random)
+}
+
+// leader waits until one replica writes and the other one is ready.
+func (t *team) leader(ctx context.Context) (leader, next *replica, term uint64, err error) {
+	err = eventually(ctx, "a leader and a standby", func() error {
+		leader, next = nil, nil
+		for _, r := range t.replicas {
+			if err := t.keepUp(r.daemon); err != nil {
+				return err
+			}
+			if err := r.process.Ready(ctx); err != nil {
+				return err
+			}
+			m, err := r.process.Metrics(ctx)
+			if err != nil {
+				return err
+			}
+			if m["kubejournal_leader"] == 1 {
+				leader = r
+			} else {
+				next = r
+			}
+		}
+		if leader == nil || next == nil {
+			return errors.New("both lead, or none does")
+		}
+		var err error
+		term, err = leader.term()
+		if err == nil && term == 0 {
+			err = errors.New("nothing is written yet")
+		}
+		return err
+	})
+	return leader, next, term, err
+}
+
+// term is that of the journal's last line; 0 is none.
+func (r *replica) term() (uint64, error) {
+	data, err := os.ReadFile(r.journal())
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	_, number, found := bytes.Cut(data[max(0, bytes.LastIndex(data, []byte(`,"term":`))):], []byte(`,"term":`))
+	if err != nil || !found {
+		return 0, err
+	}
+	end := bytes.IndexByte(number, ',')
+	if end < 0 {
+		return 0, nil // it is being written
+	}
+	return strconv.ParseUint(string(number[:end]), 10, 64)
+}
+
+// verify reads what both replicas have written, and proves it together.
+func (t *team) verify(ctx context.Context) (p proof, err error) {
+	var journals [][]invariant.Line
+	for _, r := range t.replicas {
+		lines, whole := p.read(r.journal(), false)
+		if !whole {
+			return p, nil
+		}
+		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
+		journals = append(journals, lines)
+	}
+	lines, repeated := invariant.Merge(journals...)
+	dropOld(lines)
+	for _, l := range repeated {
+		at, err := time.Parse(time.RFC3339Nano, l.Time)
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", l.Where, err)
+		}
+		p.again++
+		p.oldest = max(p.oldest, t.died[t.before(l.Term)].Sub(at))
+	}
+	err = t.judge(ctx, lines, &p)
+	return p, err
+}
+
+// before is the last term before one that was seen.
+func (t *team) before(term uint64) (last uint64) {
+	for at := range t.died {
+		if at < term {
+			last = max(last, at)
+		}
+	}
+	return last
+}
+
+// addTeam takes in what happened to a team.
+func (r *report) addTeam(t *team) {
+	r.silences = append(r.silences, t.silences...)
+	for name, n := range t.times {
+		r.times[name] += n
+	}
+}
+
+func percentile(all []time.Duration, percent int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(len(sorted)-1, len(sorted)*percent/100)].Round(10 * time.Millisecond)
+}
+
+// takeoverRows are the table's rows about takeovers.
+func (r *report) takeoverRows(row func(string, any, ...any)) {
+	if len(r.silences) == 0 {
+		return
+	}
+	row("from a leader's end to the next one's first line", percentile(r.silences, 50),
+		fmt.Sprintf("the median; p99 %s, at most %s; goal for p99: leaseDuration (%s) and %s", percentile(r.silences, 99),
+			percentile(r.silences, 100), leaseDuration, beyond))
+	row("repeated over takeovers, by known ids", r.proven.again,
+		fmt.Sprintf("the oldest %s before its leader's end; published every %s", r.proven.oldest.Round(time.Millisecond), retryPeriod))
+}
+
+// merged are the keys of a config with others in their place.
+func merged(config, others map[string]any) map[string]any {
+	maps.Copy(config, others)
+	return config
+}
