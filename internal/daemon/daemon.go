@@ -23,6 +23,7 @@ import (
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/leader"
@@ -280,10 +281,14 @@ func (d *Daemon) outputError() error {
 
 // streamOptions is the part of a config that concerns streams.
 func (d *Daemon) streamOptions(cfg *config.Config) manager.Options {
+	longest := cfg.Output.MaxLineBytes
+	if cfg.LeaderElection.LeaseName != "" && longest > 0 {
+		longest -= int64(event.LongestTerm) // which comes when a line is numbered
+	}
 	return manager.Options{
 		Cluster: cfg.Cluster, ClusterUID: d.clusterUID, Resources: cfg.Resources,
 		RedactSecrets: cfg.RedactSecrets, Redact: cfg.Redact, DropFields: cfg.DropFields,
-		MaxLineBytes: cfg.Output.MaxLineBytes,
+		MaxLineBytes: longest,
 	}
 }
 

@@ -20,6 +20,9 @@ func AppendTerm(dst []byte, term uint64) []byte {
 	return strconv.AppendUint(dst, term, 10)
 }
 
+// LongestTerm is how many bytes AppendTerm appends at most.
+const LongestTerm = len(`,"term":18446744073709551615`)
+
 // names are what names an object and its version, as the insides of JSON strings.
 type names struct{ namespace, name, uid, version []byte }
 

@@ -287,13 +287,17 @@ func lineSeq(line []byte) (uint64, bool) {
 	return 0, false
 }
 
-// lineTime returns the time behind the seq at the beginning of a line, zero where there is none.
+// lineTime returns the time behind the seq, and the term, at the beginning of a line, zero where there is none.
 func lineTime(line []byte) (t time.Time) {
 	rest, ok := bytes.CutPrefix(line, lineHead)
 	if !ok {
 		return t
 	}
-	rest, ok = bytes.CutPrefix(bytes.TrimLeft(rest, "0123456789"), []byte(`,"time":"`))
+	rest = bytes.TrimLeft(rest, "0123456789")
+	if term, ok := bytes.CutPrefix(rest, []byte(`,"term":`)); ok {
+		rest = bytes.TrimLeft(term, "0123456789")
+	}
+	rest, ok = bytes.CutPrefix(rest, []byte(`,"time":"`))
 	if end := bytes.IndexByte(rest, '"'); ok && end > 0 {
 		t, _ = time.Parse(time.RFC3339Nano, string(rest[:end])) // zero with an error
 	}

@@ -152,9 +152,9 @@ func TestStopPastTheLease(t *testing.T) {
 func TestTurnEndsWithinAWrite(t *testing.T) {
 	for taken := range 330 {
 		asReplica(t, func(r *replica) {
-			full := true
+			var room atomic.Bool
 			r.out.onWrite = func(_, size int) (int, error) {
-				if n := len(r.out.bytes()); full && n+size > taken && n <= taken {
+				if n := len(r.out.bytes()); !room.Load() && n+size > taken && n <= taken {
 					return taken - n, errDisk
 				}
 				return size, nil
@@ -163,7 +163,7 @@ func TestTurnEndsWithinAWrite(t *testing.T) {
 			r.submit(r.batch("a", 3, 100))
 			pass(150 * time.Millisecond)
 			r.follows(map[string]string{"a": "0"})
-			full = false
+			room.Store(true)
 			pass(10 * time.Second)
 			text := r.out.bytes()
 			lines := parse(t, text)
@@ -266,9 +266,9 @@ func TestDeclare(t *testing.T) {
 func TestTurnEndsWithinAList(t *testing.T) {
 	for taken := range 330 {
 		asReplica(t, func(r *replica) {
-			full := true
+			var room atomic.Bool
 			r.out.onWrite = func(_, size int) (int, error) {
-				if n := len(r.out.bytes()); full && n+size > taken && n <= taken {
+				if n := len(r.out.bytes()); !room.Load() && n+size > taken && n <= taken {
 					return taken - n, errDisk
 				}
 				return size, nil
@@ -282,7 +282,7 @@ func TestTurnEndsWithinAList(t *testing.T) {
 			r.submit(b)
 			pass(150 * time.Millisecond)
 			r.follows(nil)
-			full = false
+			room.Store(true)
 			pass(10 * time.Second)
 			lines := len(parse(t, r.out.bytes()))
 			known, err := r.store.Count("a")

@@ -42,7 +42,7 @@ func (m *model) replicate(r *rand.Rand) {
 	for _, one := range m.replicas {
 		one.lease = "kubejournal"
 		one.wrap = func(next http.RoundTripper) http.RoundTripper { return &cuttable{m.asked.wrap(next), &one.cut} }
-		one.wrote = func(p []byte) { m.mayWrite(one, p) }
+		one.wrote = func(p []byte) { one.mayWrite(m.began, p) }
 	}
 }
 
@@ -100,20 +100,20 @@ func (m *model) told() []invariant.Line {
 }
 
 // mayWrite is called when a replica begins to write: the Lease must name its turn.
-func (m *model) mayWrite(one *replica, p []byte) {
+func (one *replica) mayWrite(began time.Time, p []byte) {
 	if !bytes.HasPrefix(p, []byte(`{"seq":`)) {
 		return // the rest of a write that was begun
 	}
 	_, rest, ok := bytes.Cut(p, []byte(`,"term":`))
 	term, _, _ := bytes.Cut(rest, []byte(","))
-	lease, err := m.srv.Get(leases, "default", "kubejournal")
+	lease, err := one.srv.Get(leases, "default", "kubejournal")
 	if err != nil {
-		m.t.Errorf("%s writes without a Lease: %v", one.name, err)
+		one.t.Errorf("%s writes without a Lease: %v", one.name, err)
 		return
 	}
 	annotations, _ := lease["metadata"].(map[string]any)["annotations"].(map[string]any)
 	if is := fmt.Sprint(annotations["kubejournal/term"]); !ok || is != string(term) {
-		m.t.Errorf("%v: %s writes in term %s, the Lease is at %s", time.Since(m.began), one.name, term, is)
+		one.t.Errorf("%v: %s writes in term %s, the Lease is at %s", time.Since(began), one.name, term, is)
 	}
 }
 

@@ -126,6 +126,7 @@ func newMonitored(t *testing.T) *monitored {
 // configure edits the config, which the running daemon sees.
 func (d *monitored) configure(text string) {
 	d.t.Helper()
+	text += "\nleaderElection: {leaseName: monitored, leaseNamespace: monitored}\n" // for its metrics
 	if err := errors.Join(os.WriteFile(d.config+".new", []byte(text), 0o600), os.Rename(d.config+".new", d.config)); err != nil {
 		d.t.Fatal(err)
 	}

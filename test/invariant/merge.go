@@ -10,7 +10,8 @@ import (
 //
 //   - A line whose id came before in its stream is a repeat.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one tells everything from
-//     the position before it.
+//     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
+//     its end.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
 //     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and is not shown again, is
@@ -46,25 +47,41 @@ func finished(journals [][]Line) []Line {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b line) int { return cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Seq, b.Seq)) })
-	type list struct{ journal, from int } // from is its first line in all
-	synced, open := make(map[string]bool), make(map[string]list)
+	type list struct {
+		journal, from int    // from is its first line in all
+		to            string // the version of its SYNCED
+	}
+	synced, open, closed := make(map[string]bool), make(map[string]list), make(map[string]list)
 	dropped := make([]bool, len(all))
+	drop := func(of list, to int) {
+		for n := of.from; n < to; n++ {
+			dropped[n] = dropped[n] || all[n].Stream == all[to].Stream
+		}
+	}
 	for i := range all {
 		l := &all[i]
 		before, unfinished := open[l.Stream]
 		if unfinished && before.journal != l.journal {
-			for n := before.from; n < i; n++ {
-				dropped[n] = dropped[n] || all[n].Stream == l.Stream
-			}
+			drop(before, i)
 			delete(open, l.Stream)
 			unfinished = false
+		}
+		if last, ok := closed[l.Stream]; ok && last.journal != l.journal {
+			if l.Origin == FromWatch && later(last.to, l.ResourceVersion) {
+				drop(last, i)
+			}
+			delete(closed, l.Stream)
 		}
 		switch {
 		case l.Type == Synced:
 			synced[l.Stream] = true
+			if unfinished {
+				before.to = l.ResourceVersion
+				closed[l.Stream] = before
+			}
 			delete(open, l.Stream)
 		case l.Type == Gap && !unfinished, !synced[l.Stream] && !unfinished && l.Origin == FromSnapshot:
-			open[l.Stream] = list{l.journal, i}
+			open[l.Stream] = list{journal: l.journal, from: i}
 		}
 	}
 	var lines []Line
