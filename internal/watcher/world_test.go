@@ -27,6 +27,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	process "kubejournal/internal/daemon"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
@@ -375,6 +376,9 @@ func (w *harness) live() invariant.State {
 		for _, o := range objects {
 			meta := o["metadata"].(map[string]any)
 			namespace, _ := meta["namespace"].(string)
+			if !kubeclient.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
+				continue
+			}
 			if e.Namespaces != nil && !slices.Contains(e.Namespaces, namespace) {
 				continue
 			}
@@ -512,8 +516,11 @@ func (w *harness) acknowledged(gvr schema.GroupVersionResource, typ string, stor
 			continue
 		}
 		meta := stored["metadata"].(map[string]any)
+		if !kubeclient.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
+			continue
+		}
 		write := invariant.Write{
-			Stream: gvr.GroupResource().String(), Epoch: w.epoch, Type: typ, UID: meta["uid"].(string),
+			Stream: discovery.Stream{GVR: gvr, Entry: e}.Name(), Epoch: w.epoch, Type: typ, UID: meta["uid"].(string),
 			What: fmt.Sprintf("write %d of %s", w.serial, meta["name"]),
 		}
 		if typ != invariant.Deleted {
