@@ -7,6 +7,7 @@ package config
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -78,6 +79,14 @@ type Resource struct {
 type Shard struct {
 	Index int `mapstructure:"index" takes:"$(NAME), the number in a variable such as POD_INDEX"` // from 0 on
 	Count int `mapstructure:"count"`
+}
+
+// String names a shard as stream names do; "" for all objects.
+func (s Shard) String() string {
+	if s.Count <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d-of-%d", s.Index, s.Count)
 }
 
 // Defaults has the keys of an entry that can be set for all entries at once.
