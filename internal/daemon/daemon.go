@@ -119,6 +119,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.openOutput,
 		d.listen,
 		d.withRoom(d.openCheckpoint),
+		d.checkShard,
 		d.connect,
 		d.identify,
 		d.withRoom(d.recover),
