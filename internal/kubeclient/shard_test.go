@@ -26,11 +26,11 @@ func TestShards(t *testing.T) {
 		}
 		selectors := make([]sharding.Selector, len(shards))
 		for i, s := range shards {
-			switch m := shardRange.FindStringSubmatch(s.selector()); {
-			case count <= 1 && s.selector() == "":
+			switch m := shardRange.FindStringSubmatch(s.Selector()); {
+			case count <= 1 && s.Selector() == "":
 				selectors[i] = sharding.Everything()
 			case m == nil:
-				t.Fatalf("%v: %q", s, s.selector())
+				t.Fatalf("%v: %q", s, s.Selector())
 			default:
 				selectors[i] = sharding.NewSelector(sharding.ShardRangeRequirement{Key: m[1], Start: m[2], End: m[3]})
 			}
