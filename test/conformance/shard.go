@@ -37,7 +37,7 @@ var shardTests = []test{
 	{"ignored where the feature is off", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
 		from := s.now()
-		made := s.createMany("a", 6)
+		made := s.createMany(6)
 		for _, query := range []string{halves[0].query(), halves[1].query(), "?shardSelector=nonsense"} {
 			list := c.get(t, s.path("configmaps")+query).want(t, http.StatusOK).object(t)
 			if got := names(list); !slices.Equal(got, slices.Sorted(maps.Keys(made))) || at(list, "metadata", "shardInfo") != nil {
@@ -68,11 +68,11 @@ var shardTests = []test{
 }
 
 // createMany makes config maps, of which both halves have some, and returns them by name.
-func (s space) createMany(prefix string, least int) map[string]map[string]any {
+func (s space) createMany(least int) map[string]map[string]any {
 	s.t.Helper()
 	made := make(map[string]map[string]any)
 	for n := 0; n < least || !some(made, halves[0]) || !some(made, halves[1]); n++ {
-		o := s.create(configMap(fmt.Sprintf("%s-%02d", prefix, n), "1"))
+		o := s.create(configMap(fmt.Sprintf("a-%02d", n), "1"))
 		made[str(o, "metadata", "name")] = o
 	}
 	return made
@@ -94,7 +94,7 @@ func in(objects map[string]map[string]any, h half) (names []string) {
 var selectedTests = []test{
 	{"list", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		made := s.createMany("a", 8)
+		made := s.createMany(8)
 		for _, h := range halves {
 			list := c.get(t, s.path("configmaps")+h.query()).want(t, http.StatusOK).object(t)
 			if got, want := names(list), in(made, h); !slices.Equal(got, want) {
@@ -111,7 +111,7 @@ var selectedTests = []test{
 	}},
 	{"pages", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		made := s.createMany("a", 12)
+		made := s.createMany(12)
 		for _, h := range halves {
 			var got []string
 			first := uint64(0)
@@ -140,7 +140,7 @@ var selectedTests = []test{
 	}},
 	{"with other selectors", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		made := s.createMany("a", 8)
+		made := s.createMany(8)
 		name := in(made, halves[0])[0]
 		s.update(configMap(name, "2", "app", "x"))
 		for i, want := range [][]string{{name}, {}} {
@@ -151,7 +151,7 @@ var selectedTests = []test{
 	}},
 	{"metadata only", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		made := s.createMany("a", 4)
+		made := s.createMany(4)
 		list := c.get(t, s.path("configmaps")+halves[0].query(), "Accept", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io").want(t, http.StatusOK).object(t)
 		if got, want := names(list), in(made, halves[0]); !slices.Equal(got, want) || at(list, "metadata", "shardInfo") != nil {
 			t.Errorf("got %v with %v, want %v", got, list["metadata"], want)
@@ -173,7 +173,7 @@ var selectedTests = []test{
 				}
 			}
 		}
-		made := s.createMany("a", 6)
+		made := s.createMany(6)
 		for _, name := range slices.Sorted(maps.Keys(made)) {
 			tell("ADDED", made[name])
 		}
@@ -192,7 +192,7 @@ var selectedTests = []test{
 	}},
 	{"bookmarks pass objects of other shards", func(t *testing.T, c *client, _ Target) {
 		s := newSpace(t, c)
-		made := s.createMany("a", 4)
+		made := s.createMany(4)
 		w := c.watch(t, fmt.Sprintf("%s%s&watch=true&timeoutSeconds=4&allowWatchBookmarks=true&resourceVersion=%d", s.path("configmaps"), halves[0].query(), s.now()))
 		last := s.update(configMap(in(made, halves[1])[0], "2"))
 		all := w.rest()
@@ -207,7 +207,7 @@ var selectedTests = []test{
 	}},
 	{"streamed list", func(t *testing.T, c *client, target Target) {
 		s := newSpace(t, c)
-		made := s.createMany("a", 8)
+		made := s.createMany(8)
 		for _, h := range halves {
 			path := s.path("configmaps") + h.query() + "&" + initialEvents
 			if target.NoWatchList {
