@@ -214,7 +214,9 @@ func (w *harness) config() *config.Config {
 	cfg, err := config.Parse([]byte("resources: [pods]"), "kubejournal.yaml", config.Overrides{}, func(string) (string, bool) { return "", false })
 	must(w.t, err)
 	o := w.options
-	cfg.Shard = w.entries[0].Shard
+	for _, e := range w.entries {
+		cfg.Shard = e.Shard // that of all
+	}
 	cfg.Resources, cfg.Cluster, cfg.RedactSecrets, cfg.Redact, cfg.DropFields = w.entries, o.Cluster, o.RedactSecrets, o.Redact, o.DropFields
 	cfg.Output = config.Output{Path: w.journal(), MaxSize: w.output.MaxSize, Compress: w.output.Compress, MaxLineBytes: o.MaxLineBytes}
 	cfg.Checkpoint.Path, cfg.Listen = w.db(), ""
