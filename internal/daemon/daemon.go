@@ -123,6 +123,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.openOutput,
 		d.listen,
 		d.withRoom(d.openCheckpoint),
+		d.checkShard,
 		d.connect,
 		d.identify,
 		d.withRoom(d.recover),

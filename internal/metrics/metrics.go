@@ -16,6 +16,7 @@ type Metrics struct {
 
 	Events          *prometheus.CounterVec // group, resource, type, origin
 	Filtered        *prometheus.CounterVec // group, resource: events held back
+	OtherShards     *prometheus.CounterVec // group, resource: objects received that are other daemons'
 	FilterErrors    *prometheus.CounterVec // group, resource: filters that could not be evaluated
 	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
@@ -61,6 +62,8 @@ func New(version, commit string) *Metrics {
 			Help: "Journal lines written; GAP and SYNCED have no origin."}, []string{"group", "resource", "type", "origin"}),
 		Filtered: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_filtered_total",
 			Help: "Events that are not written, by filter, types, excludeNamespaces or ignoreFields."}, []string{"group", "resource"}),
+		OtherShards: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_other_shards_events_total",
+			Help: "Events and listed objects of other shards, which the server sends where it does not select."}, []string{"group", "resource"}),
 		FilterErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
 			Help: "Events on which the filter could not be evaluated. Each is written."}, []string{"group", "resource"}),
 		Unusable: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_unusable_objects_total",

@@ -34,9 +34,19 @@ const (
 )
 
 // real measures whole processes on a watch of pods of 2 KB from a real API server, over TLS and HTTP/2.
-func (b *bench) real(ctx context.Context) (err error) {
+func (b *bench) real(ctx context.Context) error {
+	return b.withServer(ctx, nil, func(r *realServer) error {
+		if err := r.history(ctx); err != nil {
+			return err
+		}
+		return r.follow(ctx)
+	})
+}
+
+// withServer starts a control plane for measurements.
+func (b *bench) withServer(ctx context.Context, gates map[string]bool, measure func(*realServer) error) (err error) {
 	b.say("starting a control plane")
-	c, err := cluster.Start(ctx, cluster.Options{TimeLimit: realLimit})
+	c, err := cluster.Start(ctx, cluster.Options{TimeLimit: realLimit, FeatureGates: gates})
 	if err != nil {
 		return err
 	}
@@ -47,14 +57,7 @@ func (b *bench) real(ctx context.Context) (err error) {
 	}
 	defer transport.CloseIdleConnections()
 	pods := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("default")
-	r := &realServer{bench: b, cluster: c, config: c.RESTConfig(), pods: pods}
-	if err := r.history(ctx); err != nil {
-		return err
-	}
-	if err := r.follow(ctx); err != nil {
-		return err
-	}
-	return nil
+	return measure(&realServer{bench: b, cluster: c, config: c.RESTConfig(), pods: pods})
 }
 
 // realServer is the control plane and what was done to it.
@@ -64,6 +67,7 @@ type realServer struct {
 	config  *rest.Config
 	pods    dynamic.ResourceInterface
 	changes atomic.Int64
+	shard   bool // daemons have one
 }
 
 // start is where readers begin: a version, and a folder with the daemon's files at it.
@@ -97,7 +101,11 @@ const journalFile = "journal.jsonl"
 
 // daemon starts kubejournal on what is in dir.
 func (r *realServer) daemon(dir string) (*program.Process, error) {
-	if err := writeConfig(dir, "pods"); err != nil {
+	more := ""
+	if r.shard {
+		more = fmt.Sprintf("shard: {index: 0, count: %d}\n", shardCount)
+	}
+	if err := writeConfig(dir, "pods", more); err != nil {
 		return nil, err
 	}
 	return launch(dir, r.program, nil, "run", "--config", configFile, "--kubeconfig", r.cluster.Kubeconfig(),
@@ -166,13 +174,10 @@ var realWays = []string{"raw", "kubejournal", "informer", "reflector"}
 
 // history makes changes and then lets every way read them, one process after the other.
 func (r *realServer) history(ctx context.Context) error {
-	began := time.Now()
-	if err := r.write(ctx, realPods); err != nil {
+	total, err := r.makePods(ctx)
+	if err != nil {
 		return err
 	}
-	rate := realPods / time.Since(began).Seconds()
-	total := min(r.replay, kept(rate)-realSpare)
-	r.say("writing %d events, at some %.0f per second", total, rate)
 	from, err := r.synced(ctx)
 	if err != nil {
 		return err
@@ -206,6 +211,18 @@ func (r *realServer) history(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// makePods makes those that are changed, and returns how many changes of them to make: as many as the server will keep.
+func (r *realServer) makePods(ctx context.Context) (events int, err error) {
+	began := time.Now()
+	if err := r.write(ctx, realPods); err != nil {
+		return 0, err
+	}
+	rate := realPods / time.Since(began).Seconds()
+	events = min(r.replay, kept(rate)-realSpare)
+	r.say("writing %d events, at some %.0f per second", events, rate)
+	return events, nil
 }
 
 // kept is how many events the API server's watch cache will hold that come at a rate per second: a full one doubles
@@ -304,8 +321,11 @@ func (r *realServer) write(ctx context.Context, events int) error {
 	return group.Wait()
 }
 
+// podName is that of the pod that the nth change is of.
+func podName(n int64) string { return fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods) }
+
 func (r *realServer) change(ctx context.Context, n int64) error {
-	name := fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods)
+	name := podName(n)
 	if n >= realPods {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/round":"%08d"}}}`, n)
 		_, err := r.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})

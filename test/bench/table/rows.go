@@ -10,6 +10,7 @@ var sections = []section{
 	{"From the wire to the file, by object (CPU per event)", wireRows()},
 	{"What an entry may ask for on top: changes of pods of 6 KB, wire to file (CPU per event)", onTopRows()},
 	{"With a real API server, whole process", realRows()},
+	{"One of four shards, of pods of 2 KB from a real API server, by the events of all shards", shardRows()},
 	{"Received to written, 1,000 events per second", latencyRows()},
 	{"A million objects", scaleRows()},
 	{"The checkpoint", checkpointRows()},
@@ -217,6 +218,7 @@ func onTopRows() (rows []row) {
 		{"ignoreFields, every event held back", "ignoreFields"},
 		{"filter on a field, every event written", "filter"},
 		{"types, every event written", "types"},
+		{"one of 4 shards, every event received", "shard"},
 	} {
 		rows = append(rows, row{o.name, "us", wire("pod-6KB", "kubejournal+"+o.way, "cpu-us/event"), []beside{plain, informer}, nil})
 	}
@@ -239,6 +241,22 @@ func realRows() (rows []row) {
 		all = append(all, beside{name: way, of: realServer("replay", way, "start-cpu-ms")})
 	}
 	return append(rows, row{"CPU of start and end, which is within the above", "ms", realServer("replay", "kubejournal", "start-cpu-ms"), all, nil})
+}
+
+func shardRows() (rows []row) {
+	for _, w := range []struct{ name, way string }{{"the server selects", "shard-selected"}, {"the daemon selects", "shard-unselected"}} {
+		for _, f := range []struct{ name, unit, text string }{
+			{"CPU per event", "cpu-us/event", "us"}, {"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
+		} {
+			of := func(way string) measure { return measure{"BenchmarkShard/way=" + way, f.unit} }
+			all := []beside{{name: "the whole", of: of("whole")}}
+			if f.unit == "cpu-us/event" {
+				all = append(all, beside{name: "raw copy of the whole", of: of("raw")})
+			}
+			rows = append(rows, row{f.name + ", " + w.name, f.text, of(w.way), all, nil})
+		}
+	}
+	return rows
 }
 
 func latencyRows() (rows []row) {
