@@ -27,11 +27,12 @@ type Doubt struct {
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
 // The error says why nothing is known, as coverage.Read's does.
 func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
-	if err := j.readCoverage(); err != nil {
+	streams, err := j.coverageOf()
+	if err != nil {
 		return nil, err
 	}
 	var all []coverage.Stream
-	for _, c := range j.coverage {
+	for _, c := range streams {
 		if s.mayHave(c.Name) {
 			all = append(all, c)
 		}
@@ -62,8 +63,8 @@ func (j *Journal) HeldBack(s *Selection) (all []Held) {
 	return all
 }
 
-// readCoverage reads the coverage file once.
-func (j *Journal) readCoverage() error {
+// coverageOf returns the coverage of all streams. The coverage file is read once.
+func (j *Journal) coverageOf() ([]coverage.Stream, error) {
 	if j.record != nil {
 		segments := make([]journal.Segment, len(j.segments))
 		for i, s := range j.segments {
@@ -75,7 +76,7 @@ func (j *Journal) readCoverage() error {
 	if errors.Is(j.uncovered, fs.ErrNotExist) {
 		j.uncovered = errNoCoverage
 	}
-	return j.uncovered
+	return j.coverage, j.uncovered
 }
 
 var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
@@ -296,7 +297,7 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		if err != nil {
 			return nil, err
 		}
-		doubts = merge(doubts, undated)
+		doubts = mergeDoubts(doubts, undated)
 	}
 	beyond, err := j.beyond(ctx, until)
 	if err != nil {

@@ -25,6 +25,8 @@ var ErrDamaged = errors.New("damaged journal file")
 // Journal answers questions from the files of a journal, as they were when it was opened; a daemon may be writing to them.
 // It is for one goroutine.
 type Journal struct {
+	path     string // of the active file; none of several journals
+	dir      string // to be removed: of several journals
 	segments []*segment
 	notice   func(string)
 	unread   []journal.Segment // that are not among segments: they cannot be read
@@ -41,6 +43,7 @@ type segment struct {
 	journal.Segment
 	x       *index.Index // nil until it is asked for
 	in      io.Closer    // of the index's file; nil where it was made in memory
+	hole    string       // the lines that are missing before it, of several journals
 	damaged bool         // the index beside it
 }
 
@@ -66,7 +69,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
-	j := &Journal{notice: notice}
+	j := &Journal{path: path, notice: notice}
 	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
 	all, err := journal.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
@@ -109,6 +112,9 @@ func (j *Journal) Close() {
 		if s.in != nil {
 			_ = s.in.Close() // it is only read
 		}
+	}
+	if j.dir != "" {
+		_ = os.RemoveAll(j.dir) // what is left is in the system's folder for such files
 	}
 }
 

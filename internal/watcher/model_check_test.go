@@ -53,11 +53,8 @@ func (m *model) finish(r *rand.Rand) {
 	modelTally.starts.Add(uint64(len(m.starts)))
 	modelTally.writes.Add(uint64(len(m.noted)))
 	modelTally.lines.Add(uint64(len(lines)))
-	if m.replicas != nil {
-		return
-	}
 	m.ask(r)
-	if r.IntN(4) == 0 {
+	if m.replicas == nil && r.IntN(4) == 0 {
 		m.restart()
 	}
 }
@@ -89,6 +86,12 @@ func (m *model) covered() {
 		return // nothing was started, or it could not be made yet
 	}
 	must(m.t, err)
+	must(m.t, m.claims(all, m.whole()))
+}
+
+// claims checks that coverage claims nothing that lines do not have.
+func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
+	m.t.Helper()
 	by := make(map[string][]coverage.Interval)
 	for _, s := range all {
 		by[s.Name] = s.Intervals
@@ -99,7 +102,7 @@ func (m *model) covered() {
 			}
 		}
 	}
-	err = invariant.Covered(m.whole(), m.noted, func(stream string, t time.Time) (is, late bool) {
+	err := invariant.Covered(lines, m.noted, func(stream string, t time.Time) (is, late bool) {
 		for _, i := range by[stream] {
 			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
 				return true, i.Late || m.fault.stalled()
@@ -108,8 +111,9 @@ func (m *model) covered() {
 		return false, false
 	})
 	if err != nil {
-		m.t.Fatalf("%v\n%+v", err, all)
+		err = fmt.Errorf("%w\n%+v", err, all)
 	}
+	return err
 }
 
 // restart is a clean one. With every position at the server's version it
