@@ -179,6 +179,23 @@ func TestElection(t *testing.T) {
 	})
 }
 
+// A leader writes once in each retryPeriod, and if it is gone another takes over soon after leaseDuration.
+func TestPace(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		w.after(5*time.Second, b, "follows")
+		writes := w.srv.Version()
+		<-time.After(time.Minute)
+		if n := w.srv.Version() - writes; n < 25 || n > 30 {
+			t.Errorf("%d writes in a minute", n)
+		}
+		a.cut.Store(true)
+		w.after(15*time.Second+1100*time.Millisecond, b, "leads 2")
+	})
+}
+
 // A leader that cannot renew stops before another may start.
 func TestPartition(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -221,7 +238,7 @@ func TestUnable(t *testing.T) {
 		b.end()
 		w.after(time.Minute, a, "follows pods=7")
 		a.full.Store(false)
-		w.after(5*time.Second, a, "leads 3 pods=7")
+		w.after(8*time.Second, a, "leads 3 pods=7") // its last request hangs for up to 5 s
 		a.end()
 	})
 }
@@ -269,7 +286,7 @@ func TestDeletedLease(t *testing.T) {
 		w.after(20*time.Second, b, "leads 2 pods=7")
 		a.cut.Store(false)
 		b.end()
-		w.after(5*time.Second, a, "leads 3 pods=7")
+		w.after(8*time.Second, a, "leads 3 pods=7") // its last request hangs for up to 5 s
 		a.end()
 		if _, err := w.srv.Delete(leases, "default", "writer"); err != nil {
 			t.Fatal(err)
