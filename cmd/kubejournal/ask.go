@@ -41,7 +41,8 @@ type askFlags struct {
 // journalHelp is a part of their help.
 const journalHelp = `
 The journal's files are read: no cluster and no daemon is needed, and a daemon may be writing to them. --journal names the
-active file; the default is output.path of the config that run would read.`
+active file; the default is output.path of the config that run would read. The journals of several replicas, or shards, are
+shown as one: name each with a --journal of its own. They are merged in TMPDIR first; seq counts the merged lines.`
 
 // statusHelp is another one.
 const statusHelp = `
@@ -184,7 +185,7 @@ func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 // checkOne returns a usageError for a line's number where there are several journals.
 func checkOne(cmd *cobra.Command, m query.Moment) error {
 	if journals, _ := cmd.Flags().GetStringArray("journal"); m.Seq > 0 && len(journals) > 1 {
-		return &usageError{cmd, fmt.Errorf("%s may be in each journal; write a time or, for one resource, rv:", m)}
+		return &usageError{cmd, fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
 	}
 	return nil
 }

@@ -54,6 +54,8 @@ With filters, --lines counts the lines that pass. With --since or --until, all l
 GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
 shown as BAD.
 
+The journals of several replicas, or shards, are shown as one with a --journal for each: every line once, in one order.
+
 A resource or namespace that no line is about is an error. A resource of Kubernetes' own and a custom resource named with
 its group may still come, and so may an object while the journal is followed: stderr says that there is none yet.
 

@@ -60,22 +60,28 @@ type Output interface {
 func (p *Plan) Merge(ctx context.Context, out Output) error {
 	m := &merger{p, out}
 	var teams []*team
+	defer func() {
+		for _, t := range teams {
+			for _, h := range t.heads {
+				h.stop()
+			}
+		}
+	}()
 	for _, of := range p.teams {
 		t := &team{}
+		teams = append(teams, t)
 		for _, n := range of {
 			next, stop := iter.Pull2(p.sources[n].Lines(ctx))
-			defer stop()
-			t.heads = append(t.heads, &head{name: p.sources[n].Name, pull: next, seq: 1})
+			t.heads = append(t.heads, &head{name: p.sources[n].Name, pull: next, stop: stop, seq: 1})
 		}
 		if err := t.step(nil); err != nil {
 			return err
 		}
-		teams = append(teams, t)
 	}
 	for {
 		var first *team
 		for _, t := range teams {
-			if t.first != nil && (first == nil || t.first.line.Time.Before(first.first.line.Time)) {
+			if t.first != nil && (first == nil || t.compare(first) < 0) {
 				first = t
 			}
 		}
@@ -94,10 +100,17 @@ type team struct {
 	first *head // the one with the next line, nil at the end
 }
 
+// compare says which of two teams' next lines comes first.
+func (t *team) compare(o *team) int {
+	a, b := t.first.line, o.first.line
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(number(string(a.Text(line.ResourceVersion))), number(string(b.Text(line.ResourceVersion)))))
+}
+
 // head is the next line of a source.
 type head struct {
 	name string
 	pull func() (*line.Fields, error, bool)
+	stop func()
 	line *line.Fields // nil at the end
 	seq  uint64       // that is expected
 }
@@ -216,9 +229,9 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 	if l.AboutStream() {
 		return m.add(s, &e, f)
 	}
-	uid, id := string(l.Text(line.UID)), string(l.Text(line.ID))
+	uid := string(l.Text(line.UID))
 	last := s.live[uid]
-	repeats := s.ids[id]
+	repeats := s.ids[string(l.Text(line.ID))]
 	if behind && s.gap != nil && f.origin == originRelist {
 		repeats = repeats || f.typ == typeDeleted && last == nil || f.typ != typeDeleted && last != nil && last.version == f.version
 		switch {

@@ -75,12 +75,12 @@ func OpenAll(ctx context.Context, paths []string, notice func(string)) (*Journal
 		merged.unread = append(merged.unread, j.unread...)
 		streams, err := j.coverageOf()
 		if err != nil && !j.Empty() {
-			merged.uncovered = fmt.Errorf("%s: %w", j.path, err)
-			notice(merged.uncovered.Error())
+			merged.uncovered = errors.Join(merged.uncovered, fmt.Errorf("%s: %w", j.path, err))
 		}
 		all = append(all, streams)
 	}
-	if merged.coverage = coverage.Union(all...); len(merged.coverage) > 0 {
+	if merged.coverage = coverage.Union(all...); len(merged.coverage) > 0 && merged.uncovered != nil {
+		notice(merged.uncovered.Error())
 		merged.uncovered = nil // what one has no coverage of is not covered
 	}
 	slices.SortStableFunc(merged.unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })

@@ -193,7 +193,9 @@ func (s *several) run(ctx context.Context) error {
 			of.waits = true
 			of.over = m.ended
 			if m.line != nil {
-				s.read(of, m.line)
+				if err := s.read(of, m.line); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -201,14 +203,15 @@ func (s *several) run(ctx context.Context) error {
 }
 
 // read notes where a line belongs.
-func (s *several) read(of *source, raw []byte) {
+func (s *several) read(of *source, raw []byte) error {
 	of.raw = raw
-	if s.line.Parse(raw) != nil {
-		return // it was parsed before
+	if err := s.line.Parse(raw); err != nil {
+		return err
 	}
 	of.seq, of.time = s.line.Seq, s.line.Time
 	of.term, _ = strconv.ParseUint(string(s.line.Value(line.Term)), 10, 64) // 0 without leader election
 	of.shard = string(shardOf(&s.line))
+	return nil
 }
 
 // shardOf returns the shard in the name of a line's stream.
@@ -265,8 +268,8 @@ const remembered = 1 << 16
 
 // take shows a line, unless it is a repeat.
 func (s *several) take(raw []byte) error {
-	if s.line.Parse(raw) != nil {
-		return nil // it was parsed before
+	if err := s.line.Parse(raw); err != nil {
+		return err
 	}
 	if id := string(s.line.Text(line.Stream)) + " " + string(s.line.Text(line.ID)); !s.line.AboutStream() {
 		if s.ids[id] {
@@ -290,8 +293,8 @@ func (s *several) take(raw []byte) error {
 }
 
 func (s *several) print(raw []byte) error {
-	if s.line.Parse(raw) != nil {
-		return nil // it was parsed before
+	if err := s.line.Parse(raw); err != nil {
+		return err
 	}
 	s.shown = true
 	return s.p.Print(&s.line)

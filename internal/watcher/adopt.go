@@ -101,12 +101,14 @@ func (s *Stream) doubt(ctx context.Context) error {
 }
 
 // adopts reports whether a position that others have told is one for the stream: not where lines of its own are missing,
-// nor where it has come further itself, nor where it could not watch from there before: a server forgets in its watch cache
-// before it does in etcd.
+// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there before:
+// a server forgets in its watch cache before it does in etcd.
 func (s *Stream) adopts(told recorder.Told) bool {
 	from := s.state.From()
 	switch {
 	case told.Position == "", told.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
+		return false
+	case !told.Standby && (told.Listed || s.state.PendingGap == event.CheckpointLost && !told.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
 		return told.Standby && event.Later(from, told.Position)

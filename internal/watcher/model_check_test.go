@@ -9,12 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
@@ -178,6 +181,12 @@ func perStream(lines []invariant.Line) map[string][]invariant.Line {
 // whose lines do not come to what the server has, or lack a write.
 func (m *model) healed() (err error) {
 	m.each(func() {
+		if ready := httptest.NewRecorder(); m.replicas != nil {
+			m.life.http.ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil))
+			if ready.Code != http.StatusOK && err == nil {
+				err = errors.New(ready.Body.String())
+			}
+		}
 		for _, s := range m.life.manager.Streams() {
 			if s.State != watcher.Watching && err == nil {
 				err = fmt.Errorf("stream %s is %s: %s", s.Name, s.State, s.Reason)
@@ -245,8 +254,11 @@ func (m *model) requests() error {
 			window        time.Duration
 			most, byStart int
 		}{{10 * time.Second, 30, 12}, {10 * time.Minute, 300, 12}} {
-			if key == discoveryKey {
+			switch key {
+			case discoveryKey:
 				b.most, b.byStart = 2*b.most, 2*b.byStart
+			case leasesKey: // two at most for each look
+				b.most = int(b.window / (config.Default().LeaderElection.RetryPeriod / 8))
 			}
 			n, starts := worst(times, b.window), worst(m.starts, b.window+10*time.Second)
 			if most := b.most*max(1, len(m.replicas)) + starts*b.byStart; n > most {

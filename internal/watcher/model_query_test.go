@@ -41,6 +41,13 @@ func (m *model) ask(r *rand.Rand) {
 	j, err := query.OpenAll(m.t.Context(), paths, func(text string) { m.t.Errorf("notice: %s", text) })
 	must(m.t, err)
 	defer j.Close()
+	defer func() {
+		for i := range lines {
+			if l := &lines[i]; m.t.Failed() && len(paths) > 1 {
+				m.t.Logf("merged: %d term %d %s %s %s %s %s/%s rv %s from %s uid %s", l.Seq, l.Term, l.Time, l.Stream, l.Type, l.Origin, l.Namespace, l.Name, l.ResourceVersion, l.FromResourceVersion, l.UID)
+			}
+		}
+	}()
 	o := &oracle{model: m, journal: j, streams: map[string][]modelStream{}, of: perStream(lines)}
 	for i, l := range lines {
 		at, err := time.Parse(time.RFC3339Nano, l.Time)
@@ -217,7 +224,6 @@ func (o *oracle) same(st *query.State, want said) {
 		got[k] = place.Seq
 	}
 	if !maps.Equal(got, want.last) || len(got) != len(st.Items) {
-		for _, l := range o.lines { o.t.Logf("%d %d %s %s %s %s %s %s", l.Seq, l.Term, l.Time, l.Type, l.Origin, l.Stream, l.Name, l.WrittenAt) }; o.t.Logf("%+v", o.covered)
 		o.t.Fatalf("at %v (%v, seq %d): %v, want %v", st.At, st.At.Time, st.At.Seq, got, want.last)
 	}
 }

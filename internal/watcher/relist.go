@@ -219,6 +219,10 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := r.writeGap(ctx, rv); err != nil {
 		return err
 	}
+	// Its last lines go on their own: if the turn of this replica ends between them, how far they had come is known.
+	if err := r.submit(ctx); err != nil {
+		return err
+	}
 	// What attempts before this one have written shows as unchanged in this one.
 	r.count.Unchanged = max(0, r.count.Unchanged-r.before)
 	// The lines of the list, and the position behind it, are committed before SYNCED says that this is all: neither stdout,

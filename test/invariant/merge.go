@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -146,6 +147,8 @@ func (m *merger) take(l Line) {
 			s.adjust(Modified, 1)
 		case l.Type == Modified && last == nil: // told in a list that is left out
 			l.Type = Added
+			l.fields = maps.Clone(l.fields)
+			delete(l.fields, "changes")
 			s.adjust(Added, 1)
 			s.adjust(Modified, -1)
 		}
