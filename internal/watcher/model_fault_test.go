@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
