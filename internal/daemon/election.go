@@ -56,7 +56,8 @@ func (d *Daemon) joinElection() error {
 		Term: term, SaveTerm: d.store.SetTerm, Log: d.Log, Changed: d.turned,
 		Able: func() error { return errors.Join(d.rec.OutputError(), d.rec.CheckpointError()) },
 	})
-	d.metrics.WatchElection(func() float64 { return float64(d.rec.Held()) })
+	d.metrics.WatchElection(d.elector.Describe(), func() float64 { return float64(d.rec.Held()) },
+		func() float64 { return float64(d.elector.Status().Seen.Unix()) })
 	return nil
 }
 

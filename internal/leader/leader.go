@@ -195,7 +195,12 @@ func (e *Elector) stepBack() {
 		return
 	}
 	e.leads = false
-	e.cfg.Log.Warn("not the leader any more", zap.String("lease", e.Describe()), zap.Uint64("term", e.Status().Term))
+	lease, term := zap.String("lease", e.Describe()), zap.Uint64("term", e.Status().Term)
+	if e.stopped() != nil {
+		e.cfg.Log.Info("the Lease is given up", lease, term)
+	} else {
+		e.cfg.Log.Warn("not the leader any more", lease, term)
+	}
 	e.follow()
 }
 

@@ -70,6 +70,8 @@ func TestHelm(t *testing.T) {
 		silent []string // and what it must not
 	}{
 		"deployment":       {values: "mode: deployment", silent: []string{"WARNING"}},
+		"statefulset":      {values: "mode: statefulset", notes: []string{"--journal"}, silent: []string{"WARNING"}},
+		"shards":           {values: "{mode: statefulset, shards: 3, replicas: 1}", silent: []string{"WARNING"}},
 		"daemonset":        {values: "mode: daemonset", notes: []string{"65532", "privileged"}, silent: []string{"WARNING"}},
 		"prepared nodes":   {values: "{mode: daemonset, node: {prepare: true}}", silent: []string{"WARNING", "must be on each node"}},
 		"sidecar":          {values: "mode: sidecar", notes: []string{"emptyDir"}},
@@ -184,8 +186,10 @@ func (r rights) each() []string {
 
 func TestHelmRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
-		"mode":            {"mode: statefulset", "mode"},
-		"unknown key":     {"replicas: 3", "replicas"},
+		"mode":            {"mode: cronjob", "mode"},
+		"unknown key":     {"replica: 3", "replica"},
+		"shared volume":   {"{mode: statefulset, persistence: {existingClaim: mine}}", "each replica of a statefulset has a volume of its own"},
+		"no shards":       {"{mode: statefulset, shards: 0}", "shards"},
 		"unknown config":  {"config: {resuorces: [pods]}", "resuorces"},
 		"no resources":    {"config: {resources: []}", "resources"},
 		"short grace":     {"terminationGracePeriodSeconds: 4", "terminationGracePeriodSeconds"},
@@ -214,7 +218,8 @@ func TestHelmOptions(t *testing.T) {
 		"": "ConfigMap,Deployment,NetworkPolicy,PersistentVolumeClaim,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 		"{networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, rbac: {create: false}, serviceAccount: {create: false, name: other}}": "ConfigMap,Deployment,PersistentVolumeClaim,Service",
 		"{persistence: {existingClaim: mine}, config: {listen: \"\"}}":                                                                                  "ConfigMap,Deployment,NetworkPolicy,PodDisruptionBudget,ServiceAccount,ClusterRole,ClusterRoleBinding",
-		"{mode: sidecar}": "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: statefulset, shards: 2}": "ConfigMap,NetworkPolicy,PodDisruptionBudget,Service,ServiceAccount,StatefulSet,StatefulSet,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: sidecar}":                "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
 		"{mode: daemonset, monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}}}": "ConfigMap,DaemonSet,NetworkPolicy,PodMonitor,PrometheusRule,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 	} {
 		m, _, err := helmed(t, values)
@@ -236,7 +241,7 @@ func TestHelmOptions(t *testing.T) {
 }
 
 func TestHelmLint(t *testing.T) {
-	for _, mode := range []string{"deployment", "daemonset", "sidecar"} {
+	for _, mode := range []string{"deployment", "statefulset", "daemonset", "sidecar"} {
 		for _, message := range lint.RunAll(chart, map[string]any{"mode": mode}, releaseNamespace).Messages {
 			if message.Severity > support.InfoSev {
 				t.Errorf("%s: %v", mode, message)

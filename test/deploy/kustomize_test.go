@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is generated")
 
-var overlays = []string{"deployment", "daemonset", "sidecar"}
+var overlays = []string{"deployment", "statefulset", "daemonset", "sidecar"}
 
 func TestKustomize(t *testing.T) {
 	for _, name := range overlays {

@@ -66,7 +66,7 @@ func (l layout) decode(d ocispecs.Descriptor, v any) error {
 func (l layout) images() (map[string]ocispecs.Descriptor, error) {
 	content, err := os.ReadFile(filepath.Join(string(l), ocispecs.ImageIndexFile))
 	var top, of ocispecs.Index
-	if err = errors.Join(err, json.Unmarshal(content, &top)); err != nil {
+	if err := errors.Join(err, json.Unmarshal(content, &top)); err != nil {
 		return nil, err
 	}
 	if len(top.Manifests) != 1 || top.Manifests[0].MediaType != ocispecs.MediaTypeImageIndex || top.Manifests[0].Annotations[ocispecs.AnnotationRefName] != version {
@@ -126,7 +126,7 @@ func (l layout) unpackOne(d ocispecs.Descriptor, to string) (*ocispecs.ImageConf
 			return nil, fmt.Errorf("the layer has %+v", h)
 		}
 		content, err := io.ReadAll(t)
-		if err = errors.Join(err, os.WriteFile(filepath.Join(to, h.Name), content, h.FileInfo().Mode())); err != nil {
+		if err := errors.Join(err, os.WriteFile(filepath.Join(to, h.Name), content, h.FileInfo().Mode())); err != nil {
 			return nil, err
 		}
 	}

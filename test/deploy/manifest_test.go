@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -96,8 +97,11 @@ func (m manifests) namespace(t *testing.T) string {
 // pod is the template of the workload.
 func (m manifests) pod(t *testing.T) corev1.PodTemplateSpec {
 	t.Helper()
-	if len(m.ofKind("DaemonSet")) > 0 {
+	switch {
+	case len(m.ofKind("DaemonSet")) > 0:
 		return one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Template
+	case len(m.ofKind("StatefulSet")) > 0: // of several shards the first
+		return decode[appsv1.StatefulSet](t, m.ofKind("StatefulSet")[0]).Spec.Template
 	}
 	return one[appsv1.Deployment](t, m, "Deployment").Spec.Template
 }
@@ -119,6 +123,8 @@ func (m manifests) config(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubejournal.yaml")
 	content := one[corev1.ConfigMap](t, m, "ConfigMap").Data["kubejournal.yaml"]
+	// What a pod reads in a file of its token's folder.
+	content = strings.Replace(content, "leaderElection:\n", "leaderElection:\n  leaseNamespace: "+m.namespace(t)+"\n", 1)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}

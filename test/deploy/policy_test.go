@@ -172,6 +172,18 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 		selects("the daemon set", one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Selector)
 		return
 	}
+	budget := func() {
+		budget := one[policyv1.PodDisruptionBudget](t, m, "PodDisruptionBudget")
+		selects("the disruption budget", budget.Spec.Selector)
+		if budget.Spec.MaxUnavailable == nil || budget.Spec.MaxUnavailable.IntValue() != 1 {
+			t.Errorf("the disruption budget allows %v", budget.Spec.MaxUnavailable)
+		}
+	}
+	if len(m.ofKind("StatefulSet")) > 0 {
+		checkReplicas(t, m)
+		budget()
+		return
+	}
 	d := one[appsv1.Deployment](t, m, "Deployment")
 	selects("the deployment", d.Spec.Selector)
 	if *d.Spec.Replicas != 1 {
@@ -183,10 +195,45 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		t.Errorf("strategy %s runs two pods on one volume", d.Spec.Strategy.Type)
 	}
-	budget := one[policyv1.PodDisruptionBudget](t, m, "PodDisruptionBudget")
-	selects("the disruption budget", budget.Spec.Selector)
-	if budget.Spec.MaxUnavailable == nil || budget.Spec.MaxUnavailable.IntValue() < 1 {
-		t.Error("the disruption budget holds every drain")
+	budget()
+}
+
+// checkReplicas holds each stateful set against its pods, of which none may be another one's.
+func checkReplicas(t *testing.T, m manifests) {
+	t.Helper()
+	var templates []labels.Set
+	var selectors []labels.Selector
+	for _, o := range m.ofKind("StatefulSet") {
+		spec := decode[appsv1.StatefulSet](t, o).Spec
+		selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates, selectors = append(templates, spec.Template.Labels), append(selectors, selector)
+		if spec.PodManagementPolicy != appsv1.ParallelPodManagement {
+			t.Errorf("%s: a pod waits for another one", o.GetName())
+		}
+		if len(spec.VolumeClaimTemplates) != 1 || spec.VolumeClaimTemplates[0].Name != "state" {
+			t.Errorf("%s: a replica has no volume of its own", o.GetName())
+		}
+		if s := spec.Template.Spec.SecurityContext; s.FSGroup == nil || *s.FSGroup != user {
+			t.Errorf("%s: the volume would belong to root", o.GetName())
+		}
+		spread := spec.Template.Spec.TopologySpreadConstraints
+		if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname {
+			t.Errorf("%s: replicas are spread by %+v", o.GetName(), spread)
+			continue
+		}
+		if together, err := metav1.LabelSelectorAsSelector(spread[0].LabelSelector); err != nil || together.String() != selector.String() {
+			t.Errorf("%s: what is spread is %v, its pods are %v: %v", o.GetName(), together, selector, err)
+		}
+	}
+	for i, selector := range selectors {
+		for k, of := range templates {
+			if selector.Matches(of) != (i == k) {
+				t.Errorf("%v selects %v: %t", selector, of, i != k)
+			}
+		}
 	}
 }
 
@@ -196,6 +243,13 @@ func podOf(t *testing.T, m manifests) *corev1.Pod {
 	template := m.pod(t)
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.GenerateName, pod.Namespace = "policy-", m.namespace(t)
+	for _, o := range m.ofKind("StatefulSet") {
+		for _, claim := range decode[appsv1.StatefulSet](t, o).Spec.VolumeClaimTemplates {
+			source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + o.GetName() + "-0"}}
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: source})
+		}
+		break // of several shards the pod is of the first
+	}
 	return pod
 }
 
