@@ -36,6 +36,7 @@ type askFlags struct {
 	namespaces []string
 	all        bool
 	paged      bool
+	lines      query.Lines
 }
 
 // journalHelp is a part of their help.
@@ -118,7 +119,11 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
 		o.Terminal, o.Width = true, width()
 	}
-	j, err := query.OpenAll(cmd.Context(), paths, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	j, err := query.OpenAll(cmd.Context(), paths, s, f.lines, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
+		fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
+		return statusError(exitNotCovered)
+	}
 	if err != nil {
 		return err
 	}
@@ -126,13 +131,6 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	if j.Empty() {
 		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", strings.Join(paths, ", "))
 		return statusError(exitNotCovered)
-	}
-	if err := j.Resolve(cmd.Context(), s); err != nil {
-		if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
-			fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
-			return statusError(exitNotCovered)
-		}
-		return err
 	}
 	answer := func() error {
 		err := fn(j, s, o)

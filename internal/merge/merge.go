@@ -41,14 +41,21 @@ const (
 // Source is a journal that is merged.
 type Source struct {
 	Name string // for errors and Hole
-	// Lines yields its lines in the order of seq, none twice. A line is valid until the next one. It is called twice.
-	Lines func(context.Context) iter.Seq2[*line.Fields, error]
+	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
+	// about some of its objects. A line is valid until the next one. It is called twice.
+	Lines func(context.Context) iter.Seq2[Line, error]
+}
+
+// Line is a line of a source.
+type Line struct {
+	*line.Fields
+	Missing uint64 // how many lines are missing directly before it, or before others since the one before that are not asked for
 }
 
 // Output takes the merged journal.
 type Output interface {
-	// Hole says that lines of a source are missing before the next one, from one seq of its own on.
-	Hole(source string, from, count uint64) error
+	// Hole says that so many lines of a source are missing before the next one, which has that seq there.
+	Hole(source string, count, seq uint64) error
 	// Next returns the seq of the next line.
 	Next() uint64
 	// Write writes a line, and returns where Read finds it.
@@ -72,7 +79,7 @@ func (p *Plan) Merge(ctx context.Context, out Output) error {
 		teams = append(teams, t)
 		for _, n := range of {
 			next, stop := iter.Pull2(p.sources[n].Lines(ctx))
-			t.heads = append(t.heads, &head{name: p.sources[n].Name, pull: next, stop: stop, seq: 1})
+			t.heads = append(t.heads, &head{name: p.sources[n].Name, pull: next, stop: stop})
 		}
 		if err := t.step(nil); err != nil {
 			return err
@@ -109,10 +116,9 @@ func (t *team) compare(o *team) int {
 // head is the next line of a source.
 type head struct {
 	name string
-	pull func() (*line.Fields, error, bool)
+	pull func() (Line, error, bool)
 	stop func()
-	line *line.Fields // nil at the end
-	seq  uint64       // that is expected
+	line Line // nil at the end
 }
 
 // step reads on in a source, or begins, and finds the next line.
@@ -126,12 +132,12 @@ func (t *team) step(done *head) error {
 			return err
 		}
 		if h.line = l; !ok {
-			h.line = nil
+			h.line = Line{}
 		}
 	}
 	t.first = nil
 	for _, h := range t.heads {
-		if h.line != nil && (t.first == nil || positionOf(h.line).compare(positionOf(t.first.line)) < 0) {
+		if h.line.Fields != nil && (t.first == nil || positionOf(h.line.Fields).compare(positionOf(t.first.line.Fields)) < 0) {
 			t.first = h
 		}
 	}
@@ -182,13 +188,12 @@ type count struct {
 // next takes the next line of a team.
 func (m *merger) next(t *team) error {
 	h := t.first
-	l, s := h.line, m.stream(h.line)
-	if l.Seq > h.seq {
-		if err := m.out.Hole(h.name, h.seq, l.Seq-h.seq); err != nil {
+	l, s := h.line.Fields, m.stream(h.line.Fields)
+	if h.line.Missing > 0 {
+		if err := m.out.Hole(h.name, h.line.Missing, l.Seq); err != nil {
 			return err
 		}
 	}
-	h.seq = l.Seq + 1
 	if !s.voids(positionOf(l)) {
 		if err := m.take(s, l); err != nil {
 			return fmt.Errorf("%s, line %d: %w", h.name, l.Seq, err)

@@ -14,13 +14,16 @@ import (
 
 // source is a journal of the lines of a text.
 func source(name, text string) merge.Source {
-	return merge.Source{Name: name, Lines: func(context.Context) iter.Seq2[*line.Fields, error] {
-		return func(yield func(*line.Fields, error) bool) {
+	return merge.Source{Name: name, Lines: func(context.Context) iter.Seq2[merge.Line, error] {
+		return func(yield func(merge.Line, error) bool) {
 			var l line.Fields
+			next := uint64(1)
 			for raw := range strings.Lines(text) {
-				if err := l.Parse([]byte(raw)); !yield(&l, err) || err != nil {
+				err := l.Parse([]byte(raw))
+				if !yield(merge.Line{Fields: &l, Missing: l.Seq - next}, err) || err != nil {
 					return
 				}
+				next = l.Seq + 1
 			}
 		}
 	}}
@@ -33,9 +36,9 @@ type output struct {
 	parsed line.Fields
 }
 
-func (o *output) Hole(source string, from, count uint64) error {
+func (o *output) Hole(source string, count, seq uint64) error {
 	o.seq += count
-	o.lines = append(o.lines, fmt.Sprintf("-- %d lines of %s from %d on", count, source, from))
+	o.lines = append(o.lines, fmt.Sprintf("-- %d lines of %s before %d", count, source, seq))
 	return nil
 }
 
@@ -113,8 +116,8 @@ func TestMerge(t *testing.T) {
 			"lines that are gone",
 			about(7, 1, "ADDED", "watch", "a", "3") + about(10, 3, "ADDED", "watch", "c", "5"),
 			about(1, 2, "ADDED", "watch", "b", "4"),
-			"-- 6 lines of a from 1 on\n" + about(7, 1, "ADDED", "watch", "a", "3") + numbered(8, about(1, 2, "ADDED", "watch", "b", "4")) +
-				"-- 2 lines of a from 8 on\n" + numbered(11, about(10, 3, "ADDED", "watch", "c", "5")),
+			"-- 6 lines of a before 7\n" + about(7, 1, "ADDED", "watch", "a", "3") + numbered(8, about(1, 2, "ADDED", "watch", "b", "4")) +
+				"-- 2 lines of a before 10\n" + numbered(11, about(10, 3, "ADDED", "watch", "c", "5")),
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,8 +171,8 @@ func TestScan(t *testing.T) {
 			"a and b both have lines of stream pods without a term: they are not of replicas that took turns; ask one at a time",
 		},
 		{
-			"not readable", []merge.Source{{Name: "a", Lines: func(context.Context) iter.Seq2[*line.Fields, error] {
-				return func(yield func(*line.Fields, error) bool) { yield(nil, broken) }
+			"not readable", []merge.Source{{Name: "a", Lines: func(context.Context) iter.Seq2[merge.Line, error] {
+				return func(yield func(merge.Line, error) bool) { yield(merge.Line{}, broken) }
 			}}}, "broken",
 		},
 	} {

@@ -67,7 +67,7 @@ func Scan(ctx context.Context, sources []Source) (*Plan, error) {
 			} else if uid != "" && uid != cluster {
 				return nil, fmt.Errorf("%s and %s are journals of different clusters; ask one at a time", sources[0].Name, source.Name)
 			}
-			s, f := p.stream(l), factOf(l)
+			s, f := p.stream(l.Fields), factOf(l.Fields)
 			p.latest[n] = max(p.latest[n], f.term)
 			if other, there := s.by[f.term]; there && other != n {
 				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not of replicas that took turns; ask one at a time",

@@ -25,8 +25,10 @@ var ErrDamaged = errors.New("damaged journal file")
 // Journal answers questions from the files of a journal, as they were when it was opened; a daemon may be writing to them.
 // It is for one goroutine.
 type Journal struct {
-	path     string // of the active file; none of several journals
-	dir      string // to be removed: of several journals
+	path     string       // of the active file; none of several journals
+	dir      string       // to be removed: of several journals
+	empty    bool         // of several journals: there is no line in any of them
+	defs     []definition // of several journals, where only selected lines are there
 	segments []*segment
 	notice   func(string)
 	unread   []journal.Segment // that are not among segments: they cannot be read
@@ -119,7 +121,12 @@ func (j *Journal) Close() {
 }
 
 // Empty reports whether there is no line.
-func (j *Journal) Empty() bool { return len(j.segments) == 0 }
+func (j *Journal) Empty() bool {
+	if j.path == "" {
+		return j.empty
+	}
+	return len(j.segments) == 0
+}
 
 // index returns the index of a segment: the one beside it, or one that is made now by reading it.
 func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,36 +20,116 @@ import (
 	"kubejournal/internal/merge"
 )
 
-// OpenAll opens several journals as one: those of replicas, and those of shards. With one path it is Open. The lines of several are
-// merged into a temporary folder, which Close removes: seq is counted anew, and id and term are as they were.
-func OpenAll(ctx context.Context, paths []string, notice func(string)) (*Journal, error) {
+// OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into
+// a temporary folder, which Close removes. seq is counted anew, and id and term are as they were. With one path it is Open, then
+// Resolve.
+func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, notice func(string)) (j *Journal, err error) {
 	if len(paths) == 1 {
-		return Open(paths[0], notice)
+		if j, err = Open(paths[0], notice); err != nil {
+			return nil, err
+		}
+		err = j.Resolve(ctx, s)
+	} else {
+		j = &Journal{notice: notice}
+		err = j.openAll(ctx, paths, s, lines)
 	}
-	of, err := openEach(paths, notice)
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// Lines says which lines of several journals an answer is made of.
+type Lines int
+
+// Those about what is selected; all, as Related needs; or none but what Coverage says.
+const (
+	SelectedLines Lines = iota
+	AllLines
+	NoLines
+)
+
+func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lines Lines) error {
+	of, err := openEach(paths, j.notice)
 	defer func() {
-		for _, j := range of {
-			j.Close()
+		for _, one := range of {
+			one.Close()
 		}
 	}()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var plan *merge.Plan
-	for tries := 0; ; tries++ {
+	if j.empty = !slices.ContainsFunc(of, func(one *Journal) bool { return !one.Empty() }); j.empty {
+		return nil
+	}
+	j.takeCoverage(of)
+	wanted := s
+	if lines == AllLines {
+		wanted = nil
+	} else if err := resolveIn(ctx, of, s); err != nil || lines == NoLines {
+		return err
+	}
+	plan, err := scan(ctx, of, wanted)
+	if err != nil {
+		return err
+	}
+	if j.dir, err = os.MkdirTemp("", "kubejournal-"); err != nil {
+		return fmt.Errorf("merge journals: %w", err)
+	}
+	out := &mergedFiles{j: j, next: 1}
+	if err := errors.Join(plan.Merge(ctx, out), out.end()); err != nil {
+		return fmt.Errorf("merge journals: %w", err)
+	}
+	if lines == AllLines {
+		return j.Resolve(ctx, s)
+	}
+	for _, one := range of {
+		newest, err := one.newest(ctx)
+		if err != nil {
+			return err
+		}
+		defs, err := definitions(newest)
+		if err != nil {
+			return err
+		}
+		j.defs = append(j.defs, defs...)
+	}
+	return nil
+}
+
+// takeCoverage takes what is known beside the lines of journals.
+func (j *Journal) takeCoverage(of []*Journal) {
+	var all [][]coverage.Stream
+	for _, one := range of {
+		j.unread = append(j.unread, one.unread...)
+		streams, err := one.coverageOf()
+		if err != nil && !one.Empty() {
+			j.uncovered = errors.Join(j.uncovered, fmt.Errorf("%s: %w", one.path, err))
+		}
+		all = append(all, streams)
+	}
+	if j.coverage = coverage.Union(all...); len(j.coverage) > 0 && j.uncovered != nil {
+		j.notice(j.uncovered.Error())
+		j.uncovered = nil // what one has no coverage of is not covered
+	}
+	slices.SortStableFunc(j.unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
+}
+
+// scan finds out how the journals go together, which are opened again where a takeover has come between.
+func scan(ctx context.Context, of []*Journal, s *Selection) (*merge.Plan, error) {
+	for range maxTries {
 		sources := make([]merge.Source, len(of))
 		for i, j := range of {
-			sources[i] = merge.Source{Name: j.path, Lines: j.lines}
+			sources[i] = merge.Source{Name: j.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return j.lines(ctx, s) }}
 		}
-		if plan, err = merge.Scan(ctx, sources); err != nil {
+		plan, err := merge.Scan(ctx, sources)
+		if err != nil {
 			return nil, err
 		}
 		early := plan.Early()
 		if len(early) == 0 {
-			break
-		}
-		if tries == maxTries {
-			return nil, errors.New("the replicas take over faster than their journals can be read")
+			return plan, nil
 		}
 		for _, i := range slices.Backward(early) { // they are opened anew, behind the others
 			again, err := Open(of[i].path, func(string) {})
@@ -56,35 +137,38 @@ func OpenAll(ctx context.Context, paths []string, notice func(string)) (*Journal
 				return nil, err
 			}
 			of[i].Close()
-			of = append(slices.Delete(of, i, i+1), again)
+			copy(of[i:], of[i+1:])
+			of[len(of)-1] = again
 		}
 	}
-	dir, err := os.MkdirTemp("", "kubejournal-")
-	if err != nil {
-		return nil, fmt.Errorf("merge journals: %w", err)
-	}
-	merged := &Journal{notice: notice, dir: dir}
-	out := &mergedFiles{j: merged, next: 1}
-	err = plan.Merge(ctx, out)
-	if err = errors.Join(err, out.end()); err != nil {
-		merged.Close()
-		return nil, fmt.Errorf("merge journals: %w", err)
-	}
-	var all [][]coverage.Stream
+	return nil, errors.New("the replicas take over faster than their journals can be read")
+}
+
+// resolveIn resolves a selection in the journal that knows most of what it names.
+func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
+	var best *Selection
+	var failed error
 	for _, j := range of {
-		merged.unread = append(merged.unread, j.unread...)
-		streams, err := j.coverageOf()
-		if err != nil && !j.Empty() {
-			merged.uncovered = errors.Join(merged.uncovered, fmt.Errorf("%s: %w", j.path, err))
+		if j.Empty() {
+			continue
 		}
-		all = append(all, streams)
+		is := *s
+		is.Objects = slices.Clone(s.Objects)
+		err := j.Resolve(ctx, &is)
+		switch {
+		case err != nil && !errors.As(err, new(*UnknownError)):
+			return err
+		case err != nil:
+			failed = cmp.Or(failed, err)
+		case best == nil || len(is.Unwatched) < len(best.Unwatched):
+			best = &is
+		}
 	}
-	if merged.coverage = coverage.Union(all...); len(merged.coverage) > 0 && merged.uncovered != nil {
-		notice(merged.uncovered.Error())
-		merged.uncovered = nil // what one has no coverage of is not covered
+	if best == nil {
+		return failed
 	}
-	slices.SortStableFunc(merged.unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
-	return merged, nil
+	*s = *best
+	return nil
 }
 
 // maxTries is how often journals are read again that a takeover has lengthened meanwhile.
@@ -129,33 +213,92 @@ func same(a, b string) bool {
 	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
-// lines yields all lines in order, those that files have twice once.
-func (j *Journal) lines(ctx context.Context) iter.Seq2[*line.Fields, error] {
-	return func(yield func(*line.Fields, error) bool) {
-		var r journal.Reader
-		defer r.Close()
-		var l line.Fields
-		next := uint64(1)
-		for _, s := range j.segments {
-			err := r.Open(s.Segment, 0)
-			for err == nil {
-				if err = ctx.Err(); err != nil {
-					break
-				}
-				var raw journal.Line
-				if raw, err = r.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
-					continue
-				}
-				if next = raw.Seq + 1; !yield(&l, nil) {
-					return
-				}
+// lines yields lines in order, those that files have twice once: all of them, or what is selected.
+func (j *Journal) lines(ctx context.Context, s *Selection) iter.Seq2[merge.Line, error] {
+	return func(yield func(merge.Line, error) bool) {
+		var missing uint64
+		next := uint64(1) // seq that is not passed yet
+		// take yields a line; so many are missing before it, beside those that were missing before others.
+		take := func(l *line.Fields, more uint64) bool {
+			missing += more
+			l2 := merge.Line{Fields: l, Missing: missing}
+			missing = 0
+			return yield(l2, nil)
+		}
+		for i := range j.segments {
+			var err error
+			if s == nil {
+				next, err = j.all(ctx, i, next, take)
+			} else {
+				next, err = j.selected(ctx, i, s, next, &missing, take)
 			}
-			if !errors.Is(err, io.EOF) {
-				yield(nil, fmt.Errorf("read %s: %w", s.Path, err))
+			if errors.Is(err, errStopped) {
+				return
+			}
+			if err != nil {
+				yield(merge.Line{}, err)
 				return
 			}
 		}
 	}
+}
+
+// errStopped says that no more lines are wanted.
+var errStopped = errors.New("no more is wanted")
+
+// all calls take with the lines of a segment from a seq on, and returns the seq behind them.
+func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.Fields, uint64) bool) (uint64, error) {
+	var l line.Fields
+	err := j.reader.lines.Open(j.segments[i].Segment, 0)
+	for j.reader.of = nil; err == nil; {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var raw journal.Line
+		if raw, err = j.reader.lines.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
+			continue
+		}
+		missing := raw.Seq - next
+		if next = raw.Seq + 1; !take(&l, missing) {
+			return next, errStopped
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return next, nil
+	}
+	return next, fmt.Errorf("read %s: %w", j.segments[i].Path, err)
+}
+
+// selected is all for the lines that a selection has. What is missing between files is added to missing.
+func (j *Journal) selected(
+	ctx context.Context, i int, s *Selection, next uint64, missing *uint64, take func(*line.Fields, uint64) bool,
+) (uint64, error) {
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return next, err
+	}
+	if x.FirstSeq > next {
+		*missing += x.FirstSeq - next
+	}
+	steps, err := again(j, func() ([]step, error) {
+		x, err := j.index(ctx, i) // a damaged one was made anew
+		if err != nil {
+			return nil, err
+		}
+		return s.steps(x, Moment{}, Moment{})
+	})
+	if err != nil {
+		return next, err
+	}
+	for v, err := range func(yield func(*Version, error) bool) { j.walk(ctx, i, steps, yield) } {
+		switch {
+		case err != nil:
+			return next, err
+		case v.Seq >= next && !take(v.Fields, 0):
+			return next, errStopped
+		}
+	}
+	return max(next, x.Next), nil
 }
 
 // mergedFiles are the files of a merged journal.
@@ -176,12 +319,15 @@ const mergedSize = 64 << 20
 
 func (m *mergedFiles) Next() uint64 { return m.next }
 
-func (m *mergedFiles) Hole(source string, from, count uint64) error {
-	what := missingLines(from, from+count)
+func (m *mergedFiles) Hole(source string, count, seq uint64) error {
+	what := fmt.Sprintf("%d lines of %s are missing before its line %d", count, source, seq)
+	if count == 1 {
+		what = fmt.Sprintf("a line of %s is missing before its line %d", source, seq)
+	}
 	if m.hole != "" {
 		what = m.hole + "; " + what
 	}
-	m.hole = fmt.Sprintf("%s in %s", what, source)
+	m.hole = what
 	m.next += count
 	return m.end()
 }

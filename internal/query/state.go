@@ -130,7 +130,7 @@ func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, e
 
 // state returns those that were deleted too, if deleted is true.
 func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
-	if j.Empty() {
+	if len(j.segments) == 0 {
 		return &State{At: at}, nil
 	}
 	c, err := j.cut(ctx, s, at)

@@ -152,18 +152,13 @@ func (j *Journal) verify(ctx context.Context, s *segment, base []*index.Index, f
 
 // missing names lines that are not there.
 func missing(next, seq uint64, path string) string {
-	if seq < next {
+	switch {
+	case seq < next:
 		return fmt.Sprintf("%s repeats lines from %d on", path, seq)
+	case seq == next+1:
+		return fmt.Sprintf("line %d is missing before %s", next, path)
 	}
-	return fmt.Sprintf("%s before %s", missingLines(next, seq), path)
-}
-
-// missingLines names the lines from one on, up to another one.
-func missingLines(next, seq uint64) string {
-	if seq == next+1 {
-		return fmt.Sprintf("line %d is missing", next)
-	}
-	return fmt.Sprintf("lines %d to %d are missing", next, seq-1)
+	return fmt.Sprintf("lines %d to %d are missing before %s", next, seq-1, path)
 }
 
 // verifyLines looks for holes in a segment, and for what is no line.

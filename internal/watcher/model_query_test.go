@@ -38,7 +38,7 @@ func (m *model) ask(r *rand.Rand) {
 	case 1:
 		lines = alone // of one replica, which lost its checkpoint perhaps: it knew then what it had told itself
 	}
-	j, err := query.OpenAll(m.t.Context(), paths, func(text string) { m.t.Errorf("notice: %s", text) })
+	j, err := query.OpenAll(m.t.Context(), paths, &query.Selection{}, query.AllLines, func(text string) { m.t.Errorf("notice: %s", text) })
 	must(m.t, err)
 	defer j.Close()
 	defer func() {

@@ -27,7 +27,7 @@ var monitoring = filepath.Join(root, "deploy", "monitoring")
 // Labels that a scrape adds, whoever is scraped.
 var targetLabels = []string{"namespace", "pod", "job", "instance"}
 
-var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+var description = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{(?:(\w+)=.*)?\}, variableLabels: \{([^}]*)\}`)
 
 // exported are the series of the daemon with their labels, whether or not they have a value yet.
 func exported(t *testing.T) map[string][]string {
@@ -60,8 +60,11 @@ func exported(t *testing.T) map[string][]string {
 			t.Fatal("a metric describes itself in another way now")
 		}
 		var names []string
-		if found[2] != "" {
-			names = strings.Split(found[2], ",")
+		if found[3] != "" {
+			names = strings.Split(found[3], ",")
+		}
+		if found[2] != "" { // one at most
+			names = append(names, found[2])
 		}
 		add(found[1], histogram, names)
 	}

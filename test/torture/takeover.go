@@ -45,6 +45,7 @@ const (
 // team is two replicas, of which one writes.
 type team struct {
 	*bench
+	lease    string
 	replicas []*replica
 	random   *rand.Rand
 	died     map[uint64]time.Time // when each term's leader was struck
@@ -127,8 +128,9 @@ func (b *bench) takeovers(ctx context.Context) error {
 }
 
 func (b *bench) newTeam(n int) (*team, error) {
+	name := fmt.Sprint("team-", n)
 	t := &team{
-		bench: b, random: rand.New(rand.NewPCG(b.options.seed, uint64(n))),
+		bench: b, lease: namespaces[0] + "/" + name, random: rand.New(rand.NewPCG(b.options.seed, uint64(n))),
 		died: make(map[uint64]time.Time), times: make(map[string]int),
 	}
 	here, err := proxied(b.cluster)
@@ -150,7 +152,7 @@ func (b *bench) newTeam(n int) (*team, error) {
 		r.daemon, err = newDaemon(b, dir, map[string]any{
 			"kubernetes": map[string]any{"kubeconfig": kubeconfig},
 			"leaderElection": map[string]any{
-				"leaseName": fmt.Sprint("team-", n), "leaseNamespace": namespaces[0], "leaseDuration": leaseDuration.String(),
+				"leaseName": name, "leaseNamespace": namespaces[0], "leaseDuration": leaseDuration.String(),
 				"renewDeadline": renewDeadline.String(), "retryPeriod": retryPeriod.String(),
 			},
 		})
@@ -262,7 +264,7 @@ func (t *team) leader(ctx context.Context) (leader, next *replica, term uint64, 
 			if err != nil {
 				return err
 			}
-			if m["kubejournal_leader"] == 1 {
+			if m[fmt.Sprintf("kubejournal_leader{lease=%q}", t.lease)] == 1 {
 				leader = r
 			} else {
 				next = r
