@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -179,7 +180,7 @@ func TestDocsMetrics(t *testing.T) {
 	described := make(chan *prometheus.Desc)
 	go func() {
 		m := metrics.New("", "")
-		m.WatchElection(func() float64 { return 0 })
+		m.WatchElection("", func() float64 { return 0 }, time.Now)
 		m.Registry.Describe(described)
 		close(described)
 	}()

@@ -56,7 +56,7 @@ func (d *Daemon) joinElection() error {
 		Term: term, SaveTerm: d.store.SetTerm, Log: d.Log, Changed: d.turned,
 		Able: func() error { return errors.Join(d.rec.OutputError(), d.rec.CheckpointError()) },
 	})
-	d.metrics.WatchElection(func() float64 { return float64(d.rec.Held()) })
+	d.metrics.WatchElection(d.elector.Describe(), func() float64 { return float64(d.rec.Held()) }, func() time.Time { return d.elector.Status().Seen })
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (d *Daemon) turned(before, now leader.Status) {
 			d.metrics.Takeovers.Inc()
 		}
 	}
-	d.metrics.Leader.Set(leads)
+	d.metrics.Leader.WithLabelValues(d.elector.Describe()).Set(leads)
 }
 
 // whoWrites says it in words.

@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -37,7 +38,7 @@ type Metrics struct {
 	Tracked         *prometheus.GaugeVec   // group, resource: objects known to the streams that run
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
-	Leader          prometheus.Gauge       // 0 or 1
+	Leader          *prometheus.GaugeVec   // lease: 0 or 1
 	Takeovers       prometheus.Counter     // turns of this replica
 	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
@@ -104,8 +105,8 @@ func New(version, commit string) *Metrics {
 			Help: "1 when the last load of the config succeeded."}),
 		ReloadTime: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
 			Help: "Time of the last successful load of the config."}),
-		Leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_leader",
-			Help: "1 on the replica that writes, 0 on the others. Not there without leader election."}),
+		Leader: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_leader",
+			Help: "1 on the replica that writes, 0 on the others. Not there without leader election."}, []string{"lease"}),
 		Takeovers: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_takeovers_total",
 			Help: "How often this replica has become the leader. Not there without leader election."}),
 		configInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
@@ -129,10 +130,15 @@ func (m *Metrics) SetConfig(hash string) {
 	}
 }
 
-// WatchElection shows the metrics of the leader election; held returns how many bytes a standby holds.
-func (m *Metrics) WatchElection(held func() float64) {
-	m.Registry.MustRegister(m.Leader, m.Takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_standby_held_bytes",
-		Help: "Lines and changes that a standby holds until the leader has written them."}, held))
+// WatchElection shows the metrics of the leader election by a Lease; held returns how many bytes a standby holds, seen when
+// the Lease was read or renewed last.
+func (m *Metrics) WatchElection(lease string, held func() float64, seen func() time.Time) {
+	m.Leader.WithLabelValues(lease) // at 0
+	m.Registry.MustRegister(m.Takeovers,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_standby_held_bytes",
+			Help: "Lines and changes that a standby holds until the leader has written them."}, held),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_lease_last_seen_timestamp_seconds",
+			Help: "Time when the Lease was last read or renewed."}, func() float64 { return float64(seen().UnixMilli()) / 1000 }))
 }
 
 // ForgetStream removes the series of a stream that is not journalled any more.

@@ -33,7 +33,7 @@ var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(version, commit)
-	m.WatchElection(func() float64 { return 0 })
+	m.WatchElection("", func() float64 { return 0 }, time.Now)
 	m.WatchFilesystem("output", t.TempDir())
 	m.WatchJournal(func() metrics.Journal { return metrics.Journal{Oldest: time.Now(), Seq: 1, Segments: 1} })
 	all := map[string][]string{}

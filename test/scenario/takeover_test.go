@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -35,12 +34,6 @@ func playReplicas(t *testing.T, s *server, entries []entry, namespace string, co
 	return r
 }
 
-// leads reports whether a daemon says that it writes.
-func (d *daemon) leads() (bool, error) {
-	_, body, err := d.get("/metrics")
-	return strings.Contains(body, "\nkubejournal_leader 1\n"), err
-}
-
 // leader waits until one of the daemons that run writes, not the one that is left out.
 func (r *replicas) leader(but *daemon) (leader *daemon) {
 	r.t.Helper()
@@ -49,7 +42,7 @@ func (r *replicas) leader(but *daemon) (leader *daemon) {
 			if d == but || d.process == nil || !d.process.Alive() {
 				continue
 			}
-			if is, err := d.leads(); err == nil && is {
+			if is, err := d.process.Leads(r.t.Context()); err == nil && is {
 				leader = d
 				return nil
 			}

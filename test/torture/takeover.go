@@ -258,13 +258,12 @@ func (t *team) leader(ctx context.Context) (leader, next *replica, term uint64, 
 			if err := r.process.Ready(ctx); err != nil {
 				return err
 			}
-			m, err := r.process.Metrics(ctx)
-			if err != nil {
+			switch leads, err := r.process.Leads(ctx); {
+			case err != nil:
 				return err
-			}
-			if m["kubejournal_leader"] == 1 {
+			case leads:
 				leader = r
-			} else {
+			default:
 				next = r
 			}
 		}
