@@ -69,11 +69,16 @@ func TestHelm(t *testing.T) {
 		notes  []string // what helm install must say
 		silent []string // and what it must not
 	}{
-		"deployment":       {values: "mode: deployment", silent: []string{"WARNING"}},
-		"daemonset":        {values: "mode: daemonset", notes: []string{"65532", "privileged"}, silent: []string{"WARNING"}},
-		"prepared nodes":   {values: "{mode: daemonset, node: {prepare: true}}", silent: []string{"WARNING", "must be on each node"}},
-		"sidecar":          {values: "mode: sidecar", notes: []string{"emptyDir"}},
-		"kept sidecar":     {values: "{mode: sidecar, persistence: {enabled: true}}", silent: []string{"WARNING"}},
+		"deployment":     {values: "mode: deployment", silent: []string{"WARNING"}},
+		"daemonset":      {values: "mode: daemonset", notes: []string{"65532", "privileged"}, silent: []string{"WARNING"}},
+		"prepared nodes": {values: "{mode: daemonset, node: {prepare: true}}", silent: []string{"WARNING", "must be on each node"}},
+		"sidecar":        {values: "mode: sidecar", notes: []string{"emptyDir"}},
+		"kept sidecar":   {values: "{mode: sidecar, persistence: {enabled: true}}", silent: []string{"WARNING"}},
+		"statefulset":    {values: "mode: statefulset", notes: []string{"Of the 2 replicas one writes", " journal-kubejournal-0 -- /kubejournal status"}, silent: []string{"WARNING"}},
+		"shards": {
+			values: "{mode: statefulset, replicas: 3, shards: 2, config: {leaderElection: {leaseName: mine, leaseDuration: 20s}}}",
+			notes:  []string{"Of the 3 replicas of each of the 2 shards one writes", " journal-kubejournal-0-0 -- /kubejournal status"}, silent: []string{"WARNING"},
+		},
 		"without a volume": {values: "persistence: {enabled: false}", notes: []string{"emptyDir"}},
 		"stdout":           {values: `config: {output: {path: "-"}}`, notes: []string{"16 KiB", "logs -c kubejournal"}},
 		"another port":     {values: `config: {listen: ":9090"}`, notes: []string{" 9090 "}},
@@ -95,8 +100,10 @@ func TestHelm(t *testing.T) {
 					t.Errorf("notes say %q:\n%s", word, notes)
 				}
 			}
-			checkPolicy(t, m)
-			checkRights(t, m)
+			for _, shard := range m.shards() {
+				checkPolicy(t, shard)
+				checkRights(t, shard)
+			}
 			checkRun(t, m)
 			if content := one[corev1.ConfigMap](t, m, "ConfigMap").Data["kubejournal.yaml"]; !strings.Contains(content, "defaults:\n  changes: true\n") {
 				t.Errorf("changes are not on:\n%s", content)
@@ -184,8 +191,14 @@ func (r rights) each() []string {
 
 func TestHelmRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
-		"mode":            {"mode: statefulset", "mode"},
-		"unknown key":     {"replicas: 3", "replicas"},
+		"mode":            {"mode: replicaset", "mode"},
+		"unknown key":     {"replica: 3", "replica"},
+		"no replica":      {"{mode: statefulset, replicas: 0}", "replicas"},
+		"no shard":        {"{mode: statefulset, shards: 0}", "shards"},
+		"own shard":       {"{mode: statefulset, config: {shard: {index: 0, count: 2}}}", "shard"},
+		"shared volume":   {"{mode: statefulset, persistence: {existingClaim: mine}}", "persistence: each replica of a statefulset has a volume of its own"},
+		"no volume":       {"{mode: statefulset, persistence: {enabled: false}}", "persistence: each replica of a statefulset has a volume of its own"},
+		"one replica":     {"config: {leaderElection: {leaseName: mine}}", "config.leaderElection: only the mode statefulset has replicas"},
 		"unknown config":  {"config: {resuorces: [pods]}", "resuorces"},
 		"no resources":    {"config: {resources: []}", "resources"},
 		"short grace":     {"terminationGracePeriodSeconds: 4", "terminationGracePeriodSeconds"},
@@ -214,7 +227,8 @@ func TestHelmOptions(t *testing.T) {
 		"": "ConfigMap,Deployment,NetworkPolicy,PersistentVolumeClaim,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 		"{networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, rbac: {create: false}, serviceAccount: {create: false, name: other}}": "ConfigMap,Deployment,PersistentVolumeClaim,Service",
 		"{persistence: {existingClaim: mine}, config: {listen: \"\"}}":                                                                                  "ConfigMap,Deployment,NetworkPolicy,PodDisruptionBudget,ServiceAccount,ClusterRole,ClusterRoleBinding",
-		"{mode: sidecar}": "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: sidecar}":                "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: statefulset, shards: 2}": "ConfigMap,NetworkPolicy,PodDisruptionBudget,PodDisruptionBudget,Service,ServiceAccount,StatefulSet,StatefulSet,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
 		"{mode: daemonset, monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}}}": "ConfigMap,DaemonSet,NetworkPolicy,PodMonitor,PrometheusRule,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 	} {
 		m, _, err := helmed(t, values)
@@ -236,7 +250,7 @@ func TestHelmOptions(t *testing.T) {
 }
 
 func TestHelmLint(t *testing.T) {
-	for _, mode := range []string{"deployment", "daemonset", "sidecar"} {
+	for _, mode := range []string{"deployment", "statefulset", "daemonset", "sidecar"} {
 		for _, message := range lint.RunAll(chart, map[string]any{"mode": mode}, releaseNamespace).Messages {
 			if message.Severity > support.InfoSev {
 				t.Errorf("%s: %v", mode, message)
@@ -346,5 +360,8 @@ func TestHelmRestarts(t *testing.T) {
 		if differs := cmp.Diff(before, pod(values)) != ""; differs != restarts {
 			t.Errorf("%s: makes a new pod: %t", values, differs)
 		}
+	}
+	if cmp.Diff(pod("{mode: statefulset}"), pod("{mode: statefulset, config: {leaderElection: {leaseDuration: 20s}}}")) == "" {
+		t.Error("other times of the leader election make no new pod")
 	}
 }
