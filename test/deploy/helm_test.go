@@ -30,10 +30,11 @@ var chart = filepath.Join(root, "deploy", "helm", "kubejournal")
 // helmed is what helm template prints for values, and the notes that helm install shows.
 func helmed(t *testing.T, values string) (m manifests, notes string, err error) {
 	t.Helper()
-	return helmedIn(t, releaseNamespace, values)
+	return helmedBy(t, engine.Engine{}, releaseNamespace, values)
 }
 
-func helmedIn(t *testing.T, namespace, values string) (m manifests, notes string, err error) {
+// helmedBy is what an engine makes of the chart, which may have a server to look things up.
+func helmedBy(t *testing.T, by engine.Engine, namespace, values string) (m manifests, notes string, err error) {
 	t.Helper()
 	c, err := loader.Load(chart)
 	if err != nil {
@@ -49,7 +50,7 @@ func helmedIn(t *testing.T, namespace, values string) (m manifests, notes string
 	if err != nil {
 		return nil, "", err
 	}
-	files, err := engine.Render(c, all)
+	files, err := by.Render(c, all)
 	if err != nil {
 		return nil, "", err
 	}
@@ -221,6 +222,29 @@ func TestHelmRefuses(t *testing.T) {
 	}
 }
 
+// The number of shards of a release that runs stays as it is: its daemons would lose what happens meanwhile.
+func TestHelmShards(t *testing.T) {
+	s := theServer(t)
+	m, _, err := helmed(t, "{mode: statefulset, shards: 2}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, false, parse(t, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+releaseNamespace+"}}"))...)
+	s.apply(t, false, m.ofKind("ConfigMap")...)
+	t.Cleanup(func() { s.remove(t, m.ofKind("ConfigMap")) })
+	for values, refused := range map[string]bool{
+		"{mode: statefulset, shards: 2, replicas: 3}": false,
+		"{mode: statefulset, shards: 3}":              true,
+		"{mode: statefulset}":                         true,
+		"{mode: deployment}":                          true,
+	} {
+		_, _, err := helmedBy(t, engine.New(s.RESTConfig()), releaseNamespace, values)
+		if is := err != nil && strings.Contains(err.Error(), "shards: this release has 2"); is != refused || !refused && err != nil {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
+
 // What can be turned off is gone, and what can be turned on is there.
 func TestHelmOptions(t *testing.T) {
 	for values, want := range map[string]string{
@@ -301,7 +325,7 @@ func TestHelmTwice(t *testing.T) {
 	const values = "config: {resources: [nodes, {resource: pods, namespaces: [web, $(POD_NAMESPACE)]}]}"
 	seen := map[string]string{}
 	for _, namespace := range []string{"one", "two"} {
-		m, _, err := helmedIn(t, namespace, values)
+		m, _, err := helmedBy(t, engine.Engine{}, namespace, values)
 		if err != nil {
 			t.Fatal(err)
 		}
