@@ -36,6 +36,7 @@ const (
 // the cluster and out again. The server and its controllers are real, and so are kubectl and helm; for the node see there.
 func TestQuickstart(t *testing.T) {
 	if os.Getenv(aloneIn) == "" {
+		theImage(t) // fetches the modules, and what it compiles make build and make image have not to compile again
 		alone(t)
 		return
 	}
@@ -71,7 +72,6 @@ func TestQuickstart(t *testing.T) {
 // mounts and process ids of its own, so that nothing outlives it.
 func alone(t *testing.T) {
 	t.Helper()
-	theImage(t) // fetches the modules, and what it compiles make build and make image have not to compile again
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
