@@ -9,6 +9,7 @@ TORTURE_TIME    ?= 30m
 PROXY           ?= all
 KILLS           ?= 1000
 ROUNDS          ?= 3
+IMAGE           ?= kubejournal
 # Which benchmarks, and how often those are run that are not run once only.
 BENCH           ?= .
 BENCHCOUNT      ?= 6
@@ -48,12 +49,13 @@ help: ## show this
 build: ## build bin/kubejournal
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/kubejournal ./cmd/kubejournal
 
-# Without Docker, or any other daemon. The Dockerfile makes the same image.
+# Without Docker, or any other daemon. The Dockerfile makes the same image. IMAGE is what who loads the layout calls it, and not
+# a part of the image.
 image: ## write an OCI image of the program for amd64 and arm64 as bin/image, and print its digest
 	@for arch in amd64 arm64; do \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/$$arch/kubejournal ./cmd/kubejournal || exit; \
 	done
-	@go run ./deploy/image -output bin/image -name '$(or $(VERSION),latest)' -arg VERSION='$(VERSION)' -arg COMMIT='$(COMMIT)' \
+	@go run ./deploy/image -output bin/image -name '$(IMAGE):$(or $(VERSION),latest)' -arg VERSION='$(VERSION)' -arg COMMIT='$(COMMIT)' \
 		linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
 
 # The time of the listing and a random number are left out of it, so that the same program has the same list.

@@ -3,7 +3,7 @@
 // docker load as a tar file. What the image is beside its program, such as user and labels, is read from the last stage of the
 // Dockerfile, so that both ways make the same image.
 //
-//	image -output bin/image -arg VERSION=v1 linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
+//	image -output bin/image -name registry.example.com/kubejournal:v1 -arg VERSION=v1 linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
 //
 // The same programs and arguments give the same image, byte for byte.
 package main
@@ -29,7 +29,7 @@ func main() {
 	args := make(arguments)
 	output := flag.String("output", "image", "`FOLDER` of the layout; what is there is replaced")
 	dockerfile := flag.String("dockerfile", "Dockerfile", "`FILE` whose last stage says what the image is")
-	name := flag.String("name", "latest", "`NAME` of the image in the layout")
+	name := flag.String("name", "image:latest", "`NAME:TAG` of the image for who loads the layout")
 	flag.Var(args, "arg", "`NAME=VALUE` of an ARG; again for each")
 	flag.Parse()
 	digest, err := write(*output, *dockerfile, *name, args, flag.Args())
@@ -148,7 +148,8 @@ func write(output, dockerfile, name string, args arguments, programs []string) (
 	if err != nil {
 		return "", err
 	}
-	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": name}
+	// The tag is by the specification; the whole name is what containerd reads.
+	top.Annotations = map[string]string{"org.opencontainers.image.ref.name": name[strings.LastIndexByte(name, ':')+1:], "io.containerd.image.name": name}
 	if err := writeJSON(filepath.Join(output, "index.json"), index{SchemaVersion: 2, MediaType: indexType, Manifests: []descriptor{top}}); err != nil {
 		return "", err
 	}

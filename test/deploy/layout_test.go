@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,12 +22,15 @@ import (
 	ocispecs "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
+// repository is where the image under test would be pushed.
+const repository = "registry.example.com/kubejournal"
+
 // layout is the folder that make image writes.
 type layout string
 
 // makeImage makes the image in a tree that build has made.
 func makeImage(tree string) (layout, error) {
-	cmd := exec.Command("make", "--no-print-directory", "image", "VERSION="+version, "COMMIT="+commit)
+	cmd := exec.Command("make", "--no-print-directory", "image", "IMAGE="+repository, "VERSION="+version, "COMMIT="+commit)
 	cmd.Dir = tree
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make image: %w\n%s", err, out)
@@ -69,7 +73,8 @@ func (l layout) images() (map[string]ocispecs.Descriptor, error) {
 	if err := errors.Join(err, json.Unmarshal(content, &top)); err != nil {
 		return nil, err
 	}
-	if len(top.Manifests) != 1 || top.Manifests[0].MediaType != ocispecs.MediaTypeImageIndex || top.Manifests[0].Annotations[ocispecs.AnnotationRefName] != version {
+	names := map[string]string{ocispecs.AnnotationRefName: version, "io.containerd.image.name": repository + ":" + version}
+	if len(top.Manifests) != 1 || top.Manifests[0].MediaType != ocispecs.MediaTypeImageIndex || !maps.Equal(top.Manifests[0].Annotations, names) {
 		return nil, fmt.Errorf("the layout has %+v", top.Manifests)
 	}
 	if err := l.decode(top.Manifests[0], &of); err != nil {

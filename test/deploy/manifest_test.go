@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -100,10 +99,24 @@ func (m manifests) pod(t *testing.T) corev1.PodTemplateSpec {
 	switch {
 	case len(m.ofKind("DaemonSet")) > 0:
 		return one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Template
-	case len(m.ofKind("StatefulSet")) > 0: // of several shards the first
-		return decode[appsv1.StatefulSet](t, m.ofKind("StatefulSet")[0]).Spec.Template
+	case len(m.ofKind("StatefulSet")) > 0:
+		return one[appsv1.StatefulSet](t, m, "StatefulSet").Spec.Template
 	}
 	return one[appsv1.Deployment](t, m, "Deployment").Spec.Template
+}
+
+// shards are the manifests of each shard: one stateful set and its budget, with all that they share.
+func (m manifests) shards() []manifests {
+	var all []manifests
+	for _, set := range m.ofKind("StatefulSet") {
+		all = append(all, slices.DeleteFunc(slices.Clone(m), func(o *unstructured.Unstructured) bool {
+			return slices.Contains([]string{"StatefulSet", "PodDisruptionBudget"}, o.GetKind()) && o.GetName() != set.GetName()
+		}))
+	}
+	if len(all) == 0 {
+		return []manifests{m}
+	}
+	return all
 }
 
 // daemon is the container that kubejournal runs in.
@@ -123,8 +136,6 @@ func (m manifests) config(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubejournal.yaml")
 	content := one[corev1.ConfigMap](t, m, "ConfigMap").Data["kubejournal.yaml"]
-	// What a pod reads in a file of its token's folder.
-	content = strings.Replace(content, "leaderElection:\n", "leaderElection:\n  leaseNamespace: "+m.namespace(t)+"\n", 1)
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}

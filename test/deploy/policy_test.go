@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -168,20 +169,12 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 			t.Errorf("nothing translates port %d of a headless service to %d", service.Ports[0].Port, p.ContainerPort)
 		}
 	}
-	if len(m.ofKind("DaemonSet")) > 0 {
+	switch {
+	case len(m.ofKind("DaemonSet")) > 0:
 		selects("the daemon set", one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Selector)
 		return
-	}
-	budget := func() {
-		budget := one[policyv1.PodDisruptionBudget](t, m, "PodDisruptionBudget")
-		selects("the disruption budget", budget.Spec.Selector)
-		if budget.Spec.MaxUnavailable == nil || budget.Spec.MaxUnavailable.IntValue() != 1 {
-			t.Errorf("the disruption budget allows %v", budget.Spec.MaxUnavailable)
-		}
-	}
-	if len(m.ofKind("StatefulSet")) > 0 {
-		checkReplicas(t, m)
-		budget()
+	case len(m.ofKind("StatefulSet")) > 0:
+		checkReplicas(t, m, selects)
 		return
 	}
 	d := one[appsv1.Deployment](t, m, "Deployment")
@@ -195,44 +188,42 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 	if d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 		t.Errorf("strategy %s runs two pods on one volume", d.Spec.Strategy.Type)
 	}
-	budget()
+	budget := one[policyv1.PodDisruptionBudget](t, m, "PodDisruptionBudget")
+	selects("the disruption budget", budget.Spec.Selector)
+	if budget.Spec.MaxUnavailable == nil || budget.Spec.MaxUnavailable.IntValue() < 1 {
+		t.Error("the disruption budget holds every drain")
+	}
 }
 
-// checkReplicas holds each stateful set against its pods, of which none may be another one's.
-func checkReplicas(t *testing.T, m manifests) {
+// checkReplicas holds a stateful set against what replicas need, of which one writes.
+func checkReplicas(t *testing.T, m manifests, selects func(string, *metav1.LabelSelector)) {
 	t.Helper()
-	var templates []labels.Set
-	var selectors []labels.Selector
-	for _, o := range m.ofKind("StatefulSet") {
-		spec := decode[appsv1.StatefulSet](t, o).Spec
-		selector, err := metav1.LabelSelectorAsSelector(spec.Selector)
-		if err != nil {
-			t.Fatal(err)
-		}
-		templates, selectors = append(templates, spec.Template.Labels), append(selectors, selector)
-		if spec.PodManagementPolicy != appsv1.ParallelPodManagement {
-			t.Errorf("%s: a pod waits for another one", o.GetName())
-		}
-		if len(spec.VolumeClaimTemplates) != 1 || spec.VolumeClaimTemplates[0].Name != "state" {
-			t.Errorf("%s: a replica has no volume of its own", o.GetName())
-		}
-		if s := spec.Template.Spec.SecurityContext; s.FSGroup == nil || *s.FSGroup != user {
-			t.Errorf("%s: the volume would belong to root", o.GetName())
-		}
-		spread := spec.Template.Spec.TopologySpreadConstraints
-		if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname {
-			t.Errorf("%s: replicas are spread by %+v", o.GetName(), spread)
-			continue
-		}
-		if together, err := metav1.LabelSelectorAsSelector(spread[0].LabelSelector); err != nil || together.String() != selector.String() {
-			t.Errorf("%s: what is spread is %v, its pods are %v: %v", o.GetName(), together, selector, err)
-		}
+	set := one[appsv1.StatefulSet](t, m, "StatefulSet").Spec
+	selects("the stateful set", set.Selector)
+	if set.Replicas == nil || *set.Replicas < 2 {
+		t.Errorf("%v replicas: nobody takes over", set.Replicas)
 	}
-	for i, selector := range selectors {
-		for k, of := range templates {
-			if selector.Matches(of) != (i == k) {
-				t.Errorf("%v selects %v: %t", selector, of, i != k)
-			}
+	if service := one[corev1.Service](t, m, "Service"); set.ServiceName != service.Name || service.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.Errorf("the pods get names by the service %s", set.ServiceName)
+	}
+	if set.PodManagementPolicy != appsv1.ParallelPodManagement || set.UpdateStrategy != (appsv1.StatefulSetUpdateStrategy{}) {
+		t.Errorf("one pod that cannot start keeps others from it, or an update is not made pod by pod: %s, %+v", set.PodManagementPolicy, set.UpdateStrategy)
+	}
+	if claims := set.VolumeClaimTemplates; len(claims) != 1 || claims[0].Name != "state" || set.Template.Spec.SecurityContext.FSGroup == nil {
+		t.Errorf("each replica needs a volume of its own, which is its user's: %+v", claims)
+	}
+	spread := set.Template.Spec.TopologySpreadConstraints
+	if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].MaxSkew != 1 {
+		t.Fatalf("replicas are spread by %+v", spread)
+	}
+	budget := one[policyv1.PodDisruptionBudget](t, m, "PodDisruptionBudget").Spec
+	if budget.MaxUnavailable == nil || budget.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("a drain may take %v replicas at once", budget.MaxUnavailable)
+	}
+	// Of one shard and not of the others, too.
+	for what, selector := range map[string]*metav1.LabelSelector{"the disruption budget": budget.Selector, "the spread": spread[0].LabelSelector} {
+		if selects(what, selector); !reflect.DeepEqual(selector, set.Selector) {
+			t.Errorf("%s is about %v, the stateful set about %v", what, selector, set.Selector)
 		}
 	}
 }
@@ -243,12 +234,11 @@ func podOf(t *testing.T, m manifests) *corev1.Pod {
 	template := m.pod(t)
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.GenerateName, pod.Namespace = "policy-", m.namespace(t)
-	for _, o := range m.ofKind("StatefulSet") {
-		for _, claim := range decode[appsv1.StatefulSet](t, o).Spec.VolumeClaimTemplates {
-			source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + o.GetName() + "-0"}}
-			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: source})
+	for _, set := range m.ofKind("StatefulSet") {
+		for _, claim := range decode[appsv1.StatefulSet](t, set).Spec.VolumeClaimTemplates {
+			claimed := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + set.GetName() + "-0"}
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claimed}})
 		}
-		break // of several shards the pod is of the first
 	}
 	return pod
 }

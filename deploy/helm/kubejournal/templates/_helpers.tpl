@@ -56,17 +56,26 @@ true
 {{- end -}}
 {{- end }}
 
+{{- /* The config's leaderElection. */ -}}
+{{- define "kubejournal.election" -}}
+{{- if eq .Values.mode "statefulset" -}}
+{{ merge (dict) (default (dict) .Values.config.leaderElection) (dict "leaseName" (include "kubejournal.fullname" .)) | toYaml }}
+{{- end -}}
+{{- end }}
+
 {{- /* The names of the Leases: of each shard one. */ -}}
 {{- define "kubejournal.leases" -}}
-{{- $election := default dict .Values.config.leaderElection -}}
-{{- $name := $election.leaseName | default (ternary (include "kubejournal.fullname" .) "" (eq .Values.mode "statefulset")) -}}
-{{- $shards := int .Values.shards -}}
-{{- if and $name (gt $shards 1) (eq .Values.mode "statefulset") -}}
+{{- $root := . -}}
+{{- with include "kubejournal.election" . | fromYaml -}}
+{{- $name := .leaseName -}}
+{{- $shards := int $root.Values.shards -}}
+{{- if gt $shards 1 -}}
 {{- range $i := until $shards }}
 - {{ printf "%s-%d-of-%d" $name $i $shards }}
 {{- end -}}
-{{- else if $name }}
+{{- else }}
 - {{ $name }}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

@@ -6,6 +6,16 @@
 {{- if and (eq .Values.mode "statefulset") (or .Values.persistence.existingClaim (eq (toString .Values.persistence.enabled) "false")) -}}
 {{- fail "persistence: each replica of a statefulset has a volume of its own; leave existingClaim and enabled out" -}}
 {{- end -}}
+{{- if and .Values.config.leaderElection (ne .Values.mode "statefulset") -}}
+{{- fail "config.leaderElection: only the mode statefulset has replicas of which one writes" -}}
+{{- end -}}
+{{- with lookup "v1" "ConfigMap" .Release.Namespace (include "kubejournal.fullname" .) -}}
+{{- $was := dig "kubejournal.yaml" "" .data | fromYaml | dig "shard" "count" 1 | int -}}
+{{- $is := ternary (int $.Values.shards) 1 (eq $.Values.mode "statefulset") -}}
+{{- if ne $was $is -}}
+{{- fail (printf "shards: this release has %d; a change from %d to %d would lose what happens meanwhile: install another release beside it" $was $was $is) -}}
+{{- end -}}
+{{- end -}}
 {{- range $key, $path := dict "output" .Values.config.output.path "checkpoint" .Values.config.checkpoint.path -}}
 {{- if not (or (hasPrefix "/var/lib/kubejournal/" $path) (and (eq $key "output") (eq $path "-")) (and (eq $key "checkpoint") (eq $path ""))) -}}
 {{- fail (printf "config.%s.path: %q is on the root file system, which is read-only; name a file in /var/lib/kubejournal" $key $path) -}}
