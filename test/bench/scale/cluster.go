@@ -129,7 +129,7 @@ func (b *bench) clusters(ctx context.Context, name string) error {
 				}
 				way := "whole"
 				if count > 1 {
-					way = fmt.Sprintf("1-of-%d", count)
+					way = fmt.Sprintf("shard%d", count)
 				}
 				if selects {
 					way += "-selected"

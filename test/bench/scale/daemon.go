@@ -43,19 +43,18 @@ func (d *daemon) start(stdout io.Writer) (*process, error) {
 		}
 		resource["namespaces"] = names
 	}
-	shard := map[string]any{}
-	if d.shards > 1 {
-		shard["index"], shard["count"] = 0, d.shards
-	}
 	// As it comes, but that all of the journal stays, to be read back, and is not compressed for that.
-	config, err := json.Marshal(map[string]any{ // which is YAML
+	settings := map[string]any{
 		"kubernetes": map[string]any{"kubeconfig": filepath.Join(d.dir, "kubeconfig")},
 		"resources":  []any{resource},
 		"output":     map[string]any{"path": d.journal, "maxFiles": 0, "maxAge": "0s", "compress": false},
 		"checkpoint": map[string]any{"path": d.checkpoint()},
 		"listen":     "127.0.0.1:0",
-		"shard":      shard,
-	})
+	}
+	if d.shards > 1 {
+		settings["shard"] = map[string]int{"index": 0, "count": d.shards}
+	}
+	config, err := json.Marshal(settings) // which is YAML
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}
