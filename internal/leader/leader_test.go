@@ -300,14 +300,18 @@ func TestDeletedLease(t *testing.T) {
 	})
 }
 
-// 300 streams take little of the 256 KiB that annotations may have.
-func TestPositions(t *testing.T) {
+func somePositions(streams int) map[string]string {
 	positions := make(map[string]string)
-	for i := range 300 {
+	for i := range streams {
 		positions[fmt.Sprintf("resource%d.group%d.example.com?namespace=team-%d", i, i%40, i)] = fmt.Sprint(1_234_567_890 + 7919*i)
 	}
+	return positions
+}
+
+// 300 streams take little of the 256 KiB that annotations may have.
+func TestPositions(t *testing.T) {
+	positions := somePositions(300)
 	packed := encode(positions)
-	t.Logf("%d streams take %d bytes", len(positions), len(packed))
 	if len(packed) > 8<<10 {
 		t.Errorf("%d streams take %d bytes", len(positions), len(packed))
 	}
@@ -321,5 +325,18 @@ func TestPositions(t *testing.T) {
 	}
 	if got, err := decode(encode(nil)); err != nil || len(got) > 0 {
 		t.Errorf("nothing is read as %v, %v", got, err)
+	}
+}
+
+// BenchmarkPositions is what a renewal packs.
+func BenchmarkPositions(b *testing.B) {
+	for _, streams := range []int{10, 300} {
+		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
+			positions, packed := somePositions(streams), ""
+			for b.Loop() {
+				packed = encode(positions)
+			}
+			b.ReportMetric(float64(len(packed)), "B/lease")
+		})
 	}
 }

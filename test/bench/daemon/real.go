@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,7 @@ const (
 
 // real measures whole processes on a watch of pods of 2 KB from a real API server, over TLS and HTTP/2.
 func (b *bench) real(ctx context.Context) error {
-	return b.withServer(ctx, nil, func(r *realServer) error {
+	return b.withServer(ctx, cluster.Options{}, func(r *realServer) error {
 		if err := r.history(ctx); err != nil {
 			return err
 		}
@@ -44,9 +45,10 @@ func (b *bench) real(ctx context.Context) error {
 }
 
 // withServer starts a control plane for measurements.
-func (b *bench) withServer(ctx context.Context, gates map[string]bool, measure func(*realServer) error) (err error) {
+func (b *bench) withServer(ctx context.Context, o cluster.Options, measure func(*realServer) error) (err error) {
 	b.say("starting a control plane")
-	c, err := cluster.Start(ctx, cluster.Options{TimeLimit: realLimit, FeatureGates: gates})
+	o.TimeLimit = realLimit
+	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -303,6 +305,12 @@ func (r *realServer) report(history, way string, events int, cpu, idle time.Dura
 
 // write makes that many events: the first of each pod creates it, the others change an annotation.
 func (r *realServer) write(ctx context.Context, events int) error {
+	return r.pace(ctx, events, math.Inf(1))
+}
+
+// pace is write at a rate per second.
+func (r *realServer) pace(ctx context.Context, events int, rate float64) error {
+	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range min(realWriters, events) {
 		share := (events - w + realWriters - 1) / realWriters
@@ -310,7 +318,10 @@ func (r *realServer) write(ctx context.Context, events int) error {
 			share = 1
 		}
 		group.Go(func() error {
-			for range share {
+			for i := range share {
+				if err := pause(ctx, time.Until(began.Add(time.Duration(float64(w+i*realWriters)/rate*float64(time.Second))))); err != nil {
+					return err
+				}
 				if err := r.change(ctx, r.changes.Add(1)-1); err != nil {
 					return err
 				}
@@ -319,6 +330,18 @@ func (r *realServer) write(ctx context.Context, events int) error {
 		})
 	}
 	return group.Wait()
+}
+
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // podName is that of the pod that the nth change is of.

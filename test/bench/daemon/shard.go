@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/kubeclient"
+	"kubejournal/test/cluster"
 	"kubejournal/test/program"
 )
 
@@ -21,7 +22,7 @@ const shardCount = 4
 // history, so that those of all shards add up, and without what a process takes to start and to end.
 func (b *bench) shards(ctx context.Context) error {
 	for _, selects := range []bool{false, true} {
-		err := b.withServer(ctx, map[string]bool{"ShardedListAndWatch": selects}, func(r *realServer) error { return r.shards(ctx, selects) })
+		err := b.withServer(ctx, cluster.Options{FeatureGates: map[string]bool{"ShardedListAndWatch": selects}}, func(r *realServer) error { return r.shards(ctx, selects) })
 		if err != nil {
 			return fmt.Errorf("server selects %t: %w", selects, err)
 		}
