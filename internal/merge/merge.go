@@ -10,7 +10,7 @@
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
 //     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and
-//     is not shown again, is gone: a DELETED is added.
+//     is not shown again, is gone: a DELETED is added. Such a GAP is from where the replicas together had come.
 package merge
 
 import (
@@ -212,7 +212,7 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 	case f.typ == typeGap:
 		from := string(l.Text(line.FromResourceVersion))
 		s.gap = &openGap{position: f.position, from: from}
-		if behind && later(s.told, from) && !ahead {
+		if behind && s.told != "" && (from == "" || later(s.told, from)) && !ahead {
 			e.text(line.FromResourceVersion, s.told)
 		}
 	case f.typ == typeSynced && s.gap != nil:

@@ -119,7 +119,7 @@ func (m *merger) take(l Line) {
 	switch {
 	case l.Type == Gap:
 		s.gap, s.count = new(l), Count{}
-		if behind && later(s.told, l.FromResourceVersion) && l.Reason != Ahead {
+		if behind && s.told != "" && (l.FromResourceVersion == "" || later(s.told, l.FromResourceVersion)) && l.Reason != Ahead {
 			l.FromResourceVersion = s.told
 		}
 	case l.Type == Synced && s.gap != nil:
