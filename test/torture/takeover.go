@@ -308,7 +308,7 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		if !whole {
 			return p, nil
 		}
-		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(lines))
+		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(outsideDoubt(lines)))
 		journals = append(journals, lines)
 	}
 	lines, repeated := invariant.Merge(journals...)
@@ -323,6 +323,22 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 	}
 	err = t.judge(ctx, lines, &p)
 	return p, err
+}
+
+// outsideDoubt returns the lines that are not behind a GAP with CheckpointLost: of that list every object is told, also one that
+// this replica has told before.
+func outsideDoubt(lines []invariant.Line) (all []invariant.Line) {
+	doubted := make(map[string]bool)
+	for i := range lines {
+		l := &lines[i]
+		if l.Type == invariant.Gap {
+			doubted[l.Stream] = l.Reason == invariant.CheckpointLost
+		}
+		if !doubted[l.Stream] || l.Origin != invariant.FromRelist {
+			all = append(all, *l)
+		}
+	}
+	return all
 }
 
 // before is the last term before one that was seen.
