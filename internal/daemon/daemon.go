@@ -155,7 +155,11 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	streams, stopStreams := context.WithCancel(ctx)
 	writing, stopWriting := context.WithCancel(context.Background())
 	defer stopWriting()
-	defer context.AfterFunc(streams, func() { time.AfterFunc(stopTimeout, stopWriting) })()
+	limit := stopTimeout
+	if d.elector != nil {
+		limit -= leader.ReleaseTimeout
+	}
+	defer context.AfterFunc(streams, func() { time.AfterFunc(limit, stopWriting) })()
 	streamsEnded := make(chan error, 1)
 	go func() {
 		err := d.manager.Run(streams)

@@ -35,8 +35,8 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// releaseTimeout is how long a release may take, so that a stop ends soon.
-const releaseTimeout = 500 * time.Millisecond
+// ReleaseTimeout is how long a release may take, so that a stop ends soon.
+const ReleaseTimeout = 500 * time.Millisecond
 
 // looks is how often the election looks at the Lease in each retryPeriod. client-go waits up to 2.2 times as long, which would
 // otherwise come on top of leaseDuration when a leader is gone. A leader renews once in each retryPeriod all the same.
@@ -44,11 +44,13 @@ const looks = 4
 
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2)
-	if e.stopped() != nil {
-		limit = releaseTimeout
+	if e.stopped() == nil {
+		return context.WithTimeout(ctx, max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2))
 	}
-	return context.WithTimeout(ctx, limit)
+	if e.releaseBy.IsZero() {
+		e.releaseBy = time.Now().Add(ReleaseTimeout)
+	}
+	return context.WithDeadline(ctx, e.releaseBy)
 }
 
 // Recorder is told whose turn it is.
@@ -96,7 +98,8 @@ type Elector struct {
 	led    map[uint64]bool       // this replica's turns
 	unable bool                  // it was logged that this replica cannot write
 
-	stopped func() error // Err of Run's context
+	stopped   func() error // Err of Run's context
+	releaseBy time.Time    // when the release must have ended; zero before it
 
 	mu       sync.Mutex
 	status   Status    // guarded by mu

@@ -238,7 +238,7 @@ func (w *writer) cutGroup(written int) (seq uint64) {
 		w.group = w.group[:n]
 		switch {
 		case left == 0:
-		case b.isOfWatch(): // what it makes known can wait for the rest
+		case b.isOfWatch() && b.ends[left-1].version == 0: // what it makes known can wait for the rest
 			b.keep(func(lineEnd) bool { left--; return left < 0 })
 		default:
 			w.group = append(w.group, b.split(left))

@@ -74,6 +74,46 @@ func (m *model) ask(r *rand.Rand) {
 		o.times(r, sel, o.streams[name])
 	}
 	o.blames(r)
+	if len(paths) > 1 {
+		o.selected(r, paths)
+	}
+}
+
+// selected asks several journals for one object, of which only its lines are then put together.
+func (o *oracle) selected(r *rand.Rand, paths []string) {
+	o.t.Helper()
+	of := o.lines[r.IntN(len(o.lines))]
+	if of.UID == "" {
+		return
+	}
+	name := of.Resource
+	if of.Group != "" {
+		name += "." + of.Group
+	}
+	object, err := query.ParseObject(name + "/" + of.Name)
+	must(o.t, err)
+	sel := &query.Selection{Objects: []query.Object{object}}
+	if of.Namespace != "" {
+		sel.Namespaces = []string{of.Namespace}
+	}
+	j, err := query.OpenAll(o.t.Context(), paths, sel, query.SelectedLines, func(text string) { o.t.Errorf("notice: %s", text) })
+	must(o.t, err)
+	defer j.Close()
+	var want, got []string
+	for _, l := range o.lines {
+		if l.UID != "" && l.Resource == of.Resource && l.Group == of.Group && l.Namespace == of.Namespace && l.Name == of.Name {
+			want = append(want, l.Stream+" "+l.Type+" "+l.ID)
+		}
+	}
+	for v, err := range j.History(o.t.Context(), sel, query.Moment{}, query.Moment{}) {
+		must(o.t, err)
+		if !v.AboutStream() {
+			got = append(got, fmt.Sprintf("%s %s %s", v.Text(line.Stream), v.Text(line.Type), v.Text(line.ID)))
+		}
+	}
+	if !slices.Equal(got, want) {
+		o.t.Fatalf("of %s/%s/%s there are lines %q, want %q", name, of.Namespace, of.Name, got, want)
+	}
 }
 
 // oracle knows the answers without an index.

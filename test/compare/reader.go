@@ -75,7 +75,7 @@ var (
 	replicated = []way{
 		{
 			name: "kubejournal", program: "kubejournal", args: []string{"run", "--config", "config.yaml", "--changes=false"},
-			config: "resources: [configmaps]\noutput: {path: out}\ncheckpoint: {path: checkpoint.db}\nleaderElection: {leaseName: %s, leaseNamespace: default}\n",
+			config: "resources: [configmaps]\noutput: {path: out}\ncheckpoint: {path: checkpoint.db}\nlisten: \"\"\nleaderElection: {leaseName: %s, leaseNamespace: default}\n",
 			decode: journalLine,
 		},
 		{name: "OTel k8sobjects with k8s_leader_elector and file_storage", program: "otelcol", args: otel.args, config: elected(false), decode: otlp},
