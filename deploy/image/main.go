@@ -172,7 +172,7 @@ func (l layout) addPlatform(p platform, program string, c config) (d descriptor,
 	if err == nil {
 		_, err = z.Write(files)
 	}
-	if err = errors.Join(err, z.Close()); err != nil {
+	if err := errors.Join(err, z.Close()); err != nil {
 		return d, err
 	}
 	layer, err := l.add(layerType, packed.Bytes())

@@ -70,7 +70,7 @@ func (l layout) decode(d ocispecs.Descriptor, v any) error {
 func (l layout) images() (map[string]ocispecs.Descriptor, error) {
 	content, err := os.ReadFile(filepath.Join(string(l), ocispecs.ImageIndexFile))
 	var top, of ocispecs.Index
-	if err = errors.Join(err, json.Unmarshal(content, &top)); err != nil {
+	if err := errors.Join(err, json.Unmarshal(content, &top)); err != nil {
 		return nil, err
 	}
 	names := map[string]string{ocispecs.AnnotationRefName: version, "io.containerd.image.name": repository + ":" + version}
@@ -131,7 +131,7 @@ func (l layout) unpackOne(d ocispecs.Descriptor, to string) (*ocispecs.ImageConf
 			return nil, fmt.Errorf("the layer has %+v", h)
 		}
 		content, err := io.ReadAll(t)
-		if err = errors.Join(err, os.WriteFile(filepath.Join(to, h.Name), content, h.FileInfo().Mode())); err != nil {
+		if err := errors.Join(err, os.WriteFile(filepath.Join(to, h.Name), content, h.FileInfo().Mode())); err != nil {
 			return nil, err
 		}
 	}
