@@ -50,7 +50,7 @@ func helmedBy(t *testing.T, by engine.Engine, namespace, values string) (m manif
 	if err != nil {
 		return nil, "", err
 	}
-	files, err := by.Render(c, all)
+	files, err := by.RenderWithContext(t.Context(), c, all)
 	if err != nil {
 		return nil, "", err
 	}

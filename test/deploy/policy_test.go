@@ -201,7 +201,7 @@ func checkReplicas(t *testing.T, m manifests, selects func(string, *metav1.Label
 	set := one[appsv1.StatefulSet](t, m, "StatefulSet").Spec
 	selects("the stateful set", set.Selector)
 	if set.Replicas == nil || *set.Replicas < 2 {
-		t.Errorf("%v replicas: nobody takes over", set.Replicas)
+		t.Error("there are no two replicas, and nobody takes over")
 	}
 	if service := one[corev1.Service](t, m, "Service"); set.ServiceName != service.Name || service.Spec.ClusterIP != corev1.ClusterIPNone {
 		t.Errorf("the pods get names by the service %s", set.ServiceName)
