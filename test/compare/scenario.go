@@ -140,12 +140,16 @@ func (b *bench) takenOver(ctx context.Context, namespace string) (map[string]fin
 		ways[i].config = fmt.Sprintf(ways[i].config, fmt.Sprint(namespace, "-", i))
 	}
 	var of [2]group // the one that leads first, and the next one
+	defer func() {
+		for _, g := range of {
+			g.remove()
+		}
+	}()
 	for i := range of {
 		var err error
 		if of[i], err = b.newGroup(ways); err != nil {
 			return nil, err
 		}
-		defer of[i].remove()
 		if err := of[i].start(b); err != nil {
 			return nil, err
 		}
