@@ -180,7 +180,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 # In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round. The questions
 # to a journal need 12 GB in bin/archive, jq and, for DuckDB beside them, node and npm.
-bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb) ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 25 minutes)
+bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb) ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 35 minutes)
 	@mkdir -p bin/bench && : >bin/bench.txt
 	@for program in daemon scale table ask rotate; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
 	@for package in $(BENCH_PACKAGES) $(BENCH_ONCE); do go test -c -o bin/bench/$$(basename $$package).test $$package || exit 1; done

@@ -382,6 +382,54 @@ func TestNoLine(t *testing.T) {
 	}
 }
 
+// writes are what was written, until one fails.
+type writes struct {
+	memory
+	sizes []int
+	fails int // the write that does, from 1
+}
+
+var errWrite = errors.New("no space left")
+
+func (w *writes) WriteAt(p []byte, at int64) (int, error) {
+	if w.sizes = append(w.sizes, len(p)); len(w.sizes) == w.fails {
+		return 0, errWrite
+	}
+	return w.memory.WriteAt(p, at)
+}
+
+// An index of many objects is not held in memory.
+func TestSave(t *testing.T) {
+	var l line.Fields
+	b := NewBuilder(0)
+	size := int64(0)
+	for seq := range 30_000 {
+		text := fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T12:00:00Z","type":"ADDED","stream":"pods","name":"pod-%d","uid":"00000000-0000-4000-8000-%012x","object":{}}`,
+			seq+1, seq, uint64(seq)*0x9e3779b97f4a7c15>>16)
+		if err := l.Parse([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		b.Add(&l, size, len(text)+1)
+		size += int64(len(text) + 1)
+	}
+	b.End(size, 0)
+	var w writes
+	if err := b.Save(&w); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.sizes); n < 4 || slices.Max(w.sizes) > 2*flushSize || w.sizes[n-1] != headerSize {
+		t.Errorf("writes of %d bytes", w.sizes)
+	}
+	if err := open(t, w.b).Check(); err != nil {
+		t.Error(err)
+	}
+	for fails := range len(w.sizes) {
+		if err := b.Save(&writes{fails: fails + 1}); !errors.Is(err, errWrite) {
+			t.Errorf("write %d failed, and Save returned %v", fails+1, err)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	crd := func(seq int, name, spec string) string {
 		return fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T12:00:00Z","type":"ADDED","origin":"watch","stream":"customresourcedefinitions.apiextensions.k8s.io","group":"apiextensions.k8s.io","version":"v1","resource":"customresourcedefinitions","kind":"CustomResourceDefinition","name":%q,"uid":"u","object":{"metadata":{},"spec":%s}}`, seq, name, spec)

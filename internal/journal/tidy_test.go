@@ -75,7 +75,9 @@ func TestCompressOrder(t *testing.T) {
 		r.commitAll()
 		r.wait(time.Second)
 		r.holds(1, "map[journal.jsonl:1 rotated.gz:1]")
-		want := []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Rename, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Remove}
+		want := []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync,
+			faultdisk.Create, faultdisk.Write, faultdisk.Write, faultdisk.Sync, // the index's header is written last
+			faultdisk.Rename, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Remove}
 		if !slices.Equal(kinds, want) {
 			t.Errorf("operations are %q, want %q", kinds, want)
 		}

@@ -223,7 +223,7 @@ func (b *bench) cluster(ctx context.Context, folder, way string, l load, count i
 	b.line(fmt.Sprintf("run=cluster/nodes=%d/way=%s", l.nodes, way),
 		l.rate(), "events/s", float64(known), "objects", 100*(after.cpu-before.cpu).Seconds()/took.Seconds(), "cpu-%",
 		mebibytes(after.wire-before.wire)/seconds, "wire-MiB/s", mebibytes(after.journal-before.journal)/seconds, "journal-MiB/s",
-		mebibytes(p.peaks().anon), "rss-anon-MiB", mebibytes(checkpoint.Size()), "checkpoint-MiB", synced.Seconds(), "sync-s",
+		mebibytes(p.peaks().anon), "rss-anon-MiB", mebibytes(after.anon), "rss-anon-now-MiB", mebibytes(checkpoint.Size()), "checkpoint-MiB", synced.Seconds(), "sync-s",
 		(took - b.options.steady).Seconds(), "behind-s")
 	if b.options.keep {
 		return nil
@@ -235,6 +235,7 @@ func (b *bench) cluster(ctx context.Context, folder, way string, l load, count i
 type reading struct {
 	cpu           time.Duration
 	wire, journal int64 // bytes
+	anon          int64 // bytes of memory
 	changes       int   // that are written
 	sent          bool  // all of them
 }
@@ -243,11 +244,12 @@ func (s *running) reading(ctx context.Context, p *process) (r reading, err error
 	cpu, err1 := p.CPU()
 	st, err2 := s.stats(ctx)
 	metrics, err3 := p.Metrics(ctx)
-	r = reading{cpu: cpu, wire: st.Sent, journal: int64(metrics["kubejournal_output_bytes_total"]), sent: st.Steady}
+	used, err4 := p.usage()
+	r = reading{cpu: cpu, wire: st.Sent, journal: int64(metrics["kubejournal_output_bytes_total"]), anon: used.anon, sent: st.Steady}
 	for name, value := range metrics {
 		if strings.HasPrefix(name, "kubejournal_events_total{") && strings.Contains(name, `type="MODIFIED"`) {
 			r.changes += int(value)
 		}
 	}
-	return r, errors.Join(err1, err2, err3)
+	return r, errors.Join(err1, err2, err3, err4)
 }

@@ -46,6 +46,7 @@ func clusterTables(w io.Writer, r results) {
 			{"CPU of a core", func(s split) float64 { return of(s, "cpu-%") }, "%"},
 			{"with a standby, both together", func(s split) float64 { return of(s, "cpu-%") * r.pair() }, "%"},
 			{"memory at the most", func(s split) float64 { return of(s, "rss-anon-MiB") }, "MiB"},
+			{"memory after the first sync", func(s split) float64 { return of(s, "rss-anon-now-MiB") }, "MiB"},
 			{"from the API server, per second", func(s split) float64 { return of(s, "wire-MiB/s") }, "MiB"},
 			{"the same, all daemons together", func(s split) float64 { return of(s, "wire-MiB/s") * float64(s.daemons) }, "MiB"},
 			{"journal per day", func(s split) float64 { return of(s, "journal-MiB/s") * 86400 / 1024 }, "GiB"},
