@@ -126,7 +126,7 @@ test-skew: cc ## conformance and main scenarios on older servers, and without st
 # Needs root, and the programs of Debian's packages chromium, prometheus and rsyslog, whose services may stay off: what
 # is not there fails the test that runs it. -update writes what is generated: the overlays' rights, the chart's copies.
 test-deploy: bin/golangci-lint bin/kubectl bin/kube-controller-manager bin/helm controlplane ## deploy/ and quickstart with the programs that read them (root; chromium, prometheus, rsyslog)
-	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
+	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 15m ./... $(DEPLOY_FLAGS)
 
 # Needs node and npm. -update writes what the queries print into the page.
 test-sql: bin/duckdb ## the queries of docs/sql.md with DuckDB (node, npm)

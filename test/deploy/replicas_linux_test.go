@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +22,9 @@ import (
 
 // phaseWrites is how many writes are acknowledged between one thing that happens to the replicas and the next.
 const phaseWrites = 50
+
+// outOfReach is longer than a replica goes without reading or renewing a Lease that it may.
+const outOfReach = 10 * time.Second
 
 // replicated is the stateful set of the overlay, whose pods the controllers make and the node runs, while objects change.
 type replicated struct {
@@ -63,6 +67,8 @@ func TestReplicas(t *testing.T) {
 	r.more()
 	writers.Stop()
 	r.checkJournals()
+	s.remove(t, m.ofKind("RoleBinding"))
+	r.checkNobody()
 }
 
 // until waits while the node works.
@@ -164,6 +170,25 @@ func (r *replicated) evicted(leader, standby corev1.Pod) {
 			err = errors.New("it follows")
 		}
 		return err
+	})
+}
+
+// checkNobody waits until no replica writes, since the Lease is out of reach, and each one's metrics say for how long.
+func (r *replicated) checkNobody() {
+	r.t.Helper()
+	r.until("nobody writes", func() error {
+		for _, pod := range r.n.pods {
+			leads, err := pod.process.Leads(r.t.Context())
+			all, problem := pod.process.Metrics(r.t.Context())
+			if err := errors.Join(err, problem); err != nil {
+				return err
+			}
+			unseen := time.Since(time.UnixMilli(int64(all["kubejournal_lease_last_seen_timestamp_seconds"] * 1000)))
+			if leads || unseen < outOfReach || unseen > patience {
+				return fmt.Errorf("writes: %t; the Lease was seen %s ago", leads, unseen)
+			}
+		}
+		return nil
 	})
 }
 
