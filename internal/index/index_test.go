@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -398,6 +399,17 @@ func (w *writes) WriteAt(p []byte, at int64) (int, error) {
 	return w.memory.WriteAt(p, at)
 }
 
+// counted counts reads.
+type counted struct {
+	in io.ReaderAt
+	n  int
+}
+
+func (c *counted) ReadAt(p []byte, at int64) (int, error) {
+	c.n++
+	return c.in.ReadAt(p, at)
+}
+
 // An index of many objects is not held in memory.
 func TestSave(t *testing.T) {
 	var l line.Fields
@@ -422,6 +434,26 @@ func TestSave(t *testing.T) {
 	}
 	if err := open(t, w.b).Check(); err != nil {
 		t.Error(err)
+	}
+	// One that fails ends it: what is left of the segments before is not read.
+	var read [2]int
+	for fails := range read {
+		base := counted{in: bytes.NewReader(w.b)}
+		x, err := Open(&base, int64(len(w.b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := NewBuilder(0)
+		next.Fill([]*Index{x}, 1)
+		next.Add(&l, 0, 100)
+		next.End(100, 0)
+		if err := next.Save(&writes{fails: fails}); (err == nil) != (fails == 0) {
+			t.Errorf("Save returned %v", err)
+		}
+		read[fails] = base.n
+	}
+	if read[1] > read[0]*3/4 {
+		t.Errorf("%d reads, %d of them where a write failed", read[0], read[1])
 	}
 	for fails := range len(w.sizes) {
 		if err := b.Save(&writes{fails: fails + 1}); !errors.Is(err, errWrite) {

@@ -178,6 +178,9 @@ func (w *writer) stream(s *stream) error {
 		if err != nil {
 			return err
 		}
+		if w.err != nil {
+			return nil // write returns it
+		}
 		n := 0
 		for n < len(fresh) && fresh[n].compare(old.place, old.uid) < 0 {
 			w.object(fresh[n], Place{})

@@ -115,6 +115,19 @@ func (r interruptible) ReadAt(p []byte, at int64) (int, error) {
 	return r.ReaderAt.ReadAt(p, at)
 }
 
+// stoppable is a file whose writing ends with a context.
+type stoppable struct {
+	io.WriterAt
+	ctx context.Context
+}
+
+func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.WriterAt.WriteAt(p, at)
+}
+
 // lineIndexer adds the lines of a segment to its index, as the bytes come.
 type lineIndexer struct {
 	*index.Builder
@@ -443,10 +456,10 @@ func (j *File) read(name string, fn func(disk.File) error) error {
 }
 
 // writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves none,
-// or what the next pass removes. A file without a line gets none.
+// or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes writing fail.
 func (j *File) writeIndex(name string, b *index.Builder) error {
 	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
-	err := j.write(tmp, b.Save)
+	err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })
 	if errors.Is(err, index.ErrNoLine) {
 		j.tidy.bare[name] = true
 		return j.remove(tmp)
