@@ -157,9 +157,7 @@ func (r *replicated) evicted(leader, standby corev1.Pod) {
 	evict := func(pod corev1.Pod) error {
 		return r.n.s.client.PolicyV1().Evictions(r.namespace).Evict(r.t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})
 	}
-	if err := evict(leader); err != nil {
-		r.t.Fatal(err)
-	}
+	r.until("evict "+leader.Name, func() error { return evict(leader) }) // both have to be ready, a busy machine's too
 	if err := evict(standby); !apierrors.IsTooManyRequests(err) {
 		r.t.Errorf("both replicas may be evicted: %v", err)
 	}
