@@ -87,6 +87,14 @@ func (d *Daemon) turned(before, now leader.Status) {
 	d.metrics.Leader.Set(leads)
 }
 
+// synced is why streams are not in step yet.
+func (d *Daemon) synced() error {
+	if d.elector != nil && !d.elector.Status().Leads {
+		return d.manager.Follows()
+	}
+	return d.manager.Synced()
+}
+
 // whoWrites says it in words.
 func (d *Daemon) whoWrites() string {
 	switch s := d.elector.Status(); {

@@ -138,9 +138,12 @@ func (e *Elector) Status() Status {
 	return e.status
 }
 
-// Err is why this replica can neither write nor take over; nil if it can.
+// Err is why this replica can neither write, nor follow another one and take over; nil if it can.
 func (e *Elector) Err() error {
 	s := e.Status()
+	if s.Term == 0 {
+		return fmt.Errorf("no replica holds the Lease %s yet", e.Describe())
+	}
 	if age := time.Since(s.Seen); s.Err != nil && age > e.cfg.LeaseDuration {
 		return fmt.Errorf("the Lease %s was not reached for %s: %w", e.Describe(), age.Round(time.Second), s.Err)
 	}
