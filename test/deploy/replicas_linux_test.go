@@ -181,7 +181,7 @@ func (r *replicated) checkNobody() {
 			if err := errors.Join(err, problem); err != nil {
 				return err
 			}
-			unseen := time.Since(time.UnixMilli(int64(all["kubejournal_lease_last_seen_timestamp_seconds"] * 1000)))
+			unseen := time.Since(time.UnixMilli(int64(all[`kubejournal_lease_seen_timestamp_seconds{lease="`+r.namespace+`/kubejournal"}`] * 1000)))
 			if leads || unseen < outOfReach || unseen > patience {
 				return fmt.Errorf("writes: %t; the Lease was seen %s ago", leads, unseen)
 			}
