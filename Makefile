@@ -9,11 +9,12 @@ TORTURE_TIME    ?= 30m
 PROXY           ?= all
 KILLS           ?= 1000
 ROUNDS          ?= 3
+IMAGE           ?= kubejournal
 # Which benchmarks, and how often those are run that are not run once only.
 BENCH           ?= .
 BENCHCOUNT      ?= 6
 BENCHTIME       ?= 0.3s
-BENCH_PACKAGES  ?= ./internal/rawjson ./internal/event ./internal/changes ./internal/journal ./internal/kubeclient ./internal/watcher
+BENCH_PACKAGES  ?= ./internal/rawjson ./internal/event ./internal/changes ./internal/journal ./internal/kubeclient ./internal/watcher ./internal/leader
 # These take a million objects and minutes; what is left out only tells how the checkpoint's layout was chosen.
 BENCH_ONCE      ?= ./internal/checkpoint
 BENCH_SKIP      ?= ^Benchmark(Layout|Forget)
@@ -38,7 +39,7 @@ TEST_STEPS = vet lint controlplane suite
 # A failed step leaves no half file behind, and steps never share the machine's few cores.
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help build sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
+.PHONY: help build image sbom controlplane test $(TEST_STEPS) cc crash torture kill takeovers trouble test-skew test-deploy test-sql test-compare fuzz bench compare demo incident clean
 .DEFAULT_GOAL := help
 
 help: ## show this
@@ -47,6 +48,15 @@ help: ## show this
 
 build: ## build bin/kubejournal
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/kubejournal ./cmd/kubejournal
+
+# Without Docker, or any other daemon. The Dockerfile makes the same image. IMAGE is what who loads the layout calls it, and not
+# a part of the image.
+image: ## write an OCI image of the program for amd64 and arm64 as bin/image, and print its digest
+	@for arch in amd64 arm64; do \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/$$arch/kubejournal ./cmd/kubejournal || exit; \
+	done
+	@go run ./deploy/image -output bin/image -name '$(IMAGE):$(or $(VERSION),latest)' -arg VERSION='$(VERSION)' -arg COMMIT='$(COMMIT)' \
+		linux/amd64=bin/amd64/kubejournal linux/arm64=bin/arm64/kubejournal
 
 # The time of the listing and a random number are left out of it, so that the same program has the same list.
 sbom: build bin/cyclonedx-gomod ## build bin/kubejournal and list each module in it, as CycloneDX in bin/kubejournal.sbom.json
@@ -116,7 +126,7 @@ test-skew: cc ## conformance and main scenarios on older servers, and without st
 # Needs root, and the programs of Debian's packages chromium, prometheus and rsyslog, whose services may stay off: what
 # is not there fails the test that runs it. -update writes what is generated: the overlays' rights, the chart's copies.
 test-deploy: bin/golangci-lint bin/kubectl bin/kube-controller-manager bin/helm controlplane ## deploy/ and quickstart with the programs that read them (root; chromium, prometheus, rsyslog)
-	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 10m ./... $(DEPLOY_FLAGS)
+	cd test/deploy && ../../bin/golangci-lint run ./... && go test -count=1 -timeout 15m ./... $(DEPLOY_FLAGS)
 
 # Needs node and npm. -update writes what the queries print into the page.
 test-sql: bin/duckdb ## the queries of docs/sql.md with DuckDB (node, npm)
@@ -170,7 +180,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 # In rounds, so that what is compared was run side by side: a slow minute of the machine is in all of a round. The questions
 # to a journal need 12 GB in bin/archive, jq and, for DuckDB beside them, node and npm.
-bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb) ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 25 minutes)
+bench: bin/benchstat build controlplane $(if $(shell command -v npm),bin/duckdb) ## the benchmarks, BENCHCOUNT (6) times, as one table with baselines and goals (about 35 minutes)
 	@mkdir -p bin/bench && : >bin/bench.txt
 	@for program in daemon scale table ask rotate; do go build -o bin/bench/$$program ./test/bench/$$program || exit 1; done
 	@for package in $(BENCH_PACKAGES) $(BENCH_ONCE); do go test -c -o bin/bench/$$(basename $$package).test $$package || exit 1; done

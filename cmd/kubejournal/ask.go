@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -29,17 +30,20 @@ func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e
 
 // askFlags are what the commands have in common that ask a journal.
 type askFlags struct {
-	config, journal string
-	output          string
-	namespaces      []string
-	all             bool
-	paged           bool
+	config     string
+	journals   []string
+	output     string
+	namespaces []string
+	all        bool
+	paged      bool
+	lines      query.Lines
 }
 
 // journalHelp is a part of their help.
 const journalHelp = `
 The journal's files are read: no cluster and no daemon is needed, and a daemon may be writing to them. --journal names the
-active file; the default is output.path of the config that run would read.`
+active file; the default is output.path of the config that run would read. The journals of several replicas, or shards, are
+shown as one: name each with a --journal of its own. They are merged in TMPDIR first; seq counts the merged lines.`
 
 // statusHelp is another one.
 const statusHelp = `
@@ -53,37 +57,37 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
 	f.addJournal(cmd)
-	completeNames(cmd, func(cmd *cobra.Command, args []string) (string, []string, error) {
-		path, err := f.path(cmd)
-		return path, args, err
+	completeNames(cmd, func(cmd *cobra.Command, args []string) ([]string, []string, error) {
+		paths, err := f.paths(cmd)
+		return paths, args, err
 	}, &f.namespaces)
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.journal, "journal", "", "the journal's active `FILE`")
+	cmd.Flags().StringArrayVar(&f.journals, "journal", nil, "the journal's active `FILE`; may be repeated, for those of replicas and shards")
 	cmd.Flags().StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 }
 
-// path returns the path of the journal's active file.
-func (f *askFlags) path(cmd *cobra.Command) (string, error) {
+// paths returns the paths of the journals' active files.
+func (f *askFlags) paths(cmd *cobra.Command) ([]string, error) {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		// Most of what an answer needs is soon garbage: it may take memory, up to a bound, and then takes time.
 		debug.SetGCPercent(200)
 		debug.SetMemoryLimit(56 << 20)
 	}
-	if f.journal != "" {
-		return f.journal, nil
+	if len(f.journals) > 0 {
+		return f.journals, nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return "", &usageError{cmd, errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
+		return nil, &usageError{cmd, errors.New("no journal named; name one with --journal FILE, or its config with --config FILE")}
 	case err != nil:
-		return "", err
+		return nil, err
 	case cfg.Output.Path == config.Stdout:
-		return "", &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
+		return nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
 	}
-	return cfg.Output.Path, nil
+	return []string{cfg.Output.Path}, nil
 }
 
 // selection reads the arguments that name objects.
@@ -101,7 +105,7 @@ func (f *askFlags) selection(cmd *cobra.Command, args []string) (*query.Selectio
 
 // ask opens the journal, finds out what is selected, and calls fn.
 func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal, *query.Selection, *answer.Output) error) error {
-	path, err := f.path(cmd)
+	paths, err := f.paths(cmd)
 	if err != nil {
 		return err
 	}
@@ -115,21 +119,18 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
 		o.Terminal, o.Width = true, width()
 	}
-	j, err := query.Open(path, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	j, err := query.OpenAll(cmd.Context(), paths, s, f.lines, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
+		fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
+		return statusError(exitNotCovered)
+	}
 	if err != nil {
 		return err
 	}
 	defer j.Close()
 	if j.Empty() {
-		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", path)
+		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", strings.Join(paths, ", "))
 		return statusError(exitNotCovered)
-	}
-	if err := j.Resolve(cmd.Context(), s); err != nil {
-		if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
-			fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
-			return statusError(exitNotCovered)
-		}
-		return err
 	}
 	answer := func() error {
 		err := fn(j, s, o)
@@ -167,7 +168,7 @@ func checkTimes(cmd *cobra.Command, since, until query.Moment) error {
 	if query.Reversed(since, until) {
 		return &usageError{cmd, errors.New("--until is before --since")}
 	}
-	return checkPast(cmd, "since", since)
+	return errors.Join(checkPast(cmd, "since", since), checkOne(cmd, until))
 }
 
 // checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
@@ -175,6 +176,14 @@ func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 	const ahead = 5 * time.Minute
 	if m.Time.After(time.Now().Add(ahead)) {
 		return &usageError{cmd, fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
+	}
+	return checkOne(cmd, m)
+}
+
+// checkOne returns a usageError for a line's number where there are several journals.
+func checkOne(cmd *cobra.Command, m query.Moment) error {
+	if journals, _ := cmd.Flags().GetStringArray("journal"); m.Seq > 0 && len(journals) > 1 {
+		return &usageError{cmd, fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
 	}
 	return nil
 }

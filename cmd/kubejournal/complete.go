@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +15,8 @@ import (
 // longestCompletion is how long a shell waits for names: those of a journal with an index are found in less.
 const longestCompletion = 3 * time.Second
 
-// findJournal finds the journal that a command line names, and the arguments that name objects.
-type findJournal = func(cmd *cobra.Command, args []string) (path string, objects []string, err error)
+// findJournal finds the journals that a command line names, and the arguments that name objects.
+type findJournal = func(cmd *cobra.Command, args []string) (paths, objects []string, err error)
 
 // completeNames has a shell complete the arguments of a command that name objects, and -n, with names of a journal. Where there is
 // none, or none that can be read, it has no names and says nothing: the command itself does.
@@ -23,24 +25,26 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	from := func(names namesOf) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			const none = cobra.ShellCompDirectiveNoFileComp
-			path, args, err := find(cmd, args)
+			paths, args, err := find(cmd, args)
 			if err != nil {
 				return nil, none
 			}
-			j, err := query.Open(path, func(string) {})
-			if err != nil || j.Empty() {
-				return nil, none
-			}
-			defer j.Close()
 			ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
 			defer cancel()
-			var fitting []string
-			for _, name := range names(ctx, j, args, word) {
-				if strings.HasPrefix(name, word) {
-					fitting = append(fitting, name)
+			fitting := make(map[string]bool)
+			for _, path := range paths {
+				j, err := query.Open(path, func(string) {})
+				if err != nil || j.Empty() {
+					continue
 				}
+				for _, name := range names(ctx, j, args, word) {
+					if strings.HasPrefix(name, word) {
+						fitting[name] = true
+					}
+				}
+				j.Close()
 			}
-			return fitting, none
+			return slices.Sorted(maps.Keys(fitting)), none
 		}
 	}
 	cmd.ValidArgsFunction = from(func(ctx context.Context, j *query.Journal, args []string, word string) []string {

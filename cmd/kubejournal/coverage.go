@@ -11,7 +11,7 @@ import (
 )
 
 func newCoverageCommand() *cobra.Command {
-	var f askFlags
+	f := askFlags{lines: query.NoLines}
 	cmd := &cobra.Command{
 		Use:   "coverage [RESOURCE...]",
 		Short: "Show from when to when each stream was watched",

@@ -179,11 +179,11 @@ func TestDocsMetrics(t *testing.T) {
 	described := make(chan *prometheus.Desc)
 	go func() {
 		m := metrics.New("", "")
-		m.WatchElection(func() float64 { return 0 })
+		m.WatchElection("", func() float64 { return 0 }, func() float64 { return 0 })
 		m.Registry.Describe(described)
 		close(described)
 	}()
-	parts := regexp.MustCompile(`fqName: "(\w+)".*variableLabels: \{([^}]*)\}`)
+	parts := regexp.MustCompile(`fqName: "(\w+)".*constLabels: \{(?:(\w+)=.*)?\}, variableLabels: \{([^}]*)\}`)
 	known := make(map[string]bool)
 	table := rows(t, "docs/operations.md")
 	for d := range described {
@@ -196,8 +196,8 @@ func TestDocsMetrics(t *testing.T) {
 		}
 		known[m[1]] = true
 		want := m[1]
-		if m[2] != "" {
-			want += "{" + m[2] + "}"
+		if labels := m[2] + m[3]; labels != "" { // none has both
+			want += "{" + labels + "}"
 		}
 		if _, is := table[want]; !is {
 			t.Errorf("docs/operations.md has no row for %s", want)

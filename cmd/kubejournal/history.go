@@ -56,6 +56,9 @@ func newHistoryCommand() *cobra.Command {
 			if h.Patch && f.output != "text" {
 				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
 			}
+			if related {
+				f.lines = query.AllLines
+			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"

@@ -31,37 +31,44 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
   kubejournal index --verify`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := f.path(cmd)
+			paths, err := f.paths(cmd)
 			if err != nil {
 				return err
 			}
-			j, err := query.Open(path, func(string) {})
-			if err != nil {
-				return err
+			for _, path := range paths {
+				err = errors.Join(err, indexJournal(cmd, path, verify))
 			}
-			defer j.Close()
-			if verify {
-				return verifyJournal(cmd, j)
-			}
-			tried := 0
-			j.Reindex(cmd.Context(), func(path string, fault error) {
-				if tried++; fault != nil {
-					err = statusError(exitFault)
-					fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %v\n", fault)
-					return
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path)
-			})
-			if tried == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
-			}
-			return errors.Join(err, cmd.Context().Err())
+			return err
 		},
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVar(&verify, "verify", false, "prove that the journal is whole, and write nothing")
 	f.addJournal(cmd)
 	return cmd
+}
+
+func indexJournal(cmd *cobra.Command, path string, verify bool) error {
+	j, err := query.Open(path, func(string) {})
+	if err != nil {
+		return err
+	}
+	defer j.Close()
+	if verify {
+		return verifyJournal(cmd, j)
+	}
+	tried := 0
+	j.Reindex(cmd.Context(), func(path string, fault error) {
+		if tried++; fault != nil {
+			err = statusError(exitFault)
+			fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %v\n", fault)
+			return
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path)
+	})
+	if tried == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
+	}
+	return errors.Join(err, cmd.Context().Err())
 }
 
 func verifyJournal(cmd *cobra.Command, j *query.Journal) error {

@@ -20,8 +20,9 @@ import (
 
 // tailFlags are the flags of tail.
 type tailFlags struct {
-	config, journal, output, colour string
-	noFollow, all                   bool
+	config, output, colour string
+	journals               []string
+	noFollow, all          bool
 	tail.Options
 }
 
@@ -52,6 +53,8 @@ With filters, --lines counts the lines that pass. With --since or --until, all l
 ` + query.Times + `.
 GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
 shown as BAD.
+
+The journals of several replicas, or shards, are shown as one with a --journal for each: every line once, in one order.
 
 A resource or namespace that no line is about is an error. A resource of Kubernetes' own and a custom resource named with
 its group may still come, and so may an object while the journal is followed: stderr says that there is none yet.
@@ -107,13 +110,13 @@ func newTailCommand() *cobra.Command {
 	flags.Func("until", "show lines up to that `TIME`, and end there", moment(&f.Filter.Until))
 	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, or json for the lines as they are", "text", "json")
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
-	flags.StringVar(&f.journal, "journal", "", "the journal's `FILE`; then all arguments name objects")
+	flags.StringArrayVar(&f.journals, "journal", nil, "the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 	completeNames(cmd, f.find, &f.Filter.Namespaces)
 	names := cmd.ValidArgsFunction
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		all, directive := names(cmd, args, word)
-		if len(args) == 0 && f.journal == "" {
+		if len(args) == 0 && len(f.journals) == 0 {
 			directive = cobra.ShellCompDirectiveDefault // it may be a FILE
 		}
 		return all, directive
@@ -157,7 +160,7 @@ func (f *tailFlags) setLines(text string) (err error) {
 }
 
 func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
-	path, args, err := f.find(cmd, args)
+	paths, args, err := f.find(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -175,7 +178,7 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
 	}
-	stdin := path == config.Stdout
+	stdin := paths[0] == config.Stdout
 	if !cmd.Flags().Changed("lines") && (stdin || !f.Filter.Since.IsZero() || !f.Filter.Until.IsZero()) {
 		f.Lines = tail.All // of stdin the last ones are known at the end only
 	}
@@ -191,7 +194,7 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if stdin {
 		err = tail.Stream(cmd.Context(), cmd.InOrStdin(), f.Options, p)
 	} else {
-		err = tail.File(cmd.Context(), path, f.Options, p)
+		err = tail.Files(cmd.Context(), paths, f.Options, p)
 	}
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, context.Canceled) {
 		return nil
@@ -201,26 +204,26 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 
 // find returns the journal's file, and the arguments that name objects: --journal or the first argument if that can only be
 // a file, else that of the config that run would read.
-func (f *tailFlags) find(cmd *cobra.Command, args []string) (path string, objects []string, err error) {
+func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
 	if len(args) > 0 && args[0] == "" {
 		args = args[1:]
 	}
-	if f.journal != "" {
-		return f.journal, args, nil
+	if len(f.journals) > 0 {
+		return f.journals, args, nil
 	}
 	if len(args) > 0 && isFile(args[0]) {
-		return args[0], args[1:], nil
+		return args[:1], args[1:], nil
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
 	case file == "":
-		return "", nil, &usageError{cmd, errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
+		return nil, nil, &usageError{cmd, errors.New("no journal named; name its FILE, - for stdin, or its config with --config FILE")}
 	case err != nil:
-		return "", nil, err
+		return nil, nil, err
 	case cfg.Output.Path == config.Stdout:
-		return "", nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into 'kubejournal tail -'", file)}
+		return nil, nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name a FILE, or pipe the lines into 'kubejournal tail -'", file)}
 	}
-	return cfg.Output.Path, args, nil
+	return []string{cfg.Output.Path}, args, nil
 }
 
 // isFile reports whether an argument names a journal, not objects: it is a file, or looks like the path of one.

@@ -56,7 +56,7 @@ because it is missing or not allowed, or when the server cannot be asked.`,
 			if len(faults) > 0 {
 				return faults
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s\n", path, count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", path, count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
 			return err
 		},
 	}
@@ -99,6 +99,14 @@ func inherited(cfg *config.Config) string {
 	return ""
 }
 
+// shardOf says which share of the objects a config is for, where it is not the whole.
+func shardOf(cfg *config.Config) string {
+	if shard := cfg.Shard.String(); shard != "" {
+		return "; shard " + shard
+	}
+	return ""
+}
+
 // count is a number with its noun.
 func count(n int, one, many string) string {
 	if n == 1 {
@@ -133,6 +141,6 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	case n > 0:
 		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s\n", path, s.Host, count(found.Streams, "stream", "streams"), inherited(cfg))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", path, s.Host, count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
 	return err
 }

@@ -83,6 +83,14 @@ type Shard struct {
 	Count int `mapstructure:"count"`
 }
 
+// String names a shard as stream names do; "" for all objects.
+func (s Shard) String() string {
+	if s.Count <= 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d-of-%d", s.Index, s.Count)
+}
+
 // LeaderElection has the names that Kubernetes' own components give these keys. With an empty LeaseName there is none.
 type LeaderElection struct {
 	LeaseName      string        `mapstructure:"leaseName" off:"\"\""`
@@ -97,7 +105,7 @@ func (c *Config) Lease() string {
 	if c.LeaderElection.LeaseName == "" || c.Shard.Count <= 1 {
 		return c.LeaderElection.LeaseName
 	}
-	return fmt.Sprintf("%s-%d-of-%d", c.LeaderElection.LeaseName, c.Shard.Index, c.Shard.Count)
+	return c.LeaderElection.LeaseName + "-" + c.Shard.String()
 }
 
 // Defaults has the keys of an entry that can be set for all entries at once.

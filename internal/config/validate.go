@@ -21,6 +21,7 @@ const (
 	minInterval    = time.Millisecond       // below, the daemon would do nothing but commit: each one waits for the disk
 	maxInterval    = time.Hour              // bounds what has to be read back after a crash, or is written twice on stdout
 	minSize        = 4 << 10                // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
+	maxShards      = 1024                   // above, a shard of a million objects has less than a page of a list
 	minLineBytes   = 1 << 10                // below, lines would lose their objects and be hardly shorter for it
 )
 
@@ -98,10 +99,20 @@ func (c *Config) check() Faults {
 }
 
 func (k *checker) shard(s Shard) {
-	k.refuse(s.Count < 0, "", "shard.count", "%d is negative; write how many daemons share the objects, such as 4", s.Count)
-	k.refuse(s.Index != 0 && s.Count == 0, "", "shard.index", "needs shard.count; write how many daemons share the objects, such as 4")
-	k.refuse(s.Count > 0 && s.Index >= s.Count || s.Index < 0, "", "shard.index",
-		"%d is not between 0 and %d; the daemons that share the objects count from 0 on, below shard.count", s.Index, s.Count-1)
+	_, indexed := k.src.lines["shard.index"]
+	_, counted := k.src.lines["shard.count"]
+	switch {
+	case s.Count < 0 || s.Count > maxShards:
+		k.refuse(true, "", "shard.count", "%d is not between 0 and %d; write how many daemons share the objects, such as 4", s.Count, maxShards)
+	case indexed && !counted, s.Index > 0 && s.Count == 0:
+		k.refuse(true, "", "shard.index", "needs shard.count; write how many daemons share the objects, such as 4")
+	case counted && !indexed && s.Count > 1:
+		k.refuse(true, "", "shard.index", "is missing; each of the daemons that share the objects has its own, from 0 to %d, or $(NAME) for the one in a variable", s.Count-1)
+	default:
+		last := max(s.Count-1, 0)
+		k.refuse(s.Index < 0 || s.Index > last, "", "shard.index",
+			"%d is not between 0 and %d; the daemons that share the objects count from 0 on, below shard.count", s.Index, last)
+	}
 }
 
 // leaderElection checks what client-go's election would refuse, and what would let two replicas write at once: it cuts

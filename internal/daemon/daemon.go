@@ -123,6 +123,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		d.openOutput,
 		d.listen,
 		d.withRoom(d.openCheckpoint),
+		d.checkShard,
 		d.connect,
 		d.identify,
 		d.withRoom(d.recover),
@@ -154,7 +155,11 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	streams, stopStreams := context.WithCancel(ctx)
 	writing, stopWriting := context.WithCancel(context.Background())
 	defer stopWriting()
-	defer context.AfterFunc(streams, func() { time.AfterFunc(stopTimeout, stopWriting) })()
+	limit := stopTimeout
+	if d.elector != nil {
+		limit -= leader.ReleaseTimeout
+	}
+	defer context.AfterFunc(streams, func() { time.AfterFunc(limit, stopWriting) })()
 	streamsEnded := make(chan error, 1)
 	go func() {
 		err := d.manager.Run(streams)
@@ -226,7 +231,7 @@ func (d *Daemon) assemble(context.Context) error {
 		{Name: "output", Err: d.outputError},
 		{Name: "checkpoint", Err: d.rec.CheckpointError},
 		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
-		{Name: "streams", Err: d.manager.Synced, Note: d.manager.Stalled},
+		{Name: "streams", Err: d.synced, Note: d.manager.Stalled},
 	}
 	if d.elector != nil {
 		checks = append(checks, ops.Check{Name: "leaderElection", Err: d.elector.Err, Note: d.whoWrites})

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -53,8 +54,10 @@ func (d *Daemon) joinElection() error {
 		LeaseDuration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 		Leases: client.Resource(leases).Namespace(d.lease), Recorder: d.rec,
 		Term: term, SaveTerm: d.store.SetTerm, Log: d.Log, Changed: d.turned,
+		Able: func() error { return errors.Join(d.rec.OutputError(), d.rec.CheckpointError()) },
 	})
-	d.metrics.WatchElection(func() float64 { return float64(d.rec.Held()) })
+	d.metrics.WatchElection(d.elector.Describe(), func() float64 { return float64(d.rec.Held()) },
+		func() float64 { return float64(d.elector.Status().Seen.Unix()) })
 	return nil
 }
 
@@ -82,6 +85,14 @@ func (d *Daemon) turned(before, now leader.Status) {
 		}
 	}
 	d.metrics.Leader.Set(leads)
+}
+
+// synced is why streams are not in step yet.
+func (d *Daemon) synced() error {
+	if d.elector != nil && !d.elector.Status().Leads {
+		return d.manager.Follows()
+	}
+	return d.manager.Synced()
 }
 
 // whoWrites says it in words.

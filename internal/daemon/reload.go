@@ -196,6 +196,10 @@ func FixedKeys(now, next *config.Config) (faults config.Faults) {
 				fmt.Sprintf("cannot change from %q to %q while kubejournal runs; restart it, or put the old value back", k.now, k.next)))
 		}
 	}
+	if was, is := now.Shard.String(), next.Shard.String(); was != is {
+		faults = append(faults, next.At("shard", fmt.Sprintf("cannot change from %s to %s: these are other streams, and what happens before they begin would be missing; "+
+			"start new daemons with files of their own beside the old ones", shardText(was), shardText(is))))
+	}
 	return faults
 }
 

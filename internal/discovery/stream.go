@@ -2,7 +2,6 @@
 package discovery
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -29,15 +28,21 @@ type Stream struct {
 // changes.
 func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
 
+// ShardOf is the shard in the name of a stream, as config.Shard's String has it.
+func ShardOf(stream string) string {
+	_, scope, _ := strings.Cut(stream, "?")
+	values, err := url.ParseQuery(scope)
+	if err != nil {
+		return ""
+	}
+	return values.Get("shard")
+}
+
 // scope is the part of the name that does not say what the resource is.
 func (s Stream) scope() string {
 	var parts []string
-	shard := ""
-	if of := s.Entry.Shard; of.Count > 1 {
-		shard = fmt.Sprintf("%d-of-%d", of.Index, of.Count)
-	}
 	for _, p := range [...]struct{ key, value string }{
-		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector}, {"shard", shard},
+		{"namespace", s.Namespace}, {"labelSelector", s.LabelSelector}, {"fieldSelector", s.FieldSelector}, {"shard", s.Entry.Shard.String()},
 	} {
 		if p.value != "" {
 			parts = append(parts, p.key+"="+url.QueryEscape(p.value))

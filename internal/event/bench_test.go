@@ -121,3 +121,19 @@ func BenchmarkParseHeader(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkPeek is what it takes to know that an object is not the daemon's own.
+func BenchmarkPeek(b *testing.B) {
+	eventtest.EachSize(b, func(b *testing.B, size int) {
+		r := mustRenderer(b, podSource, podShape)
+		pods := manyPods(size)
+		var o Object
+		i := 0
+		for b.Loop() {
+			if !r.Peek(pods[i%len(pods)], &o) {
+				b.Fatal("not found")
+			}
+			i++
+		}
+	})
+}

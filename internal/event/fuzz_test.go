@@ -234,6 +234,10 @@ func TestMadeObjects(t *testing.T) {
 
 func (s Shape) cuts() bool { return s.Drop != nil || s.Redact != nil || s.Secret }
 
+func namesOf(o *Object) string {
+	return fmt.Sprintf("%q %q %q %q", o.Namespace, o.Name, o.UID, o.ResourceVersion)
+}
+
 // newCheck returns a function that checks everything about one object, with one
 // of several sources and shapes, against encoding/json and the model.
 func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
@@ -260,10 +264,15 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 			rs = append(rs, rendered{mustRenderer(tb, src, shape), shape})
 		}
 	}
-	var o Object
+	var o, peeked Object
 	return func(t testing.TB, raw []byte, which uint8) {
 		r := rs[int(which)%len(rs)]
 		scanErr := r.r.Scan(raw, &o)
+		if (scanErr == nil || r.r.Identify(raw, &o, scanErr) == nil) && r.r.Peek(raw, &peeked) {
+			if got, want := namesOf(&peeked), namesOf(&o); got != want {
+				t.Fatalf("peek %q: %q, want %q", raw, got, want)
+			}
+		}
 		want, valid := decode(raw)
 		if !valid && scanErr == nil && r.shape.cuts() {
 			// What is wrong must have been cut.

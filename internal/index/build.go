@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"time"
@@ -50,7 +51,7 @@ type stream struct {
 	begins  []uint32           // as Stream has them
 	listing bool               // a list of what existed has begun
 	begun   uint64             // before the segment, as Begun says
-	objects map[string]*object // by namespace, name and uid with zero bytes between
+	objects map[string]*object // by place and uid with a zero byte between
 }
 
 type object struct {
@@ -188,11 +189,12 @@ func (b *Builder) object(s *stream, l *line.Fields, at uint32) {
 	b.key = append(rawjson.Unquote(b.key[:0], l.Text(line.Namespace)), 0)
 	b.key = append(rawjson.Unquote(b.key, l.Text(line.Name)), 0)
 	place := len(b.key) - 1
-	b.key = rawjson.Unquote(b.key, l.Text(line.UID))
+	b.uid = rawjson.Unquote(b.uid[:0], l.Text(line.UID))
+	b.key = appendPacked(b.key, b.uid)
 	o, ok := s.objects[string(b.key)]
 	if !ok {
-		key := string(b.key)
-		o = &object{place: key[:place], uid: string(appendPacked(nil, b.key[place+1:]))}
+		key := string(b.key) // there can be very many
+		o = &object{place: key[:place], uid: key[place+1:]}
 		s.objects[key] = o
 	}
 	o.lines = append(o.lines, at)
@@ -286,15 +288,32 @@ func (b *Builder) Member(zipped, plain int64) {
 // End says how many bytes the segment has, and its members, if it is compressed.
 func (b *Builder) End(plain, zipped int64) { b.size, b.zipped = plain, zipped }
 
-// AppendTo appends the index to dst. There must be a line. It fails where one of the indexes of the segments before is damaged.
-func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
+// Save writes the index, block by block, its header last. There must be a line. It fails where one of the indexes of the segments
+// before is damaged.
+func (b *Builder) Save(out io.WriterAt) error {
 	if b.first == 0 || b.count > math.MaxUint32 {
-		return dst, fmt.Errorf("index %d lines: %w", b.count, ErrNoLine)
+		return fmt.Errorf("index %d lines: %w", b.count, ErrNoLine)
 	}
 	b.endBlock()
-	w := writer{Builder: b, dst: dst, start: len(dst)}
-	if err := w.write(); err != nil {
-		return dst, fmt.Errorf("index of a segment before: %w", err)
-	}
-	return w.dst, nil
+	w := writer{Builder: b, out: out}
+	return w.write()
+}
+
+// AppendTo appends the index to dst, as Save writes it.
+func (b *Builder) AppendTo(dst []byte) ([]byte, error) {
+	m := memory{dst, len(dst)}
+	err := b.Save(&m)
+	return m.b, err
+}
+
+// memory is bytes that are written from a place on, in order, or again.
+type memory struct {
+	b     []byte
+	start int
+}
+
+func (m *memory) WriteAt(p []byte, at int64) (int, error) {
+	n := copy(m.b[m.start+int(at):], p)
+	m.b = append(m.b, p[n:]...)
+	return len(p), nil
 }

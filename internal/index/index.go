@@ -318,6 +318,22 @@ func (x *Index) allLines() (all []Line, err error) {
 	return all, nil
 }
 
+// lasts returns what matters of all lines, should they be the last ones of their objects.
+func (x *Index) lasts() ([]last, error) {
+	all := make([]last, 0, x.Lines)
+	for at := range x.Lines {
+		l, err := x.Line(at)
+		if err != nil {
+			return nil, err
+		}
+		if l.Type == Deleted {
+			l.Seq = 0
+		}
+		all = append(all, last{l.Seq, l.Offset})
+	}
+	return all, nil
+}
+
 func (x *Index) appendLines(all []Line, block int) ([]Line, error) {
 	b, err := x.read(x.lines[block])
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -379,6 +380,85 @@ func TestDamage(t *testing.T) {
 func TestNoLine(t *testing.T) {
 	if _, err := NewBuilder(0).AppendTo(nil); !errors.Is(err, ErrNoLine) {
 		t.Errorf("no line: %v", err)
+	}
+}
+
+// writes are what was written, until one fails.
+type writes struct {
+	memory
+	sizes []int
+	fails int // the write that does, from 1
+}
+
+var errWrite = errors.New("no space left")
+
+func (w *writes) WriteAt(p []byte, at int64) (int, error) {
+	if w.sizes = append(w.sizes, len(p)); len(w.sizes) == w.fails {
+		return 0, errWrite
+	}
+	return w.memory.WriteAt(p, at)
+}
+
+// counted counts reads.
+type counted struct {
+	in io.ReaderAt
+	n  int
+}
+
+func (c *counted) ReadAt(p []byte, at int64) (int, error) {
+	c.n++
+	return c.in.ReadAt(p, at)
+}
+
+// An index of many objects is not held in memory.
+func TestSave(t *testing.T) {
+	var l line.Fields
+	b := NewBuilder(0)
+	size := int64(0)
+	for seq := range 30_000 {
+		text := fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T12:00:00Z","type":"ADDED","stream":"pods","name":"pod-%d","uid":"00000000-0000-4000-8000-%012x","object":{}}`,
+			seq+1, seq, uint64(seq)*0x9e3779b97f4a7c15>>16)
+		if err := l.Parse([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		b.Add(&l, size, len(text)+1)
+		size += int64(len(text) + 1)
+	}
+	b.End(size, 0)
+	var w writes
+	if err := b.Save(&w); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(w.sizes); n < 4 || slices.Max(w.sizes) > 2*flushSize || w.sizes[n-1] != headerSize {
+		t.Errorf("writes of %d bytes", w.sizes)
+	}
+	if err := open(t, w.b).Check(); err != nil {
+		t.Error(err)
+	}
+	// One that fails ends it: what is left of the segments before is not read.
+	var read [2]int
+	for fails := range read {
+		base := counted{in: bytes.NewReader(w.b)}
+		x, err := Open(&base, int64(len(w.b)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := NewBuilder(0)
+		next.Fill([]*Index{x}, 1)
+		next.Add(&l, 0, 100)
+		next.End(100, 0)
+		if err := next.Save(&writes{fails: fails}); (err == nil) != (fails == 0) {
+			t.Errorf("Save returned %v", err)
+		}
+		read[fails] = base.n
+	}
+	if read[1] > read[0]*3/4 {
+		t.Errorf("%d reads, %d of them where a write failed", read[0], read[1])
+	}
+	for fails := range len(w.sizes) {
+		if err := b.Save(&writes{fails: fails + 1}); !errors.Is(err, errWrite) {
+			t.Errorf("write %d failed, and Save returned %v", fails+1, err)
+		}
 	}
 }
 

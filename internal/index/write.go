@@ -3,7 +3,9 @@ package index
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"hash/crc32"
+	"io"
 	"iter"
 	"maps"
 	"slices"
@@ -16,14 +18,17 @@ import (
 // writer writes one index.
 type writer struct {
 	*Builder
-	dst   []byte
-	start int // of the index in dst
-	begun int // the block that is being written, in dst
+	out    io.WriterAt
+	err    error // of out
+	header [headerSize]byte
+	at     int64  // bytes that are in out
+	dst    []byte // those behind them
+	begun  int    // the block that is being written, in dst
 
 	all     []*stream         // those of the segments before too, in the order of their names
 	earlier []uint64          // segments, by the seq of their first lines
 	numbers map[uint64]uint64 // their indexes
-	lasts   [][]Line          // the lines of the segments before
+	lasts   [][]last          // the lines of the segments before
 	since   uint64            // for the header
 	blocks  []objectBlock
 	carried object // scratch
@@ -37,15 +42,24 @@ type writer struct {
 	deflate            *flate.Writer
 }
 
+// last is what matters of an object's last line, in a segment before.
+type last struct {
+	seq    uint64 // 0 for a deletion
+	offset int64
+}
+
+// flushSize is from how many bytes on whole blocks are written. A full index can be large.
+const flushSize = 256 << 10
+
 func (w *writer) write() (err error) {
 	if w.deflate, err = flate.NewWriter(nil, deflateLevel); err != nil {
 		return err // the level is wrong
 	}
 	if err := w.gather(); err != nil {
-		return err
+		return fmt.Errorf("index of a segment before: %w", err)
 	}
-	w.dst = append(w.dst, make([]byte, headerSize)...)
-	w.header()
+	w.writeHeader()
+	w.dst = append(w.dst, w.header[:]...)
 	w.begun = len(w.dst)
 	rest := w.lines
 	for _, n := range w.lineSizes {
@@ -55,21 +69,34 @@ func (w *writer) write() (err error) {
 	for i, s := range w.all {
 		w.block.stream = i
 		if err := w.stream(s); err != nil {
-			return err
+			return fmt.Errorf("index of a segment before: %w", err)
 		}
 	}
 	names, err := w.writeNames()
 	if err != nil {
-		return err
+		return fmt.Errorf("index of a segment before: %w", err)
 	}
-	at := w.begun
+	at := w.at + int64(w.begun)
 	w.directory(names)
 	size := w.end()
-	header := w.dst[w.start:]
-	binary.LittleEndian.PutUint64(header[identity:], uint64(at-w.start))
+	w.flush()
+	header := w.header[:]
+	binary.LittleEndian.PutUint64(header[identity:], uint64(at))
 	binary.LittleEndian.PutUint32(header[identity+8:], uint32(size))
 	binary.LittleEndian.PutUint32(header[headerSize-sumSize:], crc32.Checksum(header[:headerSize-sumSize], castagnoli))
-	return nil
+	if w.err == nil {
+		_, w.err = w.out.WriteAt(header, 0)
+	}
+	return w.err
+}
+
+// flush writes whole blocks.
+func (w *writer) flush() {
+	if w.err == nil {
+		_, w.err = w.out.WriteAt(w.dst, w.at)
+	}
+	w.at += int64(len(w.dst))
+	w.dst, w.begun = w.dst[:0], 0
 }
 
 // gather reads what of the segments before is needed, but for their objects.
@@ -80,11 +107,11 @@ func (w *writer) gather() error {
 		w.since = w.knownSince()
 	}
 	for _, b := range w.base {
-		lines, err := b.allLines()
+		lasts, err := b.lasts()
 		if err != nil {
 			return err
 		}
-		w.lasts = append(w.lasts, lines)
+		w.lasts = append(w.lasts, lasts)
 		for _, first := range append(slices.Clone(b.earlier), b.FirstSeq) {
 			if _, there := w.numbers[first]; !there && first >= w.oldest {
 				w.numbers[first] = uint64(len(w.earlier))
@@ -123,9 +150,9 @@ func (w *writer) knownSince() uint64 {
 	return since
 }
 
-// header writes the header, but for where the directory is and its checksum.
-func (w *writer) header() {
-	h := w.dst[w.start:w.start]
+// writeHeader makes the header, but for where the directory is and its checksum.
+func (w *writer) writeHeader() {
+	h := w.header[:0]
 	h = append(h, magic...)
 	h = binary.LittleEndian.AppendUint32(h, version)
 	h = binary.LittleEndian.AppendUint32(h, w.head)
@@ -137,8 +164,10 @@ func (w *writer) header() {
 // end ends a block and returns its bytes. The next one begins behind it.
 func (w *writer) end() int {
 	n := len(w.dst) - w.begun
-	w.dst = binary.LittleEndian.AppendUint32(w.dst, blockSum(w.dst[w.start:], int64(w.begun-w.start), w.dst[w.begun:]))
-	w.begun = len(w.dst)
+	w.dst = binary.LittleEndian.AppendUint32(w.dst, blockSum(w.header[:], w.at+int64(w.begun), w.dst[w.begun:]))
+	if w.begun = len(w.dst); w.begun >= flushSize {
+		w.flush()
+	}
 	return n
 }
 
@@ -148,6 +177,9 @@ func (w *writer) stream(s *stream) error {
 	for old, err := range w.there(s) {
 		if err != nil {
 			return err
+		}
+		if w.err != nil {
+			return nil // write returns it
 		}
 		n := 0
 		for n < len(fresh) && fresh[n].compare(old.place, old.uid) < 0 {
@@ -272,10 +304,10 @@ func merged(a, b []string) []string {
 // last returns where the last line is about an object in one of the segments before, if it was not deleted.
 func (w *writer) last(i int, o *Object) Place {
 	l := w.lasts[i][o.Lines[len(o.Lines)-1]]
-	if l.Type == Deleted {
+	if l.seq == 0 {
 		return Place{}
 	}
-	return Place{Segment: w.base[i].FirstSeq, Seq: l.Seq, Offset: l.Offset}
+	return Place{Segment: w.base[i].FirstSeq, Seq: l.seq, Offset: l.offset}
 }
 
 func (o *object) compare(place, uid string) int {

@@ -115,6 +115,19 @@ func (r interruptible) ReadAt(p []byte, at int64) (int, error) {
 	return r.ReaderAt.ReadAt(p, at)
 }
 
+// stoppable is a file whose writing ends with a context.
+type stoppable struct {
+	io.WriterAt
+	ctx context.Context
+}
+
+func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.WriterAt.WriteAt(p, at)
+}
+
 // lineIndexer adds the lines of a segment to its index, as the bytes come.
 type lineIndexer struct {
 	*index.Builder
@@ -374,7 +387,13 @@ func (p *pass) compress(a *archive) error {
 	x, err := p.begin(a)
 	if err == nil {
 		err = p.read(a.name, func(in disk.File) error {
-			return p.write(tmp, func(w io.Writer) error { return zip(w, in, a.name, x) })
+			return p.write(tmp, func(out io.WriterAt) error {
+				buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
+				if err := zip(buffered, in, a.name, x); err != nil {
+					return err
+				}
+				return buffered.Flush()
+			})
 		})
 	}
 	if err != nil {
@@ -437,19 +456,13 @@ func (j *File) read(name string, fn func(disk.File) error) error {
 }
 
 // writeIndex writes the index of a rotated file under a name that nobody reads, syncs it and renames it: a crash leaves none,
-// or what the next pass removes. A file without a line gets none.
+// or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes writing fail.
 func (j *File) writeIndex(name string, b *index.Builder) error {
-	content, err := b.AppendTo(nil)
+	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
+	err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })
 	if errors.Is(err, index.ErrNoLine) {
 		j.tidy.bare[name] = true
-		return nil
-	}
-	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
-	if err == nil {
-		err = j.write(tmp, func(w io.Writer) error {
-			_, err := w.Write(content)
-			return err
-		})
+		return j.remove(tmp)
 	}
 	if err != nil {
 		return fmt.Errorf("index journal: %w", errors.Join(err, j.remove(tmp)))
@@ -461,17 +474,13 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 }
 
 // write writes a new file beside the active one, and syncs it.
-func (j *File) write(name string, fn func(io.Writer) error) error {
+func (j *File) write(name string, fn func(io.WriterAt) error) error {
 	out, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}
-	buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
-	err = fn(buffered)
-	for _, step := range []func() error{buffered.Flush, out.Sync} {
-		if err == nil {
-			err = step()
-		}
+	if err = fn(out); err == nil {
+		err = out.Sync()
 	}
 	return errors.Join(err, out.Close())
 }

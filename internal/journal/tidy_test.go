@@ -75,9 +75,49 @@ func TestCompressOrder(t *testing.T) {
 		r.commitAll()
 		r.wait(time.Second)
 		r.holds(1, "map[journal.jsonl:1 rotated.gz:1]")
-		want := []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Create, faultdisk.Write, faultdisk.Sync, faultdisk.Rename, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Remove}
+		want := []faultdisk.Kind{faultdisk.Create, faultdisk.Write, faultdisk.Sync,
+			faultdisk.Create, faultdisk.Write, faultdisk.Write, faultdisk.Sync, // the index's header is written last
+			faultdisk.Rename, faultdisk.Rename, faultdisk.SyncDir, faultdisk.Remove}
 		if !slices.Equal(kinds, want) {
 			t.Errorf("operations are %q, want %q", kinds, want)
+		}
+	})
+}
+
+// Close does not wait for an index, which can be large; the next pass makes it.
+func TestCloseWhileIndexing(t *testing.T) {
+	var r *rig
+	closing := true
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if closing && op.Kind == faultdisk.Write && strings.HasSuffix(op.Path, indexed+temporary) {
+			r.j.tidy.stop() // as Close does, and then waits for the pass to end
+		}
+		return faultdisk.None
+	})
+	inBubble(t, Options{MaxSize: 700, Disk: d}, func(opened *rig) {
+		r = opened
+		indexes := func() int {
+			all, err := filepath.Glob(filepath.Join(filepath.Dir(r.path), "*"+indexed))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(all)
+		}
+		r.write(10)
+		r.commitAll()
+		r.wait(time.Second)
+		if got := indexes(); got != 0 {
+			t.Errorf("%d indexes were finished", got)
+		}
+		if err := r.j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		closing = false
+		r.open()
+		r.commitAll()
+		r.wait(time.Second)
+		if got := indexes(); got == 0 {
+			t.Error("there is no index")
 		}
 	})
 }

@@ -128,7 +128,7 @@ type Target struct {
 
 // selectIn puts what the target selects into options.
 func (t Target) selectIn(o *v1.ListOptions) {
-	o.LabelSelector, o.FieldSelector, o.ShardSelector = t.LabelSelector, t.FieldSelector, t.Shard.selector()
+	o.LabelSelector, o.FieldSelector, o.ShardSelector = t.LabelSelector, t.FieldSelector, t.Shard.Selector()
 }
 
 // Path returns the segments of the path at which the server has it.

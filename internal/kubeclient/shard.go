@@ -34,8 +34,8 @@ func (s Shard) Has(uid []byte) bool {
 	return start <= hash && hash <= end-1 // 2^64-1 where end is 0
 }
 
-// selector returns the parameter shardSelector of a request; empty for all objects.
-func (s Shard) selector() string {
+// Selector returns the parameter shardSelector of a request; empty for all objects.
+func (s Shard) Selector() string {
 	if s.Count <= 1 {
 		return ""
 	}

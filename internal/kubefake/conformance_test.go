@@ -40,6 +40,10 @@ func target(srv *kubefake.Server) conformance.Target {
 			srv.SetWatchList(on)
 			return nil
 		},
+		SetShards: func(_ context.Context, on bool) error {
+			srv.SetShards(on)
+			return nil
+		},
 		AddCustom: func(context.Context) error {
 			srv.AddResource(kubefake.Resource{
 				Group: conformance.CustomGroup, Version: conformance.CustomVersion,

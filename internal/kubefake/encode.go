@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // form is how much of an object goes out.
@@ -124,21 +126,23 @@ func (r *resource) listOf(apiVersion string, items [][]byte, meta listMeta, f fo
 	if r.Compiled || f == metaOnly {
 		return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[%s]}`, kind, apiVersion, marshal(meta), joined)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":%s}`, apiVersion, joined, kind, marshal(customListMeta{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion}))
+	return fmt.Appendf(nil, `{"apiVersion":%q,"items":[%s],"kind":%q,"metadata":%s}`, apiVersion, joined, kind, marshal(customListMeta{meta.Continue, meta.RemainingItemCount, meta.ResourceVersion, meta.ShardInfo}))
 }
 
 // listMeta is the metadata of a list of a compiled kind.
 type listMeta struct {
-	ResourceVersion    string `json:"resourceVersion,omitempty"`
-	Continue           string `json:"continue,omitempty"`
-	RemainingItemCount *int64 `json:"remainingItemCount,omitempty"`
+	ResourceVersion    string            `json:"resourceVersion,omitempty"`
+	Continue           string            `json:"continue,omitempty"`
+	RemainingItemCount *int64            `json:"remainingItemCount,omitempty"`
+	ShardInfo          *metav1.ShardInfo `json:"shardInfo,omitempty"`
 }
 
 // customListMeta is the same as the server writes it for custom resources.
 type customListMeta struct {
-	Continue           string `json:"continue"`
-	RemainingItemCount *int64 `json:"remainingItemCount,omitempty"`
-	ResourceVersion    string `json:"resourceVersion"`
+	Continue           string            `json:"continue"`
+	RemainingItemCount *int64            `json:"remainingItemCount,omitempty"`
+	ResourceVersion    string            `json:"resourceVersion"`
+	ShardInfo          *metav1.ShardInfo `json:"shardInfo,omitempty"`
 }
 
 func marshal(v any) []byte {

@@ -64,14 +64,18 @@ func (s *Server) parseListOptions(req Request, res *resource) (listOptions, erro
 	if o.selection, err = res.parseSelection(req.Namespace, req.Name, q); err != nil {
 		return o, err
 	}
-	if s.opts.Shards {
-		if o.selection.shard, err = parseShard(q.Get("shardSelector")); err != nil {
+	s.mu.Lock()
+	watchList, shards := s.watchList, s.shards
+	s.mu.Unlock()
+	if shards {
+		shard, err := parseShard(q.Get("shardSelector"))
+		if err != nil {
 			return o, err
 		}
+		if req.Verb != "watch" || !res.Uncached { // what comes straight from etcd is not selected
+			o.selection.shard = shard
+		}
 	}
-	s.mu.Lock()
-	watchList := s.watchList
-	s.mu.Unlock()
 	in := internalversion.ListOptions{
 		Watch:                req.Verb == "watch",
 		ResourceVersion:      o.versionText,
@@ -164,6 +168,9 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 		limit = int64(s.opts.MaxPage)
 	}
 	meta := listMeta{ResourceVersion: formatVersion(at)}
+	if !o.shard.Empty() && as != metaOnly {
+		meta.ShardInfo = &metav1.ShardInfo{Selector: o.shard.String()}
+	}
 	var items [][]byte
 	last := ""
 	all := res.store.at(at, prefixOf(o.namespace))
@@ -173,8 +180,8 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 		}
 		if limit > 0 && int64(len(items)) == limit {
 			meta.Continue = encodeToken(last+"\x00", int64(at))
-			if o.everything() {
-				left := int64(len(all) - i)
+			if o.labels.Empty() && o.fields.Empty() {
+				left := int64(len(all) - i) // of all shards
 				meta.RemainingItemCount = &left
 			}
 			break

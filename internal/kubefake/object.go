@@ -127,7 +127,7 @@ func (s *Server) create(r *resource, namespace string, object map[string]any, ma
 		if text(m, "generateName") == "" {
 			return nil, apierrors.NewBadRequest("name or generateName is required")
 		}
-		m["name"] = text(m, "generateName") + uid[len(uid)-5:]
+		m["name"] = text(m, "generateName") + uid[3:8]
 	}
 	if text(m, "resourceVersion") != "" {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
@@ -249,7 +249,7 @@ func conflict(r *resource, name string) error {
 // it apart from other clusters.
 func (s *Server) newUID() string {
 	s.lastUID++
-	return fmt.Sprintf("%.24s%012x", s.opts.ClusterUID, s.lastUID)
+	return fmt.Sprintf("%08x%s", s.lastUID, s.opts.ClusterUID[8:]) // what is first moves all bits of a shard's hash
 }
 
 func managedEntry(r *resource, object map[string]any, manager string) map[string]any {

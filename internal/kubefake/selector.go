@@ -63,14 +63,14 @@ func (r *resource) parseSelection(namespace, name string, q url.Values) (selecti
 
 var shardRange = regexp.MustCompile(`^shardRange\(object\.metadata\.uid, *'(0x[0-9a-f]{16})', *'(0x[0-9a-f]{16}|0x10000000000000000)'\)$`)
 
-// parseShard reads the parameter shardSelector (KEP-5866), in the one form that streams use.
+// parseShard reads the parameter shardSelector (KEP-5866), in the one form that streams use. What is refused is no API error.
 func parseShard(text string) (sharding.Selector, error) {
 	if text == "" {
 		return sharding.Everything(), nil
 	}
 	m := shardRange.FindStringSubmatch(text)
 	if m == nil {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("shardSelector: Invalid value: %q", text))
+		return nil, fmt.Errorf("invalid shard selector: %q", text)
 	}
 	return sharding.NewSelector(sharding.ShardRangeRequirement{Key: "object.metadata.uid", Start: m[1], End: m[2]}), nil
 }

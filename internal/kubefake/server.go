@@ -64,7 +64,7 @@ type Options struct {
 	// the client asked for no limit or for a larger one; 0 does as the real
 	// server, which knows no such bound.
 	MaxPage int
-	// Shards is the feature ShardedListAndWatch (KEP-5866).
+	// Shards is the feature ShardedListAndWatch (KEP-5866); SetShards changes it.
 	Shards bool
 	// NoWatchList refuses sendInitialEvents, as servers before 1.32 do, and 1.33 by
 	// default.
@@ -106,6 +106,7 @@ type Server struct {
 	policy    func(Attributes) (allowed bool, reason string)
 	stale     map[schema.GroupVersion]bool
 	watchList bool
+	shards    bool
 	fault     func(Request) *Fault
 	requests  []Request
 	streams   map[*stream]struct{}
@@ -137,6 +138,7 @@ func New(opts Options) *Server {
 		stale:     map[schema.GroupVersion]bool{},
 		removed:   map[schema.GroupResource]*store{},
 		watchList: !opts.NoWatchList,
+		shards:    opts.Shards,
 		streams:   map[*stream]struct{}{},
 		notice:    make(chan struct{}),
 	}
@@ -274,6 +276,13 @@ func (s *Server) SetWatchList(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.watchList = on
+}
+
+// SetShards turns the feature ShardedListAndWatch on or off.
+func (s *Server) SetShards(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards = on
 }
 
 // Forbid takes verbs of a resource from everyone: 403. No verb means all.

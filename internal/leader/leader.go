@@ -35,16 +35,22 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// releaseTimeout is how long a release may take, so that a stop ends soon.
-const releaseTimeout = 500 * time.Millisecond
+// ReleaseTimeout is how long a release may take, so that a stop ends soon.
+const ReleaseTimeout = 500 * time.Millisecond
+
+// looks is how often the election looks at the Lease in each retryPeriod. client-go waits up to 2.2 times as long, which would
+// otherwise come on top of leaseDuration when a leader is gone. A leader renews once in each retryPeriod all the same.
+const looks = 4
 
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2)
-	if e.stopped() != nil {
-		limit = releaseTimeout
+	if e.stopped() == nil {
+		return context.WithTimeout(ctx, max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2))
 	}
-	return context.WithTimeout(ctx, limit)
+	if e.releaseBy.IsZero() {
+		e.releaseBy = time.Now().Add(ReleaseTimeout)
+	}
+	return context.WithDeadline(ctx, e.releaseBy)
 }
 
 // Recorder is told whose turn it is.
@@ -65,8 +71,10 @@ type Config struct {
 	Recorder        Recorder
 	Term            uint64             // of the last turn of an earlier process; 0 for none
 	SaveTerm        func(uint64) error // for Term of the next one
-	Log             *zap.Logger
-	Changed         func(before, now Status) // called when somebody else writes
+	// Able returns why this replica cannot write, nil when it can. One that cannot neither takes the Lease nor renews it.
+	Able    func() error
+	Log     *zap.Logger
+	Changed func(before, now Status) // called when somebody else writes
 }
 
 // Status is what an Elector knows of the Lease.
@@ -82,14 +90,16 @@ type Status struct {
 // Elector takes part in the election until Run ends. Its methods are safe for concurrent use, but for those of
 // resourcelock.Interface, which the election calls from one goroutine at a time.
 type Elector struct {
-	cfg   Config
-	lease *coordinationv1.Lease // as it was read or written last; nil: it is not there
-	saved uint64                // the term that SaveTerm has taken
-	told  string                // the annotation that the recorder was given last
-	leads bool                  // as the recorder was told
-	led   map[uint64]bool       // this replica's turns
+	cfg    Config
+	lease  *coordinationv1.Lease // as it was read or written last; nil: it is not there
+	saved  uint64                // the term that SaveTerm has taken
+	told   string                // the annotation that the recorder was given last
+	leads  bool                  // as the recorder was told
+	led    map[uint64]bool       // this replica's turns
+	unable bool                  // it was logged that this replica cannot write
 
-	stopped func() error // Err of Run's context
+	stopped   func() error // Err of Run's context
+	releaseBy time.Time    // when the release must have ended; zero before it
 
 	mu       sync.Mutex
 	status   Status    // guarded by mu
@@ -111,7 +121,7 @@ func (e *Elector) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		// It panics where its configuration has a fault, which the config's check has refused.
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
-			Lock: e, LeaseDuration: e.cfg.LeaseDuration, RenewDeadline: e.cfg.RenewDeadline, RetryPeriod: e.cfg.RetryPeriod,
+			Lock: e, LeaseDuration: e.cfg.LeaseDuration, RenewDeadline: e.cfg.RenewDeadline, RetryPeriod: e.cfg.RetryPeriod / looks,
 			ReleaseOnCancel: true, Name: e.cfg.Name,
 			Callbacks: leaderelection.LeaderCallbacks{
 				OnStartedLeading: func(context.Context) {}, // write has seen to it
@@ -128,9 +138,12 @@ func (e *Elector) Status() Status {
 	return e.status
 }
 
-// Err is why this replica can neither write nor take over; nil if it can.
+// Err is why this replica can neither write, nor follow another one and take over; nil if it can.
 func (e *Elector) Err() error {
 	s := e.Status()
+	if s.Term == 0 {
+		return fmt.Errorf("no replica holds the Lease %s yet", e.Describe())
+	}
 	if age := time.Since(s.Seen); s.Err != nil && age > e.cfg.LeaseDuration {
 		return fmt.Errorf("the Lease %s was not reached for %s: %w", e.Describe(), age.Round(time.Second), s.Err)
 	}
@@ -188,7 +201,12 @@ func (e *Elector) stepBack() {
 		return
 	}
 	e.leads = false
-	e.cfg.Log.Warn("not the leader any more", zap.String("lease", e.Describe()), zap.Uint64("term", e.Status().Term))
+	lease, term := zap.String("lease", e.Describe()), zap.Uint64("term", e.Status().Term)
+	if e.stopped() != nil {
+		e.cfg.Log.Info("the Lease is given up", lease, term)
+	} else {
+		e.cfg.Log.Warn("not the leader any more", lease, term)
+	}
 	e.follow()
 }
 
@@ -264,6 +282,9 @@ func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElection
 
 // Update renews the Lease, takes it over or gives it up. (resourcelock.Interface)
 func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if s := e.Status(); s.Leads && record.HolderIdentity == e.cfg.Identity && time.Since(e.renewed) < e.cfg.RetryPeriod-e.cfg.RetryPeriod/(2*looks) {
+		return nil // it is not due yet
+	}
 	ctx, cancel := e.limit(ctx)
 	defer cancel()
 	return e.write(record, e.lease.DeepCopy(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -277,6 +298,9 @@ func (e *Elector) write(
 	send func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) error {
 	before := e.Status()
+	if err := e.able(record.HolderIdentity); err != nil {
+		return err
+	}
 	if lease.Annotations == nil {
 		lease.Annotations = make(map[string]string)
 	}
@@ -318,6 +342,20 @@ func (e *Elector) write(
 		e.begin(at)
 	}
 	return nil
+}
+
+// able returns why this replica cannot write, if it is to hold the Lease.
+func (e *Elector) able(holder string) error {
+	err := e.cfg.Able()
+	if err == nil || holder == "" {
+		e.unable = false
+		return nil
+	}
+	if !e.unable {
+		e.unable = true
+		e.cfg.Log.Warn("this replica cannot write, leaving the Lease to another", zap.String("lease", e.Describe()), zap.Error(err))
+	}
+	return err
 }
 
 // begin begins a turn, behind what the Lease says that others have told.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,7 @@ type replica struct {
 	ended chan struct{}
 	saved uint64
 	cut   atomic.Bool // its requests are lost
+	full  atomic.Bool // it cannot write
 }
 
 // way is a replica's way to the server.
@@ -125,6 +127,12 @@ func (w *world) start(name string, term uint64) *replica {
 	r.Elector = New(Config{
 		Name: "writer", Namespace: "default", Identity: name, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
 		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Recorder: r.rec, Log: zap.NewNop(),
+		Able: func() error {
+			if r.full.Load() {
+				return syscall.ENOSPC
+			}
+			return nil
+		},
 		Term: term, SaveTerm: func(term uint64) error { r.saved = term; return nil },
 	})
 	go func() {
@@ -171,6 +179,23 @@ func TestElection(t *testing.T) {
 	})
 }
 
+// A leader writes once in each retryPeriod, and if it is gone another takes over soon after leaseDuration.
+func TestPace(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		w.after(5*time.Second, b, "follows")
+		writes := w.srv.Version()
+		<-time.After(time.Minute)
+		if n := w.srv.Version() - writes; n < 25 || n > 30 {
+			t.Errorf("%d writes in a minute", n)
+		}
+		a.cut.Store(true)
+		w.after(15*time.Second+1100*time.Millisecond, b, "leads 2")
+	})
+}
+
 // A leader that cannot renew stops before another may start.
 func TestPartition(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -197,6 +222,24 @@ func TestPartition(t *testing.T) {
 		w.after(5*time.Second, b, "leads 2 pods=7")
 		a.end()
 		b.end()
+	})
+}
+
+// A leader that cannot write lets another one, and does not take the Lease again before it can.
+func TestUnable(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		a.rec.commit(map[string]string{"pods": "7"})
+		w.after(5*time.Second, b, "follows pods=7")
+		a.full.Store(true)
+		w.after(16*time.Second, b, "leads 2 pods=7")
+		b.end()
+		w.after(time.Minute, a, "follows pods=7")
+		a.full.Store(false)
+		w.after(8*time.Second, a, "leads 3 pods=7") // its last request hangs for up to 5 s
+		a.end()
 	})
 }
 
@@ -243,7 +286,7 @@ func TestDeletedLease(t *testing.T) {
 		w.after(20*time.Second, b, "leads 2 pods=7")
 		a.cut.Store(false)
 		b.end()
-		w.after(5*time.Second, a, "leads 3 pods=7")
+		w.after(8*time.Second, a, "leads 3 pods=7") // its last request hangs for up to 5 s
 		a.end()
 		if _, err := w.srv.Delete(leases, "default", "writer"); err != nil {
 			t.Fatal(err)
@@ -257,14 +300,18 @@ func TestDeletedLease(t *testing.T) {
 	})
 }
 
-// 300 streams take little of the 256 KiB that annotations may have.
-func TestPositions(t *testing.T) {
+func somePositions(streams int) map[string]string {
 	positions := make(map[string]string)
-	for i := range 300 {
+	for i := range streams {
 		positions[fmt.Sprintf("resource%d.group%d.example.com?namespace=team-%d", i, i%40, i)] = fmt.Sprint(1_234_567_890 + 7919*i)
 	}
+	return positions
+}
+
+// 300 streams take little of the 256 KiB that annotations may have.
+func TestPositions(t *testing.T) {
+	positions := somePositions(300)
 	packed := encode(positions)
-	t.Logf("%d streams take %d bytes", len(positions), len(packed))
 	if len(packed) > 8<<10 {
 		t.Errorf("%d streams take %d bytes", len(positions), len(packed))
 	}
@@ -278,5 +325,18 @@ func TestPositions(t *testing.T) {
 	}
 	if got, err := decode(encode(nil)); err != nil || len(got) > 0 {
 		t.Errorf("nothing is read as %v, %v", got, err)
+	}
+}
+
+// BenchmarkPositions is what a renewal packs.
+func BenchmarkPositions(b *testing.B) {
+	for _, streams := range []int{10, 300} {
+		b.Run(fmt.Sprint("streams=", streams), func(b *testing.B) {
+			positions, packed := somePositions(streams), ""
+			for b.Loop() {
+				packed = encode(positions)
+			}
+			b.ReportMetric(float64(len(packed)), "B/lease")
+		})
 	}
 }

@@ -26,7 +26,8 @@ type Field int
 
 // The members of a line, in the order in which kubejournal writes them.
 const (
-	Seq Field = iota
+	Seq  Field = iota
+	Term       // the turn of the replica that wrote it; only with leader election
 	Time
 	Type
 	Origin
@@ -58,9 +59,21 @@ const (
 )
 
 var names = [...]string{
-	"seq", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
+	"seq", "term", "time", "type", "origin", "id", "stream", "cluster", "group", "version", "resource", "kind", "clusterUID",
 	"namespace", "name", "uid", "reason", "fromTime", "fromResourceVersion", "resourceVersion", "generation", "manager", "subresource",
 	"writtenAt", "finalStateKnown", "count", "truncated", "truncatedReason", "event", "changes",
+}
+
+// Last is the last of them; only the object comes behind it.
+const Last = Changes
+
+// String returns the member's name.
+func (f Field) String() string { return names[f] }
+
+// FieldOf returns the member with a name.
+func FieldOf(name []byte) (f Field, ok bool) {
+	at := rawjson.IndexFrom(names[:], name, 0)
+	return Field(at), at >= 0
 }
 
 var errNotLine = errors.New("not a journal line")

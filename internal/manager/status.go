@@ -12,8 +12,13 @@ import (
 	"kubejournal/internal/watcher"
 )
 
-// Synced returns nil once every stream that is not pending, and does not wait for another replica, is past its first sync. Safe for concurrent use.
-func (m *Manager) Synced() error {
+// Synced returns nil once every stream that is not pending is past its first sync. Safe for concurrent use.
+func (m *Manager) Synced() error { return m.synced(false) }
+
+// Follows is Synced for a standby, of which streams may wait for another replica to write their first lists.
+func (m *Manager) Follows() error { return m.synced(true) }
+
+func (m *Manager) synced(standby bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.started {
@@ -21,7 +26,7 @@ func (m *Manager) Synced() error {
 	}
 	var behind []string
 	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced && !s.Waits() {
+		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced && !(standby && s.Waits()) {
 			behind = append(behind, name)
 		}
 	}

@@ -16,6 +16,7 @@ type Metrics struct {
 
 	Events          *prometheus.CounterVec // group, resource, type, origin
 	Filtered        *prometheus.CounterVec // group, resource: events held back
+	OtherShards     *prometheus.CounterVec // group, resource: objects received that are other daemons'
 	FilterErrors    *prometheus.CounterVec // group, resource: filters that could not be evaluated
 	Unusable        *prometheus.CounterVec // group, resource: objects that no line can hold
 	OutputBytes     prometheus.Counter     // bytes taken by the output
@@ -36,8 +37,8 @@ type Metrics struct {
 	Tracked         *prometheus.GaugeVec   // group, resource: objects known to the streams that run
 	ReloadOK        prometheus.Gauge       // 0 or 1
 	ReloadTime      prometheus.Gauge       // unix time of the last successful load
-	Leader          prometheus.Gauge       // 0 or 1
-	Takeovers       prometheus.Counter     // turns of this replica
+	Leader          prometheus.Gauge       // 0 or 1; see WatchElection
+	Takeovers       prometheus.Counter     // turns of this replica; the same
 	configInfo      *prometheus.GaugeVec   // hash
 	buildInfo       *prometheus.GaugeVec   // version, commit, goversion
 	filesystems     filesystems
@@ -61,6 +62,8 @@ func New(version, commit string) *Metrics {
 			Help: "Journal lines written; GAP and SYNCED have no origin."}, []string{"group", "resource", "type", "origin"}),
 		Filtered: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_events_filtered_total",
 			Help: "Events that are not written, by filter, types, excludeNamespaces or ignoreFields."}, []string{"group", "resource"}),
+		OtherShards: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_other_shards_events_total",
+			Help: "Events and listed objects of other shards, which the server sends where it does not select."}, []string{"group", "resource"}),
 		FilterErrors: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_filter_errors_total",
 			Help: "Events on which the filter could not be evaluated. Each is written."}, []string{"group", "resource"}),
 		Unusable: auto.NewCounterVec(prometheus.CounterOpts{Name: "kubejournal_unusable_objects_total",
@@ -101,10 +104,6 @@ func New(version, commit string) *Metrics {
 			Help: "1 when the last load of the config succeeded."}),
 		ReloadTime: auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_config_last_reload_success_timestamp_seconds",
 			Help: "Time of the last successful load of the config."}),
-		Leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_leader",
-			Help: "1 on the replica that writes, 0 on the others. Not there without leader election."}),
-		Takeovers: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubejournal_takeovers_total",
-			Help: "How often this replica has become the leader. Not there without leader election."}),
 		configInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_config_info",
 			Help: "1, labelled with the hash of the config file in effect."}, []string{"hash"}),
 		buildInfo: auto.NewGaugeVec(prometheus.GaugeOpts{Name: "kubejournal_build_info",
@@ -126,10 +125,18 @@ func (m *Metrics) SetConfig(hash string) {
 	}
 }
 
-// WatchElection shows the metrics of the leader election; held returns how many bytes a standby holds.
-func (m *Metrics) WatchElection(held func() float64) {
-	m.Registry.MustRegister(m.Leader, m.Takeovers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_standby_held_bytes",
-		Help: "Lines and changes that a standby holds until the leader has written them."}, held))
+// WatchElection shows the metrics of the leader election by a Lease: held returns how many bytes a standby holds, seen
+// when the Lease was read or renewed last, as a Unix time.
+func (m *Metrics) WatchElection(lease string, held, seen func() float64) {
+	auto, of := promauto.With(m.Registry), prometheus.Labels{"lease": lease}
+	m.Leader = auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_leader", ConstLabels: of,
+		Help: "1 on the replica that writes, 0 on the others. Not there without leader election."})
+	m.Takeovers = auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_takeovers_total", ConstLabels: of,
+		Help: "How often this replica has become the leader."})
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_standby_held_bytes", ConstLabels: of,
+		Help: "Lines and changes that a standby holds until the leader has written them."}, held)
+	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_lease_seen_timestamp_seconds", ConstLabels: of,
+		Help: "Time at which this replica has read or renewed the Lease last."}, seen)
 }
 
 // ForgetStream removes the series of a stream that is not journalled any more.

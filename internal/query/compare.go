@@ -56,7 +56,7 @@ func (j *Journal) Compare(ctx context.Context, s *Selection, from, to Moment) (*
 		}
 		return 0
 	}
-	c := &Comparison{From: from, To: to, selection: s, Doubts: merge(before.Doubts, after.Doubts)}
+	c := &Comparison{From: from, To: to, selection: s, Doubts: mergeDoubts(before.Doubts, after.Doubts)}
 	then := make(map[key]*Item, len(before.Items))
 	for i := range before.Items {
 		then[before.Items[i].key()] = &before.Items[i]
@@ -174,8 +174,8 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 	return all, nil
 }
 
-// merge returns the doubts of two answers, each once.
-func merge(a, b []Doubt) []Doubt {
+// mergeDoubts returns the doubts of two answers, each once.
+func mergeDoubts(a, b []Doubt) []Doubt {
 	all := slices.Clone(a)
 	for _, d := range b {
 		if !slices.Contains(all, d) {

@@ -27,11 +27,12 @@ type Doubt struct {
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
 // The error says why nothing is known, as coverage.Read's does.
 func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
-	if err := j.readCoverage(); err != nil {
+	streams, err := j.coverageOf()
+	if err != nil {
 		return nil, err
 	}
 	var all []coverage.Stream
-	for _, c := range j.coverage {
+	for _, c := range streams {
 		if s.mayHave(c.Name) {
 			all = append(all, c)
 		}
@@ -62,8 +63,8 @@ func (j *Journal) HeldBack(s *Selection) (all []Held) {
 	return all
 }
 
-// readCoverage reads the coverage file once.
-func (j *Journal) readCoverage() error {
+// coverageOf returns the coverage of all streams. The coverage file is read once.
+func (j *Journal) coverageOf() ([]coverage.Stream, error) {
 	if j.record != nil {
 		segments := make([]journal.Segment, len(j.segments))
 		for i, s := range j.segments {
@@ -75,7 +76,7 @@ func (j *Journal) readCoverage() error {
 	if errors.Is(j.uncovered, fs.ErrNotExist) {
 		j.uncovered = errNoCoverage
 	}
-	return j.uncovered
+	return j.coverage, j.uncovered
 }
 
 var errNoCoverage = errors.New("the journal has no coverage file, so nothing says from when to when streams were watched")
@@ -179,7 +180,7 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 		return c, nil
 	}
 	var doubts []*Doubt
-	now := map[string]bool{} // covered
+	var now []string // covered
 	late := map[string]*coverage.Interval{}
 	for _, stream := range streams {
 		in, doubt := at(stream.Intervals, stream.Name, m)
@@ -187,22 +188,20 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 			doubts = append(doubts, doubt)
 			continue
 		}
-		now[stream.Name] = true
+		now = append(now, stream.Name)
 		if c.live[stream.Name] = !in.Late; in.Late {
 			late[stream.Name] = in
 		}
 	}
 	for _, doubt := range doubts {
-		for other := range now {
-			c.gone[doubt.Stream] = c.gone[doubt.Stream] || wider(s, other, doubt.Stream)
-		}
-		if !c.gone[doubt.Stream] {
+		if c.gone[doubt.Stream] = elsewhere(s, doubt.Stream, now); !c.gone[doubt.Stream] {
 			c.doubts = append(c.doubts, *doubt)
 		}
 	}
 	if len(streams) == 0 {
 		c.doubts = append(c.doubts, noStream)
 	}
+	c.doubts = append(c.doubts, missingShards(s, namesOf(streams))...)
 	undated, err := j.undated(ctx, s, m, late)
 	c.doubts = append(c.doubts, undated...)
 	return c, err
@@ -279,7 +278,7 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 	if until.IsZero() {
 		end = Latest()
 	}
-	doubts := slices.Clone(s.Unwatched)
+	doubts := append(slices.Clone(s.Unwatched), missingShards(s, namesOf(streams))...)
 	for _, bound := range []*Moment{&since, &end} {
 		if bound.Seq > 0 {
 			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {
@@ -298,7 +297,7 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		if err != nil {
 			return nil, err
 		}
-		doubts = merge(doubts, undated)
+		doubts = mergeDoubts(doubts, undated)
 	}
 	beyond, err := j.beyond(ctx, until)
 	if err != nil {
@@ -323,15 +322,23 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 			if !d.To.IsZero() && d.To.Before(end.Time) {
 				then = Moment{Time: d.To.Add(-1)}
 			}
-			if !slices.ContainsFunc(streams, func(other coverage.Stream) bool {
+			covered := slices.DeleteFunc(slices.Clone(streams), func(other coverage.Stream) bool {
 				in, _ := at(other.Intervals, other.Name, then)
-				return in != nil && wider(s, other.Name, stream.Name)
-			}) {
+				return in == nil
+			})
+			if !elsewhere(s, stream.Name, namesOf(covered)) {
 				doubts = append(doubts, d)
 			}
 		}
 	}
 	return doubts, nil
+}
+
+func namesOf(streams []coverage.Stream) (names []string) {
+	for i := range streams {
+		names = append(names, streams[i].Name)
+	}
+	return names
 }
 
 // holes returns the times between two moments in which changes of a stream may be missing.
@@ -379,6 +386,7 @@ func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error 
 	if err != nil {
 		return err
 	}
+	c.doubts = append(c.doubts, missingShards(s, streams)...)
 	c.seqs = make(map[string]uint64)
 	for _, name := range streams {
 		seq, doubt, err := j.atVersion(ctx, name, c.Version)
@@ -398,6 +406,7 @@ func (j *Journal) cutAtSeq(ctx context.Context, s *Selection, c *cut) error {
 	if err != nil {
 		return err
 	}
+	c.doubts = append(c.doubts, missingShards(s, streams)...)
 	for _, name := range streams {
 		mark, at, err := j.markBefore(ctx, name, c.Seq)
 		switch {

@@ -161,6 +161,69 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
+// TestShards has a journal that one daemon wrote for all objects, and then for shards: an answer is complete where these are all
+// shards, of whatever counts.
+func TestShards(t *testing.T) {
+	for shards, want := range map[string]string{
+		"0-of-1": "", "0-of-2 1-of-2": "", "0-of-3 1-of-3 2-of-3": "", "1-of-2 0-of-4 1-of-4": "", "0-of-2 0-of-3 1-of-3 2-of-3": "",
+		"0-of-2": "pods: the journal has shard 0-of-2 of it", "0-of-3 2-of-3": "pods: the journal has shard 0-of-3 and 2-of-3 of it",
+		"1-of-2 1-of-4": "pods: the journal has shard 1-of-2 and 1-of-4 of it",
+	} {
+		for _, after := range []bool{false, true} {
+			w := begin(t)
+			var before *journaltest.Stream
+			if after {
+				before = w.Stream("pods", "Pod")
+				before.Snapshot()
+				before.Put("", settings(1))
+				before.Synced()
+				w.Now = noon.Add(time.Minute)
+				w.Confirm(false, before)
+			}
+			var streams []*journaltest.Stream
+			for n, shard := range strings.Fields(shards) {
+				s := w.Stream("pods?shard="+shard, "Pod")
+				s.Snapshot()
+				if n == 0 {
+					s.Put("", settings(1))
+				}
+				s.Synced()
+				streams = append(streams, s)
+			}
+			if after {
+				w.Now = noon.Add(2 * time.Minute)
+				w.Confirm(false, before)
+				w.Remove(before)
+			}
+			w.Now = noon.Add(3 * time.Minute)
+			streams[0].Put("", settings(2))
+			w.Now = noon.Add(4 * time.Minute)
+			w.Confirm(false, streams...)
+			j, s := open(t, w), selectionOf(t, "pods")
+			now, early := query.Moment{Time: noon.Add(210 * time.Second)}, query.Moment{Time: noon.Add(30 * time.Second)}
+			state, doubts := at(t, j, s, now)
+			if state != "settings=2" || !after && doubts != want || after && (doubts == "") != (want == "") {
+				t.Errorf("shards %s, after the whole %t: %q, %q, want %q", shards, after, state, doubts, want)
+			}
+			uncovered, err := j.Uncovered(t.Context(), s, query.Moment{Time: noon}, now)
+			if err != nil || (len(uncovered) == 0) != (want == "") {
+				t.Errorf("shards %s, after the whole %t: %+v, %v", shards, after, uncovered, err)
+			}
+			for _, m := range []query.Moment{{Seq: 100}, {Version: 1}} {
+				if _, doubts := at(t, j, s, m); !after && !strings.Contains(doubts, want) {
+					t.Errorf("shards %s, at %+v: %q", shards, m, doubts)
+				}
+			}
+			if !after {
+				continue
+			}
+			if state, doubts := at(t, j, s, early); state != "settings=1" || doubts != "" {
+				t.Errorf("shards %s, before them: %q, %q", shards, state, doubts)
+			}
+		}
+	}
+}
+
 // TestVersionAndCluster have a resource move to another version, and the cluster get another name: it is the same object.
 func TestVersionAndCluster(t *testing.T) {
 	w := begin(t)

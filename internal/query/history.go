@@ -376,8 +376,8 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 // lateSince returns since when what a stream received at a time may have waited; zero if it was received at once, or if that is
 // not known.
 func (j *Journal) lateSince(stream string, received time.Time) time.Time {
-	_ = j.readCoverage() // it is known or not
-	for _, s := range j.coverage {
+	streams, _ := j.coverageOf() // it is known or not
+	for _, s := range streams {
 		for _, in := range s.Intervals {
 			if s.Name == stream && in.Late && received.After(in.From) && !received.After(in.To.Add(catchingUp)) {
 				return in.From

@@ -25,6 +25,10 @@ var ErrDamaged = errors.New("damaged journal file")
 // Journal answers questions from the files of a journal, as they were when it was opened; a daemon may be writing to them.
 // It is for one goroutine.
 type Journal struct {
+	path     string       // of the active file; none of several journals
+	dir      string       // to be removed: of several journals
+	empty    bool         // of several journals: there is no line in any of them
+	defs     []definition // of several journals, where only selected lines are there
 	segments []*segment
 	notice   func(string)
 	unread   []journal.Segment // that are not among segments: they cannot be read
@@ -41,6 +45,7 @@ type segment struct {
 	journal.Segment
 	x       *index.Index // nil until it is asked for
 	in      io.Closer    // of the index's file; nil where it was made in memory
+	hole    string       // the lines that are missing before it, of several journals
 	damaged bool         // the index beside it
 }
 
@@ -66,7 +71,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	case err == nil && !info.Mode().IsRegular():
 		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can be followed with 'kubejournal tail', not asked", path)
 	}
-	j := &Journal{notice: notice}
+	j := &Journal{path: path, notice: notice}
 	j.record, j.uncovered = coverage.Load(path) // before the lines, so that it claims none that are not there
 	all, err := journal.Snapshot(path)
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
@@ -110,10 +115,18 @@ func (j *Journal) Close() {
 			_ = s.in.Close() // it is only read
 		}
 	}
+	if j.dir != "" {
+		_ = os.RemoveAll(j.dir) // what is left is in the system's folder for such files
+	}
 }
 
 // Empty reports whether there is no line.
-func (j *Journal) Empty() bool { return len(j.segments) == 0 }
+func (j *Journal) Empty() bool {
+	if j.path == "" {
+		return j.empty
+	}
+	return len(j.segments) == 0
+}
 
 // index returns the index of a segment: the one beside it, or one that is made now by reading it.
 func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {

@@ -141,7 +141,7 @@ func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range defs {
+	for _, d := range slices.Concat(j.defs, defs) {
 		for _, v := range d.Versions {
 			if d.Group == s.Group && d.Names.Plural == s.Resource && v.Name == s.Version {
 				return v.Columns, nil

@@ -130,7 +130,7 @@ func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, e
 
 // state returns those that were deleted too, if deleted is true.
 func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
-	if j.Empty() {
+	if len(j.segments) == 0 {
 		return &State{At: at}, nil
 	}
 	c, err := j.cut(ctx, s, at)
@@ -301,6 +301,9 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 	if since <= 1 {
 		return nil, nil
 	}
+	if hole := j.segments[i].hole; hole != "" {
+		return []Doubt{{Reason: hole + ": objects that have not changed since are missing"}}, nil
+	}
 	lines := "are not in the journal's files any more"
 	if len(j.unread) > 0 {
 		lines = "are not in files that can be read"
@@ -316,7 +319,7 @@ func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, er
 			return nil, err
 		}
 		if next := j.segments[i+1]; next.FirstSeq > x.Next {
-			doubts = append(doubts, Doubt{Reason: missing(x.Next, next.FirstSeq, next.Path)})
+			doubts = append(doubts, Doubt{Reason: cmp.Or(next.hole, missing(x.Next, next.FirstSeq, next.Path))})
 		}
 	}
 	if n := len(j.unread) - 1; last == len(j.segments)-1 && n >= 0 && j.unread[n].Active {

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,11 +101,16 @@ func (b *Batch) keep(keep func(lineEnd) bool) {
 	b.lines, b.ends = b.lines[:size], kept
 }
 
-// split returns a batch of the first n lines of a list, which leaves b.
+// split returns a batch of the first n lines, which leaves b. Those of a watch must have numbers for versions.
 func (b *Batch) split(n int) *Batch {
 	first := b.producer.Batch()
 	first.Changes, first.received = b.Changes.UpTo(b.ends[n].before), b.received
-	if s := b.Changes.State; s != nil && s.Open != nil {
+	switch s := b.Changes.State; {
+	case b.isOfWatch():
+		first.Changes.State = s.Clone()
+		first.Changes.State.Move(strconv.FormatUint(b.ends[n-1].version, 10))
+		first.Changes.State.Confirmed, first.Changes.State.Late = 0, 0 // it is confirmed with the rest
+	case s != nil && s.Open != nil:
 		first.Changes.State = s.Clone()
 		for _, l := range b.ends[n:] {
 			first.Changes.State.Open.Remove(l.typ)

@@ -380,6 +380,14 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 		b, ok = w.next()
 	}
 	w.cfg.Metrics.QueueLength.Set(float64(len(w.queue)))
+	if w.unsettled && len(w.buf) > 0 {
+		after := w.seq
+		w.seq = before
+		if err := w.settle(ctx); err != nil {
+			return err
+		}
+		w.seq, w.unsettled = after, false
+	}
 	switch n, err := w.writeAll(ctx, w.buf); {
 	case errors.Is(err, errTurnOver):
 		w.seq = before + w.cutGroup(bytes.Count(w.buf[:n], []byte("\n")))

@@ -218,6 +218,8 @@ type standby struct {
 	ready []*Batch          // to be taken before what is in the queue
 	told  map[string]uint64 // of a leader: by stream, up to which version of a watch others have told
 	since map[string]int64  // by stream, when its coverage begins at the earliest, in Unix nanoseconds
+	// unsettled says that changes are pending whose lines are in another replica's journal alone.
+	unsettled bool
 }
 
 // leads reports whether it is the turn of this one of several replicas; follows, of another one.
@@ -236,7 +238,7 @@ func (w *writer) cutGroup(written int) (seq uint64) {
 		w.group = w.group[:n]
 		switch {
 		case left == 0:
-		case b.isOfWatch(): // what it makes known can wait for the rest
+		case b.isOfWatch() && b.ends[left-1].version == 0: // what it makes known can wait for the rest
 			b.keep(func(lineEnd) bool { left--; return left < 0 })
 		default:
 			w.group = append(w.group, b.split(left))
@@ -311,6 +313,7 @@ func (w *writer) settle(ctx context.Context) error {
 // stepBack ends a leader's turn; everything that it has written is committed.
 func (w *writer) stepBack() {
 	w.told = nil
+	w.outputFault.set(nil) // whether it can be written now shows when it is tried
 	if w.cfg.Coverage != nil {
 		for stream := range w.running() {
 			w.cfg.Coverage.End(stream, coverage.HandedOver)
@@ -388,32 +391,40 @@ func (w *writer) admit(b *Batch) bool {
 	case w.turn.follows():
 		w.follow(b)
 	default:
-		w.trim(b)
-		return true
+		return w.trim(b)
 	}
 	return false
 }
 
-// trim drops the lines of a watch that others have written.
-func (w *writer) trim(b *Batch) {
+// trim drops the lines of a watch that others have written, and reports whether there is something left to write. What these lines
+// make known is committed before a line is written: after a crash, it is not in this replica's journal.
+func (w *writer) trim(b *Batch) bool {
 	stream := b.producer.stream
 	told, ok := w.told[stream]
 	if !ok || len(b.ends) == 0 && b.Changes.State == nil {
-		return
+		return true
 	}
 	if !b.isOfWatch() {
 		delete(w.told, stream) // it has begun anew
-		return
-	}
-	if n := len(b.ends); n > 0 {
-		b.keep(func(l lineEnd) bool { return l.version == 0 || l.version > told })
-		if len(b.ends) < n {
-			w.begins(stream, b.last.UnixNano())
-		}
+		return true
 	}
 	if n, ok := event.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= told {
 		delete(w.told, stream)
 	}
+	n := slices.IndexFunc(b.ends, func(l lineEnd) bool { return l.version == 0 || l.version > told })
+	if n == 0 || len(b.ends) == 0 {
+		return true
+	}
+	w.unsettled = true
+	if n < 0 {
+		w.drop(b)
+		return false
+	}
+	w.begins(stream, b.last.UnixNano())
+	others := b.split(n)
+	others.ends = others.ends[:0] // they are not in this journal
+	w.written(others, time.Time{})
+	return true
 }
 
 // begins notes that the coverage of a stream begins at this time at the earliest, since what was before is another

@@ -79,6 +79,31 @@ func (r *replica) says(when string, lines []string, committed ...string) {
 	}
 }
 
+// What others have told is committed before the first line that follows it: this replica's journal does not have it, and would not
+// give it back after a crash.
+func TestTakeoverCommitsWhatOthersTold(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		var known []int
+		r.out.onWrite = func(_, size int) (int, error) {
+			n, err := r.store.Count("a")
+			known = append(known, n)
+			return size, err
+		}
+		r.events("a", 3)
+		r.submit(r.batch("a", 4, 100)) // others have told two of these
+		pass(3 * time.Second)
+		r.leads(2, map[string]string{"a": "5"})
+		r.says("a turn begins", []string{"a6", "a7"}, "a=7")
+		r.follows(map[string]string{"a": "7"})
+		r.leads(4, map[string]string{"a": "9"}) // further than this replica has read
+		r.events("a", 3)
+		r.says("another turn", []string{"a6", "a7", "a10"}, "a=10")
+		if !slices.Equal(known, []int{5, 9}) {
+			t.Errorf("before each write, %v objects were committed", known)
+		}
+	})
+}
+
 func TestStandby(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 5)

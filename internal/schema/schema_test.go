@@ -334,6 +334,12 @@ func TestConfigs(t *testing.T) {
 		"resources: [pods]\noutput: {maxLineBytes: 0}\n",
 		"resources: [pods]\noutput: {maxAge: 7d}\ncheckpoint: {interval: 0d1h}\ndefaults:\n",
 		"resources: [pods]\noutput: {maxAge: 1d12h30m}\ndefaults: {changes: true, initial: skip, payload: none, ignoreFields: [status], types: [DELETED]}\n",
+		"resources: [pods]\nshard: {index: 3, count: 4}\n",
+		"resources: [pods]\nshard: {index: $(ONE), count: 4}\n",
+		"resources: [pods]\nshard: {index: \"2\", count: 1024}\n",
+		"resources: [pods]\nshard: {count: 1}\n",
+		"resources: [pods]\nshard: {index: 0, count: 0}\n",
+		"resources: [pods]\nshard:\n",
 		"resources: [pods]\ndefaults: {filter: 'true', labelSelector: a=b, fieldSelector: metadata.namespace!=$(NS), excludeNamespaces: [kube-*]}\n",
 	} {
 		if _, err := loaded(t, text); err != nil {
@@ -353,8 +359,11 @@ func loaded(t *testing.T, text string) (*kubejournal.Config, error) {
 		t.Fatal(err)
 	}
 	return kubejournal.Load(path, kubejournal.Overrides{}, func(name string) (string, bool) {
-		if name == "NS" || name == "NODE_NAME" {
+		switch name {
+		case "NS", "NODE_NAME":
 			return "x", true
+		case "ONE":
+			return "1", true
 		}
 		return "", false
 	})
@@ -369,6 +378,7 @@ var beyond = map[string]string{
 	"same-stream-selector": "two entries", "same-stream-namespace": "two entries", "checkpoint-is-output": "two keys",
 	"defaults-exclude-named": "two keys", "defaults-same-stream": "two entries", "defaults-not-taken": "CEL",
 	"wildcard-twice": "two entries", "exclude-twice": "two names", "exclude-namespace-named": "two keys",
+	"shard-index-without-count": "two keys", "shard-index-too-high": "two keys", "shard-index-of-one": "two keys",
 	// Languages of their own.
 	"filter-assignment": "CEL", "filter-unknown-variable": "CEL", "filter-not-bool": "CEL", "filter-type-never": "CEL", "filter-second-line": "CEL",
 	"filter-too-early": "CEL", "filter-variable": "CEL", "exclude-namespace-class": "a pattern",
@@ -376,7 +386,7 @@ var beyond = map[string]string{
 	// Sums.
 	"max-size-under-4kib": "a product", "max-line-bytes-under-1kib": "a product", "max-size-overflow-unit": "a product", "interval-long": "a sum", "max-age-days-overflow": "a product",
 	// The environment.
-	"variable-unset": "the environment", "variable-in-namespace": "the environment", "exclude-namespace-variable": "the environment",
+	"variable-unset": "the environment", "shard-index-unset": "the environment", "variable-in-namespace": "the environment", "exclude-namespace-variable": "the environment",
 }
 
 // What can be seen in the form of a config is refused by the schema too.

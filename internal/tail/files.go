@@ -44,7 +44,7 @@ const clockSlack = time.Minute
 // tail shows one journal.
 type tail struct {
 	o    Options
-	p    *Printer
+	out  output
 	path string // of the active file, no symbolic link
 
 	files      []journal.Segment // rotated, as the start found them
@@ -64,6 +64,13 @@ type tail struct {
 	reread   bool      // and was read before
 }
 
+// output takes the lines that are to be shown.
+type output interface {
+	Print(l *line.Fields) error // l is valid until it returns
+	showBad(raw []byte, o *Options) error
+	Flush() error // there is no other line yet
+}
+
 // File shows the journal at path: lines of its files, rotated ones included, and those to come. What is no regular file
 // is shown as Stream does it. A rotated file that is named itself is shown alone, to its end.
 func File(ctx context.Context, path string, o Options, p *Printer) error {
@@ -79,19 +86,39 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 		defer f.Close() //nolint:errcheck // only read from
 		return Stream(ctx, f, o, p)
 	}
-	// Rotated files lie beside the file that a link leads to.
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
 	p.separate = o.Filter.separates()
-	t := &tail{o: o, p: p, path: path, unreadable: map[string]bool{}}
+	t := newTail(path, o, p)
 	defer func() { t.close() }()
 	if err := t.open(); err != nil {
 		return err
 	}
-	if err := t.checkNames(ctx); err != nil {
-		return err
+	if n := newNames(&o.Filter); n != nil {
+		found, err := t.lookFor(ctx, n)
+		if err == nil && !found && ctx.Err() == nil {
+			err = n.fault(&t.o)
+		}
+		if err != nil {
+			return err
+		}
 	}
+	err := t.run(ctx)
+	if err == nil && !t.shown && !t.o.Follow && t.o.Lines != 0 {
+		t.o.noticeNothing()
+	}
+	return errors.Join(err, p.End())
+}
+
+func newTail(path string, o Options, out output) *tail {
+	path = disk.Absolute(path)
+	// Rotated files lie beside the file that a link leads to.
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return &tail{o: o, out: out, path: path, unreadable: map[string]bool{}}
+}
+
+// run shows the lines of files that are open, and those to come.
+func (t *tail) run(ctx context.Context) error {
 	err := t.checkBegin()
 	if err == nil {
 		err = t.begin(ctx)
@@ -102,10 +129,7 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 	if errors.Is(err, errEnded) {
 		err = nil
 	}
-	if err == nil && !t.shown && !t.o.Follow && t.o.Lines != 0 {
-		t.o.noticeNothing()
-	}
-	return errors.Join(err, p.End())
+	return err
 }
 
 func (t *tail) close() {

@@ -104,7 +104,7 @@ func (t *tail) follow(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := t.p.Flush(); err != nil {
+		if err := t.out.Flush(); err != nil {
 			return err
 		}
 		if t.o.Gone != nil && t.o.Gone() {
@@ -202,7 +202,7 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 			return nil
 		}
 		t.shown = true
-		return showBad(raw, &t.o, t.p)
+		return t.out.showBad(raw, &t.o)
 	}
 	if t.skipping {
 		if l.Seq <= t.last && !l.Time.After(t.newest) {
@@ -234,7 +234,7 @@ func (t *tail) print(l *line.Fields) error {
 		return nil
 	}
 	t.shown = true
-	return t.p.Print(l)
+	return t.out.Print(l)
 }
 
 // skips reports whether the line is before the first one to show.

@@ -139,20 +139,16 @@ func (n *names) fault(o *Options) error {
 	return nil
 }
 
-// checkNames looks for what the filter names, from the newest line back and no further than it must.
-func (t *tail) checkNames(ctx context.Context) error {
-	n := newNames(&t.o.Filter)
-	if n == nil {
-		return nil
-	}
-	var found bool
+// lookFor looks for what a filter names, from the newest line back and no further than it must. It reports whether all of that was
+// found.
+func (t *tail) lookFor(ctx context.Context, n *names) (found bool, err error) {
 	visit := func(raw []byte) (wanted, done bool) {
 		found = t.line.Parse(raw) == nil && n.see(&t.line)
 		return false, found
 	}
 	if t.in.f != nil {
 		if _, err := placeBackward(ctx, t.in.f, visit); err != nil {
-			return err
+			return false, err
 		}
 	}
 	for i := len(t.files) - 1; i >= 0 && !found; i-- {
@@ -162,8 +158,5 @@ func (t *tail) checkNames(ctx context.Context) error {
 			}
 		}
 	}
-	if !found && ctx.Err() == nil {
-		return n.fault(&t.o)
-	}
-	return nil
+	return found, nil
 }

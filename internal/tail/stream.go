@@ -115,7 +115,7 @@ func show(line *line.Fields, raw []byte, o *Options, p *Printer) error {
 // showParsed does so with a line that was parsed, good or not.
 func showParsed(line *line.Fields, raw []byte, good bool, o *Options, p *Printer) error {
 	if !good {
-		return showBad(raw, o, p)
+		return p.showBad(raw, o)
 	}
 	if !o.Filter.Match(line) {
 		return nil
@@ -124,7 +124,7 @@ func showParsed(line *line.Fields, raw []byte, good bool, o *Options, p *Printer
 }
 
 // showBad shows, as text, a line that is none of a journal. Where a program reads JSON, a notice names it.
-func showBad(raw []byte, o *Options, p *Printer) error {
+func (p *Printer) showBad(raw []byte, o *Options) error {
 	if p.style.JSON {
 		o.notice("not a journal line: %s", describeBad(nil, raw))
 		return nil

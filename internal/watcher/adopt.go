@@ -45,13 +45,13 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, err error) {
-	if s.state.Closing != nil {
-		if err := s.writeSynced(ctx); err != nil || s.state.Valid() {
+	switch doubts := s.doubts(told); {
+	case doubts:
+		if err := s.doubt(ctx); err != nil {
 			return false, err
 		}
-	}
-	if s.doubts(told) {
-		if err := s.doubt(ctx); err != nil {
+	case s.state.Closing != nil:
+		if err := s.writeSynced(ctx); err != nil || s.state.Valid() {
 			return false, err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Stream) doubts(told recorder.Told) bool {
 		return false
 	case s.state.PendingGap == event.CheckpointLost:
 		return true
-	case s.state.Open != nil:
+	case s.state.Open != nil, s.state.Closing != nil:
 		return told.Other
 	}
 	return s.state.From() == "" && s.state.PendingGap == "" && (told.Begun || told.Position != "")
@@ -101,12 +101,14 @@ func (s *Stream) doubt(ctx context.Context) error {
 }
 
 // adopts reports whether a position that others have told is one for the stream: not where lines of its own are missing,
-// nor where it has come further itself, nor where it could not watch from there before: a server forgets in its watch cache
-// before it does in etcd.
+// nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there before:
+// a server forgets in its watch cache before it does in etcd.
 func (s *Stream) adopts(told recorder.Told) bool {
 	from := s.state.From()
 	switch {
 	case told.Position == "", told.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
+		return false
+	case !told.Standby && (told.Listed || s.state.PendingGap == event.CheckpointLost && !told.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
 		return told.Standby && event.Later(from, told.Position)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 	"time"
 
@@ -149,7 +150,14 @@ func refusesStreamedList(err error) bool {
 // blamesForm reports whether a list may have failed because of the form that it was asked for in. What never reached the
 // server has not, nor what this identity may not read, in whatever form.
 func blamesForm(err error) bool {
-	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err)
+	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err) &&
+		!refusesShards(err)
+}
+
+// refusesShards reports whether the server does not take the shard selector, as one may do that has another form of it: it is an
+// alpha feature. kube-apiserver answers 500, "invalid shard selector".
+func refusesShards(err error) bool {
+	return (isBadRequest(err) || isInternal(err)) && strings.Contains(strings.ToLower(err.Error()), "shard")
 }
 
 // blamesPosition reports whether a watch may have failed because of the position that it was to begin at. Servers answer a

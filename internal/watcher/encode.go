@@ -22,6 +22,7 @@ type encoder struct {
 	writers  writers
 	form     event.Line
 	filtered prometheus.Counter // events that are held back
+	others   prometheus.Counter // events of other shards
 	tracked  int                // objects that are known, by what events say; each list corrects it
 	gauge    prometheus.Gauge   // the sum of tracked over the streams of the resource
 	last     event.Object       // scratch: the previous version of an object that is gone
@@ -35,6 +36,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	e = &encoder{
 		form: event.Line{Payload: spec.Payload, MaxBytes: spec.MaxLineBytes}, unusable: make(map[string]bool),
 		gauge: s.m.Tracked.WithLabelValues(group, resource), filtered: s.m.Filtered.WithLabelValues(group, resource),
+		others: s.m.OtherShards.WithLabelValues(group, resource),
 	}
 	e.render, err = event.NewRenderer(event.Source{
 		Stream: spec.Name, Cluster: spec.Cluster, ClusterUID: spec.ClusterUID,
@@ -66,34 +68,41 @@ func (e *encoder) reset() {
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
 const maxWarned = 1024
 
-// scan reads the object of an event as the server sent it. One that no line can hold must not stall its stream: where it
-// can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be distinguished from other
-// objects, or from its next version, is an error.
-func (s *Stream) scan(t event.Type, raw []byte) error {
+// scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard; of one that is not,
+// s.object has the names alone. An object that no line can hold must not stall its stream: where it can be named, it takes the way
+// of all others, as an event.Object that is Unusable. What cannot be distinguished from other objects, or from its next version,
+// is an error.
+func (s *Stream) scan(t event.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
+	known := t == event.Added || t == event.Modified || t == event.Deleted
+	if s.unselected && known && s.encoder.render.Peek(raw, o) && !s.shard.Has(o.UID) && kubeclient.IsPosition(o.ResourceVersion) {
+		s.encoder.others.Inc()
+		return false, nil
+	}
 	if err := s.encoder.render.Scan(raw, o); err != nil {
 		if err := s.encoder.render.Identify(raw, o, err); err != nil {
-			return fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
-		}
-		if s.mine(o) {
-			s.noteUnusable(o)
+			return false, fmt.Errorf("%w: %w", kubeclient.ErrBadFrame, err)
 		}
 	}
 	switch {
 	case t == event.Bookmark:
-		return nil
-	case t != event.Added && t != event.Modified && t != event.Deleted:
-		return fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, t)
+		return true, nil
+	case !known:
+		return false, fmt.Errorf("%w: type %q", kubeclient.ErrBadFrame, t)
 	case len(o.Name) == 0:
-		return fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
+		return false, fmt.Errorf("%w: an object without a name", kubeclient.ErrBadFrame)
 	case !kubeclient.IsPosition(o.ResourceVersion):
-		return fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
+		return false, fmt.Errorf("object %s/%s: %w", o.Namespace, o.Name, kubeclient.ErrNoVersion)
+	case !s.shard.Has(o.UID):
+		s.unselected = true
+		s.encoder.others.Inc()
+		return false, nil
 	}
-	return nil
+	if o.Unusable != nil {
+		s.noteUnusable(o)
+	}
+	return true, nil
 }
-
-// mine reports whether a scanned object is in the stream's shard. A server that does not know shards sends all objects.
-func (s *Stream) mine(o *event.Object) bool { return s.spec.Target.Shard.Has(o.UID) }
 
 // noteUnusable counts an object that no line can hold, and logs it once.
 func (s *Stream) noteUnusable(o *event.Object) {

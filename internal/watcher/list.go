@@ -185,9 +185,10 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 	}
 	defer r.close()
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
-	var rv, token, last string
+	s.listed = s.listed[:0]
+	var rv, token string
 	for repeated := 0; ; {
-		shown, before := r.diff.shown, last
+		shown, before := r.diff.shown, string(s.listed)
 		meta, err := s.readPage(ctx, v1.ListOptions{Limit: limit, Continue: token}, s.client.ConfirmNow, take)
 		if err != nil {
 			return err
@@ -206,9 +207,8 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		if token = meta.Continue; token == "" {
 			return r.finish(ctx, rv)
 		}
-		// Pages are in the order of names; a page may have nothing of the stream's shard.
-		last = string(s.object.Namespace) + "/" + string(s.object.Name)
-		if repeated++; r.diff.shown > shown || s.spec.Target.Shard.Count > 1 && last > before {
+		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
+		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
@@ -235,10 +235,13 @@ func (s *Stream) readPage(
 		if item, err = page.Next(); errors.Is(err, io.EOF) {
 			return page.Meta(), nil
 		}
-		if err == nil {
-			err = s.scan(event.Added, item)
+		if err != nil {
+			break
 		}
-		if err == nil && s.mine(&s.object) {
+		var mine bool
+		mine, err = s.scan(event.Added, item)
+		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
+		if mine {
 			err = take(&s.object)
 		}
 	}

@@ -9,12 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing/synctest"
 	"time"
 
+	"kubejournal/internal/config"
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/watcher"
@@ -53,11 +56,8 @@ func (m *model) finish(r *rand.Rand) {
 	modelTally.starts.Add(uint64(len(m.starts)))
 	modelTally.writes.Add(uint64(len(m.noted)))
 	modelTally.lines.Add(uint64(len(lines)))
-	if m.replicas != nil {
-		return
-	}
 	m.ask(r)
-	if r.IntN(4) == 0 {
+	if m.replicas == nil && r.IntN(4) == 0 {
 		m.restart()
 	}
 }
@@ -89,6 +89,12 @@ func (m *model) covered() {
 		return // nothing was started, or it could not be made yet
 	}
 	must(m.t, err)
+	must(m.t, m.claims(all, m.whole()))
+}
+
+// claims checks that coverage claims nothing that lines do not have.
+func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
+	m.t.Helper()
 	by := make(map[string][]coverage.Interval)
 	for _, s := range all {
 		by[s.Name] = s.Intervals
@@ -99,7 +105,7 @@ func (m *model) covered() {
 			}
 		}
 	}
-	err = invariant.Covered(m.whole(), m.noted, func(stream string, t time.Time) (is, late bool) {
+	err := invariant.Covered(lines, m.noted, func(stream string, t time.Time) (is, late bool) {
 		for _, i := range by[stream] {
 			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
 				return true, i.Late || m.fault.stalled()
@@ -108,8 +114,9 @@ func (m *model) covered() {
 		return false, false
 	})
 	if err != nil {
-		m.t.Fatalf("%v\n%+v", err, all)
+		err = fmt.Errorf("%w\n%+v", err, all)
 	}
+	return err
 }
 
 // restart is a clean one. With every position at the server's version it
@@ -174,6 +181,12 @@ func perStream(lines []invariant.Line) map[string][]invariant.Line {
 // whose lines do not come to what the server has, or lack a write.
 func (m *model) healed() (err error) {
 	m.each(func() {
+		if ready := httptest.NewRecorder(); m.replicas != nil {
+			m.life.http.ServeHTTP(ready, httptest.NewRequest(http.MethodGet, "/readyz?verbose", nil))
+			if ready.Code != http.StatusOK && err == nil {
+				err = errors.New(ready.Body.String())
+			}
+		}
 		for _, s := range m.life.manager.Streams() {
 			if s.State != watcher.Watching && err == nil {
 				err = fmt.Errorf("stream %s is %s: %s", s.Name, s.State, s.Reason)
@@ -241,8 +254,11 @@ func (m *model) requests() error {
 			window        time.Duration
 			most, byStart int
 		}{{10 * time.Second, 30, 12}, {10 * time.Minute, 300, 12}} {
-			if key == discoveryKey {
+			switch key {
+			case discoveryKey:
 				b.most, b.byStart = 2*b.most, 2*b.byStart
+			case leasesKey: // two at most for each look
+				b.most = int(b.window / (config.Default().LeaderElection.RetryPeriod / 8))
 			}
 			n, starts := worst(times, b.window), worst(m.starts, b.window+10*time.Second)
 			if most := b.most*max(1, len(m.replicas)) + starts*b.byStart; n > most {

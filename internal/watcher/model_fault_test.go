@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,6 +140,9 @@ type asked struct {
 // discoveryKey stands for all requests for discovery.
 const discoveryKey = "discovery"
 
+// leasesKey stands for those about the Lease.
+const leasesKey = "leases"
+
 func (a *asked) wrap(next http.RoundTripper) http.RoundTripper { return &asking{next, a} }
 
 // asking is the way of the requests.
@@ -153,8 +157,11 @@ func (a *asking) WrappedRoundTripper() http.RoundTripper { return a.next }
 func (a *asking) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
 	key := discoveryKey
-	if modelKinds[path.Base(r.URL.Path)] {
+	switch {
+	case modelKinds[path.Base(r.URL.Path)]:
 		key = r.URL.Path + " " + q.Get("labelSelector")
+	case strings.Contains(r.URL.Path, "/"+leases.Resource+"/"):
+		key = leasesKey
 	}
 	// The pages of a list are as many as the server makes of it.
 	if q.Get("continue") == "" {

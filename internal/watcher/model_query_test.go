@@ -1,9 +1,7 @@
 package watcher_test
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -26,14 +24,35 @@ import (
 // back, nor was the definition of the objects removed; and with what the lines say without any index.
 func (m *model) ask(r *rand.Rand) {
 	m.t.Helper()
-	j, err := query.Open(m.journal(), func(text string) { m.t.Errorf("notice: %s", text) })
+	var paths []string
+	var alone []invariant.Line
+	lines := m.told()
+	m.each(func() {
+		if whole := m.whole(); len(whole) > 0 {
+			paths, alone = append(paths, m.journal()), whole
+		}
+	})
+	switch len(paths) {
+	case 0:
+		return
+	case 1:
+		lines = alone // of one replica, which lost its checkpoint perhaps: it knew then what it had told itself
+	}
+	j, err := query.OpenAll(m.t.Context(), paths, &query.Selection{}, query.AllLines, func(text string) { m.t.Errorf("notice: %s", text) })
 	must(m.t, err)
 	defer j.Close()
-	o := &oracle{model: m, journal: j, streams: map[string][]modelStream{}, of: perStream(m.whole())}
-	for i, l := range m.whole() {
+	defer func() {
+		for i := range lines {
+			if l := &lines[i]; m.t.Failed() && len(paths) > 1 {
+				m.t.Logf("merged: %d term %d %s %s %s %s %s/%s rv %s from %s uid %s", l.Seq, l.Term, l.Time, l.Stream, l.Type, l.Origin, l.Namespace, l.Name, l.ResourceVersion, l.FromResourceVersion, l.UID)
+			}
+		}
+	}()
+	o := &oracle{model: m, journal: j, streams: map[string][]modelStream{}, of: perStream(lines)}
+	for i, l := range lines {
 		at, err := time.Parse(time.RFC3339Nano, l.Time)
 		must(m.t, err)
-		o.lines = append(o.lines, told{&m.whole()[i], at})
+		o.lines = append(o.lines, told{&lines[i], at})
 	}
 	for _, s := range m.streams {
 		if len(o.of[s.name]) > 0 {
@@ -41,11 +60,9 @@ func (m *model) ask(r *rand.Rand) {
 			o.streams[name] = append(o.streams[name], s)
 		}
 	}
-	covered, err := coverage.Read(m.journal())
-	if !errors.Is(err, fs.ErrNotExist) {
-		must(m.t, err)
-	}
-	o.covered = covered
+	o.history()
+	o.covered, _ = j.Coverage(&query.Selection{}) // or nothing is known
+	must(m.t, m.claims(o.covered, lines))
 	for _, name := range slices.Sorted(maps.Keys(o.streams)) {
 		object, err := query.ParseObject(name)
 		must(m.t, err)
@@ -56,8 +73,47 @@ func (m *model) ask(r *rand.Rand) {
 		o.seqs(r, sel, o.streams[name])
 		o.times(r, sel, o.streams[name])
 	}
-	o.history()
 	o.blames(r)
+	if len(paths) > 1 {
+		o.selected(r, paths)
+	}
+}
+
+// selected asks several journals for one object, of which only its lines are then put together.
+func (o *oracle) selected(r *rand.Rand, paths []string) {
+	o.t.Helper()
+	of := o.lines[r.IntN(len(o.lines))]
+	if of.UID == "" {
+		return
+	}
+	name := of.Resource
+	if of.Group != "" {
+		name += "." + of.Group
+	}
+	object, err := query.ParseObject(name + "/" + of.Name)
+	must(o.t, err)
+	sel := &query.Selection{Objects: []query.Object{object}}
+	if of.Namespace != "" {
+		sel.Namespaces = []string{of.Namespace}
+	}
+	j, err := query.OpenAll(o.t.Context(), paths, sel, query.SelectedLines, func(text string) { o.t.Errorf("notice: %s", text) })
+	must(o.t, err)
+	defer j.Close()
+	var want, got []string
+	for _, l := range o.lines {
+		if l.UID != "" && l.Resource == of.Resource && l.Group == of.Group && l.Namespace == of.Namespace && l.Name == of.Name {
+			want = append(want, l.Stream+" "+l.Type+" "+l.ID)
+		}
+	}
+	for v, err := range j.History(o.t.Context(), sel, query.Moment{}, query.Moment{}) {
+		must(o.t, err)
+		if !v.AboutStream() {
+			got = append(got, fmt.Sprintf("%s %s %s", v.Text(line.Stream), v.Text(line.Type), v.Text(line.ID)))
+		}
+	}
+	if !slices.Equal(got, want) {
+		o.t.Fatalf("of %s/%s/%s there are lines %q, want %q", name, of.Namespace, of.Name, got, want)
+	}
 }
 
 // oracle knows the answers without an index.
@@ -390,9 +446,12 @@ func (o *oracle) history() {
 	last := map[key]*invariant.Line{}
 	for v, err := range o.journal.History(o.t.Context(), &query.Selection{}, query.Moment{}, query.Moment{}) {
 		must(o.t, err)
+		if n == len(o.lines) {
+			o.t.Fatalf("line %d %s is one too many", v.Seq, v.Raw)
+		}
 		l := o.lines[n]
-		if n++; v.Seq != l.Seq || string(v.Text(line.ID)) != l.ID {
-			o.t.Fatalf("line %d follows line %d", v.Seq, l.Seq-1)
+		if n++; v.Seq != l.Seq || string(v.Text(line.ID)) != l.ID || string(v.Text(line.Type)) != l.Type {
+			o.t.Fatalf("line %d %s follows line %d, want %s %s", v.Seq, v.Raw, l.Seq-1, l.Type, l.ID)
 		}
 		if l.UID == "" {
 			continue

@@ -130,13 +130,12 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 // takeEvent takes an event of a streamed list. rv is the version of the bookmark that ends the initial events, empty while
 // the list goes on.
 func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received time.Time) (rv string, err error) {
-	if err := r.s.scan(e.Type, e.Object); err != nil {
+	mine, err := r.s.scan(e.Type, e.Object)
+	if err != nil || !mine {
 		return "", err
 	}
 	o := &r.s.object
 	switch {
-	case e.Type != event.Bookmark && !r.s.mine(o):
-		return "", nil
 	case e.Type != event.Bookmark:
 		return "", r.take(ctx, e.Type, received, o)
 	case !o.InitialEventsEnd:
@@ -218,6 +217,10 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 		return r.submit(ctx)
 	}
 	if err := r.writeGap(ctx, rv); err != nil {
+		return err
+	}
+	// Its last lines go on their own: if the turn of this replica ends between them, how far they had come is known.
+	if err := r.submit(ctx); err != nil {
 		return err
 	}
 	// What attempts before this one have written shows as unchanged in this one.

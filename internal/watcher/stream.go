@@ -83,6 +83,7 @@ func (e *PendingError) Unwrap() error { return e.Err }
 type Stream struct {
 	report
 	spec     Spec
+	shard    kubeclient.Shard // the stream's; spec.Target has it as long as the server is asked to select
 	client   *kubeclient.Client
 	store    Store
 	rec      Recorder
@@ -97,7 +98,10 @@ type Stream struct {
 	lists   lists
 	attempts
 
+	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
+
 	object  event.Object // scratch: the object being looked at
+	listed  []byte       // scratch: namespace and name of the last object of a page
 	version []byte       // scratch: the version that a batch moves the position to
 }
 
@@ -124,7 +128,7 @@ func NewStream(
 	}
 	s := &Stream{
 		report: report{m: m, stream: spec.Name, resource: gvr.GroupResource()},
-		spec:   spec, client: client, store: store, rec: rec, outages: outages,
+		spec:   spec, shard: spec.Target.Shard, client: client, store: store, rec: rec, outages: outages,
 		producer: recorder.NewProducer(spec.Name, m.Events.MustCurryWith(prometheus.Labels{"group": gvr.Group, "resource": gvr.Resource})),
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
@@ -206,6 +210,11 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		if errors.Is(err, recorder.ErrStandby) {
 			s.loaded = false // what was read since the checkpoint is gone
+		}
+		if s.spec.Target.Shard != (kubeclient.Shard{}) && refusesShards(err) {
+			s.log.Info("the server refuses the shard selector, selecting here", zap.Error(err))
+			s.spec.Target.Shard = kubeclient.Shard{}
+			continue
 		}
 		o := classify(ctx, err)
 		unreachable, answered := isUnreachable(err)

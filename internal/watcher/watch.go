@@ -103,7 +103,8 @@ func atHand(w *kubeclient.WatchReader, e kubeclient.Event) iter.Seq2[kubeclient.
 // takeEvent adds the line of an event to the batch. s.version becomes the version that it moves the position to.
 func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.Time) error {
 	o := &s.object
-	if err := s.scan(e.Type, e.Object); err != nil {
+	mine, err := s.scan(e.Type, e.Object)
+	if err != nil {
 		return err
 	}
 	switch {
@@ -112,7 +113,7 @@ func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.
 		if event.Later(s.state.ResourceVersion, string(o.ResourceVersion)) {
 			return nil // a position does not go back
 		}
-	case s.mine(o):
+	case mine:
 		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return err

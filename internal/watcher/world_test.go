@@ -27,6 +27,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/config"
 	process "kubejournal/internal/daemon"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
@@ -216,6 +217,9 @@ func (w *harness) config() *config.Config {
 	cfg, err := config.Parse([]byte("resources: [pods]"), "kubejournal.yaml", config.Overrides{}, func(string) (string, bool) { return "", false })
 	must(w.t, err)
 	o := w.options
+	for _, e := range w.entries {
+		cfg.Shard = e.Shard // that of all
+	}
 	cfg.Resources, cfg.Cluster, cfg.RedactSecrets, cfg.Redact, cfg.DropFields = w.entries, o.Cluster, o.RedactSecrets, o.Redact, o.DropFields
 	cfg.Output = config.Output{Path: w.journal(), MaxSize: w.output.MaxSize, Compress: w.output.Compress, MaxLineBytes: o.MaxLineBytes}
 	cfg.Checkpoint.Path, cfg.Listen = w.db(), ""
@@ -379,6 +383,9 @@ func (w *harness) live() invariant.State {
 		for _, o := range objects {
 			meta := o["metadata"].(map[string]any)
 			namespace, _ := meta["namespace"].(string)
+			if !kubeclient.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
+				continue
+			}
 			if e.Namespaces != nil && !slices.Contains(e.Namespaces, namespace) {
 				continue
 			}
@@ -516,8 +523,11 @@ func (w *harness) acknowledged(gvr schema.GroupVersionResource, typ string, stor
 			continue
 		}
 		meta := stored["metadata"].(map[string]any)
+		if !kubeclient.Shard(e.Shard).Has([]byte(meta["uid"].(string))) {
+			continue
+		}
 		write := invariant.Write{
-			Stream: gvr.GroupResource().String(), Epoch: w.epoch, Type: typ, UID: meta["uid"].(string),
+			Stream: discovery.Stream{GVR: gvr, Entry: e}.Name(), Epoch: w.epoch, Type: typ, UID: meta["uid"].(string),
 			What: fmt.Sprintf("write %d of %s", w.serial, meta["name"]),
 		}
 		if typ != invariant.Deleted {

@@ -3,9 +3,10 @@
 //
 //	kill   all readers are killed by SIGKILL in the middle of the writes and come back after some seconds
 //	gap    they are stopped in order, writes go on, etcd is compacted, the API server restarted, and they come back
+//	taken  of two replicas of each that can have some, the one that writes is killed
 //	load   each in its turn reads updates while they are made: CPU time, memory, lag
 //
-// In the first two, all read the same writes at the same time, and one judge (judge.go) holds each one's output against
+// In the first three, all read the same writes at the same time, and one judge (judge.go) holds each one's output against
 // them. It knows nothing of the readers; only the parsing of an output is each format's own.
 //
 // The programs are found beside this one; make compare builds them. kubewatch and kubernetes-event-exporter, which the
@@ -137,7 +138,7 @@ func compare(ctx context.Context, o options, stdout, progress io.Writer) (err er
 	if err := b.namespace(ctx, markSpace); err != nil {
 		return err
 	}
-	r := report{options: o, date: time.Now().UTC(), killed: make(map[string][]finding), missed: make(map[string][]finding), costs: make(map[string][]cost)}
+	r := report{options: o, date: time.Now().UTC(), killed: make(map[string][]finding), missed: make(map[string][]finding), taken: make(map[string][]finding), costs: make(map[string][]cost)}
 	server, err := client.ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask for version: %w", err)
@@ -162,7 +163,7 @@ func (b *bench) measureAll(ctx context.Context, r *report) error {
 		name string
 		run  func(context.Context, string) (map[string]finding, error)
 		into map[string][]finding
-	}{{"kill", b.killed, r.killed}, {"gap", b.missed, r.missed}}
+	}{{"kill", b.killed, r.killed}, {"gap", b.missed, r.missed}, {"taken", b.takenOver, r.taken}}
 	for n := range b.rounds {
 		for _, s := range scenarios {
 			b.say("round %d: %s", n+1, s.name)

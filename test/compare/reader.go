@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -70,9 +71,28 @@ var (
 	}
 	raw = way{name: "raw copy of the watch with net/http", program: "byhand", args: []string{"raw", outFile}}
 
+	// Two of each, of which one writes; %s is the name of the Lease. The durations are those that both have by default.
+	replicated = []way{
+		{
+			name: "kubejournal", program: "kubejournal", args: []string{"run", "--config", "config.yaml", "--changes=false"},
+			config: "resources: [configmaps]\noutput: {path: out}\ncheckpoint: {path: checkpoint.db}\nlisten: \"\"\nleaderElection: {leaseName: %s, leaseNamespace: default}\n",
+			decode: journalLine,
+		},
+		{name: "OTel k8sobjects with k8s_leader_elector and file_storage", program: "otelcol", args: otel.args, config: elected(false), decode: otlp},
+		{name: "the same with include_initial_state", program: "otelcol", args: otel.args, config: elected(true), decode: otlp},
+	}
+
 	keepers  = []way{kubejournal, otel, otelInitial, informer, reflector, kubectl}
 	measured = []way{kubejournal, otel, informer, reflector, kubectl, raw}
 )
+
+// elected is the collector's config for one of several, with the Lease's name to be filled in.
+func elected(initial bool) string {
+	config := strings.Replace(fmt.Sprintf(collector, initial), "extensions: {", "extensions:\n  k8s_leader_elector: {auth_type: kubeConfig, lease_name: %s, lease_namespace: default}\n  file_storage: {", 1)
+	config = strings.Replace(config, "file_storage: {file_storage: {directory: ., create_directory: true}}", "file_storage: {directory: ., create_directory: true}", 1)
+	config = strings.Replace(config, "    storage: file_storage\n", "    storage: file_storage\n    k8s_leader_elector: k8s_leader_elector\n", 1)
+	return strings.Replace(config, "extensions: [file_storage]", "extensions: [file_storage, k8s_leader_elector]", 1)
+}
 
 // reader is a way with a folder of its own, over as many runs as it dies.
 type reader struct {

@@ -21,6 +21,7 @@ type report struct {
 	versions []string
 	killed   map[string][]finding
 	missed   map[string][]finding
+	taken    map[string][]finding
 	costs    map[string][]cost
 }
 
@@ -72,7 +73,7 @@ func (r *report) markdown() string {
 	one := r.killed[keepers[0].name][0]
 	fmt.Fprintf(&t, "\n`kill -9` in the middle of %s acknowledged writes at up to %s per second, %s of them deletions; back after %s:\n\n",
 		thousands(one.Writes), thousands(int(r.rate)), thousands(one.Deletions), r.down)
-	rows(&t, r.killed, "reader | writes lost | repeated | deleted objects never reported", func(all []finding) []any {
+	rows(&t, keepers, r.killed, "reader | writes lost | repeated | deleted objects never reported", func(all []finding) []any {
 		return []any{
 			spanOf(all, func(f finding) int { return f.Lost }), spanOf(all, func(f finding) int { return f.Repeated }),
 			spanOf(all, func(f finding) int { return f.DeletionsLost }),
@@ -82,7 +83,7 @@ func (r *report) markdown() string {
 	one = r.missed[keepers[0].name][0]
 	fmt.Fprintf(&t, "\nDown while %s writes happened, etcd compacted and the API server restarted, back again. The net result is %s differences, %s of them deletions:\n\n",
 		thousands(r.missing), thousands(one.Net), thousands(one.NetDeletions))
-	rows(&t, r.missed, "reader | differences reported | deletions reported | repeated | objects wrong for ever after | deleted objects that stay present | says that there was a gap",
+	rows(&t, keepers, r.missed, "reader | differences reported | deletions reported | repeated | objects wrong for ever after | deleted objects that stay present | says that there was a gap",
 		func(all []finding) []any {
 			return []any{
 				spanOf(all, func(f finding) int { return f.NetTold }), spanOf(all, func(f finding) int { return f.NetDeletionsTold }),
@@ -91,6 +92,18 @@ func (r *report) markdown() string {
 			}
 		})
 	r.footnotes(&t)
+
+	one = r.taken[replicated[0].name][0]
+	fmt.Fprintf(&t, "\nTwo replicas, each with files of its own and the default durations, of which the one that writes is killed (`kill -9`) in the middle of "+
+		"%s acknowledged writes, %s of them deletions. Both outputs together:\n\n", thousands(one.Writes), thousands(one.Deletions))
+	rows(&t, replicated, r.taken, "reader | writes lost | repeated | deleted objects never reported | first line of the next one after | says that there was a gap", func(all []finding) []any {
+		return []any{
+			spanOf(all, func(f finding) int { return f.Lost }), spanOf(all, func(f finding) int { return f.Repeated }),
+			spanOf(all, func(f finding) int { return f.DeletionsLost }), fmt.Sprint(spanOf(all, func(f finding) int { return int(f.silent.Round(time.Second).Seconds()) }), " s"),
+			gapSaid(all),
+		}
+	})
+	fmt.Fprint(&t, "\nWhat kubejournal repeats has the same `id`, and is left out where its commands read both journals.\n")
 
 	slowest, fastest := r.loadRate, 0.0
 	for _, costs := range r.costs {
@@ -110,9 +123,9 @@ func (r *report) markdown() string {
 	return t.String()
 }
 
-func rows(t *strings.Builder, found map[string][]finding, header string, figures func([]finding) []any) {
+func rows(t *strings.Builder, ways []way, found map[string][]finding, header string, figures func([]finding) []any) {
 	fmt.Fprintf(t, "| %s |\n|%s\n", header, strings.Repeat(" --- |", strings.Count(header, "|")+1))
-	for _, w := range keepers {
+	for _, w := range ways {
 		fmt.Fprintf(t, "| %s |", w.name)
 		for _, f := range figures(found[w.name]) {
 			fmt.Fprintf(t, " %v |", f)

@@ -32,6 +32,9 @@ type Target struct {
 	// SetWatchList turns streamed initial lists on or off; when it returns, the
 	// server is ready again.
 	SetWatchList func(ctx context.Context, on bool) error
+	// SetShards turns the feature ShardedListAndWatch (KEP-5866) on or off, which a
+	// server has from 1.36 on; when it returns, the server is ready again.
+	SetShards func(ctx context.Context, on bool) error
 	// NoWatchList says that streamed initial lists are off before the first call
 	// of SetWatchList.
 	NoWatchList bool
@@ -69,6 +72,7 @@ func Run(t *testing.T, target Target) {
 		{"List", listTests},
 		{"Watch", watchTests},
 		{"InitialEvents", initialEvents},
+		{"Shards", shardTests},
 		{"Custom", customTests},
 		{"History", historyTests},
 	} {

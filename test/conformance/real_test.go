@@ -42,6 +42,9 @@ func TestRealControlPlane(t *testing.T) {
 		SetWatchList: func(ctx context.Context, on bool) error {
 			return c.SetFeatureGates(ctx, map[string]bool{"WatchList": on})
 		},
+		SetShards: func(ctx context.Context, on bool) error {
+			return c.SetFeatureGates(ctx, map[string]bool{"ShardedListAndWatch": on})
+		},
 		NoWatchList: c.Variant().NoWatchList,
 		AddCustom: func(ctx context.Context) error {
 			return send(ctx, c.RESTConfig(), http.MethodPost, definitions, definition())

@@ -30,10 +30,11 @@ var chart = filepath.Join(root, "deploy", "helm", "kubejournal")
 // helmed is what helm template prints for values, and the notes that helm install shows.
 func helmed(t *testing.T, values string) (m manifests, notes string, err error) {
 	t.Helper()
-	return helmedIn(t, releaseNamespace, values)
+	return helmedBy(t, engine.Engine{}, releaseNamespace, values)
 }
 
-func helmedIn(t *testing.T, namespace, values string) (m manifests, notes string, err error) {
+// helmedBy is what an engine makes of the chart, which may have a server to look things up.
+func helmedBy(t *testing.T, by engine.Engine, namespace, values string) (m manifests, notes string, err error) {
 	t.Helper()
 	c, err := loader.Load(chart)
 	if err != nil {
@@ -49,7 +50,7 @@ func helmedIn(t *testing.T, namespace, values string) (m manifests, notes string
 	if err != nil {
 		return nil, "", err
 	}
-	files, err := engine.Render(c, all)
+	files, err := by.RenderWithContext(t.Context(), c, all)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,11 +70,16 @@ func TestHelm(t *testing.T) {
 		notes  []string // what helm install must say
 		silent []string // and what it must not
 	}{
-		"deployment":       {values: "mode: deployment", silent: []string{"WARNING"}},
-		"daemonset":        {values: "mode: daemonset", notes: []string{"65532", "privileged"}, silent: []string{"WARNING"}},
-		"prepared nodes":   {values: "{mode: daemonset, node: {prepare: true}}", silent: []string{"WARNING", "must be on each node"}},
-		"sidecar":          {values: "mode: sidecar", notes: []string{"emptyDir"}},
-		"kept sidecar":     {values: "{mode: sidecar, persistence: {enabled: true}}", silent: []string{"WARNING"}},
+		"deployment":     {values: "mode: deployment", silent: []string{"WARNING"}},
+		"daemonset":      {values: "mode: daemonset", notes: []string{"65532", "privileged"}, silent: []string{"WARNING"}},
+		"prepared nodes": {values: "{mode: daemonset, node: {prepare: true}}", silent: []string{"WARNING", "must be on each node"}},
+		"sidecar":        {values: "mode: sidecar", notes: []string{"emptyDir"}},
+		"kept sidecar":   {values: "{mode: sidecar, persistence: {enabled: true}}", silent: []string{"WARNING"}},
+		"statefulset":    {values: "mode: statefulset", notes: []string{"Of the 2 replicas one writes", " journal-kubejournal-0 -- /kubejournal status"}, silent: []string{"WARNING"}},
+		"shards": {
+			values: "{mode: statefulset, replicas: 3, shards: 2, config: {leaderElection: {leaseName: mine, leaseDuration: 20s}}}",
+			notes:  []string{"Of the 3 replicas of each of the 2 shards one writes", " journal-kubejournal-0-0 -- /kubejournal status"}, silent: []string{"WARNING"},
+		},
 		"without a volume": {values: "persistence: {enabled: false}", notes: []string{"emptyDir"}},
 		"stdout":           {values: `config: {output: {path: "-"}}`, notes: []string{"16 KiB", "logs -c kubejournal"}},
 		"another port":     {values: `config: {listen: ":9090"}`, notes: []string{" 9090 "}},
@@ -95,8 +101,10 @@ func TestHelm(t *testing.T) {
 					t.Errorf("notes say %q:\n%s", word, notes)
 				}
 			}
-			checkPolicy(t, m)
-			checkRights(t, m)
+			for _, shard := range m.shards() {
+				checkPolicy(t, shard)
+				checkRights(t, shard)
+			}
 			checkRun(t, m)
 			if content := one[corev1.ConfigMap](t, m, "ConfigMap").Data["kubejournal.yaml"]; !strings.Contains(content, "defaults:\n  changes: true\n") {
 				t.Errorf("changes are not on:\n%s", content)
@@ -184,8 +192,14 @@ func (r rights) each() []string {
 
 func TestHelmRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
-		"mode":            {"mode: statefulset", "mode"},
-		"unknown key":     {"replicas: 3", "replicas"},
+		"mode":            {"mode: replicaset", "mode"},
+		"unknown key":     {"replica: 3", "replica"},
+		"no replica":      {"{mode: statefulset, replicas: 0}", "replicas"},
+		"no shard":        {"{mode: statefulset, shards: 0}", "shards"},
+		"own shard":       {"{mode: statefulset, config: {shard: {index: 0, count: 2}}}", "shard"},
+		"shared volume":   {"{mode: statefulset, persistence: {existingClaim: mine}}", "persistence: each replica of a statefulset has a volume of its own"},
+		"no volume":       {"{mode: statefulset, persistence: {enabled: false}}", "persistence: each replica of a statefulset has a volume of its own"},
+		"one replica":     {"config: {leaderElection: {leaseName: mine}}", "config.leaderElection: only the mode statefulset has replicas"},
 		"unknown config":  {"config: {resuorces: [pods]}", "resuorces"},
 		"no resources":    {"config: {resources: []}", "resources"},
 		"short grace":     {"terminationGracePeriodSeconds: 4", "terminationGracePeriodSeconds"},
@@ -208,13 +222,37 @@ func TestHelmRefuses(t *testing.T) {
 	}
 }
 
+// The number of shards of a release that runs stays as it is: its daemons would lose what happens meanwhile.
+func TestHelmShards(t *testing.T) {
+	s := theServer(t)
+	m, _, err := helmed(t, "{mode: statefulset, shards: 2}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(t, false, parse(t, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+releaseNamespace+"}}"))...)
+	s.apply(t, false, m.ofKind("ConfigMap")...)
+	t.Cleanup(func() { s.remove(t, m.ofKind("ConfigMap")) })
+	for values, refused := range map[string]bool{
+		"{mode: statefulset, shards: 2, replicas: 3}": false,
+		"{mode: statefulset, shards: 3}":              true,
+		"{mode: statefulset}":                         true,
+		"{mode: deployment}":                          true,
+	} {
+		_, _, err := helmedBy(t, engine.New(s.RESTConfig()), releaseNamespace, values)
+		if is := err != nil && strings.Contains(err.Error(), "shards: this release has 2"); is != refused || !refused && err != nil {
+			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
+
 // What can be turned off is gone, and what can be turned on is there.
 func TestHelmOptions(t *testing.T) {
 	for values, want := range map[string]string{
 		"": "ConfigMap,Deployment,NetworkPolicy,PersistentVolumeClaim,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 		"{networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, rbac: {create: false}, serviceAccount: {create: false, name: other}}": "ConfigMap,Deployment,PersistentVolumeClaim,Service",
 		"{persistence: {existingClaim: mine}, config: {listen: \"\"}}":                                                                                  "ConfigMap,Deployment,NetworkPolicy,PodDisruptionBudget,ServiceAccount,ClusterRole,ClusterRoleBinding",
-		"{mode: sidecar}": "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: sidecar}":                "ConfigMap,Deployment,PodDisruptionBudget,Service,ServiceAccount,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
+		"{mode: statefulset, shards: 2}": "ConfigMap,NetworkPolicy,PodDisruptionBudget,PodDisruptionBudget,Service,ServiceAccount,StatefulSet,StatefulSet,ClusterRole,ClusterRoleBinding,Role,RoleBinding",
 		"{mode: daemonset, monitoring: {podMonitor: {enabled: true}, prometheusRule: {enabled: true}}}": "ConfigMap,DaemonSet,NetworkPolicy,PodMonitor,PrometheusRule,Service,ServiceAccount,ClusterRole,ClusterRoleBinding",
 	} {
 		m, _, err := helmed(t, values)
@@ -236,7 +274,7 @@ func TestHelmOptions(t *testing.T) {
 }
 
 func TestHelmLint(t *testing.T) {
-	for _, mode := range []string{"deployment", "daemonset", "sidecar"} {
+	for _, mode := range []string{"deployment", "statefulset", "daemonset", "sidecar"} {
 		for _, message := range lint.RunAll(chart, map[string]any{"mode": mode}, releaseNamespace).Messages {
 			if message.Severity > support.InfoSev {
 				t.Errorf("%s: %v", mode, message)
@@ -287,7 +325,7 @@ func TestHelmTwice(t *testing.T) {
 	const values = "config: {resources: [nodes, {resource: pods, namespaces: [web, $(POD_NAMESPACE)]}]}"
 	seen := map[string]string{}
 	for _, namespace := range []string{"one", "two"} {
-		m, _, err := helmedIn(t, namespace, values)
+		m, _, err := helmedBy(t, engine.Engine{}, namespace, values)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -346,5 +384,8 @@ func TestHelmRestarts(t *testing.T) {
 		if differs := cmp.Diff(before, pod(values)) != ""; differs != restarts {
 			t.Errorf("%s: makes a new pod: %t", values, differs)
 		}
+	}
+	if cmp.Diff(pod("{mode: statefulset}"), pod("{mode: statefulset, config: {leaderElection: {leaseDuration: 20s}}}")) == "" {
+		t.Error("other times of the leader election make no new pod")
 	}
 }

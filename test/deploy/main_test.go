@@ -32,6 +32,7 @@ const (
 var shared struct {
 	server  func() (*server, error)
 	program func() (string, error)
+	image   func() (layout, error)
 	dir     string
 	running *server
 }
@@ -50,6 +51,12 @@ func run(m *testing.M) int {
 	shared.dir = dir
 	shared.server = sync.OnceValues(startServer)
 	shared.program = sync.OnceValues(func() (string, error) { return build(filepath.Join(dir, "tree")) })
+	shared.image = sync.OnceValues(func() (layout, error) {
+		if _, err := shared.program(); err != nil {
+			return "", err
+		}
+		return makeImage(filepath.Join(dir, "tree"))
+	})
 	code := loggingtest.Hold(m).Run()
 	if s := shared.running; s != nil {
 		if err := s.Close(); err != nil && code == 0 {
@@ -62,9 +69,9 @@ func run(m *testing.M) int {
 
 // build builds the program as a release is built, from a copy of the sources that it makes at tree, as the Dockerfile does.
 func build(tree string) (path string, err error) {
-	for _, name := range []string{"cmd", "internal", "go.mod", "go.sum", "Makefile"} {
+	for _, name := range []string{"cmd", "internal", "deploy/image", "go.mod", "go.sum", "Makefile", "Dockerfile"} {
 		from, to := filepath.Join(root, name), filepath.Join(tree, name)
-		if filepath.Ext(name) == "" && name != "Makefile" {
+		if info, statErr := os.Stat(from); statErr == nil && info.IsDir() {
 			err = os.CopyFS(to, os.DirFS(from))
 		} else {
 			err = copyFile(from, to)

@@ -96,10 +96,27 @@ func (m manifests) namespace(t *testing.T) string {
 // pod is the template of the workload.
 func (m manifests) pod(t *testing.T) corev1.PodTemplateSpec {
 	t.Helper()
-	if len(m.ofKind("DaemonSet")) > 0 {
+	switch {
+	case len(m.ofKind("DaemonSet")) > 0:
 		return one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Template
+	case len(m.ofKind("StatefulSet")) > 0:
+		return one[appsv1.StatefulSet](t, m, "StatefulSet").Spec.Template
 	}
 	return one[appsv1.Deployment](t, m, "Deployment").Spec.Template
+}
+
+// shards are the manifests of each shard: one stateful set and its budget, with all that they share.
+func (m manifests) shards() []manifests {
+	var all []manifests
+	for _, set := range m.ofKind("StatefulSet") {
+		all = append(all, slices.DeleteFunc(slices.Clone(m), func(o *unstructured.Unstructured) bool {
+			return slices.Contains([]string{"StatefulSet", "PodDisruptionBudget"}, o.GetKind()) && o.GetName() != set.GetName()
+		}))
+	}
+	if len(all) == 0 {
+		return []manifests{m}
+	}
+	return all
 }
 
 // daemon is the container that kubejournal runs in.

@@ -27,13 +27,13 @@ var monitoring = filepath.Join(root, "deploy", "monitoring")
 // Labels that a scrape adds, whoever is scraped.
 var targetLabels = []string{"namespace", "pod", "job", "instance"}
 
-var description = regexp.MustCompile(`fqName: "([^"]+)".*variableLabels: \{([^}]*)\}`)
+var description = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{(?:(\w+)=.*)?\}, variableLabels: \{([^}]*)\}`)
 
 // exported are the series of the daemon with their labels, whether or not they have a value yet.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(version, commit)
-	m.WatchElection(func() float64 { return 0 })
+	m.WatchElection("default/kubejournal", func() float64 { return 0 }, func() float64 { return 0 })
 	m.WatchFilesystem("output", t.TempDir())
 	m.WatchJournal(func() metrics.Journal { return metrics.Journal{Oldest: time.Now(), Seq: 1, Segments: 1} })
 	all := map[string][]string{}
@@ -60,8 +60,11 @@ func exported(t *testing.T) map[string][]string {
 			t.Fatal("a metric describes itself in another way now")
 		}
 		var names []string
-		if found[2] != "" {
-			names = strings.Split(found[2], ",")
+		if found[3] != "" {
+			names = strings.Split(found[3], ",")
+		}
+		if found[2] != "" { // one at most
+			names = append(names, found[2])
 		}
 		add(found[1], histogram, names)
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,6 +32,14 @@ import (
 
 const nodeAddress = "192.0.2.1" // for documentation, so nobody's
 
+// podAddress is the node's, or another one of its network for each of several pods: all have the same port.
+func podAddress(pod *corev1.Pod) string {
+	if index := pod.Labels[appsv1.PodIndexLabel]; index != "" {
+		return "192.0.2.10" + index
+	}
+	return nodeAddress
+}
+
 // node stands in for what a control plane lacks to run a pod of the manifests, and does no more than such a pod needs:
 //   - a scheduler: each pod comes to this node, once its claims are bound;
 //   - a provisioner: each claim gets a folder;
@@ -41,7 +50,7 @@ const nodeAddress = "192.0.2.1" // for documentation, so nobody's
 // What real ones do and this does not: pull an image (the program is there), start a container again, wait between
 // probes, limit resources, let a minute pass before a mounted ConfigMap changes, enforce network policies.
 //
-// Deployments, replica sets, the binding of claims, namespaces and what is orphaned are kube-controller-manager's, which
+// Deployments, replica sets, stateful sets, disruption budgets, the binding of claims, namespaces and what is orphaned are kube-controller-manager's, which
 // is the real one. The test calls sync again and again; only the kubelet's port has goroutines of its own.
 type node struct {
 	t       *testing.T
@@ -231,7 +240,11 @@ func (n *node) run(pod *corev1.Pod) error {
 	box.command = func(args ...string) *exec.Cmd {
 		return contained(image, uint32(*s.RunAsUser), uint32(*s.RunAsGroup), env, args...) //nolint:gosec // no numbers below 0
 	}
-	box.process = start(n.t, box.command(container.Args...))
+	args := slices.Clone(container.Args)
+	if address := podAddress(pod); address != nodeAddress { // all pods are in one network
+		args = append(args, "--listen", net.JoinHostPort(address, port(container, "http")))
+	}
+	box.process = start(n.t, box.command(args...))
 	n.pods[pod.UID] = box
 	return nil
 }
@@ -328,8 +341,8 @@ func publish(volume string, files map[string][]byte) error {
 func (n *node) keep(pod *corev1.Pod, box *sandbox) error {
 	container := daemon(n.t, pod.Spec)
 	probe := func(p *corev1.Probe) bool {
-		port := container.Ports[slices.IndexFunc(container.Ports, func(c corev1.ContainerPort) bool { return c.Name == p.HTTPGet.Port.String() })]
-		request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://"+net.JoinHostPort(nodeAddress, strconv.Itoa(int(port.ContainerPort)))+p.HTTPGet.Path, nil)
+		address := net.JoinHostPort(podAddress(pod), port(container, p.HTTPGet.Port.String()))
+		request, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "http://"+address+p.HTTPGet.Path, nil)
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -353,10 +366,16 @@ func (n *node) keep(pod *corev1.Pod, box *sandbox) error {
 	return n.refresh(pod, box)
 }
 
+// port is a container's by its name.
+func port(c corev1.Container, name string) string {
+	i := slices.IndexFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
+	return strconv.Itoa(int(c.Ports[i].ContainerPort))
+}
+
 // report is the pod's status as a kubelet writes it.
 func (n *node) report(pod *corev1.Pod, box *sandbox, ready bool) error {
 	is := map[bool]corev1.ConditionStatus{true: corev1.ConditionTrue, false: corev1.ConditionFalse}
-	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &box.started, HostIP: nodeAddress, PodIP: nodeAddress, PodIPs: []corev1.PodIP{{IP: nodeAddress}}}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &box.started, HostIP: nodeAddress, PodIP: podAddress(pod), PodIPs: []corev1.PodIP{{IP: podAddress(pod)}}}
 	for kind, is := range map[corev1.PodConditionType]corev1.ConditionStatus{
 		corev1.PodScheduled: is[true], corev1.PodInitialized: is[true], corev1.ContainersReady: is[ready], corev1.PodReady: is[ready],
 	} {

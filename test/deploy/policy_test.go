@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -168,8 +169,12 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 			t.Errorf("nothing translates port %d of a headless service to %d", service.Ports[0].Port, p.ContainerPort)
 		}
 	}
-	if len(m.ofKind("DaemonSet")) > 0 {
+	switch {
+	case len(m.ofKind("DaemonSet")) > 0:
 		selects("the daemon set", one[appsv1.DaemonSet](t, m, "DaemonSet").Spec.Selector)
+		return
+	case len(m.ofKind("StatefulSet")) > 0:
+		checkReplicas(t, m, selects)
 		return
 	}
 	d := one[appsv1.Deployment](t, m, "Deployment")
@@ -190,12 +195,51 @@ func checkSelectors(t *testing.T, m manifests, template corev1.PodTemplateSpec) 
 	}
 }
 
+// checkReplicas holds a stateful set against what replicas need, of which one writes.
+func checkReplicas(t *testing.T, m manifests, selects func(string, *metav1.LabelSelector)) {
+	t.Helper()
+	set := one[appsv1.StatefulSet](t, m, "StatefulSet").Spec
+	selects("the stateful set", set.Selector)
+	if set.Replicas == nil || *set.Replicas < 2 {
+		t.Error("there are no two replicas, and nobody takes over")
+	}
+	if service := one[corev1.Service](t, m, "Service"); set.ServiceName != service.Name || service.Spec.ClusterIP != corev1.ClusterIPNone {
+		t.Errorf("the pods get names by the service %s", set.ServiceName)
+	}
+	if set.PodManagementPolicy != appsv1.ParallelPodManagement || set.UpdateStrategy != (appsv1.StatefulSetUpdateStrategy{}) {
+		t.Errorf("one pod that cannot start keeps others from it, or an update is not made pod by pod: %s, %+v", set.PodManagementPolicy, set.UpdateStrategy)
+	}
+	if claims := set.VolumeClaimTemplates; len(claims) != 1 || claims[0].Name != "state" || set.Template.Spec.SecurityContext.FSGroup == nil {
+		t.Errorf("each replica needs a volume of its own, which is its user's: %+v", claims)
+	}
+	spread := set.Template.Spec.TopologySpreadConstraints
+	if len(spread) != 1 || spread[0].TopologyKey != corev1.LabelHostname || spread[0].MaxSkew != 1 {
+		t.Fatalf("replicas are spread by %+v", spread)
+	}
+	budget := one[policyv1.PodDisruptionBudget](t, m, "PodDisruptionBudget").Spec
+	if budget.MaxUnavailable == nil || budget.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("a drain may take %v replicas at once", budget.MaxUnavailable)
+	}
+	// Of one shard and not of the others, too.
+	for what, selector := range map[string]*metav1.LabelSelector{"the disruption budget": budget.Selector, "the spread": spread[0].LabelSelector} {
+		if selects(what, selector); !reflect.DeepEqual(selector, set.Selector) {
+			t.Errorf("%s is about %v, the stateful set about %v", what, selector, set.Selector)
+		}
+	}
+}
+
 // podOf is the pod that the workload's controller would make.
 func podOf(t *testing.T, m manifests) *corev1.Pod {
 	t.Helper()
 	template := m.pod(t)
 	pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 	pod.GenerateName, pod.Namespace = "policy-", m.namespace(t)
+	for _, set := range m.ofKind("StatefulSet") {
+		for _, claim := range decode[appsv1.StatefulSet](t, set).Spec.VolumeClaimTemplates {
+			claimed := &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + set.GetName() + "-0"}
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: claimed}})
+		}
+	}
 	return pod
 }
 

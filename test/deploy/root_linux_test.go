@@ -2,10 +2,12 @@ package deploy
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The program runs as a container of the image does: in a root folder with nothing but itself and what the pod mounts,
+// The image that make image makes runs as a container: in a root folder with nothing but its own and what the pod mounts,
 // read-only but for its state, as 65532, without a capability, finding the server by what a kubelet gives it.
 func TestEmptyRoot(t *testing.T) {
 	s := theServer(t)
@@ -22,9 +24,12 @@ func TestEmptyRoot(t *testing.T) {
 	s.grant(t, m)
 
 	image := t.TempDir()
-	content, err := os.ReadFile(kubejournal(t))
+	started, err := theImage(t).unpack(image)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if started.User != fmt.Sprintf("%d:%d", user, user) || !slices.Equal(started.Entrypoint, []string{"/kubejournal"}) {
+		t.Fatalf("the image is started as %+v", started)
 	}
 	config := s.RESTConfig()
 	authority, err := os.ReadFile(config.CAFile)
@@ -36,7 +41,6 @@ func TestEmptyRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string][]byte{
-		"kubejournal":                    content,
 		configPath + "/kubejournal.yaml": text,
 		tokenPath + "/token":             []byte(s.token(t, m)),
 		tokenPath + "/ca.crt":            authority,

@@ -46,11 +46,15 @@ func checkRun(t *testing.T, m manifests) {
 	}
 	s.apply(t, false, namespaces...)
 	s.apply(t, true, m...)
-	checkAdmission(t, s, m)
+	for _, shard := range m.shards() {
+		checkAdmission(t, s, shard)
+	}
 	s.grant(t, m)
-	p := launch(t, m, s.kubeconfig(t, m))
-	eventually(t, "every stream watches", p.watching)
-	p.stop()
+	for _, shard := range m.shards() {
+		p := launch(t, shard, s.kubeconfig(t, m))
+		eventually(t, "every stream watches", p.watching)
+		p.stop()
+	}
 }
 
 // grant gives the daemon of the manifests its account and its rights, until the test ends, and returns when the server
@@ -147,8 +151,17 @@ type process struct {
 func launch(t *testing.T, m manifests, kubeconfig string) *process {
 	t.Helper()
 	dir := t.TempDir()
+	config := m.config(t)
+	content, err := os.ReadFile(config)
+	if err == nil { // this is no pod, whose token says in which namespace it is
+		content = bytes.Replace(content, []byte("leaderElection:\n"), []byte("leaderElection:\n  leaseNamespace: "+m.namespace(t)+"\n"), 1)
+		err = os.WriteFile(config, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(kubejournal(t), append(slices.Clone(daemon(t, m.pod(t).Spec).Args),
-		"--kubeconfig", kubeconfig, "--config", m.config(t), // the last one counts
+		"--kubeconfig", kubeconfig, "--config", config, // the last one counts
 		"--output", filepath.Join(dir, "journal.jsonl"), "--checkpoint", filepath.Join(dir, "kubejournal.db"), "--listen", "127.0.0.1:0")...)
 	cmd.Env = m.environment(t, nodeName)
 	return start(t, cmd)

@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -118,12 +119,12 @@ func (m *merger) take(l Line) {
 	switch {
 	case l.Type == Gap:
 		s.gap, s.count = new(l), Count{}
-		if behind && later(s.told, l.FromResourceVersion) && l.Reason != Ahead {
+		if behind && s.told != "" && (l.FromResourceVersion == "" || later(s.told, l.FromResourceVersion)) && l.Reason != Ahead {
 			l.FromResourceVersion = s.told
 		}
 	case l.Type == Synced && s.gap != nil:
 		if behind {
-			m.end(s)
+			m.end(s, l.Time)
 		}
 		l.Count = &Count{
 			Added: l.Count.Added + s.count.Added, Modified: l.Count.Modified + s.count.Modified,
@@ -146,11 +147,13 @@ func (m *merger) take(l Line) {
 			s.adjust(Modified, 1)
 		case l.Type == Modified && last == nil: // told in a list that is left out
 			l.Type = Added
+			l.fields = maps.Clone(l.fields)
+			delete(l.fields, "changes")
 			s.adjust(Added, 1)
 			s.adjust(Modified, -1)
 		}
 		if old := m.names[l.named()]; !repeats && l.Type == Added && old != "" && old != l.UID {
-			m.gone(s, m.live[ofStream{l.Stream, old}])
+			m.gone(s, m.live[ofStream{l.Stream, old}], l.Time)
 		}
 	}
 	if repeats {
@@ -169,6 +172,7 @@ func (m *merger) take(l Line) {
 // add adds a line.
 func (m *merger) add(l Line) {
 	m.ids[ofStream{l.Stream, l.ID}] = true
+	l.Seq = uint64(len(m.merged) + 1)
 	switch uid := (ofStream{l.Stream, l.UID}); {
 	case l.Type == Deleted:
 		delete(m.live, uid)
@@ -176,24 +180,29 @@ func (m *merger) add(l Line) {
 	case l.about():
 		m.live[uid], m.names[l.named()] = new(l), l.UID
 	}
-	l.Seq = uint64(len(m.merged) + 1)
 	m.merged = append(m.merged, l)
 }
 
-// end adds what a list that is at its end has not shown.
-func (m *merger) end(s *mergedStream) {
+// end adds what a list that is at its end has not shown, in the order in which it was told.
+func (m *merger) end(s *mergedStream, at string) {
 	from := s.gap.FromResourceVersion
+	var gone []*Line
 	for key, last := range m.live {
 		if key.stream == s.gap.Stream && last.Term < s.gap.Term && (from == "" || later(last.ResourceVersion, from)) {
-			m.gone(s, last)
+			gone = append(gone, last)
 		}
+	}
+	slices.SortFunc(gone, func(a, b *Line) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, last := range gone {
+		m.gone(s, last, at)
 	}
 }
 
-// gone adds that an object is gone.
-func (m *merger) gone(s *mergedStream, last *Line) {
+// gone adds that an object is gone, by a line of that time.
+func (m *merger) gone(s *mergedStream, last *Line, at string) {
 	l := *last
-	l.Type, l.Origin, l.FinalStateKnown, l.Term = Deleted, FromRelist, new(false), s.gap.Term
+	l.Type, l.Origin, l.FinalStateKnown, l.Term, l.Time = Deleted, FromRelist, new(false), s.gap.Term, at
+	l.Manager, l.Subresource, l.WrittenAt = "", "", ""
 	l.ID = l.UID + "/" + l.ResourceVersion + "/" + Deleted
 	s.adjust(Deleted, 1)
 	m.add(l)

@@ -121,6 +121,17 @@ func (p *Process) Streams(ctx context.Context) (streams []Stream, err error) {
 	return streams, err
 }
 
+// Leads reports whether the daemon says that it is the one of several replicas that writes.
+func (p *Process) Leads(ctx context.Context) (bool, error) {
+	all, err := p.Metrics(ctx)
+	for name, value := range all {
+		if strings.HasPrefix(name, "kubejournal_leader{") {
+			return value == 1, err
+		}
+	}
+	return false, err
+}
+
 // Metrics returns the daemon's metrics.
 func (p *Process) Metrics(ctx context.Context) (map[string]float64, error) {
 	body, err := p.Page(ctx, "/metrics")

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"regexp"
 	"syscall"
 	"testing"
 
@@ -38,7 +38,7 @@ func playReplicas(t *testing.T, s *server, entries []entry, namespace string, co
 // leads reports whether a daemon says that it writes.
 func (d *daemon) leads() (bool, error) {
 	_, body, err := d.get("/metrics")
-	return strings.Contains(body, "\nkubejournal_leader 1\n"), err
+	return regexp.MustCompile(`(?m)^kubejournal_leader\{.*\} 1$`).MatchString(body), err
 }
 
 // leader waits until one of the daemons that run writes, not the one that is left out.

@@ -72,7 +72,7 @@ func (b *bench) delay(ctx context.Context, url string, kind canned.Kind, way str
 		if err := cluster.WriteKubeconfig(filepath.Join(dir, "kubeconfig"), &rest.Config{Host: url}); err != nil {
 			return err
 		}
-		if err := writeConfig(dir, kind.Resource.Resource); err != nil {
+		if err := writeConfig(dir, kind.Resource.Resource, ""); err != nil {
 			return err
 		}
 		p, err = launch(dir, b.program, nil, "run", "--config", configFile, "--kubeconfig", "kubeconfig",

@@ -3,6 +3,9 @@
 //
 //	BenchmarkReal     CPU time per event of a watch from a real API server over TLS: of history, read at full speed,
 //	                  and of changes while they are made
+//	BenchmarkShard    CPU, bytes from the server and memory of a daemon that has one of four shards, beside one that has
+//	                  all of it, with a server that selects and one that does not
+//	BenchmarkStandby  CPU and memory of a leader and its standby, beside a single daemon, and what the Lease costs the server
 //	BenchmarkLatency  the time from the server's sending of an event to its line being readable in the file, with
 //	                  events that come evenly one by one
 package main
@@ -111,7 +114,7 @@ func measure(ctx context.Context, o options, stdout, progress io.Writer) (err er
 	for _, m := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"BenchmarkLatency", b.latency}, {"BenchmarkReal", b.real}} {
+	}{{"BenchmarkLatency", b.latency}, {"BenchmarkReal", b.real}, {"BenchmarkShard", b.shards}, {"BenchmarkStandby", b.standby}} {
 		if !o.only.MatchString(m.name) {
 			continue
 		}

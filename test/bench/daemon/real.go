@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,9 +35,20 @@ const (
 )
 
 // real measures whole processes on a watch of pods of 2 KB from a real API server, over TLS and HTTP/2.
-func (b *bench) real(ctx context.Context) (err error) {
+func (b *bench) real(ctx context.Context) error {
+	return b.withServer(ctx, cluster.Options{}, func(r *realServer) error {
+		if err := r.history(ctx); err != nil {
+			return err
+		}
+		return r.follow(ctx)
+	})
+}
+
+// withServer starts a control plane for measurements.
+func (b *bench) withServer(ctx context.Context, o cluster.Options, measure func(*realServer) error) (err error) {
 	b.say("starting a control plane")
-	c, err := cluster.Start(ctx, cluster.Options{TimeLimit: realLimit})
+	o.TimeLimit = realLimit
+	c, err := cluster.Start(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -47,14 +59,7 @@ func (b *bench) real(ctx context.Context) (err error) {
 	}
 	defer transport.CloseIdleConnections()
 	pods := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("default")
-	r := &realServer{bench: b, cluster: c, config: c.RESTConfig(), pods: pods}
-	if err := r.history(ctx); err != nil {
-		return err
-	}
-	if err := r.follow(ctx); err != nil {
-		return err
-	}
-	return nil
+	return measure(&realServer{bench: b, cluster: c, config: c.RESTConfig(), pods: pods})
 }
 
 // realServer is the control plane and what was done to it.
@@ -64,6 +69,7 @@ type realServer struct {
 	config  *rest.Config
 	pods    dynamic.ResourceInterface
 	changes atomic.Int64
+	shard   bool // daemons have one
 }
 
 // start is where readers begin: a version, and a folder with the daemon's files at it.
@@ -97,7 +103,11 @@ const journalFile = "journal.jsonl"
 
 // daemon starts kubejournal on what is in dir.
 func (r *realServer) daemon(dir string) (*program.Process, error) {
-	if err := writeConfig(dir, "pods"); err != nil {
+	more := ""
+	if r.shard {
+		more = fmt.Sprintf("shard: {index: 0, count: %d}\n", shardCount)
+	}
+	if err := writeConfig(dir, "pods", more); err != nil {
 		return nil, err
 	}
 	return launch(dir, r.program, nil, "run", "--config", configFile, "--kubeconfig", r.cluster.Kubeconfig(),
@@ -166,13 +176,10 @@ var realWays = []string{"raw", "kubejournal", "informer", "reflector"}
 
 // history makes changes and then lets every way read them, one process after the other.
 func (r *realServer) history(ctx context.Context) error {
-	began := time.Now()
-	if err := r.write(ctx, realPods); err != nil {
+	total, err := r.makePods(ctx)
+	if err != nil {
 		return err
 	}
-	rate := realPods / time.Since(began).Seconds()
-	total := min(r.replay, kept(rate)-realSpare)
-	r.say("writing %d events, at some %.0f per second", total, rate)
 	from, err := r.synced(ctx)
 	if err != nil {
 		return err
@@ -206,6 +213,18 @@ func (r *realServer) history(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// makePods makes those that are changed, and returns how many changes of them to make: as many as the server will keep.
+func (r *realServer) makePods(ctx context.Context) (events int, err error) {
+	began := time.Now()
+	if err := r.write(ctx, realPods); err != nil {
+		return 0, err
+	}
+	rate := realPods / time.Since(began).Seconds()
+	events = min(r.replay, kept(rate)-realSpare)
+	r.say("writing %d events, at some %.0f per second", events, rate)
+	return events, nil
 }
 
 // kept is how many events the API server's watch cache will hold that come at a rate per second: a full one doubles
@@ -286,6 +305,12 @@ func (r *realServer) report(history, way string, events int, cpu, idle time.Dura
 
 // write makes that many events: the first of each pod creates it, the others change an annotation.
 func (r *realServer) write(ctx context.Context, events int) error {
+	return r.pace(ctx, events, math.Inf(1))
+}
+
+// pace is write at a rate per second.
+func (r *realServer) pace(ctx context.Context, events int, rate float64) error {
+	began := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	for w := range min(realWriters, events) {
 		share := (events - w + realWriters - 1) / realWriters
@@ -293,7 +318,10 @@ func (r *realServer) write(ctx context.Context, events int) error {
 			share = 1
 		}
 		group.Go(func() error {
-			for range share {
+			for i := range share {
+				if err := pause(ctx, time.Until(began.Add(time.Duration(float64(w+i*realWriters)/rate*float64(time.Second))))); err != nil {
+					return err
+				}
 				if err := r.change(ctx, r.changes.Add(1)-1); err != nil {
 					return err
 				}
@@ -304,8 +332,23 @@ func (r *realServer) write(ctx context.Context, events int) error {
 	return group.Wait()
 }
 
+// pause waits.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// podName is that of the pod that the nth change is of.
+func podName(n int64) string { return fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods) }
+
 func (r *realServer) change(ctx context.Context, n int64) error {
-	name := fmt.Sprintf("web-6d4cf56db6-%05d", n%realPods)
+	name := podName(n)
 	if n >= realPods {
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/round":"%08d"}}}`, n)
 		_, err := r.pods.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})

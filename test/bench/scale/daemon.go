@@ -17,6 +17,7 @@ type daemon struct {
 	dir     string
 	journal string // path; "-" is stdout
 	streams int    // 0 is one for all namespaces
+	shards  int    // of how many it is the first; 0 and 1: it has everything
 	runs    int
 }
 
@@ -43,13 +44,17 @@ func (d *daemon) start(stdout io.Writer) (*process, error) {
 		resource["namespaces"] = names
 	}
 	// As it comes, but that all of the journal stays, to be read back, and is not compressed for that.
-	config, err := json.Marshal(map[string]any{ // which is YAML
+	settings := map[string]any{
 		"kubernetes": map[string]any{"kubeconfig": filepath.Join(d.dir, "kubeconfig")},
 		"resources":  []any{resource},
 		"output":     map[string]any{"path": d.journal, "maxFiles": 0, "maxAge": "0s", "compress": false},
 		"checkpoint": map[string]any{"path": d.checkpoint()},
 		"listen":     "127.0.0.1:0",
-	})
+	}
+	if d.shards > 1 {
+		settings["shard"] = map[string]int{"index": 0, "count": d.shards}
+	}
+	config, err := json.Marshal(settings) // which is YAML
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}

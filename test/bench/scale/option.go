@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,9 @@ type options struct {
 	streams  int            // of the idle run
 	blocked  int            // streams of the run whose output nobody reads
 	gzip     int            // objects of the lists with and without compression
+	nodes    []int          // of the clusters
+	shards   []int          // ways to split them; 1 is not at all
+	steady   time.Duration  // how long a cluster's changes come
 	starts   int            // how often a start is measured
 	idle     time.Duration  // how long idle streams are looked at
 	settle   time.Duration  // how long nothing may move before the output counts as blocked
@@ -29,6 +34,7 @@ type options struct {
 func defaultOptions() options {
 	return options{
 		objects: 1_000_000, informer: 100_000, streams: 300, blocked: 100, gzip: 100_000, starts: 3,
+		nodes: []int{1000, 5000, 15000}, shards: []int{1, 4, 16}, steady: 10 * time.Second,
 		idle: 30 * time.Second, settle: 3 * time.Second, run: regexp.MustCompile(""),
 	}
 }
@@ -76,6 +82,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.starts, "starts", o.starts, "how often a start is measured")
 	f.DurationVar(&o.idle, "idle", o.idle, "how long idle streams are looked at")
 	f.DurationVar(&o.settle, "settle", o.settle, "how long nothing may move before an output counts as blocked")
+	f.Func("nodes", "nodes of the clusters, with commas between them (default 1000,5000,15000)", numbers(&o.nodes))
+	f.Func("shards", "into how many shards clusters are split, likewise (default 1,4,16)", numbers(&o.shards))
+	f.DurationVar(&o.steady, "steady", o.steady, "how long a cluster's changes come")
 	f.StringVar(&o.program, "program", o.program, "the kubejournal to measure; default: built from this module")
 	f.StringVar(&o.dir, "dir", o.dir, "where journals go: some 1.5 KB per object; default: the system's temporary folder")
 	f.BoolVar(&o.keep, "keep", o.keep, "leave journals, checkpoints and logs")
@@ -87,4 +96,19 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	return o, nil
+}
+
+// numbers parses a list.
+func numbers(list *[]int) func(string) error {
+	return func(s string) error {
+		*list = nil
+		for _, text := range strings.Split(s, ",") {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q is no number from 1 on", text)
+			}
+			*list = append(*list, n)
+		}
+		return nil
+	}
 }

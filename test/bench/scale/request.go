@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kubejournal/internal/kubeclient"
 )
 
 const (
@@ -22,7 +24,9 @@ const (
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch p := r.URL.Path; {
 	case p == "/stats":
-		answer(w, http.StatusOK, stats{Sent: s.sent.Load(), Watches: s.watches.Load()})
+		answer(w, http.StatusOK, stats{Sent: s.sent.Load(), Watches: s.watches.Load(), Steady: s.steadySent.Load()})
+	case p == "/begin":
+		s.begin.Do(func() { close(s.begun) })
 	case p == "/version":
 		answer(w, http.StatusOK, map[string]string{"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
 	case p == "/api":
@@ -149,15 +153,18 @@ func (s *server) watch(ctx context.Context, w http.ResponseWriter, q url.Values,
 	out := newFlushing(w)
 	err = out.flush() // the answer begins before there is an event
 	if err == nil && initial {
-		err = s.initial(ctx, out, namespace)
+		err = s.initial(ctx, out, namespace, s.shardOf(q))
 	}
 	if err == nil && s.events > 0 {
 		err = s.blast(ctx, out, namespace, version)
 	}
+	if err == nil && s.load.nodes > 0 {
+		err = s.steady(ctx, out, s.shardOf(q))
+	}
 	tick := time.NewTicker(s.bookmark)
 	defer tick.Stop()
 	// Events have moved the version in steps of all streams; a bookmark moves it once more.
-	version = s.world.version() + uint64(s.events*s.world.objects) + 1
+	version = s.world.version() + uint64(s.events*s.world.objects) + uint64(s.load.rate()*s.steadyFor.Seconds()) + 1
 	for ; err == nil; version++ {
 		select {
 		case <-tick.C:
@@ -180,12 +187,15 @@ func bookmark(dst []byte, version uint64, end bool) []byte {
 }
 
 // initial streams the objects and the bookmark behind them.
-func (s *server) initial(ctx context.Context, out *flushing, namespace string) error {
+func (s *server) initial(ctx context.Context, out *flushing, namespace string, shard kubeclient.Shard) error {
 	from, to := s.span(namespace)
 	var frame []byte
 	for number := from; number < to; number++ {
 		objects, n := s.world.at(number)
 		for _, o := range objects[:n] {
+			if shard.Count > 1 && !shard.Has([]byte(o.uid())) {
+				continue
+			}
 			frame = append(frame[:0], `{"type":"ADDED","object":`...)
 			frame = s.world.append(frame, o, true, 0, s.world.size)
 			frame = append(frame, "}\n"...)

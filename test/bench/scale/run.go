@@ -31,6 +31,7 @@ func measure(ctx context.Context, o options, out, notes io.Writer) (err error) {
 		{"informer", b.informer},
 		{"idle", b.idle},
 		{"blocked", b.blocked},
+		{"clusters", b.clusters},
 		{"gzip-on", func(ctx context.Context, name string) error { return b.lists(ctx, name, true) }},
 		{"gzip-off", func(ctx context.Context, name string) error { return b.lists(ctx, name, false) }},
 	}

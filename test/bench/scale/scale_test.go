@@ -27,13 +27,14 @@ func TestMain(m *testing.M) {
 func TestScale(t *testing.T) {
 	o := defaultOptions()
 	o.objects, o.informer, o.streams, o.blocked, o.gzip, o.starts = 20_000, 2_000, 30, 20, 2_000, 1
+	o.nodes, o.shards, o.steady = []int{100}, []int{1, 4}, time.Second
 	o.idle, o.settle, o.dir = time.Second, time.Second, t.TempDir()
 	var lines bytes.Buffer
 	if err := measure(t.Context(), o, &lines, t.Output()); err != nil {
 		t.Fatal(err)
 	}
 	t.Log("\n" + lines.String())
-	form := regexp.MustCompile(`^BenchmarkScale/run=[a-z-]+/(objects|streams)=\d+/way=(kubejournal|informer) 1(\t[0-9.]+ [A-Za-z/-]+)+$`)
+	form := regexp.MustCompile(`^BenchmarkScale/run=[a-z-]+/(objects|streams|nodes)=\d+/way=[a-z0-9-]+ 1(\t[0-9.]+ [A-Za-z/%-]+)+$`)
 	runs := make(map[string]int)
 	for line := range strings.Lines(lines.String()) {
 		line = strings.TrimSuffix(line, "\n")
@@ -44,7 +45,7 @@ func TestScale(t *testing.T) {
 		runs[name]++
 	}
 	for _, name := range []string{
-		"first-sync-streamed", "relist-streamed", "first-sync-paged", "relist-paged", "resume", "idle", "blocked", "list-gzip-on", "list-gzip-off",
+		"first-sync-streamed", "relist-streamed", "first-sync-paged", "relist-paged", "resume", "idle", "blocked", "list-gzip-on", "list-gzip-off", "cluster",
 	} {
 		if runs[name] == 0 {
 			t.Errorf("no line of %s", name)
@@ -133,5 +134,30 @@ func TestOptions(t *testing.T) {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)
 		}
+	}
+}
+
+// The changes of a cluster come in the order of their times, as many of each size as there should be.
+func TestLoad(t *testing.T) {
+	l := load{5000}
+	if got := l.objects(); got != 646_000 {
+		t.Errorf("%d objects", got)
+	}
+	sizes := make(map[int]int)
+	next := 0
+	err := l.changes(30*time.Second, func(i, size int) error {
+		if i != next {
+			t.Fatalf("change %d after %d", i, next-1)
+		}
+		next++
+		sizes[size]++
+		return nil
+	})
+	// 720, 140 and 16.67 per second.
+	if err != nil || next != 26_300 || sizes[1<<10] != 21_600 || sizes[6<<10] != 4200 || sizes[30<<10] != 500 {
+		t.Errorf("%d changes by size: %v, %v", next, sizes, err)
+	}
+	if err := l.changes(time.Second, func(int, int) error { return io.EOF }); err != io.EOF {
+		t.Errorf("the fault of a change is %v", err)
 	}
 }

@@ -26,11 +26,20 @@ type server struct {
 	events   int           // of each watch, as fast as they go
 	large    int           // bytes of an object in those events
 
+	load      load          // whose changes come once begun is closed
+	steadyFor time.Duration // how long they come
+	shards    int           // how many share the objects
+	selects   bool          // the server sends a shard its own alone
+	begin     sync.Once
+	begun     chan struct{}
+
 	mu  sync.Mutex
 	log *json.Encoder // one request per line; guarded by mu
 
 	sent    atomic.Int64 // bytes, on all connections
 	watches atomic.Int64 // open
+
+	steadySent atomic.Bool // all of the load
 }
 
 // asked is what the server tells of a request.
@@ -47,11 +56,12 @@ type asked struct {
 type stats struct {
 	Sent    int64 `json:"sent"`    // bytes, on all connections
 	Watches int64 `json:"watches"` // open now
+	Steady  bool  `json:"steady"`  // all of the load was sent
 }
 
 // serve is the server's process. It tells of requests on stdout.
 func serve(ctx context.Context, args []string, stdout io.Writer) error {
-	s := &server{log: json.NewEncoder(stdout)}
+	s := &server{log: json.NewEncoder(stdout), begun: make(chan struct{})}
 	f := flag.NewFlagSet(roleServe, flag.ContinueOnError)
 	dir := f.String("dir", "", "where the certificate is")
 	f.IntVar(&s.world.objects, "objects", 1000, "objects")
@@ -62,6 +72,10 @@ func serve(ctx context.Context, args []string, stdout io.Writer) error {
 	f.DurationVar(&s.bookmark, "bookmark", time.Minute, "between two bookmarks")
 	f.IntVar(&s.events, "events", 0, "events of each watch")
 	f.IntVar(&s.large, "large", 200<<10, "bytes of an object in those events")
+	f.IntVar(&s.load.nodes, "nodes", 0, "send the changes of a cluster of so many nodes, once /begin was asked for")
+	f.DurationVar(&s.steadyFor, "steady", 0, "how long")
+	f.IntVar(&s.shards, "shards", 1, "shards; requests are of the first")
+	f.BoolVar(&s.selects, "selects", false, "select the objects of the shard")
 	if err := f.Parse(args); err != nil {
 		return err
 	}

@@ -3,7 +3,8 @@
 //
 //	go run ./test/bench/table bin/bench.txt
 //
-// With -strict it fails when a goal is missed or was not measured.
+// With -strict it fails when a goal is missed or was not measured. With -clusters it prints what clusters take, for
+// docs/scale.md.
 package main
 
 import (
@@ -19,6 +20,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("table", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	strict := flags.Bool("strict", false, "fail when a goal is missed or was not measured")
+	clusters := flags.Bool("clusters", false, "print the tables of docs/scale.md instead")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -26,6 +28,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err := r.readAll(flags.Args(), stdin); err != nil {
 		fmt.Fprintln(stderr, "table:", err)
 		return 1
+	}
+	if *clusters {
+		clusterTables(stdout, r)
+		return 0
 	}
 	missed := 0
 	fmt.Fprint(stdout, header)

@@ -10,6 +10,8 @@ var sections = []section{
 	{"From the wire to the file, by object (CPU per event)", wireRows()},
 	{"What an entry may ask for on top: changes of pods of 6 KB, wire to file (CPU per event)", onTopRows()},
 	{"With a real API server, whole process", realRows()},
+	{"One of four shards, of pods of 2 KB from a real API server, by the events of all shards", shardRows()},
+	{"A leader and its standby beside a single daemon, 250 changes per second of pods of 2 KB from a real API server", standbyRows()},
 	{"Received to written, 1,000 events per second", latencyRows()},
 	{"A million objects", scaleRows()},
 	{"The checkpoint", checkpointRows()},
@@ -34,6 +36,8 @@ func realServer(history, way, unit string) measure {
 func latency(way, unit string) measure {
 	return measure{"BenchmarkLatency/rate=1000/way=" + way, unit}
 }
+
+func standby(way, unit string) measure { return measure{"BenchmarkStandby/way=" + way, unit} }
 
 func ask(question, way, unit string) measure {
 	return measure{"BenchmarkAsk/question=" + question + "/way=" + way, unit}
@@ -92,6 +96,7 @@ func goalRows() []row {
 	}
 	rawTLS := beside{name: "raw copy", of: realServer("replay", "raw", "cpu-us/event")}
 	rawDelay := beside{name: "raw copy", of: latency("raw", "p99-ms")}
+	single := beside{name: "a single daemon", of: standby("single", "cpu-us/event")}
 	few := beside{name: "among 1,000", of: commit("1000", "kubejournal", "ns/op"), scale: 1}
 	var allocs []measure
 	for _, k := range kinds {
@@ -146,6 +151,12 @@ func goalRows() []row {
 			"commit of 1,000 changes among 1,000,000 known", "ns", commit("1000000", "kubejournal", "ns/op"),
 			[]beside{few}, []goal{{most: 5, over: &few}},
 		},
+		{
+			"CPU of a standby per event, changes as they are made", "us", standby("standby", "cpu-us/event"),
+			[]beside{single, {name: "its leader", of: standby("leader", "cpu-us/event")}}, []goal{{most: 1.2, over: &single}},
+		},
+		{"memory of a standby, more than of a single daemon", "MiB", standby("standby", "more-rss-MiB"), nil, []goal{{most: 64}}},
+		{"writes to the Lease per retryPeriod, by leader and standby", "", standby("leader", "lease-writes/retry"), nil, []goal{{most: 1}}},
 		{
 			"get: a namespace's pods at a time, of a journal of 10 GB in 100 files, as JSON", "s", ask("namespace", "kubejournal", "s"),
 			otherWays("namespace"), []goal{{most: 0.1}},
@@ -217,6 +228,7 @@ func onTopRows() (rows []row) {
 		{"ignoreFields, every event held back", "ignoreFields"},
 		{"filter on a field, every event written", "filter"},
 		{"types, every event written", "types"},
+		{"one of 4 shards, every event received", "shard"},
 	} {
 		rows = append(rows, row{o.name, "us", wire("pod-6KB", "kubejournal+"+o.way, "cpu-us/event"), []beside{plain, informer}, nil})
 	}
@@ -239,6 +251,36 @@ func realRows() (rows []row) {
 		all = append(all, beside{name: way, of: realServer("replay", way, "start-cpu-ms")})
 	}
 	return append(rows, row{"CPU of start and end, which is within the above", "ms", realServer("replay", "kubejournal", "start-cpu-ms"), all, nil})
+}
+
+func shardRows() (rows []row) {
+	for _, w := range []struct{ name, way string }{{"the server selects", "shard-selected"}, {"the daemon selects", "shard-unselected"}} {
+		for _, f := range []struct{ name, unit, text string }{
+			{"CPU per event", "cpu-us/event", "us"}, {"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
+		} {
+			of := func(way string) measure { return measure{"BenchmarkShard/way=" + way, f.unit} }
+			all := []beside{{name: "the whole", of: of("whole")}}
+			if f.unit == "cpu-us/event" {
+				all = append(all, beside{name: "raw copy of the whole", of: of("raw")})
+			}
+			rows = append(rows, row{f.name + ", " + w.name, f.text, of(w.way), all, nil})
+		}
+	}
+	return rows
+}
+
+func standbyRows() (rows []row) {
+	for _, way := range []string{"leader", "standby"} {
+		rows = append(rows,
+			row{"CPU of a " + way + " per event", "us", standby(way, "cpu-us/event"), []beside{{name: "a single daemon", of: standby("single", "cpu-us/event")}}, nil},
+			row{"memory of a " + way + " at the most", "MiB", standby(way, "rss-MiB"), []beside{{name: "a single daemon", of: standby("single", "rss-MiB")}}, nil},
+		)
+	}
+	return append(rows,
+		row{"reads of the Lease per retryPeriod", "", standby("leader", "lease-reads/retry"), nil, nil},
+		row{"positions of 300 streams in the Lease", "B", measure{"BenchmarkPositions/streams=300", "B/lease"}, nil, nil},
+		row{"the same, CPU of a renewal", "ns", measure{"BenchmarkPositions/streams=300", "ns/op"}, nil, nil},
+	)
 }
 
 func latencyRows() (rows []row) {

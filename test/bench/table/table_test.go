@@ -180,3 +180,36 @@ func TestRowsOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestClusters computes costs of a cluster from what was measured of others too.
+func TestClusters(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	text := `BenchmarkScale/run=cluster/nodes=5000/way=whole 1	876 events/s	646000 objects	12 cpu-%	2 wire-MiB/s	4 journal-MiB/s
+BenchmarkScale/run=cluster/nodes=5000/way=shard4 1	876 events/s	160000 objects	10 cpu-%	2 wire-MiB/s	1 journal-MiB/s
+BenchmarkScale/run=cluster/nodes=1000/way=whole 1	175 events/s	130000 objects	3 cpu-%
+BenchmarkStandby/way=single-2	10000	100 cpu-us/event
+BenchmarkStandby/way=leader-2	10000	110 cpu-us/event	0.9 lease-writes/retry
+BenchmarkStandby/way=standby-2	10000	90 cpu-us/event
+BenchmarkRotate/way=kubejournal 1	8 cpu-s/GB	10 zip-%
+`
+	if got := run([]string{"-clusters"}, strings.NewReader(text), &stdout, &stderr); got != 0 {
+		t.Fatalf("status %d: %s", got, stderr.String())
+	}
+	small, large, both := strings.Cut(stdout.String(), "\n5,000 nodes: 646,000 objects, 876 events per second\n")
+	if !both || !strings.HasPrefix(small, "\n1,000 nodes: 130,000 objects") {
+		t.Errorf("the tables are\n%s", stdout.String())
+	}
+	for _, want := range []string{
+		"| CPU of a core | 12 % | - | 10 % | - | - |\n",
+		"| with a standby, both together | 24 % | - | 20 % | - | - |\n",
+		"| the same, all daemons together | 2 MiB | - | 8 MiB | - | - |\n",
+		"| journal per day | 338 GiB | - | 84.4 GiB | - | - |\n",
+		"| the same, compressed | 33.8 GiB | - | 8.44 GiB | - | - |\n",
+		"| CPU of compression | 3.36 % | - | 0.839 % | - | - |\n",
+		"| writes to Leases per second, all leaders | 0.45 | 1.8 | 1.8 | 7.2 | 7.2 |\n",
+	} {
+		if !strings.Contains(large, want) {
+			t.Errorf("there is no row %sin\n%s", want, large)
+		}
+	}
+}

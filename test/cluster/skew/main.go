@@ -39,6 +39,8 @@ var tests = []string{
 	"TestCustomResourceComesLater",
 	"TestForbiddenResource",
 	"TestSecretsAreRedacted",
+	"TestShards",
+	"TestChangeShards",
 }
 
 // testTimeout is a package's, for go test. The servers end with it.

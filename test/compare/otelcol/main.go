@@ -1,4 +1,4 @@
-// Command otelcol is an OpenTelemetry Collector of the three components that the comparison needs, put together as the
+// Command otelcol is an OpenTelemetry Collector of the components that the comparison needs, put together as the
 // collector's own builder does it.
 package main
 
@@ -7,13 +7,13 @@ import (
 	"os"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter"
+	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/k8sleaderelector"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/extension/storage/filestorage"
 	"github.com/open-telemetry/opentelemetry-collector-contrib/receiver/k8sobjectsreceiver"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/confmap"
 	"go.opentelemetry.io/collector/confmap/provider/fileprovider"
 	"go.opentelemetry.io/collector/exporter"
-	"go.opentelemetry.io/collector/extension"
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
@@ -41,6 +41,6 @@ func factories() (f otelcol.Factories, err error) {
 	if f.Exporters, err = otelcol.MakeFactoryMap[exporter.Factory](fileexporter.NewFactory()); err != nil {
 		return f, err
 	}
-	f.Extensions, err = otelcol.MakeFactoryMap[extension.Factory](filestorage.NewFactory())
+	f.Extensions, err = otelcol.MakeFactoryMap(filestorage.NewFactory(), k8sleaderelector.NewFactory())
 	return f, err
 }

@@ -47,12 +47,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Whether journal and position outlive the pod: "true" or "". */ -}}
 {{- define "kubejournal.persistent" -}}
-{{- if eq .Values.mode "daemonset" -}}
+{{- if has .Values.mode (list "daemonset" "statefulset") -}}
 true
 {{- else if hasKey .Values.persistence "enabled" -}}
 {{- if .Values.persistence.enabled -}}true{{- end -}}
 {{- else if or (eq .Values.mode "deployment") .Values.persistence.existingClaim -}}
 true
+{{- end -}}
+{{- end }}
+
+{{- /* The config's leaderElection. */ -}}
+{{- define "kubejournal.election" -}}
+{{- if eq .Values.mode "statefulset" -}}
+{{ merge (dict) (default (dict) .Values.config.leaderElection) (dict "leaseName" (include "kubejournal.fullname" .)) | toYaml }}
+{{- end -}}
+{{- end }}
+
+{{- /* The names of the Leases: of each shard one. */ -}}
+{{- define "kubejournal.leases" -}}
+{{- $root := . -}}
+{{- with include "kubejournal.election" . | fromYaml -}}
+{{- $name := .leaseName -}}
+{{- $shards := int $root.Values.shards -}}
+{{- if gt $shards 1 -}}
+{{- range $i := until $shards }}
+- {{ printf "%s-%d-of-%d" $name $i $shards }}
+{{- end -}}
+{{- else }}
+- {{ $name }}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

@@ -3,6 +3,19 @@
 {{- if and .Values.monitoring.podMonitor.enabled (not .Values.config.listen) -}}
 {{- fail "monitoring.podMonitor.enabled: there is nothing to scrape, as config.listen is empty; set it to \":8080\"" -}}
 {{- end -}}
+{{- if and (eq .Values.mode "statefulset") (or .Values.persistence.existingClaim (eq (toString .Values.persistence.enabled) "false")) -}}
+{{- fail "persistence: each replica of a statefulset has a volume of its own; leave existingClaim and enabled out" -}}
+{{- end -}}
+{{- if and .Values.config.leaderElection (ne .Values.mode "statefulset") -}}
+{{- fail "config.leaderElection: only the mode statefulset has replicas of which one writes" -}}
+{{- end -}}
+{{- with lookup "v1" "ConfigMap" .Release.Namespace (include "kubejournal.fullname" .) -}}
+{{- $was := dig "kubejournal.yaml" "" .data | fromYaml | dig "shard" "count" 1 | int -}}
+{{- $is := ternary (int $.Values.shards) 1 (eq $.Values.mode "statefulset") -}}
+{{- if ne $was $is -}}
+{{- fail (printf "shards: this release has %d; a change from %d to %d would lose what happens meanwhile: install another release beside it" $was $was $is) -}}
+{{- end -}}
+{{- end -}}
 {{- range $key, $path := dict "output" .Values.config.output.path "checkpoint" .Values.config.checkpoint.path -}}
 {{- if not (or (hasPrefix "/var/lib/kubejournal/" $path) (and (eq $key "output") (eq $path "-")) (and (eq $key "checkpoint") (eq $path ""))) -}}
 {{- fail (printf "config.%s.path: %q is on the root file system, which is read-only; name a file in /var/lib/kubejournal" $key $path) -}}
@@ -42,6 +55,10 @@ env:
   - name: NODE_NAME
     valueFrom:
       fieldRef: {fieldPath: spec.nodeName}
+  {{- if and .Shard (gt (int .Values.shards) 1) }}
+  - name: SHARD
+    value: {{ .Shard | quote }}
+  {{- end }}
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -89,13 +106,16 @@ volumeMounts:
 metadata:
   labels:
     {{- include "kubejournal.selectorLabels" . | nindent 4 }}
+    {{- with .Shard }}
+    kubejournal/shard: {{ . | quote }}
+    {{- end }}
     {{- with .Values.podLabels }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
   annotations:
     {{- $log := default dict .Values.config.log }}
     # Of what a daemon that runs does not take over: an edit of that makes a new pod, one of the rest does not.
-    checksum/needs-restart: {{ list .Values.config.output.path .Values.config.checkpoint.path $log.format | toJson | sha256sum }}
+    checksum/needs-restart: {{ list .Values.config.output.path .Values.config.checkpoint.path $log.format .Values.config.leaderElection | toJson | sha256sum }}
     kubectl.kubernetes.io/default-container: {{ ternary .Values.sidecar.container.name "kubejournal" (eq .Values.mode "sidecar") }}
     {{- with .Values.podAnnotations }}
     {{- toYaml . | nindent 4 }}
@@ -161,6 +181,7 @@ spec:
     - {{- include "kubejournal.container" . | nindent 6 }}
     {{- end }}
   volumes:
+    {{- if ne .Values.mode "statefulset" }}
     - name: state
       {{- if eq .Values.mode "daemonset" }}
       hostPath:
@@ -175,6 +196,7 @@ spec:
       emptyDir:
         sizeLimit: {{ .Values.persistence.size }}
       {{- end }}
+    {{- end }}
     - name: config
       configMap:
         name: {{ include "kubejournal.fullname" . }}
@@ -195,6 +217,17 @@ spec:
   {{- with .Values.nodeSelector }}
   nodeSelector:
     {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Shard }}
+  # A node that fails takes one replica of a shard with it.
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "kubejournal.selectorLabels" $ | nindent 10 }}
+          kubejournal/shard: {{ . | quote }}
   {{- end }}
   {{- with .Values.affinity }}
   affinity:

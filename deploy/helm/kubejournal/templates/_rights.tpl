@@ -67,6 +67,15 @@ Kubernetes' resources: resource.version.group, kind, scope, short names.
   {{- $definitions := dict "apiGroups" (list "apiextensions.k8s.io") "resources" (list "customresourcedefinitions") "verbs" (list "list" "watch") -}}
   {{- $_ := set $rules "" (append (get $rules "") $definitions) -}}
 {{- end -}}
+{{- with include "kubejournal.leases" . | fromYamlArray -}}
+  {{- $election := default dict $root.Values.config.leaderElection -}}
+  {{- $namespace := $election.leaseNamespace | default $root.Release.Namespace -}}
+  {{- $leases := dict "apiGroups" (list "coordination.k8s.io") "resources" (list "leases") -}}
+  {{- /* A right cannot name what does not exist yet. */ -}}
+  {{- $create := merge (dict "verbs" (list "create")) $leases -}}
+  {{- $hold := merge (dict "resourceNames" . "verbs" (list "get" "update")) $leases -}}
+  {{- $_ := set $rules $namespace (concat (default (list) (get $rules $namespace)) (list $create $hold)) -}}
+{{- end -}}
 {{- $_ := set $rules "" (concat (get $rules "") .Values.rbac.extraRules) -}}
 {{ toYaml $rules }}
 {{- end }}

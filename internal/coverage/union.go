@@ -1,0 +1,90 @@
+package coverage
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Union is the coverage of several journals together, of replicas or of shards: a time that one of them covers is covered, and it is
+// late where all that cover it are. That one of them held back what another had written says nothing any more.
+func Union(journals ...[]Stream) []Stream {
+	by := make(map[string][]Interval)
+	for _, streams := range journals {
+		for _, s := range streams {
+			for _, in := range s.Intervals {
+				in.HeldBack = slices.DeleteFunc(slices.Clone(in.HeldBack), func(key string) bool { return key == LeaderElection })
+				by[s.Name] = append(by[s.Name], in)
+			}
+		}
+	}
+	all := make([]Stream, 0, len(by))
+	for name, intervals := range by {
+		all = append(all, Stream{Name: name, Intervals: union(intervals)})
+	}
+	slices.SortFunc(all, func(a, b Stream) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// union returns intervals of which no two overlap, in order.
+func union(of []Interval) (all []Interval) {
+	type bound struct {
+		at   time.Time
+		by   int // 1 where one begins, -1 where it ends
+		from *Interval
+	}
+	var bounds []bound
+	var last *Interval // of those that are empty: a list is complete, and nothing was confirmed behind it yet
+	for i := range of {
+		in := &of[i]
+		if !in.From.Before(in.To) {
+			if last == nil || in.From.After(last.From) {
+				last = in
+			}
+			continue
+		}
+		bounds = append(bounds, bound{in.From, 1, in}, bound{in.To, -1, in})
+	}
+	slices.SortStableFunc(bounds, func(a, b bound) int { return a.at.Compare(b.at) })
+	var prompt, late int // how many hold
+	for i := 0; i < len(bounds); {
+		at := bounds[i].at
+		var ended *Interval
+		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
+			b := bounds[i]
+			if b.from.Late {
+				late += b.by
+			} else {
+				prompt += b.by
+			}
+			if b.by < 0 && (ended == nil || ended.End == HandedOver) {
+				ended = b.from
+			}
+		}
+		n := len(all) - 1
+		goesOn := n >= 0 && all[n].To.IsZero()
+		switch {
+		case goesOn && prompt+late == 0:
+			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
+		case goesOn && all[n].Late && prompt > 0:
+			all[n].To, all[n].End = at, CaughtUp
+			all = append(all, Interval{From: at})
+		case goesOn && !all[n].Late && prompt == 0:
+			all[n].To, all[n].End = at, Interrupted
+			all = append(all, Interval{From: at, Late: true})
+		case !goesOn:
+			all = append(all, Interval{From: at, Late: prompt == 0})
+		}
+	}
+	if n := len(all) - 1; last != nil && (n < 0 || !last.From.Before(all[n].To)) {
+		all = append(all, *last)
+	}
+	for i := range of {
+		for n := range all {
+			if len(of[i].HeldBack) > 0 && of[i].From.Before(all[n].To) && all[n].From.Before(of[i].To) {
+				all[n].HeldBack = slices.Compact(slices.Sorted(slices.Values(append(all[n].HeldBack, of[i].HeldBack...))))
+			}
+		}
+	}
+	return all
+}

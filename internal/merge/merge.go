@@ -1,0 +1,431 @@
+// Package merge makes one journal of those of several daemons: of replicas, of which one wrote at a time, and of shards.
+//
+// Replicas' lines are in one order, by term and seq (see internal/leader), and shards' lines by time. Of replicas, a takeover may
+// leave behind what is not in the merged journal, or not as it was written:
+//
+//   - A line whose id came before in its stream is a repeat, and left out.
+//   - A list that a replica began and did not finish, because another took over, is left out: that one tells everything from
+//     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
+//     its end.
+//   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
+//     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
+//     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and
+//     is not shown again, is gone: a DELETED is added. Such a GAP is from where the replicas together had come.
+package merge
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/rawjson"
+)
+
+const (
+	typeAdded    = "ADDED"
+	typeModified = "MODIFIED"
+	typeDeleted  = "DELETED"
+	typeGap      = "GAP"
+	typeSynced   = "SYNCED"
+
+	originSnapshot = "snapshot"
+	originWatch    = "watch"
+	originRelist   = "relist"
+)
+
+// Source is a journal that is merged.
+type Source struct {
+	Name string // for errors and Hole
+	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
+	// about some of its objects. A line is valid until the next one. It is called twice.
+	Lines func(context.Context) iter.Seq2[Line, error]
+}
+
+// Line is a line of a source.
+type Line struct {
+	*line.Fields
+	Missing uint64 // how many lines are missing directly before it, or before others since the one before that are not asked for
+}
+
+// Output takes the merged journal.
+type Output interface {
+	// Hole says that so many lines of a source are missing before the next one, which has that seq there.
+	Hole(source string, count, seq uint64) error
+	// Next returns the seq of the next line.
+	Next() uint64
+	// Write writes a line, and returns where Read finds it.
+	Write(l []byte) (at int64, err error)
+	Read(at int64) (*line.Fields, error)
+}
+
+// Merge merges the journals.
+func (p *Plan) Merge(ctx context.Context, out Output) error {
+	m := &merger{p, out}
+	var teams []*team
+	defer func() {
+		for _, t := range teams {
+			for _, h := range t.heads {
+				h.stop()
+			}
+		}
+	}()
+	for _, of := range p.teams {
+		t := &team{}
+		teams = append(teams, t)
+		for _, n := range of {
+			next, stop := iter.Pull2(p.sources[n].Lines(ctx))
+			t.heads = append(t.heads, &head{name: p.sources[n].Name, pull: next, stop: stop})
+		}
+		if err := t.step(nil); err != nil {
+			return err
+		}
+	}
+	for {
+		var first *team
+		for _, t := range teams {
+			if t.first != nil && (first == nil || t.compare(first) < 0) {
+				first = t
+			}
+		}
+		if first == nil {
+			return nil
+		}
+		if err := m.next(first); err != nil {
+			return err
+		}
+	}
+}
+
+// team are sources whose lines are in one order.
+type team struct {
+	heads []*head
+	first *head // the one with the next line, nil at the end
+}
+
+// compare says which of two teams' next lines comes first.
+func (t *team) compare(o *team) int {
+	a, b := t.first.line, o.first.line
+	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(number(string(a.Text(line.ResourceVersion))), number(string(b.Text(line.ResourceVersion)))))
+}
+
+// head is the next line of a source.
+type head struct {
+	name string
+	pull func() (Line, error, bool)
+	stop func()
+	line Line // nil at the end
+}
+
+// step reads on in a source, or begins, and finds the next line.
+func (t *team) step(done *head) error {
+	for _, h := range t.heads {
+		if done != nil && h != done {
+			continue
+		}
+		l, err, ok := h.pull()
+		if err != nil {
+			return err
+		}
+		if h.line = l; !ok {
+			h.line = Line{}
+		}
+	}
+	t.first = nil
+	for _, h := range t.heads {
+		if h.line.Fields != nil && (t.first == nil || positionOf(h.line.Fields).compare(positionOf(t.first.line.Fields)) < 0) {
+			t.first = h
+		}
+	}
+	return nil
+}
+
+func positionOf(l *line.Fields) position {
+	term, _ := strconv.ParseUint(string(l.Value(line.Term)), 10, 64) // 0 without leader election
+	return position{term, l.Seq}
+}
+
+// merger is a merge under way.
+type merger struct {
+	*Plan
+	out Output
+}
+
+// state is what has come of a stream.
+type state struct {
+	told  string // the highest version
+	gap   *openGap
+	ids   map[string]bool   // those that may come again
+	live  map[string]*known // by uid; only where a replica may have to find out what is gone
+	names map[string]string // uids of what is live, by namespace and name
+}
+
+type openGap struct {
+	position
+	from  string
+	count count // what differs from what the lines behind it come to
+}
+
+type known struct {
+	at      int64
+	version string
+	name    string
+	term    uint64 // in which it was shown last
+}
+
+// count has the form that a SYNCED line has it in.
+type count struct {
+	Added     int `json:"added"`
+	Modified  int `json:"modified"`
+	Deleted   int `json:"deleted"`
+	Unchanged int `json:"unchanged"`
+}
+
+// next takes the next line of a team.
+func (m *merger) next(t *team) error {
+	h := t.first
+	l, s := h.line.Fields, m.stream(h.line.Fields)
+	if h.line.Missing > 0 {
+		if err := m.out.Hole(h.name, h.line.Missing, l.Seq); err != nil {
+			return err
+		}
+	}
+	if !s.voids(positionOf(l)) {
+		if err := m.take(s, l); err != nil {
+			return fmt.Errorf("%s, line %d: %w", h.name, l.Seq, err)
+		}
+	}
+	return t.step(h)
+}
+
+// take writes a line, unless it is a repeat.
+func (m *merger) take(s *stream, l *line.Fields) error {
+	f := factOf(l)
+	behind := s.first < f.term // another replica may have told more than this one knew
+	ahead := string(l.Text(line.Reason)) == "PositionAheadOfServer"
+	e := edit{line: l}
+	switch {
+	case f.typ == typeGap:
+		from := string(l.Text(line.FromResourceVersion))
+		s.gap = &openGap{position: f.position, from: from}
+		if behind && s.told != "" && (from == "" || later(s.told, from)) && !ahead {
+			e.text(line.FromResourceVersion, s.told)
+		}
+	case f.typ == typeSynced && s.gap != nil:
+		if behind {
+			if err := m.end(s, l); err != nil {
+				return err
+			}
+		}
+		if err := s.gap.count.addTo(&e); err != nil {
+			return err
+		}
+		s.gap = nil
+	}
+	defer func() {
+		if s.told == "" || later(f.version, s.told) || ahead {
+			s.told = f.version
+		}
+	}()
+	if l.AboutStream() {
+		return m.add(s, &e, f)
+	}
+	uid := string(l.Text(line.UID))
+	last := s.live[uid]
+	repeats := s.ids[string(l.Text(line.ID))]
+	if behind && s.gap != nil && f.origin == originRelist {
+		repeats = repeats || f.typ == typeDeleted && last == nil || f.typ != typeDeleted && last != nil && last.version == f.version
+		switch {
+		case repeats:
+			s.gap.count.adjust(f.typ, -1)
+		case f.typ == typeDeleted && later(last.version, f.version):
+			e.text(line.ResourceVersion, last.version)
+			f.version = last.version
+		case f.typ == typeAdded && last != nil:
+			s.gap.count.adjust(f.typ, -1)
+			f.typ = typeModified
+			s.gap.count.adjust(f.typ, 1)
+			e.text(line.Type, f.typ)
+		case f.typ == typeModified && last == nil: // told in a list that is left out
+			s.gap.count.adjust(f.typ, -1)
+			f.typ = typeAdded
+			s.gap.count.adjust(f.typ, 1)
+			e.text(line.Type, f.typ)
+			e.drop(line.Changes)
+		}
+		if old := s.names[nameOf(l)]; !repeats && f.typ == typeAdded && old != "" && old != uid {
+			if err := m.gone(s, old, l); err != nil {
+				return err
+			}
+		}
+	}
+	if repeats {
+		if last != nil {
+			last.term = f.term // it is shown again
+		}
+		return nil
+	}
+	return m.add(s, &e, f)
+}
+
+// add writes a line, and remembers what later lines are compared with.
+func (m *merger) add(s *stream, e *edit, f fact) error {
+	at, err := m.out.Write(e.bytes(m.out.Next()))
+	if err != nil {
+		return err
+	}
+	if e.line.AboutStream() {
+		return nil
+	}
+	if number(f.version) >= s.low[f.term] {
+		if s.ids == nil {
+			s.ids = make(map[string]bool)
+		}
+		s.ids[string(e.line.Text(line.ID))] = true
+	}
+	if !s.gaps {
+		return nil
+	}
+	if s.live == nil {
+		s.live, s.names = make(map[string]*known), make(map[string]string)
+	}
+	if uid, name := string(e.line.Text(line.UID)), nameOf(e.line); f.typ == typeDeleted {
+		delete(s.live, uid)
+		delete(s.names, name)
+	} else {
+		s.live[uid], s.names[name] = &known{at: at, version: f.version, name: name, term: f.term}, uid
+	}
+	return nil
+}
+
+func nameOf(l *line.Fields) string {
+	return string(l.Text(line.Namespace)) + "/" + string(l.Text(line.Name))
+}
+
+// end adds what a list that is at its end, as its SYNCED says, has not shown.
+func (m *merger) end(s *stream, synced *line.Fields) error {
+	var gone []string
+	for uid, last := range s.live {
+		if last.term < s.gap.term && (s.gap.from == "" || later(last.version, s.gap.from)) {
+			gone = append(gone, uid)
+		}
+	}
+	slices.SortFunc(gone, func(a, b string) int { return cmp.Compare(s.live[a].at, s.live[b].at) })
+	for _, uid := range gone {
+		if err := m.gone(s, uid, synced); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone adds that an object is gone, as a line says.
+func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
+	last, err := m.out.Read(s.live[uid].at)
+	if err != nil {
+		return err
+	}
+	version := s.live[uid].version
+	e := edit{line: last}
+	e.set(line.Term, by.Value(line.Term))
+	e.set(line.Time, by.Value(line.Time))
+	e.text(line.Type, typeDeleted)
+	e.text(line.Origin, originRelist)
+	e.text(line.ID, uid+"/"+version+"/"+typeDeleted)
+	e.set(line.FinalStateKnown, []byte("false"))
+	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
+		e.drop(of)
+	}
+	s.gap.count.adjust(typeDeleted, 1)
+	f := factOf(last)
+	f.typ, f.term = typeDeleted, positionOf(by).term
+	return m.add(s, &e, f)
+}
+
+func (c *count) adjust(typ string, by int) {
+	switch typ {
+	case typeAdded:
+		c.Added += by
+	case typeModified:
+		c.Modified += by
+	default:
+		c.Deleted += by
+	}
+}
+
+// addTo adds to what a SYNCED says.
+func (c *count) addTo(e *edit) error {
+	if *c == (count{}) {
+		return nil
+	}
+	var is count
+	if err := json.Unmarshal(e.line.Value(line.Count), &is); err != nil {
+		return fmt.Errorf("read its count: %w", err)
+	}
+	is.Added, is.Modified, is.Deleted = is.Added+c.Added, is.Modified+c.Modified, is.Deleted+c.Deleted
+	text, err := json.Marshal(is)
+	e.set(line.Count, text)
+	return err
+}
+
+// edit is a line, and what becomes of its members.
+type edit struct {
+	line *line.Fields
+	is   map[line.Field][]byte // values; nil for one that is dropped
+}
+
+func (e *edit) set(f line.Field, value []byte) {
+	if e.is == nil {
+		e.is = make(map[line.Field][]byte)
+	}
+	e.is[f] = value
+}
+
+func (e *edit) text(f line.Field, inside string) {
+	e.set(f, append(append([]byte{'"'}, inside...), '"'))
+}
+func (e *edit) drop(f line.Field) { e.set(f, nil) }
+
+// bytes returns the line with another seq.
+func (e *edit) bytes(seq uint64) []byte {
+	raw, head := e.line.Raw, []byte(`{"seq":`)
+	if e.is == nil && len(raw) > len(head) && string(raw[:len(head)]) == string(head) {
+		dst := strconv.AppendUint(append(make([]byte, 0, len(raw)+8), head...), seq, 10)
+		return append(dst, raw[len(head)+len(e.line.Value(line.Seq)):]...)
+	}
+	e.set(line.Seq, strconv.AppendUint(nil, seq, 10))
+	dst, next := []byte{'{'}, line.Field(0)
+	member := func(key, value []byte) {
+		if dst[len(dst)-1] != '{' {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(append(dst, '"'), key...), `":`...), value...)
+	}
+	// A member that is new comes where kubejournal writes it.
+	until := func(end line.Field) {
+		for ; next < end; next++ {
+			if value := e.is[next]; value != nil && e.line.Value(next) == nil {
+				member([]byte(next.String()), value)
+			}
+		}
+	}
+	for key, value := range rawjson.Members(raw) {
+		f, known := line.FieldOf(key)
+		if !known {
+			f = line.Last + 1
+		}
+		until(f)
+		if changed, is := e.is[f]; is {
+			value = changed
+		}
+		if value != nil {
+			member(key, value)
+		}
+	}
+	until(line.Last + 1)
+	return append(dst, '}')
+}

@@ -1,0 +1,205 @@
+package merge_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
+)
+
+// source is a journal of the lines of a text.
+func source(name, text string) merge.Source {
+	return merge.Source{Name: name, Lines: func(context.Context) iter.Seq2[merge.Line, error] {
+		return func(yield func(merge.Line, error) bool) {
+			var l line.Fields
+			next := uint64(1)
+			for raw := range strings.Lines(text) {
+				err := l.Parse([]byte(raw))
+				if !yield(merge.Line{Fields: &l, Missing: l.Seq - next}, err) || err != nil {
+					return
+				}
+				next = l.Seq + 1
+			}
+		}
+	}}
+}
+
+// output keeps the merged lines.
+type output struct {
+	lines  []string
+	seq    uint64
+	parsed line.Fields
+}
+
+func (o *output) Hole(source string, count, seq uint64) error {
+	o.seq += count
+	o.lines = append(o.lines, fmt.Sprintf("-- %d lines of %s before %d", count, source, seq))
+	return nil
+}
+
+func (o *output) Next() uint64 { return o.seq + 1 }
+
+func (o *output) Write(l []byte) (int64, error) {
+	o.seq++
+	o.lines = append(o.lines, string(l))
+	return int64(len(o.lines) - 1), nil
+}
+
+func (o *output) Read(at int64) (*line.Fields, error) {
+	return &o.parsed, o.parsed.Parse([]byte(o.lines[at]))
+}
+
+// at begins a line; the time is by seq alone, so that the order of terms is another one.
+func at(seq, term int, typ string) string {
+	return fmt.Sprintf(`{"seq":%d,"term":%d,"time":"2026-11-20T14:00:%02dZ","type":"%s"`, seq, term, seq, typ)
+}
+
+func about(seq, term int, typ, origin, name, version string) string {
+	return at(seq, term, typ) + fmt.Sprintf(`,"origin":"%[1]s","id":"u-%[2]s/%[3]s/%[4]s","stream":"pods","name":"%[2]s","uid":"u-%[2]s","resourceVersion":"%[3]s","manager":"kubelet","object":{"a":"%[2]s"}}`+"\n",
+		origin, name, version, typ)
+}
+
+func synced(seq, term int, version string, added, modified, deleted int) string {
+	return at(seq, term, "SYNCED") + fmt.Sprintf(`,"id":"pods/%[1]s/SYNCED","stream":"pods","clusterUID":"c","resourceVersion":"%[1]s","count":{"added":%d,"modified":%d,"deleted":%d,"unchanged":0}}`+"\n",
+		version, added, modified, deleted)
+}
+
+func gap(seq, term int, from, version string) string {
+	return at(seq, term, "GAP") + fmt.Sprintf(`,"id":"pods/%[2]s/GAP","stream":"pods","reason":"Expired","fromResourceVersion":"%[1]s","resourceVersion":"%[2]s"}`+"\n", from, version)
+}
+
+func TestMerge(t *testing.T) {
+	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)
+	for _, tt := range []struct{ name, a, b, want string }{
+		{
+			"repeats behind a takeover",
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "MODIFIED", "watch", "a", "8") + about(5, 3, "MODIFIED", "watch", "a", "10"),
+			about(1, 2, "ADDED", "watch", "b", "7") + about(2, 2, "MODIFIED", "watch", "a", "8") + about(3, 2, "MODIFIED", "watch", "a", "9"),
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "MODIFIED", "watch", "a", "8") +
+				numbered(5, about(3, 2, "MODIFIED", "watch", "a", "9")) + numbered(6, about(5, 3, "MODIFIED", "watch", "a", "10")),
+		},
+		{
+			"a first list that was not finished",
+			about(1, 1, "ADDED", "snapshot", "a", "3") + about(2, 1, "ADDED", "snapshot", "b", "4"),
+			about(1, 2, "ADDED", "snapshot", "a", "3") + synced(2, 2, "9", 1, 0, 0),
+			about(1, 2, "ADDED", "snapshot", "a", "3") + synced(2, 2, "9", 1, 0, 0),
+		},
+		{
+			"a list behind which nothing was published",
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0),
+			about(1, 2, "MODIFIED", "watch", "a", "12") + about(2, 2, "MODIFIED", "watch", "a", "15"),
+			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "12")) + numbered(4, about(2, 2, "MODIFIED", "watch", "a", "15")),
+		},
+		{
+			"a list by who had not followed to the end",
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "ADDED", "watch", "c", "8") + about(5, 1, "MODIFIED", "watch", "a", "9"),
+			gap(1, 2, "6", "30") + about(2, 2, "ADDED", "relist", "c", "25") + about(3, 2, "MODIFIED", "relist", "a", "9") + synced(4, 2, "30", 1, 1, 0),
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "ADDED", "watch", "c", "8") + about(5, 1, "MODIFIED", "watch", "a", "9") +
+				numbered(6, gap(1, 2, "9", "30")) +
+				numbered(7, strings.Replace(about(2, 2, "ADDED", "relist", "c", "25"), `"type":"ADDED"`, `"type":"MODIFIED"`, 1)) +
+				`{"seq":8,"term":2,"time":"2026-11-20T14:00:04Z","type":"DELETED","origin":"relist","id":"u-b/7/DELETED","stream":"pods","name":"b","uid":"u-b","resourceVersion":"7","finalStateKnown":false,"object":{"a":"b"}}` + "\n" +
+				numbered(9, synced(4, 2, "30", 0, 1, 1)),
+		},
+		{
+			"shards, by time",
+			shard(0, about(1, 4, "ADDED", "watch", "a", "3")) + later(shard(0, about(2, 4, "ADDED", "watch", "c", "5"))),
+			shard(1, about(1, 1, "ADDED", "watch", "b", "4")),
+			shard(0, about(1, 4, "ADDED", "watch", "a", "3")) + numbered(2, shard(1, about(1, 1, "ADDED", "watch", "b", "4"))) +
+				numbered(3, later(shard(0, about(2, 4, "ADDED", "watch", "c", "5")))),
+		},
+		{
+			"lines that are gone",
+			about(7, 1, "ADDED", "watch", "a", "3") + about(10, 3, "ADDED", "watch", "c", "5"),
+			about(1, 2, "ADDED", "watch", "b", "4"),
+			"-- 6 lines of a before 7\n" + about(7, 1, "ADDED", "watch", "a", "3") + numbered(8, about(1, 2, "ADDED", "watch", "b", "4")) +
+				"-- 2 lines of a before 10\n" + numbered(11, about(10, 3, "ADDED", "watch", "c", "5")),
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, sources := range [][]merge.Source{{source("a", tt.a), source("b", tt.b)}, {source("b", tt.b), source("a", tt.a)}} {
+				p, err := merge.Scan(t.Context(), sources)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var out output
+				if err := p.Merge(t.Context(), &out); err != nil {
+					t.Fatal(err)
+				}
+				if got := strings.Join(out.lines, "\n") + "\n"; got != tt.want {
+					t.Errorf("got\n%swant\n%s", got, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// shard is a line of a shard's stream, and later one of a minute later.
+func shard(index int, l string) string {
+	return strings.Replace(l, `"pods"`, fmt.Sprintf(`"pods?shard=%d-of-2"`, index), 1)
+}
+
+func later(l string) string { return strings.Replace(l, "T14:00", "T14:01", 1) }
+
+// numbered is a line with another seq.
+func numbered(seq int, l string) string {
+	_, rest, _ := strings.Cut(l, ",")
+	return fmt.Sprintf(`{"seq":%d,%s`, seq, rest)
+}
+
+func TestScan(t *testing.T) {
+	broken := errors.New("broken")
+	for _, tt := range []struct {
+		name    string
+		sources []merge.Source
+		want    string
+	}{
+		{
+			"of two clusters", []merge.Source{source("a", synced(1, 1, "5", 0, 0, 0)), source("b", strings.Replace(synced(1, 2, "5", 0, 0, 0), `"c"`, `"d"`, 1))},
+			"a and b are journals of different clusters; ask one at a time",
+		},
+		{
+			"a copy", []merge.Source{source("a", synced(1, 1, "5", 0, 0, 0)), source("b", synced(1, 1, "5", 0, 0, 0))},
+			"a and b both have lines of stream pods in term 1: they are not of replicas that took turns; ask one at a time",
+		},
+		{
+			"without leader election", []merge.Source{source("a", strings.Replace(synced(1, 1, "5", 0, 0, 0), `"term":1,`, "", 1)), source("b", strings.Replace(synced(1, 1, "6", 0, 0, 0), `"term":1,`, "", 1))},
+			"a and b both have lines of stream pods without a term: they are not of replicas that took turns; ask one at a time",
+		},
+		{
+			"not readable", []merge.Source{{Name: "a", Lines: func(context.Context) iter.Seq2[merge.Line, error] {
+				return func(yield func(merge.Line, error) bool) { yield(merge.Line{}, broken) }
+			}}}, "broken",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if _, err := merge.Scan(t.Context(), tt.sources); err == nil || err.Error() != tt.want {
+				t.Errorf("%v, want %s", err, tt.want)
+			}
+		})
+	}
+}
+
+// Who was opened before the replica that writes now may have had more to say by then.
+func TestEarly(t *testing.T) {
+	old, leader, other := source("old", synced(1, 1, "5", 0, 0, 0)), source("leader", synced(1, 2, "6", 0, 0, 0)),
+		source("other", strings.ReplaceAll(synced(1, 9, "7", 0, 0, 0), `"pods"`, `"nodes"`))
+	for _, tt := range []struct {
+		sources []merge.Source
+		want    string
+	}{
+		{[]merge.Source{old, leader, other}, "[0]"}, {[]merge.Source{other, old, leader}, "[1]"}, {[]merge.Source{leader, other, old}, "[]"},
+	} {
+		p, err := merge.Scan(t.Context(), tt.sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p.Early()); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
+		}
+	}
+}

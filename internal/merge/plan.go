@@ -1,0 +1,209 @@
+package merge
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/line"
+)
+
+// position is the place of a line in the order of a team's lines.
+type position struct{ term, seq uint64 }
+
+func (p position) compare(o position) int {
+	return cmp.Or(cmp.Compare(p.term, o.term), cmp.Compare(p.seq, o.seq))
+}
+
+// Plan is what has to be known of all lines before the first of them is merged.
+type Plan struct {
+	sources []Source
+	latest  []uint64 // by source: the highest term
+	streams map[string]*stream
+	teams   [][]int // sources whose lines are in one order, since they have streams in common
+}
+
+// stream is what a plan says of one stream.
+type stream struct {
+	name  string
+	first uint64            // the lowest term
+	void  []extent          // lists to be left out
+	low   map[uint64]uint64 // by term: the lowest version of its lines about objects
+	gaps  bool              // in a term behind the first
+	facts []fact
+	by    map[uint64]int // the source of a term
+	state
+}
+
+// extent is what of a stream is from one position on, up to another one.
+type extent struct{ from, to position }
+
+// fact is a line that begins or ends something.
+type fact struct {
+	position
+	source               int
+	typ, origin, version string
+}
+
+// Scan reads all lines of the sources once. The error says too which of them do not belong together.
+func Scan(ctx context.Context, sources []Source) (*Plan, error) {
+	p := &Plan{sources: sources, latest: make([]uint64, len(sources)), streams: make(map[string]*stream)}
+	var cluster string
+	team := make([]int, len(sources))
+	for n, source := range sources {
+		team[n] = n
+		listing := make(map[*stream]bool) // a fact says that a first list has begun
+		terms := make(map[*stream]uint64) // of the last line, and 1
+		for l, err := range source.Lines(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			if uid := string(l.Text(line.ClusterUID)); uid != "" && cluster == "" {
+				cluster = uid
+			} else if uid != "" && uid != cluster {
+				return nil, fmt.Errorf("%s and %s are journals of different clusters; ask one at a time", sources[0].Name, source.Name)
+			}
+			s, f := p.stream(l.Fields), factOf(l.Fields)
+			p.latest[n] = max(p.latest[n], f.term)
+			if other, there := s.by[f.term]; there && other != n {
+				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not of replicas that took turns; ask one at a time",
+					sources[other].Name, source.Name, s.name, inTerm(f.term))
+			}
+			if terms[s] != f.term+1 {
+				for _, other := range s.by {
+					join(team, other, n)
+				}
+				s.by[f.term], s.low[f.term], s.first = n, math.MaxUint64, min(s.first, f.term)
+			}
+			begins := terms[s] != f.term+1 || l.AboutStream() || f.origin == originSnapshot && !listing[s]
+			terms[s] = f.term + 1
+			listing[s] = !l.AboutStream() && (f.origin == originSnapshot || listing[s])
+			if begins {
+				f.source = n
+				s.facts = append(s.facts, f)
+			}
+			if !l.AboutStream() {
+				s.low[f.term] = min(s.low[f.term], number(f.version))
+			}
+		}
+	}
+	for _, s := range p.streams {
+		s.settle()
+	}
+	p.teams = make([][]int, len(sources))
+	for n := range sources {
+		p.teams[team[n]] = append(p.teams[team[n]], n)
+	}
+	p.teams = slices.DeleteFunc(p.teams, func(of []int) bool { return len(of) == 0 })
+	return p, nil
+}
+
+func inTerm(term uint64) string {
+	if term == 0 {
+		return " without a term"
+	}
+	return fmt.Sprintf(" in term %d", term)
+}
+
+// Early returns the sources that were opened before another one in which a replica's later turn is: what they had to say
+// until then may not have been there yet. The sources have to be in the order in which they were opened.
+func (p *Plan) Early() (early []int) {
+	for _, of := range p.teams {
+		leader := slices.MaxFunc(of, func(a, b int) int { return cmp.Compare(p.latest[a], p.latest[b]) })
+		for _, n := range of {
+			if n < leader {
+				early = append(early, n)
+			}
+		}
+	}
+	return early
+}
+
+// join makes one team of two sources' teams.
+func join(team []int, a, b int) {
+	from, to := team[a], team[b]
+	for n := range team {
+		if team[n] == from {
+			team[n] = to
+		}
+	}
+}
+
+func (p *Plan) stream(l *line.Fields) *stream {
+	s := p.streams[string(l.Text(line.Stream))]
+	if s == nil {
+		s = &stream{name: string(l.Text(line.Stream)), first: math.MaxUint64, low: make(map[uint64]uint64), by: make(map[uint64]int)}
+		p.streams[s.name] = s
+	}
+	return s
+}
+
+func factOf(l *line.Fields) fact {
+	return fact{
+		position: positionOf(l),
+		typ:      string(l.Text(line.Type)), origin: string(l.Text(line.Origin)), version: string(l.Text(line.ResourceVersion)),
+	}
+}
+
+// number is a version for comparisons; 0 where it cannot be compared, so that it is below all others.
+func number(version string) uint64 {
+	n, _ := event.VersionNumber([]byte(version))
+	return n
+}
+
+// later reports whether a version is higher than another one, where both can be compared.
+func later(a, b string) bool { return number(b) > 0 && number(a) > number(b) }
+
+// list is a first list, or what is behind a GAP.
+type list struct {
+	source int
+	from   position
+	to     string // the version of its SYNCED
+}
+
+// settle finds the lists that are void, each of which another replica has told anew: one that was not finished, and one that
+// was, but was not published before the turn ended, so that the watch of the next goes on before its end.
+func (s *stream) settle() {
+	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
+	var open, closed *list
+	synced := false
+	for i := range s.facts {
+		f := &s.facts[i]
+		if open != nil && open.source != f.source {
+			s.void = append(s.void, extent{open.from, f.position})
+			open = nil
+		}
+		if closed != nil && closed.source != f.source {
+			if f.origin == originWatch && later(closed.to, f.version) {
+				s.void = append(s.void, extent{closed.from, f.position})
+			}
+			closed = nil
+		}
+		switch {
+		case f.typ == typeSynced:
+			if synced = true; open != nil {
+				open.to = f.version
+				closed = open
+			}
+			open = nil
+		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
+			open = &list{source: f.source, from: f.position}
+		}
+		s.gaps = s.gaps || f.typ == typeGap && f.term > s.first
+	}
+	s.facts = nil
+	// What a later term has again is at its lowest version or behind.
+	lowest := uint64(math.MaxUint64)
+	for _, term := range slices.Backward(slices.Sorted(maps.Keys(s.low))) {
+		s.low[term], lowest = lowest, min(lowest, s.low[term])
+	}
+}
+
+// voids reports whether a line is left out.
+func (s *stream) voids(at position) bool {
+	return slices.ContainsFunc(s.void, func(e extent) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 })
+}

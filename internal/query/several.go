@@ -1,0 +1,409 @@
+package query
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/disk"
+	"kubejournal/internal/journal"
+	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
+)
+
+// OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into
+// a temporary folder, which Close removes. seq is counted anew, and id and term are as they were. With one path it is Open, then
+// Resolve.
+func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, notice func(string)) (j *Journal, err error) {
+	if len(paths) == 1 {
+		if j, err = Open(paths[0], notice); err != nil {
+			return nil, err
+		}
+		err = j.Resolve(ctx, s)
+	} else {
+		j = &Journal{notice: notice}
+		err = j.openAll(ctx, paths, s, lines)
+	}
+	if err != nil {
+		j.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// Lines says which lines of several journals an answer is made of.
+type Lines int
+
+// Those about what is selected; all, as Related needs; or none but what Coverage says.
+const (
+	SelectedLines Lines = iota
+	AllLines
+	NoLines
+)
+
+func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lines Lines) error {
+	of, err := openEach(paths, j.notice)
+	defer func() {
+		for _, one := range of {
+			one.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if j.empty = !slices.ContainsFunc(of, func(one *Journal) bool { return !one.Empty() }); j.empty {
+		return nil
+	}
+	j.takeCoverage(of)
+	wanted := s
+	if lines == AllLines {
+		wanted = nil
+	} else if err := resolveIn(ctx, of, s); err != nil || lines == NoLines {
+		return err
+	}
+	plan, err := scan(ctx, of, wanted)
+	if err != nil {
+		return err
+	}
+	if j.dir, err = os.MkdirTemp("", "kubejournal-"); err != nil {
+		return fmt.Errorf("merge journals: %w", err)
+	}
+	out := &mergedFiles{j: j, next: 1}
+	if err := errors.Join(plan.Merge(ctx, out), out.end()); err != nil {
+		return fmt.Errorf("merge journals: %w", err)
+	}
+	if lines == AllLines {
+		return j.Resolve(ctx, s)
+	}
+	for _, one := range of {
+		newest, err := one.newest(ctx)
+		if err != nil {
+			return err
+		}
+		defs, err := definitions(newest)
+		if err != nil {
+			return err
+		}
+		j.defs = append(j.defs, defs...)
+	}
+	return nil
+}
+
+// takeCoverage takes what is known beside the lines of journals.
+func (j *Journal) takeCoverage(of []*Journal) {
+	var all [][]coverage.Stream
+	for _, one := range of {
+		j.unread = append(j.unread, one.unread...)
+		streams, err := one.coverageOf()
+		if err != nil && !one.Empty() {
+			j.uncovered = errors.Join(j.uncovered, fmt.Errorf("%s: %w", one.path, err))
+		}
+		all = append(all, streams)
+	}
+	if j.coverage = coverage.Union(all...); len(j.coverage) > 0 && j.uncovered != nil {
+		j.notice(j.uncovered.Error())
+		j.uncovered = nil // what one has no coverage of is not covered
+	}
+	slices.SortStableFunc(j.unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
+}
+
+// scan finds out how the journals go together, which are opened again where a takeover has come between.
+func scan(ctx context.Context, of []*Journal, s *Selection) (*merge.Plan, error) {
+	for range maxTries {
+		sources := make([]merge.Source, len(of))
+		for i, j := range of {
+			sources[i] = merge.Source{Name: j.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return j.lines(ctx, s) }}
+		}
+		plan, err := merge.Scan(ctx, sources)
+		if err != nil {
+			return nil, err
+		}
+		early := plan.Early()
+		if len(early) == 0 {
+			return plan, nil
+		}
+		for _, i := range slices.Backward(early) { // they are opened anew, behind the others
+			again, err := Open(of[i].path, func(string) {})
+			if err != nil {
+				return nil, err
+			}
+			of[i].Close()
+			copy(of[i:], of[i+1:])
+			of[len(of)-1] = again
+		}
+	}
+	return nil, errors.New("the replicas take over faster than their journals can be read")
+}
+
+// resolveIn resolves a selection in the journal that knows most of what it names.
+func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
+	var best *Selection
+	var failed error
+	for _, j := range of {
+		if j.Empty() {
+			continue
+		}
+		is := *s
+		is.Objects = slices.Clone(s.Objects)
+		err := j.Resolve(ctx, &is)
+		switch {
+		case err != nil && !errors.As(err, new(*UnknownError)):
+			return err
+		case err != nil:
+			failed = cmp.Or(failed, err)
+		case best == nil || len(is.Unwatched) < len(best.Unwatched):
+			best = &is
+		}
+	}
+	if best == nil {
+		return failed
+	}
+	*s = *best
+	return nil
+}
+
+// maxTries is how often journals are read again that a takeover has lengthened meanwhile.
+const maxTries = 10
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// openEach opens journals, the one that was written last first: what the others had to say until then is there then.
+func openEach(paths []string, notice func(string)) (all []*Journal, err error) {
+	written := make(map[string]time.Time)
+	for i, path := range paths {
+		if slices.ContainsFunc(paths[:i], func(other string) bool { return same(path, other) }) {
+			return nil, fmt.Errorf("journal %s is named twice", path)
+		}
+		if info, err := os.Stat(path); err == nil {
+			written[path] = info.ModTime()
+		}
+	}
+	paths = slices.SortedStableFunc(slices.Values(paths), func(a, b string) int { return written[b].Compare(written[a]) })
+	for _, path := range paths {
+		j, err := Open(path, notice)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, j)
+	}
+	return all, nil
+}
+
+// same reports whether two paths are of one file.
+func same(a, b string) bool {
+	if disk.Absolute(a) == disk.Absolute(b) {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
+}
+
+// lines yields lines in order, those that files have twice once: all of them, or what is selected.
+func (j *Journal) lines(ctx context.Context, s *Selection) iter.Seq2[merge.Line, error] {
+	return func(yield func(merge.Line, error) bool) {
+		var missing uint64
+		next := uint64(1) // seq that is not passed yet
+		// take yields a line; so many are missing before it, beside those that were missing before others.
+		take := func(l *line.Fields, more uint64) bool {
+			missing += more
+			l2 := merge.Line{Fields: l, Missing: missing}
+			missing = 0
+			return yield(l2, nil)
+		}
+		for i := range j.segments {
+			var err error
+			if s == nil {
+				next, err = j.all(ctx, i, next, take)
+			} else {
+				next, err = j.selected(ctx, i, s, next, &missing, take)
+			}
+			if errors.Is(err, errStopped) {
+				return
+			}
+			if err != nil {
+				yield(merge.Line{}, err)
+				return
+			}
+		}
+	}
+}
+
+// errStopped says that no more lines are wanted.
+var errStopped = errors.New("no more is wanted")
+
+// all calls take with the lines of a segment from a seq on, and returns the seq behind them.
+func (j *Journal) all(ctx context.Context, i int, next uint64, take func(*line.Fields, uint64) bool) (uint64, error) {
+	var l line.Fields
+	err := j.reader.lines.Open(j.segments[i].Segment, 0)
+	for j.reader.of = nil; err == nil; {
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		var raw journal.Line
+		if raw, err = j.reader.lines.Next(); err != nil || raw.Seq < next || l.Parse(raw.Bytes) != nil {
+			continue
+		}
+		missing := raw.Seq - next
+		if next = raw.Seq + 1; !take(&l, missing) {
+			return next, errStopped
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return next, nil
+	}
+	return next, fmt.Errorf("read %s: %w", j.segments[i].Path, err)
+}
+
+// selected is all for the lines that a selection has. What is missing between files is added to missing.
+func (j *Journal) selected(
+	ctx context.Context, i int, s *Selection, next uint64, missing *uint64, take func(*line.Fields, uint64) bool,
+) (uint64, error) {
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return next, err
+	}
+	if x.FirstSeq > next {
+		*missing += x.FirstSeq - next
+	}
+	steps, err := again(j, func() ([]step, error) {
+		x, err := j.index(ctx, i) // a damaged one was made anew
+		if err != nil {
+			return nil, err
+		}
+		return s.steps(x, Moment{}, Moment{})
+	})
+	if err != nil {
+		return next, err
+	}
+	for v, err := range func(yield func(*Version, error) bool) { j.walk(ctx, i, steps, yield) } {
+		switch {
+		case err != nil:
+			return next, err
+		case v.Seq >= next && !take(v.Fields, 0):
+			return next, errStopped
+		}
+	}
+	return max(next, x.Next), nil
+}
+
+// mergedFiles are the files of a merged journal.
+type mergedFiles struct {
+	j    *Journal
+	next uint64 // seq
+	hole string // before the next line
+
+	f    *os.File
+	w    *bufio.Writer
+	at   int64 // where the next line begins, in all files
+	size int64 // of f
+	read line.Fields
+}
+
+// mergedSize is how large a file is: one is indexed if the answer needs it.
+const mergedSize = 64 << 20
+
+func (m *mergedFiles) Next() uint64 { return m.next }
+
+func (m *mergedFiles) Hole(source string, count, seq uint64) error {
+	what := fmt.Sprintf("%d lines of %s are missing before its line %d", count, source, seq)
+	if count == 1 {
+		what = fmt.Sprintf("a line of %s is missing before its line %d", source, seq)
+	}
+	if m.hole != "" {
+		what = m.hole + "; " + what
+	}
+	m.hole = what
+	m.next += count
+	return m.end()
+}
+
+// end ends a file.
+func (m *mergedFiles) end() error {
+	if m.f == nil {
+		return nil
+	}
+	err := errors.Join(m.w.Flush(), m.f.Close())
+	m.f = nil
+	return err
+}
+
+func (m *mergedFiles) Write(l []byte) (int64, error) {
+	if m.size+int64(len(l)) > mergedSize {
+		if err := m.end(); err != nil {
+			return 0, err
+		}
+	}
+	if m.f == nil {
+		if err := m.begin(l); err != nil {
+			return 0, err
+		}
+	}
+	_, err := m.w.Write(l)
+	if err == nil {
+		err = m.w.WriteByte('\n')
+	}
+	at := m.at
+	size := int64(len(l)) + 1
+	m.at, m.size, m.next = m.at+size, m.size+size, m.next+1
+	m.j.segments[len(m.j.segments)-1].Size = m.size
+	return at, err
+}
+
+// begin begins a file with a line.
+func (m *mergedFiles) begin(l []byte) (err error) {
+	if err := m.read.Parse(l); err != nil {
+		return err
+	}
+	path := filepath.Join(m.j.dir, fmt.Sprintf("%d.jsonl", len(m.j.segments)))
+	if m.f, err = os.Create(path); err != nil {
+		return err
+	}
+	if m.size = 0; m.w == nil {
+		m.w = bufio.NewWriterSize(nil, 256<<10)
+	}
+	m.w.Reset(m.f)
+	m.j.segments = append(m.j.segments, &segment{
+		Segment: journal.Segment{Path: path, FirstSeq: m.next, FirstTime: m.read.Time}, hole: m.hole,
+	})
+	m.hole = ""
+	return nil
+}
+
+func (m *mergedFiles) Read(at int64) (*line.Fields, error) {
+	if m.f != nil {
+		if err := m.w.Flush(); err != nil {
+			return nil, err
+		}
+	}
+	i := len(m.j.segments) - 1
+	begin := m.at - m.size
+	for ; begin > at; begin -= m.j.segments[i].Size {
+		i--
+	}
+	var r journal.Reader
+	defer r.Close()
+	s := m.j.segments[i].Segment
+	if err := r.Open(s, at-begin); err != nil {
+		return nil, err
+	}
+	l, err := r.Next()
+	if err != nil {
+		return nil, err
+	}
+	return &m.read, m.read.Parse(slices.Clone(l.Bytes))
+}

@@ -1,0 +1,301 @@
+package tail
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"kubejournal/internal/line"
+)
+
+// Files shows several journals as one: those of replicas in the order of term and seq, those of shards by time. A line whose id was
+// shown a short while ago is a repeat, and left out.
+func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
+	if len(paths) == 1 {
+		return File(ctx, paths[0], o, p)
+	}
+	p.separate = o.Filter.separates()
+	several := &several{o: o, p: p, came: make(chan message), ids: make(map[string]bool)}
+	var notices sync.Mutex
+	notice := func(path string) func(string) {
+		return func(text string) {
+			notices.Lock()
+			defer notices.Unlock()
+			o.notice("%s: %s", path, text)
+		}
+	}
+	defer func() {
+		for _, s := range several.sources {
+			s.t.close()
+		}
+	}()
+	n, found := newNames(&o.Filter), false
+	for i, path := range paths {
+		s := &source{number: i, came: several.came, taken: make(chan struct{})}
+		of := o
+		of.Notice = notice(path)
+		s.t = newTail(path, of, s)
+		several.sources = append(several.sources, s)
+		err := s.t.open()
+		if err == nil && n != nil && !found {
+			found, err = s.t.lookFor(ctx, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n != nil && !found && ctx.Err() == nil {
+		if err := n.fault(&o); err != nil {
+			return err
+		}
+	}
+	running, stop := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	for _, s := range several.sources {
+		s.ctx = running
+		readers.Go(func() { s.run() })
+	}
+	err := several.run(ctx)
+	stop()
+	readers.Wait()
+	if err == nil && !several.shown && !o.Follow && o.Lines != 0 {
+		o.noticeNothing()
+	}
+	return errors.Join(err, p.End())
+}
+
+// several shows the lines of sources, each of which has one line at most that waits.
+type several struct {
+	o       Options
+	p       *Printer
+	sources []*source
+	came    chan message
+	last    [][]byte // the last lines of what was there, until all of that is read
+	begun   bool     // it is
+	shown   bool
+	ids     map[string]bool
+	recent  []string // ids, the next one to be forgotten at oldest
+	oldest  int
+	line    line.Fields
+}
+
+// message is what comes of a source: a line, or else that there is none for now, or that it has ended.
+type message struct {
+	source int
+	line   []byte
+	ended  bool
+	err    error
+}
+
+// source is one journal.
+type source struct {
+	number int
+	t      *tail
+	ctx    context.Context // of the one call of Files
+	came   chan<- message
+	taken  chan struct{}
+	idle   bool // it has said so
+
+	// What several knows of it.
+	waits, over bool
+	raw         []byte
+	term, seq   uint64
+	shard       string
+	time        time.Time
+}
+
+func (s *source) run() {
+	err := s.t.run(s.ctx)
+	select {
+	case s.came <- message{source: s.number, ended: true, err: err}:
+	case <-s.ctx.Done():
+	}
+}
+
+// Print waits until the line was taken.
+func (s *source) Print(l *line.Fields) error {
+	s.idle = false
+	select {
+	case s.came <- message{source: s.number, line: bytes.Clone(l.Raw)}:
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+	select {
+	case <-s.taken:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+func (s *source) showBad(raw []byte, o *Options) error {
+	o.notice("not a journal line: %s", describeBad(nil, raw))
+	return nil
+}
+
+// Flush says that there is no other line for now.
+func (s *source) Flush() error {
+	if s.idle {
+		return nil
+	}
+	s.idle = true
+	select {
+	case s.came <- message{source: s.number}:
+		return nil
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+}
+
+func (s *several) run(ctx context.Context) error {
+	poll := time.NewTicker(pollEvery)
+	defer poll.Stop()
+	reading := len(s.sources) // of which nothing is known
+	for ctx.Err() == nil {
+		if reading == 0 {
+			first := s.first()
+			if first != nil {
+				raw := first.raw
+				first.raw = nil
+				first.taken <- struct{}{}
+				reading++
+				first.waits = false
+				if err := s.take(raw); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := s.begin(); err != nil {
+				return err
+			}
+			if s.over() {
+				return nil
+			}
+			if err := s.p.Flush(); err != nil || s.o.Gone != nil && s.o.Gone() {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-poll.C:
+		case m := <-s.came:
+			if m.err != nil {
+				return m.err
+			}
+			of := s.sources[m.source]
+			if !of.waits {
+				reading--
+			}
+			of.waits = true
+			of.over = m.ended
+			if m.line != nil {
+				if err := s.read(of, m.line); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// read notes where a line belongs.
+func (s *several) read(of *source, raw []byte) error {
+	of.raw = raw
+	if err := s.line.Parse(raw); err != nil {
+		return err
+	}
+	of.seq, of.time = s.line.Seq, s.line.Time
+	of.term, _ = strconv.ParseUint(string(s.line.Value(line.Term)), 10, 64) // 0 without leader election
+	of.shard = string(shardOf(&s.line))
+	return nil
+}
+
+// shardOf returns the shard in the name of a line's stream.
+func shardOf(l *line.Fields) []byte {
+	stream := l.Text(line.Stream)
+	return stream[max(bytes.LastIndexAny(stream, "?&"), 0):]
+}
+
+// first returns the source with the line to be shown next.
+func (s *several) first() (first *source) {
+	for _, of := range s.sources {
+		if of.raw != nil && (first == nil || of.compare(first) < 0) {
+			first = of
+		}
+	}
+	return first
+}
+
+func (s *source) compare(o *source) int {
+	if s.shard == o.shard && s.term != o.term {
+		return cmp.Compare(s.term, o.term)
+	}
+	return s.time.Compare(o.time)
+}
+
+func (s *several) over() bool {
+	for _, of := range s.sources {
+		if !of.over {
+			return false
+		}
+	}
+	return true
+}
+
+// begin shows the last lines of what was there, once all of it is read.
+func (s *several) begin() error {
+	if s.begun {
+		return nil
+	}
+	s.begun = true
+	for _, raw := range s.last {
+		if err := s.print(raw); err != nil {
+			return err
+		}
+	}
+	if s.last = nil; !s.shown && s.o.Follow && s.o.Lines != 0 {
+		s.o.noticeNothing()
+	}
+	return nil
+}
+
+// remembered is how many ids are compared: a takeover repeats what came in the last seconds before it.
+const remembered = 1 << 16
+
+// take shows a line, unless it is a repeat.
+func (s *several) take(raw []byte) error {
+	if err := s.line.Parse(raw); err != nil {
+		return err
+	}
+	if id := string(s.line.Text(line.Stream)) + " " + string(s.line.Text(line.ID)); !s.line.AboutStream() {
+		if s.ids[id] {
+			return nil
+		}
+		s.ids[id] = true
+		if len(s.recent) < remembered {
+			s.recent = append(s.recent, id)
+		} else {
+			delete(s.ids, s.recent[s.oldest])
+			s.recent[s.oldest] = id
+			s.oldest = (s.oldest + 1) % remembered
+		}
+	}
+	if s.begun || s.o.Lines < 0 {
+		return s.print(raw)
+	}
+	s.last = append(s.last, raw)
+	s.last = s.last[max(len(s.last)-s.o.Lines, 0):]
+	return nil
+}
+
+func (s *several) print(raw []byte) error {
+	if err := s.line.Parse(raw); err != nil {
+		return err
+	}
+	s.shown = true
+	return s.p.Print(&s.line)
+}
