@@ -1,14 +1,14 @@
-// Package leader decides, by a Lease of the API server, which of several replicas writes, and tells the others how far it
-// has come.
+// Package leader elects, by a Lease of the API server, the one of several replicas that writes, and publishes to the others
+// how far it has come.
 //
-// The election is that of client-go (tools/leaderelection). It does not fence: a leader that was suspended goes on for a
-// moment as if it still were one. Here a turn is certain only for renewDeadline from when its last renewal was asked for
-// (see Elector.May), which the recorder looks at before each write. Another replica waits for leaseDuration, which is
-// longer, from when it has seen that renewal.
+// The election is client-go's (tools/leaderelection). It does not fence: a leader that was suspended continues for a
+// moment as if it still held the Lease. Here a turn is certain only until renewDeadline after its last renewal was sent
+// (see Elector.May), and the recorder checks this before each write. Another replica waits for leaseDuration, which is
+// longer, after it has seen that renewal.
 //
-// With each renewal the leader writes into the Lease's annotations up to which position each stream is committed (see
-// positions.go). So it costs the server no request beyond those of the election, and whoever takes the Lease over knows
-// what was told: the update that takes it fails if it is not of the Lease that was read.
+// With each renewal the leader publishes, in the Lease's annotations, the position up to which each stream is committed
+// (see positions.go). This costs the server no request beyond those of the election, and the replica that takes the Lease
+// over has the last published positions: its update fails with a conflict if the Lease has changed since it was read.
 package leader
 
 import (
@@ -38,8 +38,8 @@ import (
 // ReleaseTimeout is how long a release may take, so that a stop ends soon.
 const ReleaseTimeout = 500 * time.Millisecond
 
-// looks is how often the election looks at the Lease in each retryPeriod. client-go waits up to 2.2 times as long, which would
-// otherwise come on top of leaseDuration when a leader is gone. A leader renews once in each retryPeriod all the same.
+// looks is how often the election reads the Lease in each retryPeriod. client-go waits up to 2.2 times the period between two
+// reads, which would otherwise add to leaseDuration when a leader is gone. A leader still renews once per retryPeriod.
 const looks = 4
 
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
@@ -53,11 +53,11 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadline(ctx, e.releaseBy)
 }
 
-// Recorder is told whose turn it is.
+// Recorder is what an Elector starts and stops.
 type Recorder interface {
 	SetTurn(recorder.Turn)
 	Positions() (committed map[string]string, version uint64)
-	Published(version uint64)
+	MarkPublished(version uint64)
 }
 
 // Config is the configuration of an Elector.
@@ -93,8 +93,8 @@ type Elector struct {
 	cfg    Config
 	lease  *coordinationv1.Lease // as it was read or written last; nil: it is not there
 	saved  uint64                // the term that SaveTerm has taken
-	told   string                // the annotation that the recorder was given last
-	leads  bool                  // as the recorder was told
+	given  string                // the positions annotation that the recorder was given last
+	leads  bool                  // as the recorder was given last
 	led    map[uint64]bool       // this replica's turns
 	unable bool                  // it was logged that this replica cannot write
 
@@ -210,19 +210,19 @@ func (e *Elector) stepBack() {
 	e.follow()
 }
 
-// follow tells the recorder what the leader has told.
+// follow gives the recorder the positions that the leader has published.
 func (e *Elector) follow() {
 	if e.lease == nil {
 		e.cfg.Recorder.SetTurn(recorder.Turn{})
 		return
 	}
-	told, err := decode(e.lease.Annotations[positionsKey])
+	published, err := decode(e.lease.Annotations[positionsKey])
 	if err != nil {
 		e.reached(fmt.Errorf("annotation %s: %w", positionsKey, err)) //nolint:errcheck // it returns its argument
 		return
 	}
-	e.told = e.lease.Annotations[positionsKey]
-	e.cfg.Recorder.SetTurn(recorder.Turn{Told: told})
+	e.given = e.lease.Annotations[positionsKey]
+	e.cfg.Recorder.SetTurn(recorder.Turn{Published: published})
 }
 
 // Get reads the Lease. (resourcelock.Interface)
@@ -244,7 +244,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	case holder == e.cfg.Identity:
 	case before.Leads:
 		e.stepBack() // the Lease was deleted, and another has made a new one
-	case e.told != e.lease.Annotations[positionsKey]:
+	case e.given != e.lease.Annotations[positionsKey]:
 		e.follow()
 	}
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&e.lease.Spec)
@@ -328,7 +328,7 @@ func (e *Elector) write(
 		return err
 	}
 	if before.Leads {
-		e.cfg.Recorder.Published(version)
+		e.cfg.Recorder.MarkPublished(version)
 	}
 	e.change(func(s *Status) {
 		s.Holder, s.Term, s.Leads = record.HolderIdentity, at, record.HolderIdentity != ""
@@ -358,16 +358,16 @@ func (e *Elector) able(holder string) error {
 	return err
 }
 
-// begin begins a turn, behind what the Lease says that others have told.
+// begin begins a turn, after the positions that the Lease has of the leader before.
 func (e *Elector) begin(term uint64) {
-	told, err := decode(e.lease.Annotations[positionsKey])
+	published, err := decode(e.lease.Annotations[positionsKey])
 	if err != nil {
 		// Without it this replica goes on from its own positions.
 		e.cfg.Log.Error("cannot read what the leader before has written, going on from this replica's own positions", zap.Error(err))
 	}
 	e.cfg.Log.Info("the leader now", zap.String("lease", e.Describe()), zap.Uint64("term", term))
 	e.leads, e.led[term] = true, true
-	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Told: told, Led: maps.Clone(e.led)})
+	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Published: published, Led: maps.Clone(e.led)})
 }
 
 // save keeps the term for the next process, which needs it if the Lease is deleted.

@@ -36,7 +36,7 @@ func (r *fakeRecorder) SetTurn(t recorder.Turn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn = t; t.May != nil {
-		r.committed = maps.Clone(t.Told)
+		r.committed = maps.Clone(t.Published)
 	}
 }
 
@@ -46,7 +46,7 @@ func (r *fakeRecorder) Positions() (map[string]string, uint64) {
 	return maps.Clone(r.committed), r.version
 }
 
-func (r *fakeRecorder) Published(version uint64) {
+func (r *fakeRecorder) MarkPublished(version uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.published = version
@@ -85,7 +85,7 @@ func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.RoundTripper.RoundTrip(r)
 }
 
-// is says what the replica was told: "leads 2 pods=7", or "follows pods=7".
+// is describes what the recorder was given: "leads 2 pods=7", or "follows pods=7".
 func (r *replica) is() string {
 	r.rec.mu.Lock()
 	defer r.rec.mu.Unlock()
@@ -93,7 +93,7 @@ func (r *replica) is() string {
 	if r.rec.turn.May != nil {
 		words = []string{fmt.Sprint("leads ", r.rec.turn.Term)}
 	}
-	if at, ok := r.rec.turn.Told["pods"]; ok {
+	if at, ok := r.rec.turn.Published["pods"]; ok {
 		words = append(words, "pods="+at)
 	}
 	return strings.Join(words, " ")
@@ -149,7 +149,7 @@ func (r *replica) end() {
 	<-r.ended
 }
 
-// after compares what a replica was told after some time.
+// after compares what the recorder was given after some time.
 func (w *world) after(d time.Duration, r *replica, want string) {
 	w.t.Helper()
 	<-time.After(d)
@@ -293,8 +293,8 @@ func TestDeletedLease(t *testing.T) {
 		}
 		c := w.start("c", a.saved)
 		w.after(time.Second, c, "leads 4")
-		if told := c.rec.turn; !told.Led[3] || !told.Led[4] || told.Led[2] {
-			t.Errorf("its own turns are %v", told.Led)
+		if turn := c.rec.turn; !turn.Led[3] || !turn.Led[4] || turn.Led[2] {
+			t.Errorf("its own turns are %v", turn.Led)
 		}
 		c.end()
 	})

@@ -4,12 +4,12 @@
 // leave behind what is not in the merged journal, or not as it was written:
 //
 //   - A line whose id came before in its stream is a repeat, and left out.
-//   - A list that a replica began and did not finish, because another took over, is left out: that one tells everything from
+//   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
 //     its end.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
-//     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
-//     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and
+//     block behind its GAP, an object at the version that was written last, or gone already, is a repeat; an ADDED of a known
+//     object is a MODIFIED, and the other way round; and what was written at a version behind the one that the GAP is from, and
 //     is not shown again, is gone: a DELETED is added. Such a GAP is from where the replicas together had come.
 package merge
 
@@ -157,11 +157,11 @@ type merger struct {
 
 // state is what has come of a stream.
 type state struct {
-	told  string // the highest version
-	gap   *openGap
-	ids   map[string]bool   // those that may come again
-	live  map[string]*known // by uid; only where a replica may have to find out what is gone
-	names map[string]string // uids of what is live, by namespace and name
+	highest string // version of its lines
+	gap     *openGap
+	ids     map[string]bool   // those that may come again
+	live    map[string]*known // by uid; only where a replica may have to find out what is gone
+	names   map[string]string // uids of what is live, by namespace and name
 }
 
 type openGap struct {
@@ -205,15 +205,15 @@ func (m *merger) next(t *team) error {
 // take writes a line, unless it is a repeat.
 func (m *merger) take(s *stream, l *line.Fields) error {
 	f := factOf(l)
-	behind := s.first < f.term // another replica may have told more than this one knew
+	behind := s.first < f.term // another replica may have written more than this one knew
 	ahead := string(l.Text(line.Reason)) == "PositionAheadOfServer"
 	e := edit{line: l}
 	switch {
 	case f.typ == typeGap:
 		from := string(l.Text(line.FromResourceVersion))
 		s.gap = &openGap{position: f.position, from: from}
-		if behind && s.told != "" && (from == "" || later(s.told, from)) && !ahead {
-			e.text(line.FromResourceVersion, s.told)
+		if behind && s.highest != "" && (from == "" || later(s.highest, from)) && !ahead {
+			e.text(line.FromResourceVersion, s.highest)
 		}
 	case f.typ == typeSynced && s.gap != nil:
 		if behind {
@@ -227,8 +227,8 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 		s.gap = nil
 	}
 	defer func() {
-		if s.told == "" || later(f.version, s.told) || ahead {
-			s.told = f.version
+		if s.highest == "" || later(f.version, s.highest) || ahead {
+			s.highest = f.version
 		}
 	}()
 	if l.AboutStream() {
@@ -250,7 +250,7 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 			f.typ = typeModified
 			s.gap.count.adjust(f.typ, 1)
 			e.text(line.Type, f.typ)
-		case f.typ == typeModified && last == nil: // told in a list that is left out
+		case f.typ == typeModified && last == nil: // written in a list that is left out
 			s.gap.count.adjust(f.typ, -1)
 			f.typ = typeAdded
 			s.gap.count.adjust(f.typ, 1)

@@ -165,7 +165,7 @@ type list struct {
 	to     string // the version of its SYNCED
 }
 
-// settle finds the lists that are void, each of which another replica has told anew: one that was not finished, and one that
+// settle finds the lists that are void, each of which another replica has written again: one that was not finished, and one that
 // was, but was not published before the turn ended, so that the watch of the next goes on before its end.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })

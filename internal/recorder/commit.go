@@ -41,7 +41,7 @@ func (w *writer) startCommit(ctx context.Context) {
 			w.lastCommit.Store(&Progress{Committed: seq, CommittedAt: time.Now()})
 			w.out.Committed(seq)
 			if now.turn.leads() {
-				now.tell(&w.positions)
+				now.publish(&w.positions)
 			}
 			if w.cfg.Coverage != nil && !now.turn.follows() {
 				w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)

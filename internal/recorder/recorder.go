@@ -209,7 +209,7 @@ func (r *Recorder) flush(ctx context.Context, b *Batch) error {
 	}
 }
 
-// Begin tells the coverage by which keys of its entry a stream, which is about to be watched, holds changes back.
+// Begin notes in the coverage by which keys of its entry a stream, which is about to be watched, holds changes back.
 func (r *Recorder) Begin(stream string, heldBackBy []string) {
 	r.begunMu.Lock()
 	r.begun[stream] = heldBackBy

@@ -18,13 +18,13 @@ import (
 )
 
 // Where several replicas journal the same streams, one of them writes: the leader. The others, the standbys, run the same
-// streams, and hold their batches until the leader says how far it has come:
+// streams, and hold their batches until the leader publishes how far it has come:
 //
-//	streams --Submit--> queue --writer--> held --(told)--> pending --committer--> checkpoint
+//	streams --Submit--> queue --writer--> held --(published)--> pending --committer--> checkpoint
 //
-// A batch up to which the leader has told everything is committed without its lines. So the checkpoint of a standby is
-// always one that the leader has had, and what comes behind it is at hand. When the standby becomes the leader, it drops
-// the lines of events that the one before has told, writes the others, and goes on. Only what a watch brings is held: a
+// A batch up to whose end the leader has published is committed without its lines. So the checkpoint of a standby is
+// always one that the leader has had, and the events after it are at hand. When the standby becomes the leader, it drops
+// the lines of events that the leader before has written, and writes the others. Only events of a watch are held: a
 // position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED.
 //
 // A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that was
@@ -45,9 +45,9 @@ type Turn struct {
 	May func() bool
 	// Term counts the turns of all replicas; of a leader, at least 1.
 	Term uint64
-	// Told has, for each stream, up to which position others have written and committed everything. "~3" is a stream whose
+	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a stream whose
 	// first list was begun in the turn of that number.
-	Told map[string]string
+	Published map[string]string
 	// Led has the numbers of this replica's own turns, as far as they are known.
 	Led map[uint64]bool
 
@@ -58,7 +58,7 @@ type Turn struct {
 func (r *Recorder) SetTurn(t Turn) {
 	t.over = make(chan struct{})
 	if t.May != nil {
-		r.positions.begin(t.Told)
+		r.positions.begin(t.Published)
 	}
 	if before := r.latest.Swap(&t); before != nil {
 		close(before.over)
@@ -72,9 +72,9 @@ func (r *Recorder) SetTurn(t Turn) {
 // Held is how many bytes of lines and changes a standby holds.
 func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
 
-// Told is what another replica has told of a stream.
-type Told struct {
-	Position string          // up to there everything; "" where nobody has told that
+// Published is what other replicas have published of a stream.
+type Published struct {
+	Position string          // up to there everything is written and committed; "" if none was published
 	Begun    bool            // another replica has begun a first list of which that is not known
 	Other    bool            // the turn before this one was another replica's
 	Listed   bool            // Listing was called in this turn
@@ -82,24 +82,24 @@ type Told struct {
 	Over     <-chan struct{} // closed when there may be another answer
 }
 
-// Told returns what another replica has told of a stream.
-func (r *Recorder) Told(stream string) Told {
+// Published returns what other replicas have published of a stream.
+func (r *Recorder) Published(stream string) Published {
 	t := r.latest.Load()
 	if t == nil {
-		return Told{}
+		return Published{}
 	}
-	told := Told{Position: t.Told[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
+	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
 	r.positions.mu.Lock()
-	told.Listed = r.positions.listed[stream]
+	published.Listed = r.positions.listed[stream]
 	r.positions.mu.Unlock()
-	if text, begun := strings.CutPrefix(told.Position, begunIn); begun {
+	if text, begun := strings.CutPrefix(published.Position, begunIn); begun {
 		term, err := strconv.ParseUint(text, 10, 64)
-		told.Position, told.Begun = "", err != nil || !t.Led[term]
+		published.Position, published.Begun = "", err != nil || !t.Led[term]
 	}
-	return told
+	return published
 }
 
-// Listing notes that a stream begins a list in this turn: what others have told before it is taken care of.
+// Listing notes that a stream begins a list in this turn: it takes care of what others have published before.
 func (r *Recorder) Listing(stream string) {
 	r.positions.mu.Lock()
 	defer r.positions.mu.Unlock()
@@ -117,26 +117,26 @@ func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
 	return r.flush(ctx, &Batch{restart: p})
 }
 
-// positions are those that a leader tells its standbys.
+// positions are those that a leader publishes to its standbys.
 type positions struct {
 	mu        sync.Mutex
-	committed map[string]string // as in Turn.Told
+	committed map[string]string // as in Turn.Published
 	version   uint64            // rises with each change
 	published uint64            // of what every other replica can read
 	listed    map[string]bool   // see Listing; nil where there is one replica
 	more      chan struct{}     // closed when published rises
 }
 
-// Positions returns up to where each stream is committed, for Turn.Told of the other replicas, and the version of that, for
-// Published.
+// Positions returns up to where each stream is committed, for Turn.Published of the other replicas, and the version of
+// that, for MarkPublished.
 func (r *Recorder) Positions() (committed map[string]string, version uint64) {
 	r.positions.mu.Lock()
 	defer r.positions.mu.Unlock()
 	return maps.Clone(r.positions.committed), r.positions.version
 }
 
-// Published says that the other replicas can read these Positions.
-func (r *Recorder) Published(version uint64) {
+// MarkPublished notes that the other replicas can read the Positions of this version.
+func (r *Recorder) MarkPublished(version uint64) {
 	p := &r.positions
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,12 +188,12 @@ func (r *Recorder) Declare(ctx context.Context, stream string) error {
 	}
 }
 
-// begin begins a turn with what others have told.
-func (p *positions) begin(told map[string]string) {
+// begin begins a turn with what others have published.
+func (p *positions) begin(published map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.committed, p.listed = make(map[string]string), make(map[string]bool)
-	maps.Copy(p.committed, told)
+	maps.Copy(p.committed, published)
 	p.version++
 }
 
@@ -211,13 +211,14 @@ func (p *positions) set(streams map[string]string) {
 
 // standby is what the writer needs where there are several replicas.
 type standby struct {
-	turn  *Turn             // that the writer has taken; nil where there is one replica
-	held  []*Batch          // in the order in which they came
-	ahead map[string]int    // how many of them are of a stream
-	bytes int               // of held
-	ready []*Batch          // to be taken before what is in the queue
-	told  map[string]uint64 // of a leader: by stream, up to which version of a watch others have told
-	since map[string]int64  // by stream, when its coverage begins at the earliest, in Unix nanoseconds
+	turn  *Turn          // that the writer has taken; nil where there is one replica
+	held  []*Batch       // in the order in which they came
+	ahead map[string]int // how many of them are of a stream
+	bytes int            // of held
+	ready []*Batch       // to be taken before what is in the queue
+	// published has, of a leader and by stream, up to which version of a watch others have written.
+	published map[string]uint64
+	since     map[string]int64 // by stream, when its coverage begins at the earliest, in Unix nanoseconds
 	// unsettled says that changes are pending whose lines are in another replica's journal alone.
 	unsettled bool
 }
@@ -312,7 +313,7 @@ func (w *writer) settle(ctx context.Context) error {
 
 // stepBack ends a leader's turn; everything that it has written is committed.
 func (w *writer) stepBack() {
-	w.told = nil
+	w.published = nil
 	w.outputFault.set(nil) // whether it can be written now shows when it is tried
 	if w.cfg.Coverage != nil {
 		for stream := range w.running() {
@@ -322,7 +323,7 @@ func (w *writer) stepBack() {
 	w.cfg.Log.Info("another replica writes from here on", zap.Uint64("seq", w.seq))
 }
 
-// lead begins a leader's turn: what is held is written, behind what others have told.
+// lead begins a leader's turn: what is held is written, after what others have published.
 func (w *writer) lead(ctx context.Context) error {
 	var states map[string]checkpoint.Stream
 	err := w.retry(ctx, func() (_ *fault, err error) {
@@ -332,16 +333,16 @@ func (w *writer) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.told = make(map[string]uint64)
+	w.published = make(map[string]uint64)
 	own := make(map[string]string)
-	for stream, position := range w.turn.Told {
+	for stream, position := range w.turn.Published {
 		if n, ok := event.VersionNumber([]byte(position)); ok {
-			w.told[stream] = n
+			w.published[stream] = n
 		}
 	}
 	for stream, s := range states {
 		w.begins(stream, s.Confirmed)
-		if position, ok := tellable(&s); ok && !event.Later(w.turn.Told[stream], position) {
+		if position, ok := publishable(&s); ok && !event.Later(w.turn.Published[stream], position) {
 			own[stream] = position
 		}
 	}
@@ -360,20 +361,20 @@ func (w *writer) lead(ctx context.Context) error {
 	return nil
 }
 
-// tellable returns the position of a stream up to which everything is told.
-func tellable(s *checkpoint.Stream) (position string, ok bool) {
+// publishable returns the position of a stream up to which everything is written; ok is false in the middle of a list.
+func publishable(s *checkpoint.Stream) (position string, ok bool) {
 	return s.ResourceVersion, s.Valid() && s.Closing == nil
 }
 
-// tell notes the positions of a commit for the other replicas.
-func (p *pending) tell(to *positions) {
-	told := make(map[string]string)
+// publish notes the positions of a commit for the other replicas.
+func (p *pending) publish(to *positions) {
+	committed := make(map[string]string)
 	for stream, s := range p.States() {
-		if position, ok := tellable(s); ok {
-			told[stream] = position
+		if position, ok := publishable(s); ok {
+			committed[stream] = position
 		}
 	}
-	to.set(told)
+	to.set(committed)
 }
 
 // admit reports whether a batch is to be written; another one is taken care of.
@@ -400,18 +401,18 @@ func (w *writer) admit(b *Batch) bool {
 // make known is committed before a line is written: after a crash, it is not in this replica's journal.
 func (w *writer) trim(b *Batch) bool {
 	stream := b.producer.stream
-	told, ok := w.told[stream]
+	published, ok := w.published[stream]
 	if !ok || len(b.ends) == 0 && b.Changes.State == nil {
 		return true
 	}
 	if !b.isOfWatch() {
-		delete(w.told, stream) // it has begun anew
+		delete(w.published, stream) // it has begun anew
 		return true
 	}
-	if n, ok := event.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= told {
-		delete(w.told, stream)
+	if n, ok := event.VersionNumber([]byte(b.Changes.State.ResourceVersion)); !ok || n >= published {
+		delete(w.published, stream)
 	}
-	n := slices.IndexFunc(b.ends, func(l lineEnd) bool { return l.version == 0 || l.version > told })
+	n := slices.IndexFunc(b.ends, func(l lineEnd) bool { return l.version == 0 || l.version > published })
 	if n == 0 || len(b.ends) == 0 {
 		return true
 	}
@@ -439,7 +440,7 @@ func (w *writer) follow(b *Batch) {
 	case !b.isOfWatch():
 		w.refuse(b.producer)
 		w.discard(b)
-	case w.ahead[b.producer.stream] == 0 && w.isTold(b):
+	case w.ahead[b.producer.stream] == 0 && w.isPublished(b):
 		w.drop(b)
 	default:
 		w.release(b)
@@ -450,12 +451,12 @@ func (w *writer) follow(b *Batch) {
 	}
 }
 
-// followOn commits, without their lines, the batches up to which everything was told.
+// followOn commits, without their lines, the batches up to whose end the leader has published.
 func (w *writer) followOn() {
 	behind := make(map[string]bool) // streams of which one is kept
 	w.held = slices.DeleteFunc(w.held, func(b *Batch) bool {
 		stream := b.producer.stream
-		if behind[stream] = behind[stream] || !w.isTold(b); behind[stream] {
+		if behind[stream] = behind[stream] || !w.isPublished(b); behind[stream] {
 			return false
 		}
 		w.count(b, -1)
@@ -464,10 +465,10 @@ func (w *writer) followOn() {
 	})
 }
 
-// isTold reports whether others have told everything up to a batch's position.
-func (w *writer) isTold(b *Batch) bool {
-	told, position := w.turn.Told[b.producer.stream], b.Changes.State.ResourceVersion
-	return position == told || event.Later(told, position)
+// isPublished reports whether others have written everything up to a batch's position.
+func (w *writer) isPublished(b *Batch) bool {
+	published, position := w.turn.Published[b.producer.stream], b.Changes.State.ResourceVersion
+	return position == published || event.Later(published, position)
 }
 
 // drop commits a batch without its lines.

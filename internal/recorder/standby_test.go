@@ -40,12 +40,12 @@ func asReplica(t *testing.T, test func(*replica)) {
 	})
 }
 
-// follows makes it another replica's turn, which has told these positions.
-func (r *replica) follows(told map[string]string) { r.rec.SetTurn(Turn{Told: told}) }
+// follows makes it another replica's turn, which has published these positions.
+func (r *replica) follows(published map[string]string) { r.rec.SetTurn(Turn{Published: published}) }
 
 // leads makes it this replica's turn.
-func (r *replica) leads(term uint64, told map[string]string) {
-	r.rec.SetTurn(Turn{May: r.may.Load, Term: term, Told: told})
+func (r *replica) leads(term uint64, published map[string]string) {
+	r.rec.SetTurn(Turn{May: r.may.Load, Term: term, Published: published})
 }
 
 // events submits the next n events of a stream, a batch each.
@@ -79,9 +79,9 @@ func (r *replica) says(when string, lines []string, committed ...string) {
 	}
 }
 
-// What others have told is committed before the first line that follows it: this replica's journal does not have it, and would not
-// give it back after a crash.
-func TestTakeoverCommitsWhatOthersTold(t *testing.T) {
+// What others have written is committed before the first line that follows it: this replica's journal does not have it, so a
+// crash could not restore it.
+func TestTakeoverCommitsWhatOthersWrote(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		var known []int
 		r.out.onWrite = func(_, size int) (int, error) {
@@ -90,7 +90,7 @@ func TestTakeoverCommitsWhatOthersTold(t *testing.T) {
 			return size, err
 		}
 		r.events("a", 3)
-		r.submit(r.batch("a", 4, 100)) // others have told two of these
+		r.submit(r.batch("a", 4, 100)) // others have written two of these
 		pass(3 * time.Second)
 		r.leads(2, map[string]string{"a": "5"})
 		r.says("a turn begins", []string{"a6", "a7"}, "a=7")
@@ -108,9 +108,9 @@ func TestStandby(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("a", 5)
 		r.events("b", 2)
-		r.says("nothing told", nil)
+		r.says("nothing published", nil)
 		r.follows(map[string]string{"a": "3", "b": "~1"})
-		r.says("a is told up to 3", nil, "a=3")
+		r.says("a is published up to 3", nil, "a=3")
 		if n, err := r.store.Count("a"); n != 3 || err != nil {
 			t.Errorf("%d objects of a are known, %v", n, err)
 		}
@@ -119,8 +119,8 @@ func TestStandby(t *testing.T) {
 		if text := string(r.out.bytes()); strings.Count(text, `,"term":2,`) != 3 {
 			t.Errorf("lines without their term: %s", text)
 		}
-		if told, _ := r.rec.Positions(); !maps.Equal(told, map[string]string{"a": "5", "b": "2"}) {
-			t.Errorf("it tells %v", told)
+		if committed, _ := r.rec.Positions(); !maps.Equal(committed, map[string]string{"a": "5", "b": "2"}) {
+			t.Errorf("published: %v", committed)
 		}
 		r.events("a", 1)
 		r.says("more comes", []string{"a5", "b1", "b2", "a6"}, "a=6", "b=2")
@@ -268,11 +268,11 @@ func TestDeclare(t *testing.T) {
 			go func() { declared <- r.rec.Declare(r.t.Context(), stream) }()
 		}
 		synctest.Wait()
-		told, version := r.rec.Positions()
-		if want := map[string]string{"a": "~2", "b": "7"}; !maps.Equal(told, want) || len(declared) > 0 {
-			t.Errorf("it tells %v, want %v; %d need not wait for that", told, want, len(declared))
+		committed, version := r.rec.Positions()
+		if want := map[string]string{"a": "~2", "b": "7"}; !maps.Equal(committed, want) || len(declared) > 0 {
+			t.Errorf("published: %v, want %v; %d need not wait for that", committed, want, len(declared))
 		}
-		r.rec.Published(version)
+		r.rec.MarkPublished(version)
 		for range 2 {
 			if err := <-declared; err != nil {
 				t.Error(err)

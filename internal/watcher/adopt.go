@@ -15,28 +15,28 @@ import (
 )
 
 // Where several replicas journal the same streams, one of them writes (see recorder.Turn). The others watch too, and list
-// nothing by themselves: a replica without a position that it can watch from takes the one up to which others have told
-// everything. What the server had then are its known objects, and the next event is the first that it may have to write. So
-// a replica that is new, or was down for long, takes over without a gap, as long as the server has that version.
+// nothing by themselves: a replica without a position that it can watch from adopts the one that the leader has published.
+// What the server had then are its known objects, and the next event is the first that it may have to write. So a replica
+// that is new, or was down for long, takes over without a gap, as long as the server has that version.
 
-// begin brings a stream without a valid position to one: it adopts what others have told, waits while it is another replica's
+// begin brings a stream without a valid position to one: it adopts a published one, waits while it is another replica's
 // turn to list, or lists. done says that a list has begun a watch, which has ended with the error.
 func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	for {
-		told := s.rec.Told(s.spec.Name)
-		if s.adopts(told) {
-			err = s.adopt(ctx, told.Position)
+		published := s.rec.Published(s.spec.Name)
+		if s.adopts(published) {
+			err = s.adopt(ctx, published.Position)
 			if err == nil || !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) {
 				return false, err
 			}
-			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", told.Position), zap.Error(err))
+			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", published.Position), zap.Error(err))
 		}
-		if !told.Standby {
-			return s.beginList(ctx, told)
+		if !published.Standby {
+			return s.beginList(ctx, published)
 		}
 		s.setState(Starting, reasonStandby)
 		select {
-		case <-told.Over:
+		case <-published.Over:
 		case <-ctx.Done():
 			return false, ctx.Err()
 		}
@@ -44,10 +44,10 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 }
 
 // beginList does what only the replica may do that writes.
-func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, err error) {
-	switch doubts := s.doubts(told); {
-	case doubts:
-		if err := s.doubt(ctx); err != nil {
+func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
+	switch {
+	case s.mustRedeliver(published):
+		if err := s.redeliver(ctx); err != nil {
 			return false, err
 		}
 	case s.state.Closing != nil:
@@ -62,23 +62,23 @@ func (s *Stream) beginList(ctx context.Context, told recorder.Told) (done bool, 
 	return true, s.list(ctx)
 }
 
-// doubts reports whether others may have told what the checkpoint does not have, in a list that they did not finish or that
-// this replica has not.
-func (s *Stream) doubts(told recorder.Told) bool {
+// mustRedeliver reports whether others may have written what the checkpoint does not have, in a list that they did not
+// finish or that this replica has not followed.
+func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
-	case told.Over == nil, told.Listed:
+	case published.Over == nil, published.Listed:
 		return false
 	case s.state.PendingGap == event.CheckpointLost:
 		return true
 	case s.state.Open != nil, s.state.Closing != nil:
-		return told.Other
+		return published.Other
 	}
-	return s.state.From() == "" && s.state.PendingGap == "" && (told.Begun || told.Position != "")
+	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
 
-// doubt has the list write a GAP and all objects, of which what it does not show is gone: this replica has no checkpoint of
-// what others have told. Its own journal does not have that.
-func (s *Stream) doubt(ctx context.Context) error {
+// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show: this
+// replica's checkpoint and journal do not have all that others have written.
+func (s *Stream) redeliver(ctx context.Context) error {
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
 		b.Changes.Redeliver(k)
@@ -100,24 +100,24 @@ func (s *Stream) doubt(ctx context.Context) error {
 	return s.rec.Flush(ctx)
 }
 
-// adopts reports whether a position that others have told is one for the stream: not where lines of its own are missing,
+// adopts reports whether the stream can go on from a published position: not where lines of its own are missing,
 // nor where it has come further itself, also in what it does not know any more, nor where it could not watch from there before:
 // a server forgets in its watch cache before it does in etcd.
-func (s *Stream) adopts(told recorder.Told) bool {
+func (s *Stream) adopts(published recorder.Published) bool {
 	from := s.state.From()
 	switch {
-	case told.Position == "", told.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
+	case published.Position == "", published.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
 		return false
-	case !told.Standby && (told.Listed || s.state.PendingGap == event.CheckpointLost && !told.Other):
+	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return told.Standby && event.Later(from, told.Position)
+		return published.Standby && event.Later(from, published.Position)
 	}
-	return from == "" || from == told.Position || event.Later(told.Position, from)
+	return from == "" || from == published.Position || event.Later(published.Position, from)
 }
 
-// adopt makes a position that others have told the stream's own. It writes no line. A crash, or a new turn, in the middle
-// of it leaves known objects of which others have told, at one version or the other.
+// adopt makes a published position the stream's own. It writes no line. A crash, or a new turn, in the middle of it leaves
+// known objects that others have written, at one version or the other.
 func (s *Stream) adopt(ctx context.Context, position string) error {
 	s.setState(Listing, s.reason)
 	r, err := s.openRelist(ctx)

@@ -40,7 +40,7 @@ func (m *model) finish(r *rand.Rand) {
 	if m.replicas == nil {
 		m.wellCovered()
 	}
-	lines := m.told()
+	lines := m.merged()
 	err = errors.Join(err, invariant.Objects(lines), invariant.Streams(lines, m.interrupted), m.requests())
 	byStream := perStream(lines)
 	for _, of := range byStream {
@@ -196,7 +196,7 @@ func (m *model) healed() (err error) {
 	if err != nil {
 		return err
 	}
-	whole := m.told()
+	whole := m.merged()
 	lines, known := perStream(whole), make(map[string]int)
 	for _, s := range m.streams {
 		told, err := invariant.Replay(lines[s.name])

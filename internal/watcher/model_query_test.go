@@ -26,7 +26,7 @@ func (m *model) ask(r *rand.Rand) {
 	m.t.Helper()
 	var paths []string
 	var alone []invariant.Line
-	lines := m.told()
+	lines := m.merged()
 	m.each(func() {
 		if whole := m.whole(); len(whole) > 0 {
 			paths, alone = append(paths, m.journal()), whole

@@ -87,8 +87,8 @@ func (m *model) endAll() {
 	m.each(func() { m.one.end() })
 }
 
-// told is what the daemons have written together.
-func (m *model) told() []invariant.Line {
+// merged is what the daemons have written together.
+func (m *model) merged() []invariant.Line {
 	if m.replicas == nil {
 		return m.whole()
 	}

@@ -384,7 +384,7 @@ func (m *model) settle() {
 	for name := range m.epochs {
 		delete(m.epochs, name)
 	}
-	for _, l := range m.told() {
+	for _, l := range m.merged() {
 		if l.Type == invariant.Gap && l.Reason == invariant.Ahead {
 			m.epochs[l.Stream]++
 		}

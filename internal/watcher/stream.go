@@ -34,8 +34,8 @@ type Recorder interface {
 	Flush(context.Context) error
 	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
 	Restart(context.Context, *recorder.Producer) error
-	// Told, Declare and Listing are for several replicas, of which one writes; see adopt.go.
-	Told(stream string) recorder.Told
+	// Published, Declare and Listing are for several replicas, of which one writes; see adopt.go.
+	Published(stream string) recorder.Published
 	Declare(ctx context.Context, stream string) error
 	Listing(stream string)
 }

@@ -10,12 +10,12 @@ import (
 // one, of seq. Lines are numbered anew. What is left out, and what is changed, is all that a takeover may leave behind:
 //
 //   - A line whose id came before in its stream is a repeat.
-//   - A list that a replica began and did not finish, because another took over, is left out: that one tells everything from
+//   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
 //     its end.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
-//     block behind its GAP, an object at the version that was told last, or gone already, is a repeat; an ADDED of a known
-//     object is a MODIFIED, and the other way round; and what was told at a version behind the one that the GAP is from, and is not shown again, is
+//     block behind its GAP, an object at the version that was written last, or gone already, is a repeat; an ADDED of a known
+//     object is a MODIFIED, and the other way round; and what was written at a version behind the one that the GAP is from, and is not shown again, is
 //     gone: a DELETED is added.
 func Merge(journals ...[]Line) (merged, repeated []Line) {
 	m := merger{ids: make(map[ofStream]bool), live: make(map[ofStream]*Line), names: make(map[ofStream]string), streams: make(map[string]*mergedStream)}
@@ -107,20 +107,20 @@ type merger struct {
 type ofStream struct{ stream, key string }
 
 type mergedStream struct {
-	first uint64 // the term of the first line
-	told  string // the highest version
-	gap   *Line  // the open one
-	count Count  // what differs from what the lines behind it come to
+	first   uint64 // the term of the first line
+	highest string // version of its lines
+	gap     *Line  // the open one
+	count   Count  // what differs from what the lines behind it come to
 }
 
 func (m *merger) take(l Line) {
 	s := m.streams[l.Stream]
-	behind := s.first < l.Term // another replica may have told more than this one knew
+	behind := s.first < l.Term // another replica may have written more than this one knew
 	switch {
 	case l.Type == Gap:
 		s.gap, s.count = new(l), Count{}
-		if behind && s.told != "" && (l.FromResourceVersion == "" || later(s.told, l.FromResourceVersion)) && l.Reason != Ahead {
-			l.FromResourceVersion = s.told
+		if behind && s.highest != "" && (l.FromResourceVersion == "" || later(s.highest, l.FromResourceVersion)) && l.Reason != Ahead {
+			l.FromResourceVersion = s.highest
 		}
 	case l.Type == Synced && s.gap != nil:
 		if behind {
@@ -145,7 +145,7 @@ func (m *merger) take(l Line) {
 			l.Type = Modified
 			s.adjust(Added, -1)
 			s.adjust(Modified, 1)
-		case l.Type == Modified && last == nil: // told in a list that is left out
+		case l.Type == Modified && last == nil: // written in a list that is left out
 			l.Type = Added
 			l.fields = maps.Clone(l.fields)
 			delete(l.fields, "changes")
@@ -164,8 +164,8 @@ func (m *merger) take(l Line) {
 		return
 	}
 	m.add(l)
-	if s.told == "" || later(l.ResourceVersion, s.told) || l.Reason == Ahead {
-		s.told = l.ResourceVersion
+	if s.highest == "" || later(l.ResourceVersion, s.highest) || l.Reason == Ahead {
+		s.highest = l.ResourceVersion
 	}
 }
 
@@ -183,7 +183,7 @@ func (m *merger) add(l Line) {
 	m.merged = append(m.merged, l)
 }
 
-// end adds what a list that is at its end has not shown, in the order in which it was told.
+// end adds what a list that is at its end has not shown, in the order in which it was written.
 func (m *merger) end(s *mergedStream, at string) {
 	from := s.gap.FromResourceVersion
 	var gone []*Line
