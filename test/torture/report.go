@@ -83,6 +83,7 @@ func (r *report) add(p proof) {
 	all.net, all.lost, all.repeated = all.net+p.net, all.lost+p.lost, all.repeated+p.repeated
 	all.synced, all.hidden = all.synced+p.synced, all.hidden+p.hidden
 	all.again, all.oldest = all.again+p.again, max(all.oldest, p.oldest)
+	all.unpublished, all.oldestUnpublished = all.unpublished+p.unpublished, max(all.oldestUnpublished, p.oldestUnpublished)
 	if all.gaps == nil {
 		all.gaps = make(map[string]int)
 	}
@@ -147,7 +148,11 @@ func (r *report) print(out io.Writer) {
 		row("requests", r.requests, fmt.Sprintf("at most %d in %s", r.worst, meterWindow))
 	}
 	row("proofs", r.proofs)
-	row("acknowledged writes", r.acknowledged, fmt.Sprintf("%d of them told by their net result: in a GAP or before a first sync", p.net))
+	acknowledged := fmt.Sprintf("%d of them known by their net result: in a GAP or before a first sync", p.net)
+	if r.options.takeovers > 0 { // every team journals them all
+		acknowledged = fmt.Sprintf("looked for in %d merged journals; %d times known by the net result: in a GAP or before a first sync", r.proofs, p.net)
+	}
+	row("acknowledged writes", r.acknowledged, acknowledged)
 	row("unknown writes", r.unknown, "no answer")
 	row("lines", p.lines)
 	var reasons []string

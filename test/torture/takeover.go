@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,9 +49,15 @@ type team struct {
 	lease    string
 	replicas []*replica
 	random   *rand.Rand
-	died     map[uint64]time.Time // when each term's leader was struck
-	silences []time.Duration      // from then to the first line of the next, where the server was well
+	ends     map[uint64]end  // of each term's leader
+	silences []time.Duration // from then to the first line of the next, where the server was well
 	times    map[string]int
+}
+
+// end is how a leader's turn ended.
+type end struct {
+	at   time.Time
+	well bool // the server was: the leader could publish until then
 }
 
 // replica is a daemon with a way to the server of its own.
@@ -131,7 +138,7 @@ func (b *bench) newTeam(n int) (*team, error) {
 	name := fmt.Sprint("team-", n)
 	t := &team{
 		bench: b, lease: namespaces[0] + "/" + name, random: rand.New(rand.NewPCG(b.options.seed, uint64(n))),
-		died: make(map[uint64]time.Time), times: make(map[string]int),
+		ends: make(map[uint64]end), times: make(map[string]int),
 	}
 	here, err := proxied(b.cluster)
 	if err != nil {
@@ -203,7 +210,7 @@ func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 	t.times[kind]++
 	var mend func() error
 	at := time.Now()
-	t.died[term] = at
+	t.ends[term] = end{at: at}
 	switch kind {
 	case leaderStopped:
 		mend = leader.launch
@@ -237,6 +244,7 @@ func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 		return err
 	}
 	if !t.trouble.since(at.Add(-leaseDuration)) {
+		t.ends[term] = end{at: at, well: true}
 		t.silences = append(t.silences, time.Since(at))
 	}
 	return mend()
@@ -312,17 +320,55 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		journals = append(journals, lines)
 	}
 	lines, repeated := invariant.Merge(journals...)
+	if err := t.readAsOne(ctx, lines); err != nil {
+		p.fault = errors.Join(p.fault, err)
+	}
 	dropOld(lines)
 	for _, l := range repeated {
 		at, err := time.Parse(time.RFC3339Nano, l.Time)
 		if err != nil {
 			return p, fmt.Errorf("%s: %w", l.Where, err)
 		}
+		end := t.ends[t.before(l.Term)]
+		oldest := &p.oldest
+		if !end.well {
+			p.unpublished++
+			oldest = &p.oldestUnpublished
+		}
 		p.again++
-		p.oldest = max(p.oldest, t.died[t.before(l.Term)].Sub(at))
+		*oldest = max(*oldest, end.at.Sub(at))
 	}
 	err = t.judge(ctx, lines, &p)
 	return p, err
+}
+
+// readAsOne checks that kubejournal history shows the journals of both replicas as these lines.
+func (t *team) readAsOne(ctx context.Context, lines []invariant.Line) error {
+	cmd := exec.CommandContext(ctx, t.program, "history", "*", "-A", "--all", "-o", "json")
+	for _, r := range t.replicas {
+		cmd.Args = append(cmd.Args, "--journal", r.journal())
+	}
+	out, err := cmd.Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() != 3 || err != nil && exit.ProcessState == nil { // 3: there were outages
+		return fmt.Errorf("%s: %w: %s", cmd, err, exit.Stderr)
+	}
+	shown, err := invariant.Parse("history", 1, out)
+	if err != nil {
+		return err
+	}
+	for n := range max(len(shown), len(lines)) {
+		var got, want string
+		if n < len(shown) {
+			got = shown[n].Stream + " " + shown[n].ID
+		}
+		if n < len(lines) {
+			want = lines[n].Stream + " " + lines[n].ID
+		}
+		if got != want {
+			return fmt.Errorf("line %d of what history shows of both journals is %q, want %q", n+1, got, want)
+		}
+	}
+	return nil
 }
 
 // outsideDoubt returns the lines that are not behind a GAP with CheckpointLost: of that list every object is told, also one that
@@ -343,7 +389,7 @@ func outsideDoubt(lines []invariant.Line) (all []invariant.Line) {
 
 // before is the last term before one that was seen.
 func (t *team) before(term uint64) (last uint64) {
-	for at := range t.died {
+	for at := range t.ends {
 		if at < term {
 			last = max(last, at)
 		}
@@ -369,14 +415,16 @@ func percentile(all []time.Duration, percent int) time.Duration {
 
 // takeoverRows are the table's rows about takeovers.
 func (r *report) takeoverRows(row func(string, any, ...any)) {
-	if len(r.silences) == 0 {
+	if r.options.takeovers == 0 {
 		return
 	}
 	row("from a leader's end to the next one's first line", percentile(r.silences, 50),
-		fmt.Sprintf("the median; p99 %s, at most %s; goal for p99: leaseDuration (%s) and %s", percentile(r.silences, 99),
-			percentile(r.silences, 100), leaseDuration, beyond))
+		fmt.Sprintf("the median of %d where the API server was well; p99 %s, at most %s; goal for p99: leaseDuration (%s) and %s",
+			len(r.silences), percentile(r.silences, 99), percentile(r.silences, 100), leaseDuration, beyond))
 	row("repeated over takeovers, by known ids", r.proven.again,
 		fmt.Sprintf("the oldest %s before its leader's end; published every %s", r.proven.oldest.Round(time.Millisecond), retryPeriod))
+	row("  of these, while the API server was disturbed", r.proven.unpublished,
+		fmt.Sprintf("and nothing could be published; the oldest %s", r.proven.oldestUnpublished.Round(time.Millisecond)))
 }
 
 // merged are the keys of a config with others in their place.

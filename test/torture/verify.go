@@ -26,8 +26,11 @@ type proof struct {
 	changes   int // lists of what changed, which were applied to the object before
 	repeated  int // in a file: all; on stdout: those from before the checkpoint interval
 
-	again  int           // on stdout: lines told again
+	again  int           // on stdout, and over takeovers: lines written again
 	oldest time.Duration // the longest time between such a line and the kill after it
+	// Of these, the lines from before a takeover at which the API server was disturbed.
+	unpublished       int
+	oldestUnpublished time.Duration
 }
 
 func (p proof) String() string {
