@@ -38,20 +38,9 @@ import (
 // ReleaseTimeout is how long a release may take, so that a stop ends soon.
 const ReleaseTimeout = 500 * time.Millisecond
 
-// looks is how often the election reads the Lease in each retryPeriod. client-go waits up to 2.2 times the period between two
-// reads, which would otherwise add to leaseDuration when a leader is gone. A leader still renews once per retryPeriod.
+// looks is how often the election reads the Lease in each retryPeriod. client-go waits up to 2.2 times its period between
+// two reads, which would otherwise add to leaseDuration when a leader is gone. A leader still renews once per retryPeriod.
 const looks = 4
-
-// limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
-func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if e.stopped() == nil {
-		return context.WithTimeout(ctx, max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2))
-	}
-	if e.releaseBy.IsZero() {
-		e.releaseBy = time.Now().Add(ReleaseTimeout)
-	}
-	return context.WithDeadline(ctx, e.releaseBy)
-}
 
 // Recorder is what an Elector starts and stops.
 type Recorder interface {
@@ -85,18 +74,21 @@ type Status struct {
 	// Seen is when the Lease was read or written last; Err why it could not be since.
 	Seen time.Time
 	Err  error
+	// Damage is why the positions in the Lease cannot be decoded, so that this replica does not follow; nil if they can.
+	Damage error
 }
 
 // Elector takes part in the election until Run ends. Its methods are safe for concurrent use, but for those of
 // resourcelock.Interface, which the election calls from one goroutine at a time.
 type Elector struct {
-	cfg    Config
-	lease  *coordinationv1.Lease // as it was read or written last; nil: it is not there
-	saved  uint64                // the term that SaveTerm has taken
-	given  string                // the positions annotation that the recorder was given last
-	leads  bool                  // as the recorder was given last
-	led    map[uint64]bool       // this replica's turns
-	unable bool                  // it was logged that this replica cannot write
+	cfg       Config
+	lease     *coordinationv1.Lease // as it was read or written last; nil: it is not there
+	saved     uint64                // the term that SaveTerm has taken
+	given     string                // the positions annotation that the recorder was given last
+	positions map[string]string     // the last ones that could be decoded
+	leads     bool                  // as the recorder was given last
+	led       map[uint64]bool       // this replica's turns
+	unable    bool                  // it was logged that this replica cannot write
 
 	stopped   func() error // Err of Run's context
 	releaseBy time.Time    // when the release must have ended; zero before it
@@ -145,7 +137,10 @@ func (e *Elector) Err() error {
 		return fmt.Errorf("no replica holds the Lease %s yet", e.Describe())
 	}
 	if age := time.Since(s.Seen); s.Err != nil && age > e.cfg.LeaseDuration {
-		return fmt.Errorf("the Lease %s was not reached for %s: %w", e.Describe(), age.Round(time.Second), s.Err)
+		return fmt.Errorf("the Lease %s could not be reached for %s: %w", e.Describe(), age.Round(time.Second), s.Err)
+	}
+	if s.Damage != nil && !s.Leads {
+		return fmt.Errorf("the Lease %s: %w", e.Describe(), s.Damage)
 	}
 	return nil
 }
@@ -203,9 +198,9 @@ func (e *Elector) stepBack() {
 	e.leads = false
 	lease, term := zap.String("lease", e.Describe()), zap.Uint64("term", e.Status().Term)
 	if e.stopped() != nil {
-		e.cfg.Log.Info("the Lease is given up", lease, term)
+		e.cfg.Log.Info("released the Lease", lease, term)
 	} else {
-		e.cfg.Log.Warn("not the leader any more", lease, term)
+		e.cfg.Log.Warn("no longer the leader", lease, term)
 	}
 	e.follow()
 }
@@ -216,13 +211,33 @@ func (e *Elector) follow() {
 		e.cfg.Recorder.SetTurn(recorder.Turn{})
 		return
 	}
-	published, err := decode(e.lease.Annotations[positionsKey])
-	if err != nil {
-		e.reached(fmt.Errorf("annotation %s: %w", positionsKey, err)) //nolint:errcheck // it returns its argument
-		return
-	}
 	e.given = e.lease.Annotations[positionsKey]
-	e.cfg.Recorder.SetTurn(recorder.Turn{Published: published})
+	e.cfg.Recorder.SetTurn(recorder.Turn{Published: e.published()})
+}
+
+// limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
+func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if e.stopped() == nil {
+		return context.WithTimeout(ctx, max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2))
+	}
+	if e.releaseBy.IsZero() {
+		e.releaseBy = time.Now().Add(ReleaseTimeout)
+	}
+	return context.WithDeadline(ctx, e.releaseBy)
+}
+
+// published returns the positions in the Lease. If somebody has damaged them, it returns the last ones that could be read,
+// which still hold; the leader's next renewal writes them again.
+func (e *Elector) published() map[string]string {
+	positions, err := decode(e.lease.Annotations[positionsKey])
+	if err != nil {
+		err = fmt.Errorf("annotation %s: %w", positionsKey, err)
+		e.cfg.Log.Error("cannot decode the positions in the Lease, continuing from earlier ones", zap.String("lease", e.Describe()), zap.Error(err))
+	} else {
+		e.positions = positions
+	}
+	e.change(func(s *Status) { s.Damage = err })
+	return e.positions
 }
 
 // Get reads the Lease. (resourcelock.Interface)
@@ -242,6 +257,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	before := e.change(func(s *Status) { s.Holder, s.Term = holder, max(s.Term, term(e.lease)) })
 	switch {
 	case holder == e.cfg.Identity:
+		e.led[term(e.lease)] = true // also if the answer to the write that took the Lease was lost
 	case before.Leads:
 		e.stepBack() // the Lease was deleted, and another has made a new one
 	case e.given != e.lease.Annotations[positionsKey]:
@@ -256,6 +272,10 @@ var errNoLease = errors.New("read Lease")
 
 // errDeleted keeps a Lease that was deleted from being made anew before the one who held it knows.
 var errDeleted = errors.New("the Lease was deleted while another replica held it, waiting until that one has noticed")
+
+// errNotHeld keeps client-go from releasing a Lease that another replica has taken: after its last renewals failed it reads
+// the Lease and releases it, whoever the holder is.
+var errNotHeld = errors.New("another replica holds the Lease")
 
 // deleted returns err, by which the Lease is not there, or in its place why it must not be made now.
 func (e *Elector) deleted(err error) error {
@@ -284,6 +304,9 @@ func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElection
 func (e *Elector) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if s := e.Status(); s.Leads && record.HolderIdentity == e.cfg.Identity && time.Since(e.renewed) < e.cfg.RetryPeriod-e.cfg.RetryPeriod/(2*looks) {
 		return nil // it is not due yet
+	}
+	if record.HolderIdentity == "" && value(e.lease.Spec.HolderIdentity) != e.cfg.Identity {
+		return errNotHeld
 	}
 	ctx, cancel := e.limit(ctx)
 	defer cancel()
@@ -360,12 +383,8 @@ func (e *Elector) able(holder string) error {
 
 // begin begins a turn, after the positions that the Lease has of the leader before.
 func (e *Elector) begin(term uint64) {
-	published, err := decode(e.lease.Annotations[positionsKey])
-	if err != nil {
-		// Without it this replica goes on from its own positions.
-		e.cfg.Log.Error("cannot read what the leader before has written, going on from this replica's own positions", zap.Error(err))
-	}
-	e.cfg.Log.Info("the leader now", zap.String("lease", e.Describe()), zap.Uint64("term", term))
+	published := e.published()
+	e.cfg.Log.Info("became the leader", zap.String("lease", e.Describe()), zap.Uint64("term", term))
 	e.leads, e.led[term] = true, true
 	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Published: published, Led: maps.Clone(e.led)})
 }

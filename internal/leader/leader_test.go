@@ -78,9 +78,12 @@ type way struct {
 }
 
 func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
-	if w.cut.Load() {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
+	for w.cut.Load() { // and a request goes on when the network does
+		select {
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	return w.RoundTripper.RoundTrip(r)
 }
@@ -222,6 +225,59 @@ func TestPartition(t *testing.T) {
 		w.after(5*time.Second, b, "leads 2 pods=7")
 		a.end()
 		b.end()
+	})
+}
+
+// A leader whose network comes back while it releases the Lease, which another replica has taken by then, leaves it alone.
+func TestReleaseOfAnother(t *testing.T) {
+	for range 20 {
+		inWorld(t, func(w *world) {
+			a := w.start("a", 0)
+			synctest.Wait()
+			b := w.start("b", 0)
+			w.after(5*time.Second, b, "follows")
+			a.cut.Store(true)
+			for b.is() != "leads 2" {
+				<-time.After(10 * time.Millisecond)
+			}
+			a.cut.Store(false)
+			for range 300 {
+				<-time.After(10 * time.Millisecond)
+				if a.May() && b.May() {
+					t.Fatalf("both may write: a %s, b %s", a.is(), b.is())
+				}
+			}
+			w.after(time.Minute, b, "leads 2")
+			a.end()
+			b.end()
+		})
+	}
+}
+
+// Positions that somebody has damaged are reported, and do not end a replica's following.
+func TestDamagedPositions(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		a.rec.commit(map[string]string{"pods": "7"})
+		w.after(5*time.Second, b, "follows pods=7")
+		a.cut.Store(true)
+		damage := map[string]any{"metadata": map[string]any{"annotations": map[string]any{positionsKey: "damaged"}}}
+		if _, err := w.srv.Patch(leases, "default", "writer", damage); err != nil {
+			t.Fatal(err)
+		}
+		w.after(2*time.Second, b, "follows pods=7")
+		if err := b.Err(); err == nil || !strings.Contains(err.Error(), "annotation kubejournal/positions: not base64") {
+			t.Errorf("reported is %v", err)
+		}
+		w.after(20*time.Second, b, "leads 2 pods=7")
+		w.after(5*time.Second, b, "leads 2 pods=7")
+		if err := b.Err(); err != nil {
+			t.Error(err)
+		}
+		b.end()
+		a.end()
 	})
 }
 
