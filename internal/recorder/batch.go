@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,7 +23,8 @@ type Producer struct {
 	numbered  uint64 // the last batch's number; owned by the stream's goroutine
 	committed atomic.Uint64
 	lines     atomic.Uint64
-	refused   atomic.Bool // see ErrStandby
+	refused   atomic.Bool                             // see ErrStandby
+	cancel    atomic.Pointer[context.CancelCauseFunc] // of the last context of WithRefusal
 }
 
 type kind struct {
@@ -52,6 +54,25 @@ func (p *Producer) Committed() uint64 { return p.committed.Load() }
 
 // Lines is how many lines of the producer are in the journal.
 func (p *Producer) Lines() uint64 { return p.lines.Load() }
+
+// WithRefusal returns a context that ends when the recorder refuses what the producer submits, with the cause ErrStandby:
+// a stream that has nothing to submit would not notice.
+func (p *Producer) WithRefusal(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p.cancel.Store(&cancel)
+	if p.refused.Load() {
+		cancel(ErrStandby)
+	}
+	return ctx, cancel
+}
+
+// refuse drops what the producer submits, until Restart.
+func (p *Producer) refuse() {
+	p.refused.Store(true)
+	if cancel := p.cancel.Load(); cancel != nil {
+		(*cancel)(ErrStandby)
+	}
+}
 
 // Batch returns an empty batch. It belongs to the caller until it is submitted.
 func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }

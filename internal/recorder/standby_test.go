@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,6 +206,9 @@ func TestTurnEndsWithinAWrite(t *testing.T) {
 func TestStandbyDropsWhatIsTooMuch(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.events("few", 2)
+		r.submit(r.batch("many", 1, 100))
+		reading, stop := r.producers["many"].WithRefusal(r.t.Context())
+		defer stop(nil)
 		var err error
 		for err == nil {
 			err = r.rec.Submit(r.t.Context(), r.batch("many", 8, 1<<17))
@@ -216,8 +220,11 @@ func TestStandbyDropsWhatIsTooMuch(t *testing.T) {
 		if sent := r.sent["many"] << 17; !errors.Is(err, ErrStandby) || sent < maxHeld || sent > maxHeld+4<<20 {
 			t.Fatalf("after %d bytes: %v", sent, err)
 		}
-		if held := r.rec.Held(); held < 200 || held > 1000 {
+		if held := r.rec.Held(); held < 2*heldOverhead+200 || held > 2*heldOverhead+1000 {
 			t.Errorf("%d bytes are held of the other stream", held)
+		}
+		if cause := context.Cause(reading); !errors.Is(cause, ErrStandby) {
+			t.Errorf("the stream that reads is stopped by %v", cause)
 		}
 		if err := r.rec.Restart(r.t.Context(), r.producers["many"]); err != nil {
 			t.Fatal(err)
@@ -226,6 +233,37 @@ func TestStandbyDropsWhatIsTooMuch(t *testing.T) {
 		r.events("many", 1)
 		r.leads(2, nil)
 		r.says("after it", []string{"few1", "few2", "many1"}, "few=2", "many=1")
+	})
+}
+
+// Batches that only move a position, of bookmarks or of another shard's events, are bounded too.
+func TestStandbyBoundsPositions(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.submit(r.batch("a", 1, 100))
+		var err error
+		n := 0
+		for ; err == nil; n++ {
+			b := r.producers["a"].Batch()
+			b.Changes.State = &checkpoint.Stream{ResourceVersion: strconv.Itoa(2 + n)}
+			err = r.rec.Submit(r.t.Context(), b)
+			synctest.Wait()
+		}
+		if most := maxHeld / heldOverhead; !errors.Is(err, ErrStandby) || n > most+1 {
+			t.Errorf("%v after %d batches, want no more than %d", err, n, most)
+		}
+	})
+}
+
+// A commit of an earlier turn that ends late does not take back what another replica has published since.
+func TestLateCommitOfAnEarlierTurn(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.leads(1, nil)
+		r.rec.positions.set(1, map[string]string{"a": "5"})
+		r.leads(3, map[string]string{"a": "9"})
+		r.rec.positions.set(1, map[string]string{"a": "7"})
+		if committed, _ := r.rec.Positions(); committed["a"] != "9" {
+			t.Errorf("published: %v", committed)
+		}
 	})
 }
 

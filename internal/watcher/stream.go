@@ -205,7 +205,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		began := time.Now()
 		s.progress = false
 		err := s.session(ctx)
-		if errors.Is(err, errStore) || errors.As(err, new(*kubeclient.ClusterError)) {
+		if isFatal(err) {
 			return err
 		}
 		if errors.Is(err, recorder.ErrStandby) {
@@ -292,6 +292,22 @@ func (s *Stream) session(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx, cancel := s.producer.WithRefusal(ctx)
+	defer cancel(nil)
+	err := s.read(ctx)
+	if errors.Is(context.Cause(ctx), recorder.ErrStandby) && !isFatal(err) {
+		return recorder.ErrStandby
+	}
+	return err
+}
+
+// isFatal reports whether a session's error ends the daemon.
+func isFatal(err error) bool {
+	return errors.Is(err, errStore) || errors.As(err, new(*kubeclient.ClusterError))
+}
+
+// read is a session of a stream whose position is loaded.
+func (s *Stream) read(ctx context.Context) error {
 	if !s.state.Valid() || s.state.Closing != nil {
 		if done, err := s.begin(ctx); done || err != nil {
 			return err

@@ -1,0 +1,189 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// ErrStandby means that a stream's batch was dropped, since another replica writes. The stream must take its position from
+// the checkpoint again.
+var ErrStandby = errors.New("another replica writes")
+
+// Turn says whose turn it is to write. It does not change; SetTurn replaces it.
+type Turn struct {
+	// May reports whether this replica may write at this moment; nil on a standby.
+	May func() bool
+	// Term counts the turns of all replicas; of a leader, at least 1.
+	Term uint64
+	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a stream whose
+	// first list was begun in the turn of that number.
+	Published map[string]string
+	// Led has the numbers of this replica's own turns, as far as they are known.
+	Led map[uint64]bool
+
+	over chan struct{} // closed when it is replaced
+}
+
+// SetTurn says whose turn it is from now on. A recorder without Config.Turn always writes.
+func (r *Recorder) SetTurn(t Turn) {
+	t.over = make(chan struct{})
+	if t.May != nil {
+		r.positions.begin(t.Term, t.Published)
+	}
+	if before := r.latest.Swap(&t); before != nil {
+		close(before.over)
+	}
+	select {
+	case r.turned <- struct{}{}:
+	default:
+	}
+}
+
+// Held is how many bytes of lines and changes a standby holds.
+func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
+
+// Published is what other replicas have published of a stream.
+type Published struct {
+	Position string          // up to there everything is written and committed; "" if none was published
+	Begun    bool            // another replica has begun a first list of which that is not known
+	Other    bool            // the turn before this one was another replica's
+	Listed   bool            // Listing was called in this turn
+	Standby  bool            // it is another replica's turn to write
+	Over     <-chan struct{} // closed when there may be another answer
+}
+
+// Published returns what other replicas have published of a stream.
+func (r *Recorder) Published(stream string) Published {
+	t := r.latest.Load()
+	if t == nil {
+		return Published{}
+	}
+	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
+	r.positions.mu.Lock()
+	published.Listed = r.positions.listed[stream]
+	r.positions.mu.Unlock()
+	if text, begun := strings.CutPrefix(published.Position, begunIn); begun {
+		term, err := strconv.ParseUint(text, 10, 64)
+		published.Position, published.Begun = "", err != nil || !t.Led[term]
+	}
+	return published
+}
+
+// Listing notes that a stream begins a list in this turn: it takes care of what others have published before.
+func (r *Recorder) Listing(stream string) {
+	r.positions.mu.Lock()
+	defer r.positions.mu.Unlock()
+	if r.positions.listed != nil {
+		r.positions.listed[stream] = true
+	}
+}
+
+// begunIn precedes the number of the turn in which a first list was begun.
+const begunIn = "~"
+
+// Restart waits, as Flush does, until what a stream has submitted is committed. A standby drops what it holds of the stream,
+// which goes on from its checkpoint.
+func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
+	return r.flush(ctx, &Batch{restart: p})
+}
+
+// positions are those that a leader publishes to its standbys.
+type positions struct {
+	mu        sync.Mutex
+	term      uint64            // of the turn that they are of
+	committed map[string]string // as in Turn.Published
+	version   uint64            // rises with each change
+	published uint64            // of what every other replica can read
+	listed    map[string]bool   // see Listing; nil where there is one replica
+	more      chan struct{}     // closed when published rises
+}
+
+// Positions returns up to where each stream is committed, for Turn.Published of the other replicas, and the version of
+// that, for MarkPublished.
+func (r *Recorder) Positions() (committed map[string]string, version uint64) {
+	r.positions.mu.Lock()
+	defer r.positions.mu.Unlock()
+	return maps.Clone(r.positions.committed), r.positions.version
+}
+
+// MarkPublished notes that the other replicas can read the Positions of this version.
+func (r *Recorder) MarkPublished(version uint64) {
+	p := &r.positions
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if version > p.published {
+		p.published = version
+		if p.more != nil {
+			close(p.more)
+			p.more = nil
+		}
+	}
+}
+
+// Declare waits until the other replicas can read that a stream is about to write its first list: whoever takes over in the
+// middle of it knows that there may be lines about objects that are gone since.
+func (r *Recorder) Declare(ctx context.Context, stream string) error {
+	p := &r.positions
+	for needed := uint64(0); ; {
+		t := r.latest.Load()
+		switch {
+		case t == nil:
+			return nil
+		case t.May == nil:
+			return ErrStandby
+		}
+		p.mu.Lock()
+		begun := begunIn + strconv.FormatUint(t.Term, 10)
+		if is := p.committed[stream]; is == "" || strings.HasPrefix(is, begunIn) && is != begun {
+			p.committed[stream] = begun
+			p.version++
+		}
+		if needed == 0 {
+			needed = p.version
+		}
+		if p.published >= needed {
+			p.mu.Unlock()
+			return nil
+		}
+		if p.more == nil {
+			p.more = make(chan struct{})
+		}
+		more := p.more
+		p.mu.Unlock()
+		select {
+		case <-more:
+		case <-t.over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// begin begins a turn with what others have published.
+func (p *positions) begin(term uint64, published map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.term = term
+	p.committed, p.listed = make(map[string]string), make(map[string]bool)
+	maps.Copy(p.committed, published)
+	p.version++
+}
+
+// set notes positions that were committed in a turn. Another replica may have come further since an earlier one.
+func (p *positions) set(term uint64, streams map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if term != p.term {
+		return
+	}
+	for stream, position := range streams {
+		if p.committed[stream] != position {
+			p.committed[stream] = position
+			p.version++
+		}
+	}
+}
