@@ -17,8 +17,9 @@ func (d *Daemon) checkShard(context.Context) error {
 	if err != nil {
 		return err
 	}
+	is := d.cfg.Shard.String()
 	for _, name := range slices.Sorted(maps.Keys(streams)) {
-		if was, is := discovery.ShardOf(name), d.cfg.Shard.String(); was != is {
+		if _, was := discovery.CutShard(name); was != is {
 			return fmt.Errorf("checkpoint.path: %s is of %s (stream %s), and shard in the config is %s; put the old value back, or name another checkpoint and output",
 				d.store.Path(), shardText(was), name, shardText(is))
 		}

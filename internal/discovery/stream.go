@@ -28,14 +28,15 @@ type Stream struct {
 // changes.
 func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
 
-// ShardOf is the shard in the name of a stream, as config.Shard's String has it.
-func ShardOf(stream string) string {
-	_, scope, _ := strings.Cut(stream, "?")
-	values, err := url.ParseQuery(scope)
-	if err != nil {
-		return ""
+// CutShard cuts the shard off the name of a stream. It is as config.Shard's String has it, "" if there is none.
+func CutShard(stream string) (name, shard string) {
+	at := strings.LastIndexAny(stream, "?&") // scope puts it last, and escapes both in what is before
+	if at >= 0 {
+		if shard, ok := strings.CutPrefix(stream[at+1:], "shard="); ok {
+			return stream[:at], shard
+		}
 	}
-	return values.Get("shard")
+	return stream, ""
 }
 
 // scope is the part of the name that does not say what the resource is.

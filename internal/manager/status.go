@@ -13,12 +13,17 @@ import (
 )
 
 // Synced returns nil once every stream that is not pending is past its first sync. Safe for concurrent use.
-func (m *Manager) Synced() error { return m.synced(false) }
+func (m *Manager) Synced() error {
+	return m.all(func(s watcher.Status) bool { return s.Synced })
+}
 
-// Follows is Synced for a standby, of which streams may wait for another replica to write their first lists.
-func (m *Manager) Follows() error { return m.synced(true) }
+// Follows is Synced for a standby, whose streams may wait for another replica to write their first lists.
+func (m *Manager) Follows() error {
+	return m.all(func(s watcher.Status) bool { return s.Synced || s.Waits() })
+}
 
-func (m *Manager) synced(standby bool) error {
+// all returns nil once every stream that is not pending is ready.
+func (m *Manager) all(ready func(watcher.Status) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.started {
@@ -26,7 +31,7 @@ func (m *Manager) synced(standby bool) error {
 	}
 	var behind []string
 	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced && !(standby && s.Waits()) {
+		if s := r.stream.Status(); s.State != watcher.Pending && !ready(s) {
 			behind = append(behind, name)
 		}
 	}

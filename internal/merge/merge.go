@@ -22,20 +22,21 @@ import (
 	"slices"
 	"strconv"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/line"
 	"kubejournal/internal/rawjson"
 )
 
 const (
-	typeAdded    = "ADDED"
-	typeModified = "MODIFIED"
-	typeDeleted  = "DELETED"
-	typeGap      = "GAP"
-	typeSynced   = "SYNCED"
+	typeAdded    = string(event.Added)
+	typeModified = string(event.Modified)
+	typeDeleted  = string(event.Deleted)
+	typeGap      = string(event.Gap)
+	typeSynced   = string(event.Synced)
 
-	originSnapshot = "snapshot"
-	originWatch    = "watch"
-	originRelist   = "relist"
+	originSnapshot = string(event.FromSnapshot)
+	originWatch    = string(event.FromWatch)
+	originRelist   = string(event.FromRelist)
 )
 
 // Source is a journal that is merged.
@@ -206,13 +207,13 @@ func (m *merger) next(t *team) error {
 func (m *merger) take(s *stream, l *line.Fields) error {
 	f := factOf(l)
 	behind := s.first < f.term // another replica may have written more than this one knew
-	ahead := string(l.Text(line.Reason)) == "PositionAheadOfServer"
+	ahead := string(l.Text(line.Reason)) == string(event.PositionAheadOfServer)
 	e := edit{line: l}
 	switch {
 	case f.typ == typeGap:
 		from := string(l.Text(line.FromResourceVersion))
 		s.gap = &openGap{position: f.position, from: from}
-		if behind && s.highest != "" && (from == "" || later(s.highest, from)) && !ahead {
+		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && !ahead {
 			e.text(line.FromResourceVersion, s.highest)
 		}
 	case f.typ == typeSynced && s.gap != nil:
@@ -227,7 +228,7 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 		s.gap = nil
 	}
 	defer func() {
-		if s.highest == "" || later(f.version, s.highest) || ahead {
+		if s.highest == "" || event.Later(f.version, s.highest) || ahead {
 			s.highest = f.version
 		}
 	}()
@@ -242,7 +243,7 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 		switch {
 		case repeats:
 			s.gap.count.adjust(f.typ, -1)
-		case f.typ == typeDeleted && later(last.version, f.version):
+		case f.typ == typeDeleted && event.Later(last.version, f.version):
 			e.text(line.ResourceVersion, last.version)
 			f.version = last.version
 		case f.typ == typeAdded && last != nil:
@@ -310,7 +311,7 @@ func nameOf(l *line.Fields) string {
 func (m *merger) end(s *stream, synced *line.Fields) error {
 	var gone []string
 	for uid, last := range s.live {
-		if last.term < s.gap.term && (s.gap.from == "" || later(last.version, s.gap.from)) {
+		if last.term < s.gap.term && (s.gap.from == "" || event.Later(last.version, s.gap.from)) {
 			gone = append(gone, uid)
 		}
 	}

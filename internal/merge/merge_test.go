@@ -160,15 +160,15 @@ func TestScan(t *testing.T) {
 	}{
 		{
 			"of two clusters", []merge.Source{source("a", synced(1, 1, "5", 0, 0, 0)), source("b", strings.Replace(synced(1, 2, "5", 0, 0, 0), `"c"`, `"d"`, 1))},
-			"a and b are journals of different clusters; ask one at a time",
+			"a and b are journals of different clusters; query one at a time",
 		},
 		{
 			"a copy", []merge.Source{source("a", synced(1, 1, "5", 0, 0, 0)), source("b", synced(1, 1, "5", 0, 0, 0))},
-			"a and b both have lines of stream pods in term 1: they are not of replicas that took turns; ask one at a time",
+			"a and b both have lines of stream pods in term 1: they are not journals of replicas with one Lease; query one at a time",
 		},
 		{
 			"without leader election", []merge.Source{source("a", strings.Replace(synced(1, 1, "5", 0, 0, 0), `"term":1,`, "", 1)), source("b", strings.Replace(synced(1, 1, "6", 0, 0, 0), `"term":1,`, "", 1))},
-			"a and b both have lines of stream pods without a term: they are not of replicas that took turns; ask one at a time",
+			"a and b both have lines of stream pods without a term: they are not journals of replicas with one Lease; query one at a time",
 		},
 		{
 			"not readable", []merge.Source{{Name: "a", Lines: func(context.Context) iter.Seq2[merge.Line, error] {
@@ -184,15 +184,20 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// nodes makes a line of pods one of nodes.
+func nodes(l string) string { return strings.ReplaceAll(l, `"pods"`, `"nodes"`) }
+
 // Who was opened before the replica that writes now may have had more to say by then.
 func TestEarly(t *testing.T) {
 	old, leader, other := source("old", synced(1, 1, "5", 0, 0, 0)), source("leader", synced(1, 2, "6", 0, 0, 0)),
-		source("other", strings.ReplaceAll(synced(1, 9, "7", 0, 0, 0), `"pods"`, `"nodes"`))
+		source("other", nodes(synced(1, 9, "7", 0, 0, 0)))
+	otherOld := source("otherOld", nodes(synced(1, 8, "6", 0, 0, 0)))
 	for _, tt := range []struct {
 		sources []merge.Source
 		want    string
 	}{
 		{[]merge.Source{old, leader, other}, "[0]"}, {[]merge.Source{other, old, leader}, "[1]"}, {[]merge.Source{leader, other, old}, "[]"},
+		{[]merge.Source{otherOld, old, leader, other}, "[0 1]"}, {[]merge.Source{old, otherOld, other, leader}, "[0 1]"},
 	} {
 		p, err := merge.Scan(t.Context(), tt.sources)
 		if err != nil {

@@ -65,12 +65,12 @@ func Scan(ctx context.Context, sources []Source) (*Plan, error) {
 			if uid := string(l.Text(line.ClusterUID)); uid != "" && cluster == "" {
 				cluster = uid
 			} else if uid != "" && uid != cluster {
-				return nil, fmt.Errorf("%s and %s are journals of different clusters; ask one at a time", sources[0].Name, source.Name)
+				return nil, fmt.Errorf("%s and %s are journals of different clusters; query one at a time", sources[0].Name, source.Name)
 			}
 			s, f := p.stream(l.Fields), factOf(l.Fields)
 			p.latest[n] = max(p.latest[n], f.term)
 			if other, there := s.by[f.term]; there && other != n {
-				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not of replicas that took turns; ask one at a time",
+				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not journals of replicas with one Lease; query one at a time",
 					sources[other].Name, source.Name, s.name, inTerm(f.term))
 			}
 			if terms[s] != f.term+1 {
@@ -109,7 +109,7 @@ func inTerm(term uint64) string {
 	return fmt.Sprintf(" in term %d", term)
 }
 
-// Early returns the sources that were opened before another one in which a replica's later turn is: what they had to say
+// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn is: what they had to say
 // until then may not have been there yet. The sources have to be in the order in which they were opened.
 func (p *Plan) Early() (early []int) {
 	for _, of := range p.teams {
@@ -120,6 +120,7 @@ func (p *Plan) Early() (early []int) {
 			}
 		}
 	}
+	slices.Sort(early)
 	return early
 }
 
@@ -155,9 +156,6 @@ func number(version string) uint64 {
 	return n
 }
 
-// later reports whether a version is higher than another one, where both can be compared.
-func later(a, b string) bool { return number(b) > 0 && number(a) > number(b) }
-
 // list is a first list, or what is behind a GAP.
 type list struct {
 	source int
@@ -178,7 +176,7 @@ func (s *stream) settle() {
 			open = nil
 		}
 		if closed != nil && closed.source != f.source {
-			if f.origin == originWatch && later(closed.to, f.version) {
+			if f.origin == originWatch && event.Later(closed.to, f.version) {
 				s.void = append(s.void, extent{closed.from, f.position})
 			}
 			closed = nil

@@ -105,7 +105,11 @@ func (j *Journal) takeCoverage(of []*Journal) {
 		j.unread = append(j.unread, one.unread...)
 		streams, err := one.coverageOf()
 		if err != nil && !one.Empty() {
-			j.uncovered = errors.Join(j.uncovered, fmt.Errorf("%s: %w", one.path, err))
+			err = fmt.Errorf("%s: %w", one.path, err)
+			if j.uncovered != nil {
+				err = fmt.Errorf("%w; %w", j.uncovered, err)
+			}
+			j.uncovered = err
 		}
 		all = append(all, streams)
 	}

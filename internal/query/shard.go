@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"kubejournal/internal/discovery"
 )
 
 // share is a part of a stream's objects, from and to as fractions of all. Equal fractions have equal quotients.
@@ -15,15 +17,14 @@ var whole = share{0, 1}
 
 // unsharded returns a stream's name without its shard, and the share that it has of what the name says.
 func unsharded(stream string) (name string, has share) {
-	at := strings.LastIndexAny(stream, "?&")
-	shard, ok := strings.CutPrefix(stream[at+1:], "shard=")
+	name, shard := discovery.CutShard(stream)
 	index, count, _ := strings.Cut(shard, "-of-")
 	i, errI := strconv.ParseUint(index, 10, 16)
 	n, errN := strconv.ParseUint(count, 10, 16)
-	if at < 0 || !ok || errI != nil || errN != nil || i >= n {
+	if errI != nil || errN != nil || i >= n {
 		return stream, whole
 	}
-	return stream[:at], share{float64(i) / float64(n), float64(i+1) / float64(n)}
+	return name, share{float64(i) / float64(n), float64(i+1) / float64(n)}
 }
 
 // in reports whether others have all of a share.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/line"
 )
 
@@ -35,7 +36,7 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 	}()
 	n, found := newNames(&o.Filter), false
 	for i, path := range paths {
-		s := &source{number: i, came: several.came, taken: make(chan struct{})}
+		s := &source{number: i, came: several.came, taken: make(chan struct{}, 1)}
 		of := o
 		of.Notice = notice(path)
 		s.t = newTail(path, of, s)
@@ -97,8 +98,8 @@ type source struct {
 	t      *tail
 	ctx    context.Context // of the one call of Files
 	came   chan<- message
-	taken  chan struct{}
-	idle   bool // it has said so
+	taken  chan struct{} // has room for the one line that waits, whose source may have ended
+	idle   bool          // it has said so
 
 	// What several knows of it.
 	waits, over bool
@@ -210,14 +211,8 @@ func (s *several) read(of *source, raw []byte) error {
 	}
 	of.seq, of.time = s.line.Seq, s.line.Time
 	of.term, _ = strconv.ParseUint(string(s.line.Value(line.Term)), 10, 64) // 0 without leader election
-	of.shard = string(shardOf(&s.line))
+	_, of.shard = discovery.CutShard(string(s.line.Text(line.Stream)))
 	return nil
-}
-
-// shardOf returns the shard in the name of a line's stream.
-func shardOf(l *line.Fields) []byte {
-	stream := l.Text(line.Stream)
-	return stream[max(bytes.LastIndexAny(stream, "?&"), 0):]
 }
 
 // first returns the source with the line to be shown next.

@@ -3,7 +3,6 @@ package watcher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"go.uber.org/zap"
@@ -11,6 +10,7 @@ import (
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/recorder"
 )
 
@@ -19,17 +19,44 @@ import (
 // What the server had then are its known objects, and the next event is the first that it may have to write. So a replica
 // that is new, or was down for long, takes over without a gap, as long as the server has that version.
 
+// adoption is how a stream has come by published positions.
+type adoption struct {
+	position string    // the last one that it adopted
+	failures int       // in a row
+	refused  time.Time // when it last could not be adopted
+}
+
+// adoptionRest is how long a standby waits before it tries to adopt a position again, where one could not be.
+const adoptionRest = time.Minute
+
+func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
+
+// failed records a failure, and reports whether the stream is to go on without: the server does not have this version, or
+// does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
+func (a *adoption) failed(err error) bool {
+	unreachable, _ := isUnreachable(err)
+	if isFatal(err) || unreachable || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*kubeclient.UnconfirmedError)) {
+		return false
+	}
+	a.failures++
+	if !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) && a.failures < maxListFailures {
+		return false
+	}
+	a.refused = time.Now()
+	return true
+}
+
 // begin brings a stream without a valid position to one: it adopts a published one, waits while it is another replica's
 // turn to list, or lists. done says that a list has begun a watch, which has ended with the error.
 func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	for {
 		published := s.rec.Published(s.spec.Name)
-		if s.adopts(published) {
+		if s.adopts(published) && !(published.Standby && s.adoption.rests()) {
 			err = s.adopt(ctx, published.Position)
-			if err == nil || !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) {
+			if err == nil || ctx.Err() != nil || !s.adoption.failed(err) {
 				return false, err
 			}
-			s.log.Info("cannot go on from where another replica is", zap.String("resourceVersion", published.Position), zap.Error(err))
+			s.log.Info("cannot continue from the leader's position", zap.String("resourceVersion", published.Position), zap.Error(err))
 		}
 		if !published.Standby {
 			return s.beginList(ctx, published)
@@ -106,7 +133,7 @@ func (s *Stream) redeliver(ctx context.Context) error {
 func (s *Stream) adopts(published recorder.Published) bool {
 	from := s.state.From()
 	switch {
-	case published.Position == "", published.Position == s.adopted, s.state.PendingGap == event.JournalTruncated:
+	case published.Position == "", published.Position == s.adoption.position, s.state.PendingGap == event.JournalTruncated:
 		return false
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
@@ -119,36 +146,23 @@ func (s *Stream) adopts(published recorder.Published) bool {
 // adopt makes a published position the stream's own. It writes no line. A crash, or a new turn, in the middle of it leaves
 // known objects that others have written, at one version or the other.
 func (s *Stream) adopt(ctx context.Context, position string) error {
-	s.setState(Listing, s.reason)
+	if s.adoption.refused.IsZero() { // else it still waits for the leader
+		s.setState(Listing, s.reason)
+	}
 	r, err := s.openRelist(ctx)
 	if err != nil {
 		return err
 	}
 	defer r.close()
 	r.origin, r.skip, r.state = event.FromRelist, true, checkpoint.Stream{}
-	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
-	for {
-		meta, err := s.readPage(ctx, o, s.client.ConfirmNow, take)
-		if err == nil && meta.ResourceVersion != position {
-			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, position, meta.ResourceVersion)
-		}
-		if err != nil {
-			return err
-		}
-		s.reached()
-		if err := r.submit(ctx); err != nil {
-			return err
-		}
-		if meta.Continue == "" {
-			break
-		}
-		o = v1.ListOptions{Limit: pageSize, Continue: meta.Continue}
+	if _, err := r.readPages(ctx, o); err != nil {
+		return err
 	}
 	if err := r.conclude(ctx, position); err != nil {
 		return err
 	}
-	s.state, s.adopted = checkpoint.Stream{}, position
+	s.state, s.adoption = checkpoint.Stream{}, adoption{position: position}
 	r.batch.Changes.State = s.listCompleted(position, nil, r.began)
 	s.encoder.complete(r.batch)
 	s.pace = pace{}
@@ -158,6 +172,6 @@ func (s *Stream) adopt(ctx context.Context, position string) error {
 	if err := s.rec.Flush(ctx); err != nil {
 		return err
 	}
-	s.log.Info("going on from where another replica is", zap.String("resourceVersion", position))
+	s.log.Info("continuing from the leader's position", zap.String("resourceVersion", position))
 	return s.recount()
 }

@@ -52,7 +52,7 @@ var (
 	errAhead     = errors.New("the position is ahead of the server's version")
 	errRefused   = errors.New("the server does not watch from this position")
 	errNoListEnd = errors.New("the list does not come to its end")
-	errNotExact  = errors.New("the server does not list at a version")
+	errNotExact  = errors.New("the server does not list at an exact version")
 
 	// errStore says that the checkpoint cannot be read: no stream can go on.
 	errStore = errors.New("read checkpoint")

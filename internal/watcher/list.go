@@ -3,6 +3,7 @@ package watcher
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"time"
@@ -184,35 +185,48 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 		return err
 	}
 	defer r.close()
+	rv, err := r.readPages(ctx, v1.ListOptions{Limit: limit})
+	if err != nil {
+		return err
+	}
+	return r.finish(ctx, rv)
+}
+
+// readPages takes the objects of all pages, and returns the version that they show. The options are the first page's.
+func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
+	s, exact := r.s, o.ResourceVersion
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
 	s.listed = s.listed[:0]
-	var rv, token string
 	for repeated := 0; ; {
 		shown, before := r.diff.shown, string(s.listed)
-		meta, err := s.readPage(ctx, v1.ListOptions{Limit: limit, Continue: token}, s.client.ConfirmNow, take)
+		meta, err := s.readPage(ctx, o, s.client.ConfirmNow, take)
+		if err == nil && exact != "" && meta.ResourceVersion != exact {
+			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact, meta.ResourceVersion)
+		}
 		if err != nil {
-			return err
+			return "", err
 		}
 		s.reached()
 		if err := r.submit(ctx); err != nil {
-			return err
+			return "", err
 		}
 		if !kubeclient.IsPosition(meta.ResourceVersion) {
 			// A proxy's {}, say: taken for the last page it would end the list, and what the others hold would count as deleted.
-			return kubeclient.ErrNoVersion
+			return "", kubeclient.ErrNoVersion
 		}
 		if rv == "" {
 			rv = meta.ResourceVersion // all pages show one version; the first names it
 		}
-		if token = meta.Continue; token == "" {
-			return r.finish(ctx, rv)
+		if meta.Continue == "" {
+			return rv, nil
 		}
+		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
 		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
 			repeated = 0
 		}
 		if repeated >= maxRepeatedPages {
-			return errNoListEnd
+			return "", errNoListEnd
 		}
 	}
 }

@@ -92,10 +92,10 @@ type Stream struct {
 	encoder  *encoder
 	log      *zap.Logger
 
-	state   checkpoint.Stream // the position, see position.go
-	adopted string            // the last one that it was given by another replica
-	pace    pace
-	lists   lists
+	state    checkpoint.Stream // the position, see position.go
+	adoption adoption
+	pace     pace
+	lists    lists
 	attempts
 
 	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
@@ -212,7 +212,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.loaded = false // what was read since the checkpoint is gone
 		}
 		if s.spec.Target.Shard != (kubeclient.Shard{}) && refusesShards(err) {
-			s.log.Info("the server refuses the shard selector, selecting here", zap.Error(err))
+			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = kubeclient.Shard{}
 			continue
 		}

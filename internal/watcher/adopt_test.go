@@ -1,0 +1,75 @@
+package watcher_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/kubefake"
+	"kubejournal/test/invariant"
+)
+
+// notExact answers lists at an exact version with an error, and counts them.
+type notExact struct {
+	next http.RoundTripper
+	code int
+	n    int
+}
+
+// WrappedRoundTripper is for client-go.
+func (f *notExact) WrappedRoundTripper() http.RoundTripper { return f.next }
+
+func (f *notExact) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Query().Get("resourceVersionMatch") != "Exact" {
+		return f.next.RoundTrip(r)
+	}
+	f.n++
+	reason := map[int]string{http.StatusGone: "Expired", http.StatusInternalServerError: "InternalError"}[f.code]
+	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, f.code)
+	return &http.Response{
+		StatusCode: f.code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r,
+	}, nil
+}
+
+// A replica that cannot adopt the leader's position does not ask for it again and again, is ready as one that waits, and lists
+// when it becomes the leader.
+func TestNotAdopted(t *testing.T) {
+	for _, code := range []int{http.StatusGone, http.StatusInternalServerError} {
+		bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+			w.lease = "kubejournal"
+			w.put(configMaps, "a")
+			w.start()
+			w.synced()
+			var lists *notExact
+			b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+			b.wrap = func(next http.RoundTripper) http.RoundTripper {
+				lists = &notExact{next: next, code: code}
+				return lists
+			}
+			b.start()
+			defer b.kill()
+			w.pass(30 * time.Second)
+			before := lists.n
+			for range 4 * 60 {
+				w.put(configMaps, "a") // the position moves on
+				w.pass(time.Second)
+				if status, body := b.ask("/readyz"); status != http.StatusOK {
+					t.Errorf("%d: not ready: %s", code, body)
+				}
+			}
+			if n := lists.n - before; n < 2 || n > 6 {
+				t.Errorf("%d: %d lists at an exact version in 4 minutes", code, n)
+			}
+			w.stop()
+			w.put(configMaps, "b")
+			b.awaitFor(2*time.Minute, "it watches", func() bool { return b.state("configmaps").State == "Watching" })
+			lines := b.lines()
+			if len(lines) != 4 || lines[0].Type != invariant.Gap || lines[0].Reason != invariant.CheckpointLost || lines[3].Type != invariant.Synced {
+				t.Errorf("%d: the journal has %+v", code, lines)
+			}
+		})
+	}
+}
