@@ -49,8 +49,8 @@ help: ## show this
 build: ## build bin/kubejournal
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/kubejournal ./cmd/kubejournal
 
-# Without Docker, or any other daemon. The Dockerfile makes the same image. IMAGE is what who loads the layout calls it, and not
-# a part of the image.
+# Without Docker, or any other daemon. The Dockerfile makes the same image. IMAGE is the name under which the layout is
+# loaded, and not a part of the image.
 image: ## write an OCI image of the program for amd64 and arm64 as bin/image, and print its digest
 	@for arch in amd64 arm64; do \
 		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/$$arch/kubejournal ./cmd/kubejournal || exit; \

@@ -28,8 +28,8 @@ each namespace that entries name, and a ClusterRole for the rest. They allow
   get              of the namespace kube-system, whose uid identifies the cluster
   list and watch   of CustomResourceDefinitions, if the config has a wildcard or a custom resource, to notice at once
                    one that is defined later
-  get, update and  of Leases in the service account's namespace, if the config has leaderElection: of the one it
-  create           names, but for create
+  get and update   of the Lease of leaderElection (one per shard), in its leaseNamespace or the service account's
+  create           of Leases in that namespace: RBAC cannot restrict create to a name
 Discovery needs no rule: every authenticated identity may use it.
 
 The server resolves names, as for run. With --offline no server is asked: Kubernetes' own resources are known by all

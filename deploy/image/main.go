@@ -27,9 +27,9 @@ import (
 
 func main() {
 	args := make(arguments)
-	output := flag.String("output", "image", "`FOLDER` of the layout; what is there is replaced")
+	output := flag.String("output", "image", "`FOLDER` of the layout; existing content is replaced")
 	dockerfile := flag.String("dockerfile", "Dockerfile", "`FILE` whose last stage says what the image is")
-	name := flag.String("name", "image:latest", "`NAME:TAG` of the image for who loads the layout")
+	name := flag.String("name", "image:latest", "`NAME:TAG` under which the image is loaded")
 	flag.Var(args, "arg", "`NAME=VALUE` of an ARG; again for each")
 	flag.Parse()
 	digest, err := write(*output, *dockerfile, *name, args, flag.Args())

@@ -130,13 +130,13 @@ func (m *Metrics) SetConfig(hash string) {
 func (m *Metrics) WatchElection(lease string, held, seen func() float64) {
 	auto, of := promauto.With(m.Registry), prometheus.Labels{"lease": lease}
 	m.Leader = auto.NewGauge(prometheus.GaugeOpts{Name: "kubejournal_leader", ConstLabels: of,
-		Help: "1 on the replica that writes, 0 on the others. Not there without leader election."})
+		Help: "1 on the replica that writes, 0 on the others. Absent without leader election."})
 	m.Takeovers = auto.NewCounter(prometheus.CounterOpts{Name: "kubejournal_takeovers_total", ConstLabels: of,
 		Help: "How often this replica has become the leader."})
 	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_standby_held_bytes", ConstLabels: of,
 		Help: "Lines and changes that a standby holds until the leader has written them."}, held)
 	auto.NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_lease_seen_timestamp_seconds", ConstLabels: of,
-		Help: "Time at which this replica has read or renewed the Lease last."}, seen)
+		Help: "Time at which this replica last read or renewed the Lease."}, seen)
 }
 
 // ForgetStream removes the series of a stream that is not journalled any more.
