@@ -90,8 +90,8 @@ type Elector struct {
 	led       map[uint64]bool       // this replica's turns
 	unable    bool                  // it was logged that this replica cannot write
 
-	stopped   func() error // Err of Run's context
-	releaseBy time.Time    // when the release must have ended; zero before it
+	stopped  func() error    // Err of Run's context
+	released context.Context // ends ReleaseTimeout after that; client-go's release has a context of its own
 
 	mu       sync.Mutex
 	status   Status    // guarded by mu
@@ -110,6 +110,10 @@ func New(cfg Config) *Elector {
 func (e *Elector) Run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Logger{}) // what is worth knowing is logged here
 	e.stopped = ctx.Err
+	released, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	e.released = released
+	context.AfterFunc(ctx, func() { time.AfterFunc(ReleaseTimeout, cancel) })
 	for ctx.Err() == nil {
 		// It panics where its configuration has a fault, which the config's check has refused.
 		leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
@@ -217,13 +221,9 @@ func (e *Elector) follow() {
 
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	if e.stopped() == nil {
-		return context.WithTimeout(ctx, max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2))
-	}
-	if e.releaseBy.IsZero() {
-		e.releaseBy = time.Now().Add(ReleaseTimeout)
-	}
-	return context.WithDeadline(ctx, e.releaseBy)
+	ctx, cancel := context.WithTimeout(ctx, max(e.cfg.RetryPeriod, e.cfg.RenewDeadline/2))
+	stop := context.AfterFunc(e.released, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // published returns the positions in the Lease. If somebody has damaged them, it returns the last ones that could be read,

@@ -254,6 +254,21 @@ func TestReleaseOfAnother(t *testing.T) {
 	}
 }
 
+// A stop does not wait for the release of a Lease that has expired, behind a network that takes requests and answers none.
+func TestStopWhileReleasing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		w.after(5*time.Second, a, "leads 1")
+		a.cut.Store(true)
+		w.after(11*time.Second, a, "leads 1") // it releases, for 5 s
+		began := time.Now()
+		a.end()
+		if took := time.Since(began); took > ReleaseTimeout {
+			t.Errorf("the stop takes %s", took)
+		}
+	})
+}
+
 // Positions that somebody has damaged are reported, and do not end a replica's following.
 func TestDamagedPositions(t *testing.T) {
 	inWorld(t, func(w *world) {

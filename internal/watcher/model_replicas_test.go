@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -28,8 +29,15 @@ type replica struct {
 	seen     []byte            // of the journal, as whole lines
 	unzipped map[string][]byte // rotated files, by name
 	name     string
-	cut      atomic.Bool // its requests do not reach the server
+	cut      atomic.Int32 // what of its way to the server
 }
+
+// What is cut of a replica's way to the server. It goes on when that ends, if nobody has given up by then.
+const (
+	cutNothing  = iota
+	cutRequests // they do not reach the server
+	cutAnswers  // the server does what it is asked, and its answers do not come back
+)
 
 // replicate gives the model more daemons.
 func (m *model) replicate(r *rand.Rand) {
@@ -49,18 +57,34 @@ func (m *model) replicate(r *rand.Rand) {
 // cuttable is a replica's way to the server.
 type cuttable struct {
 	next http.RoundTripper
-	cut  *atomic.Bool
+	cut  *atomic.Int32
 }
 
 // WrappedRoundTripper is for client-go.
 func (c *cuttable) WrappedRoundTripper() http.RoundTripper { return c.next }
 
 func (c *cuttable) RoundTrip(r *http.Request) (*http.Response, error) {
-	if c.cut.Load() {
-		<-r.Context().Done()
+	if !c.passes(r.Context(), cutRequests) {
 		return nil, r.Context().Err()
 	}
-	return c.next.RoundTrip(r)
+	resp, err := c.next.RoundTrip(r)
+	if err == nil && !c.passes(r.Context(), cutAnswers) {
+		resp.Body.Close()
+		return nil, r.Context().Err()
+	}
+	return resp, err
+}
+
+// passes waits while the way is cut, and reports whether that ended before ctx did.
+func (c *cuttable) passes(ctx context.Context, cut int32) bool {
+	for c.cut.Load() == cut {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // choose makes a replica the one that things happen to.
@@ -122,12 +146,12 @@ func (m *model) partition(r *rand.Rand) string {
 	if m.replicas == nil {
 		return ""
 	}
-	cut := r.IntN(2) == 0
+	cut := []int32{cutNothing, cutNothing, cutRequests, cutAnswers}[r.IntN(4)]
 	m.one.cut.Store(cut)
-	if cut {
+	if cut != cutNothing {
 		m.srv.BreakWatches() // of all: one cannot be told from another
 	}
-	return fmt.Sprintf("%s is cut off: %v", m.one.name, cut)
+	return fmt.Sprintf("%s is cut off: %s", m.one.name, []string{"no", "requests", "answers"}[cut])
 }
 
 // whose is the name of the replica that things happen to.

@@ -395,7 +395,7 @@ func (m *model) settle() {
 // heal lets the disk be well, and the daemon run with all entries.
 func (m *model) heal() {
 	m.atStart = nil
-	m.one.cut.Store(false)
+	m.one.cut.Store(cutNothing)
 	if m.life != nil {
 		m.life.gate.heal()
 		m.life.gate.disarm()

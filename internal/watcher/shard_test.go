@@ -154,7 +154,7 @@ func TestShardSelectorRefused(t *testing.T) {
 				if n := w.streamed(0); n != 2 {
 					t.Errorf("%d streamed lists were asked for", n)
 				}
-				if !strings.Contains(w.log.String(), "refuses the shard selector") {
+				if !strings.Contains(w.log.String(), "rejects the shard selector") {
 					t.Error("the log does not say so")
 				}
 				if got := w.otherShards(); got == 0 {

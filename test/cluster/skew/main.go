@@ -39,6 +39,7 @@ var tests = []string{
 	"TestCustomResourceComesLater",
 	"TestForbiddenResource",
 	"TestSecretsAreRedacted",
+	"TestTakeover",
 	"TestShards",
 	"TestChangeShards",
 }
