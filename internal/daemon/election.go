@@ -101,7 +101,7 @@ func (d *Daemon) whoWrites() string {
 	case s.Leads:
 		return fmt.Sprintf("the leader, term %d", s.Term)
 	case s.Holder == "":
-		return "standby, and there is no leader"
+		return "standby, and no replica writes"
 	default:
 		return fmt.Sprintf("standby, %s writes, term %d", s.Holder, s.Term)
 	}

@@ -70,10 +70,13 @@ type Config struct {
 type Status struct {
 	Leads  bool
 	Holder string // identity of the replica that writes; "" is none
-	Term   uint64 // of that one
-	// Seen is when the Lease was read or written last; Err why it could not be since.
-	Seen time.Time
-	Err  error
+	Term   uint64 // of the latest turn
+	// Seen is when the Lease was read or written last; ReadErr why it could not be read since.
+	Seen    time.Time
+	ReadErr error
+	// Renewed is when a holder was last seen to renew the Lease; WriteErr why this replica last failed to write it.
+	Renewed  time.Time
+	WriteErr error
 	// Damage is why the positions in the Lease cannot be decoded, so that this replica does not follow; nil if they can.
 	Damage error
 }
@@ -102,7 +105,7 @@ type Elector struct {
 // New returns an Elector that has not begun.
 func New(cfg Config) *Elector {
 	e := &Elector{cfg: cfg, saved: cfg.Term, led: map[uint64]bool{cfg.Term: true}}
-	e.status.Seen, e.status.Term = time.Now(), cfg.Term
+	e.status.Seen, e.status.Renewed, e.status.Term = time.Now(), time.Now(), cfg.Term
 	return e
 }
 
@@ -131,19 +134,26 @@ func (e *Elector) Run(ctx context.Context) {
 func (e *Elector) Status() Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.status
+	s := e.status
+	if !s.Leads && (s.Holder == e.cfg.Identity || time.Since(s.Renewed) > e.cfg.LeaseDuration) {
+		s.Holder = "" // it does not write any more
+	}
+	return s
 }
 
 // Err is why this replica can neither write, nor follow another one and take over; nil if it can.
 func (e *Elector) Err() error {
-	s := e.Status()
-	if s.Term == 0 {
+	s, since := e.Status(), func(t time.Time) time.Duration { return time.Since(t).Round(time.Second) }
+	switch {
+	case s.ReadErr != nil && (s.Term == 0 || since(s.Seen) > e.cfg.LeaseDuration):
+		return fmt.Errorf("the Lease %s could not be read for %s: %w", e.Describe(), since(s.Seen), s.ReadErr)
+	case s.WriteErr != nil && s.Holder == "":
+		return fmt.Errorf("no replica holds the Lease %s: %w", e.Describe(), s.WriteErr)
+	case s.Term == 0:
 		return fmt.Errorf("no replica holds the Lease %s yet", e.Describe())
-	}
-	if age := time.Since(s.Seen); s.Err != nil && age > e.cfg.LeaseDuration {
-		return fmt.Errorf("the Lease %s could not be reached for %s: %w", e.Describe(), age.Round(time.Second), s.Err)
-	}
-	if s.Damage != nil && !s.Leads {
+	case s.Holder == "" && time.Since(s.Renewed) > 2*e.cfg.LeaseDuration:
+		return fmt.Errorf("no replica has held the Lease %s for %s", e.Describe(), since(s.Renewed))
+	case s.Damage != nil && !s.Leads:
 		return fmt.Errorf("the Lease %s: %w", e.Describe(), s.Damage)
 	}
 	return nil
@@ -180,17 +190,41 @@ func (e *Elector) change(change func(*Status)) (before Status) {
 	return before
 }
 
-// reached notes how a request went.
-func (e *Elector) reached(err error) error {
+// read notes how reading the Lease went.
+func (e *Elector) read(err error) error {
 	before := e.change(func(s *Status) {
-		if s.Err = err; err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			s.Err, s.Seen = nil, time.Now()
+		if s.ReadErr = err; err == nil || apierrors.IsNotFound(err) {
+			s.ReadErr, s.Seen = nil, time.Now()
 		}
 	})
-	if now := e.Status(); now.Err != nil && (before.Err == nil || before.Err.Error() != now.Err.Error()) {
-		e.cfg.Log.Warn("the Lease cannot be read or renewed, trying again", zap.String("lease", e.Describe()), zap.Error(err))
+	if now := e.Status().ReadErr; isNews(before.ReadErr, now) {
+		e.cfg.Log.Warn("cannot read the Lease, trying again", zap.String("lease", e.Describe()), zap.Error(now))
 	}
 	return err
+}
+
+// wrote notes how writing it went. That another replica was first is no failure.
+func (e *Elector) wrote(err error) error {
+	before := e.change(func(s *Status) {
+		switch {
+		case err == nil:
+			s.Seen, s.Renewed, s.ReadErr, s.WriteErr = time.Now(), time.Now(), nil, nil
+		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		case apierrors.IsNotFound(err):
+			s.WriteErr = fmt.Errorf("%w; create the namespace %s, or change leaderElection.leaseNamespace", err, e.cfg.Namespace)
+		default:
+			s.WriteErr = err
+		}
+	})
+	if now := e.Status().WriteErr; isNews(before.WriteErr, now) {
+		e.cfg.Log.Warn("cannot write the Lease, trying again", zap.String("lease", e.Describe()), zap.Error(now))
+	}
+	return err
+}
+
+// isNews reports whether an error is to be logged: it is another one than before.
+func isNews(before, now error) bool {
+	return now != nil && (before == nil || before.Error() != now.Error())
 }
 
 // stepBack gives the turn up: others may write now, or in a moment.
@@ -244,17 +278,29 @@ func (e *Elector) published() map[string]string {
 func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	ctx, cancel := e.limit(ctx)
 	defer cancel()
+	version := ""
+	if e.lease != nil {
+		version = e.lease.ResourceVersion
+	}
 	u, err := e.cfg.Leases.Get(ctx, e.cfg.Name, v1.GetOptions{})
 	if err == nil {
 		err = e.take(u)
 	} else if apierrors.IsNotFound(err) {
 		err = e.deleted(err)
 	}
-	if e.reached(err) != nil {
+	if e.read(err) != nil {
 		return nil, nil, err
 	}
 	holder := value(e.lease.Spec.HolderIdentity)
-	before := e.change(func(s *Status) { s.Holder, s.Term = holder, max(s.Term, term(e.lease)) })
+	before := e.change(func(s *Status) {
+		if s.Holder, s.Term = holder, max(s.Term, term(e.lease)); holder != "" && e.lease.ResourceVersion != version {
+			s.Renewed = time.Now()
+			if holder != e.cfg.Identity {
+				s.WriteErr = nil // that one can
+			}
+		}
+	})
+	e.save(e.Status().Term)
 	switch {
 	case holder == e.cfg.Identity:
 		e.led[term(e.lease)] = true // also if the answer to the write that took the Lease was lost
@@ -347,7 +393,7 @@ func (e *Elector) write(
 	if err == nil {
 		err = e.take(u)
 	}
-	if e.reached(err) != nil {
+	if e.wrote(err) != nil {
 		return err
 	}
 	if before.Leads {

@@ -269,6 +269,73 @@ func TestStopWhileReleasing(t *testing.T) {
 	})
 }
 
+// Replicas that can read the Lease, and not renew it, say so: none of them writes.
+func TestForbiddenUpdate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 0)
+		synctest.Wait()
+		b := w.start("b", 0)
+		w.after(5*time.Second, b, "follows")
+		w.srv.Forbid(leases, "update", "patch")
+		<-time.After(20 * time.Second)
+		for _, r := range []*replica{a, b} {
+			if s, err := r.Status(), r.Err(); s.Leads || s.Holder != "" || err == nil || !strings.Contains(err.Error(), "no replica holds the Lease default/writer: ") {
+				t.Errorf("%s: %+v, %v", r.Identity(), s, err)
+			}
+		}
+		w.srv.Allow(leases, "update", "patch")
+		<-time.After(20 * time.Second)
+		for _, r := range []*replica{a, b} {
+			if s, err := r.Status(), r.Err(); s.Holder == "" || err != nil {
+				t.Errorf("%s: %+v, %v", r.Identity(), s, err)
+			}
+		}
+		a.end()
+		b.end()
+	})
+}
+
+// A namespace that does not exist is named, and so is what a replica may not do.
+func TestNoNamespace(t *testing.T) {
+	for _, tt := range []struct {
+		fault kubefake.Fault
+		want  string
+	}{
+		{kubefake.Fault{Status: http.StatusNotFound}, "create the namespace default, or change leaderElection.leaseNamespace"},
+		{kubefake.Fault{Status: http.StatusForbidden}, "no replica holds the Lease default/writer: "},
+	} {
+		inWorld(t, func(w *world) {
+			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				if r.Verb == "create" {
+					return &tt.fault
+				}
+				return nil
+			})
+			a := w.start("a", 0)
+			<-time.After(time.Second)
+			if err := a.Err(); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("reported is %v", err)
+			}
+			a.end()
+		})
+	}
+}
+
+// Whoever follows remembers the term: it may be the first to start again, after the Lease was deleted.
+func TestTermOfAStandby(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a := w.start("a", 7)
+		synctest.Wait()
+		b := w.start("b", 2)
+		w.after(5*time.Second, b, "follows")
+		if b.saved != 8 {
+			t.Errorf("saved is term %d, want 8", b.saved)
+		}
+		b.end()
+		a.end()
+	})
+}
+
 // Positions that somebody has damaged are reported, and do not end a replica's following.
 func TestDamagedPositions(t *testing.T) {
 	inWorld(t, func(w *world) {

@@ -61,10 +61,13 @@ func decode(packed string) (map[string]string, error) {
 	return positions, nil
 }
 
+// maxTerm is what no number of turns comes to, and readers of JSON take for a whole number: more was written by somebody else.
+const maxTerm = 1 << 53
+
 // term is that of a Lease, 0 for none.
 func term(l *coordinationv1.Lease) uint64 {
 	n, err := strconv.ParseUint(l.Annotations[termKey], 10, 64)
-	if err != nil {
+	if err != nil || n > maxTerm {
 		return 0
 	}
 	return n
