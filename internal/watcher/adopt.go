@@ -70,6 +70,23 @@ func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	}
 }
 
+// sleepOnStandby is kubeclient.Sleep, and ends as soon as it is this replica's turn to write.
+func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	for {
+		published := s.rec.Published(s.spec.Name)
+		if !published.Standby {
+			return true
+		}
+		select {
+		case <-published.Over:
+		case <-ctx.Done():
+			return errors.Is(ctx.Err(), context.DeadlineExceeded)
+		}
+	}
+}
+
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
 	switch {

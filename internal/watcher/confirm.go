@@ -1,7 +1,10 @@
 package watcher
 
 import (
+	"context"
 	"time"
+
+	"go.uber.org/zap"
 
 	"kubejournal/internal/event"
 )
@@ -13,7 +16,7 @@ import (
 //     faster than they are written, nor where the output has held up the stream while the server went on.
 //   - Before a watch the server is asked for its version. Once the position has reached that, it has all that was before
 //     the question. So a stream that resumes, and never has to wait, is known to have caught up; and one is confirmed at
-//     once if nothing has happened.
+//     once if nothing has happened. It is asked again where no read has confirmed the position for a while.
 //
 // What the server has not yet sent, mostly for some milliseconds, cannot be known, and is before the next position. If a watch
 // stalls for long while its connection stays open, the lines behind it are late without being marked.
@@ -28,11 +31,16 @@ const (
 	// lateAfter is how long events may have waited for the stream before their lines count as late: more than a watch takes
 	// that is opened again.
 	lateAfter = 5 * time.Second
+	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its version,
+	// askEvery how long it is between two questions, and askTime how long one may take.
+	askAfter = 2 * time.Second
+	askEvery = 4 * time.Second
+	askTime  = 3 * time.Second
 )
 
 // pace is how closely a stream follows the server.
 type pace struct {
-	goal    string    // the server's version when the watch began; "" once the position has reached it, and behind a list
+	goal    string    // the server's version when it was asked; "" once the position has reached it, and behind a list
 	asked   time.Time // for goal
 	read    time.Time // when the last read returned
 	behind  bool      // there may be more to read than a short wait shows
@@ -75,6 +83,24 @@ func (p *pace) reached(rv string) bool {
 	p.late = p.late || p.asked.Sub(p.current) > lateAfter
 	p.behind, p.goal, p.current = false, "", p.asked
 	return true
+}
+
+// asks reports whether the server is to be asked for its version, since events come too fast for a read to wait.
+func (p *pace) asks(now time.Time) bool {
+	return p.goal == "" && now.Sub(p.current) > askAfter && now.Sub(p.asked) > askEvery
+}
+
+// ask asks the server for its version, which is the next goal. Without an answer the position stays unconfirmed.
+func (s *Stream) ask(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s.pace.asked = time.Now()
+	goal, err := s.client.Version(ctx, s.spec.Target)
+	if err != nil {
+		s.log.Debug("cannot ask for the server's version, the position stays unconfirmed", zap.Error(err))
+		return
+	}
+	s.pace.goal = goal
 }
 
 // ended notes that the server has ended the watch in good order, with nothing left to send.

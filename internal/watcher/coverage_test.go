@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -144,6 +145,38 @@ func TestCoverage(t *testing.T) {
 		w.start()
 		w.synced()
 		w.check()
+	})
+}
+
+// A stream whose events come too fast for a read to wait is confirmed all the same: from its first list on, and after a stop.
+func TestCoverageOfABusyStream(t *testing.T) {
+	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		began := time.Now()
+		busy := func(seconds int) {
+			for range seconds * 20 {
+				w.put(configMaps, "a")
+				w.pass(50 * time.Millisecond)
+			}
+		}
+		w.put(configMaps, "a")
+		w.start()
+		w.synced()
+		asked := len(w.srv.Requests())
+		busy(30)
+		var to int
+		if _, err := fmt.Sscanf(w.covered("configmaps", began), "0-%d", &to); err != nil || to < 25 || to > 30 {
+			t.Errorf("behind a first list: %s", w.covered("configmaps", began))
+		}
+		if n := len(w.srv.Requests()) - asked; n > 8 {
+			t.Errorf("%d requests in 30 s", n)
+		}
+		w.stop()
+		w.start()
+		w.synced()
+		busy(30)
+		if got := w.covered("configmaps", began); !regexp.MustCompile(`^0-(29|30) Stopped, (29|30)-30 late CaughtUp, 30-(59|60)$`).MatchString(got) {
+			t.Errorf("after a stop: %s", got)
+		}
 	})
 }
 

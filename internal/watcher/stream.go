@@ -271,7 +271,11 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		s.reason = o.reason
 		s.setState(Retrying, o.reason)
-		if !kubeclient.Sleep(ctx, s.backoff.Pause(o.after)) {
+		pause := kubeclient.Sleep
+		if errors.Is(err, recorder.ErrStandby) {
+			pause = s.sleepOnStandby
+		}
+		if !pause(ctx, s.backoff.Pause(o.after)) {
 			return nil
 		}
 	}

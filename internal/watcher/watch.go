@@ -84,6 +84,9 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		if err != nil {
 			return err
 		}
+		if s.pace.asks(received) {
+			s.ask(ctx)
+		}
 	}
 }
 
