@@ -120,9 +120,13 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 		o.Terminal, o.Width = true, width()
 	}
 	j, err := query.OpenAll(cmd.Context(), paths, s, f.lines, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
-	if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
+	if u, ok := errors.AsType[*query.UnknownError](err); ok {
 		fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
-		return statusError(exitNotCovered)
+		o.HeldBack(u.HeldBack)
+		if o.Doubt(u.Doubts) != nil || u.Unwatched {
+			return statusError(exitNotCovered)
+		}
+		return statusError(exitFault)
 	}
 	if err != nil {
 		return err

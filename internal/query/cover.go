@@ -55,6 +55,9 @@ func (j *Journal) HeldBack(s *Selection) (all []Held) {
 		for i := range stream.Intervals {
 			keys = append(keys, stream.Intervals[i].HeldBack...)
 		}
+		if j.takenOver {
+			keys = append(keys, coverage.LeaderElection)
+		}
 		if len(keys) > 0 {
 			slices.Sort(keys)
 			all = append(all, Held{stream.Name, slices.Compact(keys)})

@@ -38,6 +38,7 @@ type Journal struct {
 	record    *coverage.Record  // loaded before the segments were listed
 	coverage  []coverage.Stream // once asked for
 	uncovered error             // why there is none
+	takenOver bool              // another replica's journal, which was not named, may have what came last
 }
 
 // segment is one file of the journal.

@@ -11,7 +11,10 @@ import (
 // UnknownError says that the journal has nothing of a name.
 type UnknownError struct {
 	Unwatched bool // it may have been there, and nobody watched
-	text      string
+	// HeldBack and Doubts are, from OpenAll, what the journal may not have of it: of another replica, or of another shard.
+	HeldBack []Held
+	Doubts   []Doubt
+	text     string
 }
 
 func (e *UnknownError) Error() string { return e.text }
@@ -66,7 +69,7 @@ func (n *Names) NoResource(r *Resource) *UnknownError {
 	near := n.nearResource(r)
 	switch {
 	case r.MayCome():
-		return &UnknownError{true, fmt.Sprintf("the journal has no line about %s: nobody watched them%s", r, mean(near))}
+		return &UnknownError{Unwatched: true, text: fmt.Sprintf("the journal has no line about %s: nobody watched them%s", r, mean(near))}
 	case near == "" && len(n.resources) > 0:
 		near = "; it has " + some(slices.Sorted(maps.Keys(n.resources)))
 	default:

@@ -2,7 +2,6 @@ package query
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +33,9 @@ func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, not
 		err = j.openAll(ctx, paths, s, lines)
 	}
 	if err != nil {
+		if u, ok := errors.AsType[*UnknownError](err); ok {
+			u.HeldBack, u.Doubts = j.HeldBack(s), j.missingShards(s)
+		}
 		j.Close()
 		return nil, err
 	}
@@ -98,6 +100,26 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	return nil
 }
 
+// takeoverAfter is how long after its leader's last confirmation another replica may have taken over: the default of
+// leaderElection.leaseDuration.
+const takeoverAfter = 15 * time.Second
+
+// mayBeTakenOver reports whether a replica that is not named may be writing by now: those that are have confirmed nothing since.
+func mayBeTakenOver(of [][]coverage.Stream) bool {
+	elected, confirmed := false, time.Time{}
+	for _, streams := range of {
+		for _, s := range streams {
+			for _, in := range s.Intervals {
+				elected = elected || slices.Contains(in.HeldBack, coverage.LeaderElection)
+				if in.To.After(confirmed) {
+					confirmed = in.To
+				}
+			}
+		}
+	}
+	return elected && time.Since(confirmed) > takeoverAfter
+}
+
 // takeCoverage takes what is known beside the lines of journals.
 func (j *Journal) takeCoverage(of []*Journal) {
 	var all [][]coverage.Stream
@@ -113,6 +135,7 @@ func (j *Journal) takeCoverage(of []*Journal) {
 		}
 		all = append(all, streams)
 	}
+	j.takenOver = mayBeTakenOver(all)
 	if j.coverage = coverage.Union(all...); len(j.coverage) > 0 && j.uncovered != nil {
 		j.notice(j.uncovered.Error())
 		j.uncovered = nil // what one has no coverage of is not covered
@@ -150,7 +173,7 @@ func scan(ctx context.Context, of []*Journal, s *Selection) (*merge.Plan, error)
 
 // resolveIn resolves a selection in the journal that knows most of what it names.
 func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
-	var best *Selection
+	var best, unknown *Selection
 	var failed error
 	for _, j := range of {
 		if j.Empty() {
@@ -163,12 +186,15 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 		case err != nil && !errors.As(err, new(*UnknownError)):
 			return err
 		case err != nil:
-			failed = cmp.Or(failed, err)
+			if failed == nil {
+				failed, unknown = err, &is
+			}
 		case best == nil || len(is.Unwatched) < len(best.Unwatched):
 			best = &is
 		}
 	}
 	if best == nil {
+		*s = *unknown // of which the resources may be known
 		return failed
 	}
 	*s = *best

@@ -43,6 +43,9 @@ type answer struct {
 }
 
 func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !r.URL.Query().Has("watch") {
+		return nil, errors.New("no lists")
+	}
 	context.AfterFunc(r.Context(), func() { _ = a.server.CloseWithError(context.Canceled) })
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: a.body, Request: r}, nil
 }
