@@ -66,6 +66,9 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 			fmt.Sprintf("warning: the server has no resource %q%s; nothing of that name is there to be %s now",
 				at.name, discovery.DidYouMean(at.near), at.verb)))
 	}
+	if err := s.examineLease(ctx, cfg, e); err != nil {
+		return nil, err
+	}
 	missing, err := s.missingNamespaces(ctx, cfg)
 	e.Warnings = append(e.Warnings, missing...)
 	return e, err
@@ -75,6 +78,7 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 // and names that may be misspelt.
 func ExamineOffline(cfg *config.Config) (faults, warnings config.Faults) {
 	resolver := discovery.Offline()
+	warnings = warnOfLease(cfg)
 	warn := func(entry, field, name, near string) {
 		if near != "" {
 			warnings = append(warnings, cfg.Fault(entry, field,

@@ -237,16 +237,24 @@ func (s *Store) SetCluster(uid string) error {
 	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyCluster, []byte(uid)) })
 }
 
-// Term is what SetTerm has set, 0 before.
-func (s *Store) Term() (term uint64, err error) {
-	v, err := s.value(bucketMeta, keyTerm)
-	term, _ = binary.Uvarint(v)
-	return term, err
+// Terms are turns of replicas of which one writes.
+type Terms struct {
+	Led    uint64 // this replica's last turn as the leader, 0 for none
+	Latest uint64 // the last turn of any replica that this one knows of
 }
 
-// SetTerm sets the number of this replica's last turn as the leader.
-func (s *Store) SetTerm(term uint64) error {
-	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyTerm, binary.AppendUvarint(nil, term)) })
+// Terms are what SetTerms has set, zero before.
+func (s *Store) Terms() (t Terms, err error) {
+	v, err := s.value(bucketMeta, keyTerm)
+	led, n := binary.Uvarint(v)
+	latest, _ := binary.Uvarint(v[max(n, 0):])
+	return Terms{led, max(led, latest)}, err
+}
+
+// SetTerms sets the turns that are known.
+func (s *Store) SetTerms(t Terms) error {
+	v := binary.AppendUvarint(binary.AppendUvarint(nil, t.Led), t.Latest)
+	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyTerm, v) })
 }
 
 // Lost reports whether an earlier checkpoint was lost, so that a stream that is

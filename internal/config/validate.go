@@ -17,12 +17,13 @@ import (
 const noResources = "names no resource; list what to journal, e.g. resources: [pods, deployments.apps]"
 
 const (
-	minRetryPeriod = 100 * time.Millisecond // each is a write to the API server
-	minInterval    = time.Millisecond       // below, the daemon would do nothing but commit: each one waits for the disk
-	maxInterval    = time.Hour              // bounds what has to be read back after a crash, or is written twice on stdout
-	minSize        = 4 << 10                // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
-	maxShards      = 1024                   // above, a shard of a million objects has less than a page of a list
-	minLineBytes   = 1 << 10                // below, lines would lose their objects and be hardly shorter for it
+	minRetryPeriod   = 100 * time.Millisecond // each is a write to the API server
+	maxLeaseDuration = 24 * time.Hour         // no failed leader is missed for longer; a Lease has the seconds in 32 bits
+	minInterval      = time.Millisecond       // below, the daemon would do nothing but commit: each one waits for the disk
+	maxInterval      = time.Hour              // bounds what has to be read back after a crash, or is written twice on stdout
+	minSize          = 4 << 10                // below, a file would hold hardly a line: a Pod is a few KiB. It allows for a try by hand
+	maxShards        = 1024                   // above, a shard of a million objects has less than a page of a list
+	minLineBytes     = 1 << 10                // below, lines would lose their objects and be hardly shorter for it
 )
 
 // checker collects the faults of a Config, except for values that could not be read.
@@ -120,7 +121,7 @@ func (k *checker) shard(s Shard) {
 func (k *checker) leaderElection(l LeaderElection) {
 	if l.LeaseName != "" {
 		bad := validation.IsDNS1123Subdomain(k.Lease())
-		k.refuse(len(bad) > 0, "", "leaderElection.leaseName", "%q is not the name of a Lease; it takes lower-case letters, digits, - and .", l.LeaseName)
+		k.refuse(len(bad) > 0, "", "leaderElection.leaseName", "%q is not the name of a Lease; it takes lower-case letters, digits, - and ., at most 253", l.LeaseName)
 	}
 	k.refuse(l.LeaseNamespace != "" && len(validation.IsDNS1123Label(l.LeaseNamespace)) > 0, "", "leaderElection.leaseNamespace",
 		"%q is not the name of a namespace; it takes lower-case letters, digits and -, at most 63", l.LeaseNamespace)
@@ -129,6 +130,8 @@ func (k *checker) leaderElection(l LeaderElection) {
 		"%s is not longer than 1.2 times retryPeriod (%s); write e.g. 10s with a retryPeriod of 2s", l.RenewDeadline, l.RetryPeriod)
 	k.refuse(l.LeaseDuration <= l.RenewDeadline, "", "leaderElection.leaseDuration",
 		"%s is not longer than renewDeadline (%s); write e.g. 15s with a renewDeadline of 10s", l.LeaseDuration, l.RenewDeadline)
+	k.refuse(l.LeaseDuration > maxLeaseDuration, "", "leaderElection.leaseDuration",
+		"%s is too long; write at most %s, such as 15s", l.LeaseDuration, maxLeaseDuration)
 	k.refuse(l.LeaseDuration%time.Second != 0, "", "leaderElection.leaseDuration",
 		"%s is not in whole seconds, as a Lease has it; write e.g. 15s", l.LeaseDuration)
 }

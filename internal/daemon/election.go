@@ -13,12 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"kubejournal/internal/access"
+	"kubejournal/internal/config"
 	"kubejournal/internal/leader"
 	"kubejournal/internal/ops"
 )
-
-// namespaceFile says in which namespace a pod is.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // leases are what leaders hold.
 var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
@@ -29,17 +28,15 @@ func (d *Daemon) joinElection() error {
 	if o.LeaseName == "" {
 		return nil
 	}
-	if d.lease = o.LeaseNamespace; d.lease == "" {
-		content, err := os.ReadFile(namespaceFile)
-		if d.lease = strings.TrimSpace(string(content)); err != nil || d.lease == "" {
-			return d.cfg.At("leaderElection.leaseNamespace", "is empty, and this is not a pod that has a namespace; write in which one the Lease is")
-		}
+	var fault *config.Fault
+	if d.lease, fault = access.LeaseNamespace(d.cfg); fault != nil {
+		return config.Faults{*fault}
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("leaderElection: %w", err)
 	}
-	term, err := d.store.Term()
+	terms, err := d.store.Terms()
 	if err != nil {
 		return err
 	}
@@ -53,7 +50,7 @@ func (d *Daemon) joinElection() error {
 		Identity:      host + "_" + strings.ToLower(rand.Text()),
 		LeaseDuration: o.LeaseDuration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 		Leases: client.Resource(leases).Namespace(d.lease), Recorder: d.rec,
-		Term: term, SaveTerm: d.store.SetTerm, Log: d.Log, Changed: d.turned,
+		Terms: terms, SaveTerms: d.store.SetTerms, Log: d.Log, Changed: d.turned,
 		Able: func() error { return errors.Join(d.rec.OutputError(), d.rec.CheckpointError()) },
 	})
 	d.metrics.WatchElection(d.elector.Describe(), func() float64 { return float64(d.rec.Held()) },

@@ -32,6 +32,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
+	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/recorder"
 )
 
@@ -58,8 +59,8 @@ type Config struct {
 	RetryPeriod     time.Duration
 	Leases          dynamic.ResourceInterface // of the namespace
 	Recorder        Recorder
-	Term            uint64             // of the last turn of an earlier process; 0 for none
-	SaveTerm        func(uint64) error // for Term of the next one
+	Terms           checkpoint.Terms             // of an earlier process
+	SaveTerms       func(checkpoint.Terms) error // for Terms of the next one
 	// Able returns why this replica cannot write, nil when it can. One that cannot neither takes the Lease nor renews it.
 	Able    func() error
 	Log     *zap.Logger
@@ -86,7 +87,7 @@ type Status struct {
 type Elector struct {
 	cfg       Config
 	lease     *coordinationv1.Lease // as it was read or written last; nil: it is not there
-	saved     uint64                // the term that SaveTerm has taken
+	saved     checkpoint.Terms      // what SaveTerms has taken
 	given     string                // the positions annotation that the recorder was given last
 	positions map[string]string     // the last ones that could be decoded
 	leads     bool                  // as the recorder was given last
@@ -104,8 +105,8 @@ type Elector struct {
 
 // New returns an Elector that has not begun.
 func New(cfg Config) *Elector {
-	e := &Elector{cfg: cfg, saved: cfg.Term, led: map[uint64]bool{cfg.Term: true}}
-	e.status.Seen, e.status.Renewed, e.status.Term = time.Now(), time.Now(), cfg.Term
+	e := &Elector{cfg: cfg, saved: cfg.Terms, led: map[uint64]bool{cfg.Terms.Led: true}}
+	e.status.Seen, e.status.Renewed, e.status.Term = time.Now(), time.Now(), cfg.Terms.Latest
 	return e
 }
 
@@ -300,7 +301,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 			}
 		}
 	})
-	e.save(e.Status().Term)
+	e.save(e.saved.Led, e.Status().Term)
 	switch {
 	case holder == e.cfg.Identity:
 		e.led[term(e.lease)] = true // also if the answer to the write that took the Lease was lost
@@ -380,7 +381,7 @@ func (e *Elector) write(
 		var committed map[string]string
 		committed, version = e.cfg.Recorder.Positions()
 		lease.Annotations[positionsKey] = encode(committed)
-	} else {
+	} else if record.HolderIdentity != "" {
 		at++
 	}
 	setTerm(lease, at)
@@ -403,7 +404,9 @@ func (e *Elector) write(
 		s.Holder, s.Term, s.Leads = record.HolderIdentity, at, record.HolderIdentity != ""
 		e.renewed, e.boottime = asked, asleep
 	})
-	e.save(at)
+	if before.Leads || record.HolderIdentity != "" {
+		e.save(at, at)
+	}
 	switch {
 	case record.HolderIdentity == "":
 		e.stepBack()
@@ -435,16 +438,17 @@ func (e *Elector) begin(term uint64) {
 	e.cfg.Recorder.SetTurn(recorder.Turn{May: e.May, Term: term, Published: published, Led: maps.Clone(e.led)})
 }
 
-// save keeps the term for the next process, which needs it if the Lease is deleted.
-func (e *Elector) save(term uint64) {
-	if term <= e.saved || e.cfg.SaveTerm == nil {
+// save keeps terms for the next process, which needs them if the Lease is deleted.
+func (e *Elector) save(led, latest uint64) {
+	terms := checkpoint.Terms{Led: max(led, e.saved.Led), Latest: max(latest, e.saved.Latest)}
+	if terms == e.saved || e.cfg.SaveTerms == nil {
 		return
 	}
-	if err := e.cfg.SaveTerm(term); err != nil {
-		e.cfg.Log.Error("cannot save the term, trying again with the next renewal", zap.Error(err))
+	if err := e.cfg.SaveTerms(terms); err != nil {
+		e.cfg.Log.Error("cannot save the term, trying again with the next request", zap.Error(err))
 		return
 	}
-	e.saved = term
+	e.saved = terms
 }
 
 // take takes the Lease as the server has it.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/kubefake"
 	"kubejournal/internal/recorder"
 )
@@ -66,7 +67,7 @@ type replica struct {
 	rec   *fakeRecorder
 	stop  context.CancelFunc
 	ended chan struct{}
-	saved uint64
+	saved checkpoint.Terms
 	cut   atomic.Bool // its requests are lost
 	full  atomic.Bool // it cannot write
 }
@@ -118,7 +119,7 @@ func inWorld(t *testing.T, test func(*world)) {
 }
 
 // start has a replica take part.
-func (w *world) start(name string, term uint64) *replica {
+func (w *world) start(name string, led uint64) *replica {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{rec: new(fakeRecorder), stop: cancel, ended: make(chan struct{})}
 	config := w.srv.Config()
@@ -136,7 +137,7 @@ func (w *world) start(name string, term uint64) *replica {
 			}
 			return nil
 		},
-		Term: term, SaveTerm: func(term uint64) error { r.saved = term; return nil },
+		Terms: checkpoint.Terms{Led: led, Latest: led}, SaveTerms: func(t checkpoint.Terms) error { r.saved = t; return nil },
 	})
 	go func() {
 		defer close(r.ended)
@@ -175,8 +176,8 @@ func TestElection(t *testing.T) {
 		a.rec.commit(map[string]string{"pods": "8"})
 		a.end() // it says how far it has come, and does not make the other wait
 		w.after(3*time.Second, b, "leads 2 pods=8")
-		if b.saved != 2 || !b.May() || a.May() {
-			t.Errorf("saved is term %d; may b write: %t, a: %t", b.saved, b.May(), a.May())
+		if b.saved.Led != 2 || !b.May() || a.May() {
+			t.Errorf("saved is %+v; may b write: %t, a: %t", b.saved, b.May(), a.May())
 		}
 		b.end()
 	})
@@ -328,8 +329,8 @@ func TestTermOfAStandby(t *testing.T) {
 		synctest.Wait()
 		b := w.start("b", 2)
 		w.after(5*time.Second, b, "follows")
-		if b.saved != 8 {
-			t.Errorf("saved is term %d, want 8", b.saved)
+		if want := (checkpoint.Terms{Led: 2, Latest: 8}); b.saved != want {
+			t.Errorf("saved is %+v, want %+v", b.saved, want)
 		}
 		b.end()
 		a.end()
@@ -429,7 +430,7 @@ func TestDeletedLease(t *testing.T) {
 		if _, err := w.srv.Delete(leases, "default", "writer"); err != nil {
 			t.Fatal(err)
 		}
-		c := w.start("c", a.saved)
+		c := w.start("c", a.saved.Led)
 		w.after(time.Second, c, "leads 4")
 		if turn := c.rec.turn; !turn.Led[3] || !turn.Led[4] || turn.Led[2] {
 			t.Errorf("its own turns are %v", turn.Led)

@@ -581,20 +581,16 @@ func TestUnknownElsewhere(t *testing.T) {
 		{"pods", []string{coverage.LeaderElection}, "[]"},
 		{"pods?shard=1-of-2", nil, "[the journal has shard 1-of-2 of it]"},
 	} {
-		var paths []string
-		for range 2 {
-			w := begin(t)
-			s := w.Stream(tt.stream, "Pod")
-			s.HeldBack(tt.heldBack...)
-			s.Snapshot()
-			s.Put("", settings(1))
-			s.Synced()
-			w.Now = noon.Add(time.Minute)
-			w.Confirm(false, s)
-			w.Kill()
-			paths = append(paths, w.Path)
-		}
-		_, err := query.OpenAll(t.Context(), paths[:1], selectionOf(t, "pod/other"), query.SelectedLines, func(string) {})
+		w := begin(t)
+		s := w.Stream(tt.stream, "Pod")
+		s.HeldBack(tt.heldBack...)
+		s.Snapshot()
+		s.Put("", settings(1))
+		s.Synced()
+		w.Now = noon.Add(time.Minute)
+		w.Confirm(false, s)
+		w.Kill()
+		_, err := query.OpenAll(t.Context(), []string{w.Path}, selectionOf(t, "pod/other"), query.SelectedLines, func(string) {})
 		u, ok := errors.AsType[*query.UnknownError](err)
 		if !ok || u.Unwatched {
 			t.Fatalf("%s: %v", tt.stream, err)
