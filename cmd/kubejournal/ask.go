@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/config"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/pager"
 	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
@@ -76,7 +78,7 @@ func (f *askFlags) paths(cmd *cobra.Command) ([]string, error) {
 		debug.SetMemoryLimit(56 << 20)
 	}
 	if len(f.journals) > 0 {
-		return f.journals, nil
+		return f.journals, checkJournals(cmd, f.journals)
 	}
 	file, cfg, err := loadConfig(f.config, nil)
 	switch {
@@ -88,6 +90,26 @@ func (f *askFlags) paths(cmd *cobra.Command) ([]string, error) {
 		return nil, &usageError{cmd, fmt.Errorf("%s keeps no journal file: its output.path is -; name one with --journal FILE", file)}
 	}
 	return []string{cfg.Output.Path}, nil
+}
+
+// checkJournals returns a usageError if a journal is named twice.
+func checkJournals(cmd *cobra.Command, paths []string) error {
+	for i, path := range paths {
+		if slices.ContainsFunc(paths[:i], func(other string) bool { return same(path, other) }) {
+			return &usageError{cmd, fmt.Errorf("journal %s is named twice", path)}
+		}
+	}
+	return nil
+}
+
+// same reports whether two paths are of one file.
+func same(a, b string) bool {
+	if disk.Absolute(a) == disk.Absolute(b) {
+		return true
+	}
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // selection reads the arguments that name objects.

@@ -209,7 +209,7 @@ func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []st
 		args = args[1:]
 	}
 	if len(f.journals) > 0 {
-		return f.journals, args, nil
+		return f.journals, args, checkJournals(cmd, f.journals)
 	}
 	if len(args) > 0 && isFile(args[0]) {
 		return args[:1], args[1:], nil

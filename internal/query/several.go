@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
-	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
 	"kubejournal/internal/merge"
@@ -214,10 +213,7 @@ func btoi(b bool) int {
 // openEach opens journals, the one that was written last first: what the others had to say until then is there then.
 func openEach(paths []string, notice func(string)) (all []*Journal, err error) {
 	written := make(map[string]time.Time)
-	for i, path := range paths {
-		if slices.ContainsFunc(paths[:i], func(other string) bool { return same(path, other) }) {
-			return nil, fmt.Errorf("journal %s is named twice", path)
-		}
+	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {
 			written[path] = info.ModTime()
 		}
@@ -231,16 +227,6 @@ func openEach(paths []string, notice func(string)) (all []*Journal, err error) {
 		all = append(all, j)
 	}
 	return all, nil
-}
-
-// same reports whether two paths are of one file.
-func same(a, b string) bool {
-	if disk.Absolute(a) == disk.Absolute(b) {
-		return true
-	}
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && os.SameFile(x, y)
 }
 
 // lines yields lines in order, those that files have twice once: all of them, or what is selected.
