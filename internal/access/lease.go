@@ -47,9 +47,9 @@ func (s *Server) examineLease(ctx context.Context, cfg *config.Config, e *Examin
 	if cfg.LeaderElection.LeaseName == "" {
 		return nil
 	}
-	namespace, fault := LeaseNamespace(cfg)
-	if fault != nil {
-		return nil
+	namespace, _ := LeaseNamespace(cfg)
+	if namespace == "" {
+		return nil // that is among the warnings
 	}
 	of := discovery.Right{Verb: "get", Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: namespace, Name: cfg.Lease()}
 	update, create := of, of
