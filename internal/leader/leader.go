@@ -211,8 +211,6 @@ func (e *Elector) wrote(err error) error {
 		case err == nil:
 			s.Seen, s.Renewed, s.ReadErr, s.WriteErr = time.Now(), time.Now(), nil, nil
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		case apierrors.IsNotFound(err):
-			s.WriteErr = fmt.Errorf("%w; create the namespace %s, or change leaderElection.leaseNamespace", err, e.cfg.Namespace)
 		default:
 			s.WriteErr = err
 		}
@@ -343,7 +341,11 @@ func (e *Elector) Create(ctx context.Context, record resourcelock.LeaderElection
 	}
 	return e.write(record, &coordinationv1.Lease{ObjectMeta: v1.ObjectMeta{Name: e.cfg.Name, Namespace: e.cfg.Namespace, Annotations: annotations}},
 		func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-			return e.cfg.Leases.Create(ctx, u, v1.CreateOptions{})
+			u, err := e.cfg.Leases.Create(ctx, u, v1.CreateOptions{})
+			if apierrors.IsNotFound(err) {
+				err = fmt.Errorf("%w; create the namespace %s, or change leaderElection.leaseNamespace", err, e.cfg.Namespace)
+			}
+			return u, err
 		})
 }
 

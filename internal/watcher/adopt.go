@@ -29,6 +29,9 @@ type adoption struct {
 // adoptionRest is how long a standby waits before it tries to adopt a position again, where one could not be.
 const adoptionRest = time.Minute
 
+// maxAdoptFailures is how often in a row, with pauses that double, adopting a position may fail in a way that may pass.
+const maxAdoptFailures = 5
+
 func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 
 // failed records a failure, and reports whether the stream is to go on without: the server does not have this version, or
@@ -39,7 +42,7 @@ func (a *adoption) failed(err error) bool {
 		return false
 	}
 	a.failures++
-	if !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) && a.failures < maxListFailures {
+	if !isExpired(err) && !errors.Is(err, errNotExact) && !isBadRequest(err) && a.failures < maxAdoptFailures {
 		return false
 	}
 	a.refused = time.Now()
