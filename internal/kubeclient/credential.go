@@ -144,6 +144,9 @@ func (a *Access) roundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// CancelRequest does nothing: a request ends with its context. Without it, client-go logs that it cannot cancel one.
+func (a *Access) CancelRequest(*http.Request) {}
+
 // CloseIdleConnections closes the connections that no request uses.
 func (a *Access) CloseIdleConnections() { utilnet.CloseIdleConnectionsFor(a.current.Load().send) }
 
