@@ -82,9 +82,12 @@ func (o *Output) HeldBack(held []query.Held) {
 	if len(held) == 0 {
 		return
 	}
-	var names, elsewhere []string
+	var names, elsewhere, unconfirmed []string
 	for _, h := range held {
 		name := printable(h.Stream)
+		if !h.Since.IsZero() {
+			unconfirmed = append(unconfirmed, fmt.Sprintf("%s since %s", name, local(h.Since)))
+		}
 		if slices.Contains(h.Keys, coverage.LeaderElection) {
 			elsewhere = append(elsewhere, name)
 		}
@@ -97,6 +100,9 @@ func (o *Output) HeldBack(held []query.Held) {
 	}
 	if len(elsewhere) > 0 {
 		o.note("what another replica has written is not in this journal: %s", some(elsewhere))
+	}
+	if len(unconfirmed) > 0 {
+		o.note("another replica, whose journal is not named, may have written: %s", some(unconfirmed))
 	}
 }
 

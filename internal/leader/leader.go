@@ -88,6 +88,7 @@ type Elector struct {
 	cfg       Config
 	lease     *coordinationv1.Lease // as it was read or written last; nil: it is not there
 	saved     checkpoint.Terms      // what SaveTerms has taken
+	unsaved   error                 // why SaveTerms has failed
 	given     string                // the positions annotation that the recorder was given last
 	positions map[string]string     // the last ones that could be decoded
 	leads     bool                  // as the recorder was given last
@@ -299,7 +300,6 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 			}
 		}
 	})
-	e.save(e.saved.Led, e.Status().Term)
 	switch {
 	case holder == e.cfg.Identity:
 		e.led[term(e.lease)] = true // also if the answer to the write that took the Lease was lost
@@ -308,6 +308,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	case e.given != e.lease.Annotations[positionsKey]:
 		e.follow()
 	}
+	e.save(e.saved.Led, e.Status().Term) // last, since it waits for the disk
 	record := resourcelock.LeaseSpecToLeaderElectionRecord(&e.lease.Spec)
 	raw, err := json.Marshal(record)
 	return record, raw, err
@@ -446,11 +447,13 @@ func (e *Elector) save(led, latest uint64) {
 	if terms == e.saved || e.cfg.SaveTerms == nil {
 		return
 	}
-	if err := e.cfg.SaveTerms(terms); err != nil {
+	err := e.cfg.SaveTerms(terms)
+	if isNews(e.unsaved, err) {
 		e.cfg.Log.Error("cannot save the term, trying again with the next request", zap.Error(err))
-		return
 	}
-	e.saved = terms
+	if e.unsaved = err; err == nil {
+		e.saved = terms
+	}
 }
 
 // take takes the Lease as the server has it.

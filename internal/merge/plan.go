@@ -109,8 +109,8 @@ func inTerm(term uint64) string {
 	return fmt.Sprintf(" in term %d", term)
 }
 
-// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn is: what they had to say
-// until then may not have been there yet. The sources have to be in the order in which they were opened.
+// Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn is:
+// what they had to say until then may not have been there yet. The sources have to be in the order in which they were opened.
 func (p *Plan) Early() (early []int) {
 	for _, of := range p.teams {
 		leader := slices.MaxFunc(of, func(a, b int) int { return cmp.Compare(p.latest[a], p.latest[b]) })

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/index"
 	"kubejournal/internal/journal"
 )
@@ -44,6 +45,9 @@ func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
 type Held struct {
 	Stream string
 	Keys   []string // of the entry, as coverage.HoldingBack has them
+	// Since is, of several replicas' journals, when one of them has last confirmed anything, if that is so long ago that a replica
+	// whose journal is not named may have taken over; else zero.
+	Since time.Time
 }
 
 // HeldBack returns the streams whose objects may be selected, and whose entries have held changes back at some time: an object
@@ -55,12 +59,15 @@ func (j *Journal) HeldBack(s *Selection) (all []Held) {
 		for i := range stream.Intervals {
 			keys = append(keys, stream.Intervals[i].HeldBack...)
 		}
-		if j.takenOver {
-			keys = append(keys, coverage.LeaderElection)
+		held := Held{Stream: stream.Name}
+		_, shard := discovery.CutShard(stream.Name)
+		if at, ok := j.confirmed[shard]; ok && time.Since(at) > takeoverAfter {
+			held.Since = at
 		}
-		if len(keys) > 0 {
+		if len(keys) > 0 || !held.Since.IsZero() {
 			slices.Sort(keys)
-			all = append(all, Held{stream.Name, slices.Compact(keys)})
+			held.Keys = slices.Compact(keys)
+			all = append(all, held)
 		}
 	}
 	return all

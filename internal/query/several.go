@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
 	"kubejournal/internal/merge"
@@ -103,20 +104,21 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 // leaderElection.leaseDuration.
 const takeoverAfter = 15 * time.Second
 
-// mayBeTakenOver reports whether a replica that is not named may be writing by now: those that are have confirmed nothing since.
-func mayBeTakenOver(of [][]coverage.Stream) bool {
-	elected, confirmed := false, time.Time{}
+// confirmedByReplicas returns, for each shard that replicas journal, "" for the whole, when one of those that are named has last
+// confirmed anything.
+func confirmedByReplicas(of [][]coverage.Stream) map[string]time.Time {
+	confirmed := make(map[string]time.Time)
 	for _, streams := range of {
 		for _, s := range streams {
+			_, shard := discovery.CutShard(s.Name)
 			for _, in := range s.Intervals {
-				elected = elected || slices.Contains(in.HeldBack, coverage.LeaderElection)
-				if in.To.After(confirmed) {
-					confirmed = in.To
+				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard]) {
+					confirmed[shard] = in.To
 				}
 			}
 		}
 	}
-	return elected && time.Since(confirmed) > takeoverAfter
+	return confirmed
 }
 
 // takeCoverage takes what is known beside the lines of journals.
@@ -134,7 +136,7 @@ func (j *Journal) takeCoverage(of []*Journal) {
 		}
 		all = append(all, streams)
 	}
-	j.takenOver = mayBeTakenOver(all)
+	j.confirmed = confirmedByReplicas(all)
 	if j.coverage = coverage.Union(all...); len(j.coverage) > 0 && j.uncovered != nil {
 		j.notice(j.uncovered.Error())
 		j.uncovered = nil // what one has no coverage of is not covered

@@ -7,22 +7,30 @@ import (
 	"kubejournal/internal/coverage"
 )
 
-// Of replicas that have confirmed nothing for longer than a takeover takes, another one may be writing.
+// Of replicas that have confirmed nothing for longer than a takeover takes, another one may be writing: of each shard by itself.
 func TestMayBeTakenOver(t *testing.T) {
-	of := func(ago time.Duration, heldBack ...string) []coverage.Stream {
+	of := func(stream string, ago time.Duration, heldBack ...string) []coverage.Stream {
 		now := time.Now()
-		return []coverage.Stream{{Name: "pods", Intervals: []coverage.Interval{{From: now.Add(-time.Hour), To: now.Add(-ago), HeldBack: heldBack}}}}
+		return []coverage.Stream{{Name: stream, Intervals: []coverage.Interval{{From: now.Add(-time.Hour), To: now.Add(-ago), HeldBack: heldBack}}}}
 	}
+	const elected = coverage.LeaderElection
 	for name, tt := range map[string]struct {
 		of   [][]coverage.Stream
 		want bool
 	}{
-		"one is confirmed":           {[][]coverage.Stream{of(time.Minute, coverage.LeaderElection), of(time.Second, coverage.LeaderElection)}, false},
-		"none is":                    {[][]coverage.Stream{of(time.Minute, coverage.LeaderElection), of(time.Hour, coverage.LeaderElection)}, true},
-		"without leader election":    {[][]coverage.Stream{of(time.Minute), of(time.Hour)}, false},
-		"a journal without coverage": {[][]coverage.Stream{nil, of(time.Minute, coverage.LeaderElection)}, true},
+		"one is confirmed":           {[][]coverage.Stream{of("pods", time.Minute, elected), of("nodes", time.Second, elected)}, false},
+		"none is":                    {[][]coverage.Stream{of("pods", time.Minute, elected), of("nodes", time.Hour, elected)}, true},
+		"of another shard":           {[][]coverage.Stream{of("pods?shard=0-of-2", time.Minute, elected), of("pods?shard=1-of-2", time.Second, elected)}, true},
+		"without leader election":    {[][]coverage.Stream{of("pods", time.Minute), of("nodes", time.Hour)}, false},
+		"a journal without coverage": {[][]coverage.Stream{nil, of("pods", time.Minute, elected)}, true},
 	} {
-		if got := mayBeTakenOver(tt.of); got != tt.want {
+		j := &Journal{confirmed: confirmedByReplicas(tt.of)}
+		j.coverage = coverage.Union(tt.of...)
+		got := false
+		for _, held := range j.HeldBack(&Selection{}) {
+			got = got || !held.Since.IsZero()
+		}
+		if got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

@@ -19,8 +19,8 @@ type Turn struct {
 	May func() bool
 	// Term counts the turns of all replicas; of a leader, at least 1.
 	Term uint64
-	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a stream whose
-	// first list was begun in the turn of that number.
+	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a
+	// stream whose first list was begun in the turn of that number.
 	Published map[string]string
 	// Led has the numbers of this replica's own turns, as far as they are known.
 	Led map[uint64]bool

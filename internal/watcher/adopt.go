@@ -37,8 +37,7 @@ func (a *adoption) rests() bool { return time.Since(a.refused) < adoptionRest }
 // failed records a failure, and reports whether the stream is to go on without: the server does not have this version, or
 // does not list at an exact version, or has failed repeatedly in a way that another form of list may not.
 func (a *adoption) failed(err error) bool {
-	unreachable, _ := isUnreachable(err)
-	if isFatal(err) || unreachable || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*kubeclient.UnconfirmedError)) {
+	if isFatal(err) || !blamesForm(err) || errors.Is(err, recorder.ErrStandby) || errors.As(err, new(*kubeclient.UnconfirmedError)) {
 		return false
 	}
 	a.failures++

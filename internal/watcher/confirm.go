@@ -35,7 +35,7 @@ const (
 	// askEvery how long it is between two questions, and askTime how long one may take.
 	askAfter = 2 * time.Second
 	askEvery = 4 * time.Second
-	askTime  = 3 * time.Second
+	askTime  = time.Second
 )
 
 // pace is how closely a stream follows the server.
@@ -44,6 +44,7 @@ type pace struct {
 	asked   time.Time // for goal
 	read    time.Time // when the last read returned
 	behind  bool      // there may be more to read than a short wait shows
+	resumed time.Time // when the last pause ended, behind which that may be so
 	current time.Time // when the stream was last known to have read everything; zero is unknown
 	late    bool      // what it reads may have waited for longer than lateAfter
 	noted   time.Time // current, as the state has it; zero is that of an earlier process
@@ -61,7 +62,9 @@ func (p *pace) synced(at, asked time.Time) { *p = pace{current: at, noted: asked
 // waited notes a read that took from asked until returned, and reports whether it had to wait.
 func (p *pace) waited(asked, returned time.Time) bool {
 	paused := asked.Sub(p.read)
-	p.behind = p.behind || paused > pausedAfter
+	if paused > pausedAfter {
+		p.behind, p.resumed = true, asked
+	}
 	p.late = p.late || paused > lateAfter
 	p.read = returned
 	need := quiet
@@ -75,13 +78,14 @@ func (p *pace) waited(asked, returned time.Time) bool {
 	return true
 }
 
-// reached notes that the position is at rv, and reports whether that is what the server was at before the watch.
+// reached notes that the position is at rv, and reports whether that is what the server was at when it was asked.
 func (p *pace) reached(rv string) bool {
 	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
 		return false
 	}
 	p.late = p.late || p.asked.Sub(p.current) > lateAfter
-	p.behind, p.goal, p.current = false, "", p.asked
+	p.behind = p.behind && p.resumed.After(p.asked)
+	p.goal, p.current = "", p.asked
 	return true
 }
 

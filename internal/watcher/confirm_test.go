@@ -29,6 +29,7 @@ func TestPace(t *testing.T) {
 		"resumed, at the goal":              {0, "8", []read{{0, 0, "5"}, {0, 5 * ms, "8"}}, -time.Second, false},
 		"resumed, beyond the goal":          {0, "8", []read{{0, 5 * ms, "10"}}, -time.Second, false},
 		"at the goal, and a short wait":     {0, "8", []read{{0, 0, "8"}, {0, 2 * ms, "9"}}, 2 * ms, false},
+		"at the goal behind a pause":        {0, "8", []read{{0, 0, "5"}, {200 * ms, 0, "8"}, {0, 2 * ms, "9"}}, -time.Second, false},
 		"resumed, a long wait":              {0, "8", []read{{0, time.Minute, "5"}}, time.Minute, false},
 		"resumed late":                      {14 * time.Second, "8", []read{{0, 0, "9"}}, -time.Second, true},
 		"held up":                           {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 5 * ms, "7"}}, time.Minute, true},

@@ -210,7 +210,7 @@ func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 	t.times[kind]++
 	var mend func() error
 	at := time.Now()
-	t.ends[term] = end{at: at}
+	t.ends[term] = end{at: at, well: !t.trouble.since(at.Add(-leaseDuration))}
 	switch kind {
 	case leaderStopped:
 		mend = leader.launch
@@ -244,7 +244,6 @@ func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 		return err
 	}
 	if !t.trouble.since(at.Add(-leaseDuration)) {
-		t.ends[term] = end{at: at, well: true}
 		t.silences = append(t.silences, time.Since(at))
 	}
 	return mend()
