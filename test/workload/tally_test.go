@@ -49,6 +49,15 @@ func TestTally(t *testing.T) {
 	if got.Net != 1 || got.Lost != 1 || got.Hidden != 0 {
 		t.Errorf("behind an early GAP: %+v", got)
 	}
+	// A list that was not finished, and another one in its place.
+	second := line(7, invariant.Gap, "", "40")
+	second.FromResourceVersion = "33"
+	got = Count(append(lines[:5:5], relisted, second, line(8, invariant.Synced, "", "41")), []invariant.Write{
+		write(invariant.Modified, "a", "32"), write(invariant.Modified, "a", "41"), write(invariant.Modified, "a", "42"),
+	})
+	if got.Net != 2 || got.Lost != 1 {
+		t.Errorf("behind two GAPs: %+v", got)
+	}
 	sameID, sameSeq := lines[1], line(3, invariant.Added, "g", "37")
 	sameID.Seq = 9
 	if got := Count(append(lines[:6:6], sameID, sameSeq), nil); got.Repeated != 2 {
