@@ -6,7 +6,8 @@
 //   - A line whose id came before in its stream is a repeat, and left out.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
-//     its end.
+//     its end. If that replica does not come to its end, and the one with the list writes again, it is what comes between
+//     that is left out.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block behind its GAP, an object at the version that was written last, or gone already, is a repeat; an ADDED of a known
 //     object is a MODIFIED, and the other way round; and what was written at a version behind the one that the GAP is from, and

@@ -96,6 +96,19 @@ func TestMerge(t *testing.T) {
 			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "12")) + numbered(4, about(2, 2, "MODIFIED", "watch", "a", "15")),
 		},
 		{
+			"a list from which its replica goes on",
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + about(6, 3, "MODIFIED", "watch", "a", "22"),
+			about(1, 2, "MODIFIED", "watch", "a", "12"),
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + about(6, 3, "MODIFIED", "watch", "a", "22"),
+		},
+		{
+			"a list to whose end another one came",
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + about(6, 3, "MODIFIED", "watch", "a", "22"),
+			about(1, 2, "MODIFIED", "watch", "a", "12") + about(2, 2, "MODIFIED", "watch", "a", "21"),
+			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "12")) + numbered(4, about(2, 2, "MODIFIED", "watch", "a", "21")) +
+				numbered(5, about(6, 3, "MODIFIED", "watch", "a", "22")),
+		},
+		{
 			"a list by who had not followed to the end",
 			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "ADDED", "watch", "c", "8") + about(5, 1, "MODIFIED", "watch", "a", "9"),
 			gap(1, 2, "6", "30") + about(2, 2, "ADDED", "relist", "c", "25") + about(3, 2, "MODIFIED", "relist", "a", "9") + synced(4, 2, "30", 1, 1, 0),

@@ -33,6 +33,7 @@ type stream struct {
 	first uint64            // the lowest term
 	void  []extent          // lists to be left out
 	low   map[uint64]uint64 // by term: the lowest version of its lines about objects
+	high  map[uint64]uint64 // by term: the highest version of a watch's lines
 	gaps  bool              // in a term behind the first
 	facts []fact
 	by    map[uint64]int // the source of a term
@@ -88,6 +89,9 @@ func Scan(ctx context.Context, sources []Source) (*Plan, error) {
 			}
 			if !l.AboutStream() {
 				s.low[f.term] = min(s.low[f.term], number(f.version))
+				if f.origin == originWatch {
+					s.high[f.term] = max(s.high[f.term], number(f.version))
+				}
 			}
 		}
 	}
@@ -137,7 +141,7 @@ func join(team []int, a, b int) {
 func (p *Plan) stream(l *line.Fields) *stream {
 	s := p.streams[string(l.Text(line.Stream))]
 	if s == nil {
-		s = &stream{name: string(l.Text(line.Stream)), first: math.MaxUint64, low: make(map[uint64]uint64), by: make(map[uint64]int)}
+		s = &stream{name: string(l.Text(line.Stream)), first: math.MaxUint64, low: make(map[uint64]uint64), high: make(map[uint64]uint64), by: make(map[uint64]int)}
 		p.streams[s.name] = s
 	}
 	return s
@@ -164,7 +168,8 @@ type list struct {
 }
 
 // settle finds the lists that are void, each of which another replica has written again: one that was not finished, and one that
-// was, but was not published before the turn ended, so that the watch of the next goes on before its end.
+// was, but was not published before the turn ended, so that the watch of the next goes on before its end. If the other has not
+// come to where the replica of the list was when that one writes again, it goes on from there, and what is in between is void.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
 	var open, closed *list
@@ -177,7 +182,11 @@ func (s *stream) settle() {
 		}
 		if closed != nil && closed.source != f.source {
 			if f.origin == originWatch && event.Later(closed.to, f.version) {
-				s.void = append(s.void, extent{closed.from, f.position})
+				if back := s.back(closed, s.facts[i:]); back != nil {
+					s.void = append(s.void, extent{f.position, back.position})
+				} else {
+					s.void = append(s.void, extent{closed.from, f.position})
+				}
 			}
 			closed = nil
 		}
@@ -199,6 +208,26 @@ func (s *stream) settle() {
 	for _, term := range slices.Backward(slices.Sorted(maps.Keys(s.low))) {
 		s.low[term], lowest = lowest, min(lowest, s.low[term])
 	}
+}
+
+// back returns with what the replica of a finished list goes on after the turns of others, nil if these have come to where it
+// was, or it does not go on.
+func (s *stream) back(closed *list, facts []fact) *fact {
+	was := number(closed.to)
+	for term, high := range s.high {
+		if closed.from.term <= term && term < facts[0].term {
+			was = max(was, high)
+		}
+	}
+	for i := range facts {
+		switch f := &facts[i]; {
+		case f.source == closed.source:
+			return f
+		case f.typ == typeSynced, s.high[f.term] >= was:
+			return nil
+		}
+	}
+	return nil
 }
 
 // voids reports whether a line is left out.

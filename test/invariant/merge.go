@@ -12,7 +12,8 @@ import (
 //   - A line whose id came before in its stream is a repeat.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
-//     its end.
+//     its end. If that replica does not come to where the one with the list was, and that one writes again, what comes between
+//     is left out.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block behind its GAP, an object at the version that was written last, or gone already, is a repeat; an ADDED of a known
 //     object is a MODIFIED, and the other way round; and what was written at a version behind the one that the GAP is from, and is not shown again, is
@@ -69,7 +70,32 @@ func finished(journals [][]Line) []Line {
 		}
 		if last, ok := closed[l.Stream]; ok && last.journal != l.journal {
 			if l.Origin == FromWatch && later(last.to, l.ResourceVersion) {
-				drop(last, i)
+				was, of := last.to, all[last.from].Term
+				back := -1
+				for n := range all {
+					o := &all[n]
+					switch {
+					case o.Stream != l.Stream || o.Origin != FromWatch && o.Type != Synced:
+					case of <= o.Term && o.Term < l.Term && later(o.ResourceVersion, was):
+						was = o.ResourceVersion // so far it had come
+					}
+				}
+				for n := i; n < len(all) && back < 0; n++ {
+					o := &all[n]
+					if o.Stream != l.Stream {
+						continue
+					}
+					if o.journal == last.journal {
+						back = n
+					} else if o.Type == Synced || o.Origin == FromWatch && !later(was, o.ResourceVersion) {
+						break
+					}
+				}
+				if back < 0 {
+					drop(last, i)
+				} else {
+					drop(list{from: i}, back)
+				}
 			}
 			delete(closed, l.Stream)
 		}
