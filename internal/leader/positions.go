@@ -61,7 +61,8 @@ func decode(packed string) (map[string]string, error) {
 	return positions, nil
 }
 
-// maxTerm is what no number of turns comes to, and readers of JSON take for a whole number: more was written by somebody else.
+// maxTerm bounds the number of turns, within what JSON readers take as an exact integer. A larger one was not written by a
+// replica.
 const maxTerm = 1 << 53
 
 // term is that of a Lease, 0 for none.
