@@ -147,6 +147,13 @@ func (w *world) start(name string, led uint64) *replica {
 	return r
 }
 
+// pair starts two replicas, of which a leads.
+func (w *world) pair() (a, b *replica) {
+	a = w.start("a", 0)
+	synctest.Wait()
+	return a, w.start("b", 0)
+}
+
 // end ends a replica as a clean stop does.
 func (r *replica) end() {
 	r.stop()
@@ -186,9 +193,7 @@ func TestElection(t *testing.T) {
 // A leader writes once in each retryPeriod, and if it is gone another takes over soon after leaseDuration.
 func TestPace(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.start("a", 0)
-		synctest.Wait()
-		b := w.start("b", 0)
+		a, b := w.pair()
 		w.after(5*time.Second, b, "follows")
 		writes := w.srv.Version()
 		<-time.After(time.Minute)
@@ -203,9 +208,7 @@ func TestPace(t *testing.T) {
 // A leader that cannot renew stops before another may start.
 func TestPartition(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.start("a", 0)
-		synctest.Wait()
-		b := w.start("b", 0)
+		a, b := w.pair()
 		a.rec.commit(map[string]string{"pods": "7"})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.cut.Store(true)
@@ -233,9 +236,7 @@ func TestPartition(t *testing.T) {
 func TestReleaseOfAnother(t *testing.T) {
 	for range 20 {
 		inWorld(t, func(w *world) {
-			a := w.start("a", 0)
-			synctest.Wait()
-			b := w.start("b", 0)
+			a, b := w.pair()
 			w.after(5*time.Second, b, "follows")
 			a.cut.Store(true)
 			for b.is() != "leads 2" {
@@ -273,9 +274,7 @@ func TestStopWhileReleasing(t *testing.T) {
 // Replicas that can read the Lease, and not renew it, say so: none of them writes.
 func TestForbiddenUpdate(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.start("a", 0)
-		synctest.Wait()
-		b := w.start("b", 0)
+		a, b := w.pair()
 		w.after(5*time.Second, b, "follows")
 		w.srv.Forbid(leases, "update", "patch")
 		<-time.After(20 * time.Second)
@@ -340,9 +339,7 @@ func TestTermOfAStandby(t *testing.T) {
 // Positions that somebody has damaged are reported, and do not end a replica's following.
 func TestDamagedPositions(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.start("a", 0)
-		synctest.Wait()
-		b := w.start("b", 0)
+		a, b := w.pair()
 		a.rec.commit(map[string]string{"pods": "7"})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.cut.Store(true)
@@ -367,9 +364,7 @@ func TestDamagedPositions(t *testing.T) {
 // A leader that cannot write lets another one, and does not take the Lease again before it can.
 func TestUnable(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.start("a", 0)
-		synctest.Wait()
-		b := w.start("b", 0)
+		a, b := w.pair()
 		a.rec.commit(map[string]string{"pods": "7"})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.full.Store(true)
@@ -407,9 +402,7 @@ func TestClocks(t *testing.T) {
 // A Lease that somebody deletes does not make two leaders, and the terms go on.
 func TestDeletedLease(t *testing.T) {
 	inWorld(t, func(w *world) {
-		a := w.start("a", 0)
-		synctest.Wait()
-		b := w.start("b", 0)
+		a, b := w.pair()
 		a.rec.commit(map[string]string{"pods": "7"})
 		w.after(5*time.Second, b, "follows pods=7")
 		a.cut.Store(true)
