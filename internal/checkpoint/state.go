@@ -19,6 +19,8 @@ type Stream struct {
 	Open *Gap `json:"open,omitempty"`
 	// Closing is set while all lines of a complete list are written but the SYNCED line.
 	Closing *event.Count `json:"closing,omitempty"`
+	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
+	Turn uint64 `json:"turn,omitempty"`
 	Coverage
 }
 
@@ -129,9 +131,10 @@ func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
 
 // Complete notes that all lines of a list are written but SYNCED, which has count; nil for none.
 func (s *Stream) Complete(rv string, count *event.Count) {
+	turn := s.Turn
 	s.Move(rv)
 	if count != nil {
-		s.Closing, s.Coverage = new(*count), Coverage{}
+		s.Closing, s.Turn, s.Coverage = new(*count), turn, Coverage{}
 	}
 }
 

@@ -50,8 +50,10 @@ func union(of []Interval) (all []Interval) {
 	for i := 0; i < len(bounds); {
 		at := bounds[i].at
 		var ended *Interval
+		carried := prompt + late // those that neither begin nor end
 		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
 			b := bounds[i]
+			carried += min(0, b.by)
 			if b.from.Late {
 				late += b.by
 			} else {
@@ -66,6 +68,9 @@ func union(of []Interval) (all []Interval) {
 		switch {
 		case goesOn && prompt+late == 0:
 			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
+		case goesOn && carried == 0 && isGap(reasonNumber(ended.End)): // it took no time
+			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
+			all = append(all, Interval{From: at, Late: prompt == 0})
 		case goesOn && all[n].Late && prompt > 0:
 			all[n].To, all[n].End = at, CaughtUp
 			all = append(all, Interval{From: at})

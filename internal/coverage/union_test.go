@@ -42,6 +42,18 @@ func TestUnion(t *testing.T) {
 			[]coverage.Interval{in(0, 20, "Expired"), in(25, 30, "")},
 		},
 		{
+			"a gap that took no time",
+			[]coverage.Interval{in(0, 20, "Expired"), in(20, 30, "")},
+			[]coverage.Interval{in(10, 20, coverage.HandedOver)},
+			[]coverage.Interval{in(0, 20, "Expired"), in(20, 30, "")},
+		},
+		{
+			"a gap that the other does not have",
+			[]coverage.Interval{in(0, 20, "Expired"), in(20, 30, "")},
+			[]coverage.Interval{in(10, 25, coverage.HandedOver)},
+			[]coverage.Interval{in(0, 30, "")},
+		},
+		{
 			"late is what both have late",
 			[]coverage.Interval{late(in(0, 30, coverage.CaughtUp)), in(30, 40, "")},
 			[]coverage.Interval{in(10, 20, coverage.HandedOver)},

@@ -13,6 +13,7 @@ import (
 // Header is what a line says beside its object: a field for each member that anything reads back.
 type Header struct {
 	Seq    uint64
+	Term   uint64 // 0 without leader election
 	Time   time.Time
 	Type   Type
 	Origin Origin
@@ -90,6 +91,12 @@ func (h *Header) set(key, value []byte) error {
 			return fmt.Errorf("read seq: %w", err)
 		}
 		h.Seq = n
+	case "term":
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		if err != nil {
+			return fmt.Errorf("read term: %w", err)
+		}
+		h.Term = n
 	case "time":
 		if err := h.Time.UnmarshalJSON(value); err != nil {
 			return fmt.Errorf("read time: %w", err)

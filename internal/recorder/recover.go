@@ -228,6 +228,9 @@ func (r *recovery) line(line []byte, seq uint64) error {
 			ResourceVersion: []byte(h.ResourceVersion), FromResourceVersion: []byte(h.FromResourceVersion), Reason: h.Reason,
 			Time: h.Time.UnixNano(), Count: h.Count,
 		}, &r.known)
+		if state.Open != nil {
+			state.Turn = h.Term
+		}
 		if header, ok := r.headers[h.Stream]; ok {
 			changes.Replay(header, h, &r.known)
 		}

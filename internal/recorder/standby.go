@@ -159,6 +159,7 @@ func (w *writer) lead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.commitFault.set(nil)
 	w.published = make(map[string]uint64)
 	own := make(map[string]string)
 	for stream, position := range w.turn.Published {
@@ -261,7 +262,7 @@ func (w *writer) begins(stream string, at int64) { w.since[stream] = max(w.since
 // follow takes a batch of a standby.
 func (w *writer) follow(b *Batch) {
 	switch {
-	case len(b.ends) == 0 && b.Changes.State == nil: // what is kept of objects that are known already
+	case len(b.ends) == 0 && (b.Changes.State == nil || b.Changes.State.ResourceVersion == ""): // what is known, and no position
 		w.written(b, time.Now())
 	case !b.isOfWatch():
 		w.refuse(b.producer)

@@ -54,6 +54,18 @@ type Published struct {
 	Listed   bool            // Listing was called in this turn
 	Standby  bool            // it is another replica's turn to write
 	Over     <-chan struct{} // closed when there may be another answer
+	Turn     uint64          // the number of the turn
+	led      map[uint64]bool
+}
+
+// OthersSince reports whether another replica may have written between this replica's turn of that number and this one.
+func (p *Published) OthersSince(turn uint64) bool {
+	for turn++; turn < p.Turn; turn++ {
+		if !p.led[turn] {
+			return true
+		}
+	}
+	return false
 }
 
 // Published returns what other replicas have published of a stream.
@@ -62,7 +74,7 @@ func (r *Recorder) Published(stream string) Published {
 	if t == nil {
 		return Published{}
 	}
-	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1]}
+	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, led: t.Led}
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
 	r.positions.mu.Unlock()
@@ -141,6 +153,7 @@ func (r *Recorder) Declare(ctx context.Context, stream string) error {
 		if is := p.committed[stream]; is == "" || strings.HasPrefix(is, begunIn) && is != begun {
 			p.committed[stream] = begun
 			p.version++
+			needed = 0 // the turn is another one
 		}
 		if needed == 0 {
 			needed = p.version

@@ -101,6 +101,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 			return false, err
 		}
 	}
+	s.state.Turn = published.Turn
 	s.rec.Listing(s.spec.Name)
 	if err := s.rec.Declare(ctx, s.spec.Name); err != nil {
 		return false, err
@@ -117,7 +118,7 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	case s.state.PendingGap == event.CheckpointLost:
 		return true
 	case s.state.Open != nil, s.state.Closing != nil:
-		return published.Other
+		return published.OthersSince(s.state.Turn)
 	}
 	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
@@ -162,8 +163,8 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }
 
-// adopt makes a published position the stream's own. It writes no line. A crash, or a new turn, in the middle of it leaves
-// known objects that others have written, at one version or the other.
+// adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves known
+// objects at one version or the other, and no position: if it is this replica that lists next, it writes all objects.
 func (s *Stream) adopt(ctx context.Context, position string) error {
 	if s.adoption.refused.IsZero() { // else it still waits for the leader
 		s.setState(Listing, s.reason)
@@ -173,7 +174,7 @@ func (s *Stream) adopt(ctx context.Context, position string) error {
 		return err
 	}
 	defer r.close()
-	r.origin, r.skip, r.state = event.FromRelist, true, checkpoint.Stream{}
+	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true, checkpoint.Stream{PendingGap: event.CheckpointLost}
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
 	if _, err := r.readPages(ctx, o); err != nil {
 		return err

@@ -56,8 +56,9 @@ func (p *pace) began() {
 	p.late = p.late || p.read.Sub(p.current) > lateAfter
 }
 
-// synced notes that the stream begins anew, with a list that is complete and was asked for then.
-func (p *pace) synced(at, asked time.Time) { *p = pace{current: at, noted: asked} }
+// synced notes that the stream begins anew, with a complete list that was asked for then; zero is in an earlier process. What came
+// since is still to be read.
+func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked} }
 
 // waited notes a read that took from asked until returned, and reports whether it had to wait.
 func (p *pace) waited(asked, returned time.Time) bool {

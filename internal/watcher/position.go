@@ -67,9 +67,9 @@ func (s *Stream) writeSynced(ctx context.Context) error {
 	// The list has what was before it was asked for. What came while it was read is for the watch.
 	if began := s.lists.at.Add(-s.lists.took); !s.lists.at.IsZero() {
 		s.state.Confirmed = began.UnixNano()
-		s.pace.synced(now, began)
+		s.pace.synced(began)
 	} else {
-		s.pace.synced(now, time.Time{})
+		s.pace.synced(time.Time{})
 	}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {

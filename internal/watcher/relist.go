@@ -27,6 +27,7 @@ type relist struct {
 	state   checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before  int64             // objects that attempts before this one have written
 	skip    bool              // objects are taken as known, without lines
+	adopts  bool              // so are those of a published position: what is known before the end is of no one version
 	batch   *recorder.Batch
 	count   event.Count
 }
@@ -300,7 +301,7 @@ func (r *relist) submit(ctx context.Context) error {
 		return nil
 	}
 	b := r.batch
-	if r.state.Open != nil && b.Changes.State == nil {
+	if (r.state.Open != nil || r.adopts) && b.Changes.State == nil {
 		r.s.state = *r.state.Clone()
 		b.Changes.State = r.state.Clone()
 	}
