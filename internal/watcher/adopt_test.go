@@ -12,18 +12,19 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// notExact answers lists at an exact version with an error, and counts them.
+// notExact answers lists at an exact version, or their second page, with an error, and counts them.
 type notExact struct {
-	next http.RoundTripper
-	code int
-	n    int
+	next  http.RoundTripper
+	code  int
+	pages bool // only pages behind the first one
+	n     int
 }
 
 // WrappedRoundTripper is for client-go.
 func (f *notExact) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 func (f *notExact) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Query().Get("resourceVersionMatch") != "Exact" {
+	if q := r.URL.Query(); f.pages && q.Get("continue") == "" || !f.pages && q.Get("resourceVersionMatch") != "Exact" || f.code == 0 {
 		return f.next.RoundTrip(r)
 	}
 	f.n++
@@ -72,4 +73,49 @@ func TestNotAdopted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A replica that has adopted a part of the leader's objects knows them at two versions. When it becomes the leader it writes all,
+// so that in both journals together what it did not have to write is not gone.
+func TestAdoptedInPart(t *testing.T) {
+	bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
+		w.lease = "kubejournal"
+		names := []string{"a", "b", "c", "d"}
+		put := func() {
+			for _, name := range names {
+				w.put(configMaps, name)
+			}
+		}
+		put()
+		w.start()
+		w.synced()
+		pages := &notExact{pages: true}
+		b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+		b.wrap = func(next http.RoundTripper) http.RoundTripper {
+			pages.next = next
+			return pages
+		}
+		b.start()
+		b.awaitFor(time.Minute, "it follows", func() bool { return b.state("configmaps").State == "Watching" })
+		w.pass(3 * time.Second)
+		b.kill()
+		put()
+		w.pass(3 * time.Second)
+		w.srv.Compact(w.srv.Version())
+		w.srv.RestartAPIServer()
+		pages.code = http.StatusInternalServerError
+		b.start()
+		defer b.kill()
+		b.awaitFor(5*time.Minute, "it has adopted a part", func() bool { return pages.n > 0 })
+		w.stop()
+		b.awaitFor(5*time.Minute, "it watches", func() bool { return b.state("configmaps").State == "Watching" })
+		lines := b.lines()
+		if len(lines) != 6 || lines[0].Reason != invariant.CheckpointLost || lines[5].Type != invariant.Synced {
+			t.Errorf("the journal has %+v", lines)
+		}
+		merged, _ := invariant.Merge(w.lines(), lines)
+		state, err := invariant.Replay(merged)
+		must(t, err)
+		must(t, invariant.Compare(state, w.live()))
+	})
 }
