@@ -13,7 +13,8 @@
 //	  cluster                             uid of the namespace kube-system, absent while unknown
 //	  journal                             JSON of Mark: last seq, file identity, offset; on stdout, those of the file before
 //	  recovery                            JSON of Recovery: how far an interrupted one came; absent otherwise
-//	  term                                uvarint: the number of this replica's last turn as the leader; absent before the first
+//	  term                                two uvarints: the number of this replica's last turn as the leader, 0 for none, and of the last turn
+//	                                      that it knows of, which files of earlier versions lack; absent while both are 0
 //	  lost                                present from the loss of a predecessor until all streams are known again
 //	streams                               bucket
 //	  <stream name>                       JSON of Stream: position, pending GAP, open gap, pending SYNCED line

@@ -64,7 +64,7 @@ type Config struct {
 	// Able returns why this replica cannot write, nil when it can. One that cannot neither takes the Lease nor renews it.
 	Able    func() error
 	Log     *zap.Logger
-	Changed func(before, now Status) // called when somebody else writes
+	Changed func(before, now Status) // called when Leads, Holder or Term has changed
 }
 
 // Status is what an Elector knows of the Lease.

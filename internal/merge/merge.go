@@ -120,7 +120,7 @@ type head struct {
 	name string
 	pull func() (Line, error, bool)
 	stop func()
-	line Line // nil at the end
+	line Line // without Fields at the end
 }
 
 // step reads on in a source, or begins, and finds the next line.

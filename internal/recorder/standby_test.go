@@ -325,6 +325,19 @@ func TestDeclare(t *testing.T) {
 	})
 }
 
+// A replica knows whether others may have written since a turn of its own.
+func TestOthersSince(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.rec.SetTurn(Turn{May: r.may.Load, Term: 7, Led: map[uint64]bool{2: true, 5: true, 6: true}})
+		published := r.rec.Published("a")
+		for turn, want := range map[uint64]bool{0: true, 2: true, 4: false, 5: false, 6: false, 7: false} {
+			if got := published.OthersSince(turn); got != want {
+				t.Errorf("since %d: %v, want %v", turn, got, want)
+			}
+		}
+	})
+}
+
 // Of a list, what the lines before the cut make known is committed, and only that.
 func TestTurnEndsWithinAList(t *testing.T) {
 	for taken := range 330 {

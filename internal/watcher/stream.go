@@ -28,7 +28,7 @@ import (
 
 // Recorder takes a stream's lines, with what they make known.
 type Recorder interface {
-	// Submit takes a batch; after an error, which only the end of the stream causes, it was not taken.
+	// Submit takes a batch; after an error it was not taken: ctx has ended, or recorder.ErrStandby.
 	Submit(context.Context, *recorder.Batch) error
 	// Flush waits until all that was submitted is committed, but for what a standby holds.
 	Flush(context.Context) error
