@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,23 +16,24 @@ import (
 // notExact answers lists at an exact version, or their second page, with an error, and counts them.
 type notExact struct {
 	next  http.RoundTripper
-	code  int
-	pages bool // only pages behind the first one
-	n     int
+	code  atomic.Int64 // 0 for none
+	pages bool         // only pages behind the first one
+	n     atomic.Int64
 }
 
 // WrappedRoundTripper is for client-go.
 func (f *notExact) WrappedRoundTripper() http.RoundTripper { return f.next }
 
 func (f *notExact) RoundTrip(r *http.Request) (*http.Response, error) {
-	if q := r.URL.Query(); f.pages && q.Get("continue") == "" || !f.pages && q.Get("resourceVersionMatch") != "Exact" || f.code == 0 {
+	if q := r.URL.Query(); f.pages && q.Get("continue") == "" || !f.pages && q.Get("resourceVersionMatch") != "Exact" || f.code.Load() == 0 {
 		return f.next.RoundTrip(r)
 	}
-	f.n++
-	reason := map[int]string{http.StatusGone: "Expired", http.StatusInternalServerError: "InternalError"}[f.code]
-	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, f.code)
+	f.n.Add(1)
+	code := int(f.code.Load())
+	reason := map[int]string{http.StatusGone: "Expired", http.StatusInternalServerError: "InternalError"}[code]
+	text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
 	return &http.Response{
-		StatusCode: f.code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r,
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), Request: r,
 	}, nil
 }
 
@@ -47,13 +49,14 @@ func TestNotAdopted(t *testing.T) {
 			var lists *notExact
 			b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
 			b.wrap = func(next http.RoundTripper) http.RoundTripper {
-				lists = &notExact{next: next, code: code}
+				lists = &notExact{next: next}
+				lists.code.Store(int64(code))
 				return lists
 			}
 			b.start()
 			defer b.kill()
 			w.pass(30 * time.Second)
-			before := lists.n
+			before := lists.n.Load()
 			for range 4 * 60 {
 				w.put(configMaps, "a") // the position moves on
 				w.pass(time.Second)
@@ -61,7 +64,7 @@ func TestNotAdopted(t *testing.T) {
 					t.Errorf("%d: not ready: %s", code, body)
 				}
 			}
-			if n := lists.n - before; n < 2 || n > 6 {
+			if n := lists.n.Load() - before; n < 2 || n > 6 {
 				t.Errorf("%d: %d lists at an exact version in 4 minutes", code, n)
 			}
 			w.stop()
@@ -103,10 +106,10 @@ func TestAdoptedInPart(t *testing.T) {
 		w.pass(3 * time.Second)
 		w.srv.Compact(w.srv.Version())
 		w.srv.RestartAPIServer()
-		pages.code = http.StatusInternalServerError
+		pages.code.Store(http.StatusInternalServerError)
 		b.start()
 		defer b.kill()
-		b.awaitFor(5*time.Minute, "it has adopted a part", func() bool { return pages.n > 0 })
+		b.awaitFor(5*time.Minute, "it has adopted a part", func() bool { return pages.n.Load() > 0 })
 		w.stop()
 		b.awaitFor(5*time.Minute, "it watches", func() bool { return b.state("configmaps").State == "Watching" })
 		lines := b.lines()
