@@ -50,7 +50,7 @@ func union(of []Interval) (all []Interval) {
 	for i := 0; i < len(bounds); {
 		at := bounds[i].at
 		var ended *Interval
-		carried := prompt + late // those that neither begin nor end
+		carried := prompt + late // that hold before and behind it
 		for ; i < len(bounds) && bounds[i].at.Equal(at); i++ {
 			b := bounds[i]
 			carried += min(0, b.by)
@@ -66,11 +66,11 @@ func union(of []Interval) (all []Interval) {
 		n := len(all) - 1
 		goesOn := n >= 0 && all[n].To.IsZero()
 		switch {
-		case goesOn && prompt+late == 0:
+		case goesOn && (prompt+late == 0 || carried == 0 && isGap(reasonNumber(ended.End))):
 			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
-		case goesOn && carried == 0 && isGap(reasonNumber(ended.End)): // it took no time
-			all[n].To, all[n].End, all[n].Differences = at, ended.End, ended.Differences
-			all = append(all, Interval{From: at, Late: prompt == 0})
+			if prompt+late > 0 { // the gap took no time
+				all = append(all, Interval{From: at, Late: prompt == 0})
+			}
 		case goesOn && all[n].Late && prompt > 0:
 			all[n].To, all[n].End = at, CaughtUp
 			all = append(all, Interval{From: at})

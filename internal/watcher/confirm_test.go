@@ -80,3 +80,19 @@ func TestLastConfirmed(t *testing.T) {
 		check("by an earlier process", at)
 	})
 }
+
+// What came while a list was read, or written, is late if that took long.
+func TestLateBehindAList(t *testing.T) {
+	for took, want := range map[time.Duration]bool{lateAfter / 2: false, 2 * lateAfter: true} {
+		synctest.Test(t, func(t *testing.T) {
+			var p pace
+			asked := time.Now()
+			<-time.After(took)
+			p.synced(asked)
+			p.began()
+			if p.late != want {
+				t.Errorf("behind a list of %v: late %v", took, p.late)
+			}
+		})
+	}
+}

@@ -65,12 +65,12 @@ func (s *Stream) writeSynced(ctx context.Context) error {
 		Type: event.Synced, ResourceVersion: []byte(s.state.ResourceVersion), Time: now.UnixNano(), Count: s.state.Closing,
 	}, &b.Changes)
 	// The list has what was before it was asked for. What came while it was read is for the watch.
-	if began := s.lists.at.Add(-s.lists.took); !s.lists.at.IsZero() {
+	var began time.Time
+	if !s.lists.at.IsZero() {
+		began = s.lists.at.Add(-s.lists.took)
 		s.state.Confirmed = began.UnixNano()
-		s.pace.synced(began)
-	} else {
-		s.pace.synced(time.Time{})
 	}
+	s.pace.synced(began)
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
