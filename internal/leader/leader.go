@@ -61,7 +61,8 @@ type Config struct {
 	Recorder        Recorder
 	Terms           checkpoint.Terms             // of an earlier process
 	SaveTerms       func(checkpoint.Terms) error // for Terms of the next one
-	// Able returns why this replica cannot write, nil when it can. One that cannot neither takes the Lease nor renews it.
+	// Able returns why this replica cannot write, nil when it can, as far as it has tried. One that cannot does not renew the
+	// Lease, nor takes it within leaseDuration after that.
 	Able    func() error
 	Log     *zap.Logger
 	Changed func(before, now Status) // called when Leads, Holder or Term has changed
@@ -93,7 +94,8 @@ type Elector struct {
 	positions map[string]string     // the last ones that could be decoded
 	leads     bool                  // as the recorder was given last
 	led       map[uint64]bool       // this replica's turns
-	unable    bool                  // it was logged that this replica cannot write
+	unable    error                 // why this replica could not write, if it was so
+	unableAt  time.Time             // when it was so last
 
 	stopped  func() error    // Err of Run's context
 	released context.Context // ends ReleaseTimeout after that; client-go's release has a context of its own
@@ -371,8 +373,10 @@ func (e *Elector) write(
 	send func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) error {
 	before := e.Status()
-	if err := e.able(record.HolderIdentity); err != nil {
-		return err
+	if record.HolderIdentity != "" {
+		if err := e.able(before.Leads); err != nil {
+			return err
+		}
 	}
 	if lease.Annotations == nil {
 		lease.Annotations = make(map[string]string)
@@ -419,18 +423,20 @@ func (e *Elector) write(
 	return nil
 }
 
-// able returns why this replica cannot write, if it is to hold the Lease.
-func (e *Elector) able(holder string) error {
-	err := e.cfg.Able()
-	if err == nil || holder == "" {
-		e.unable = false
-		return nil
+// able returns why this replica must not hold the Lease: it cannot write, or could not a moment ago, and another one shall
+// have the time to take it.
+func (e *Elector) able(leads bool) error {
+	err, before := e.cfg.Able(), e.unable
+	switch {
+	case err != nil:
+		e.unable, e.unableAt = err, time.Now()
+	case leads || time.Since(e.unableAt) >= e.cfg.LeaseDuration:
+		e.unable = nil
 	}
-	if !e.unable {
-		e.unable = true
+	if before == nil && e.unable != nil {
 		e.cfg.Log.Warn("this replica cannot write, leaving the Lease to another", zap.String("lease", e.Describe()), zap.Error(err))
 	}
-	return err
+	return e.unable
 }
 
 // begin begins a turn, after the positions that the Lease has of the leader before.

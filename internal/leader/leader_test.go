@@ -372,7 +372,30 @@ func TestUnable(t *testing.T) {
 		b.end()
 		w.after(time.Minute, a, "follows pods=7")
 		a.full.Store(false)
+		w.after(14*time.Second, a, "follows pods=7")
 		w.after(8*time.Second, a, "leads 3 pods=7") // its last request hangs for up to 5 s
+		a.end()
+	})
+}
+
+// What keeps a leader from writing shows when it tries, so as a standby it seems able again. It leaves the Lease to the other one.
+func TestUnableAsLeader(t *testing.T) {
+	inWorld(t, func(w *world) {
+		a, b := w.pair()
+		for range 20 {
+			w.after(5*time.Second, b, "follows")
+			a.full.Store(true)
+			for a.Status().Leads {
+				<-time.After(10 * time.Millisecond)
+			}
+			a.full.Store(false)
+			<-time.After(3 * time.Second)
+			if !b.Status().Leads {
+				t.Error("nobody leads, or the one that could not write")
+			}
+			a, b = b, a
+		}
+		b.end()
 		a.end()
 	})
 }
