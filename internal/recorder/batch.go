@@ -80,6 +80,7 @@ func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }
 // Batch is lines of one stream, to be written and committed together. Not for concurrent use.
 type Batch struct {
 	Changes checkpoint.Changes // what the lines make known
+	Anew    bool               // it does not follow what a standby holds of the stream, which is dropped
 
 	producer *Producer     // nil for a flush
 	number   uint64        // see Number
@@ -190,6 +191,6 @@ func (b *Batch) Release() {
 		return
 	}
 	b.Changes.Reset()
-	b.lines, b.ends, b.number = b.lines[:0], b.ends[:0], 0
+	b.lines, b.ends, b.number, b.Anew = b.lines[:0], b.ends[:0], 0, false
 	b.producer.pool.Put(b)
 }

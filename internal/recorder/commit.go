@@ -87,11 +87,6 @@ func (w *writer) endCommit(ctx context.Context, err error) error {
 	return err
 }
 
-// finish commits what is left after the last batch.
-func (w *writer) finish(ctx context.Context) error {
-	return w.settle(ctx)
-}
-
 // commit syncs the journal and commits a batch, until it succeeds or ctx ends.
 // A crash between the two leaves lines that are read back at the next start.
 func (r *Recorder) commit(ctx context.Context, batch *checkpoint.Batch) error {

@@ -351,7 +351,7 @@ func (w *writer) run(ctx context.Context) error {
 			return ctx.Err()
 		case b, ok := <-w.queue:
 			if !ok {
-				return w.finish(ctx)
+				return w.settle(ctx) // what is left after the last batch
 			}
 			err = w.take(ctx, b)
 		case <-w.tick.C:

@@ -261,6 +261,9 @@ func (w *writer) begins(stream string, at int64) { w.since[stream] = max(w.since
 
 // follow takes a batch of a standby.
 func (w *writer) follow(b *Batch) {
+	if b.Anew {
+		w.forget(b.producer.stream)
+	}
 	switch {
 	case len(b.ends) == 0 && (b.Changes.State == nil || b.Changes.State.ResourceVersion == ""): // what is known, and no position
 		w.written(b, time.Now())

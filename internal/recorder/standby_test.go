@@ -267,6 +267,23 @@ func TestLateCommitOfAnEarlierTurn(t *testing.T) {
 	})
 }
 
+// A standby that adopts an earlier position than it has read to, since the server was restored, drops what it holds.
+func TestStandbyBeginsAnew(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.events("a", 5)
+		r.events("b", 1)
+		r.follows(map[string]string{"a": "2", "b": "~1"})
+		r.says("a is published up to 2", nil, "a=2")
+		b := r.batch("a", 1, 100)
+		b.ends, b.lines, b.Changes.State, b.Anew = nil, nil, &checkpoint.Stream{ResourceVersion: "1"}, true
+		r.submit(b)
+		r.follows(map[string]string{"a": "1", "b": "~1"})
+		r.says("a is at 1 again", nil, "a=1")
+		r.leads(2, map[string]string{"a": "1", "b": "~1"})
+		r.says("a turn begins", []string{"b1"}, "a=1", "b=1")
+	})
+}
+
 // A list is for the leader to write.
 func TestStandbyRefusesLists(t *testing.T) {
 	lists := map[string]func(*Batch){
