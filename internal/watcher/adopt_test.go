@@ -78,6 +78,39 @@ func TestNotAdopted(t *testing.T) {
 	}
 }
 
+// Where a replica has to write everything, it does so also for a stream that begins without what exists: what the leader before
+// has written is not gone.
+func TestNotAdoptedAndSkipped(t *testing.T) {
+	bubble(t, kubefake.Options{}, skipping(), func(w *harness) {
+		w.lease = "kubejournal"
+		w.put(configMaps, "a")
+		w.start()
+		w.checkSkipped()
+		w.put(configMaps, "b")
+		w.put(configMaps, "c")
+		w.pass(5 * time.Second)
+		b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+		b.wrap = func(next http.RoundTripper) http.RoundTripper {
+			lists := &notExact{next: next}
+			lists.code.Store(http.StatusGone)
+			return lists
+		}
+		b.start()
+		defer b.kill()
+		b.pass(5 * time.Second)
+		w.put(configMaps, "b")
+		w.stop()
+		b.awaitFor(2*time.Minute, "it watches", func() bool { return b.state("configmaps").State == "Watching" })
+		b.remove(configMaps, "c")
+		b.pass(5 * time.Second)
+		b.tell(0, "GAP CheckpointLost", "ADDED relist a", "ADDED relist b", "ADDED relist c", "SYNCED +3 ~0 -0 =0", "DELETED watch c")
+		merged, _ := invariant.Merge(w.lines(), b.lines())
+		state, err := invariant.Replay(merged)
+		must(t, err)
+		must(t, invariant.Compare(state, w.live()))
+	})
+}
+
 // A replica that has adopted a part of the leader's objects knows them at two versions. When it becomes the leader it writes all,
 // so that in both journals together what it did not have to write is not gone.
 func TestAdoptedInPart(t *testing.T) {

@@ -53,7 +53,7 @@ type decision struct {
 	typ event.Type // of the line, with isNews
 	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
-	old      event.Known // what is known under the name; set with isUnchanged and replaced
+	old      event.Known // what is known under the name; set with isUnchanged, MODIFIED and replaced
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list shows ADDED, and before its end also what
@@ -89,7 +89,7 @@ func (d *diff) observe(t event.Type, namespace, name, uid, rv []byte) (decision,
 	case same && k.ResourceVersion == string(rv) && !k.Doubtful:
 		return decision{verdict: isUnchanged, old: k}, nil
 	case same, last != 0 && last != gone:
-		return decision{typ: event.Modified}, nil
+		return decision{typ: event.Modified, old: k}, nil
 	case found:
 		// A name is free again once its object is gone; the list may have said so.
 		if replaced := d.seen.at(identify(k.UID, k.Namespace, k.Name)); *replaced != gone {

@@ -59,7 +59,10 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	}
 	r := &relist{
 		s: s, began: time.Now(), origin: event.FromRelist, gap: s.state.PendingGap, state: *s.state.Clone(), batch: s.producer.Batch(),
-		skip: s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil,
+	}
+	if s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil {
+		// What others have written is in this replica's journal only if it is written again.
+		r.skip = s.state.PendingGap != event.CheckpointLost || s.rec.Published(s.spec.Name).Over == nil
 	}
 	if !empty {
 		r.diff.known = s.known
@@ -163,6 +166,10 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
+	if was := r.lastOf(&d); event.Later(was, string(o.ResourceVersion)) {
+		r.s.state.Lose(event.PositionAheadOfServer)
+		return fmt.Errorf("%w: %s, an object is at %s", errAhead, was, o.ResourceVersion)
+	}
 	if !r.skip {
 		if err := r.writeGap(ctx, string(o.ResourceVersion)); err != nil {
 			return err
@@ -178,6 +185,23 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		return err
 	}
 	return r.apply(ctx, &line)
+}
+
+// lastOf returns the version up to which the reader has been told everything about an object; "" where that is not known. If it
+// is earlier now, the server was restored from a backup, although it may be past the position again: a reader must hear of
+// that before it sees a version, and so an id, again.
+func (r *relist) lastOf(d *decision) string {
+	reason, from := r.gap, r.s.state.ResourceVersion
+	if open := r.state.Open; open != nil {
+		reason, from = open.Reason, open.FromResourceVersion
+	}
+	switch {
+	case r.adopts, reason == "", reason == event.PositionAheadOfServer, reason == event.CheckpointLost, reason == event.JournalTruncated:
+		return ""
+	case d.typ == event.Modified:
+		return d.old.ResourceVersion
+	}
+	return from
 }
 
 // takeGone takes a known object that the list shows to be gone.
@@ -305,6 +329,7 @@ func (r *relist) submit(ctx context.Context) error {
 		r.s.state = *r.state.Clone()
 		b.Changes.State = r.state.Clone()
 	}
+	b.Anew = r.adopts
 	r.batch = r.s.producer.Batch()
 	return r.s.rec.Submit(ctx, b)
 }
