@@ -82,7 +82,7 @@ func (r *report) add(p proof) {
 	all.changes += p.changes
 	all.net, all.lost, all.repeated = all.net+p.net, all.lost+p.lost, all.repeated+p.repeated
 	all.synced, all.hidden = all.synced+p.synced, all.hidden+p.hidden
-	all.again, all.oldest = all.again+p.again, max(all.oldest, p.oldest)
+	all.again, all.older, all.oldest = all.again+p.again, all.older+p.older, max(all.oldest, p.oldest)
 	all.unpublished, all.oldestUnpublished = all.unpublished+p.unpublished, max(all.oldestUnpublished, p.oldestUnpublished)
 	if all.gaps == nil {
 		all.gaps = make(map[string]int)

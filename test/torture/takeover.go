@@ -335,7 +335,16 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 			oldest = &p.oldestUnpublished
 		}
 		p.again++
-		*oldest = max(*oldest, end.at.Sub(at))
+		age := end.at.Sub(at)
+		*oldest = max(*oldest, age)
+		if end.well && age > retryPeriod+t.options.interval {
+			p.older++
+		}
+		// A leader writes no longer than renewDeadline after what it has published last.
+		if age > renewDeadline+t.options.interval+commitSlack {
+			p.repeated++
+			p.fault = errors.Join(p.fault, fmt.Errorf("%s repeats %s from %s before the takeover", l.Where, l.ID, age))
+		}
 	}
 	err = t.judge(ctx, lines, &p)
 	return p, err
@@ -421,7 +430,8 @@ func (r *report) takeoverRows(row func(string, any, ...any)) {
 		fmt.Sprintf("the median of %d where the API server was well; p99 %s, at most %s; goal for p99: leaseDuration (%s) and %s",
 			len(r.silences), percentile(r.silences, 99), percentile(r.silences, 100), leaseDuration, beyond))
 	row("repeated over takeovers, by known ids", r.proven.again,
-		fmt.Sprintf("the oldest %s before its leader's end; published every %s", r.proven.oldest.Round(time.Millisecond), retryPeriod))
+		fmt.Sprintf("the oldest %s before its leader's end, and %d of them from longer before it than retryPeriod (%s) and the checkpoint interval (%s)",
+			r.proven.oldest.Round(time.Millisecond), r.proven.older, retryPeriod, r.options.interval))
 	row("  of these, while the API server was disturbed", r.proven.unpublished,
 		fmt.Sprintf("and nothing could be published; the oldest %s", r.proven.oldestUnpublished.Round(time.Millisecond)))
 }
