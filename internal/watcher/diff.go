@@ -53,7 +53,8 @@ type decision struct {
 	typ event.Type // of the line, with isNews
 	// replaced says that old is another object under the name, which must be gone.
 	replaced bool
-	old      event.Known // what is known under the name; set with isUnchanged, MODIFIED and replaced
+	// old is what is known under the name; set with isUnchanged, replaced, and a MODIFIED of what the list has not shown before.
+	old event.Known
 }
 
 // observe takes an object of the list, as an event of type t: a streamed list shows ADDED, and before its end also what

@@ -166,9 +166,10 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	if was := r.lastOf(&d); event.Later(was, string(o.ResourceVersion)) {
-		r.s.state.Lose(event.PositionAheadOfServer)
-		return fmt.Errorf("%w: %s, an object is at %s", errAhead, was, o.ResourceVersion)
+	if d.typ == event.Modified && r.vouches() && event.Later(d.old.ResourceVersion, string(o.ResourceVersion)) {
+		if err := r.startOver(ctx, string(o.ResourceVersion)); err != nil {
+			return err
+		}
 	}
 	if !r.skip {
 		if err := r.writeGap(ctx, string(o.ResourceVersion)); err != nil {
@@ -187,21 +188,29 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	return r.apply(ctx, &line)
 }
 
-// lastOf returns the version up to which the reader has been told everything about an object; "" where that is not known. If it
-// is earlier now, the server was restored from a backup, although it may be past the position again: a reader must hear of
-// that before it sees a version, and so an id, again.
-func (r *relist) lastOf(d *decision) string {
-	reason, from := r.gap, r.s.state.ResourceVersion
+// vouches reports whether all that is known is of a server whose versions the list continues.
+func (r *relist) vouches() bool {
+	reason := r.gap
 	if open := r.state.Open; open != nil {
-		reason, from = open.Reason, open.FromResourceVersion
+		reason = open.Reason
 	}
-	switch {
-	case r.adopts, reason == "", reason == event.PositionAheadOfServer, reason == event.CheckpointLost, reason == event.JournalTruncated:
-		return ""
-	case d.typ == event.Modified:
-		return d.old.ResourceVersion
+	switch reason {
+	case "", event.PositionAheadOfServer, event.CheckpointLost, event.JournalTruncated:
+		return false
 	}
-	return from
+	return !r.adopts
+}
+
+// startOver writes a GAP in the middle of a list, which shows an object at the version rv and so at an earlier one than it was: the
+// server was restored from a backup, and has passed the position again, or was restored while the list began. The reader hears of
+// that before it sees an id again.
+func (r *relist) startOver(ctx context.Context, rv string) error {
+	if err := r.submit(ctx); err != nil {
+		return err
+	}
+	r.gap, r.due, r.version = event.PositionAheadOfServer, true, rv
+	r.count, r.before = event.Count{Unchanged: r.count.Unchanged + r.count.Added + r.count.Modified}, 0
+	return r.writeGap(ctx, rv)
 }
 
 // takeGone takes a known object that the list shows to be gone.
