@@ -281,6 +281,11 @@ func TestStandbyBeginsAnew(t *testing.T) {
 		r.says("a is at 1 again", nil, "a=1")
 		r.leads(2, map[string]string{"a": "1", "b": "~1"})
 		r.says("a turn begins", []string{"b1"}, "a=1", "b=1")
+		for range 10 {
+			if b.producer.Batch().Anew {
+				t.Error("a batch that is used again still begins anew")
+			}
+		}
 	})
 }
 

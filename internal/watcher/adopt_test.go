@@ -155,3 +155,36 @@ func TestAdoptedInPart(t *testing.T) {
 		must(t, invariant.Compare(state, w.live()))
 	})
 }
+
+// A standby holds what a leader has written that died, and then the server is restored, and the Lease with it: it continues from the
+// position there, and does not write what has never been.
+func TestAdoptedBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		w.lease = "kubejournal"
+		w.put(configMaps, "a")
+		w.start()
+		w.synced()
+		b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+		b.start()
+		defer b.kill()
+		b.awaitFor(time.Minute, "it follows", func() bool { return b.state("configmaps").State == "Watching" })
+		w.put(configMaps, "a")
+		w.pass(5 * time.Second) // published, and not what it has adopted
+		backup := w.srv.Version()
+		for range 50 { // more than the Lease is written below
+			w.put(configMaps, "b")
+		}
+		w.pass(100 * time.Millisecond)
+		w.kill()
+		w.srv.RestoreTo(backup)
+		b.awaitFor(2*time.Minute, "it leads", func() bool { return strings.Contains(b.log.String(), "writing as the leader") })
+		b.put(configMaps, "c")
+		b.awaitFor(2*time.Minute, "it writes", func() bool { return len(b.lines()) > 0 })
+		b.pass(5 * time.Second)
+		for _, l := range b.lines() {
+			if l.Name == "b" && l.Origin == invariant.FromWatch {
+				t.Errorf("it has written what has never been: %s at %s", brief(l), l.ResourceVersion)
+			}
+		}
+	})
+}

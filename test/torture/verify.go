@@ -24,11 +24,11 @@ type proof struct {
 	net       int            // acknowledged writes that were overtaken in a GAP or a first sync
 	lost      int
 	changes   int // lists of what changed, which were applied to the object before
-	repeated  int // in a file: all; on stdout, and over takeovers: those from before what may be repeated
+	repeated  int // in a file: all; on stdout: those from before the checkpoint interval
 
 	again  int           // on stdout, and over takeovers: lines written again
 	oldest time.Duration // the longest time between such a line and the kill after it
-	older  int           // over takeovers, those of them from longer before one than the leader publishes
+	older  int           // over takeovers, those that the leader should have published
 	// Of again, the lines from before a takeover at which the API server was disturbed.
 	unpublished       int
 	oldestUnpublished time.Duration
