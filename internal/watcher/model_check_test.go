@@ -274,8 +274,10 @@ func (m *model) requests() error {
 			most, byStart int
 		}{{10 * time.Second, 30, 12}, {10 * time.Minute, 300, 12}} {
 			switch key {
+			case pagesKey:
+				continue
 			case discoveryKey:
-				b.most, b.byStart = 2*b.most, 2*b.byStart
+				b.most, b.byStart = 2*b.most+worst(m.asked.all[pagesKey], b.window), 2*b.byStart
 			case leasesKey: // two at most for each look
 				b.most = int(b.window / (config.Default().LeaderElection.RetryPeriod / 8))
 			}

@@ -137,8 +137,11 @@ type asked struct {
 	all map[string][]time.Time // by what was asked for
 }
 
-// discoveryKey stands for all requests for discovery.
+// discoveryKey stands for all requests for discovery, and for those that confirm the cluster.
 const discoveryKey = "discovery"
+
+// pagesKey stands for those for the further pages of lists.
+const pagesKey = "pages"
 
 // leasesKey stands for those about the Lease.
 const leasesKey = "leases"
@@ -163,12 +166,13 @@ func (a *asking) RoundTrip(r *http.Request) (*http.Response, error) {
 	case strings.Contains(r.URL.Path, "/"+leases.Resource+"/"):
 		key = leasesKey
 	}
-	// The pages of a list are as many as the server makes of it.
-	if q.Get("continue") == "" {
-		a.mu.Lock()
-		a.all[key] = append(a.all[key], time.Now())
-		a.mu.Unlock()
+	// The pages of a list are as many as the server makes of it, and behind each the cluster is confirmed.
+	if q.Get("continue") != "" {
+		key = pagesKey
 	}
+	a.mu.Lock()
+	a.all[key] = append(a.all[key], time.Now())
+	a.mu.Unlock()
 	return a.next.RoundTrip(r)
 }
 
