@@ -98,7 +98,10 @@ var reasons = [...]string{
 
 // HoldingBack are the keys of an entry that keep changes out of the journal, and LeaderElection. Later versions append to
 // them.
-var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", "initial", LeaderElection}
+var HoldingBack = [...]string{"types", "filter", "excludeNamespaces", "ignoreFields", Initial, LeaderElection}
+
+// Initial among the keys that hold changes back says that the first list may have been taken without lines.
+const Initial = "initial"
 
 // LeaderElection among the keys that hold changes back says that another replica may have written what is not in the journal,
 // while it was not this one's turn.

@@ -93,3 +93,56 @@ func union(of []Interval) (all []Interval) {
 	}
 	return all
 }
+
+// LateAfter is how long what the server has done may wait for its line before that counts as late, as in internal/watcher.
+const LateAfter = 5 * time.Second
+
+// Span is a time, From <= t < To.
+type Span struct{ From, To time.Time }
+
+// Late returns coverage in which these times of streams, by name, are late where they are covered.
+func Late(streams []Stream, spans map[string][]Span) []Stream {
+	streams = slices.Clone(streams)
+	for n := range streams {
+		for _, span := range spans[streams[n].Name] {
+			var all []Interval
+			for _, in := range streams[n].Intervals {
+				from, to := latest(in.From, span.From), earliest(in.To, span.To)
+				if in.Late || !from.Before(to) {
+					all = append(all, in)
+					continue
+				}
+				for _, part := range []struct {
+					Span
+					late bool
+					end  string
+				}{{Span{in.From, from}, false, Interrupted}, {Span{from, to}, true, CaughtUp}, {Span{to, in.To}, false, ""}} {
+					if part.From.Before(part.To) {
+						of := in
+						of.From, of.To, of.Late = part.From, part.To, part.late
+						if part.To.Before(in.To) {
+							of.End, of.Differences = part.end, nil
+						}
+						all = append(all, of)
+					}
+				}
+			}
+			streams[n].Intervals = all
+		}
+	}
+	return streams
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -3,15 +3,17 @@
 // Replicas' lines are in one order, by term and seq (see internal/leader), and shards' lines by time. Of replicas, a takeover may
 // leave behind what is not in the merged journal, or not as it was written:
 //
-//   - A line whose id came before in its stream is a repeat, and left out.
+//   - A line of a watch whose id came before in its stream is a repeat, and left out. Behind a GAP PositionAheadOfServer the
+//     server's versions count from an earlier one again, and ids with them.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
-//     the position before it. So is one that was finished, and not published yet: the next replica's watch goes on before
-//     its end. If that replica does not come to its end, and the one with the list writes again, it is what comes between
-//     that is left out.
+//     the position before it.
+//   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
+//     other's watch goes on from before the list, and what that brings up to the version of the list's SYNCED comes first.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
-//     block behind its GAP, an object at the version that was written last, or gone already, is a repeat; an ADDED of a known
-//     object is a MODIFIED, and the other way round; and what was written at a version behind the one that the GAP is from, and
-//     is not shown again, is gone: a DELETED is added. Such a GAP is from where the replicas together had come.
+//     block behind its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
+//     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; and what was written
+//     at a version behind the one that the GAP is from, and is not shown again, is gone: a DELETED is added, unless the replicas
+//     hold lines of the stream back. Such a GAP is from where the replicas together had come.
 package merge
 
 import (
@@ -20,8 +22,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/line"
@@ -44,7 +48,7 @@ const (
 type Source struct {
 	Name string // for errors and Hole
 	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
-	// about some of its objects. A line is valid until the next one. It is called twice.
+	// about some of its objects. A line is valid until the next one. It is called more than once.
 	Lines func(context.Context) iter.Seq2[Line, error]
 }
 
@@ -56,6 +60,9 @@ type Line struct {
 
 // Output takes the merged journal.
 type Output interface {
+	// Late says that lines of a stream have come twice: of what one replica was told at a time, another one's line is in the merged
+	// journal, which was told later.
+	Late(stream string, told, later time.Time)
 	// Hole says that so many lines of a source are missing before the next one, which has that seq there.
 	Hole(source string, count, seq uint64) error
 	// Next returns the seq of the next line.
@@ -95,7 +102,7 @@ func (p *Plan) Merge(ctx context.Context, out Output) error {
 			}
 		}
 		if first == nil {
-			return nil
+			return m.end()
 		}
 		if err := m.next(first); err != nil {
 			return err
@@ -160,23 +167,27 @@ type merger struct {
 // state is what has come of a stream.
 type state struct {
 	highest string // version of its lines
+	term    uint64 // of its last line
+	turn    int    // counts how often another replica's lines began
 	gap     *openGap
-	ids     map[string]bool   // those that may come again
-	live    map[string]*known // by uid; only where a replica may have to find out what is gone
-	names   map[string]string // uids of what is live, by namespace and name
+	ids     map[string]time.Time // those that may come again, with the times of their lines
+	live    map[string]*known    // by uid; only where a replica may have to find out what is gone
+	names   map[string]string    // uids of what is live, by namespace and name
+	absent  map[string]bool      // uids of what is known not to be live: it was deleted, or shown only in a list that is left out
 }
 
 type openGap struct {
-	position
+	turn  int
 	from  string
 	count count // what differs from what the lines behind it come to
+	due   *edit // its line, where that is not written unless another one is
 }
 
 type known struct {
 	at      int64
 	version string
 	name    string
-	term    uint64 // in which it was shown last
+	turn    int // in which it was shown last
 }
 
 // count has the form that a SYNCED line has it in.
@@ -196,70 +207,145 @@ func (m *merger) next(t *team) error {
 			return err
 		}
 	}
-	if !s.voids(positionOf(l)) {
-		if err := m.take(s, l); err != nil {
+	at := positionOf(l)
+	switch {
+	case s.voids(at):
+		if uid := string(l.Text(line.UID)); !l.AboutStream() && s.gaps && s.live[uid] == nil {
+			s.isAbsent(uid)
+		}
+	case s.movedAt(at) == nil:
+		for b := s.due(l); b != nil; b = s.due(l) {
+			if err := m.takeBlock(s, b); err != nil {
+				return err
+			}
+		}
+		if err := m.take(s, l, false); err != nil {
 			return fmt.Errorf("%s, line %d: %w", h.name, l.Seq, err)
 		}
 	}
 	return t.step(h)
 }
 
-// take writes a line, unless it is a repeat.
-func (m *merger) take(s *stream, l *line.Fields) error {
+// end takes the lists that no line has come behind.
+func (m *merger) end() error {
+	for _, name := range slices.Sorted(maps.Keys(m.streams)) {
+		s := m.streams[name]
+		for b := s.due(nil); b != nil; b = s.due(nil) {
+			if err := m.takeBlock(s, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// due returns a list, once, that is to come before a line, or at the end; nil if there is none.
+func (s *stream) due(before *line.Fields) *block {
+	for _, b := range s.moved {
+		if !b.taken && (before == nil || b.to.compare(positionOf(before)) <= 0 &&
+			(string(before.Text(line.Origin)) != originWatch || event.Later(string(before.Text(line.ResourceVersion)), b.version))) {
+			b.taken = true
+			return b
+		}
+	}
+	return nil
+}
+
+// takeBlock takes the lines of a list that comes later than it was written.
+func (m *merger) takeBlock(s *stream, b *block) error {
+	for _, raw := range b.lines {
+		var l line.Fields
+		if err := l.Parse(raw); err != nil {
+			return err
+		}
+		if err := m.take(s, &l, true); err != nil {
+			return fmt.Errorf("%s, line %d: %w", m.sources[b.source].Name, l.Seq, err)
+		}
+	}
+	return nil
+}
+
+// take writes a line, unless it is a repeat. Of a moved list the GAP and SYNCED are written if anything else is.
+func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	f := factOf(l)
-	behind := s.first < f.term // another replica may have written more than this one knew
-	ahead := string(l.Text(line.Reason)) == string(event.PositionAheadOfServer)
+	behind := moved || s.first < f.term // another replica may have written more than this one knew
+	if f.term != s.term {
+		s.turn++
+	}
+	s.term = f.term
+	reason := event.GapReason(l.Text(line.Reason))
 	e := edit{line: l}
 	switch {
 	case f.typ == typeGap:
 		from := string(l.Text(line.FromResourceVersion))
-		s.gap = &openGap{position: f.position, from: from}
-		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && !ahead {
+		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && reason != event.JournalTruncated {
 			e.text(line.FromResourceVersion, s.highest)
 		}
+		if s.gap != nil && s.gap.turn == s.turn && from != "" && !event.Later(s.gap.from, from) {
+			from = s.gap.from // of a list that goes on behind another GAP
+		}
+		s.gap = &openGap{turn: s.turn, from: from}
+		switch reason {
+		case event.PositionAheadOfServer:
+			s.ids, s.highest = nil, ""
+		case event.PositionRefused: // the versions may be another server's
+			s.highest = ""
+		}
+		if moved {
+			s.gap.due = &e
+			return nil
+		}
 	case f.typ == typeSynced && s.gap != nil:
-		if behind {
-			if err := m.end(s, l); err != nil {
+		if behind && !m.heldBack(s.name) {
+			if err := m.unseen(s, l); err != nil {
 				return err
 			}
 		}
-		if err := s.gap.count.addTo(&e); err != nil {
+		gap := s.gap
+		if s.gap = nil; gap.due != nil {
+			return nil
+		}
+		if err := gap.count.addTo(&e); err != nil {
 			return err
 		}
-		s.gap = nil
 	}
-	defer func() {
-		if s.highest == "" || event.Later(f.version, s.highest) || ahead {
-			s.highest = f.version
-		}
-	}()
+	if s.highest == "" || event.Later(f.version, s.highest) {
+		s.highest = f.version
+	}
 	if l.AboutStream() {
 		return m.add(s, &e, f)
 	}
 	uid := string(l.Text(line.UID))
 	last := s.live[uid]
-	repeats := s.ids[string(l.Text(line.ID))]
+	before, again := s.ids[string(l.Text(line.ID))]
+	repeats := again && f.origin == originWatch
+	if repeats && l.Time.Before(before) {
+		m.out.Late(s.name, l.Time, before)
+	}
 	if behind && s.gap != nil && f.origin == originRelist {
-		repeats = repeats || f.typ == typeDeleted && last == nil || f.typ != typeDeleted && last != nil && last.version == f.version
 		switch {
-		case repeats:
-			s.gap.count.adjust(f.typ, -1)
+		case f.typ == typeDeleted && last == nil:
+			repeats = s.absent[uid]
 		case f.typ == typeDeleted && event.Later(last.version, f.version):
 			e.text(line.ResourceVersion, last.version)
 			f.version = last.version
+		case f.typ != typeDeleted && last != nil && last.version == f.version:
+			repeats = true
 		case f.typ == typeAdded && last != nil:
 			s.gap.count.adjust(f.typ, -1)
 			f.typ = typeModified
 			s.gap.count.adjust(f.typ, 1)
 			e.text(line.Type, f.typ)
-		case f.typ == typeModified && last == nil: // written in a list that is left out
+		case f.typ == typeModified && last == nil && s.absent[uid]:
 			s.gap.count.adjust(f.typ, -1)
 			f.typ = typeAdded
 			s.gap.count.adjust(f.typ, 1)
 			e.text(line.Type, f.typ)
 			e.drop(line.Changes)
 		}
-		if old := s.names[nameOf(l)]; !repeats && f.typ == typeAdded && old != "" && old != uid {
+		if repeats {
+			s.gap.count.adjust(f.typ, -1)
+		} else if old := s.names[nameOf(l)]; f.typ == typeAdded && old != "" && old != uid {
 			if err := m.gone(s, old, l); err != nil {
 				return err
 			}
@@ -267,7 +353,7 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 	}
 	if repeats {
 		if last != nil {
-			last.term = f.term // it is shown again
+			last.turn = s.turn // it is shown again
 		}
 		return nil
 	}
@@ -276,6 +362,12 @@ func (m *merger) take(s *stream, l *line.Fields) error {
 
 // add writes a line, and remembers what later lines are compared with.
 func (m *merger) add(s *stream, e *edit, f fact) error {
+	if s.gap != nil && s.gap.due != nil {
+		if _, err := m.out.Write(s.gap.due.bytes(m.out.Next())); err != nil {
+			return err
+		}
+		s.gap.due = nil
+	}
 	at, err := m.out.Write(e.bytes(m.out.Next()))
 	if err != nil {
 		return err
@@ -285,9 +377,9 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	}
 	if number(f.version) >= s.low[f.term] {
 		if s.ids == nil {
-			s.ids = make(map[string]bool)
+			s.ids = make(map[string]time.Time)
 		}
-		s.ids[string(e.line.Text(line.ID))] = true
+		s.ids[string(e.line.Text(line.ID))] = e.line.Time
 	}
 	if !s.gaps {
 		return nil
@@ -298,21 +390,31 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if uid, name := string(e.line.Text(line.UID)), nameOf(e.line); f.typ == typeDeleted {
 		delete(s.live, uid)
 		delete(s.names, name)
+		s.isAbsent(uid)
 	} else {
-		s.live[uid], s.names[name] = &known{at: at, version: f.version, name: name, term: f.term}, uid
+		s.live[uid], s.names[name] = &known{at: at, version: f.version, name: name, turn: s.turn}, uid
+		delete(s.absent, uid)
 	}
 	return nil
+}
+
+func (s *stream) isAbsent(uid string) {
+	if s.absent == nil {
+		s.absent = make(map[string]bool)
+	}
+	s.absent[uid] = true
 }
 
 func nameOf(l *line.Fields) string {
 	return string(l.Text(line.Namespace)) + "/" + string(l.Text(line.Name))
 }
 
-// end adds what a list that is at its end, as its SYNCED says, has not shown.
-func (m *merger) end(s *stream, synced *line.Fields) error {
+// unseen adds what a list that is at its end, as its SYNCED says, has not shown.
+func (m *merger) unseen(s *stream, synced *line.Fields) error {
+	from, to := s.gap.from, string(synced.Text(line.ResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
-		if last.term < s.gap.term && (s.gap.from == "" || event.Later(last.version, s.gap.from)) {
+		if last.turn < s.gap.turn && (from == "" || event.Later(last.version, from) && !event.Later(last.version, to)) {
 			gone = append(gone, uid)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"kubejournal/internal/line"
 	"kubejournal/internal/merge"
@@ -32,6 +33,7 @@ func source(name, text string) merge.Source {
 // output keeps the merged lines.
 type output struct {
 	lines  []string
+	late   []string
 	seq    uint64
 	parsed line.Fields
 }
@@ -40,6 +42,10 @@ func (o *output) Hole(source string, count, seq uint64) error {
 	o.seq += count
 	o.lines = append(o.lines, fmt.Sprintf("-- %d lines of %s before %d", count, source, seq))
 	return nil
+}
+
+func (o *output) Late(stream string, told, later time.Time) {
+	o.late = append(o.late, fmt.Sprint(stream, " ", later.Sub(told)))
 }
 
 func (o *output) Next() uint64 { return o.seq + 1 }
@@ -99,14 +105,16 @@ func TestMerge(t *testing.T) {
 			"a list from which its replica goes on",
 			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + about(6, 3, "MODIFIED", "watch", "a", "22"),
 			about(1, 2, "MODIFIED", "watch", "a", "12"),
-			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + about(6, 3, "MODIFIED", "watch", "a", "22"),
+			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "12")) + numbered(4, gap(3, 1, "12", "20")) +
+				numbered(5, about(4, 1, "MODIFIED", "relist", "a", "15")) + numbered(6, synced(5, 1, "20", 0, 1, 0)) +
+				numbered(7, about(6, 3, "MODIFIED", "watch", "a", "22")),
 		},
 		{
 			"a list to whose end another one came",
 			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + about(6, 3, "MODIFIED", "watch", "a", "22"),
-			about(1, 2, "MODIFIED", "watch", "a", "12") + about(2, 2, "MODIFIED", "watch", "a", "21"),
-			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "12")) + numbered(4, about(2, 2, "MODIFIED", "watch", "a", "21")) +
-				numbered(5, about(6, 3, "MODIFIED", "watch", "a", "22")),
+			about(1, 2, "MODIFIED", "watch", "a", "12") + about(2, 2, "MODIFIED", "watch", "a", "15") + about(3, 2, "MODIFIED", "watch", "a", "21"),
+			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "12")) + numbered(4, about(2, 2, "MODIFIED", "watch", "a", "15")) +
+				numbered(5, about(3, 2, "MODIFIED", "watch", "a", "21")) + numbered(6, about(6, 3, "MODIFIED", "watch", "a", "22")),
 		},
 		{
 			"a list by who had not followed to the end",
@@ -135,7 +143,7 @@ func TestMerge(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, sources := range [][]merge.Source{{source("a", tt.a), source("b", tt.b)}, {source("b", tt.b), source("a", tt.a)}} {
-				p, err := merge.Scan(t.Context(), sources)
+				p, err := merge.Scan(t.Context(), sources, heldBack)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -190,7 +198,7 @@ func TestScan(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := merge.Scan(t.Context(), tt.sources); err == nil || err.Error() != tt.want {
+			if _, err := merge.Scan(t.Context(), tt.sources, heldBack); err == nil || err.Error() != tt.want {
 				t.Errorf("%v, want %s", err, tt.want)
 			}
 		})
@@ -212,7 +220,7 @@ func TestEarly(t *testing.T) {
 		{[]merge.Source{old, leader, other}, "[0]"}, {[]merge.Source{other, old, leader}, "[1]"}, {[]merge.Source{leader, other, old}, "[]"},
 		{[]merge.Source{otherOld, old, leader, other}, "[0 1]"}, {[]merge.Source{old, otherOld, other, leader}, "[0 1]"},
 	} {
-		p, err := merge.Scan(t.Context(), tt.sources)
+		p, err := merge.Scan(t.Context(), tt.sources, heldBack)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,3 +229,5 @@ func TestEarly(t *testing.T) {
 		}
 	}
 }
+
+func heldBack(stream string) bool { return stream == "held" }

@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -25,6 +26,8 @@ type Plan struct {
 	latest  []uint64 // by source: the highest term
 	streams map[string]*stream
 	teams   [][]int // sources whose lines are in one order, since they have streams in common
+
+	heldBack func(stream string) bool
 }
 
 // stream is what a plan says of one stream.
@@ -32,12 +35,21 @@ type stream struct {
 	name  string
 	first uint64            // the lowest term
 	void  []extent          // lists to be left out
+	moved []*block          // those to come later than they were written
 	low   map[uint64]uint64 // by term: the lowest version of its lines about objects
-	high  map[uint64]uint64 // by term: the highest version of a watch's lines
 	gaps  bool              // in a term behind the first
 	facts []fact
 	by    map[uint64]int // the source of a term
 	state
+}
+
+// block is a finished list and what follows it in its turn.
+type block struct {
+	extent
+	source  int
+	version string // of its SYNCED
+	lines   [][]byte
+	taken   bool
 }
 
 // extent is what of a stream is from one position on, up to another one.
@@ -50,9 +62,10 @@ type fact struct {
 	typ, origin, version string
 }
 
-// Scan reads all lines of the sources once. The error says too which of them do not belong together.
-func Scan(ctx context.Context, sources []Source) (*Plan, error) {
-	p := &Plan{sources: sources, latest: make([]uint64, len(sources)), streams: make(map[string]*stream)}
+// Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
+// changed. The error says too which of the sources do not belong together.
+func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bool) (*Plan, error) {
+	p := &Plan{sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)), streams: make(map[string]*stream)}
 	var cluster string
 	team := make([]int, len(sources))
 	for n, source := range sources {
@@ -89,14 +102,20 @@ func Scan(ctx context.Context, sources []Source) (*Plan, error) {
 			}
 			if !l.AboutStream() {
 				s.low[f.term] = min(s.low[f.term], number(f.version))
-				if f.origin == originWatch {
-					s.high[f.term] = max(s.high[f.term], number(f.version))
-				}
 			}
 		}
 	}
+	moved := make(map[int]bool)
 	for _, s := range p.streams {
 		s.settle()
+		for _, b := range s.moved {
+			moved[b.source] = true
+		}
+	}
+	for n := range moved {
+		if err := p.keep(ctx, n); err != nil {
+			return nil, err
+		}
 	}
 	p.teams = make([][]int, len(sources))
 	for n := range sources {
@@ -141,7 +160,7 @@ func join(team []int, a, b int) {
 func (p *Plan) stream(l *line.Fields) *stream {
 	s := p.streams[string(l.Text(line.Stream))]
 	if s == nil {
-		s = &stream{name: string(l.Text(line.Stream)), first: math.MaxUint64, low: make(map[uint64]uint64), high: make(map[uint64]uint64), by: make(map[uint64]int)}
+		s = &stream{name: string(l.Text(line.Stream)), first: math.MaxUint64, low: make(map[uint64]uint64), by: make(map[uint64]int)}
 		p.streams[s.name] = s
 	}
 	return s
@@ -160,16 +179,29 @@ func number(version string) uint64 {
 	return n
 }
 
+// keep keeps the lines of a source that come later than they were written.
+func (p *Plan) keep(ctx context.Context, n int) error {
+	for l, err := range p.sources[n].Lines(ctx) {
+		if err != nil {
+			return err
+		}
+		if b := p.stream(l.Fields).movedAt(positionOf(l.Fields)); b != nil && b.source == n {
+			b.lines = append(b.lines, bytes.Clone(l.Raw))
+		}
+	}
+	return nil
+}
+
 // list is a first list, or what is behind a GAP.
 type list struct {
 	source int
 	from   position
+	gap    bool
 	to     string // the version of its SYNCED
 }
 
-// settle finds the lists that are void, each of which another replica has written again: one that was not finished, and one that
-// was, but was not published before the turn ended, so that the watch of the next goes on before its end. If the other has not
-// come to where the replica of the list was when that one writes again, it goes on from there, and what is in between is void.
+// settle finds the lists that another replica has written again: one that was not finished is void; one behind a GAP that was, but
+// was not published before the turn ended, so that the watch of the next goes on before its end, is to come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
 	var open, closed *list
@@ -182,26 +214,23 @@ func (s *stream) settle() {
 		}
 		if closed != nil && closed.source != f.source {
 			if f.origin == originWatch && event.Later(closed.to, f.version) {
-				if back := s.back(closed, s.facts[i:]); back != nil {
-					s.void = append(s.void, extent{f.position, back.position})
-				} else {
-					s.void = append(s.void, extent{closed.from, f.position})
-				}
+				s.moved = append(s.moved, &block{extent: extent{closed.from, f.position}, source: closed.source, version: closed.to})
 			}
 			closed = nil
 		}
 		switch {
 		case f.typ == typeSynced:
-			if synced = true; open != nil {
+			if synced = true; open != nil && open.gap {
 				open.to = f.version
 				closed = open
 			}
 			open = nil
 		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
-			open = &list{source: f.source, from: f.position}
+			open = &list{source: f.source, from: f.position, gap: f.typ == typeGap}
 		}
 		s.gaps = s.gaps || f.typ == typeGap && f.term > s.first
 	}
+	s.gaps = s.gaps || len(s.moved) > 0
 	s.facts = nil
 	// What a later term has again is at its lowest version or behind.
 	lowest := uint64(math.MaxUint64)
@@ -210,27 +239,19 @@ func (s *stream) settle() {
 	}
 }
 
-// back returns with what the replica of a finished list goes on after the turns of others, nil if these have come to where it
-// was, or it does not go on.
-func (s *stream) back(closed *list, facts []fact) *fact {
-	was := number(closed.to)
-	for term, high := range s.high {
-		if closed.from.term <= term && term < facts[0].term {
-			was = max(was, high)
-		}
-	}
-	for i := range facts {
-		switch f := &facts[i]; {
-		case f.source == closed.source:
-			return f
-		case f.typ == typeSynced, s.high[f.term] >= was:
-			return nil
-		}
-	}
-	return nil
-}
+func (e extent) has(at position) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 }
 
 // voids reports whether a line is left out.
 func (s *stream) voids(at position) bool {
-	return slices.ContainsFunc(s.void, func(e extent) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 })
+	return slices.ContainsFunc(s.void, func(e extent) bool { return e.has(at) })
+}
+
+// movedAt returns the list that a line is of which comes later than it was written.
+func (s *stream) movedAt(at position) *block {
+	for _, b := range s.moved {
+		if b.has(at) {
+			return b
+		}
+	}
+	return nil
 }

@@ -72,7 +72,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	} else if err := resolveIn(ctx, of, s); err != nil || lines == NoLines {
 		return err
 	}
-	plan, err := scan(ctx, of, wanted)
+	plan, err := j.scan(ctx, of, wanted)
 	if err != nil {
 		return err
 	}
@@ -83,6 +83,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	if err := errors.Join(plan.Merge(ctx, out), out.end()); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
 	}
+	j.coverage = coverage.Late(j.coverage, out.late)
 	if lines == AllLines {
 		return j.Resolve(ctx, s)
 	}
@@ -145,13 +146,13 @@ func (j *Journal) takeCoverage(of []*Journal) {
 }
 
 // scan finds out how the journals go together, which are opened again where a takeover has come between.
-func scan(ctx context.Context, of []*Journal, s *Selection) (*merge.Plan, error) {
+func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge.Plan, error) {
 	for range maxTries {
 		sources := make([]merge.Source, len(of))
-		for i, j := range of {
-			sources[i] = merge.Source{Name: j.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return j.lines(ctx, s) }}
+		for i, one := range of {
+			sources[i] = merge.Source{Name: one.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }}
 		}
-		plan, err := merge.Scan(ctx, sources)
+		plan, err := merge.Scan(ctx, sources, j.holdsBack)
 		if err != nil {
 			return nil, err
 		}
@@ -170,6 +171,22 @@ func scan(ctx context.Context, of []*Journal, s *Selection) (*merge.Plan, error)
 		}
 	}
 	return nil, errors.New("the replicas take over faster than their journals can be read")
+}
+
+// holdsBack reports whether the entries of a stream have held changes back at some time: what its lines do not show may have changed,
+// and need not be gone. A first list that was skipped does not count: what is listed behind a takeover never is.
+func (j *Journal) holdsBack(stream string) bool {
+	for _, s := range j.coverage {
+		if s.Name != stream {
+			continue
+		}
+		for i := range s.Intervals {
+			if slices.ContainsFunc(s.Intervals[i].HeldBack, func(key string) bool { return key != coverage.Initial && key != coverage.LeaderElection }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // resolveIn resolves a selection in the journal that knows most of what it names.
@@ -324,6 +341,7 @@ type mergedFiles struct {
 	j    *Journal
 	next uint64 // seq
 	hole string // before the next line
+	late map[string][]coverage.Span
 
 	f    *os.File
 	w    *bufio.Writer
@@ -336,6 +354,17 @@ type mergedFiles struct {
 const mergedSize = 64 << 20
 
 func (m *mergedFiles) Next() uint64 { return m.next }
+
+func (m *mergedFiles) Late(stream string, told, later time.Time) {
+	if later.Sub(told) <= coverage.LateAfter {
+		return
+	}
+	if m.late == nil {
+		m.late = make(map[string][]coverage.Span)
+	}
+	// What it was told of had happened before.
+	m.late[stream] = append(m.late[stream], coverage.Span{From: told.Add(-coverage.LateAfter), To: later})
+}
 
 func (m *mergedFiles) Hole(source string, count, seq uint64) error {
 	what := fmt.Sprintf("%d lines of %s are missing before its line %d", count, source, seq)

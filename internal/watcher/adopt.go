@@ -109,11 +109,15 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 	return true, s.list(ctx)
 }
 
-// mustRedeliver reports whether others may have written what the checkpoint does not have, in a list that they did not
-// finish or that this replica has not followed.
+// mustRedeliver reports whether others may have written what the checkpoint does not have: in a list that they did not
+// finish or that this replica has not followed; or at all, where what was written behind the server's version is undone.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
-	case published.Over == nil, published.Listed:
+	case published.Over == nil:
+		return false
+	case s.state.PendingGap == event.PositionAheadOfServer:
+		return published.OthersSince(0)
+	case published.Listed:
 		return false
 	case s.state.PendingGap == event.CheckpointLost:
 		return true
@@ -139,7 +143,11 @@ func (s *Stream) redeliver(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.state = checkpoint.Stream{PendingGap: event.CheckpointLost}
+	reason := event.CheckpointLost
+	if s.state.PendingGap == event.PositionAheadOfServer || s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer {
+		reason = event.PositionAheadOfServer // of which the reader may not have heard yet
+	}
+	s.state = checkpoint.Stream{PendingGap: reason}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
@@ -158,7 +166,7 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return published.Standby && event.Later(from, published.Position)
+		return published.Standby && (from == "" || event.Later(from, published.Position))
 	}
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }

@@ -104,7 +104,8 @@ func TestNotAdoptedAndSkipped(t *testing.T) {
 		b.remove(configMaps, "c")
 		b.pass(5 * time.Second)
 		b.tell(0, "GAP CheckpointLost", "ADDED relist a", "ADDED relist b", "ADDED relist c", "SYNCED +3 ~0 -0 =0", "DELETED watch c")
-		merged, _ := invariant.Merge(w.lines(), b.lines())
+		merged, _, err := invariant.Merge(w.lines(), b.lines())
+		must(t, err)
 		state, err := invariant.Replay(merged)
 		must(t, err)
 		must(t, invariant.Compare(state, w.live()))
@@ -149,7 +150,8 @@ func TestAdoptedInPart(t *testing.T) {
 		if len(lines) != 6 || lines[0].Reason != invariant.CheckpointLost || lines[5].Type != invariant.Synced {
 			t.Errorf("the journal has %+v", lines)
 		}
-		merged, _ := invariant.Merge(w.lines(), lines)
+		merged, _, err := invariant.Merge(w.lines(), lines)
+		must(t, err)
 		state, err := invariant.Replay(merged)
 		must(t, err)
 		must(t, invariant.Compare(state, w.live()))

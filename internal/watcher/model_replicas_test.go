@@ -119,7 +119,8 @@ func (m *model) merged() []invariant.Line {
 	m.interrupted = true
 	var journals [][]invariant.Line
 	m.each(func() { journals = append(journals, m.whole()) })
-	merged, _ := invariant.Merge(journals...)
+	merged, _, err := invariant.Merge(journals...)
+	must(m.t, err)
 	return merged
 }
 

@@ -62,7 +62,8 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 	}
 	if s.spec.SkipInitial && s.state.ResourceVersion == "" && s.state.Open == nil {
 		// What others have written is in this replica's journal only if it is written again.
-		r.skip = s.state.PendingGap != event.CheckpointLost || s.rec.Published(s.spec.Name).Over == nil
+		reason := s.state.PendingGap
+		r.skip = reason != event.CheckpointLost && reason != event.PositionAheadOfServer || s.rec.Published(s.spec.Name).Over == nil
 	}
 	if !empty {
 		r.diff.known = s.known
@@ -87,6 +88,9 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 		r.gap = event.PositionAheadOfServer
 		s.state.Lose(r.gap)
 		r.state.Lose(r.gap)
+		if published := s.rec.Published(s.spec.Name); s.mustRedeliver(published) {
+			return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.From(), r.version)
+		}
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
 		r.count = open.Count
@@ -205,6 +209,12 @@ func (r *relist) vouches() bool {
 // server was restored from a backup, and has passed the position again, or was restored while the list began. The reader hears of
 // that before it sees an id again.
 func (r *relist) startOver(ctx context.Context, rv string) error {
+	s := r.s
+	s.state.Lose(event.PositionAheadOfServer)
+	r.state.Lose(event.PositionAheadOfServer)
+	if s.mustRedeliver(s.rec.Published(s.spec.Name)) {
+		return fmt.Errorf("%w: an object is at %s again", errAhead, rv)
+	}
 	if err := r.submit(ctx); err != nil {
 		return err
 	}

@@ -211,7 +211,9 @@ func (r *replicated) checkJournals() {
 			}
 			journals = append(journals, journal)
 		}
-		lines, repeated = invariant.Merge(journals...)
+		if lines, repeated, err = invariant.Merge(journals...); err != nil {
+			return err
+		}
 		var ours []invariant.Line
 		for _, l := range lines {
 			if l.Stream == r.Ledger.Sources[0].Stream() {

@@ -61,6 +61,7 @@ type Line struct {
 	Truncated           bool            `json:"truncated"`
 
 	Where  string // file and line, for people
+	raw    []byte
 	fields map[string]json.RawMessage
 }
 
@@ -133,7 +134,7 @@ func (l *Line) parse(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	l.fields = fields
+	l.raw, l.fields = raw, fields
 	// The object, by far the largest, is left as it is: tests read the same journal again and again.
 	object, ok := fields["object"]
 	if !ok {

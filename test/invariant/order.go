@@ -116,6 +116,7 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		f.at(l, "from %d: what is missing cannot be known", from)
 	case l.Reason == JournalTruncated && toOK:
 	case l.Reason == CheckpointLost && l.Term > 1 && toOK: // another replica has written of the stream
+	case l.Reason == Ahead && l.Term > 1 && l.FromResourceVersion == "" && toOK: // so it has here, and all is written again
 	case s.synced && !fromOK || !toOK:
 		f.at(l, "a GAP between %q and %q", l.FromResourceVersion, l.ResourceVersion)
 	case l.Reason == Ahead && from <= to:
@@ -129,7 +130,7 @@ func (s *stream) begin(f *faults, l *Line, interrupted bool) {
 		if !interrupted || !slices.Contains([]string{Ahead, CheckpointLost, JournalTruncated}, l.Reason) {
 			f.at(l, "a GAP within the one of %s", s.gap.Where)
 		}
-		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated && (l.Reason != CheckpointLost || l.Term == 0) {
+		if open, _ := number(s.gap.ResourceVersion); from < open && l.Reason != JournalTruncated && (l.Reason != Ahead || fromOK) && (l.Reason != CheckpointLost || l.Term == 0) {
 			f.at(l, "does not go on where %s ended", s.gap.Where)
 		}
 	}

@@ -65,7 +65,11 @@ func (r *replicas) merged() (lines, repeated []invariant.Line) {
 	for _, d := range r.all {
 		journals = append(journals, d.tell())
 	}
-	return invariant.Merge(journals...)
+	lines, repeated, err := invariant.Merge(journals...)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return lines, repeated
 }
 
 // caughtUp waits until the journals together have all acknowledged writes, and replayed are what the server has.

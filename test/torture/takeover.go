@@ -318,7 +318,10 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		p.fault = errors.Join(p.fault, invariant.Sequence(lines, 1), invariant.Unique(outsideDoubt(lines)))
 		journals = append(journals, lines)
 	}
-	lines, repeated := invariant.Merge(journals...)
+	lines, repeated, err := invariant.Merge(journals...)
+	if err != nil {
+		return p, err
+	}
 	if err := t.readAsOne(ctx, lines); err != nil {
 		p.fault = errors.Join(p.fault, err)
 	}
