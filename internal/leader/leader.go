@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
 	"kubejournal/internal/recorder"
 )
 
@@ -91,7 +93,9 @@ type Elector struct {
 	saved     checkpoint.Terms      // what SaveTerms has taken
 	unsaved   error                 // why SaveTerms has failed
 	given     string                // the positions annotation that the recorder was given last
-	positions map[string]string     // the last ones that could be decoded
+	positions map[string]string     // the last ones that could be decoded, or were written
+	restored  string                // the version of a Lease that is an earlier one again, as a backup has it
+	live      bool                  // a holder was seen to write the Lease since the first one was read, and since one was restored
 	leads     bool                  // as the recorder was given last
 	led       map[uint64]bool       // this replica's turns
 	unable    error                 // why this replica could not write, if it was so
@@ -251,9 +255,21 @@ func (e *Elector) follow() {
 		e.cfg.Recorder.SetTurn(recorder.Turn{})
 		return
 	}
-	e.given = e.lease.Annotations[positionsKey]
-	e.cfg.Recorder.SetTurn(recorder.Turn{Published: e.published()})
+	e.given = e.offer()
+	e.cfg.Recorder.SetTurn(recorder.Turn{Published: e.published(), Live: e.live})
 }
+
+// offer stands for what follow gives.
+func (e *Elector) offer() string {
+	if e.isRestored() {
+		return ""
+	}
+	return strconv.FormatBool(e.live) + e.lease.Annotations[positionsKey]
+}
+
+// isRestored reports whether the Lease is one that a backup has put back. Its positions are earlier than those that were written
+// since, which the server does not have any more either.
+func (e *Elector) isRestored() bool { return e.lease.ResourceVersion == e.restored }
 
 // limit bounds a request: one that hangs must leave time for another, as in client-go's own locks.
 func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -262,9 +278,12 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, func() { stop(); cancel() }
 }
 
-// published returns the positions in the Lease. If somebody has damaged them, it returns the last ones that could be read,
-// which still hold; the leader's next renewal writes them again.
+// published returns the positions in the Lease. If somebody has damaged them, or put the Lease back, it returns the last ones
+// that could be read, up to which lines were written; the leader's next renewal writes them again.
 func (e *Elector) published() map[string]string {
+	if e.isRestored() {
+		return e.positions
+	}
 	positions, err := decode(e.lease.Annotations[positionsKey])
 	if err != nil {
 		err = fmt.Errorf("annotation %s: %w", positionsKey, err)
@@ -297,6 +316,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	before := e.change(func(s *Status) {
 		if s.Holder, s.Term = holder, max(s.Term, term(e.lease)); holder != "" && e.lease.ResourceVersion != version {
 			s.Renewed = time.Now()
+			e.live = version != "" && !e.isRestored()
 			if holder != e.cfg.Identity {
 				s.WriteErr = nil // that one can
 			}
@@ -307,7 +327,7 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 		e.led[term(e.lease)] = true // also if the answer to the write that took the Lease was lost
 	case before.Leads:
 		e.stepBack() // the Lease was deleted, and another has made a new one
-	case e.given != e.lease.Annotations[positionsKey]:
+	case e.given != e.offer():
 		e.follow()
 	}
 	e.save(e.saved.Led, e.Status().Term) // last, since it waits for the disk
@@ -373,6 +393,7 @@ func (e *Elector) write(
 	send func(*unstructured.Unstructured) (*unstructured.Unstructured, error),
 ) error {
 	before := e.Status()
+	var committed map[string]string
 	if record.HolderIdentity != "" {
 		if err := e.able(before.Leads); err != nil {
 			return err
@@ -385,11 +406,12 @@ func (e *Elector) write(
 	lease.Spec = resourcelock.LeaderElectionRecordToLeaseSpec(&record)
 	version, at := uint64(0), max(before.Term, term(lease))
 	if before.Leads {
-		var committed map[string]string
 		committed, version = e.cfg.Recorder.Positions()
 		lease.Annotations[positionsKey] = encode(committed)
 	} else if record.HolderIdentity != "" {
-		at++
+		if at++; e.lease != nil && e.isRestored() {
+			lease.Annotations[positionsKey] = encode(e.positions)
+		}
 	}
 	setTerm(lease, at)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(lease)
@@ -406,6 +428,7 @@ func (e *Elector) write(
 	}
 	if before.Leads {
 		e.cfg.Recorder.MarkPublished(version)
+		e.positions = committed
 	}
 	e.change(func(s *Status) {
 		s.Holder, s.Term, s.Leads = record.HolderIdentity, at, record.HolderIdentity != ""
@@ -470,6 +493,9 @@ func (e *Elector) take(u *unstructured.Unstructured) error {
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, lease); err != nil {
 		return fmt.Errorf("decode Lease: %w", err)
+	}
+	if e.lease != nil && event.Later(e.lease.ResourceVersion, lease.ResourceVersion) || term(lease) < e.Status().Term {
+		e.restored = lease.ResourceVersion
 	}
 	e.lease = lease
 	return nil

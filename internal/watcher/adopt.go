@@ -24,6 +24,8 @@ type adoption struct {
 	position string    // the last one that it adopted
 	failures int       // in a row
 	refused  time.Time // when it last could not be adopted
+	undone   *string   // what was published when the server was found to be behind the stream's position
+	others   string    // of a leader that lists for the first time in its turn: what was published before
 }
 
 // adoptionRest is how long a standby waits before it tries to adopt a position again, where one could not be.
@@ -53,6 +55,11 @@ func (a *adoption) failed(err error) bool {
 func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	for {
 		published := s.rec.Published(s.spec.Name)
+		if s.state.PendingGap != event.PositionAheadOfServer {
+			s.adoption.undone = nil
+		} else if s.adoption.undone == nil {
+			s.adoption.undone = &published.Position
+		}
 		if s.adopts(published) && !(published.Standby && s.adoption.rests()) {
 			err = s.adopt(ctx, published.Position)
 			if err == nil || ctx.Err() != nil || !s.adoption.failed(err) {
@@ -102,8 +109,11 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 		}
 	}
 	s.state.Turn = published.Turn
+	if s.adoption.others = published.Position; published.Listed {
+		s.adoption.others = ""
+	}
 	s.rec.Listing(s.spec.Name)
-	if err := s.rec.Declare(ctx, s.spec.Name); err != nil {
+	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
@@ -166,7 +176,8 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return published.Standby && (from == "" || event.Later(from, published.Position))
+		// A leader that is there has published it since.
+		return published.Live && (event.Later(from, published.Position) || published.Position != *s.adoption.undone)
 	}
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }

@@ -83,7 +83,7 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
-	if event.Later(s.state.From(), r.version) {
+	if event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version) {
 		// This replaces any other reason: the server's versions count from an earlier one again.
 		r.gap = event.PositionAheadOfServer
 		s.state.Lose(r.gap)

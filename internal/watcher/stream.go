@@ -36,7 +36,7 @@ type Recorder interface {
 	Restart(context.Context, *recorder.Producer) error
 	// Published, Declare and Listing are for several replicas, of which one writes; see adopt.go.
 	Published(stream string) recorder.Published
-	Declare(ctx context.Context, stream string) error
+	Declare(ctx context.Context, stream string, undone bool) error
 	Listing(stream string)
 }
 
