@@ -268,7 +268,7 @@ func (m *merger) takeBlock(s *stream, b *block) error {
 // take writes a line, unless it is a repeat. Of a moved list the GAP and SYNCED are written if anything else is.
 func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	f := factOf(l)
-	behind := moved || s.first < f.term // another replica may have written more than this one knew
+	behind := moved || f.term > 0 // another replica may have written more than this one knew
 	if f.term != s.term {
 		s.turn++
 	}

@@ -33,11 +33,10 @@ type Plan struct {
 // stream is what a plan says of one stream.
 type stream struct {
 	name  string
-	first uint64            // the lowest term
 	void  []extent          // lists to be left out
 	moved []*block          // those to come later than they were written
 	low   map[uint64]uint64 // by term: the lowest version of its lines about objects
-	gaps  bool              // in a term behind the first
+	gaps  bool              // of replicas
 	facts []fact
 	by    map[uint64]int // the source of a term
 	state
@@ -91,7 +90,7 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 				for _, other := range s.by {
 					join(team, other, n)
 				}
-				s.by[f.term], s.low[f.term], s.first = n, math.MaxUint64, min(s.first, f.term)
+				s.by[f.term], s.low[f.term] = n, math.MaxUint64
 			}
 			begins := terms[s] != f.term+1 || l.AboutStream() || f.origin == originSnapshot && !listing[s]
 			terms[s] = f.term + 1
@@ -160,7 +159,7 @@ func join(team []int, a, b int) {
 func (p *Plan) stream(l *line.Fields) *stream {
 	s := p.streams[string(l.Text(line.Stream))]
 	if s == nil {
-		s = &stream{name: string(l.Text(line.Stream)), first: math.MaxUint64, low: make(map[uint64]uint64), by: make(map[uint64]int)}
+		s = &stream{name: string(l.Text(line.Stream)), low: make(map[uint64]uint64), by: make(map[uint64]int)}
 		p.streams[s.name] = s
 	}
 	return s
@@ -228,7 +227,7 @@ func (s *stream) settle() {
 		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
 			open = &list{source: f.source, from: f.position, gap: f.typ == typeGap}
 		}
-		s.gaps = s.gaps || f.typ == typeGap && f.term > s.first
+		s.gaps = s.gaps || f.typ == typeGap && f.term > 0
 	}
 	s.gaps = s.gaps || len(s.moved) > 0
 	s.facts = nil
