@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -209,6 +210,9 @@ func (f *tailFlags) find(cmd *cobra.Command, args []string) (paths, objects []st
 		args = args[1:]
 	}
 	if len(f.journals) > 0 {
+		if len(f.journals) > 1 && slices.Contains(f.journals, config.Stdout) {
+			return nil, nil, &usageError{cmd, errors.New("--journal - cannot be shown together with others; write stdin to a file, or leave one out")}
+		}
 		return f.journals, args, checkJournals(cmd, f.journals)
 	}
 	if len(args) > 0 && isFile(args[0]) {

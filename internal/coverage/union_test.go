@@ -1,6 +1,8 @@
 package coverage_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,5 +84,28 @@ func TestUnion(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLate(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	span := func(from, to int) coverage.Span { return coverage.Span{From: at(from), To: at(to)} }
+	streams := []coverage.Stream{
+		{Name: "pods", Intervals: []coverage.Interval{{From: at(0), To: at(20), End: "Expired"}, {From: at(30), To: at(40), Late: true}, {From: at(40), To: at(60)}}},
+		{Name: "nodes", Intervals: []coverage.Interval{{From: at(0), To: at(20)}}},
+	}
+	got := ""
+	for _, s := range coverage.Late(streams, map[string][]coverage.Span{"pods": {span(5, 10), span(15, 45), span(70, 80)}, "secrets": {span(0, 9)}}) {
+		for _, i := range s.Intervals {
+			got += fmt.Sprintf("%s %d-%d %t %s, ", s.Name, i.From.Unix(), i.To.Unix(), i.Late, i.End)
+		}
+	}
+	want := "pods 0-5 false Interrupted, pods 5-10 true CaughtUp, pods 10-15 false Interrupted, pods 15-20 true Expired, " +
+		"pods 30-40 true , pods 40-45 true CaughtUp, pods 45-60 false , nodes 0-20 false , "
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if !slices.EqualFunc(streams[0].Intervals, []int64{20, 40, 60}, func(i coverage.Interval, to int64) bool { return i.To.Unix() == to }) {
+		t.Errorf("the argument has changed: %+v", streams)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"sync"
 	"time"
 
@@ -95,7 +94,6 @@ type Elector struct {
 	given     string                // the positions annotation that the recorder was given last
 	positions map[string]string     // the last ones that could be decoded, or were written
 	restored  string                // the version of a Lease that is an earlier one again, as a backup has it
-	live      bool                  // a holder was seen to write the Lease since the first one was read, and since one was restored
 	leads     bool                  // as the recorder was given last
 	led       map[uint64]bool       // this replica's turns
 	unable    error                 // why this replica could not write, if it was so
@@ -256,7 +254,7 @@ func (e *Elector) follow() {
 		return
 	}
 	e.given = e.offer()
-	e.cfg.Recorder.SetTurn(recorder.Turn{Published: e.published(), Live: e.live})
+	e.cfg.Recorder.SetTurn(recorder.Turn{Published: e.published()})
 }
 
 // offer stands for what follow gives.
@@ -264,7 +262,7 @@ func (e *Elector) offer() string {
 	if e.isRestored() {
 		return ""
 	}
-	return strconv.FormatBool(e.live) + e.lease.Annotations[positionsKey]
+	return e.lease.Annotations[positionsKey]
 }
 
 // isRestored reports whether the Lease is one that a backup has put back. Its positions are earlier than those that were written
@@ -316,7 +314,6 @@ func (e *Elector) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, 
 	before := e.change(func(s *Status) {
 		if s.Holder, s.Term = holder, max(s.Term, term(e.lease)); holder != "" && e.lease.ResourceVersion != version {
 			s.Renewed = time.Now()
-			e.live = version != "" && !e.isRestored()
 			if holder != e.cfg.Identity {
 				s.WriteErr = nil // that one can
 			}

@@ -127,6 +127,58 @@ func TestMerge(t *testing.T) {
 				numbered(9, synced(4, 2, "30", 0, 1, 1)),
 		},
 		{
+			"a first list behind a journal without terms",
+			plain(first) + plain(about(3, 1, "ADDED", "watch", "b", "7")),
+			about(1, 1, "ADDED", "snapshot", "a", "3") + about(2, 1, "ADDED", "snapshot", "b", "7") + synced(3, 1, "8", 2, 0, 0),
+			plain(first) + plain(about(3, 1, "ADDED", "watch", "b", "7")) +
+				numbered(4, about(1, 1, "ADDED", "snapshot", "a", "3")) + numbered(5, about(2, 1, "ADDED", "snapshot", "b", "7")) + numbered(6, synced(3, 1, "8", 2, 0, 0)),
+		},
+		{
+			"a server that was put back",
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "MODIFIED", "watch", "a", "8"),
+			because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "ADDED", "relist", "a", "3") + synced(3, 2, "6", 1, 0, 0) + about(4, 2, "ADDED", "watch", "b", "7"),
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "MODIFIED", "watch", "a", "8") +
+				numbered(5, because("PositionAheadOfServer", gap(1, 2, "8", "6"))) +
+				numbered(6, strings.Replace(about(2, 2, "ADDED", "relist", "a", "3"), `"type":"ADDED"`, `"type":"MODIFIED"`, 1)) +
+				`{"seq":7,"term":2,"time":"2026-11-20T14:00:03Z","type":"DELETED","origin":"relist","id":"u-b/7/DELETED","stream":"pods","name":"b","uid":"u-b","resourceVersion":"7","finalStateKnown":false,"object":{"a":"b"}}` + "\n" +
+				numbered(8, synced(3, 2, "6", 0, 1, 1)) + numbered(9, about(4, 2, "ADDED", "watch", "b", "7")),
+		},
+		{
+			"a list about what the merged journal does not have any more",
+			about(9, 1, "ADDED", "watch", "a", "3"),
+			gap(4, 2, "6", "30") + about(5, 2, "MODIFIED", "relist", "b", "25") + about(6, 2, "DELETED", "relist", "c", "4") + synced(7, 2, "30", 0, 1, 1),
+			"-- 8 lines of a before 9\n" + about(9, 1, "ADDED", "watch", "a", "3") + "-- 3 lines of b before 4\n" +
+				numbered(13, gap(4, 2, "6", "30")) + numbered(14, about(5, 2, "MODIFIED", "relist", "b", "25")) + numbered(15, about(6, 2, "DELETED", "relist", "c", "4")) +
+				numbered(16, synced(7, 2, "30", 0, 1, 1)),
+		},
+		{
+			"a list about what another one had that is left out",
+			first + gap(3, 1, "5", "20") + about(4, 1, "ADDED", "relist", "b", "15") + about(5, 1, "ADDED", "relist", "c", "16"),
+			gap(1, 2, "5", "8") + synced(2, 2, "9", 0, 0, 0) + gap(3, 2, "9", "30") + about(4, 2, "MODIFIED", "relist", "b", "25") + about(5, 2, "DELETED", "relist", "c", "16") + synced(6, 2, "30", 0, 1, 1),
+			first + numbered(3, gap(1, 2, "5", "8")) + numbered(4, synced(2, 2, "9", 0, 0, 0)) + numbered(5, gap(3, 2, "9", "30")) +
+				numbered(6, strings.Replace(about(4, 2, "MODIFIED", "relist", "b", "25"), `"type":"MODIFIED"`, `"type":"ADDED"`, 1)) + numbered(7, synced(6, 2, "30", 1, 0, 0)),
+		},
+		{
+			"a GAP within another one",
+			first + about(3, 1, "ADDED", "watch", "b", "7"),
+			gap(1, 2, "6", "30") + gap(2, 2, "8", "31") + synced(3, 2, "31", 0, 0, 0),
+			first + about(3, 1, "ADDED", "watch", "b", "7") + numbered(4, gap(1, 2, "7", "30")) + numbered(5, gap(2, 2, "30", "31")) +
+				`{"seq":6,"term":2,"time":"2026-11-20T14:00:03Z","type":"DELETED","origin":"relist","id":"u-b/7/DELETED","stream":"pods","name":"b","uid":"u-b","resourceVersion":"7","finalStateKnown":false,"object":{"a":"b"}}` + "\n" +
+				numbered(7, synced(3, 2, "31", 0, 0, 1)),
+		},
+		{
+			"a GAP of unknown beginning",
+			first,
+			because("JournalTruncated", gap(1, 2, "", "30")) + about(2, 2, "ADDED", "relist", "a", "3") + synced(3, 2, "30", 1, 0, 0),
+			first + numbered(3, because("JournalTruncated", gap(1, 2, "", "30"))) + numbered(4, synced(3, 2, "30", 0, 0, 0)),
+		},
+		{
+			"a list that holds back",
+			held(first + about(3, 1, "ADDED", "watch", "b", "7")),
+			held(gap(1, 2, "6", "30") + synced(2, 2, "30", 0, 0, 0)),
+			held(first + about(3, 1, "ADDED", "watch", "b", "7") + numbered(4, gap(1, 2, "7", "30")) + numbered(5, synced(2, 2, "30", 0, 0, 0))),
+		},
+		{
 			"shards, by time",
 			shard(0, about(1, 4, "ADDED", "watch", "a", "3")) + later(shard(0, about(2, 4, "ADDED", "watch", "c", "5"))),
 			shard(1, about(1, 1, "ADDED", "watch", "b", "4")),
@@ -163,6 +215,11 @@ func TestMerge(t *testing.T) {
 func shard(index int, l string) string {
 	return strings.Replace(l, `"pods"`, fmt.Sprintf(`"pods?shard=%d-of-2"`, index), 1)
 }
+
+// plain is lines without a term, because a GAP with another reason, and held lines of the stream that holds back.
+func plain(l string) string           { return strings.ReplaceAll(l, `"term":1,`, "") }
+func because(reason, l string) string { return strings.Replace(l, "Expired", reason, 1) }
+func held(l string) string            { return strings.ReplaceAll(l, `"pods"`, `"held"`) }
 
 func later(l string) string { return strings.Replace(l, "T14:00", "T14:01", 1) }
 
@@ -227,6 +284,25 @@ func TestEarly(t *testing.T) {
 		if got := fmt.Sprint(p.Early()); got != tt.want {
 			t.Errorf("%s, want %s", got, tt.want)
 		}
+	}
+}
+
+// What one replica was told late, and another one in time, is said.
+func TestLate(t *testing.T) {
+	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)
+	p, err := merge.Scan(t.Context(), []merge.Source{
+		source("a", first+later(about(3, 1, "MODIFIED", "watch", "a", "8"))+later(about(4, 1, "MODIFIED", "watch", "a", "9"))),
+		source("b", about(3, 2, "MODIFIED", "watch", "a", "8")+later(about(4, 2, "MODIFIED", "watch", "a", "9"))),
+	}, heldBack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out output
+	if err := p.Merge(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(out.late, ", "); got != "pods 1m0s" {
+		t.Errorf("%s", got)
 	}
 }
 

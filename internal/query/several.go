@@ -189,14 +189,13 @@ func (j *Journal) holdsBack(stream string) bool {
 	return false
 }
 
-// resolveIn resolves a selection in the journal that knows most of what it names.
+// resolveIn resolves a selection in the journal that knows most of what it names; or each name in one that knows it, as where they are
+// in several shards.
 func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
+	of = slices.DeleteFunc(slices.Clone(of), (*Journal).Empty)
 	var best, unknown *Selection
 	var failed error
 	for _, j := range of {
-		if j.Empty() {
-			continue
-		}
 		is := *s
 		is.Objects = slices.Clone(s.Objects)
 		err := j.Resolve(ctx, &is)
@@ -211,12 +210,69 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 			best = &is
 		}
 	}
+	if best == nil || len(best.Unwatched) > 0 {
+		is := *s
+		err := resolveEach(ctx, of, &is)
+		switch {
+		case err == nil:
+			best = &is
+		case !errors.As(err, new(*UnknownError)):
+			return err
+		default:
+			failed = err
+		}
+	}
 	if best == nil {
 		*s = *unknown // of which the resources may be known
 		return failed
 	}
 	*s = *best
 	return nil
+}
+
+// resolveEach resolves each name of a selection in the first journal that knows it.
+func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
+	objects, unwatched := make([]Object, len(s.Objects)), []Doubt(nil)
+	for i := range s.Objects {
+		err := anyKnows(of, func(j *Journal) error {
+			objects[i] = s.Objects[i]
+			newest, err := j.newest(ctx)
+			if err == nil {
+				err = j.resolveResource(newest, &objects[i])
+			}
+			if err == nil && objects[i].Name != "" {
+				err = j.resolveName(ctx, s, &objects[i])
+			}
+			return err
+		})
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(unwatched) < len(s.Objects)-1 {
+			unwatched = append(unwatched, Doubt{Reason: u.text})
+		} else if err != nil {
+			return err
+		}
+	}
+	for _, namespace := range s.Namespaces {
+		one := &Selection{Namespaces: []string{namespace}}
+		if err := anyKnows(of, func(j *Journal) error { return j.resolveNamespaces(ctx, one) }); err != nil {
+			return err
+		}
+	}
+	s.Objects, s.Unwatched = objects, unwatched
+	return nil
+}
+
+// anyKnows tries journals until one of them knows a name.
+func anyKnows(of []*Journal, try func(*Journal) error) (err error) {
+	for _, j := range of {
+		_, e := again(j, func() (struct{}, error) { return struct{}{}, try(j) })
+		if e == nil || !errors.As(e, new(*UnknownError)) {
+			return e
+		}
+		if err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // maxTries is how often journals are read again that a takeover has lengthened meanwhile.

@@ -3,6 +3,7 @@ package query_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,41 @@ func TestUnknownElsewhere(t *testing.T) {
 		}
 		if got := fmt.Sprint(reasons); got != tt.doubts || len(u.HeldBack) != len(tt.heldBack) {
 			t.Errorf("%s: doubts %v, held back %v", tt.stream, got, u.HeldBack)
+		}
+	}
+}
+
+// Names that are asked for together may be in several shards' journals.
+func TestNamesInSeveralJournals(t *testing.T) {
+	var paths []string
+	for _, name := range []string{"x", "y"} {
+		w := begin(t)
+		s := w.Stream(fmt.Sprintf("pods?shard=%d-of-2", len(paths)), "Pod")
+		s.Snapshot()
+		s.Put("", fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"%[1]s","uid":"u-%[1]s"}}`, name))
+		s.Synced()
+		w.Now = noon.Add(time.Minute)
+		w.Confirm(false, s)
+		w.Kill()
+		paths = append(paths, w.Path)
+	}
+	for names, want := range map[string]string{"pod/x pod/y": "2 <nil>", "pod/x pod/y pod/z": `0 the journal has no line about pods of the name "z"`, "pod": "2 <nil>"} {
+		sel := selectionOf(t, strings.Fields(names)...)
+		j, err := query.OpenAll(t.Context(), paths, sel, query.SelectedLines, func(string) {})
+		n := 0
+		if err == nil {
+			for v, failed := range j.History(t.Context(), sel, query.Moment{}, query.Moment{}) {
+				if failed != nil {
+					t.Fatal(failed)
+				}
+				if !v.AboutStream() {
+					n++
+				}
+			}
+			j.Close()
+		}
+		if got := fmt.Sprint(n, " ", err); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s", names, got)
 		}
 	}
 }

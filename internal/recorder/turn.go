@@ -22,9 +22,6 @@ type Turn struct {
 	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a
 	// stream whose first list was begun in the turn of that number.
 	Published map[string]string
-	// Live says, on a standby, that a leader has written these positions, or kept them, while this process looked on. They are not
-	// those of a Lease that was put back with the server.
-	Live bool
 	// Led has the numbers of this replica's own turns, as far as they are known.
 	Led map[uint64]bool
 
@@ -56,7 +53,6 @@ type Published struct {
 	Other    bool            // the turn before this one was another replica's
 	Listed   bool            // Listing was called in this turn
 	Standby  bool            // it is another replica's turn to write
-	Live     bool            // as in Turn
 	Over     <-chan struct{} // closed when there may be another answer
 	Turn     uint64          // the number of the turn
 	led      map[uint64]bool
@@ -78,7 +74,7 @@ func (r *Recorder) Published(stream string) Published {
 	if t == nil {
 		return Published{}
 	}
-	published := Published{Position: t.Published[stream], Standby: t.May == nil, Live: t.Live, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, led: t.Led}
+	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, led: t.Led}
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
 	r.positions.mu.Unlock()

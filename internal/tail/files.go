@@ -77,7 +77,7 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 	path = disk.Absolute(path)
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		if info.IsDir() {
-			return fmt.Errorf("open journal %s: is a directory; name the file in it", path)
+			return isDirectory(path)
 		}
 		f, err := os.Open(path) //nolint:gosec // the user's own
 		if err != nil {
@@ -106,6 +106,10 @@ func File(ctx context.Context, path string, o Options, p *Printer) error {
 		t.o.noticeNothing()
 	}
 	return errors.Join(err, p.End())
+}
+
+func isDirectory(path string) error {
+	return fmt.Errorf("open journal %s: is a directory; name the file in it", path)
 }
 
 func newTail(path string, o Options, out output) *tail {

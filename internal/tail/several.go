@@ -5,11 +5,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/event"
 	"kubejournal/internal/line"
 )
 
@@ -20,7 +25,7 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 		return File(ctx, paths[0], o, p)
 	}
 	p.separate = o.Filter.separates()
-	several := &several{o: o, p: p, came: make(chan message), ids: make(map[string]bool)}
+	several := &several{o: o, p: p, came: make(chan message), ids: make(map[string]bool), owners: make(map[uint64]map[string]*source)}
 	var notices sync.Mutex
 	notice := func(path string) func(string) {
 		return func(text string) {
@@ -36,7 +41,12 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 	}()
 	n, found := newNames(&o.Filter), false
 	for i, path := range paths {
-		s := &source{number: i, came: several.came, taken: make(chan struct{}, 1)}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return isDirectory(path)
+		} else if err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("open journal %s: not a regular file; a stream of lines can only be shown alone", path)
+		}
+		s := &source{number: i, path: path, came: several.came, taken: make(chan struct{}, 1)}
 		of := o
 		of.Notice = notice(path)
 		s.t = newTail(path, of, s)
@@ -82,6 +92,9 @@ type several struct {
 	recent  []string // ids, the next one to be forgotten at oldest
 	oldest  int
 	line    line.Fields
+	cluster string                        // its uid, as the first line of any source has it that says so
+	by      *source                       // which one
+	owners  map[uint64]map[string]*source // by term and stream: whose lines they are
 }
 
 // message is what comes of a source: a line, or else that there is none for now, or that it has ended.
@@ -95,6 +108,7 @@ type message struct {
 // source is one journal.
 type source struct {
 	number int
+	path   string
 	t      *tail
 	ctx    context.Context // of the one call of Files
 	came   chan<- message
@@ -211,8 +225,37 @@ func (s *several) read(of *source, raw []byte) error {
 	}
 	of.seq, of.time = s.line.Seq, s.line.Time
 	of.term, _ = strconv.ParseUint(string(s.line.Value(line.Term)), 10, 64) // 0 without leader election
-	_, of.shard = discovery.CutShard(string(s.line.Text(line.Stream)))
+	stream := s.line.Text(line.Stream)
+	_, of.shard = discovery.CutShard(string(stream))
+	return s.belongs(of, stream)
+}
+
+// belongs returns an error where the line that was read shows that the journals are not those of one cluster's replicas and shards.
+func (s *several) belongs(of *source, stream []byte) error {
+	if uid := s.line.Text(line.ClusterUID); len(uid) > 0 && s.cluster == "" {
+		s.cluster, s.by = string(uid), of
+	} else if len(uid) > 0 && s.cluster != string(uid) {
+		return fmt.Errorf("%s are journals of different clusters; show one at a time", both(s.by, of))
+	}
+	if s.owners[of.term] == nil {
+		s.owners[of.term] = make(map[string]*source)
+	}
+	switch owner := s.owners[of.term][string(stream)]; owner {
+	case nil:
+		s.owners[of.term][string(stream)] = of
+	case of:
+	default:
+		return fmt.Errorf("%s are not journals of replicas with one Lease, or of shards: both have lines of stream %s from the same turn; show one at a time",
+			both(owner, of), stream)
+	}
 	return nil
+}
+
+func both(a, b *source) string {
+	if a.number > b.number {
+		a, b = b, a
+	}
+	return a.path + " and " + b.path
 }
 
 // first returns the source with the line to be shown next.
@@ -266,7 +309,11 @@ func (s *several) take(raw []byte) error {
 	if err := s.line.Parse(raw); err != nil {
 		return err
 	}
-	if id := string(s.line.Text(line.Stream)) + " " + string(s.line.Text(line.ID)); !s.line.AboutStream() {
+	stream := string(s.line.Text(line.Stream)) + " "
+	if string(s.line.Text(line.Reason)) == string(event.PositionAheadOfServer) { // what has these ids from here on is something else
+		maps.DeleteFunc(s.ids, func(id string, _ bool) bool { return strings.HasPrefix(id, stream) })
+	}
+	if id := stream + string(s.line.Text(line.ID)); !s.line.AboutStream() {
 		if s.ids[id] {
 			return nil
 		}

@@ -176,8 +176,7 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		// A leader that is there has published it since.
-		return published.Live && (event.Later(from, published.Position) || published.Position != *s.adoption.undone)
+		return published.Standby && published.Position != *s.adoption.undone // a leader has published it since
 	}
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }

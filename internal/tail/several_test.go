@@ -1,0 +1,69 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// of is a line of a stream.
+func of(stream, typ string, seq, term int, more string) string {
+	return fmt.Sprintf(`{"seq":%d,"term":%d,"time":"2026-11-20T14:00:%02dZ","type":"%s","stream":"%s"%s}`+"\n", seq, term, term*10+seq, typ, stream, more)
+}
+
+func put(seq, term int, name, version string) string {
+	return of("pods", "ADDED", seq, term, fmt.Sprintf(`,"origin":"watch","id":"%[1]s/%[2]s/ADDED","resource":"pods","name":"%[1]s","uid":"%[1]s","resourceVersion":"%[2]s"`, name, version))
+}
+
+func listed(stream, cluster string) string {
+	return of(stream, "SYNCED", 1, 1, fmt.Sprintf(`,"id":"%s/5/SYNCED","clusterUID":"%s","resourceVersion":"5"`, stream, cluster))
+}
+
+// What came before is left out, but not behind a GAP that says that the server's versions, and so ids, began again.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	a, b := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
+	write(t, a, put(1, 1, "x", "7")+put(2, 1, "y", "8"))
+	write(t, b, put(1, 2, "y", "8")+of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"PositionAheadOfServer","resourceVersion":"6"`)+put(3, 2, "x", "7"))
+	s := newSink()
+	if err := Files(context.Background(), []string{a, b}, Options{Lines: All}, NewPrinter(s, Style{JSON: true})); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := s.state()
+	var got []string
+	for l := range strings.Lines(text) {
+		_, id, _ := strings.Cut(l, `"id":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		got = append(got, id)
+	}
+	if want := "[x/7/ADDED y/8/ADDED pods/6/GAP x/7/ADDED]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}
+
+// Journals that do not belong together, and what is no journal, are refused and not mixed.
+func TestFilesThatDoNotBelongTogether(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	write(t, file("a.jsonl"), listed("pods", "c"))
+	write(t, file("copy.jsonl"), listed("pods", "c"))
+	write(t, file("other.jsonl"), listed("nodes", "d"))
+	if err := syscall.Mkfifo(file("fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"copy.jsonl":  " and " + file("copy.jsonl") + " are not journals of replicas with one Lease, or of shards: both have lines of stream pods from the same turn; show one at a time",
+		"other.jsonl": file("a.jsonl") + " and " + file("other.jsonl") + " are journals of different clusters; show one at a time",
+		"fifo":        "open journal " + file("fifo") + ": not a regular file; a stream of lines can only be shown alone",
+		"":            "open journal " + dir + ": is a directory; name the file in it",
+		"none.jsonl":  "open journal " + file("none.jsonl") + ": no such file",
+	} {
+		err := Files(context.Background(), []string{file("a.jsonl"), file(name)}, Options{Lines: All}, NewPrinter(newSink(), Style{}))
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
