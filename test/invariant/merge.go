@@ -60,7 +60,9 @@ func (m *mergedLines) Write(raw []byte) (int64, error) {
 	return int64(len(m.all) - 1), nil
 }
 
-func (m *mergedLines) Read(at int64) (*line.Fields, error) { return &m.read, m.read.Parse(m.all[at].raw) }
+func (m *mergedLines) Read(at int64) (*line.Fields, error) {
+	return &m.read, m.read.Parse(m.all[at].raw)
+}
 
 // repeats returns the lines of watches that are in the journals more often than in the merged one, in their order: of each id, the
 // last ones.
