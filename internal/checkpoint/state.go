@@ -21,6 +21,8 @@ type Stream struct {
 	Closing *event.Count `json:"closing,omitempty"`
 	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
 	Turn uint64 `json:"turn,omitempty"`
+	// Restored counts the GAP lines which say that the server was put back: of replicas, the highest count of any of them.
+	Restored uint64 `json:"restored,omitempty"`
 	Coverage
 }
 
@@ -70,12 +72,15 @@ func (s *Stream) Apply(l *Transition, c *Changes) {
 	case event.Gap:
 		s.Open = &Gap{Reason: l.Reason, FromResourceVersion: string(l.FromResourceVersion), ResourceVersion: string(l.ResourceVersion)}
 		s.PendingGap, s.Coverage = "", Coverage{}
+		if l.Reason == event.PositionAheadOfServer {
+			s.Restored++
+		}
 		return
 	case event.Synced:
 		// A GAP that has become due since the list was complete, for lines that are
 		// missing in the journal, still is.
 		*s = Stream{
-			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Coverage: Coverage{Since: l.Time},
+			ResourceVersion: string(l.ResourceVersion), PendingGap: s.PendingGap, Restored: s.Restored, Coverage: Coverage{Since: l.Time},
 		}
 		if l.Count != nil {
 			s.Differences = l.Count.Added + l.Count.Modified + l.Count.Deleted
@@ -112,7 +117,9 @@ func (c *Changes) Apply(l *Transition) {
 }
 
 // Move makes rv the position of a stream that is in step with the server.
-func (s *Stream) Move(rv string) { *s = Stream{ResourceVersion: rv, Coverage: s.Coverage} }
+func (s *Stream) Move(rv string) {
+	*s = Stream{ResourceVersion: rv, Restored: s.Restored, Coverage: s.Coverage}
+}
 
 // Confirm notes that the journal, with what is about to be written, has every change up to a time.
 func (s *Stream) Confirm(at time.Time, late bool) {

@@ -280,6 +280,11 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 // that could be read, up to which lines were written; the leader's next renewal writes them again.
 func (e *Elector) published() map[string]string {
 	if e.isRestored() {
+		if e.positions == nil { // of a process that was not there then
+			if positions, err := decode(e.lease.Annotations[positionsKey]); err == nil {
+				e.positions = recorder.BegunByOthers(positions, e.cfg.Terms.Latest)
+			}
+		}
 		return e.positions
 	}
 	positions, err := decode(e.lease.Annotations[positionsKey])
@@ -407,7 +412,7 @@ func (e *Elector) write(
 		lease.Annotations[positionsKey] = encode(committed)
 	} else if record.HolderIdentity != "" {
 		if at++; e.lease != nil && e.isRestored() {
-			lease.Annotations[positionsKey] = encode(e.positions)
+			lease.Annotations[positionsKey] = encode(e.published())
 		}
 	}
 	setTerm(lease, at)

@@ -187,7 +187,8 @@ type known struct {
 	at      int64
 	version string
 	name    string
-	turn    int // in which it was shown last
+	turn    int  // in which it was shown last
+	undone  bool // version is of a server that was put back since, or of another one
 }
 
 // count has the form that a SYNCED line has it in.
@@ -285,11 +286,11 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			from = s.gap.from // of a list that goes on behind another GAP
 		}
 		s.gap = &openGap{turn: s.turn, from: from}
-		switch reason {
-		case event.PositionAheadOfServer:
+		if reason == event.PositionAheadOfServer || reason == event.PositionRefused { // other versions begin
 			s.ids, s.highest = nil, ""
-		case event.PositionRefused: // the versions may be another server's
-			s.highest = ""
+			for _, last := range s.live {
+				last.undone = true
+			}
 		}
 		if moved {
 			s.gap.due = &e
@@ -329,7 +330,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		case f.typ == typeDeleted && event.Later(last.version, f.version):
 			e.text(line.ResourceVersion, last.version)
 			f.version = last.version
-		case f.typ != typeDeleted && last != nil && last.version == f.version:
+		case f.typ != typeDeleted && last != nil && last.version == f.version && !last.undone:
 			repeats = true
 		case f.typ == typeAdded && last != nil:
 			s.gap.count.adjust(f.typ, -1)
@@ -414,7 +415,7 @@ func (m *merger) unseen(s *stream, synced *line.Fields) error {
 	from, to := s.gap.from, string(synced.Text(line.ResourceVersion))
 	var gone []string
 	for uid, last := range s.live {
-		if last.turn < s.gap.turn && (from == "" || event.Later(last.version, from) && !event.Later(last.version, to)) {
+		if last.turn < s.gap.turn && (from == "" || event.Later(last.version, from) && (last.undone || !event.Later(last.version, to))) {
 			gone = append(gone, uid)
 		}
 	}

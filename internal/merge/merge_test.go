@@ -287,6 +287,97 @@ func TestEarly(t *testing.T) {
 	}
 }
 
+// However lists and turns follow each other, an object's versions come in order, each once, and what is left out is told again.
+func TestListsOfSeveralTurns(t *testing.T) {
+	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)
+	changed := func(seq, term int, origin, version string) string {
+		return about(seq, term, "MODIFIED", origin, "a", version)
+	}
+	listed := first + gap(3, 1, "5", "20") + changed(4, 1, "relist", "15") + synced(5, 1, "20", 0, 1, 0)
+	watched := func(term int, versions ...string) (l string) {
+		for n, version := range versions {
+			l += changed(n+1, term, "watch", version)
+		}
+		return l
+	}
+	for _, tt := range []struct {
+		name     string
+		journals []string
+		want     string
+	}{
+		{
+			"a list and an unfinished one",
+			[]string{listed + gap(6, 1, "20", "30") + changed(7, 1, "relist", "25"), watched(2, "12", "15", "22", "25")},
+			"3 SYNCED 12 15 22 25",
+		},
+		{
+			"the unfinished one in a turn of its own",
+			[]string{listed + gap(6, 2, "20", "30") + changed(7, 2, "relist", "25"), watched(3, "12", "15", "22", "25")},
+			"3 SYNCED 12 15 22 25",
+		},
+		{
+			"two lists",
+			[]string{listed + gap(6, 1, "20", "30") + changed(7, 1, "relist", "25") + synced(8, 1, "30", 0, 1, 0), watched(2, "12", "15", "22")},
+			"3 SYNCED 12 15 22 GAP 25 SYNCED",
+		},
+		{
+			"another replica's unfinished list in between",
+			[]string{listed, gap(1, 2, "5", "22") + changed(2, 2, "relist", "15"), watched(3, "12", "15", "25")},
+			"3 SYNCED 12 15 25",
+		},
+		{
+			"another replica's list in between",
+			[]string{listed, gap(1, 2, "5", "22") + changed(2, 2, "relist", "15") + synced(3, 2, "22", 0, 1, 0), watched(3, "12", "15", "25")},
+			"3 SYNCED 12 15 25",
+		},
+		{
+			"an unfinished list, behind which all is written again",
+			[]string{first + gap(3, 1, "5", "20") + changed(4, 1, "relist", "15") + gap(5, 3, "", "40") + changed(6, 3, "relist", "16") + synced(7, 3, "40", 0, 1, 0), ""},
+			"3 SYNCED GAP 16 SYNCED",
+		},
+		{
+			"another change at the version, behind a restore",
+			[]string{first + changed(3, 1, "watch", "8"), because("PositionAheadOfServer", gap(1, 2, "", "9")) + changed(2, 2, "relist", "8") + synced(3, 2, "9", 0, 1, 0)},
+			"3 SYNCED 8 GAP 8 SYNCED",
+		},
+		{
+			"versions of another server",
+			[]string{first + about(3, 1, "ADDED", "watch", "b", "1001"), because("PositionRefused", gap(1, 2, "1000", "30")) + changed(2, 2, "relist", "20") + synced(3, 2, "30", 0, 1, 0)},
+			"3 SYNCED 1001 GAP 20 1001 SYNCED",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var sources []merge.Source
+			for n, text := range tt.journals {
+				sources = append(sources, source(fmt.Sprint(n), text))
+			}
+			p, err := merge.Scan(t.Context(), sources, heldBack)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out output
+			if err := p.Merge(t.Context(), &out); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, text := range out.lines {
+				var l line.Fields
+				if err := l.Parse([]byte(text)); err != nil {
+					t.Fatal(err)
+				}
+				if what := string(l.Text(line.Type)); l.AboutStream() {
+					got = append(got, what)
+				} else {
+					got = append(got, string(l.Text(line.ResourceVersion)))
+				}
+			}
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
 // What one replica was told late, and another one in time, is said.
 func TestLate(t *testing.T) {
 	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)

@@ -59,6 +59,7 @@ type fact struct {
 	position
 	source               int
 	typ, origin, version string
+	from                 string // of a GAP
 }
 
 // Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
@@ -169,6 +170,7 @@ func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
 		typ:      string(l.Text(line.Type)), origin: string(l.Text(line.Origin)), version: string(l.Text(line.ResourceVersion)),
+		from: string(l.Text(line.FromResourceVersion)),
 	}
 }
 
@@ -184,7 +186,8 @@ func (p *Plan) keep(ctx context.Context, n int) error {
 		if err != nil {
 			return err
 		}
-		if b := p.stream(l.Fields).movedAt(positionOf(l.Fields)); b != nil && b.source == n {
+		s, at := p.stream(l.Fields), positionOf(l.Fields)
+		if b := s.movedAt(at); b != nil && !s.voids(at) {
 			b.lines = append(b.lines, bytes.Clone(l.Raw))
 		}
 	}
@@ -203,17 +206,24 @@ type list struct {
 // was not published before the turn ended, so that the watch of the next goes on before its end, is to come behind what that brings.
 func (s *stream) settle() {
 	slices.SortFunc(s.facts, func(a, b fact) int { return a.compare(b.position) })
-	var open, closed *list
+	var open *list
+	var closed []*list // finished ones, behind which no watch has gone on yet
 	synced := false
 	for i := range s.facts {
 		f := &s.facts[i]
-		if open != nil && open.source != f.source {
+		if open != nil && (open.source != f.source || open.from.term < f.term && f.writesAnew()) {
 			s.void = append(s.void, extent{open.from, f.position})
 			open = nil
 		}
-		if closed != nil && closed.source != f.source {
-			if f.origin == originWatch && event.Later(closed.to, f.version) {
-				s.moved = append(s.moved, &block{extent: extent{closed.from, f.position}, source: closed.source, version: closed.to})
+		if f.origin == originWatch && len(closed) > 0 && closed[len(closed)-1].from.term < f.term {
+			for n, l := range closed {
+				end := f.position
+				if n+1 < len(closed) && closed[n+1].source == l.source {
+					end = closed[n+1].from
+				}
+				if l.source != f.source && event.Later(l.to, f.version) {
+					s.moved = append(s.moved, &block{extent: extent{l.from, end}, source: l.source, version: l.to})
+				}
 			}
 			closed = nil
 		}
@@ -221,7 +231,7 @@ func (s *stream) settle() {
 		case f.typ == typeSynced:
 			if synced = true; open != nil && open.gap {
 				open.to = f.version
-				closed = open
+				closed = append(closed, open)
 			}
 			open = nil
 		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
@@ -238,6 +248,9 @@ func (s *stream) settle() {
 	}
 }
 
+// writesAnew reports whether the replica of an open list does not go on with it in a later turn: others had one in between.
+func (f *fact) writesAnew() bool { return f.origin == originWatch || f.typ == typeGap && f.from == "" }
+
 func (e extent) has(at position) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 }
 
 // voids reports whether a line is left out.
@@ -248,7 +261,7 @@ func (s *stream) voids(at position) bool {
 // movedAt returns the list that a line is of which comes later than it was written.
 func (s *stream) movedAt(at position) *block {
 	for _, b := range s.moved {
-		if b.has(at) {
+		if b.has(at) && s.by[at.term] == b.source {
 			return b
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -170,7 +171,7 @@ func (w *writer) lead(ctx context.Context) error {
 	for stream, s := range states {
 		w.begins(stream, s.Confirmed)
 		if position, ok := publishable(&s); ok && !event.Later(w.turn.Published[stream], position) {
-			own[stream] = position
+			publishTo(own, stream, position, s.Restored)
 		}
 	}
 	w.positions.set(w.turn.Term, own)
@@ -198,10 +199,17 @@ func (p *pending) publish(to *positions) {
 	committed := make(map[string]string)
 	for stream, s := range p.States() {
 		if position, ok := publishable(s); ok {
-			committed[stream] = position
+			publishTo(committed, stream, position, s.Restored)
 		}
 	}
 	to.set(p.turn.Term, committed)
+}
+
+// publishTo adds a position of a stream to published ones.
+func publishTo(all map[string]string, stream, position string, restored uint64) {
+	if all[stream] = position; restored > 0 {
+		all[restoredOf+stream] = strconv.FormatUint(restored, 10)
+	}
 }
 
 // admit reports whether a batch is to be written; another one is taken care of.

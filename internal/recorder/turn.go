@@ -20,7 +20,7 @@ type Turn struct {
 	// Term counts the turns of all replicas; of a leader, at least 1.
 	Term uint64
 	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a
-	// stream whose first list was begun in the turn of that number.
+	// stream whose first list was begun in the turn of that number. "!pods" has, of the stream pods, checkpoint.Stream.Restored.
 	Published map[string]string
 	// Led has the numbers of this replica's own turns, as far as they are known.
 	Led map[uint64]bool
@@ -49,6 +49,7 @@ func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
 // Published is what other replicas have published of a stream.
 type Published struct {
 	Position string          // up to there everything is written and committed; "" if none was published
+	Restored uint64          // how often the server was put back, as GAP lines before that position say
 	Begun    bool            // another replica has begun a first list of which that is not known
 	Other    bool            // the turn before this one was another replica's
 	Listed   bool            // Listing was called in this turn
@@ -75,6 +76,7 @@ func (r *Recorder) Published(stream string) Published {
 		return Published{}
 	}
 	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, led: t.Led}
+	published.Restored, _ = strconv.ParseUint(t.Published[restoredOf+stream], 10, 64) // else 0
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
 	r.positions.mu.Unlock()
@@ -92,6 +94,20 @@ func (r *Recorder) Listing(stream string) {
 	if r.positions.listed != nil {
 		r.positions.listed[stream] = true
 	}
+}
+
+// restoredOf precedes the name of a stream.
+const restoredOf = "!"
+
+// BegunByOthers makes of published positions that their streams were begun in a turn, where the positions do not hold any more.
+func BegunByOthers(published map[string]string, turn uint64) map[string]string {
+	begun := maps.Clone(published)
+	for stream := range begun {
+		if !strings.HasPrefix(stream, restoredOf) {
+			begun[stream] = begunIn + strconv.FormatUint(turn, 10)
+		}
+	}
+	return begun
 }
 
 // begunIn precedes the number of the turn in which a first list was begun.

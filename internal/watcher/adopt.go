@@ -24,7 +24,6 @@ type adoption struct {
 	position string    // the last one that it adopted
 	failures int       // in a row
 	refused  time.Time // when it last could not be adopted
-	undone   *string   // what was published when the server was found to be behind the stream's position
 	others   string    // of a leader that lists for the first time in its turn: what was published before
 }
 
@@ -55,13 +54,8 @@ func (a *adoption) failed(err error) bool {
 func (s *Stream) begin(ctx context.Context) (done bool, err error) {
 	for {
 		published := s.rec.Published(s.spec.Name)
-		if s.state.PendingGap != event.PositionAheadOfServer {
-			s.adoption.undone = nil
-		} else if s.adoption.undone == nil {
-			s.adoption.undone = &published.Position
-		}
 		if s.adopts(published) && !(published.Standby && s.adoption.rests()) {
-			err = s.adopt(ctx, published.Position)
+			err = s.adopt(ctx, published)
 			if err == nil || ctx.Err() != nil || !s.adoption.failed(err) {
 				return false, err
 			}
@@ -98,6 +92,7 @@ func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
+	s.state.Restored = max(s.state.Restored, published.Restored)
 	switch {
 	case s.mustRedeliver(published):
 		if err := s.redeliver(ctx); err != nil {
@@ -157,7 +152,7 @@ func (s *Stream) redeliver(ctx context.Context) error {
 	if s.state.PendingGap == event.PositionAheadOfServer || s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer {
 		reason = event.PositionAheadOfServer // of which the reader may not have heard yet
 	}
-	s.state = checkpoint.Stream{PendingGap: reason}
+	s.state = checkpoint.Stream{PendingGap: reason, Restored: s.state.Restored}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
@@ -176,14 +171,15 @@ func (s *Stream) adopts(published recorder.Published) bool {
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return published.Standby && published.Position != *s.adoption.undone // a leader has published it since
+		return published.Standby && published.Restored > s.state.Restored // a leader has written the GAP
 	}
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }
 
 // adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves known
 // objects at one version or the other, and no position: if it is this replica that lists next, it writes all objects.
-func (s *Stream) adopt(ctx context.Context, position string) error {
+func (s *Stream) adopt(ctx context.Context, published recorder.Published) error {
+	position, restored := published.Position, max(published.Restored, s.state.Restored)
 	if s.adoption.refused.IsZero() { // else it still waits for the leader
 		s.setState(Listing, s.reason)
 	}
@@ -192,7 +188,7 @@ func (s *Stream) adopt(ctx context.Context, position string) error {
 		return err
 	}
 	defer r.close()
-	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true, checkpoint.Stream{PendingGap: event.CheckpointLost}
+	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true, checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: restored}
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
 	if _, err := r.readPages(ctx, o); err != nil {
 		return err
@@ -200,7 +196,7 @@ func (s *Stream) adopt(ctx context.Context, position string) error {
 	if err := r.conclude(ctx, position); err != nil {
 		return err
 	}
-	s.state, s.adoption = checkpoint.Stream{}, adoption{position: position}
+	s.state, s.adoption = checkpoint.Stream{Restored: restored}, adoption{position: position}
 	r.batch.Changes.State = s.listCompleted(position, nil, r.began)
 	s.encoder.complete(r.batch)
 	s.pace = pace{}

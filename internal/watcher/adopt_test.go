@@ -48,7 +48,7 @@ func TestNotAdopted(t *testing.T) {
 			w.start()
 			w.synced()
 			var lists *notExact
-			b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+			b := w.second()
 			b.wrap = func(next http.RoundTripper) http.RoundTripper {
 				lists = &notExact{next: next}
 				lists.code.Store(int64(code))
@@ -90,7 +90,7 @@ func TestNotAdoptedAndSkipped(t *testing.T) {
 		w.put(configMaps, "b")
 		w.put(configMaps, "c")
 		w.pass(5 * time.Second)
-		b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+		b := w.second()
 		b.wrap = func(next http.RoundTripper) http.RoundTripper {
 			lists := &notExact{next: next}
 			lists.code.Store(http.StatusGone)
@@ -105,11 +105,7 @@ func TestNotAdoptedAndSkipped(t *testing.T) {
 		b.remove(configMaps, "c")
 		b.pass(5 * time.Second)
 		b.tell(0, "GAP CheckpointLost", "ADDED relist a", "ADDED relist b", "ADDED relist c", "SYNCED +3 ~0 -0 =0", "DELETED watch c")
-		merged, _, err := invariant.Merge(w.lines(), b.lines())
-		must(t, err)
-		state, err := invariant.Replay(merged)
-		must(t, err)
-		must(t, invariant.Compare(state, w.live()))
+		w.mergedIsLive(b)
 	})
 }
 
@@ -128,7 +124,7 @@ func TestAdoptedInPart(t *testing.T) {
 		w.start()
 		w.synced()
 		pages := &notExact{pages: true}
-		b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+		b := w.second()
 		b.wrap = func(next http.RoundTripper) http.RoundTripper {
 			pages.next = next
 			return pages
@@ -151,11 +147,7 @@ func TestAdoptedInPart(t *testing.T) {
 		if len(lines) != 6 || lines[0].Reason != invariant.CheckpointLost || lines[5].Type != invariant.Synced {
 			t.Errorf("the journal has %+v", lines)
 		}
-		merged, _, err := invariant.Merge(w.lines(), lines)
-		must(t, err)
-		state, err := invariant.Replay(merged)
-		must(t, err)
-		must(t, invariant.Compare(state, w.live()))
+		w.mergedIsLive(b)
 	})
 }
 
@@ -167,7 +159,7 @@ func TestAdoptedBehindARestore(t *testing.T) {
 		w.put(configMaps, "a")
 		w.start()
 		w.synced()
-		b := &harness{t: t, srv: w.srv, dir: t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: "kubejournal"}
+		b := w.second()
 		b.start()
 		defer b.kill()
 		b.awaitFor(time.Minute, "it follows", func() bool { return b.state("configmaps").State == "Watching" })
@@ -189,10 +181,6 @@ func TestAdoptedBehindARestore(t *testing.T) {
 		if n := slices.IndexFunc(b.lines(), func(l invariant.Line) bool { return l.Type == invariant.Gap }); n != 50 || b.lines()[n].Reason != invariant.Ahead {
 			t.Errorf("after %d of the 50 lines about what is undone there is a GAP", n)
 		}
-		merged, _, err := invariant.Merge(w.lines(), b.lines())
-		must(t, err)
-		state, err := invariant.Replay(merged)
-		must(t, err)
-		must(t, invariant.Compare(state, w.live()))
+		w.mergedIsLive(b)
 	})
 }

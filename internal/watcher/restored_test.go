@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -142,4 +145,144 @@ func TestBackUnnoticed(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is written again at a version that was there before the restore is another change, also in the journals of two replicas.
+func TestSameVersionBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		b := w.followed()
+		defer b.kill()
+		w.put(configMaps, "b")
+		w.pass(5 * time.Second)
+		backup := w.srv.Version()
+		for range 50 {
+			w.put(configMaps, "b")
+		}
+		again := w.srv.Version()
+		for range 50 {
+			w.put(configMaps, "z")
+		}
+		w.pass(100 * time.Millisecond)
+		w.kill()
+		w.srv.RestoreTo(backup)
+		b.serial = w.serial + 1000
+		for w.srv.Version() < again-1 {
+			b.put(configMaps, "c")
+		}
+		b.put(configMaps, "b")
+		b.awaitFor(2*time.Minute, "it has listed", func() bool {
+			return slices.ContainsFunc(b.lines(), func(l invariant.Line) bool { return l.Type == invariant.Synced })
+		})
+		w.mergedIsLive(b)
+	})
+}
+
+// A standby that notices late that the server was put back follows from what the leader has published behind its GAP; after a
+// takeover it goes on from there.
+func TestLateBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		b := w.followed()
+		defer b.kill()
+		backup := w.srv.Version()
+		for range 300 { // more than the Lease is renewed
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		b.blocked.Store(true)
+		w.srv.RestoreTo(backup)
+		w.pass(5 * time.Second)
+		w.synced()
+		b.blocked.Store(false)
+		w.pass(10 * time.Second)
+		w.kill()
+		w.put(configMaps, "a")
+		w.put(configMaps, "x")
+		w.remove(configMaps, "x")
+		b.awaitFor(2*time.Minute, "it leads", func() bool { return len(b.lines()) == 3 })
+		b.tell(0, "MODIFIED watch a", "ADDED watch x", "DELETED watch x")
+		w.mergedIsLive(b)
+	})
+}
+
+// A replica without a position that leads first behind a restore writes all: the Lease does not say any more what others have written.
+func TestNewBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		w.lease = "kubejournal"
+		w.put(configMaps, "a")
+		w.start()
+		w.synced()
+		w.pass(5 * time.Second)
+		backup := w.srv.Version() // of the first turn
+		w.stop()
+		w.start()
+		w.synced()
+		b := w.second()
+		lists := new(notExact)
+		lists.code.Store(http.StatusGone)
+		b.wrap = func(next http.RoundTripper) http.RoundTripper {
+			lists.next = next
+			return lists
+		}
+		b.start()
+		defer b.kill()
+		w.pass(5 * time.Second)
+		w.put(configMaps, "x")
+		w.pass(5 * time.Second)
+		w.stop()
+		b.kill()
+		w.srv.RestoreTo(backup)
+		b.start()
+		b.awaitFor(2*time.Minute, "it watches", func() bool { return b.state("configmaps").State == "Watching" })
+		b.tell(0, "GAP CheckpointLost", "ADDED relist a", "SYNCED +1 ~0 -0 =0")
+		w.mergedIsLive(b)
+	})
+}
+
+// following is a replica whose requests for objects can be blocked.
+type following struct {
+	*harness
+	blocked atomic.Bool
+	next    http.RoundTripper
+}
+
+// WrappedRoundTripper is for client-go.
+func (f *following) WrappedRoundTripper() http.RoundTripper { return f.next }
+
+func (f *following) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.blocked.Load() && strings.HasSuffix(r.URL.Path, "/configmaps") {
+		return nil, errors.New("blocked")
+	}
+	return f.next.RoundTrip(r)
+}
+
+// second is another replica, which has not started.
+func (w *harness) second() *harness {
+	w.lease = "kubejournal"
+	return &harness{t: w.t, srv: w.srv, dir: w.t.TempDir(), entries: w.entries, options: w.options, output: w.output, lease: w.lease}
+}
+
+// followed starts the daemon and a second replica, which follows.
+func (w *harness) followed() *following {
+	w.t.Helper()
+	b := &following{harness: w.second()}
+	w.put(configMaps, "a")
+	w.start()
+	w.synced()
+	b.wrap = func(next http.RoundTripper) http.RoundTripper {
+		b.next = next
+		return b
+	}
+	b.start()
+	b.awaitFor(time.Minute, "it follows", func() bool { return b.state("configmaps").State == "Watching" })
+	return b
+}
+
+// mergedIsLive checks that the journals together are what the server has.
+func (w *harness) mergedIsLive(b interface{ lines() []invariant.Line }) {
+	w.t.Helper()
+	merged, _, err := invariant.Merge(w.lines(), b.lines())
+	must(w.t, err)
+	state, err := invariant.Replay(merged)
+	must(w.t, err)
+	must(w.t, errors.Join(invariant.Objects(merged), invariant.Compare(state, w.live())))
 }
