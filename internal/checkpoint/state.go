@@ -21,7 +21,8 @@ type Stream struct {
 	Closing *event.Count `json:"closing,omitempty"`
 	// Turn is the leader's turn in which the list was begun of which Open or Closing is; 0 without leader election.
 	Turn uint64 `json:"turn,omitempty"`
-	// Restored counts the GAP lines which say that the server was put back: of replicas, the highest count of any of them.
+	// Restored counts how often the server was put back, by GAP lines, those of other replicas included: versions can only be
+	// compared where it is the same. It is raised with a GAP line, and taken over with a published position.
 	Restored uint64 `json:"restored,omitempty"`
 	Coverage
 }

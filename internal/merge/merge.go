@@ -188,7 +188,7 @@ type known struct {
 	version string
 	name    string
 	turn    int  // in which it was shown last
-	undone  bool // version is of a server that was put back since, or of another one
+	undone  bool // version is of a server that was put back since, or of another one: it compares with no later line's
 }
 
 // count has the form that a SYNCED line has it in.
@@ -376,7 +376,8 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if e.line.AboutStream() {
 		return nil
 	}
-	if number(f.version) >= s.low[f.term] {
+	again := number(f.version) >= s.low[f.term] // a later term may have something of it
+	if again && e.is[line.ID] == nil {
 		if s.ids == nil {
 			s.ids = make(map[string]time.Time)
 		}
@@ -391,7 +392,9 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if uid, name := string(e.line.Text(line.UID)), nameOf(e.line); f.typ == typeDeleted {
 		delete(s.live, uid)
 		delete(s.names, name)
-		s.isAbsent(uid)
+		if again {
+			s.isAbsent(uid)
+		}
 	} else {
 		s.live[uid], s.names[name] = &known{at: at, version: f.version, name: name, turn: s.turn}, uid
 		delete(s.absent, uid)

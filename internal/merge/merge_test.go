@@ -341,6 +341,14 @@ func TestListsOfSeveralTurns(t *testing.T) {
 			"3 SYNCED 8 GAP 8 SYNCED",
 		},
 		{
+			"again at a version of an added deletion, behind a restore",
+			[]string{
+				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 3, "watch", "7"),
+				because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "ADDED", "relist", "a", "3") + synced(3, 2, "6", 1, 0, 0) + about(4, 2, "ADDED", "watch", "b", "7"),
+			},
+			"3 SYNCED 7 GAP 3 7 SYNCED 7 7",
+		},
+		{
 			"versions of another server",
 			[]string{first + about(3, 1, "ADDED", "watch", "b", "1001"), because("PositionRefused", gap(1, 2, "1000", "30")) + changed(2, 2, "relist", "20") + synced(3, 2, "30", 0, 1, 0)},
 			"3 SYNCED 1001 GAP 20 1001 SYNCED",

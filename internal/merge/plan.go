@@ -248,7 +248,8 @@ func (s *stream) settle() {
 	}
 }
 
-// writesAnew reports whether the replica of an open list does not go on with it in a later turn: others had one in between.
+// writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one in between: it
+// has adopted their position, or lost its own, and with it the beginning of the GAP.
 func (f *fact) writesAnew() bool { return f.origin == originWatch || f.typ == typeGap && f.from == "" }
 
 func (e extent) has(at position) bool { return e.from.compare(at) <= 0 && at.compare(e.to) < 0 }

@@ -319,13 +319,13 @@ func TestStandbyRefusesLists(t *testing.T) {
 
 func TestDeclare(t *testing.T) {
 	asReplica(t, func(r *replica) {
-		if err := r.rec.Declare(r.t.Context(), "a", false); !errors.Is(err, ErrStandby) {
+		if err := r.rec.Declare(r.t.Context(), "a", false, 0); !errors.Is(err, ErrStandby) {
 			t.Errorf("on a standby: %v", err)
 		}
 		r.leads(2, map[string]string{"a": "~1", "b": "7"})
 		declared := make(chan error, 2)
 		for _, stream := range []string{"a", "b"} {
-			go func() { declared <- r.rec.Declare(r.t.Context(), stream, false) }()
+			go func() { declared <- r.rec.Declare(r.t.Context(), stream, false, 0) }()
 		}
 		synctest.Wait()
 		committed, version := r.rec.Positions()
@@ -338,7 +338,7 @@ func TestDeclare(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		go func() { declared <- r.rec.Declare(r.t.Context(), "c", false) }()
+		go func() { declared <- r.rec.Declare(r.t.Context(), "c", false, 0) }()
 		synctest.Wait()
 		r.follows(nil)
 		if err := <-declared; !errors.Is(err, ErrStandby) {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"kubejournal/internal/event"
 )
 
 // ErrStandby means that a stream's batch was dropped, since another replica writes. The stream must take its position from
@@ -49,8 +51,8 @@ func (r *Recorder) Held() int { return int(r.heldBytes.Load()) }
 // Published is what other replicas have published of a stream.
 type Published struct {
 	Position string          // up to there everything is written and committed; "" if none was published
-	Restored uint64          // how often the server was put back, as GAP lines before that position say
-	Begun    bool            // another replica has begun a first list of which that is not known
+	Restored uint64          // as in checkpoint.Stream, of that position, or of what was begun
+	Begun    bool            // another replica has begun a list, a first one or one behind a restore, of which that is not known
 	Other    bool            // the turn before this one was another replica's
 	Listed   bool            // Listing was called in this turn
 	Standby  bool            // it is another replica's turn to write
@@ -153,9 +155,9 @@ func (r *Recorder) MarkPublished(version uint64) {
 }
 
 // Declare waits until the other replicas can read that a stream is about to write its first list: whoever takes over in the
-// middle of it knows that there may be lines about objects that are gone since. undone says that the position that was published is
-// not one of the server's any more.
-func (r *Recorder) Declare(ctx context.Context, stream string, undone bool) error {
+// middle of it knows that there may be lines about objects that are gone since. undone says that the server was put back once more
+// than restored, so that the position that was published is not one of it any more.
+func (r *Recorder) Declare(ctx context.Context, stream string, undone bool, restored uint64) error {
 	p := &r.positions
 	for needed := uint64(0); ; {
 		t := r.latest.Load()
@@ -169,6 +171,9 @@ func (r *Recorder) Declare(ctx context.Context, stream string, undone bool) erro
 		begun := begunIn + strconv.FormatUint(t.Term, 10)
 		if is := p.committed[stream]; is == "" || (undone || strings.HasPrefix(is, begunIn)) && is != begun {
 			p.committed[stream] = begun
+			if undone {
+				p.committed[restoredOf+stream] = strconv.FormatUint(restored+1, 10)
+			}
 			p.version++
 			needed = 0 // the turn is another one
 		}
@@ -211,6 +216,9 @@ func (p *positions) set(term uint64, streams map[string]string) {
 		return
 	}
 	for stream, position := range streams {
+		if strings.HasPrefix(stream, restoredOf) && event.Later(p.committed[stream], position) {
+			continue // a replica that has not heard of it yet
+		}
 		if p.committed[stream] != position {
 			p.committed[stream] = position
 			p.version++

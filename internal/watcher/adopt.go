@@ -92,6 +92,9 @@ func (s *Stream) sleepOnStandby(ctx context.Context, d time.Duration) bool {
 
 // beginList does what only the replica may do that writes.
 func (s *Stream) beginList(ctx context.Context, published recorder.Published) (done bool, err error) {
+	if published.Begun && published.Restored > s.state.Restored { // another one has begun to write of a restore, and not finished
+		s.state.Lose(event.PositionAheadOfServer)
+	}
 	s.state.Restored = max(s.state.Restored, published.Restored)
 	switch {
 	case s.mustRedeliver(published):
@@ -108,7 +111,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 		s.adoption.others = ""
 	}
 	s.rec.Listing(s.spec.Name)
-	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer); err != nil {
+	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer, s.state.Restored); err != nil {
 		return false, err
 	}
 	return true, s.list(ctx)
@@ -170,8 +173,10 @@ func (s *Stream) adopts(published recorder.Published) bool {
 		return false
 	case !published.Standby && (published.Listed || s.state.PendingGap == event.CheckpointLost && !published.Other):
 		return false
+	case published.Standby && published.Restored > s.state.Restored: // a leader has written that the server was put back
+		return true
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return published.Standby && published.Restored > s.state.Restored // a leader has written the GAP
+		return false
 	}
 	return from == "" || from == published.Position || event.Later(published.Position, from)
 }
@@ -179,7 +184,7 @@ func (s *Stream) adopts(published recorder.Published) bool {
 // adopt makes a published position the stream's own. It writes no line. A failure or a crash in the middle of it leaves known
 // objects at one version or the other, and no position: if it is this replica that lists next, it writes all objects.
 func (s *Stream) adopt(ctx context.Context, published recorder.Published) error {
-	position, restored := published.Position, max(published.Restored, s.state.Restored)
+	position, restored := published.Position, published.Restored
 	if s.adoption.refused.IsZero() { // else it still waits for the leader
 		s.setState(Listing, s.reason)
 	}

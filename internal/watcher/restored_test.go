@@ -238,6 +238,143 @@ func TestNewBehindARestore(t *testing.T) {
 	})
 }
 
+// A leader dies in the list behind its GAP. The standby, whose own position is older than the backup, writes all behind a GAP of its own.
+func TestLeaderDiesInItsListBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{MaxPage: 2}, entries("configmaps"), func(w *harness) {
+		unlisted := w.failLists()
+		b := w.followed()
+		defer b.kill()
+		for _, name := range []string{"p", "q", "r", "s"} {
+			w.put(configMaps, name)
+		}
+		w.pass(5 * time.Second)
+		b.blocked.Store(true)
+		w.pass(100 * time.Millisecond)
+		w.srv.RestartAPIServer()
+		w.pass(5 * time.Second)
+		w.put(configMaps, "a")
+		backup := w.srv.Version()
+		w.put(configMaps, "undone")
+		for range 200 {
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		w.synced()
+		unlisted.Store(true)
+		w.srv.RestoreTo(backup)
+		b.blocked.Store(false)
+		w.pass(20 * time.Second)
+		if lines := w.lines(); lines[len(lines)-1].Reason != invariant.Ahead {
+			t.Fatalf("the leader has written %s", brief(lines[len(lines)-1]))
+		}
+		w.kill()
+		b.serial = w.serial + 1000
+		b.pass(time.Minute)
+		b.put(configMaps, "x")
+		b.pass(time.Minute)
+		w.mergedIsLive(b)
+	})
+}
+
+// A standby that did not notice a first restore, since the server had passed its position, waits behind a second one for the leader's
+// GAP, or writes it.
+func TestSecondRestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		b := w.followed()
+		defer b.kill()
+		w.pass(5 * time.Second)
+		backup := w.srv.Version()
+		for range 40 {
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		b.blocked.Store(true)
+		w.srv.RestoreTo(backup)
+		w.pass(5 * time.Second)
+		w.synced()
+		for range 100 {
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		b.blocked.Store(false)
+		w.pass(70 * time.Second)
+		w.put(configMaps, "a")
+		w.pass(5 * time.Second) // published
+		backup = w.srv.Version()
+		for range 60 {
+			w.put(configMaps, "undone")
+		}
+		w.pass(300 * time.Millisecond)
+		w.kill()
+		w.srv.RestoreTo(backup)
+		b.serial = w.serial + 1000
+		b.pass(time.Minute)
+		b.put(configMaps, "x")
+		b.pass(10 * time.Second)
+		w.mergedIsLive(b)
+	})
+}
+
+// A replica that stopped in a list behind another GAP, follows behind a restore, whatever its position was.
+func TestOpenListBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		unlisted := w.failLists()
+		b := w.followed()
+		defer b.kill()
+		w.pass(5 * time.Second)
+		backup := w.srv.Version()
+		for range 1500 {
+			w.put(configMaps, "a")
+		}
+		w.pass(10 * time.Second)
+		unlisted.Store(true)
+		w.srv.RestartAPIServer()
+		w.pass(500 * time.Millisecond)
+		w.put(configMaps, "a")
+		w.srv.DropHistory()
+		w.srv.RestartAPIServer()
+		w.pass(3 * time.Second)
+		if lines := w.lines(); lines[len(lines)-1].Reason != "Expired" {
+			t.Fatalf("the leader has written %s", brief(lines[len(lines)-1]))
+		}
+		w.kill()
+		w.srv.RestoreTo(backup)
+		b.serial = w.serial + 1000
+		b.pass(time.Minute)
+		b.put(configMaps, "x")
+		b.pass(10 * time.Second)
+		unlisted.Store(false)
+		w.start()
+		defer w.kill()
+		w.awaitFor(2*time.Minute, "it follows", func() bool { return w.state("configmaps").State == "Watching" })
+		w.mergedIsLive(b)
+	})
+}
+
+// failLists has the daemon's lists fail while that is set, but for the question of the server's version.
+func (w *harness) failLists() *atomic.Bool {
+	fails := new(atomic.Bool)
+	w.wrap = func(next http.RoundTripper) http.RoundTripper { return &unlisted{next, fails} }
+	return fails
+}
+
+type unlisted struct {
+	next  http.RoundTripper
+	fails *atomic.Bool
+}
+
+// WrappedRoundTripper is for client-go.
+func (u *unlisted) WrappedRoundTripper() http.RoundTripper { return u.next }
+
+func (u *unlisted) RoundTrip(r *http.Request) (*http.Response, error) {
+	q := r.URL.Query()
+	list := q.Get("watch") == "" && q.Get("limit") != "1" || q.Get("sendInitialEvents") != ""
+	if u.fails.Load() && list && strings.HasSuffix(r.URL.Path, "/configmaps") {
+		return nil, errors.New("blocked")
+	}
+	return u.next.RoundTrip(r)
+}
+
 // following is a replica whose requests for objects can be blocked.
 type following struct {
 	*harness

@@ -36,7 +36,7 @@ type Recorder interface {
 	Restart(context.Context, *recorder.Producer) error
 	// Published, Declare and Listing are for several replicas, of which one writes; see adopt.go.
 	Published(stream string) recorder.Published
-	Declare(ctx context.Context, stream string, undone bool) error
+	Declare(ctx context.Context, stream string, undone bool, restored uint64) error
 	Listing(stream string)
 }
 
@@ -334,7 +334,7 @@ func (s *Stream) read(ctx context.Context) error {
 // checkAhead returns the server's version, or errAhead when that has not yet reached the position. Versions that are not
 // numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
-	asked := time.Now()
+	asked, published := time.Now(), s.rec.Published(s.spec.Name)
 	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
 		return "", err
@@ -343,6 +343,9 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	if event.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.attest(ctx, err)
+	}
+	if published.Standby && published.Position != "" { // a position that the server has passed is not looked at again
+		s.state.Restored = max(s.state.Restored, published.Restored)
 	}
 	if current != s.state.ResourceVersion {
 		return current, nil
