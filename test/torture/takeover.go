@@ -325,6 +325,7 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 	if err := t.readAsOne(ctx, lines); err != nil {
 		p.fault = errors.Join(p.fault, err)
 	}
+	lines = lighten(lines)
 	dropOld(lines)
 	tooOld := 0
 	for _, l := range repeated {

@@ -114,7 +114,10 @@ func (p *proof) read(journal string, alone bool) (lines []invariant.Line, whole 
 			changes.Look(changing(lines))
 		}
 		p.bytes += len(data)
-		all = append(all, lighten(lines)...)
+		if alone {
+			lines = lighten(lines)
+		} // else they are merged as they are written
+		all = append(all, lines...)
 	}
 	if alone {
 		dropOld(all)
