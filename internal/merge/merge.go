@@ -281,6 +281,9 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		from := string(l.Text(line.FromResourceVersion))
 		if behind && s.highest != "" && (from == "" || event.Later(s.highest, from)) && reason != event.JournalTruncated {
 			e.text(line.FromResourceVersion, s.highest)
+			if moved && event.Later(s.highest, f.version) { // within its list
+				e.text(line.ResourceVersion, s.highest)
+			}
 		}
 		if s.gap != nil && s.gap.turn == s.turn && from != "" && !event.Later(s.gap.from, from) {
 			from = s.gap.from // of a list that goes on behind another GAP
@@ -392,7 +395,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if uid, name := string(e.line.Text(line.UID)), nameOf(e.line); f.typ == typeDeleted {
 		delete(s.live, uid)
 		delete(s.names, name)
-		if again {
+		if again || len(s.moved) > 0 {
 			s.isAbsent(uid)
 		}
 	} else {

@@ -316,6 +316,14 @@ func TestListsOfSeveralTurns(t *testing.T) {
 			"3 SYNCED 12 15 22 25",
 		},
 		{
+			"a list of what the next one has deleted",
+			[]string{
+				first + about(3, 1, "ADDED", "watch", "b", "7") + gap(4, 2, "7", "18") + about(5, 2, "DELETED", "relist", "b", "7") + changed(6, 2, "relist", "20") + synced(7, 2, "20", 0, 1, 1),
+				about(1, 3, "DELETED", "watch", "b", "12") + changed(2, 3, "watch", "19"),
+			},
+			"3 SYNCED 7 12 19 GAP 20 SYNCED",
+		},
+		{
 			"two lists",
 			[]string{listed + gap(6, 1, "20", "30") + changed(7, 1, "relist", "25") + synced(8, 1, "30", 0, 1, 0), watched(2, "12", "15", "22")},
 			"3 SYNCED 12 15 22 GAP 25 SYNCED",
