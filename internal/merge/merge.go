@@ -3,8 +3,8 @@
 // Replicas' lines are in one order, by term and seq (see internal/leader), and shards' lines by time. Of replicas, a takeover may
 // leave behind what is not in the merged journal, or not as it was written:
 //
-//   - A line of a watch whose id came before in its stream is a repeat, and left out. Behind a GAP PositionAheadOfServer the
-//     server's versions count from an earlier one again, and ids with them.
+//   - A line of a watch whose id came before in its stream is a repeat, and left out. Behind a GAP PositionAheadOfServer or
+//     PositionRefused versions begin anew, and ids with them.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
 //   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
@@ -186,7 +186,6 @@ type openGap struct {
 type known struct {
 	at      int64
 	version string
-	name    string
 	turn    int  // in which it was shown last
 	undone  bool // version is of a server that was put back since, or of another one: it compares with no later line's
 }
@@ -399,7 +398,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 			s.isAbsent(uid)
 		}
 	} else {
-		s.live[uid], s.names[name] = &known{at: at, version: f.version, name: name, turn: s.turn}, uid
+		s.live[uid], s.names[name] = &known{at: at, version: f.version, turn: s.turn}, uid
 		delete(s.absent, uid)
 	}
 	return nil

@@ -9,6 +9,8 @@
 //	Replay       the objects that a reader of the journal believes in; Compare lays them beside the server's
 //	Writes       every write that the server acknowledged is there
 //
+// Several replicas' journals are merged as kubejournal's readers do (Merge), and then proved as one.
+//
 // # Epochs
 //
 // A server put back from a backup counts its versions from an earlier one again. What a stream's lines say before and
