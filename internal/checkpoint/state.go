@@ -122,12 +122,12 @@ func (s *Stream) Move(rv string) {
 	*s = Stream{ResourceVersion: rv, Restored: s.Restored, Coverage: s.Coverage}
 }
 
-// Confirm notes that the journal, with what is about to be written, has every change up to a time.
-func (s *Stream) Confirm(at time.Time, late bool) {
+// Confirm notes that the journal, with what is about to be written, has every change up to a time, and up to when lines came late.
+func (s *Stream) Confirm(at, late time.Time) {
 	c := &s.Coverage
 	c.Confirmed = at.UnixNano()
-	if late {
-		c.Late = c.Confirmed
+	if !late.IsZero() {
+		c.Late = min(late.UnixNano(), c.Confirmed)
 	}
 	if c.Since == 0 { // the checkpoint of an earlier version
 		c.Since = c.Confirmed

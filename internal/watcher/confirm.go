@@ -47,6 +47,7 @@ type pace struct {
 	resumed time.Time // when the last pause ended, behind which that may be so
 	current time.Time // when the stream was last known to have read everything; zero is unknown
 	late    bool      // what it reads may have waited for longer than lateAfter
+	lateTo  time.Time // when the last of that was read: until then the journal lacked what had waited
 	noted   time.Time // current, as the state has it; zero is that of an earlier process
 }
 
@@ -117,8 +118,12 @@ func (p *pace) ended() {
 
 // confirm notes in the state what the stream has read, up to its position.
 func (s *Stream) confirm() {
-	s.state.Confirm(s.pace.current, s.pace.late)
-	s.pace.noted, s.pace.late = s.pace.current, time.Since(s.pace.current) > lateAfter // a slow answer: what is read next, too
+	p, now := &s.pace, time.Now()
+	if p.late {
+		p.lateTo = now
+	}
+	s.state.Confirm(p.current, p.lateTo)
+	p.noted, p.late = p.current, now.Sub(p.current) > lateAfter // a slow answer: what is read next, too
 }
 
 // lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that

@@ -181,6 +181,36 @@ func TestCoverageOfABusyStream(t *testing.T) {
 }
 
 // fromTime is what the line at an index says of it; zero is nothing.
+// Until what had waited has come, the journal lacks it, also where the server answers the watch slowly.
+func TestCoverageBehindASlowAnswer(t *testing.T) {
+	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		began := time.Now()
+		w.start()
+		w.synced()
+		w.at(began, 10)
+		w.put(configMaps, "a")
+		w.pass(2 * time.Second)
+		w.stop()
+		w.at(began, 30)
+		w.put(configMaps, "b")
+		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			if r.Verb != "watch" {
+				return nil
+			}
+			return &kubefake.Fault{Delay: 4 * time.Second}
+		})
+		w.at(began, 100)
+		w.start()
+		w.at(began, 110)
+		w.put(configMaps, "c")
+		w.at(began, 120)
+		w.wantCovered(began, "0-10 Stopped, 10-104 late CaughtUp, 104-110")
+		w.srv.SetFault(nil)
+		w.synced()
+		w.check()
+	})
+}
+
 func (w *harness) fromTime(n int) (t time.Time) {
 	w.t.Helper()
 	line := w.lines()[n]

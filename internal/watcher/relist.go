@@ -170,7 +170,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	if d.typ == event.Modified && r.vouches() && event.Later(d.old.ResourceVersion, string(o.ResourceVersion)) {
+	if (d.typ == event.Modified || d.replaced) && r.vouches() && event.Later(d.old.ResourceVersion, string(o.ResourceVersion)) {
 		if err := r.startOver(ctx, string(o.ResourceVersion)); err != nil {
 			return err
 		}
