@@ -312,7 +312,8 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			return err
 		}
 	}
-	if s.highest == "" || event.Later(f.version, s.highest) {
+	gone := f.typ == typeDeleted && f.origin == originRelist // at a version that was told before, perhaps of another server
+	if !gone && (s.highest == "" || event.Later(f.version, s.highest)) {
 		s.highest = f.version
 	}
 	if l.AboutStream() {

@@ -144,6 +144,16 @@ func TestMerge(t *testing.T) {
 				numbered(8, synced(3, 2, "6", 0, 1, 1)) + numbered(9, about(4, 2, "ADDED", "watch", "b", "7")),
 		},
 		{
+			"a GAP behind a server that was put back",
+			first + about(3, 1, "ADDED", "watch", "b", "40"),
+			because("PositionAheadOfServer", gap(1, 2, "40", "6")) + about(2, 2, "MODIFIED", "relist", "a", "3") + about(3, 2, "DELETED", "relist", "b", "40") +
+				synced(4, 2, "6", 0, 1, 1) + gap(5, 2, "6", "20") + synced(6, 2, "20", 0, 0, 0),
+			first + about(3, 1, "ADDED", "watch", "b", "40") +
+				numbered(4, because("PositionAheadOfServer", gap(1, 2, "40", "6"))) + numbered(5, about(2, 2, "MODIFIED", "relist", "a", "3")) +
+				numbered(6, about(3, 2, "DELETED", "relist", "b", "40")) + numbered(7, synced(4, 2, "6", 0, 1, 1)) +
+				numbered(8, gap(5, 2, "6", "20")) + numbered(9, synced(6, 2, "20", 0, 0, 0)),
+		},
+		{
 			"a list about what the merged journal does not have any more",
 			about(9, 1, "ADDED", "watch", "a", "3"),
 			gap(4, 2, "6", "30") + about(5, 2, "MODIFIED", "relist", "b", "25") + about(6, 2, "DELETED", "relist", "c", "4") + synced(7, 2, "30", 0, 1, 1),

@@ -276,7 +276,7 @@ func (m *model) restore(r *rand.Rand) string {
 	if m.replicas != nil {
 		m.calm() // each knows whose turn it is
 		// Each is to notice, before the renewals of the Lease have brought the server past its positions again.
-		if far = 60; m.srv.Version() < max(m.defined, uint64(far))+uint64(far) {
+		if far = 150; m.srv.Version() < max(m.defined, uint64(far))+uint64(far) {
 			return "a calm time"
 		}
 	}
@@ -332,6 +332,7 @@ func (m *model) calm() {
 	for _, s := range m.streams {
 		m.srv.Allow(s.gvr)
 	}
+	m.srv.SetStale(widgets.GroupVersion(), false)
 	for _, one := range m.replicas {
 		one.restored.Store(true)
 		one.cut.Store(cutNothing)

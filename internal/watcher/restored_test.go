@@ -147,6 +147,33 @@ func TestBackUnnoticed(t *testing.T) {
 	}
 }
 
+// So it is by one that has the name of a later one.
+func TestBackUnnoticedUnderAName(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		w.put(configMaps, "a")
+		w.put(configMaps, "b")
+		w.start()
+		w.synced()
+		backup := w.srv.Version()
+		w.remove(configMaps, "b")
+		w.put(configMaps, "b")
+		w.synced()
+		w.stop()
+		n := len(w.lines())
+		w.srv.RestoreTo(backup)
+		for range 5 {
+			w.put(configMaps, "a")
+		}
+		w.srv.DropHistory()
+		w.start()
+		w.synced()
+		w.tell(n, "GAP Expired", "MODIFIED relist a", "GAP PositionAheadOfServer", "DELETED relist b", "ADDED relist b", "SYNCED +1 ~0 -1 =1")
+		w.checkSkipped()
+		lines := w.lines()
+		must(t, errors.Join(invariant.Objects(lines), invariant.Streams(lines, true), invariant.Unique(lines)))
+	})
+}
+
 // What is written again at a version that was there before the restore is another change, also in the journals of two replicas.
 func TestSameVersionBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
