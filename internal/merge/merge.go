@@ -288,7 +288,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			from = s.gap.from // of a list that goes on behind another GAP
 		}
 		s.gap = &openGap{turn: s.turn, from: from}
-		if reason == event.PositionAheadOfServer || reason == event.PositionRefused { // other versions begin
+		if f.anew {
 			s.ids, s.highest = nil, ""
 			for _, last := range s.live {
 				last.undone = true

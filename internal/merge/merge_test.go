@@ -154,6 +154,14 @@ func TestMerge(t *testing.T) {
 				numbered(8, gap(5, 2, "6", "20")) + numbered(9, synced(6, 2, "20", 0, 0, 0)),
 		},
 		{
+			"a list before a server that was put back",
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0),
+			because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "MODIFIED", "relist", "a", "3") + synced(3, 2, "6", 0, 1, 0) + about(4, 2, "MODIFIED", "watch", "a", "9"),
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) +
+				numbered(6, because("PositionAheadOfServer", gap(1, 2, "20", "6"))) + numbered(7, about(2, 2, "MODIFIED", "relist", "a", "3")) +
+				numbered(8, synced(3, 2, "6", 0, 1, 0)) + numbered(9, about(4, 2, "MODIFIED", "watch", "a", "9")),
+		},
+		{
 			"a list about what the merged journal does not have any more",
 			about(9, 1, "ADDED", "watch", "a", "3"),
 			gap(4, 2, "6", "30") + about(5, 2, "MODIFIED", "relist", "b", "25") + about(6, 2, "DELETED", "relist", "c", "4") + synced(7, 2, "30", 0, 1, 1),

@@ -60,6 +60,7 @@ type fact struct {
 	source               int
 	typ, origin, version string
 	from                 string // of a GAP
+	anew                 bool   // other versions begin
 }
 
 // Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
@@ -170,8 +171,13 @@ func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
 		typ:      string(l.Text(line.Type)), origin: string(l.Text(line.Origin)), version: string(l.Text(line.ResourceVersion)),
-		from: string(l.Text(line.FromResourceVersion)),
+		from: string(l.Text(line.FromResourceVersion)), anew: isAnew(event.GapReason(l.Text(line.Reason))),
 	}
+}
+
+// isAnew reports whether behind a GAP of that reason are versions that compare with none before.
+func isAnew(reason event.GapReason) bool {
+	return reason == event.PositionAheadOfServer || reason == event.PositionRefused
 }
 
 // number is a version for comparisons; 0 where it cannot be compared, so that it is below all others.
@@ -225,6 +231,9 @@ func (s *stream) settle() {
 					s.moved = append(s.moved, &block{extent: extent{l.from, end}, source: l.source, version: l.to})
 				}
 			}
+			closed = nil
+		}
+		if f.anew {
 			closed = nil
 		}
 		switch {

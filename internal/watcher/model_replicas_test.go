@@ -16,8 +16,7 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// TestReplicas makes up the same histories as TestModel for two or three daemons, of which one writes, but that the server is put
-// back with -model.restores only. What happens to a
+// TestReplicas makes up the same histories as TestModel for two or three daemons, of which one writes. What happens to a
 // daemon happens to any of them, and each can lose its way to the server. Together their journals must hold what one must;
 // and nobody writes whom the Lease does not name at that moment.
 func TestReplicas(t *testing.T) { runHistories(t, true) }

@@ -269,7 +269,7 @@ func (m *model) dropHistory(r *rand.Rand) string {
 // the journal: what was told of a first sync that is still under way, from a
 // position that does not exist yet, has no epoch.
 func (m *model) restore(r *rand.Rand) string {
-	if m.frozen || m.replicas != nil && !*modelRestores {
+	if m.frozen {
 		return ""
 	}
 	far := 0

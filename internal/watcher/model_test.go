@@ -29,7 +29,6 @@ var (
 	modelFrom      = flag.Uint64("model.from", 0, "the first history's seed")
 	modelSeed      = flag.Int64("model.seed", -1, "run the history of this seed only")
 	modelSkip      = flag.String("model.skip", "", "steps to leave out of that history: 3,5-9")
-	modelRestores  = flag.Bool("model.restores", false, "put the server of several replicas back, too: some of these histories still fail")
 	modelShrink    = flag.Bool("model.shrink", false, "look for steps that a failing history of -model.seed can do without")
 	modelFor       = flag.Duration("model.for", 0, "make up histories for this long, from -model.from on")
 	modelWorkers   = flag.Int("model.workers", 2*runtime.GOMAXPROCS(0), "histories at a time")
