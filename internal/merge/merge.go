@@ -25,6 +25,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"kubejournal/internal/event"
@@ -395,7 +396,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if uid, name := string(e.line.Text(line.UID)), nameOf(e.line); f.typ == typeDeleted {
 		delete(s.live, uid)
 		delete(s.names, name)
-		if again || len(s.moved) > 0 {
+		if again || len(s.moved) > 0 || strings.Contains(s.name, "Selector=") { // with a selector an object may come again
 			s.isAbsent(uid)
 		}
 	} else {

@@ -162,6 +162,13 @@ func TestMerge(t *testing.T) {
 				numbered(8, synced(3, 2, "6", 0, 1, 0)) + numbered(9, about(4, 2, "MODIFIED", "watch", "a", "9")),
 		},
 		{
+			"a list of what had left the selection",
+			selected(first + about(3, 1, "DELETED", "watch", "a", "7")),
+			selected(gap(1, 2, "5", "30") + about(2, 2, "MODIFIED", "relist", "a", "25") + synced(3, 2, "30", 0, 1, 0)),
+			selected(first + about(3, 1, "DELETED", "watch", "a", "7") + numbered(4, gap(1, 2, "7", "30")) +
+				numbered(5, strings.Replace(about(2, 2, "MODIFIED", "relist", "a", "25"), `"type":"MODIFIED"`, `"type":"ADDED"`, 1)) + numbered(6, synced(3, 2, "30", 1, 0, 0))),
+		},
+		{
 			"a list about what the merged journal does not have any more",
 			about(9, 1, "ADDED", "watch", "a", "3"),
 			gap(4, 2, "6", "30") + about(5, 2, "MODIFIED", "relist", "b", "25") + about(6, 2, "DELETED", "relist", "c", "4") + synced(7, 2, "30", 0, 1, 1),
@@ -237,6 +244,7 @@ func shard(index int, l string) string {
 // plain is lines without a term, because a GAP with another reason, and held lines of the stream that holds back.
 func plain(l string) string           { return strings.ReplaceAll(l, `"term":1,`, "") }
 func because(reason, l string) string { return strings.Replace(l, "Expired", reason, 1) }
+func selected(l string) string        { return strings.ReplaceAll(l, `"pods"`, `"pods?labelSelector=a%3Db"`) }
 func held(l string) string            { return strings.ReplaceAll(l, `"pods"`, `"held"`) }
 
 func later(l string) string { return strings.Replace(l, "T14:00", "T14:01", 1) }

@@ -520,7 +520,7 @@ func (o *oracle) blame(s modelStream, uid string) {
 	want, seen := map[string]string{}, uint64(0)
 	for _, l := range o.of[s.name] {
 		version, _ := strconv.ParseUint(l.ResourceVersion, 10, 64)
-		if l.UID != uid || l.Type == invariant.Deleted && (l.Origin == invariant.FromRelist || s.label != "") || l.Origin != invariant.FromRelist && version <= seen {
+		if l.UID != uid || l.Type == invariant.Deleted && (l.FinalStateKnown != nil || s.label != "") || l.Origin != invariant.FromRelist && version <= seen {
 			continue
 		}
 		seen = version
