@@ -189,9 +189,11 @@ func (w *writer) lead(ctx context.Context) error {
 	return nil
 }
 
-// publishable returns the position of a stream up to which everything is written; ok is false in the middle of a list.
+// publishable returns the position of a stream up to which everything is written, also where the server has dropped the history
+// behind it; ok is false in the middle of a list.
 func publishable(s *checkpoint.Stream) (position string, ok bool) {
-	return s.ResourceVersion, s.Valid() && s.Closing == nil
+	whole := s.PendingGap == "" || s.PendingGap == event.Expired
+	return s.ResourceVersion, s.ResourceVersion != "" && whole && s.Open == nil && s.Closing == nil
 }
 
 // publish notes the positions of a commit for the other replicas.

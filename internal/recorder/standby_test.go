@@ -254,6 +254,26 @@ func TestStandbyBoundsPositions(t *testing.T) {
 	})
 }
 
+// What is written up to a position is published too where the position is lost with the next commit, unless it is undone.
+func TestLostPositionIsPublished(t *testing.T) {
+	for reason, want := range map[event.GapReason]string{event.Expired: "3", event.PositionAheadOfServer: "2", event.JournalTruncated: "2"} {
+		asReplica(t, func(r *replica) {
+			r.leads(2, map[string]string{"a": "0"})
+			r.events("a", 2)
+			pass(3 * time.Second)
+			b := r.producers["a"].Batch()
+			b.Changes.State = &checkpoint.Stream{ResourceVersion: "3", PendingGap: reason}
+			if err := r.rec.Submit(r.t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			pass(3 * time.Second)
+			if committed, _ := r.rec.Positions(); committed["a"] != want {
+				t.Errorf("%s: published are %v, want %s", reason, committed, want)
+			}
+		})
+	}
+}
+
 // A commit of an earlier turn that ends late does not take back what another replica has published since.
 func TestLateCommitOfAnEarlierTurn(t *testing.T) {
 	asReplica(t, func(r *replica) {
