@@ -333,6 +333,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			repeats = s.absent[uid]
 		case f.typ == typeDeleted && event.Later(last.version, f.version):
 			e.text(line.ResourceVersion, last.version)
+			e.text(line.ID, idOf(uid, last.version, f.typ))
 			f.version = last.version
 		case f.typ != typeDeleted && last != nil && last.version == f.version && !last.undone:
 			repeats = true
@@ -413,6 +414,9 @@ func (s *stream) isAbsent(uid string) {
 	s.absent[uid] = true
 }
 
+// idOf is the id of a line about an object.
+func idOf(uid, version, typ string) string { return uid + "/" + version + "/" + typ }
+
 func nameOf(l *line.Fields) string {
 	return string(l.Text(line.Namespace)) + "/" + string(l.Text(line.Name))
 }
@@ -447,7 +451,7 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e.set(line.Time, by.Value(line.Time))
 	e.text(line.Type, typeDeleted)
 	e.text(line.Origin, originRelist)
-	e.text(line.ID, uid+"/"+version+"/"+typeDeleted)
+	e.text(line.ID, idOf(uid, version, typeDeleted))
 	e.set(line.FinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
 		e.drop(of)

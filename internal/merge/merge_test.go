@@ -162,6 +162,14 @@ func TestMerge(t *testing.T) {
 				numbered(8, synced(3, 2, "6", 0, 1, 0)) + numbered(9, about(4, 2, "MODIFIED", "watch", "a", "9")),
 		},
 		{
+			"a list without what another one has changed",
+			first + gap(3, 3, "5", "30") + about(4, 3, "DELETED", "relist", "a", "3") + synced(5, 3, "30", 0, 0, 1),
+			about(1, 2, "MODIFIED", "watch", "a", "8"),
+			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "8")) + numbered(4, gap(3, 3, "8", "30")) +
+				numbered(5, strings.ReplaceAll(strings.ReplaceAll(about(4, 3, "DELETED", "relist", "a", "3"), "u-a/3/", "u-a/8/"), `"resourceVersion":"3"`, `"resourceVersion":"8"`)) +
+				numbered(6, synced(5, 3, "30", 0, 0, 1)),
+		},
+		{
 			"a list of what had left the selection",
 			selected(first + about(3, 1, "DELETED", "watch", "a", "7")),
 			selected(gap(1, 2, "5", "30") + about(2, 2, "MODIFIED", "relist", "a", "25") + synced(3, 2, "30", 0, 1, 0)),
