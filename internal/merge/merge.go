@@ -313,8 +313,9 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			return err
 		}
 	}
-	gone := f.typ == typeDeleted && f.origin == originRelist // at a version that was told before, perhaps of another server
-	if !gone && (s.highest == "" || event.Later(f.version, s.highest)) {
+	// A DELETED that a comparison has found is at a version that was told before, perhaps of another server.
+	found := f.typ == typeDeleted && string(l.Value(line.FinalStateKnown)) == "false"
+	if !found && (s.highest == "" || event.Later(f.version, s.highest)) {
 		s.highest = f.version
 	}
 	if l.AboutStream() {
@@ -331,10 +332,9 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		switch {
 		case f.typ == typeDeleted && last == nil:
 			repeats = s.absent[uid]
-		case f.typ == typeDeleted && event.Later(last.version, f.version):
-			e.text(line.ResourceVersion, last.version)
-			e.text(line.ID, idOf(uid, last.version, f.typ))
-			f.version = last.version
+		case found && last.version != f.version: // this replica had not heard of the last one
+			s.gap.count.adjust(f.typ, -1)
+			return m.gone(s, uid, l)
 		case f.typ != typeDeleted && last != nil && last.version == f.version && !last.undone:
 			repeats = true
 		case f.typ == typeAdded && last != nil:

@@ -66,8 +66,12 @@ func at(seq, term int, typ string) string {
 }
 
 func about(seq, term int, typ, origin, name, version string) string {
-	return at(seq, term, typ) + fmt.Sprintf(`,"origin":"%[1]s","id":"u-%[2]s/%[3]s/%[4]s","stream":"pods","name":"%[2]s","uid":"u-%[2]s","resourceVersion":"%[3]s","manager":"kubelet","object":{"a":"%[2]s"}}`+"\n",
-		origin, name, version, typ)
+	more := `"manager":"kubelet"`
+	if typ == "DELETED" && origin == "relist" {
+		more = `"finalStateKnown":false`
+	}
+	return at(seq, term, typ) + fmt.Sprintf(`,"origin":"%[1]s","id":"u-%[2]s/%[3]s/%[4]s","stream":"pods","name":"%[2]s","uid":"u-%[2]s","resourceVersion":"%[3]s",%[5]s,"object":{"a":"%[2]s"}}`+"\n",
+		origin, name, version, typ, more)
 }
 
 func synced(seq, term int, version string, added, modified, deleted int) string {
@@ -168,6 +172,19 @@ func TestMerge(t *testing.T) {
 			first + numbered(3, about(1, 2, "MODIFIED", "watch", "a", "8")) + numbered(4, gap(3, 3, "8", "30")) +
 				numbered(5, strings.ReplaceAll(strings.ReplaceAll(about(4, 3, "DELETED", "relist", "a", "3"), "u-a/3/", "u-a/8/"), `"resourceVersion":"3"`, `"resourceVersion":"8"`)) +
 				numbered(6, synced(5, 3, "30", 0, 0, 1)),
+		},
+		{
+			"a list before one of another server that was not finished",
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0),
+			because("PositionRefused", gap(1, 2, "5", "9")) + about(2, 3, "MODIFIED", "watch", "a", "12") + about(3, 3, "MODIFIED", "watch", "a", "15"),
+			first + numbered(3, about(2, 3, "MODIFIED", "watch", "a", "12")) + numbered(4, about(3, 3, "MODIFIED", "watch", "a", "15")),
+		},
+		{
+			"what was deleted before a server was put back",
+			first + about(3, 1, "DELETED", "watch", "a", "7"),
+			because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "MODIFIED", "relist", "a", "12") + synced(3, 2, "12", 0, 1, 0),
+			first + about(3, 1, "DELETED", "watch", "a", "7") + numbered(4, because("PositionAheadOfServer", gap(1, 2, "7", "6"))) +
+				numbered(5, strings.Replace(about(2, 2, "MODIFIED", "relist", "a", "12"), `"type":"MODIFIED"`, `"type":"ADDED"`, 1)) + numbered(6, synced(3, 2, "12", 1, 0, 0)),
 		},
 		{
 			"a list of what had left the selection",

@@ -101,7 +101,10 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 				f.source = n
 				s.facts = append(s.facts, f)
 			}
-			if !l.AboutStream() {
+			switch {
+			case f.anew:
+				s.low[f.term] = 0 // versions compare with none before
+			case !l.AboutStream():
 				s.low[f.term] = min(s.low[f.term], number(f.version))
 			}
 		}
@@ -205,6 +208,7 @@ type list struct {
 	source int
 	from   position
 	gap    bool
+	anew   bool   // other versions begin with it
 	to     string // the version of its SYNCED
 }
 
@@ -233,18 +237,18 @@ func (s *stream) settle() {
 			}
 			closed = nil
 		}
-		if f.anew {
-			closed = nil
-		}
 		switch {
 		case f.typ == typeSynced:
+			if open != nil && open.anew {
+				closed = nil
+			}
 			if synced = true; open != nil && open.gap {
 				open.to = f.version
 				closed = append(closed, open)
 			}
 			open = nil
 		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
-			open = &list{source: f.source, from: f.position, gap: f.typ == typeGap}
+			open = &list{source: f.source, from: f.position, gap: f.typ == typeGap, anew: f.anew}
 		}
 		s.gaps = s.gaps || f.typ == typeGap && f.term > 0
 	}

@@ -274,6 +274,39 @@ func TestLostPositionIsPublished(t *testing.T) {
 	}
 }
 
+// A position of before a restore is not published beside the number of restores that others have heard of.
+func TestPositionOfBeforeARestore(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		state := func(position string, restored uint64) {
+			b := r.producers["a"].Batch()
+			b.Changes.State = &checkpoint.Stream{ResourceVersion: position, Restored: restored}
+			if err := r.rec.Submit(r.t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			pass(3 * time.Second)
+		}
+		r.leads(1, nil)
+		r.events("a", 1)
+		state("40", 0)
+		r.follows(nil)
+		r.leads(3, map[string]string{"a": "12", "!a": "1"})
+		says := func(position, restored string) {
+			t.Helper()
+			pass(3 * time.Second)
+			if committed, _ := r.rec.Positions(); committed["a"] != position || committed["!a"] != restored {
+				t.Errorf("published: %v, want %s and %s", committed, position, restored)
+			}
+		}
+		says("12", "1")
+		state("41", 0)
+		says("12", "1")
+		state("42", 1)
+		says("42", "1")
+		state("20", 2)
+		says("20", "2")
+	})
+}
+
 // A commit of an earlier turn that ends late does not take back what another replica has published since.
 func TestLateCommitOfAnEarlierTurn(t *testing.T) {
 	asReplica(t, func(r *replica) {

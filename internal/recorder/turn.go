@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"kubejournal/internal/event"
 )
 
 // ErrStandby means that a stream's batch was dropped, since another replica writes. The stream must take its position from
@@ -78,7 +76,7 @@ func (r *Recorder) Published(stream string) Published {
 		return Published{}
 	}
 	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, led: t.Led}
-	published.Restored, _ = strconv.ParseUint(t.Published[restoredOf+stream], 10, 64) // else 0
+	published.Restored = restoredIn(t.Published, stream)
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
 	r.positions.mu.Unlock()
@@ -100,6 +98,12 @@ func (r *Recorder) Listing(stream string) {
 
 // restoredOf precedes the name of a stream.
 const restoredOf = "!"
+
+// restoredIn returns what published positions say of a stream as checkpoint.Stream.Restored; 0 where they do not.
+func restoredIn(published map[string]string, stream string) uint64 {
+	n, _ := strconv.ParseUint(published[restoredOf+stream], 10, 64)
+	return n
+}
 
 // BegunByOthers makes of published positions that their streams were begun in a turn, where the positions do not hold any more.
 func BegunByOthers(published map[string]string, turn uint64) map[string]string {
@@ -216,8 +220,8 @@ func (p *positions) set(term uint64, streams map[string]string) {
 		return
 	}
 	for stream, position := range streams {
-		if strings.HasPrefix(stream, restoredOf) && event.Later(p.committed[stream], position) {
-			continue // a replica that has not heard of it yet
+		if name := strings.TrimPrefix(stream, restoredOf); restoredIn(p.committed, name) > restoredIn(streams, name) {
+			continue // of a replica that has not heard of a restore yet
 		}
 		if p.committed[stream] != position {
 			p.committed[stream] = position

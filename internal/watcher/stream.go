@@ -344,7 +344,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
 		return "", s.attest(ctx, err)
 	}
-	if published.Standby && published.Position != "" { // a position that the server has passed is not looked at again
+	if !published.Standby || published.Position != "" { // a position that the server has passed is not looked at again
 		s.state.Restored = max(s.state.Restored, published.Restored)
 	}
 	if current != s.state.ResourceVersion {
