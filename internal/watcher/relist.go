@@ -205,8 +205,8 @@ func (r *relist) vouches() bool {
 	return !r.adopts
 }
 
-// startOver writes a GAP in the middle of a list, which shows an object at the version rv and so at an earlier one than it was: the
-// server was restored from a backup, and has passed the position again, or was restored while the list began. The reader hears of
+// startOver writes a GAP in the middle of a list, which shows an object at the version rv, earlier than what was known under its
+// name: the server was restored from a backup, and has passed the position again, or was restored while the list began. The reader hears of
 // that before it sees an id again.
 func (r *relist) startOver(ctx context.Context, rv string) error {
 	s := r.s
