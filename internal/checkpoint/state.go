@@ -122,7 +122,8 @@ func (s *Stream) Move(rv string) {
 	*s = Stream{ResourceVersion: rv, Restored: s.Restored, Coverage: s.Coverage}
 }
 
-// Confirm notes that the journal, with what is about to be written, has every change up to a time, and up to when lines came late.
+// Confirm notes that the journal, with what is about to be written, has every change up to a time. late is up to when lines came
+// late; zero if none did.
 func (s *Stream) Confirm(at, late time.Time) {
 	c := &s.Coverage
 	c.Confirmed = at.UnixNano()

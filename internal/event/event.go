@@ -68,6 +68,9 @@ const (
 	RelistInterrupted     GapReason = "RelistInterrupted"
 )
 
+// BeginsAnew reports whether versions, and ids with them, compare with none before a GAP of this reason.
+func (r GapReason) BeginsAnew() bool { return r == PositionAheadOfServer || r == PositionRefused }
+
 // Known is an object at the version that a stream has seen last.
 type Known struct {
 	Namespace, Name, UID, ResourceVersion string

@@ -11,9 +11,10 @@
 //     other's watch goes on from before the list, and what that brings up to the version of the list's SYNCED comes first.
 //   - A replica that had not followed to the end of the one before it, and finds that the history is lost, lists. In the
 //     block behind its GAP, an object at the version that was written last, or that is known to be gone already, is a repeat; an
-//     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; and what was written
-//     at a version behind the one that the GAP is from, and is not shown again, is gone: a DELETED is added, unless the replicas
-//     hold lines of the stream back. Such a GAP is from where the replicas together had come.
+//     ADDED of a known object is a MODIFIED, and a MODIFIED of one that is not in the merged journal an ADDED; a DELETED shows the
+//     object as it was written last; and what was written at a version behind the one that the GAP is from, and is not shown again,
+//     is gone: a DELETED is added, unless the replicas hold lines of the stream back. Such a GAP is from where the replicas
+//     together had come.
 package merge
 
 import (
@@ -414,9 +415,6 @@ func (s *stream) isAbsent(uid string) {
 	s.absent[uid] = true
 }
 
-// idOf is the id of a line about an object.
-func idOf(uid, version, typ string) string { return uid + "/" + version + "/" + typ }
-
 func nameOf(l *line.Fields) string {
 	return string(l.Text(line.Namespace)) + "/" + string(l.Text(line.Name))
 }
@@ -451,7 +449,7 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	e.set(line.Time, by.Value(line.Time))
 	e.text(line.Type, typeDeleted)
 	e.text(line.Origin, originRelist)
-	e.text(line.ID, idOf(uid, version, typeDeleted))
+	e.text(line.ID, uid+"/"+version+"/"+typeDeleted)
 	e.set(line.FinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
 		e.drop(of)

@@ -160,10 +160,12 @@ func TestMerge(t *testing.T) {
 		{
 			"a list before a server that was put back",
 			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0),
-			because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "MODIFIED", "relist", "a", "3") + synced(3, 2, "6", 0, 1, 0) + about(4, 2, "MODIFIED", "watch", "a", "9"),
+			because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "MODIFIED", "relist", "a", "3") + synced(3, 2, "6", 0, 1, 0) +
+				about(4, 2, "MODIFIED", "watch", "a", "9") + about(5, 3, "MODIFIED", "watch", "a", "10"),
 			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) +
 				numbered(6, because("PositionAheadOfServer", gap(1, 2, "20", "6"))) + numbered(7, about(2, 2, "MODIFIED", "relist", "a", "3")) +
-				numbered(8, synced(3, 2, "6", 0, 1, 0)) + numbered(9, about(4, 2, "MODIFIED", "watch", "a", "9")),
+				numbered(8, synced(3, 2, "6", 0, 1, 0)) + numbered(9, about(4, 2, "MODIFIED", "watch", "a", "9")) +
+				numbered(10, about(5, 3, "MODIFIED", "watch", "a", "10")),
 		},
 		{
 			"a list without what another one has changed",

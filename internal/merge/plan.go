@@ -174,13 +174,8 @@ func factOf(l *line.Fields) fact {
 	return fact{
 		position: positionOf(l),
 		typ:      string(l.Text(line.Type)), origin: string(l.Text(line.Origin)), version: string(l.Text(line.ResourceVersion)),
-		from: string(l.Text(line.FromResourceVersion)), anew: isAnew(event.GapReason(l.Text(line.Reason))),
+		from: string(l.Text(line.FromResourceVersion)), anew: event.GapReason(l.Text(line.Reason)).BeginsAnew(),
 	}
-}
-
-// isAnew reports whether behind a GAP of that reason are versions that compare with none before.
-func isAnew(reason event.GapReason) bool {
-	return reason == event.PositionAheadOfServer || reason == event.PositionRefused
 }
 
 // number is a version for comparisons; 0 where it cannot be compared, so that it is below all others.

@@ -20,8 +20,7 @@ import (
 )
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into
-// a temporary folder, which Close removes. seq is counted anew, and term is as it was. With one path it is Open, then
-// Resolve.
+// a temporary folder, which Close removes. seq is counted anew, and term is as it was. With one path it is Open, then Resolve.
 func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, notice func(string)) (j *Journal, err error) {
 	if len(paths) == 1 {
 		if j, err = Open(paths[0], notice); err != nil {

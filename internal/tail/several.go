@@ -310,7 +310,7 @@ func (s *several) take(raw []byte) error {
 		return err
 	}
 	stream := string(s.line.Text(line.Stream)) + " "
-	if string(s.line.Text(line.Reason)) == string(event.PositionAheadOfServer) { // what has these ids from here on is something else
+	if event.GapReason(s.line.Text(line.Reason)).BeginsAnew() { // what has these ids from here on is something else
 		maps.DeleteFunc(s.ids, func(id string, _ bool) bool { return strings.HasPrefix(id, stream) })
 	}
 	if id := stream + string(s.line.Text(line.ID)); !s.line.AboutStream() {

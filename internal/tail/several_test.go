@@ -24,10 +24,17 @@ func listed(stream, cluster string) string {
 
 // What came before is left out, but not behind a GAP that says that the server's versions, and so ids, began again.
 func TestFiles(t *testing.T) {
+	for _, reason := range []string{"PositionAheadOfServer", "PositionRefused"} {
+		t.Run(reason, func(t *testing.T) { showsFiles(t, reason) })
+	}
+}
+
+func showsFiles(t *testing.T, reason string) {
+	t.Helper()
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
 	write(t, a, put(1, 1, "x", "7")+put(2, 1, "y", "8"))
-	write(t, b, put(1, 2, "y", "8")+of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"PositionAheadOfServer","resourceVersion":"6"`)+put(3, 2, "x", "7"))
+	write(t, b, put(1, 2, "y", "8")+of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"`+reason+`","resourceVersion":"6"`)+put(3, 2, "x", "7"))
 	s := newSink()
 	if err := Files(context.Background(), []string{a, b}, Options{Lines: All}, NewPrinter(s, Style{JSON: true})); err != nil {
 		t.Fatal(err)

@@ -180,7 +180,6 @@ func TestCoverageOfABusyStream(t *testing.T) {
 	})
 }
 
-// fromTime is what the line at an index says of it; zero is nothing.
 // Until what had waited has come, the journal lacks it, also where the server answers the watch slowly.
 func TestCoverageBehindASlowAnswer(t *testing.T) {
 	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
@@ -211,6 +210,7 @@ func TestCoverageBehindASlowAnswer(t *testing.T) {
 	})
 }
 
+// fromTime is what the line at an index says of it; zero is nothing.
 func (w *harness) fromTime(n int) (t time.Time) {
 	w.t.Helper()
 	line := w.lines()[n]

@@ -206,8 +206,8 @@ func (r *relist) vouches() bool {
 }
 
 // startOver writes a GAP in the middle of a list, which shows an object at the version rv, earlier than what was known under its
-// name: the server was restored from a backup, and has passed the position again, or was restored while the list began. The reader hears of
-// that before it sees an id again.
+// name: the server was restored from a backup, and has passed the position again, or was restored while the list began. The
+// reader hears of that before it sees an id again.
 func (r *relist) startOver(ctx context.Context, rv string) error {
 	s := r.s
 	s.state.Lose(event.PositionAheadOfServer)

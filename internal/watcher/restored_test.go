@@ -125,15 +125,7 @@ func TestBackUnnoticed(t *testing.T) {
 				backup := w.srv.Version()
 				w.put(configMaps, "c")
 				w.synced()
-				w.stop()
-				n := len(w.lines())
-				w.srv.RestoreTo(backup)
-				for range 5 {
-					w.put(configMaps, "b")
-				}
-				w.srv.DropHistory()
-				w.start()
-				w.synced()
+				n := w.putBack(backup, "b")
 				n = w.tell(n, "GAP Expired", "MODIFIED relist b", "GAP PositionAheadOfServer", "MODIFIED relist c", "SYNCED +0 ~1 -0 =2")
 				w.checkSkipped() // and not that each write is there
 				lines := w.lines()
@@ -147,6 +139,22 @@ func TestBackUnnoticed(t *testing.T) {
 	}
 }
 
+// putBack restores the server while the daemon is stopped, has it pass the daemon's position with writes to an object, and forget its
+// history. It returns how many lines there were before.
+func (w *harness) putBack(backup uint64, name string) (n int) {
+	w.t.Helper()
+	w.stop()
+	n = len(w.lines())
+	w.srv.RestoreTo(backup)
+	for range 5 {
+		w.put(configMaps, name)
+	}
+	w.srv.DropHistory()
+	w.start()
+	w.synced()
+	return n
+}
+
 // So it is by one that has the name of a later one.
 func TestBackUnnoticedUnderAName(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
@@ -158,15 +166,7 @@ func TestBackUnnoticedUnderAName(t *testing.T) {
 		w.remove(configMaps, "b")
 		w.put(configMaps, "b")
 		w.synced()
-		w.stop()
-		n := len(w.lines())
-		w.srv.RestoreTo(backup)
-		for range 5 {
-			w.put(configMaps, "a")
-		}
-		w.srv.DropHistory()
-		w.start()
-		w.synced()
+		n := w.putBack(backup, "a")
 		w.tell(n, "GAP Expired", "MODIFIED relist a", "GAP PositionAheadOfServer", "DELETED relist b", "ADDED relist b", "SYNCED +1 ~0 -1 =1")
 		w.checkSkipped()
 		lines := w.lines()
@@ -339,6 +339,47 @@ func TestSecondRestore(t *testing.T) {
 		b.put(configMaps, "x")
 		b.pass(10 * time.Second)
 		w.mergedIsLive(b)
+	})
+}
+
+// Where it leads without having noticed, what it writes is published all the same.
+func TestLeaderBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		b := w.followed()
+		w.pass(5 * time.Second)
+		backup := w.srv.Version()
+		for range 40 {
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		b.blocked.Store(true)
+		w.srv.RestoreTo(backup)
+		w.pass(5 * time.Second)
+		w.synced()
+		for range 100 {
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		w.kill()
+		b.serial = w.serial + 1000
+		b.pass(30 * time.Second) // it leads
+		b.blocked.Store(false)
+		b.pass(time.Minute)
+		w.start()
+		w.awaitFor(2*time.Minute, "it follows", func() bool { return w.state("configmaps").State == "Watching" })
+		n := len(w.lines())
+		for range 3 {
+			b.put(configMaps, "x")
+		}
+		b.pass(10 * time.Second)
+		if lines := b.lines(); brief(lines[len(lines)-1]) != "MODIFIED watch x" {
+			t.Errorf("the leader has written %s", brief(lines[len(lines)-1]))
+		}
+		b.kill()
+		w.pass(time.Minute)
+		if lines := w.lines(); len(lines) > n {
+			t.Errorf("its follower writes again %q", briefs(lines[n:]))
+		}
 	})
 }
 
