@@ -41,7 +41,7 @@ func TestBenchmarks(t *testing.T) {
 		`^BenchmarkReal/history=replay/way=kubejournal-\d+\t200\t`,
 		`^BenchmarkReal/history=replay/way=informer-\d+\t40\t`,
 		`^BenchmarkReal/history=replay/way=reflector-\d+\t40\t`,
-		`^BenchmarkShard/way=raw-\d+\t2\d\d\t\S+ cpu-us/event\t\S+ read-B/event\t\S+ rss-MiB$`,
+		`^BenchmarkShard/way=raw-\d+\t2\d\d\t\S+ cpu-us/event\t\S+ read-B/event\t\S+ rss-MiB\t100 %-of-events$`,
 		`^BenchmarkShard/way=whole-\d+\t2\d\d\t`,
 		`^BenchmarkShard/way=shard-unselected-\d+\t2\d\d\t`,
 		`^BenchmarkShard/way=shard-selected-\d+\t2\d\d\t`,

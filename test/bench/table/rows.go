@@ -256,7 +256,7 @@ func realRows() (rows []row) {
 func shardRows() (rows []row) {
 	for _, w := range []struct{ name, way string }{{"the server selects", "shard-selected"}, {"the daemon selects", "shard-unselected"}} {
 		for _, f := range []struct{ name, unit, text string }{
-			{"CPU per event", "cpu-us/event", "us"}, {"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
+			{"events", "%-of-events", "%"}, {"CPU per event", "cpu-us/event", "us"}, {"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
 		} {
 			of := func(way string) measure { return measure{"BenchmarkShard/way=" + way, f.unit} }
 			all := []beside{{name: "the whole", of: of("whole")}}
