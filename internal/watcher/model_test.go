@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	modelHistories = flag.Int("model.histories", 300, "how many histories TestModel makes up; a third of them under the race detector")
+	modelHistories = flag.Int("model.histories", 300, "how many histories TestModel makes up; a sixth of them under the race detector")
 	modelFrom      = flag.Uint64("model.from", 0, "the first history's seed")
 	modelSeed      = flag.Int64("model.seed", -1, "run the history of this seed only")
 	modelSkip      = flag.String("model.skip", "", "steps to leave out of that history: 3,5-9")
@@ -52,7 +52,7 @@ func runHistories(t *testing.T, replicated bool) {
 	}
 	n := *modelHistories
 	if raced {
-		n /= 3
+		n /= 6
 	}
 	if testing.Short() {
 		n /= 10
