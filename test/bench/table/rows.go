@@ -254,16 +254,16 @@ func realRows() (rows []row) {
 }
 
 func shardRows() (rows []row) {
-	for _, w := range []struct{ name, way string }{{"the server selects", "shard-selected"}, {"the daemon selects", "shard-unselected"}} {
+	for _, selects := range []string{"server", "daemon"} {
 		for _, f := range []struct{ name, unit, text string }{
 			{"events", "%-of-events", "%"}, {"CPU per event", "cpu-us/event", "us"}, {"bytes from the server per event", "read-B/event", "B"}, {"memory at the most", "rss-MiB", "MiB"},
 		} {
-			of := func(way string) measure { return measure{"BenchmarkShard/way=" + way, f.unit} }
+			of := func(way string) measure { return measure{"BenchmarkShard/selects=" + selects + "/way=" + way, f.unit} }
 			all := []beside{{name: "the whole", of: of("whole")}}
 			if f.unit == "cpu-us/event" {
 				all = append(all, beside{name: "raw copy of the whole", of: of("raw")})
 			}
-			rows = append(rows, row{f.name + ", " + w.name, f.text, of(w.way), all, nil})
+			rows = append(rows, row{f.name + ", the " + selects + " selects", f.text, of("shard"), all, nil})
 		}
 	}
 	return rows
