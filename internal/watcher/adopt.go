@@ -138,6 +138,9 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 // redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show: this
 // replica's checkpoint and journal do not have all that others have written.
 func (s *Stream) redeliver(ctx context.Context) error {
+	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
+		return err
+	}
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
 		b.Changes.Redeliver(k)
