@@ -370,6 +370,10 @@ func (w *writer) take(ctx context.Context, b *Batch) error {
 	w.buf, w.group = w.buf[:0], w.group[:0]
 	before := w.seq
 	for ok := true; ok; {
+		if w.latest.Load() != w.turn { // its stream may know of the next turn, in which what is held comes first
+			w.ready = slices.Insert(w.ready, 0, b)
+			break
+		}
 		if w.admit(b) {
 			w.group = append(w.group, b)
 			w.number(b)

@@ -134,6 +134,22 @@ func TestStandby(t *testing.T) {
 	})
 }
 
+// A stream may hear of a turn before the writer does. What it then asks for comes behind what was held.
+func TestFlushInANewTurn(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.events("a", 3)
+		r.says("another replica's turn", nil)
+		r.rec.latest.Store(&Turn{May: r.may.Load, Term: 2, over: make(chan struct{})}) // SetTurn, before it wakes the writer
+		if err := r.rec.Flush(r.t.Context()); err != nil {
+			r.t.Error(err)
+		}
+		if n, err := r.store.Count("a"); n != 3 || err != nil {
+			r.t.Errorf("%d of 3 objects are known, %v", n, err)
+		}
+		r.says("flushed", []string{"a1", "a2", "a3"}, "a=3")
+	})
+}
+
 // A lease that is not renewed: nothing is written until it is, or until it is another replica's turn.
 func TestNothingIsWrittenPastTheLease(t *testing.T) {
 	asReplica(t, func(r *replica) {
