@@ -18,13 +18,17 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // small makes a journal of hand-written lines: "ADDED a/x u1 7" is about pod x in namespace a, with its uid and version, and
 // "ADDED nodes:/x u1" about a node. Each is received a minute behind the one before, "ADDED a/x u1 7 late" 90 seconds after it was
-// made; "GAP 20 14" is from version 14. What follows "--" is in the next segment.
+// made; "GAP 20 14" is from version 14. What follows "--" is in the next segment, and what follows "term 2" is of that term.
 func small(t *testing.T, lines ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal.jsonl")
 	var content strings.Builder
-	seq, files := 0, 0
+	seq, files, term := 0, 0, ""
 	for _, text := range lines {
+		if n, ok := strings.CutPrefix(text, "term "); ok {
+			term = fmt.Sprintf(`"term":%s,`, n)
+			continue
+		}
 		if text == "--" {
 			writeFile(t, filepath.Join(filepath.Dir(path), fmt.Sprintf("journal-2026-11-20T16-10-%02d.123.jsonl", files)), content.String())
 			content.Reset()
@@ -38,7 +42,7 @@ func small(t *testing.T, lines ...string) string {
 		if !ok {
 			resource, object = "pods", f[1]
 		}
-		fmt.Fprintf(&content, `{"seq":%d,"time":%q,"type":%q,"stream":%[4]q,"version":"v1","resource":%[4]q,"kind":"K%[4]s",`, seq, at.Format(time.RFC3339), f[0], resource)
+		fmt.Fprintf(&content, `{"seq":%d,%s"time":%q,"type":%q,"stream":%[5]q,"version":"v1","resource":%[5]q,"kind":"K%[5]s",`, seq, term, at.Format(time.RFC3339), f[0], resource)
 		switch f[0] {
 		case "GAP":
 			fmt.Fprintf(&content, `"resourceVersion":%q,"fromResourceVersion":%q}`, f[1], f[2])
@@ -108,6 +112,13 @@ func TestAtVersion(t *testing.T) {
 		{ // begun anew: what was before the second list is not known
 			[]string{"ADDED a/x u1 5 snapshot", "SYNCED 10", "MODIFIED a/x u1 12", "ADDED a/x u1 16 snapshot", "SYNCED 20", "MODIFIED a/x u1 21"},
 			map[uint64]string{12: "[] 1", 15: "[] 1", 20: "[4] 0", 21: "[6] 0"},
+		},
+		{ // a replica that lost its checkpoint, twice, and wrote some lines again
+			[]string{
+				"term 1", "ADDED a/x u1 5 snapshot", "SYNCED 10", "MODIFIED a/x u1 11", "ADDED a/y u2 13", "MODIFIED a/x u1 15",
+				"term 3", "MODIFIED a/x u1 11", "--", "ADDED a/y u2 13", "term 4", "MODIFIED a/x u1 11",
+			},
+			map[uint64]string{10: "[1] 0", 11: "[3] 0", 12: "[3] 0", 13: "[3 4] 0", 14: "[3 4] 0", 15: "[5 4] 0", 16: "[8 7] 1"},
 		},
 	} {
 		j := openSmall(t, small(t, c.lines...))

@@ -38,43 +38,73 @@ func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) 
 	if err != nil {
 		return 0, nil, err
 	}
-	var failed error
-	n := sort.Search(len(seqs), func(n int) bool {
-		l, err := j.Line(ctx, seqs[n])
-		if err != nil || l == nil {
-			failed = err
-			return true
-		}
-		is, ok := event.VersionNumber(l.Text(line.ResourceVersion))
-		if !ok {
-			failed = fmt.Errorf("line %d has version %q, which cannot be compared", l.Seq, l.Text(line.ResourceVersion))
-		}
-		return is > version
-	})
-	if failed != nil {
-		return 0, nil, failed
-	}
+	n, err := j.behind(ctx, seqs, version)
 	switch {
+	case err != nil:
+		return 0, nil, err
 	case n < len(seqs):
 		return seqs[n].Seq - 1, nil, nil
 	case e.to > 0:
 		return e.to, nil, nil
 	case e.version == version:
 		return e.from, nil, nil
-	case n > 0:
-		l, err := j.Line(ctx, seqs[n-1])
-		if err != nil {
-			return 0, nil, err
-		}
-		if is, _ := event.VersionNumber(l.Text(line.ResourceVersion)); is == version {
-			return seqs[n-1].Seq, nil, nil
-		}
+	}
+	if n, err = j.behind(ctx, seqs, version-1); err != nil {
+		return 0, nil, err
+	} else if n < len(seqs) {
+		return seqs[n].Seq, nil, nil
 	}
 	last := j.segments[len(j.segments)-1]
 	if _, err := j.index(ctx, len(j.segments)-1); err != nil {
 		return 0, nil, err
 	}
 	return last.x.Next - 1, &Doubt{Stream: stream, Reason: fmt.Sprintf("it has no line at resourceVersion %d or later", version)}, nil
+}
+
+// behind returns the index of the first of an epoch's lines that is at a later version, or how many there are. A replica that has
+// lost its checkpoint may begin a term with some lines of an earlier one again: within a term alone versions are in order.
+func (j *Journal) behind(ctx context.Context, seqs []index.Place, version uint64) (int, error) {
+	if len(seqs) == 0 {
+		return 0, nil
+	}
+	first, _, err := j.termAndVersion(ctx, seqs[0])
+	if err != nil {
+		return 0, err
+	}
+	last, _, err := j.termAndVersion(ctx, seqs[len(seqs)-1])
+	if err != nil {
+		return 0, err
+	}
+	if first != last {
+		half := len(seqs) / 2
+		n, err := j.behind(ctx, seqs[:half], version)
+		if err == nil && n == half {
+			n, err = j.behind(ctx, seqs[half:], version)
+			n += half
+		}
+		return n, err
+	}
+	n := sort.Search(len(seqs), func(n int) bool {
+		_, is, e := j.termAndVersion(ctx, seqs[n])
+		if e != nil {
+			err = e
+		}
+		return is > version
+	})
+	return n, err
+}
+
+// termAndVersion reads them in a line; the term is "" without leader election.
+func (j *Journal) termAndVersion(ctx context.Context, at index.Place) (term string, version uint64, err error) {
+	l, err := j.Line(ctx, at)
+	if err != nil {
+		return "", 0, err
+	}
+	version, ok := event.VersionNumber(l.Text(line.ResourceVersion))
+	if !ok {
+		err = fmt.Errorf("line %d has version %q, which cannot be compared", l.Seq, l.Text(line.ResourceVersion))
+	}
+	return string(l.Value(line.Term)), version, err
 }
 
 // epochs reads the GAP and SYNCED lines of a stream.
