@@ -98,7 +98,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 	s.state.Restored = max(s.state.Restored, published.Restored)
 	switch {
 	case s.mustRedeliver(published):
-		if err := s.redeliver(ctx); err != nil {
+		if err := s.redeliver(ctx, published); err != nil {
 			return false, err
 		}
 	case s.state.Closing != nil:
@@ -117,15 +117,14 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 	return true, s.list(ctx)
 }
 
-// mustRedeliver reports whether others may have written what the checkpoint does not have: in a list that they did not
-// finish or that this replica has not followed; or at all, where what was written behind the server's version is undone.
+// mustRedeliver reports whether a list has to write all objects: the server was put back, so that one at the version that is known
+// may be another; or others may have written what the checkpoint does not have, in a list that they did not finish or that this
+// replica has not followed.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
-	case published.Over == nil:
-		return false
 	case s.state.PendingGap == event.PositionAheadOfServer:
-		return published.OthersSince(0)
-	case published.Listed:
+		return true
+	case published.Over == nil, published.Listed:
 		return false
 	case s.state.PendingGap == event.CheckpointLost:
 		return true
@@ -135,9 +134,9 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
 
-// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show: this
-// replica's checkpoint and journal do not have all that others have written.
-func (s *Stream) redeliver(ctx context.Context) error {
+// redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show. Where others have
+// written, the journal has what this replica does not know.
+func (s *Stream) redeliver(ctx context.Context, published recorder.Published) error {
 	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
 		return err
 	}
@@ -158,7 +157,9 @@ func (s *Stream) redeliver(ctx context.Context) error {
 	if s.state.PendingGap == event.PositionAheadOfServer || s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer {
 		reason = event.PositionAheadOfServer // of which the reader may not have heard yet
 	}
-	s.state = checkpoint.Stream{PendingGap: reason, Restored: s.state.Restored}
+	if s.state.PendingGap != event.PositionAheadOfServer || published.OthersSince(0) {
+		s.state = checkpoint.Stream{PendingGap: reason, Restored: s.state.Restored}
+	}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -83,14 +84,9 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 	if err := s.client.Confirm(ctx); err != nil {
 		return err
 	}
-	if event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version) {
-		// This replaces any other reason: the server's versions count from an earlier one again.
-		r.gap = event.PositionAheadOfServer
-		s.state.Lose(r.gap)
-		r.state.Lose(r.gap)
-		if published := s.rec.Published(s.spec.Name); s.mustRedeliver(published) {
-			return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.From(), r.version)
-		}
+	if r.gap != event.PositionAheadOfServer && (event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version)) {
+		s.state.Lose(event.PositionAheadOfServer) // this replaces any other reason
+		return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.From(), r.version)
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
 		r.count = open.Count
@@ -119,6 +115,11 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
 	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
+	if r.gap == event.PositionAheadOfServer && r.version == s.gapAt { // else it has the id of the last one
+		n, _ := event.VersionNumber([]byte(r.version))
+		r.version = strconv.FormatUint(n-1, 10)
+	}
+	s.gapAt = r.version
 	switch confirmed := s.lastConfirmed(now); {
 	case r.gap == event.JournalTruncated:
 		from = "" // the lines that the reader has are not known
@@ -171,9 +172,9 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		return r.submitFull(ctx)
 	}
 	if (d.typ == event.Modified || d.replaced) && r.vouches() && event.Later(d.old.ResourceVersion, string(o.ResourceVersion)) {
-		if err := r.startOver(ctx, string(o.ResourceVersion)); err != nil {
-			return err
-		}
+		// The server was restored from a backup and has passed the position again, or was restored while the list began.
+		r.s.state.Lose(event.PositionAheadOfServer)
+		return fmt.Errorf("%w: an object is at %s again", errAhead, o.ResourceVersion)
 	}
 	if !r.skip {
 		if err := r.writeGap(ctx, string(o.ResourceVersion)); err != nil {
@@ -203,24 +204,6 @@ func (r *relist) vouches() bool {
 		return false
 	}
 	return !r.adopts
-}
-
-// startOver writes a GAP in the middle of a list, which shows an object at the version rv, earlier than what was known under its
-// name: the server was restored from a backup, and has passed the position again, or was restored while the list began. The
-// reader hears of that before it sees an id again.
-func (r *relist) startOver(ctx context.Context, rv string) error {
-	s := r.s
-	s.state.Lose(event.PositionAheadOfServer)
-	r.state.Lose(event.PositionAheadOfServer)
-	if s.mustRedeliver(s.rec.Published(s.spec.Name)) {
-		return fmt.Errorf("%w: an object is at %s again", errAhead, rv)
-	}
-	if err := r.submit(ctx); err != nil {
-		return err
-	}
-	r.gap, r.due, r.version = event.PositionAheadOfServer, true, rv
-	r.count, r.before = event.Count{Unchanged: r.count.Unchanged + r.count.Added + r.count.Modified}, 0
-	return r.writeGap(ctx, rv)
 }
 
 // takeGone takes a known object that the list shows to be gone.

@@ -94,6 +94,7 @@ type Stream struct {
 
 	state    checkpoint.Stream // the position, see position.go
 	adoption adoption
+	gapAt    string // the version of the last GAP line
 	pace     pace
 	lists    lists
 	attempts
@@ -158,7 +159,10 @@ func (s *Stream) load(ctx context.Context) error {
 	if lost && st == (checkpoint.Stream{}) {
 		st.Lose(event.CheckpointLost)
 	}
-	s.state = st
+	s.state, s.gapAt = st, ""
+	if st.Open != nil {
+		s.gapAt = st.Open.ResourceVersion
+	}
 	if err := s.loadPrevious(ctx); err != nil {
 		return err
 	}
