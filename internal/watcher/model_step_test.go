@@ -183,7 +183,13 @@ func (m *model) putAt(gvr schema.GroupVersionResource, namespace, name string, l
 // note notes what the streams must tell of a write that made after of before;
 // nil is no object.
 func (m *model) note(gvr schema.GroupVersionResource, before, after map[string]any) {
-	m.written = append(m.written, written{time.Now(), m.srv.Version()})
+	object := after
+	if object == nil {
+		object = before
+	}
+	of := object["metadata"].(map[string]any)
+	namespace, _ := of["namespace"].(string)
+	m.written = append(m.written, written{time.Now(), m.srv.Version(), gvr, namespace, of["name"].(string)})
 	for _, s := range m.streams {
 		was, is := s.holds(before), s.holds(after)
 		if s.gvr != gvr || !was && !is {
@@ -273,11 +279,12 @@ func (m *model) restore(r *rand.Rand) string {
 	if m.frozen {
 		return ""
 	}
-	far := 0
+	far, again := 0, 0
 	if m.replicas != nil {
 		m.calm() // each knows whose turn it is
 		// Each is to notice, before the renewals of the Lease have brought the server past its positions again.
-		if far = 150; m.srv.Version() < max(m.defined, uint64(far))+uint64(far) {
+		again = r.IntN(30)
+		if far = 150 + again; m.srv.Version() < max(m.defined, uint64(far))+uint64(far) {
 			return "a calm time"
 		}
 	}
@@ -306,12 +313,31 @@ func (m *model) restore(r *rand.Rand) string {
 	now := m.srv.Version()
 	// The namespaces that every cluster has stay, and so does the definition of
 	// widgets: the fake keeps none in its history.
-	v := max(now-uint64(far+r.IntN(int(min(now, 25)))), 4, m.defined)
-	if m.replicas != nil && !m.allBehind(v) {
+	v := now - uint64(far+r.IntN(int(min(now, 25))))
+	if far > 0 { // to before some writes, among the renewals of the Lease
+		last := v
+		for _, w := range m.written {
+			if w.version <= v {
+				last = w.version
+			}
+		}
+		v = last - min(last, uint64(r.IntN(6)))
+	}
+	v = max(v, 4, m.defined)
+	if m.replicas != nil && !m.allBehind(v+uint64(again)) {
 		return "a calm time" // where a leader has nothing that is undone, the others wait until one of them leads
+	}
+	before := len(m.written)
+	if m.replicas != nil && r.IntN(2) == 0 {
+		m.choose(m.replicas[r.IntN(len(m.replicas))])
+		m.kill() // another one may find the server put back at its takeover
 	}
 	m.srv.RestoreTo(v)
 	if m.replicas != nil {
+		m.writeAgain(m.written[:before], again)
+		if m.life == nil {
+			m.pass(20 * time.Second)
+		}
 		m.calm()
 	}
 	m.frozen, m.restored = true, true
@@ -320,7 +346,32 @@ func (m *model) restore(r *rand.Rand) string {
 	m.noted = slices.DeleteFunc(m.noted, func(n invariant.Write) bool {
 		return !told[event{n.Stream, n.UID, n.ResourceVersion, n.Type, n.Epoch}]
 	})
-	return fmt.Sprintf("the server goes back from %d to %d", now, v)
+	return fmt.Sprintf("the server goes back from %d to %d, and on by %d at once", now, v, again)
+}
+
+// writeAgain writes so many versions. Of those that were there before the server was put back, it writes the same objects again, with
+// other content. No line has to tell of them: what an object has become since may be all that is listed.
+func (m *model) writeAgain(undone []written, versions int) {
+	m.t.Helper()
+	noted := len(m.noted)
+	for range versions {
+		next := m.srv.Version() + 1
+		w := written{gvr: leases, namespace: "default", name: "other"}
+		for _, u := range undone {
+			if u.version == next && !(u.gvr == widgets && m.undefined) {
+				w = u
+			}
+		}
+		object, err := m.srv.Get(w.gvr, w.namespace, w.name)
+		if err != nil {
+			object = nil
+		}
+		m.putAt(w.gvr, w.namespace, w.name, nil, object)
+		if is := m.srv.Version(); is != next {
+			m.t.Fatalf("written at %d, want %d", is, next)
+		}
+	}
+	m.noted = m.noted[:noted]
 }
 
 func (m *model) watchList(r *rand.Rand) string {

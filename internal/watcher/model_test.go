@@ -124,10 +124,12 @@ type model struct {
 	defined   uint64
 }
 
-// written is a version of the server, and when it came.
+// written is a version of the server, when it came, and the object that was written.
 type written struct {
-	at      time.Time
-	version uint64
+	at              time.Time
+	version         uint64
+	gvr             schema.GroupVersionResource
+	namespace, name string
 }
 
 // modelTally is of all histories that held.
