@@ -244,6 +244,8 @@ func (s *stream) settle() {
 			open = nil
 		case open == nil && (f.typ == typeGap || !synced && f.origin == originSnapshot):
 			open = &list{source: f.source, from: f.position, gap: f.typ == typeGap, anew: f.anew}
+		case open != nil: // or a GAP within it
+			open.anew = open.anew || f.anew
 		}
 		s.gaps = s.gaps || f.typ == typeGap && f.term > 0
 	}

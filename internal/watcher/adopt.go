@@ -118,11 +118,11 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 }
 
 // mustRedeliver reports whether a list has to write all objects: the server was put back, so that one at the version that is known
-// may be another; or others may have written what the checkpoint does not have, in a list that they did not finish or that this
-// replica has not followed.
+// may be another, also where only the journal knows how far a list behind that had come; or others may have written what the
+// checkpoint does not have, in a list that they did not finish or that this replica has not followed.
 func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	switch {
-	case s.state.PendingGap == event.PositionAheadOfServer:
+	case s.state.PendingGap == event.PositionAheadOfServer, s.state.PendingGap == event.CheckpointLost && s.listsBack():
 		return true
 	case published.Over == nil, published.Listed:
 		return false
@@ -134,14 +134,38 @@ func (s *Stream) mustRedeliver(published recorder.Published) bool {
 	return s.state.From() == "" && s.state.PendingGap == "" && (published.Begun || published.Position != "")
 }
 
+// listsBack reports whether a list is not complete that is behind a GAP of a server that was put back.
+func (s *Stream) listsBack() bool {
+	return s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer
+}
+
 // redeliver has the next list write a GAP and all objects, and a DELETED for each known one that it does not show. Where others have
 // written, the journal has what this replica does not know.
 func (s *Stream) redeliver(ctx context.Context, published recorder.Published) error {
 	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
 		return err
 	}
+	back := s.state.PendingGap == event.PositionAheadOfServer || s.listsBack()
+	if back && !published.OthersSince(0) {
+		s.state.Lose(event.PositionAheadOfServer)
+	} else {
+		s.state = checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: s.state.Restored}
+		if back { // of which the reader may not have heard yet
+			s.state.Lose(event.PositionAheadOfServer)
+		}
+		// Compared with its previous version, what others have changed and changed back would be held back.
+		if err := s.store.DropKept(s.spec.Name); err != nil {
+			return err
+		}
+		if err := s.loadPrevious(ctx); err != nil {
+			return err
+		}
+	}
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
+		if k.Doubtful {
+			return nil
+		}
 		b.Changes.Redeliver(k)
 		if b.Bytes() < batchBytes {
 			return nil
@@ -152,13 +176,6 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 	})
 	if err != nil {
 		return err
-	}
-	reason := event.CheckpointLost
-	if s.state.PendingGap == event.PositionAheadOfServer || s.state.Open != nil && s.state.Open.Reason == event.PositionAheadOfServer {
-		reason = event.PositionAheadOfServer // of which the reader may not have heard yet
-	}
-	if s.state.PendingGap != event.PositionAheadOfServer || published.OthersSince(0) {
-		s.state = checkpoint.Stream{PendingGap: reason, Restored: s.state.Restored}
 	}
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
@@ -197,6 +214,13 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 		return err
 	}
 	defer r.close()
+	if known := r.diff.known; known != nil && restored > s.state.Restored {
+		r.diff.known = func(namespace, name string) (event.Known, bool, error) {
+			k, ok, err := known(namespace, name)
+			k.Doubtful = true // versions have begun anew
+			return k, ok, err
+		}
+	}
 	r.origin, r.skip, r.adopts, r.state = event.FromRelist, true, true, checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: restored}
 	o := v1.ListOptions{Limit: pageSize, ResourceVersion: position, ResourceVersionMatch: v1.ResourceVersionMatchExact}
 	if _, err := r.readPages(ctx, o); err != nil {

@@ -2,6 +2,7 @@ package watcher
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"kubejournal/internal/checkpoint"
@@ -33,7 +34,7 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 // lose notes that the position is not valid any more. Before the first sync there is none to lose.
 func (s *Stream) lose(ctx context.Context, reason string) error {
 	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
-	if !s.state.Valid() {
+	if !s.state.Valid() && (reason != string(event.PositionAheadOfServer) || s.state.From() == "") {
 		return nil
 	}
 	s.state.Lose(event.GapReason(reason))
@@ -41,6 +42,14 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 	b := s.producer.Batch()
 	b.Changes.State = s.state.Clone()
 	return s.rec.Submit(ctx, b)
+}
+
+// back notes, in the middle of a list, that the server was put back, as the version is shows. This replaces any other reason. It returns
+// errAhead, with a text.
+func (s *Stream) back(is, format string, args ...any) error {
+	s.state.Lose(event.PositionAheadOfServer)
+	s.backAt = is
+	return fmt.Errorf("%w: "+format, append([]any{errAhead}, args...)...)
 }
 
 // listCompleted notes a complete list at the version rv, asked for at began, with all its lines written but the SYNCED

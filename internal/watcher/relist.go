@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -85,8 +84,7 @@ func (r *relist) decideGap(ctx context.Context) (err error) {
 		return err
 	}
 	if r.gap != event.PositionAheadOfServer && (event.Later(s.state.From(), r.version) || event.Later(s.adoption.others, r.version)) {
-		s.state.Lose(event.PositionAheadOfServer) // this replaces any other reason
-		return fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.From(), r.version)
+		return s.back(r.version, "the server is at %s, behind %s", r.version, s.state.From())
 	}
 	if open := s.state.Open; open != nil && s.state.PendingGap == "" {
 		r.count = open.Count
@@ -115,11 +113,9 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
 	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
-	if r.gap == event.PositionAheadOfServer && r.version == s.gapAt { // else it has the id of the last one
-		n, _ := event.VersionNumber([]byte(r.version))
-		r.version = strconv.FormatUint(n-1, 10)
+	if r.gap == event.PositionAheadOfServer && s.backAt != "" {
+		r.version, s.backAt = s.backAt, ""
 	}
-	s.gapAt = r.version
 	switch confirmed := s.lastConfirmed(now); {
 	case r.gap == event.JournalTruncated:
 		from = "" // the lines that the reader has are not known
@@ -171,10 +167,9 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	if (d.typ == event.Modified || d.replaced) && r.vouches() && event.Later(d.old.ResourceVersion, string(o.ResourceVersion)) {
+	if rv := string(o.ResourceVersion); (d.typ == event.Modified || d.replaced) && r.vouches(d.old) && event.Later(d.old.ResourceVersion, rv) {
 		// The server was restored from a backup and has passed the position again, or was restored while the list began.
-		r.s.state.Lose(event.PositionAheadOfServer)
-		return fmt.Errorf("%w: an object is at %s again", errAhead, o.ResourceVersion)
+		return r.s.back(rv, "%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
 	}
 	if !r.skip {
 		if err := r.writeGap(ctx, string(o.ResourceVersion)); err != nil {
@@ -193,17 +188,17 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	return r.apply(ctx, &line)
 }
 
-// vouches reports whether all that is known is of a server whose versions the list continues.
-func (r *relist) vouches() bool {
+// vouches reports whether what is known of an object is of a server whose versions the list continues.
+func (r *relist) vouches(k event.Known) bool {
 	reason := r.gap
 	if open := r.state.Open; open != nil {
 		reason = open.Reason
 	}
 	switch reason {
-	case "", event.PositionAheadOfServer, event.CheckpointLost, event.JournalTruncated:
+	case "", event.CheckpointLost, event.JournalTruncated:
 		return false
 	}
-	return !r.adopts
+	return !r.adopts && !k.Doubtful
 }
 
 // takeGone takes a known object that the list shows to be gone.

@@ -268,6 +268,59 @@ func TestLateBehindARestore(t *testing.T) {
 	})
 }
 
+// What a standby knew of an object is not what its leader has listed at the same version behind a restore.
+func TestFollowsBehindARestore(t *testing.T) {
+	all := entries("configmaps")
+	all[0].Changes = true
+	bubble(t, kubefake.Options{}, all, func(w *harness) {
+		b := w.followed()
+		defer b.kill()
+		w.put(configMaps, "b")
+		backup := w.srv.Version()
+		w.put(configMaps, "b")
+		for range 300 {
+			w.put(configMaps, "a")
+		}
+		w.pass(5 * time.Second)
+		w.srv.RestoreTo(backup)
+		w.put(configMaps, "b")
+		w.pass(20 * time.Second)
+		w.synced()
+		w.kill()
+		w.put(configMaps, "b")
+		b.awaitFor(2*time.Minute, "it leads", func() bool { return len(b.lines()) > 0 })
+		b.tell(0, "MODIFIED watch b")
+		w.mergedIsLive(b)
+		merged, _, err := invariant.Merge(w.lines(), b.lines())
+		must(t, errors.Join(err, invariant.Changes(merged)))
+	})
+}
+
+// What a replica has kept of an object to compare with is not what another one has written last.
+func TestIgnoresBehindARestore(t *testing.T) {
+	all := entries("configmaps")
+	all[0].IgnoreFields = []string{"metadata.annotations"}
+	bubble(t, kubefake.Options{}, all, func(w *harness) {
+		b := w.followed()
+		defer b.kill()
+		backup := w.srv.Version()
+		for range 300 {
+			w.put(configMaps, "z")
+		}
+		w.pass(5 * time.Second)
+		b.blocked.Store(true)
+		w.srv.BreakWatches()
+		w.put(configMaps, "a")
+		w.synced()
+		w.kill()
+		w.srv.RestoreTo(backup)
+		b.blocked.Store(false)
+		b.awaitFor(2*time.Minute, "it has listed", func() bool { return len(b.lines()) > 0 && b.lines()[len(b.lines())-1].Type == invariant.Synced })
+		b.tell(0, "GAP PositionAheadOfServer", "MODIFIED relist a", "DELETED relist z", "SYNCED +0 ~1 -1 =0")
+		w.mergedIsLive(b)
+	})
+}
+
 // A replica without a position that leads first behind a restore writes all: the Lease does not say any more what others have written.
 func TestNewBehindARestore(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {

@@ -94,7 +94,7 @@ type Stream struct {
 
 	state    checkpoint.Stream // the position, see position.go
 	adoption adoption
-	gapAt    string // the version of the last GAP line
+	backAt   string // the version that has shown that the server was put back, for the GAP line
 	pace     pace
 	lists    lists
 	attempts
@@ -159,10 +159,7 @@ func (s *Stream) load(ctx context.Context) error {
 	if lost && st == (checkpoint.Stream{}) {
 		st.Lose(event.CheckpointLost)
 	}
-	s.state, s.gapAt = st, ""
-	if st.Open != nil {
-		s.gapAt = st.Open.ResourceVersion
-	}
+	s.state = st
 	if err := s.loadPrevious(ctx); err != nil {
 		return err
 	}
@@ -346,6 +343,7 @@ func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	s.pace.goal, s.pace.asked = current, asked
 	if event.Later(s.state.ResourceVersion, current) {
 		err = fmt.Errorf("%w: %s, the server is at %s", errAhead, s.state.ResourceVersion, current)
+		s.backAt = current
 		return "", s.attest(ctx, err)
 	}
 	if !published.Standby || published.Position != "" { // a position that the server has passed is not looked at again
