@@ -145,21 +145,20 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 	if err := s.rec.Flush(ctx); err != nil { // what was held up to this turn is known too
 		return err
 	}
-	back := s.state.PendingGap == event.PositionAheadOfServer || s.listsBack()
-	if back && !published.OthersSince(0) {
-		s.state.Lose(event.PositionAheadOfServer)
-	} else {
-		s.state = checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: s.state.Restored}
-		if back { // of which the reader may not have heard yet
-			s.state.Lose(event.PositionAheadOfServer)
+	next, back := *s.state.Clone(), s.state.PendingGap == event.PositionAheadOfServer || s.listsBack()
+	if !back || published.OthersSince(0) {
+		next = checkpoint.Stream{PendingGap: event.CheckpointLost, Restored: s.state.Restored}
+		if len(s.spec.IgnoreFields) > 0 { // else what others have changed, and changed back, would be held back
+			if err := s.store.DropKept(s.spec.Name); err != nil {
+				return err
+			}
+			if err := s.loadPrevious(ctx); err != nil {
+				return err
+			}
 		}
-		// Compared with its previous version, what others have changed and changed back would be held back.
-		if err := s.store.DropKept(s.spec.Name); err != nil {
-			return err
-		}
-		if err := s.loadPrevious(ctx); err != nil {
-			return err
-		}
+	}
+	if back { // of which the reader may not have heard yet
+		next.Lose(event.PositionAheadOfServer)
 	}
 	b := s.producer.Batch()
 	err := s.store.Range(s.spec.Name, func(k event.Known) error {
@@ -177,6 +176,7 @@ func (s *Stream) redeliver(ctx context.Context, published recorder.Published) er
 	if err != nil {
 		return err
 	}
+	s.state = next
 	b.Changes.State = s.state.Clone()
 	if err := s.rec.Submit(ctx, b); err != nil {
 		return err
@@ -214,10 +214,10 @@ func (s *Stream) adopt(ctx context.Context, published recorder.Published) error 
 		return err
 	}
 	defer r.close()
-	if known := r.diff.known; known != nil && restored > s.state.Restored {
+	if known := r.diff.known; known != nil && (restored > s.state.Restored || s.state.PendingGap == event.CheckpointLost) {
 		r.diff.known = func(namespace, name string) (event.Known, bool, error) {
 			k, ok, err := known(namespace, name)
-			k.Doubtful = true // versions have begun anew
+			k.Doubtful = true // versions have begun anew, perhaps before an attempt that failed
 			return k, ok, err
 		}
 	}

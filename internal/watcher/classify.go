@@ -148,9 +148,9 @@ func refusesStreamedList(err error) bool {
 }
 
 // blamesForm reports whether a list may have failed because of the form that it was asked for in. What never reached the
-// server has not, nor what this identity may not read, in whatever form, nor what shows that the server was put back.
+// server has not, nor what this identity may not read, in whatever form.
 func blamesForm(err error) bool {
-	return !errors.Is(err, errAhead) && !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err) &&
+	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err) &&
 		!refusesShards(err)
 }
 

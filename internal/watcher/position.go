@@ -31,13 +31,15 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 	return s.state.Clone()
 }
 
-// lose notes that the position is not valid any more. Before the first sync there is none to lose.
+// lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only back does.
 func (s *Stream) lose(ctx context.Context, reason string) error {
 	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
-	if !s.state.Valid() && (reason != string(event.PositionAheadOfServer) || s.state.From() == "") {
+	switch {
+	case s.state.Valid():
+		s.state.Lose(event.GapReason(reason))
+	case s.state.PendingGap != event.PositionAheadOfServer || s.state.From() == "":
 		return nil
 	}
-	s.state.Lose(event.GapReason(reason))
 	s.state.Confirmed = s.lastConfirmed(time.Now())
 	b := s.producer.Batch()
 	b.Changes.State = s.state.Clone()

@@ -113,8 +113,9 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 		r.version = rv // the journal may have a GAP of the position's own version
 	}
 	s, now, from, fromTime := r.s, time.Now(), r.s.state.From(), time.Time{}
-	if r.gap == event.PositionAheadOfServer && s.backAt != "" {
-		r.version, s.backAt = s.backAt, ""
+	told := r.version
+	if r.gap == event.PositionAheadOfServer && s.backAt != "" && event.Later(told, s.backAt) {
+		told = s.backAt
 	}
 	switch confirmed := s.lastConfirmed(now); {
 	case r.gap == event.JournalTruncated:
@@ -122,7 +123,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	case confirmed > 0:
 		fromTime = time.Unix(0, confirmed)
 	}
-	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, r.version)
+	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, told)
 	r.batch.AddLine(line, event.Gap, "", now, nil)
 	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
 		zap.String("from", from), zap.String("serverVersion", r.version))
@@ -167,7 +168,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	if rv := string(o.ResourceVersion); (d.typ == event.Modified || d.replaced) && r.vouches(d.old) && event.Later(d.old.ResourceVersion, rv) {
+	if rv := string(o.ResourceVersion); (d.typ == event.Modified || d.replaced) && r.vouches() && event.Later(d.old.ResourceVersion, rv) {
 		// The server was restored from a backup and has passed the position again, or was restored while the list began.
 		return r.s.back(rv, "%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
 	}
@@ -188,17 +189,17 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	return r.apply(ctx, &line)
 }
 
-// vouches reports whether what is known of an object is of a server whose versions the list continues.
-func (r *relist) vouches(k event.Known) bool {
+// vouches reports whether all that is known is of a server whose versions the list continues.
+func (r *relist) vouches() bool {
 	reason := r.gap
 	if open := r.state.Open; open != nil {
 		reason = open.Reason
 	}
 	switch reason {
-	case "", event.CheckpointLost, event.JournalTruncated:
+	case "", event.PositionAheadOfServer, event.CheckpointLost, event.JournalTruncated:
 		return false
 	}
-	return !r.adopts && !k.Doubtful
+	return !r.adopts
 }
 
 // takeGone takes a known object that the list shows to be gone.

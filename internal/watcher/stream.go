@@ -336,6 +336,7 @@ func (s *Stream) read(ctx context.Context) error {
 // numbers cannot be compared and pass.
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
+	s.backAt = ""
 	current, err = s.client.Version(ctx, s.spec.Target)
 	if err != nil {
 		return "", err
