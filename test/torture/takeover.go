@@ -49,8 +49,9 @@ type team struct {
 	lease    string
 	replicas []*replica
 	random   *rand.Rand
-	ends     map[uint64]end  // of each term's leader
-	silences []time.Duration // from then to the first line of the next, where the server was well
+	begins   map[uint64]time.Time // before each term's leader wrote
+	ends     map[uint64]end       // of each term's leader
+	silences []time.Duration      // from then to the first line of the next, where the server was well
 	times    map[string]int
 }
 
@@ -138,7 +139,7 @@ func (b *bench) newTeam(n int) (*team, error) {
 	name := fmt.Sprint("team-", n)
 	t := &team{
 		bench: b, lease: namespaces[0] + "/" + name, random: rand.New(rand.NewPCG(b.options.seed, uint64(n))),
-		ends: make(map[uint64]end), times: make(map[string]int),
+		begins: make(map[uint64]time.Time), ends: make(map[uint64]end), times: make(map[string]int),
 	}
 	here, err := proxied(b.cluster)
 	if err != nil {
@@ -231,13 +232,18 @@ func (t *team) takeover(ctx context.Context, serverMu *sync.Mutex) error {
 	if err != nil {
 		return err
 	}
+	silent := at // until when it had written nothing
 	err = eventually(ctx, "first line of the next leader", func() error {
+		looked := time.Now()
 		if err := t.keepUp(next.daemon); err != nil {
 			return err
 		}
-		if now, err := next.term(); err != nil || now <= term {
+		now, err := next.term()
+		if err != nil || now <= term {
+			silent = looked
 			return errors.Join(fmt.Errorf("%s: it is at term %d", filepath.Base(next.dir), now), err)
 		}
+		t.begins[now] = silent
 		return nil
 	})
 	if err != nil {
@@ -333,7 +339,11 @@ func (t *team) verify(ctx context.Context) (p proof, err error) {
 		if err != nil {
 			return p, fmt.Errorf("%s: %w", l.Where, err)
 		}
-		end := t.ends[t.before(l.Term)]
+		turn := t.before(l.Term)
+		end := t.ends[turn]
+		if began := t.begins[turn]; at.Before(began) {
+			at = began // it was held until then
+		}
 		oldest := &p.oldest
 		if !end.well {
 			p.unpublished++
