@@ -46,11 +46,11 @@ func (s *Stream) lose(ctx context.Context, reason string) error {
 	return s.rec.Submit(ctx, b)
 }
 
-// back notes, in the middle of a list, that the server was put back, as the version is shows. This replaces any other reason. It returns
-// errAhead, with a text.
-func (s *Stream) back(is, format string, args ...any) error {
+// back notes, in the middle of a list, that a version has shown that the server was put back. This replaces any other reason for a
+// GAP. It returns errAhead, with a text.
+func (s *Stream) back(version, format string, args ...any) error {
 	s.state.Lose(event.PositionAheadOfServer)
-	s.backAt = is
+	s.backAt = version
 	return fmt.Errorf("%w: "+format, append([]any{errAhead}, args...)...)
 }
 
