@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,7 +154,7 @@ func (d *daemon) skipRotated() error {
 	return err
 }
 
-// strike takes the marks away that a watch has told of.
+// strike takes the marks away of the streams whose watch has told of one.
 func (d *daemon) strike(marks map[string]workload.Source) error {
 	if d.pipe {
 		strike(d.output.Text(), marks)
@@ -192,14 +193,14 @@ func (d *daemon) look(check func(file string, data []byte) error) error {
 }
 
 func strike(data []byte, marks map[string]workload.Source) {
-	for m := range marks {
+	for m, source := range marks {
 		at := bytes.Index(data, []byte(m))
 		if at < 0 {
 			continue
 		}
 		line := data[bytes.LastIndexByte(data[:at], '\n')+1:]
 		if end := bytes.IndexByte(line, '\n'); end >= 0 && bytes.Contains(line[:end], []byte(`"origin":"watch"`)) {
-			delete(marks, m)
+			maps.DeleteFunc(marks, func(_ string, other workload.Source) bool { return other.Stream() == source.Stream() })
 		}
 	}
 }

@@ -253,7 +253,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// A mark counts when a watch told of it, in a line that has its end.
+// A mark counts when a watch told of it, in a line that has its end; an earlier one does too.
 func TestStrike(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": false,
@@ -264,8 +264,8 @@ func TestStrike(t *testing.T) {
 		`{"origin":"watch","id":"v/1/ADDED"}` + "\n":                           false,
 		"{}\n" + `{"origin":"watch","id":"u/1/ADDED"}` + "\n{\"origin\":\"rel": true,
 	} {
-		marks := map[string]workload.Source{`"id":"u/`: {}}
-		if strike([]byte(text), marks); (len(marks) == 0) != want {
+		marks := map[string]workload.Source{`"id":"u/`: {}, `"id":"later/`: {}}
+		if strike([]byte(text), marks); len(marks) != map[bool]int{true: 0, false: 2}[want] {
 			t.Errorf("%q: %d marks left", text, len(marks))
 		}
 	}
