@@ -81,6 +81,7 @@ func (p *Producer) Batch() *Batch { return p.pool.Get().(*Batch) }
 type Batch struct {
 	Changes checkpoint.Changes // what the lines make known
 	Anew    bool               // it does not follow what a standby holds of the stream, which is dropped
+	Turn    uint64             // in which the list was begun that it is of; 0 for none
 
 	producer *Producer     // nil for a flush
 	number   uint64        // see Number
@@ -126,7 +127,7 @@ func (b *Batch) keep(keep func(lineEnd) bool) {
 // split returns a batch of the first n lines, which leaves b. Those of a watch must have numbers for versions.
 func (b *Batch) split(n int) *Batch {
 	first := b.producer.Batch()
-	first.Changes, first.received = b.Changes.UpTo(b.ends[n].before), b.received
+	first.Changes, first.received, first.Turn = b.Changes.UpTo(b.ends[n].before), b.received, b.Turn
 	switch s := b.Changes.State; {
 	case b.isOfWatch():
 		first.Changes.State = s.Clone()
@@ -191,6 +192,6 @@ func (b *Batch) Release() {
 		return
 	}
 	b.Changes.Reset()
-	b.lines, b.ends, b.number, b.Anew = b.lines[:0], b.ends[:0], 0, false
+	b.lines, b.ends, b.number, b.Anew, b.Turn = b.lines[:0], b.ends[:0], 0, false, 0
 	b.producer.pool.Put(b)
 }

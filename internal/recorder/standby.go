@@ -228,6 +228,9 @@ func (w *writer) admit(b *Batch) bool {
 		w.discard(b)
 	case w.turn.follows():
 		w.follow(b)
+	case b.Turn > 0 && w.turn.othersSince(b.Turn): // a list is one block, and is left out where another replica began one behind it
+		w.refuse(p)
+		w.discard(b)
 	default:
 		return w.trim(b)
 	}

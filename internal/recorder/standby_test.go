@@ -429,6 +429,41 @@ func TestOthersSince(t *testing.T) {
 	})
 }
 
+// A list that was begun in an earlier turn goes on in this one only if no other replica has had a turn between; its stream hears that
+// it does not, also where the writer was at a write while that turn came and went.
+func TestListOfAnEarlierTurn(t *testing.T) {
+	for own, want := range map[bool]int{true: 2, false: 1} {
+		asReplica(t, func(r *replica) {
+			var blocked atomic.Bool
+			r.out.onWrite = func(_, size int) (int, error) {
+				for blocked.Load() {
+					time.Sleep(time.Second)
+				}
+				return size, nil
+			}
+			list := func() {
+				b := r.batch("a", 1, 100)
+				b.ends[0].kind, b.Changes.State, b.Turn = kind{event.Added, event.FromSnapshot}, nil, 1
+				r.submit(b)
+			}
+			r.leads(1, nil)
+			blocked.Store(true)
+			list()
+			pass(time.Second)
+			r.follows(nil)
+			r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Led: map[uint64]bool{1: true, 2: own}})
+			blocked.Store(false)
+			pass(2 * time.Second)
+			list()
+			pass(2 * time.Second)
+			lines, refused := parse(t, r.out.bytes()), r.producers["a"].refused.Load()
+			if len(lines) != want || refused == own {
+				t.Errorf("the turn between was its own: %v; %d lines, refused: %v", own, len(lines), refused)
+			}
+		})
+	}
+}
+
 // Of a list, what the lines before the cut make known is committed, and only that.
 func TestTurnEndsWithinAList(t *testing.T) {
 	for taken := range 330 {

@@ -56,13 +56,18 @@ type Published struct {
 	Standby  bool            // it is another replica's turn to write
 	Over     <-chan struct{} // closed when there may be another answer
 	Turn     uint64          // the number of the turn
-	led      map[uint64]bool
+	turn     *Turn
 }
 
 // OthersSince reports whether another replica may have written between this replica's turn of that number and this one.
-func (p *Published) OthersSince(turn uint64) bool {
-	for turn++; turn < p.Turn; turn++ {
-		if !p.led[turn] {
+func (p *Published) OthersSince(turn uint64) bool { return p.turn.othersSince(turn) }
+
+func (t *Turn) othersSince(turn uint64) bool {
+	if t == nil {
+		return false
+	}
+	for turn++; turn < t.Term; turn++ {
+		if !t.Led[turn] {
 			return true
 		}
 	}
@@ -75,7 +80,7 @@ func (r *Recorder) Published(stream string) Published {
 	if t == nil {
 		return Published{}
 	}
-	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, led: t.Led}
+	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, turn: t}
 	published.Restored = restoredIn(t.Published, stream)
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
@@ -87,11 +92,11 @@ func (r *Recorder) Published(stream string) Published {
 	return published
 }
 
-// Listing notes that a stream begins a list in this turn: it takes care of what others have published before.
-func (r *Recorder) Listing(stream string) {
+// Listing notes that a stream begins a list in the turn of that number: it takes care of what others have published before.
+func (r *Recorder) Listing(stream string, turn uint64) {
 	r.positions.mu.Lock()
 	defer r.positions.mu.Unlock()
-	if r.positions.listed != nil {
+	if r.positions.listed != nil && r.positions.term == turn {
 		r.positions.listed[stream] = true
 	}
 }

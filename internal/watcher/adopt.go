@@ -110,7 +110,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 	if s.adoption.others = published.Position; published.Listed {
 		s.adoption.others = ""
 	}
-	s.rec.Listing(s.spec.Name)
+	s.rec.Listing(s.spec.Name, published.Turn)
 	if err := s.rec.Declare(ctx, s.spec.Name, s.state.PendingGap == event.PositionAheadOfServer, s.state.Restored); err != nil {
 		return false, err
 	}

@@ -70,6 +70,7 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 // writeSynced writes the SYNCED line of a list whose other lines are written.
 func (s *Stream) writeSynced(ctx context.Context) error {
 	b, now := s.producer.Batch(), time.Now()
+	b.Turn = s.state.Turn
 	line := s.encoder.render.AppendSynced(b.Lines(), now, s.state.ResourceVersion, *s.state.Closing)
 	b.AddLine(line, event.Synced, "", now, nil)
 	s.state.Apply(&checkpoint.Transition{

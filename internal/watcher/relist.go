@@ -327,7 +327,7 @@ func (r *relist) submit(ctx context.Context) error {
 		r.s.state = *r.state.Clone()
 		b.Changes.State = r.state.Clone()
 	}
-	b.Anew = r.adopts
+	b.Anew, b.Turn = r.adopts, r.state.Turn
 	r.batch = r.s.producer.Batch()
 	return r.s.rec.Submit(ctx, b)
 }

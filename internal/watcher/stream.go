@@ -37,7 +37,7 @@ type Recorder interface {
 	// Published, Declare and Listing are for several replicas, of which one writes; see adopt.go.
 	Published(stream string) recorder.Published
 	Declare(ctx context.Context, stream string, undone bool, restored uint64) error
-	Listing(stream string)
+	Listing(stream string, turn uint64)
 }
 
 // Store reads what was committed.
