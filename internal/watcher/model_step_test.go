@@ -280,11 +280,14 @@ func (m *model) restore(r *rand.Rand) string {
 		return ""
 	}
 	far, again := 0, 0
-	if m.replicas != nil {
-		m.calm() // each knows whose turn it is
-		// Each is to notice, before the renewals of the Lease have brought the server past its positions again.
+	if m.replicas != nil || r.IntN(2) == 0 {
+		m.calm() // each replica knows whose turn it is
 		again = r.IntN(30)
-		if far = 150 + again; m.srv.Version() < max(m.defined, uint64(far))+uint64(far) {
+		far = 1 + again
+		if m.replicas != nil {
+			far += 150 // each is to notice, before the renewals of the Lease have brought the server past its positions again
+		}
+		if m.srv.Version() < max(m.defined, uint64(far))+uint64(far) {
 			return "a calm time"
 		}
 	}
@@ -314,7 +317,7 @@ func (m *model) restore(r *rand.Rand) string {
 	// The namespaces that every cluster has stay, and so does the definition of
 	// widgets: the fake keeps none in its history.
 	v := now - uint64(far+r.IntN(int(min(now, 25))))
-	if far > 0 { // to before some writes, among the renewals of the Lease
+	if again > 0 { // to before some writes, among the renewals of the Lease
 		last := v
 		for _, w := range m.written {
 			if w.version <= v {
@@ -324,17 +327,19 @@ func (m *model) restore(r *rand.Rand) string {
 		v = last - min(last, uint64(r.IntN(6)))
 	}
 	v = max(v, 4, m.defined)
-	if m.replicas != nil && !m.allBehind(v+uint64(again)) {
+	if far > 0 && !m.allBehind(v+uint64(again)) {
 		return "a calm time" // where a leader has nothing that is undone, the others wait until one of them leads
 	}
 	before := len(m.written)
-	if m.replicas != nil && r.IntN(2) == 0 {
-		m.choose(m.replicas[r.IntN(len(m.replicas))])
+	if far > 0 && r.IntN(2) == 0 {
+		if m.replicas != nil {
+			m.choose(m.replicas[r.IntN(len(m.replicas))])
+		}
 		m.kill() // another one may find the server put back at its takeover
 	}
 	m.srv.RestoreTo(v)
+	m.writeAgain(m.written[:before], again)
 	if m.replicas != nil {
-		m.writeAgain(m.written[:before], again)
 		if m.life == nil {
 			m.pass(20 * time.Second)
 		}
