@@ -4,7 +4,7 @@
 // leave behind what is not in the merged journal, or not as it was written:
 //
 //   - A line of a watch whose id came before in its stream is a repeat, and left out. Behind a GAP PositionAheadOfServer or
-//     PositionRefused versions begin anew, and ids with them.
+//     PositionRefused versions begin anew, and ids with them; and once more behind its SYNCED.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
 //   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
@@ -183,6 +183,7 @@ type openGap struct {
 	from  string
 	count count // what differs from what the lines behind it come to
 	due   *edit // its line, where that is not written unless another one is
+	anew  bool  // versions begin anew; a DELETED behind it has the one from before
 }
 
 type known struct {
@@ -289,7 +290,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		if s.gap != nil && s.gap.turn == s.turn && from != "" && !event.Later(s.gap.from, from) {
 			from = s.gap.from // of a list that goes on behind another GAP
 		}
-		s.gap = &openGap{turn: s.turn, from: from}
+		s.gap = &openGap{turn: s.turn, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
 		if f.anew {
 			s.ids, s.highest = nil, ""
 			for _, last := range s.live {
@@ -307,6 +308,9 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 			}
 		}
 		gap := s.gap
+		if gap.anew {
+			s.ids = nil
+		}
 		if s.gap = nil; gap.due != nil {
 			return nil
 		}

@@ -158,6 +158,16 @@ func TestMerge(t *testing.T) {
 				numbered(8, gap(5, 2, "6", "20")) + numbered(9, synced(6, 2, "20", 0, 0, 0)),
 		},
 		{
+			"what is deleted at the version that it had before the server was put back",
+			first + about(3, 1, "ADDED", "watch", "b", "40"),
+			because("PositionAheadOfServer", gap(1, 2, "40", "6")) + about(2, 2, "MODIFIED", "relist", "a", "3") + about(3, 2, "DELETED", "relist", "b", "40") +
+				synced(4, 2, "6", 0, 1, 1) + about(5, 2, "ADDED", "watch", "b", "17") + about(6, 3, "DELETED", "watch", "b", "40"),
+			first + about(3, 1, "ADDED", "watch", "b", "40") +
+				numbered(4, because("PositionAheadOfServer", gap(1, 2, "40", "6"))) + numbered(5, about(2, 2, "MODIFIED", "relist", "a", "3")) +
+				numbered(6, about(3, 2, "DELETED", "relist", "b", "40")) + numbered(7, synced(4, 2, "6", 0, 1, 1)) +
+				numbered(8, about(5, 2, "ADDED", "watch", "b", "17")) + numbered(9, about(6, 3, "DELETED", "watch", "b", "40")),
+		},
+		{
 			"a list before a server that was put back",
 			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0),
 			because("PositionAheadOfServer", gap(1, 2, "", "6")) + about(2, 2, "MODIFIED", "relist", "a", "3") + synced(3, 2, "6", 0, 1, 0) +

@@ -25,7 +25,7 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 		return File(ctx, paths[0], o, p)
 	}
 	p.separate = o.Filter.separates()
-	several := &several{o: o, p: p, came: make(chan message), ids: make(map[string]bool), owners: make(map[uint64]map[string]*source)}
+	several := &several{o: o, p: p, came: make(chan message), ids: make(map[string]bool), anew: make(map[string]bool), owners: make(map[uint64]map[string]*source)}
 	var notices sync.Mutex
 	notice := func(path string) func(string) {
 		return func(text string) {
@@ -89,7 +89,8 @@ type several struct {
 	begun   bool     // it is
 	shown   bool
 	ids     map[string]bool
-	recent  []string // ids, the next one to be forgotten at oldest
+	anew    map[string]bool // streams whose list is not told yet behind a GAP with which versions begin anew
+	recent  []string        // ids, the next one to be forgotten at oldest
 	oldest  int
 	line    line.Fields
 	cluster string                        // its uid, as the first line of any source has it that says so
@@ -310,8 +311,10 @@ func (s *several) take(raw []byte) error {
 		return err
 	}
 	stream := string(s.line.Text(line.Stream)) + " "
-	if event.GapReason(s.line.Text(line.Reason)).BeginsAnew() { // what has these ids from here on is something else
+	anew := event.GapReason(s.line.Text(line.Reason)).BeginsAnew()
+	if anew || s.anew[stream] && string(s.line.Text(line.Type)) == string(event.Synced) { // what has these ids from here on is something else
 		maps.DeleteFunc(s.ids, func(id string, _ bool) bool { return strings.HasPrefix(id, stream) })
+		s.anew[stream] = anew
 	}
 	if id := stream + string(s.line.Text(line.ID)); !s.line.AboutStream() {
 		if s.ids[id] {

@@ -22,7 +22,12 @@ func listed(stream, cluster string) string {
 	return of(stream, "SYNCED", 1, 1, fmt.Sprintf(`,"id":"%s/5/SYNCED","clusterUID":"%s","resourceVersion":"5"`, stream, cluster))
 }
 
-// What came before is left out, but not behind a GAP that says that the server's versions, and so ids, began again.
+func deleted(seq, term int, name, version string) string {
+	return strings.ReplaceAll(put(seq, term, name, version), "ADDED", "DELETED")
+}
+
+// What came before is left out, but not behind a GAP that says that the server's versions, and so ids, began again; nor behind its
+// SYNCED, since what is deleted between them has a version from before.
 func TestFiles(t *testing.T) {
 	for _, reason := range []string{"PositionAheadOfServer", "PositionRefused"} {
 		t.Run(reason, func(t *testing.T) { showsFiles(t, reason) })
@@ -34,7 +39,8 @@ func showsFiles(t *testing.T, reason string) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
 	write(t, a, put(1, 1, "x", "7")+put(2, 1, "y", "8"))
-	write(t, b, put(1, 2, "y", "8")+of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"`+reason+`","resourceVersion":"6"`)+put(3, 2, "x", "7"))
+	write(t, b, put(1, 2, "y", "8")+of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"`+reason+`","resourceVersion":"6"`)+put(3, 2, "x", "7")+
+		deleted(4, 2, "y", "8")+of("pods", "SYNCED", 5, 2, `,"id":"pods/6/SYNCED","resourceVersion":"6"`)+deleted(6, 2, "y", "8")+deleted(7, 2, "y", "8"))
 	s := newSink()
 	if err := Files(context.Background(), []string{a, b}, Options{Lines: All}, NewPrinter(s, Style{JSON: true})); err != nil {
 		t.Fatal(err)
@@ -46,7 +52,7 @@ func showsFiles(t *testing.T, reason string) {
 		id, _, _ = strings.Cut(id, `"`)
 		got = append(got, id)
 	}
-	if want := "[x/7/ADDED y/8/ADDED pods/6/GAP x/7/ADDED]"; fmt.Sprint(got) != want {
+	if want := "[x/7/ADDED y/8/ADDED pods/6/GAP x/7/ADDED y/8/DELETED pods/6/SYNCED y/8/DELETED]"; fmt.Sprint(got) != want {
 		t.Errorf("%v, want %s", got, want)
 	}
 }

@@ -86,7 +86,8 @@ func shape(f *faults, l *Line) {
 }
 
 // Unique checks that no id stands twice in one epoch, but that of a GAP for what was lost on this side, at a version
-// that the server had at the GAP before.
+// that the server had at the GAP before, and that of an object which comes again behind the list that began the epoch: a
+// DELETED of that list has the version from before.
 func Unique(lines []Line) error {
 	type key struct {
 		epoch int
@@ -94,10 +95,27 @@ func Unique(lines []Line) error {
 	}
 	f := faults{check: "unique"}
 	seen := make(map[key]*Line)
+	earlier := make(map[key]key) // of a DELETED of an epoch's first list, by its uid
+	began := make(map[string]bool)
 	epochs := epochs{}
 	for i := range lines {
 		l := &lines[i]
 		k := key{epochs.of(l), l.ID}
+		object := key{k.epoch, l.Stream + "/" + l.UID}
+		switch l.Type {
+		case Gap:
+			began[l.Stream] = began[l.Stream] || l.Reason == Ahead
+		case Synced:
+			began[l.Stream] = false
+		case Deleted:
+			if began[l.Stream] && l.Origin == FromRelist {
+				earlier[object] = k
+			}
+		case Added:
+			if was, found := earlier[object]; found {
+				delete(seen, was)
+			}
+		}
 		if before := seen[k]; before != nil && (l.Type != Gap || l.Reason != CheckpointLost && l.Reason != JournalTruncated) {
 			f.at(l, "the id stands at %s already", before.Where)
 		}

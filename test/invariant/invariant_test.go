@@ -196,6 +196,10 @@ func TestUnique(t *testing.T) {
 	again = append(append([]string{}, good...), gap(Ahead, "31", "9"), watched("MODIFIED", "a", "u1", "11"))
 	want(t, Unique(parse(t, text(again...))), "")
 	want(t, Unique(parse(t, text(append(again, watched("MODIFIED", "a", "u1", "11"))...))), "the id stands")
+	// What selectors bring back can be deleted at the version that it had before.
+	again = append(append([]string{}, good...), gap(Ahead, "31", "9"), lost("b", "u5", "25"), synced("9", 0, 0, 1), watched("ADDED", "b", "u5", "20"))
+	want(t, Unique(parse(t, text(append(again, watched("DELETED", "b", "u5", "25"))...))), "")
+	want(t, Unique(parse(t, text(append(again[:len(again)-1], watched("DELETED", "b", "u5", "25"))...))), "the id stands")
 }
 
 func TestObjects(t *testing.T) {
