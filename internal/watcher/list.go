@@ -196,10 +196,16 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
+	confirm := func(meta kubeclient.ListMeta) error {
+		if err := s.client.ConfirmNow(ctx); err != nil || rv != "" {
+			return err
+		}
+		return r.check(meta.ResourceVersion)
+	}
 	s.listed = s.listed[:0]
 	for repeated := 0; ; {
 		shown, before := r.diff.shown, string(s.listed)
-		meta, err := s.readPage(ctx, o, s.client.ConfirmNow, take)
+		meta, err := s.readPage(ctx, o, confirm, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
 			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact, meta.ResourceVersion)
 		}
@@ -232,32 +238,36 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 }
 
 // readPage calls take with each object of a page, once the server has answered and confirm, where it is not nil, has not
-// objected to that server.
+// objected to that server, nor to what it says of the list before its first object.
 func (s *Stream) readPage(
-	ctx context.Context, o v1.ListOptions, confirm func(context.Context) error, take func(*event.Object) error,
+	ctx context.Context, o v1.ListOptions, confirm func(kubeclient.ListMeta) error, take func(*event.Object) error,
 ) (meta kubeclient.ListMeta, err error) {
 	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {
 		return meta, err
 	}
 	defer page.Close()
-	if confirm != nil {
-		err = confirm(ctx)
-	}
-	for err == nil {
-		var item []byte
-		if item, err = page.Next(); errors.Is(err, io.EOF) {
-			return page.Meta(), nil
+	for {
+		item, err := page.Next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return meta, err
+		}
+		if confirm != nil {
+			if err := confirm(page.Meta()); err != nil {
+				return meta, err
+			}
+			confirm = nil
 		}
 		if err != nil {
-			break
+			return page.Meta(), nil
 		}
-		var mine bool
-		mine, err = s.scan(event.Added, item)
+		mine, err := s.scan(event.Added, item)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
-		if mine {
+		if err == nil && mine {
 			err = take(&s.object)
 		}
+		if err != nil {
+			return meta, err
+		}
 	}
-	return meta, err
 }

@@ -168,7 +168,7 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	if rv := string(o.ResourceVersion); (d.typ == event.Modified || d.replaced) && r.vouches() && event.Later(d.old.ResourceVersion, rv) {
+	if rv := string(o.ResourceVersion); (d.typ == event.Modified || d.replaced) && !d.old.Doubtful && r.vouches() && event.Later(d.old.ResourceVersion, rv) {
 		// The server was restored from a backup and has passed the position again, or was restored while the list began.
 		return r.s.back(rv, "%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
 	}
@@ -189,14 +189,14 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	return r.apply(ctx, &line)
 }
 
-// vouches reports whether all that is known is of a server whose versions the list continues.
+// vouches reports whether all that is known, and not doubtful, is of a server whose versions the list continues.
 func (r *relist) vouches() bool {
 	reason := r.gap
 	if open := r.state.Open; open != nil {
 		reason = open.Reason
 	}
 	switch reason {
-	case "", event.PositionAheadOfServer, event.CheckpointLost, event.JournalTruncated:
+	case "", event.PositionAheadOfServer, event.JournalTruncated:
 		return false
 	}
 	return !r.adopts
@@ -222,12 +222,19 @@ func (r *relist) apply(ctx context.Context, l *checkpoint.Transition) error {
 	return r.submitFull(ctx)
 }
 
+// check looks whether the server went back since the list began, which shows the version rv.
+func (r *relist) check(rv string) error {
+	if event.Later(r.version, rv) {
+		return r.s.back(rv, "%s, the list is at %s", r.version, rv)
+	}
+	return nil
+}
+
 // finish closes the list, which is complete and shows the version rv.
 func (r *relist) finish(ctx context.Context, rv string) error {
 	s := r.s
-	if event.Later(r.version, rv) {
-		// The server went back while the list was read.
-		return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
+	if err := r.check(rv); err != nil {
+		return err
 	}
 	if err := r.conclude(ctx, rv); err != nil {
 		return err

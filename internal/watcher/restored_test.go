@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,16 +110,52 @@ func TestBackInARelist(t *testing.T) {
 	}
 }
 
+// So it is with one that goes back when its version is known and the list asked for. Pages say before the first object how old they are.
+func TestBackBeforeTheFirstPage(t *testing.T) {
+	for reason, lose := range map[string]func(*harness){"Expired": func(w *harness) { w.srv.Expire(w.srv.Version()) }, "CheckpointLost": (*harness).forget} {
+		t.Run(reason, func(t *testing.T) {
+			bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
+				w.put(configMaps, "0")
+				w.put(configMaps, "a")
+				w.put(configMaps, "b")
+				backup := w.changeBackedUp()
+				w.remove(configMaps, "0")
+				w.synced()
+				w.stop()
+				w.put(configMaps, "f")
+				n := len(w.lines())
+				lose(w)
+				restore := sync.OnceFunc(func() { w.srv.RestoreTo(backup) })
+				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+					if lists(r) && r.Verb == "list" {
+						restore()
+					}
+					return nil
+				})
+				w.epoch++
+				w.start()
+				w.synced()
+				w.tell(n, "GAP "+reason,
+					"GAP PositionAheadOfServer", "ADDED relist 0", "MODIFIED relist a", "ADDED relist b", "DELETED relist e", "SYNCED +2 ~1 -1 =0")
+				w.interrupted = true
+				w.check()
+			})
+		})
+	}
+}
+
 // A server that was restored, and has passed the position again, is found out by an object in a list that is at an earlier version
 // than it was.
 func TestBackUnnoticed(t *testing.T) {
 	all := []string{"GAP PositionAheadOfServer", "MODIFIED relist a", "MODIFIED relist b", "MODIFIED relist c", "SYNCED +0 ~3 -0 =0"}
 	for listing, c := range map[string]struct {
 		server kubefake.Options
+		forget bool // the checkpoint is lost too
 		before []string
 	}{
-		"streamed": {before: []string{"GAP Expired"}},
-		"pages":    {kubefake.Options{NoWatchList: true, MaxPage: 2}, []string{"GAP Expired", "MODIFIED relist b"}},
+		"streamed":        {before: []string{"GAP Expired"}},
+		"pages":           {server: kubefake.Options{NoWatchList: true, MaxPage: 2}, before: []string{"GAP Expired", "MODIFIED relist b"}},
+		"checkpoint lost": {forget: true, before: []string{"GAP CheckpointLost"}},
 	} {
 		t.Run(listing, func(t *testing.T) {
 			bubble(t, c.server, entries("configmaps"), func(w *harness) {
@@ -132,6 +169,9 @@ func TestBackUnnoticed(t *testing.T) {
 				backup := w.srv.Version()
 				w.put(configMaps, "c")
 				w.synced()
+				if w.stop(); c.forget {
+					w.forget()
+				}
 				n := w.putBack(backup, "b")
 				w.tell(n, append(c.before, all...)...)
 				w.checkSkipped() // and not that each write is there
@@ -146,11 +186,10 @@ func TestBackUnnoticed(t *testing.T) {
 	}
 }
 
-// putBack restores the server while the daemon is stopped, has it pass the daemon's position with writes to an object, and forget its
+// putBack restores the server of a daemon that is stopped, has it pass the daemon's position with writes to an object, and forget its
 // history. It returns how many lines there were before.
 func (w *harness) putBack(backup uint64, name string) (n int) {
 	w.t.Helper()
-	w.stop()
 	n = len(w.lines())
 	w.srv.RestoreTo(backup)
 	for range 5 {
@@ -173,6 +212,7 @@ func TestBackUnnoticedUnderAName(t *testing.T) {
 		w.remove(configMaps, "b")
 		w.put(configMaps, "b")
 		w.synced()
+		w.stop()
 		n := w.putBack(backup, "a")
 		w.tell(n, "GAP Expired", "GAP PositionAheadOfServer", "MODIFIED relist a", "DELETED relist b", "ADDED relist b", "SYNCED +1 ~1 -1 =0")
 		w.checkSkipped()
