@@ -178,6 +178,15 @@ func TestMerge(t *testing.T) {
 				numbered(10, about(5, 3, "MODIFIED", "watch", "a", "10")),
 		},
 		{
+			"a list before one that showed within it that the server was put back",
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0),
+			gap(1, 2, "20", "25") + because("PositionAheadOfServer", gap(2, 2, "25", "6")) + about(3, 2, "MODIFIED", "relist", "a", "3") +
+				synced(4, 2, "6", 0, 1, 0) + about(5, 3, "MODIFIED", "watch", "a", "9"),
+			first + gap(3, 1, "5", "20") + about(4, 1, "MODIFIED", "relist", "a", "15") + synced(5, 1, "20", 0, 1, 0) + numbered(6, gap(1, 2, "20", "25")) +
+				numbered(7, because("PositionAheadOfServer", gap(2, 2, "25", "6"))) + numbered(8, about(3, 2, "MODIFIED", "relist", "a", "3")) +
+				numbered(9, synced(4, 2, "6", 0, 1, 0)) + numbered(10, about(5, 3, "MODIFIED", "watch", "a", "9")),
+		},
+		{
 			"a list without what another one has changed",
 			first + gap(3, 3, "5", "30") + about(4, 3, "DELETED", "relist", "a", "3") + synced(5, 3, "30", 0, 0, 1),
 			about(1, 2, "MODIFIED", "watch", "a", "8"),

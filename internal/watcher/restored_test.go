@@ -201,6 +201,75 @@ func (w *harness) putBack(backup uint64, name string) (n int) {
 	return n
 }
 
+// What an object has shown is kept across a crash, behind which no object shows it any more.
+func TestBackIsKept(t *testing.T) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 1}, entries("configmaps"), func(w *harness) {
+		for _, name := range []string{"a", "b", "c"} {
+			w.put(configMaps, name)
+		}
+		w.start()
+		w.synced()
+		backup := w.srv.Version()
+		w.put(configMaps, "c")
+		w.synced()
+		w.stop()
+		n := len(w.lines())
+		w.srv.RestoreTo(backup)
+		for range 5 {
+			w.put(configMaps, "b")
+		}
+		w.srv.DropHistory()
+		w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+			if r.Resource == "configmaps" {
+				return status(http.StatusServiceUnavailable)
+			}
+			return nil
+		})
+		w.start()
+		w.pass(time.Minute) // so that the next pause is long
+		w.srv.SetFault(nil)
+		w.await("c has shown it", func() bool { return w.logged("/c is at") > 0 })
+		w.pass(2 * time.Second)
+		w.kill()
+		w.put(configMaps, "c")
+		w.start()
+		w.synced()
+		w.tell(n, "GAP Expired", "MODIFIED relist b",
+			"GAP PositionAheadOfServer", "MODIFIED relist a", "MODIFIED relist b", "MODIFIED relist c", "SYNCED +0 ~3 -0 =0")
+		w.checkSkipped()
+	})
+}
+
+// A checkpoint that is lost behind the GAP of a restore does not make the objects before it known at their versions.
+func TestCheckpointLostBehindARestore(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		unlisted := w.failLists()
+		w.put(configMaps, "a")
+		w.put(configMaps, "b")
+		w.start()
+		w.synced()
+		backup := w.srv.Version()
+		w.put(configMaps, "b")
+		w.synced()
+		w.stop()
+		n := len(w.lines())
+		w.srv.RestoreTo(backup)
+		w.epoch++
+		unlisted.Store(true)
+		w.start()
+		w.await("the GAP is written", func() bool { return len(w.lines()) > n })
+		w.pass(5 * time.Second)
+		w.stop()
+		w.put(configMaps, "b") // at the version that it had
+		w.forget()
+		unlisted.Store(false)
+		w.start()
+		w.synced()
+		w.tell(n, "GAP PositionAheadOfServer", "GAP PositionAheadOfServer", "MODIFIED relist a", "MODIFIED relist b", "SYNCED +0 ~2 -0 =0")
+		w.checkSkipped()
+	})
+}
+
 // So it is by one that has the name of a later one.
 func TestBackUnnoticedUnderAName(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
