@@ -437,7 +437,7 @@ func TestListOfAnEarlierTurn(t *testing.T) {
 			var blocked atomic.Bool
 			r.out.onWrite = func(_, size int) (int, error) {
 				for blocked.Load() {
-					time.Sleep(time.Second)
+					pass(time.Second)
 				}
 				return size, nil
 			}
