@@ -4,7 +4,7 @@
 // leave behind what is not in the merged journal, or not as it was written:
 //
 //   - A line of a watch whose id came before in its stream is a repeat, and left out. Behind a GAP PositionAheadOfServer or
-//     PositionRefused versions begin anew, and ids with them; and once more behind its SYNCED.
+//     PositionRefused versions begin anew, and ids with them; ids do once more behind its SYNCED.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
 //   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the

@@ -228,7 +228,7 @@ func (w *writer) admit(b *Batch) bool {
 		w.discard(b)
 	case w.turn.follows():
 		w.follow(b)
-	case b.Turn > 0 && w.turn.othersSince(b.Turn): // a list is one block, and is left out where another replica began one behind it
+	case b.Turn > 0 && !b.isOfWatch() && w.turn.othersSince(b.Turn): // a list is one block, and what another replica wrote may be behind it
 		w.refuse(p)
 		w.discard(b)
 	default:

@@ -464,6 +464,49 @@ func TestListOfAnEarlierTurn(t *testing.T) {
 	}
 }
 
+// What a standby holds is no list, also where it begins with the position of one that had nothing to write.
+func TestHeldBehindAList(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.leads(1, nil)
+		r.events("a", 3)
+		r.says("a turn", []string{"a1", "a2", "a3"}, "a=3")
+		r.follows(nil)
+		b := r.batch("a", 0, 0)
+		b.Changes.State, b.Turn = &checkpoint.Stream{ResourceVersion: "3"}, 1
+		r.submit(b)
+		r.events("a", 2)
+		pass(time.Second)
+		r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Led: map[uint64]bool{1: true}})
+		r.says("another turn", []string{"a1", "a2", "a3", "a4", "a5"}, "a=5")
+	})
+}
+
+// A batch that is used again is of no list.
+func TestReleasedBatch(t *testing.T) {
+	p := newProducer("a")
+	for range 100 { // the pool may drop some
+		b := p.Batch()
+		if b.Turn != 0 || b.Anew {
+			t.Fatalf("%+v", b)
+		}
+		b.Turn, b.Anew = 7, true
+		b.Release()
+	}
+}
+
+// A list that was begun in an earlier turn has not taken care of what others have published since.
+func TestListingOfAnEarlierTurn(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.leads(3, map[string]string{"a": "5"})
+		for turn, want := range map[uint64]bool{1: false, 3: true} {
+			r.rec.Listing(fmt.Sprint(turn), turn)
+			if listed := r.rec.Published(fmt.Sprint(turn)).Listed; listed != want {
+				t.Errorf("a list of turn %d: listed %v", turn, listed)
+			}
+		}
+	})
+}
+
 // Of a list, what the lines before the cut make known is committed, and only that.
 func TestTurnEndsWithinAList(t *testing.T) {
 	for taken := range 330 {

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// ErrStandby means that a stream's batch was dropped, since another replica writes. The stream must take its position from
-// the checkpoint again.
+// ErrStandby means that a stream's batch was dropped, since another replica writes, or has written since a list was begun. The stream
+// must take its position from the checkpoint again.
 var ErrStandby = errors.New("another replica writes")
 
 // Turn says whose turn it is to write. It does not change; SetTurn replaces it.

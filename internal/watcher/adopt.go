@@ -102,6 +102,7 @@ func (s *Stream) beginList(ctx context.Context, published recorder.Published) (d
 			return false, err
 		}
 	case s.state.Closing != nil:
+		s.state.Turn = published.Turn
 		if err := s.writeSynced(ctx); err != nil || s.state.Valid() {
 			return false, err
 		}

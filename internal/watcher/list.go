@@ -200,7 +200,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		if err := s.client.ConfirmNow(ctx); err != nil || rv != "" {
 			return err
 		}
-		return r.check(meta.ResourceVersion)
+		return r.check(ctx, meta.ResourceVersion)
 	}
 	s.listed = s.listed[:0]
 	for repeated := 0; ; {
@@ -249,17 +249,17 @@ func (s *Stream) readPage(
 	defer page.Close()
 	for {
 		item, err := page.Next()
-		if err != nil && !errors.Is(err, io.EOF) {
-			return meta, err
-		}
 		if confirm != nil {
 			if err := confirm(page.Meta()); err != nil {
 				return meta, err
 			}
 			confirm = nil
 		}
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			return page.Meta(), nil
+		}
+		if err != nil {
+			return meta, err
 		}
 		mine, err := s.scan(event.Added, item)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)

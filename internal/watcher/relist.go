@@ -222,18 +222,26 @@ func (r *relist) apply(ctx context.Context, l *checkpoint.Transition) error {
 	return r.submitFull(ctx)
 }
 
-// check looks whether the server went back since the list began, which shows the version rv.
-func (r *relist) check(rv string) error {
-	if event.Later(r.version, rv) {
-		return r.s.back(rv, "%s, the list is at %s", r.version, rv)
+// check looks whether the server went back since the list began, which shows the version rv. The server is asked again, since its
+// answers to lists may lag behind that one.
+func (r *relist) check(ctx context.Context, rv string) error {
+	if !event.Later(r.version, rv) {
+		return nil
 	}
-	return nil
+	now, err := r.s.client.Version(ctx, r.s.spec.Target)
+	switch {
+	case err != nil:
+		return err
+	case event.Later(r.version, now):
+		return r.s.back(now, "%s, the list is at %s, and the server at %s", r.version, rv, now)
+	}
+	return fmt.Errorf("%w: %s, the list is at %s", errAhead, r.version, rv)
 }
 
 // finish closes the list, which is complete and shows the version rv.
 func (r *relist) finish(ctx context.Context, rv string) error {
 	s := r.s
-	if err := r.check(rv); err != nil {
+	if err := r.check(ctx, rv); err != nil {
 		return err
 	}
 	if err := r.conclude(ctx, rv); err != nil {

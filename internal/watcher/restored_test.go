@@ -144,6 +144,37 @@ func TestBackBeforeTheFirstPage(t *testing.T) {
 	}
 }
 
+// A server whose lists always lag behind what it says of its version was not put back: nothing is written again and again.
+func TestListsLagBehindTheVersion(t *testing.T) {
+	for name, o := range map[string]kubefake.Options{"streamed": {}, "pages": {NoWatchList: true, MaxPage: 2}} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, o, entries("configmaps"), func(w *harness) {
+				w.put(configMaps, "a")
+				w.put(configMaps, "b")
+				w.start()
+				w.synced()
+				w.stop()
+				n := len(w.lines())
+				w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+					switch {
+					case r.Resource != "configmaps" || lists(r):
+						return nil
+					case r.Verb == "watch":
+						return status(http.StatusGone)
+					}
+					return &kubefake.Fault{Status: http.StatusOK,
+						Body: `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"999"},"items":[]}`}
+				})
+				w.start()
+				w.pass(30 * time.Minute)
+				w.tell(n, "GAP Expired")
+				w.srv.SetFault(nil)
+				w.synced()
+			})
+		})
+	}
+}
+
 // A server that was restored, and has passed the position again, is found out by an object in a list that is at an earlier version
 // than it was.
 func TestBackUnnoticed(t *testing.T) {

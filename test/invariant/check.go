@@ -114,6 +114,7 @@ func Unique(lines []Line) error {
 		case Added:
 			if was, found := earlier[object]; found {
 				delete(seen, was)
+				delete(earlier, object)
 			}
 		}
 		if before := seen[k]; before != nil && (l.Type != Gap || l.Reason != CheckpointLost && l.Reason != JournalTruncated) {
