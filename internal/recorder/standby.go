@@ -23,7 +23,8 @@ import (
 // A batch up to whose end the leader has published is committed without its lines. So the checkpoint of a standby is
 // always one that the leader has had, and the events after it are at hand. When the standby becomes the leader, it drops
 // the lines of events that the leader before has written, and writes the others. Only events of a watch are held: a
-// position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED.
+// position and what follows it. A list is for the leader to write, as one block with its GAP and SYNCED. It goes on in a later
+// turn of the same replica only if no other one has had a turn between.
 //
 // A replica writes only while its lease is certainly its own (Turn.May), which is asked before each write. A write that was
 // begun goes on to the end of a line. One that was suspended between the question and the write is not stopped: what it
@@ -228,7 +229,7 @@ func (w *writer) admit(b *Batch) bool {
 		w.discard(b)
 	case w.turn.follows():
 		w.follow(b)
-	case b.Turn > 0 && !b.isOfWatch() && w.turn.othersSince(b.Turn): // a list is one block, and what another replica wrote may be behind it
+	case b.Turn > 0 && !b.isOfWatch() && w.turn.othersSince(b.Turn):
 		w.refuse(p)
 		w.discard(b)
 	default:
