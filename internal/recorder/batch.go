@@ -127,7 +127,7 @@ func (b *Batch) keep(keep func(lineEnd) bool) {
 // split returns a batch of the first n lines, which leaves b. Those of a watch must have numbers for versions.
 func (b *Batch) split(n int) *Batch {
 	first := b.producer.Batch()
-	first.Changes, first.received, first.Turn = b.Changes.UpTo(b.ends[n].before), b.received, b.Turn
+	first.Changes, first.received = b.Changes.UpTo(b.ends[n].before), b.received
 	switch s := b.Changes.State; {
 	case b.isOfWatch():
 		first.Changes.State = s.Clone()

@@ -1,0 +1,50 @@
+package watcher
+
+import (
+	"context"
+	"testing"
+
+	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubejournal/internal/checkpoint"
+	"kubejournal/internal/event"
+	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/metrics"
+	"kubejournal/internal/recorder"
+)
+
+// turns notes the turn of each batch.
+type turns struct {
+	Recorder
+	got []uint64
+}
+
+func (r *turns) Submit(_ context.Context, b *recorder.Batch) error {
+	r.got = append(r.got, b.Turn)
+	return nil
+}
+
+func (r *turns) Flush(context.Context) error { return nil }
+
+// Each batch of a list says in which turn that was begun, and its SYNCED too.
+func TestListSaysItsTurn(t *testing.T) {
+	rec := new(turns)
+	spec := Spec{Name: "pods", Target: kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}, Kind: "Pod"}
+	s, err := NewStream(spec, nil, nil, rec, nil, metrics.New("", ""), zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.state = checkpoint.Stream{ResourceVersion: "5", Turn: 7, Closing: new(event.Count)}
+	r := &relist{s: s, state: *s.state.Clone(), batch: s.producer.Batch()}
+	r.batch.Changes.Put(nil, []byte("a"), []byte("u"), []byte("5"))
+	if err := r.submit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.writeSynced(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(rec.got) != 2 || rec.got[0] != 7 || rec.got[1] != 7 {
+		t.Errorf("turns %d, want 7 of both batches", rec.got)
+	}
+}
