@@ -111,7 +111,7 @@ func (s *Server) serveList(w *recorder, r *http.Request, req Request, res *resou
 	if err != nil {
 		return err
 	}
-	if o.version, err = parseVersion(o.versionText); err != nil {
+	if o.version, err = parseVersion(s.habitOf(res).version(o.versionText)); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version: %v", err))
 	}
 	if o.token != "" && o.version != 0 {
@@ -166,6 +166,9 @@ func (s *Server) list(res *resource, o listOptions, version string, as form) ([]
 	limit := o.limit
 	if s.opts.MaxPage > 0 && (limit == 0 || limit > int64(s.opts.MaxPage)) {
 		limit = int64(s.opts.MaxPage)
+	}
+	if h := s.habits[res.groupResource()]; h != nil {
+		return h.list(res, o, version, as, at, after, limit), nil
 	}
 	meta := listMeta{ResourceVersion: formatVersion(at)}
 	if !o.shard.Empty() && as != metaOnly {

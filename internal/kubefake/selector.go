@@ -22,6 +22,11 @@ type selection struct {
 	shard     sharding.Selector
 }
 
+// everything selects all objects.
+func everything() selection {
+	return selection{labels: labels.Everything(), fields: fields.Everything(), shard: sharding.Everything()}
+}
+
 func (s selection) everything() bool { return s.labels.Empty() && s.fields.Empty() && s.shard.Empty() }
 
 func (s selection) matches(r *record) bool {

@@ -107,6 +107,7 @@ type Server struct {
 	stale     map[schema.GroupVersion]bool
 	watchList bool
 	shards    bool
+	habits    map[schema.GroupResource]*Habit
 	fault     func(Request) *Fault
 	requests  []Request
 	streams   map[*stream]struct{}
@@ -137,6 +138,7 @@ func New(opts Options) *Server {
 		forbidden: map[verbOf]bool{},
 		stale:     map[schema.GroupVersion]bool{},
 		removed:   map[schema.GroupResource]*store{},
+		habits:    map[schema.GroupResource]*Habit{},
 		watchList: !opts.NoWatchList,
 		shards:    opts.Shards,
 		streams:   map[*stream]struct{}{},

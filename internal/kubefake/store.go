@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -22,6 +23,7 @@ type store struct {
 // record is one write: an object as it was from version on.
 type record struct {
 	version uint64
+	time    time.Time
 	key     string // <namespace>/<name>, or the name alone
 	deleted bool
 	// object is the stored state. In a tombstone it is the state before, with
@@ -108,7 +110,7 @@ func (s *Server) put(st *store, object map[string]any, deleted bool) *record {
 	s.version++
 	meta := metadata(object)
 	meta["resourceVersion"] = formatVersion(s.version)
-	r := &record{version: s.version, key: keyOf(text(meta, "namespace"), text(meta, "name")), deleted: deleted, object: object}
+	r := &record{version: s.version, time: time.Now(), key: keyOf(text(meta, "namespace"), text(meta, "name")), deleted: deleted, object: object}
 	st.append(r)
 	s.notify()
 	return r

@@ -25,7 +25,9 @@ type stream struct {
 	form     form
 	fault    *Fault
 	out      *recorder
-	sent     int // events
+	sent     int     // events
+	drip     int     // events before which there is a pause
+	held     []event // by a habit
 
 	stop    chan struct{} // closed by end and abort
 	once    sync.Once
@@ -67,9 +69,11 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 	if err != nil {
 		return err
 	}
-	if o.version, err = parseVersion(o.versionText); err != nil {
+	h := s.habitOf(res)
+	if o.version, err = parseVersion(h.version(o.versionText)); err != nil {
 		return err
 	}
+	o = h.ignoresInitial(o)
 	if o.timeout == 0 {
 		o.timeout = time.Duration(float64(30*time.Minute) * (1 + rand.Float64()))
 	}
@@ -100,6 +104,13 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 	switch {
 	case fresh != nil:
 		err = fresh
+	case h != nil && (streamInitial || o.version == 0 && o.initialEvents == nil):
+		events, pos = h.initial(st, pos, streamInitial && o.bookmarks)
+	case h != nil && o.version > 0:
+		if err = s.checkHistory(res, o.version); err == nil || h.Start != StartAsAsked {
+			err = nil
+			events, pos = h.start(st, o.version, pos)
+		}
 	case streamInitial || o.version == 0 && o.initialEvents == nil:
 		for _, rec := range res.store.at(pos, prefixOf(o.namespace)) {
 			if o.matches(rec) {
@@ -125,7 +136,7 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		st.sendError(statusOf(err))
 		return nil
 	}
-	if streamInitial && o.bookmarks {
+	if h == nil && streamInitial && o.bookmarks {
 		if f.DuplicateInitialEvents {
 			events = append(events, events...)
 		}
@@ -169,20 +180,31 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 		last := st.stopped()
 		s.mu.Lock()
 		var events []event
+		h := s.habits[st.resource.groupResource()]
 		for _, rec := range st.resource.store.after(pos) {
-			if e, ok := st.translate(rec); ok {
+			if h != nil {
+				events = append(events, h.translate(st, rec)...)
+			} else if e, ok := st.translate(rec); ok {
 				events = append(events, e)
 			}
 			if rec.version <= opened {
 				begin = rec.version // what was waiting counts as the beginning
 			}
 		}
+		if h == nil || due && !h.SilentUntilEnd || last {
+			events = append(events, st.held...)
+			st.held = nil
+		}
 		changed := st.resource.store.changed
 		pos = max(pos, s.version)
 		s.mu.Unlock()
 		// A bookmark comes after all that it covers, and must be newer than what
 		// the watch began with.
-		if due && pos > begin && !st.fault.DropBookmarks {
+		if due && h != nil && !h.SilentUntilEnd {
+			s.mu.Lock()
+			events = append(events, h.bookmark(st, pos)...)
+			s.mu.Unlock()
+		} else if due && pos > begin && !st.fault.DropBookmarks {
 			events = append(events, event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)})
 		}
 		due = false
@@ -248,7 +270,7 @@ func (st *stream) send(ctx context.Context, events []event) bool {
 			return false
 		}
 		st.stopped() // does not return from an abort
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || !st.pause(ctx) {
 			return false
 		}
 		frame := st.frame(e)
