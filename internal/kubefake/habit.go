@@ -196,13 +196,13 @@ func (s *Server) Said(h *Habit) []Said {
 	return slices.Clone(h.said)
 }
 
-// History returns all writes to a resource.
-func (s *Server) History(gvr schema.GroupVersionResource) []Write {
+// History returns the writes to a resource after a version.
+func (s *Server) History(gvr schema.GroupVersionResource, after uint64) []Write {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.mustFind(gvr.GroupResource())
 	var all []Write
-	for _, rec := range r.store.log {
+	for _, rec := range r.store.after(after) {
 		all = append(all, Write{rec.version, rec.time, rec.deleted, r.present(rec, gvr.Version)})
 	}
 	return all
