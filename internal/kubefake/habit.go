@@ -31,7 +31,7 @@ type Habit struct {
 	Behind      uint64   // lists show the state of so many versions ago, and say so
 	BehindOften bool     // only every second list is behind
 	Pages       Pages
-	Remaining   int64 // remainingItemCount; 0 tells the truth
+	Remaining   int64 // remainingItemCount; 0 tells the truth, NoRemaining nothing
 	IgnoreLimit bool
 	Initial     Initial
 
@@ -80,6 +80,9 @@ const (
 	Negative              // "-" before it
 	Huge                  // beyond 64 bits
 )
+
+// NoRemaining leaves remainingItemCount out.
+const NoRemaining = -1 << 32
 
 // lag is by how much Lagging versions are lower.
 const lag = 6

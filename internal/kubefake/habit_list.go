@@ -149,7 +149,9 @@ func (h *Habit) list(res *resource, o listOptions, version string, as form, at u
 			meta["remainingItemCount"] = int64(len(all) - end)
 		}
 	}
-	if h.Remaining != 0 {
+	if h.Remaining == NoRemaining {
+		delete(meta, "remainingItemCount")
+	} else if h.Remaining != 0 {
 		meta["remainingItemCount"] = h.Remaining
 	}
 	return h.render(res, res.apiVersion(version), items, meta, as)

@@ -283,7 +283,7 @@ func (c *habitCell) readOn() {
 		resource, _, _ := strings.Cut(name, "?")
 		s.wrote(c.srv.History(resourceOf(entry(resource)), s.version))
 	}
-	if c.row.lies && c.own != nil {
+	if c.own != nil {
 		said := c.srv.Said(c.habit)
 		c.own.heard(said[c.said:])
 		c.said = len(said)

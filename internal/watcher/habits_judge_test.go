@@ -221,7 +221,7 @@ func (s *judgedStream) find(l *invariant.Line, key string) int {
 	}
 	kind, _ := content["kind"].(string)
 	for i, w := range slices.Backward(s.writes[key]) {
-		if !s.has(w) || lineTime(l).Before(w.Time) || kind != "" && kind != w.Object["kind"] {
+		if serialOf(w.Object) != serialOf(content) || !s.has(w) || lineTime(l).Before(w.Time) || kind != "" && kind != w.Object["kind"] {
 			continue
 		}
 		m := metaOf(w.Object)
@@ -233,6 +233,16 @@ func (s *judgedStream) find(l *invariant.Line, key string) int {
 		}
 	}
 	return -1
+}
+
+// serialOf is what each write has another of.
+func serialOf(object map[string]any) string {
+	for _, field := range []string{"spec", "data"} {
+		if of, ok := object[field].(map[string]any); ok {
+			return fmt.Sprint(of["serial"])
+		}
+	}
+	return ""
 }
 
 // hasSaid reports whether the server has given the object of a write the uid and version of a line.
@@ -308,13 +318,22 @@ func (s *judgedStream) ended(l *invariant.Line, key, object string) bool {
 		if i == 0 || !s.has(writes[i-1]) || s.has(w) || lineTime(l).Before(w.Time) || i+1 < s.told[object] {
 			continue
 		}
-		if s.lies || versions[l.ResourceVersion] {
+		if s.lies || versions[l.ResourceVersion] || s.saidGone(key, l) {
 			s.told[object] = max(s.told[object], i+1)
 			return true
 		}
 	}
 	// What the server says of a name is what counts where its objects lie.
-	return s.lies && slices.ContainsFunc(s.said[key], func(said kubefake.Said) bool { return metaOf(said.Object)["uid"] != l.UID })
+	return s.lies && (len(writes) > 0 && metaOf(writes[len(writes)-1].Object)["uid"] != l.UID ||
+		slices.ContainsFunc(s.said[key], func(said kubefake.Said) bool { return metaOf(said.Object)["uid"] != l.UID }))
+}
+
+// saidGone reports whether the server has sent the deletion with the version that a line has.
+func (s *judgedStream) saidGone(key string, l *invariant.Line) bool {
+	return slices.ContainsFunc(s.said[key], func(said kubefake.Said) bool {
+		m := metaOf(said.Object)
+		return said.Type == invariant.Deleted && m["uid"] == l.UID && m["resourceVersion"] == l.ResourceVersion
+	})
 }
 
 // at takes the position that a stream shows after the lines that were read.

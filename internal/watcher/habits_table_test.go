@@ -30,6 +30,8 @@ func listHabits() []habitRow {
 				r.undetectable, r.waived = consistent, []string{trueLines}
 			case kubefake.Streamed:
 				r.form = "streamed"
+			case kubefake.Paged:
+				r.form, r.undetectable, r.waived = "paged", consistent, []string{trueLines}
 			}
 			add(r)
 		}
@@ -58,12 +60,12 @@ func pageHabits() []habitRow {
 	}{
 		{"repeat for ever", kubefake.PagesRepeat, habitRow{}},
 		{"repeat for ever under other tokens", kubefake.PagesEndless, habitRow{}},
-		{"skip", kubefake.PagesSkip, habitRow{undetectable: consistent, waived: []string{trueLines}}},
+		{"skip", kubefake.PagesSkip, habitRow{}},
 		{"overlap", kubefake.PagesOverlap, habitRow{must: exact}},
 		{"are empty for ever", kubefake.PagesEmpty, habitRow{}},
 		{"without items", kubefake.PagesNoItems, habitRow{}},
 		{"with items null", kubefake.PagesNullItems, habitRow{}},
-		{"go stale", kubefake.PagesStale, habitRow{}},
+		{"go stale", kubefake.PagesStale, habitRow{undetectable: consistent, waived: []string{trueLines}}},
 		{"end early", kubefake.PagesCut, habitRow{}},
 	} {
 		r := p.row
@@ -73,6 +75,9 @@ func pageHabits() []habitRow {
 	return append(all,
 		habitRow{name: "second page is empty", form: "paged", habit: kubefake.Habit{LeaveOut: kubefake.All, Forms: kubefake.LaterPages}},
 		habitRow{name: "first object left out of later pages", form: "paged", habit: kubefake.Habit{LeaveOut: kubefake.First, Forms: kubefake.LaterPages}},
+		habitRow{name: "pages skip, and no remainingItemCount", form: "paged", undetectable: consistent, waived: []string{trueLines}, habit: kubefake.Habit{Pages: kubefake.PagesSkip, Remaining: kubefake.NoRemaining}},
+		habitRow{name: "pages end early, and no remainingItemCount", form: "paged", undetectable: consistent, waived: []string{trueLines}, habit: kubefake.Habit{Pages: kubefake.PagesCut, Remaining: kubefake.NoRemaining}},
+		habitRow{name: "no remainingItemCount", form: "paged", habit: kubefake.Habit{Remaining: kubefake.NoRemaining}, must: exact},
 		habitRow{name: "limit ignored", habit: kubefake.Habit{IgnoreLimit: true}, must: exact},
 		habitRow{name: "remainingItemCount too high", habit: kubefake.Habit{Remaining: 1000}},
 		habitRow{name: "remainingItemCount negative", habit: kubefake.Habit{Remaining: -1}, must: exact},
@@ -101,7 +106,7 @@ func streamedHabits() []habitRow {
 
 // watchHabits are about which events are sent.
 func watchHabits() []habitRow {
-	return []habitRow{
+	return eitherForm([]habitRow{
 		{name: "watch starts over", habit: kubefake.Habit{Start: kubefake.StartOver}}, // porch#1101
 		{name: "watch starts over slowly", habit: kubefake.Habit{Start: kubefake.StartOverSlow}},
 		{name: "watch starts over, no deletions", habit: kubefake.Habit{Start: kubefake.StartOver, NoDeleted: true}, undetectable: neverSent},
@@ -124,7 +129,15 @@ func watchHabits() []habitRow {
 		{name: "selector ignored by watches, leaving as MODIFIED", scope: "label", habit: kubefake.Habit{IgnoreLabels: true, LeftAsModified: true}},
 		{name: "bookmark before its event", habit: kubefake.Habit{BookmarkFirst: true}},
 		{name: "events held back until the end", habit: kubefake.Habit{SilentUntilEnd: true}},
+	})
+}
+
+// eitherForm has each cell run with one of the forms of lists, on which its habit does not depend.
+func eitherForm(rows []habitRow) []habitRow {
+	for i := range rows {
+		rows[i].form = "either"
 	}
+	return rows
 }
 
 // versionNames are the ways to say a version.
@@ -168,7 +181,8 @@ func versionHabits() []habitRow {
 		if v.say == kubefake.Constant {
 			deleted = habitRow{name: "DELETED at the object's last version", habit: deleted.habit, must: exact} // kubernetes#58545
 		}
-		all = append(all, event, deleted, habitRow{name: "bookmark version " + v.name, habit: kubefake.Habit{BookmarkVersion: v.say}})
+		bookmark := habitRow{name: "bookmark version " + v.name, habit: kubefake.Habit{BookmarkVersion: v.say}}
+		all = append(all, eitherForm([]habitRow{event, deleted, bookmark})...)
 	}
 	return append(all,
 		habitRow{name: "no version is a number", lies: true, habit: kubefake.Habit{
