@@ -8,6 +8,7 @@ type Object struct {
 	Raw []byte
 
 	Namespace, Name, UID, ResourceVersion []byte // decoded
+	Kind                                  []byte // decoded; empty where the object does not say, as most items of lists
 	Generation                            int64
 	InitialEventsEnd                      bool // the bookmark that ends streamed initial events
 
@@ -44,6 +45,7 @@ const (
 	resourceVersion
 	generation
 	initialEventsEnd
+	objectKind
 
 	created
 	deletion
@@ -86,11 +88,13 @@ const (
 	texts   = ^captures(objects | numbers | 1<<managed)
 	// hideable is what a redaction of its source hides: all but what Shape.Validate lets nobody redact and what no
 	// line shows.
-	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd)
+	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd |
+		1<<objectKind)
 )
 
 // captureMetadata marks what is wanted of any object.
 func captureMetadata(root *node) {
+	root.want(objectKind, "kind")
 	meta := root.want(metadata, "metadata")
 	captureNames(meta)
 	meta.want(generation, "generation")

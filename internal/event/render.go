@@ -282,7 +282,7 @@ func (r *Renderer) over(i, depth int) int {
 // Reset empties o, but keeps its space.
 func (o *Object) Reset() {
 	o.Raw = nil
-	o.Namespace, o.Name, o.UID, o.ResourceVersion = nil, nil, nil, nil
+	o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Kind = nil, nil, nil, nil, nil
 	o.Generation, o.InitialEventsEnd, o.Unusable = 0, false, nil
 	o.have = 0
 	o.writers, o.edits, o.decoded = o.writers[:0], o.edits[:0], o.decoded[:0]
@@ -294,6 +294,7 @@ func (o *Object) finish() bool {
 	o.Name = o.decode(name)
 	o.UID = o.decode(uid)
 	o.ResourceVersion = o.decode(resourceVersion)
+	o.Kind = o.decode(objectKind)
 	if g := o.raw(generation); len(g) > 0 {
 		o.Generation, _ = strconv.ParseInt(string(g), 10, 64) // no whole number: as if there were none
 	}

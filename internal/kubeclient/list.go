@@ -1,6 +1,7 @@
 package kubeclient
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -93,6 +94,26 @@ func (c *Client) Version(ctx context.Context, t Target) (string, error) {
 		return "", ErrNoVersion
 	}
 	return l.meta.ResourceVersion, nil
+}
+
+// First returns what a list of one object says about itself, and that object, nil where the list has none.
+func (c *Client) First(ctx context.Context, t Target) (meta ListMeta, object []byte, err error) {
+	l, err := c.List(ctx, t, v1.ListOptions{Limit: 1})
+	if err != nil {
+		return meta, nil, err
+	}
+	defer l.Close()
+	for {
+		item, err := l.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return l.meta, object, nil
+		case err != nil:
+			return meta, nil, err
+		case object == nil:
+			object = bytes.Clone(item)
+		}
+	}
 }
 
 // isNear reports whether a server is where compressed lists cost more than they save: in the same cluster or on the same

@@ -36,6 +36,7 @@ type outcome struct {
 	reason string        // one CamelCase word, for logs, metrics and GAP lines
 	after  time.Duration // at least this long, as the server asks (Retry-After)
 	clean  bool          // the server ended a healthy watch: no need to back off
+	habit  bool          // the server contradicts itself or the API, and may do so each time
 }
 
 // Reasons of what goes wrong, beside those of GAP lines.
@@ -64,13 +65,19 @@ var outcomes = []struct {
 	outcome
 }{
 	{is(kubeclient.ErrWatchEnded), outcome{reason: "Closed", clean: true}},
-	{is(errAhead), outcome{action: actionRelist, reason: string(event.PositionAheadOfServer)}},
+	{is(errAhead), outcome{action: actionRelist, reason: string(event.PositionAheadOfServer), habit: true}},
 	{is(errRefused), outcome{action: actionRelist, reason: string(event.PositionRefused)}},
 	{is(kubeclient.ErrSilent), outcome{reason: reasonSilent}},
+	{is(errStartsOver), outcome{action: actionRelist, reason: "WatchStartsOver", habit: true}},
+	{is(errOutOfOrder), outcome{action: actionRelist, reason: "EventsOutOfOrder", habit: true}},
+	{is(errIncomplete), outcome{reason: "ListIncomplete", habit: true}},
+	{is(errListBehind), outcome{reason: "ListVersionTooLow", habit: true}},
+	{is(errOtherKind), outcome{reason: "OtherKind", habit: true}},
+	{is(errUnselected), outcome{reason: "SelectorIgnored", habit: true}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},
 	{is(recorder.ErrStandby), outcome{reason: reasonStandby}},
-	{is(kubeclient.ErrNoVersion), outcome{reason: "NoResourceVersion"}},
+	{is(kubeclient.ErrNoVersion), outcome{reason: "NoResourceVersion", habit: true}},
 	{isExpired, outcome{action: actionRelist, reason: string(event.Expired)}},
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},
 	{apierrors.IsForbidden, outcome{action: actionWait, reason: "Forbidden"}},
@@ -144,20 +151,24 @@ func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apie
 // reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a watch without the bookmark that ends the list from those
 // that ignore it.
 func refusesStreamedList(err error) bool {
-	return isBadRequest(err) || isInternal(err) || errors.Is(err, errNoListEnd) || isMalformed(err)
+	return isBadRequest(err) || isInternal(err) || errors.Is(err, errNoListEnd) || errors.Is(err, errIncomplete) || isMalformed(err)
 }
 
 // blamesForm reports whether a list may have failed because of the form that it was asked for in. What never reached the
 // server has not, nor what this identity may not read, in whatever form.
 func blamesForm(err error) bool {
-	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err) &&
-		!refusesShards(err)
+	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err)
 }
 
-// refusesShards reports whether the server does not take the shard selector, as one may do that has another form of it: it is an
-// alpha feature. kube-apiserver answers 500, "invalid shard selector".
-func refusesShards(err error) bool {
-	return (isBadRequest(err) || isInternal(err)) && strings.Contains(strings.ToLower(err.Error()), "shard")
+// refusesShards reports whether the server was asked for a shard and does not take the selector, as one may do that has another form
+// of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word alone proves nothing: it may be a
+// part of the name of a kind or of a webhook.
+func (s *Stream) refusesShards(err error) bool {
+	if s.spec.Target.Shard == (kubeclient.Shard{}) || !isBadRequest(err) && !isInternal(err) {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "shardselector") || strings.Contains(text, "shard selector")
 }
 
 // blamesPosition reports whether a watch may have failed because of the position that it was to begin at. Servers answer a

@@ -44,6 +44,39 @@ func TestBlamesForm(t *testing.T) {
 	}
 }
 
+// A kind or a webhook may have the word in its name: that is no refusal of the shard selector, and a daemon without shards hears of none.
+func TestRefusesShards(t *testing.T) {
+	webhook := errors.New(`conversion webhook for planetscale.com/v2, Kind=VitessShard failed: Post "https://x": dial tcp: connection refused`)
+	for _, c := range []struct {
+		err     error
+		sharded bool // for a stream of a shard
+	}{
+		{apierrors.NewInternalError(errors.New("invalid shard selector")), true},
+		{apierrors.NewBadRequest(`unknown query parameter "shardSelector"`), true},
+		{apierrors.NewInternalError(webhook), false},
+		{apierrors.NewBadRequest("VitessShard is not served"), false},
+		{apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("shard selector")), false},
+	} {
+		s := &Stream{}
+		if s.refusesShards(c.err) {
+			t.Errorf("without shards: %v", c.err)
+		}
+		s.spec.Target.Shard = kubeclient.Shard{Index: 0, Count: 2}
+		if got := s.refusesShards(c.err); got != c.sharded {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+	if !refusesStreamedList(apierrors.NewInternalError(webhook)) || !blamesForm(apierrors.NewInternalError(webhook)) {
+		t.Error("such an error keeps a stream from reading pages")
+	}
+	a, n := adoption{}, 0
+	for ; n < 2*maxAdoptFailures && !a.failed(apierrors.NewInternalError(webhook)); n++ {
+	}
+	if n >= maxAdoptFailures {
+		t.Errorf("an adoption is given up after %d failures", n)
+	}
+}
+
 func TestClassify(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	status := func(code int, reason metav1.StatusReason) error {
@@ -56,7 +89,7 @@ func TestClassify(t *testing.T) {
 		want outcome
 	}{
 		"end of watch":         {kubeclient.ErrWatchEnded, outcome{action: actionRetry, reason: "Closed", clean: true}},
-		"ahead":                {fmt.Errorf("%w: 9", errAhead), outcome{action: actionRelist, reason: "PositionAheadOfServer"}},
+		"ahead":                {fmt.Errorf("%w: 9", errAhead), outcome{action: actionRelist, reason: "PositionAheadOfServer", habit: true}},
 		"410 Expired":          {apierrors.NewResourceExpired("too old"), outcome{action: actionRelist, reason: "Expired"}},
 		"410 Gone":             {apierrors.NewGone("gone"), outcome{action: actionRelist, reason: "Expired"}}, //nolint:staticcheck // SA1019: what old servers answer
 		"404":                  {apierrors.NewNotFound(pods, ""), outcome{action: actionWait, reason: "NotFound"}},
@@ -90,7 +123,7 @@ func TestClassify(t *testing.T) {
 		"unknown":             {errors.New("surprise"), outcome{action: actionRetry, reason: "Error"}},
 		"no JSON":             {fmt.Errorf("read frame: %w", &event.SyntaxError{}), outcome{action: actionRetry, reason: "BadFrame"}},
 		"no answer":           {kubeclient.ErrNoAnswer, outcome{action: actionRetry, reason: "Timeout"}},
-		"no version":          {kubeclient.ErrNoVersion, outcome{action: actionRetry, reason: "NoResourceVersion"}},
+		"no version":          {kubeclient.ErrNoVersion, outcome{action: actionRetry, reason: "NoResourceVersion", habit: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := classify(t.Context(), c.err); got != c.want {

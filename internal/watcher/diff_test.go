@@ -25,8 +25,9 @@ func drop(name, uid, rv string) shown   { return shown{event.Deleted, name, uid,
 // book is what a reader knows, by name.
 type book map[string]event.Known
 
-func (b book) lookup(_, name string) (event.Known, bool, error) {
+func (b book) lookup(namespace, name string) (event.Known, bool, error) {
 	k, ok := b[name]
+	k.Namespace = namespace
 	return k, ok, nil
 }
 
@@ -71,6 +72,7 @@ func TestDiff(t *testing.T) {
 		"recreated, then deleted":  {old, []shown{add("a", "u9", "8"), add("b", "u2", "6"), drop("a", "u9", "9")}, []string{"gone a/u1/5", "ADDED a/u9/8", "DELETED a/u9/9"}, nil},
 		"left and came (selector)": {old, []shown{add("a", "u1", "5"), add("b", "u2", "6"), drop("a", "u1", "8"), add("a", "u1", "9")}, []string{"DELETED a/u1/8", "ADDED a/u1/9"}, nil},
 		"versions are no numbers":  {know(add("a", "u1", "x")), []shown{add("a", "u1", "x"), modify("a", "u1", "y"), modify("a", "u1", "y")}, []string{"MODIFIED a/u1/y"}, nil},
+		"two with one uid":         {know(add("a", "u", "5")), []shown{add("a", "u", "5"), add("b", "u", "5")}, []string{"ADDED b/u/5"}, nil},
 		"objects without uid":      {know(add("a", "", "1"), add("b", "", "2")), []shown{add("a", "", "3")}, []string{"MODIFIED a//3"}, []string{"b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

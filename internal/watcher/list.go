@@ -88,7 +88,7 @@ func (s *Stream) list(ctx context.Context) error {
 			return err // with a position it was the watch behind the list that ended
 		}
 		refused := !s.lists.paged && refusesStreamedList(err)
-		if ctx.Err() != nil || !blamesForm(err) || !s.lists.failed(refused) {
+		if ctx.Err() != nil || s.refusesShards(err) || !blamesForm(err) || !s.lists.failed(refused) {
 			return err
 		}
 		s.log.Info("list failed, asking for it in another form", zap.String("form", listForm[s.lists.paged]), zap.Error(err))
@@ -148,6 +148,9 @@ func (r *relist) readInitial(ctx context.Context, w *kubeclient.WatchReader) err
 				return err
 			}
 			if rv != "" {
+				if err := r.checkFirst(ctx, rv); err != nil {
+					return err
+				}
 				return r.finish(ctx, rv)
 			}
 		}

@@ -19,7 +19,7 @@ func (s *Stream) moved(rv string, confirmed bool) *checkpoint.Stream {
 	if s.pace.reached(rv) || confirmed {
 		s.confirm()
 	}
-	s.progress, s.reason = true, ""
+	s.progress, s.reason, s.habit.reason = true, "", ""
 	s.progressed(func(n *Status) { n.Position, n.Failing, n.Reason = rv, time.Time{}, "" })
 	return s.state.Clone()
 }
@@ -60,7 +60,7 @@ func (s *Stream) listCompleted(rv string, count *event.Count, began time.Time) *
 	s.state.Complete(rv, count)
 	s.pace.goal = ""
 	s.behind = false // a list stores what is missing
-	s.reason = ""
+	s.reason = s.habit.reason
 	now := time.Now()
 	s.lists.at, s.lists.version, s.lists.took = now, rv, now.Sub(began)
 	s.progressed(func(n *Status) { n.Position, n.Synced, n.Failing = rv, n.Synced || count == nil, time.Time{} })

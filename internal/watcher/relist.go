@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -24,6 +25,7 @@ type relist struct {
 	gap     event.GapReason   // the reason of the GAP line; "" for none
 	due     bool              // the GAP line is still to be written, at the latest before the first other line
 	version string            // what the GAP line says: the server's, from before the list; "" in a first sync
+	highest version           // that an object was shown at, of versions that have an order; 0 for none
 	state   checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before  int64             // objects that attempts before this one have written
 	skip    bool              // objects are taken as known, without lines
@@ -154,6 +156,9 @@ func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received tim
 
 // take takes one object of the list.
 func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *event.Object) error {
+	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
+		r.highest = v
+	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {
 		return err
@@ -244,6 +249,9 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := r.check(ctx, rv); err != nil {
 		return err
 	}
+	if v := parseVersion([]byte(rv)); v.before(r.highest) {
+		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, r.highest-1)
+	}
 	if err := r.conclude(ctx, rv); err != nil {
 		return err
 	}
@@ -305,8 +313,27 @@ func (r *relist) conclude(ctx context.Context, rv string) error {
 	if err := r.s.rec.Flush(ctx); err != nil {
 		return err
 	}
-	var failed error
+	var gone []event.Known // a sample of them, where there are many
+	count := 0
 	err := r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
+		if !r.diff.missing(k) {
+			return nil
+		}
+		if count++; len(gone) < maxAsked {
+			gone = append(gone, k)
+		} else if i := rand.IntN(count); i < maxAsked {
+			gone[i] = k
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
+	if err := r.checkGone(ctx, gone); err != nil || count == 0 {
+		return err
+	}
+	var failed error
+	err = r.s.store.Range(r.s.spec.Name, func(k event.Known) error {
 		if !r.diff.missing(k) {
 			return nil
 		}

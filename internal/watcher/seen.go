@@ -1,34 +1,29 @@
 package watcher
 
 import (
-	"crypto/sha256"
+	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
 	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"kubejournal/internal/checkpoint"
 )
 
-// identity distinguishes objects over time: the uid, or for objects without one (some aggregated APIs) the name.
+// identity distinguishes objects over time and from each other: by uid, namespace and name. A server may give several objects one uid,
+// or none.
 type identity [16]byte
 
-// identify returns an object's identity: a uid of the usual form as the 16 bytes that it is, of any other the first 16
-// bytes of its SHA-256. That two of a million share one by chance has a probability of 1.5e-27.
-func identify[S ~string | ~[]byte](uid, namespace, name S) identity {
-	if id, ok := checkpoint.ParseUID(uid); ok {
-		return id
-	}
-	text := make([]byte, 0, 128) // on the stack, where that is enough
-	if len(uid) > 0 {
-		text = append(text, uid...)
-	} else {
-		text = append(append(append(text, namespace...), 0), name...)
-	}
-	sum := sha256.Sum256(text)
-	return identity(sum[:16])
+// identify returns an object's identity: two hashes with seeds that nobody can foresee. That two of a million objects share one by
+// chance has a probability of 1.5e-27.
+func identify[S ~string | ~[]byte](uid, namespace, name S) (id identity) {
+	text := make([]byte, 0, 160) // on the stack, where that is enough
+	text = append(append(text, uid...), 0)
+	text = append(append(text, namespace...), 0)
+	text = append(text, name...)
+	binary.LittleEndian.PutUint64(id[:8], maphash.Bytes(seed, text))
+	binary.LittleEndian.PutUint64(id[8:], maphash.Bytes(second, text))
+	return id
 }
 
 // seenSet is what a list has shown until now: the version shown last, by identity. It is a hash table of 24 bytes per
@@ -45,8 +40,8 @@ const (
 	partBits  = 6 // of the hash, which choose the part
 )
 
-// seed makes hashes that nobody can foresee: uids may be chosen by whoever serves them.
-var seed = maphash.MakeSeed()
+// The seeds make hashes that nobody can foresee: uids may be chosen by whoever serves them.
+var seed, second = maphash.MakeSeed(), maphash.MakeSeed()
 
 type seenPart struct {
 	slots  []seenObject // linear probing; where version is 0 is none
@@ -86,7 +81,7 @@ func (s *seenSet) at(id identity) *version {
 
 // part returns the part that an object belongs to, and what is left of its hash.
 func (s *seenSet) part(id identity) (*seenPart, uint64) {
-	hash := maphash.Bytes(seed, id[:])
+	hash := binary.LittleEndian.Uint64(id[:8])
 	return &s.parts[hash>>(64-partBits)], hash << partBits
 }
 

@@ -103,11 +103,7 @@ func TestSeenSetRelease(t *testing.T) {
 
 func TestIdentify(t *testing.T) {
 	const uid = "0123abcd-4567-89ab-cdef-00112233ffee"
-	want := identity{0x01, 0x23, 0xab, 0xcd, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0, 0x11, 0x22, 0x33, 0xff, 0xee}
-	if got := identify(uid, "a", "b"); got != want {
-		t.Errorf("got %x, want %x", got, want)
-	}
-	if identify([]byte(uid), []byte("c"), nil) != want {
+	if identify(uid, "a", "b") != identify([]byte(uid), []byte("a"), []byte("b")) {
 		t.Error("bytes and text differ")
 	}
 	seen := make(map[identity]string)
@@ -116,11 +112,13 @@ func TestIdentify(t *testing.T) {
 		"0123abcd-4567-89ab-cdef-00112233ffe", "0123abcd-4567-89ab-cdef-00112233ffee0", "u1", "u2", "0",
 		"0123abcd4567-89ab-cdef-00112233ffee--", "\x01\x23\xab\xcd\x45\x67\x89\xab\xcd\xef\x00\x11\x22\x33\xff\xee",
 	} {
-		id := identify(text, "", "")
-		if other, ok := seen[id]; ok {
-			t.Errorf("one identity for %q and %q", other, text)
+		for _, name := range []string{"a", "b"} {
+			id := identify(text, "", name)
+			if other, ok := seen[id]; ok {
+				t.Errorf("one identity for %q and %q/%s", other, text, name)
+			}
+			seen[id] = text + "/" + name
 		}
-		seen[id] = text
 	}
 }
 

@@ -64,7 +64,7 @@ func TestSlowWritingIsNoSilence(t *testing.T) {
 		go func() {
 			for _, frame := range []string{
 				`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5"}}}`,
-				`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"6"}}}`,
+				`{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"6"}}}`,
 				`{"type":"MODIFIED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","resourceVersion":"7"}}}`,
 			} {
 				_, _ = io.WriteString(server, frame+"\n") // each once the one before has been read

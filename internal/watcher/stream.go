@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
@@ -94,12 +95,17 @@ type Stream struct {
 
 	state    checkpoint.Stream // the position, see position.go
 	adoption adoption
+	habit    habit
 	backAt   string // the version that has shown that the server was put back, for the GAP line
 	pace     pace
 	lists    lists
 	attempts
 
 	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
+
+	order   order           // what the events of the current watch must come after
+	foreign bool            // the server has sent objects of other namespaces
+	labels  labels.Selector // nil where the stream selects no labels
 
 	object  event.Object // scratch: the object being looked at
 	listed  []byte       // scratch: namespace and name of the last object of a page
@@ -134,6 +140,9 @@ func NewStream(
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
 	var err error
+	if s.labels, err = parseLabels(spec.Target.LabelSelector); err != nil {
+		return nil, fmt.Errorf("stream %s: label selector: %w", spec.Name, err)
+	}
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
@@ -212,7 +221,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		if errors.Is(err, recorder.ErrStandby) {
 			s.loaded = false // what was read since the checkpoint is gone
 		}
-		if s.spec.Target.Shard != (kubeclient.Shard{}) && refusesShards(err) {
+		if s.refusesShards(err) {
 			s.log.Info("the server rejects the shard selector, selecting in the daemon", zap.Error(err))
 			s.spec.Target.Shard = kubeclient.Shard{}
 			continue
@@ -225,6 +234,10 @@ func (s *Stream) Run(ctx context.Context) error {
 		healthy := time.Since(began) >= kubeclient.HealthyAfter
 		if healthy && s.progress {
 			s.backoff.Reset()
+			s.habit.times = 0
+		}
+		if o.habit {
+			o.after = max(o.after, s.habit.seen(o.reason))
 		}
 		s.note(func(n *Status) {
 			if healthy && n.State == Watching {
@@ -242,7 +255,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		case actionRelist:
 			// At once, unless it was a list that failed, or the last one was just now.
 			rest := s.lists.rest()
-			atOnce := s.state.Valid() && rest <= 0
+			atOnce := s.state.Valid() && rest <= 0 && o.after <= 0
 			if lost := s.lose(ctx, o.reason); lost != nil {
 				s.loaded = false
 				continue // or ctx has ended

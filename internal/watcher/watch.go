@@ -45,9 +45,11 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	if s.reason == reasonSilent || s.reason == reasonTimeout {
 		reason = s.reason // it may go on like this
 	}
-	s.setState(Watching, reason)
+	s.setState(Watching, cmp.Or(reason, s.habit.reason))
 	s.reached()
 	s.pace.began()
+	s.order = order{last: s.order.last[:0]}
+	s.order.after([]byte(s.state.ResourceVersion))
 	for {
 		// How long the writing takes is not the server's silence.
 		asked := time.Now()
@@ -67,18 +69,13 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		s.version = s.version[:0]
 		for e, err = range atHand(w, e) {
 			if err == nil {
-				err = s.takeEvent(b, e, received)
+				b, err = s.takeEvent(ctx, b, e, received)
 			}
 			if err != nil {
 				break // and the watch is over, once all that came before is submitted
 			}
 		}
-		if len(s.version) > 0 {
-			b.Changes.State = s.moved(string(s.version), confirmed)
-		}
-		if b.Empty() {
-			b.Release()
-		} else if err := s.rec.Submit(ctx, b); err != nil {
+		if err := s.submitWatched(ctx, b, confirmed); err != nil {
 			return err
 		}
 		if err != nil {
@@ -103,30 +100,51 @@ func atHand(w *kubeclient.WatchReader, e kubeclient.Event) iter.Seq2[kubeclient.
 	}
 }
 
-// takeEvent adds the line of an event to the batch. s.version becomes the version that it moves the position to.
-func (s *Stream) takeEvent(b *recorder.Batch, e kubeclient.Event, received time.Time) error {
+// submitWatched submits what a watch has brought, with the position that it moves to.
+func (s *Stream) submitWatched(ctx context.Context, b *recorder.Batch, confirmed bool) error {
+	if len(s.version) > 0 {
+		b.Changes.State = s.moved(string(s.version), confirmed)
+		s.version = s.version[:0]
+	}
+	if b.Empty() {
+		b.Release()
+		return nil
+	}
+	return s.rec.Submit(ctx, b)
+}
+
+// takeEvent adds the line of an event to the batch, and returns the batch to go on with. s.version becomes the version that the event
+// moves the position to.
+func (s *Stream) takeEvent(ctx context.Context, b *recorder.Batch, e kubeclient.Event, received time.Time) (*recorder.Batch, error) {
 	o := &s.object
 	mine, err := s.scan(e.Type, e.Object)
 	if err != nil {
-		return err
+		return b, err
 	}
 	switch {
 	case e.Type == event.Bookmark:
 		s.bookmarks = true
-		if event.Later(s.state.ResourceVersion, string(o.ResourceVersion)) {
-			return nil // a position does not go back
-		}
 	case mine:
+		repeated, err := s.contradicts(e.Type, func() error {
+			full := b
+			b = s.producer.Batch()
+			return cmp.Or(s.submitWatched(ctx, full, false), s.rec.Flush(ctx))
+		})
+		if err != nil || repeated {
+			return b, err
+		}
+		s.noteEvent(e.Type)
 		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, false)
 		if err != nil {
-			return err
+			return b, err
 		}
 		b.Changes.Apply(&t)
 	}
-	if kubeclient.IsPosition(o.ResourceVersion) {
+	if s.order.moves(o.ResourceVersion) {
 		s.version = append(s.version[:0], o.ResourceVersion...)
+		s.order.after(o.ResourceVersion)
 	}
-	return nil
+	return b, nil
 }
 
 // silence is how long the watch may bring nothing before it is opened again, even if its connection looks alive. With
