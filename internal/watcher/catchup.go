@@ -84,7 +84,7 @@ func (s *Stream) storeAll(request, ctx context.Context) error {
 		return s.rec.Submit(ctx, full)
 	}
 	for token := ""; ; {
-		meta, err := s.readPage(request, v1.ListOptions{Limit: pageSize, Continue: token}, nil, take)
+		meta, err := s.readPage(request, v1.ListOptions{Limit: pageSize, Continue: token}, nil, func() {}, take)
 		if err == nil && meta.Continue == "" {
 			s.encoder.complete(b)
 		}

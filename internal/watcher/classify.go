@@ -39,6 +39,15 @@ type outcome struct {
 	habit  bool          // the server contradicts itself or the API, and may do so each time
 }
 
+// gap is what the GAP line says of a position that is lost for this reason.
+func (o outcome) gap() event.GapReason {
+	switch reason := event.GapReason(o.reason); reason {
+	case event.Expired, event.PositionAheadOfServer, event.PositionRefused:
+		return reason
+	}
+	return event.PositionRefused // the server does not watch from there as it should
+}
+
 // Reasons of what goes wrong, beside those of GAP lines.
 const (
 	reasonTimeout        = "Timeout"        // no answer in time
@@ -70,6 +79,8 @@ var outcomes = []struct {
 	{is(kubeclient.ErrSilent), outcome{reason: reasonSilent}},
 	{is(errStartsOver), outcome{action: actionRelist, reason: "WatchStartsOver", habit: true}},
 	{is(errOutOfOrder), outcome{action: actionRelist, reason: "EventsOutOfOrder", habit: true}},
+	{is(errMissed), outcome{action: actionRelist, reason: "EventsLeftOut", habit: true}},
+	{is(errMiscounted), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errIncomplete), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errListBehind), outcome{reason: "ListVersionTooLow", habit: true}},
 	{is(errOtherKind), outcome{reason: "OtherKind", habit: true}},

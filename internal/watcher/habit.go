@@ -15,6 +15,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
@@ -43,10 +44,12 @@ import (
 var (
 	errStartsOver = errors.New("the watch does not continue from its position: it sends what was there before")
 	errOutOfOrder = errors.New("the watch sends an event whose version does not come after that of the one before")
+	errMissed     = errors.New("the watch has left out an event")
 	errIncomplete = errors.New("the list leaves out an object that the server has")
+	errMiscounted = errors.New("the list has fewer objects than its pages have counted")
 	errListBehind = errors.New("the list has an object at a later version than its own")
 	errOtherKind  = errors.New("the server sends an object of another kind")
-	errUnselected = errors.New("the server sends an object that the label selector excludes")
+	errUnselected = errors.New("the server sends an object that the selector excludes")
 )
 
 // habit is what a server was last seen to do that the API forbids.
@@ -56,6 +59,7 @@ type habit struct {
 }
 
 const (
+	habitShown    = time.Minute      // for how long a watch must work, before its server counts as mended
 	habitPause    = 10 * time.Second // after the second time in a row; it doubles up to maxHabitPause
 	maxHabitPause = time.Minute
 )
@@ -73,6 +77,7 @@ func (h *habit) seen(reason string) time.Duration {
 // order is what the next event of a watch must come after.
 type order struct {
 	version uint64 // the position as a number, 0 where it is none
+	stays   bool   // the event has the version that its object had before, and does not move the position
 	last    []byte // type and identity of the last event, to tell one that is sent twice
 }
 
@@ -82,72 +87,88 @@ func (o *order) after(rv []byte) { o.version, _ = event.VersionNumber(rv) }
 // moves reports whether an event or bookmark at a version moves the position, which does not go back.
 func (o *order) moves(rv []byte) bool {
 	n, ok := event.VersionNumber(rv)
-	return kubeclient.IsPosition(rv) && (o.version == 0 || ok && n >= o.version)
+	return kubeclient.IsPosition(rv) && !o.stays && (o.version == 0 || ok && n >= o.version)
 }
 
-// contradicts reports why the scanned object cannot be the next event of the watch; nil where it can. A repetition of the event
-// before it is no contradiction and is to be dropped. flush commits what was submitted, for the rare events about which the
-// checkpoint must be asked in its latest state.
+// contradicts reports why the scanned object cannot be the next event of the watch; nil where it can. An event that was read before and
+// tells nothing new is repeated, and to be dropped. flush commits what was submitted: what is known is asked again after it where an
+// event is at odds with it.
 func (s *Stream) contradicts(t event.Type, flush func() error) (repeated bool, err error) {
 	o := &s.object
-	n, comparable := event.VersionNumber(o.ResourceVersion)
-	comparable = comparable && s.order.version > 0
-	rises := comparable && n > s.order.version
-	if rises && t != event.Added {
-		return false, nil
-	}
-	// Only where no selector lets an object come back is an ADDED one new for certain.
-	whole := s.whole()
-	if rises && !whole {
-		return false, nil
-	}
-	known, err := s.tells(o)
+	n, ok := event.VersionNumber(o.ResourceVersion)
+	s.order.stays = false
 	switch {
-	case err != nil:
-		return false, err
-	case rises && known == nil:
-		return false, nil
-	case rises:
-		return false, fmt.Errorf("%w: %s/%s is ADDED at %s, and was known at %s", errStartsOver, o.Namespace, o.Name, o.ResourceVersion, known.ResourceVersion)
 	case s.isLast(t):
 		return true, nil
+	case s.order.version > 0 && !ok:
+		return false, s.contradiction(errOutOfOrder, t, "which is no number")
 	}
-	if t == event.Deleted {
-		// Some servers give a deletion the version that the object had before, and what expires together is deleted at one version.
-		if known == nil || comparable && n < s.order.version {
-			if err := flush(); err != nil {
-				return false, err
-			}
-			if known, err = s.tells(o); err != nil {
-				return false, err
-			}
-		}
-		if known != nil {
-			return false, nil
-		}
-		return false, fmt.Errorf("%w: %s/%s is DELETED at %s, and was not there", errOutOfOrder, o.Namespace, o.Name, o.ResourceVersion)
-	}
+	rises := s.order.version == 0 || n > s.order.version
 	switch {
-	case known != nil && (t == event.Added && whole || known.ResourceVersion == string(o.ResourceVersion)):
-		return false, fmt.Errorf("%w: %s/%s at %s", errStartsOver, o.Namespace, o.Name, o.ResourceVersion)
-	case !comparable && string(o.ResourceVersion) != s.state.ResourceVersion:
-		return false, nil // versions that are no numbers have no order
+	case t == event.Modified && !rises, t == event.Added && !rises:
+		k, err := s.tells(o)
+		if err == nil && k.UID == string(o.UID) && (t == event.Added || k.ResourceVersion == string(o.ResourceVersion)) {
+			return false, s.contradiction(errStartsOver, t, "as before")
+		}
+		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
+	case s.rec.Published(s.spec.Name).Standby:
+		return false, nil // what is held back is not known yet
 	}
-	return false, fmt.Errorf("%w: %s/%s at %s, after %d", errOutOfOrder, o.Namespace, o.Name, o.ResourceVersion, s.order.version)
+	for flushed := false; ; flushed = true {
+		k, err := s.tells(o)
+		if err != nil {
+			return false, err
+		}
+		err = s.compare(t, k)
+		// Some servers give a deletion the version that the object had before, and what expires together is deleted at one version:
+		// such an event may have been read before.
+		if again := t == event.Deleted && !rises && n < s.order.version; err == nil && !again || flushed {
+			if err != nil && (!rises || t == event.Deleted && s.order.version == 0) {
+				return true, nil // it may have been read before
+			}
+			s.order.stays = t == event.Deleted && k.ResourceVersion == string(o.ResourceVersion)
+			return false, err
+		}
+		if err := flush(); err != nil {
+			return false, err
+		}
+	}
+}
+
+// compare returns why an event of the scanned object cannot follow what is known under its name.
+func (s *Stream) compare(t event.Type, k event.Known) error {
+	o := &s.object
+	there, same := k.Name != "", k.Name != "" && k.UID == string(o.UID)
+	switch {
+	case t == event.Added && same:
+		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
+	case t == event.Added && there:
+		return s.contradiction(errMissed, t, "another object was there")
+	case t != event.Added && there && !same:
+		return s.contradiction(errMissed, t, "another object was there")
+	case t != event.Added && !there:
+		return s.contradiction(errMissed, t, "it was not there")
+	case t == event.Modified && same && k.ResourceVersion == string(o.ResourceVersion):
+		return s.contradiction(errStartsOver, t, "known at "+k.ResourceVersion)
+	}
+	return nil
+}
+
+// contradiction is an error about the scanned event.
+func (s *Stream) contradiction(err error, t event.Type, why string) error {
+	o := &s.object
+	return fmt.Errorf("%w: %s %s/%s at %s, %s", err, t, o.Namespace, o.Name, o.ResourceVersion, why)
+}
+
+// tells returns what the checkpoint knows under the name of the scanned object; the zero Known is nothing.
+func (s *Stream) tells(o *event.Object) (event.Known, error) {
+	k, _, err := s.known(string(o.Namespace), string(o.Name))
+	return k, err
 }
 
 // whole reports whether no selector is in the way of any object.
 func (s *Stream) whole() bool {
-	return s.spec.Target.LabelSelector == "" && s.spec.Target.FieldSelector == ""
-}
-
-// tells returns what the checkpoint knows of the scanned object itself, nil for nothing.
-func (s *Stream) tells(o *event.Object) (*event.Known, error) {
-	k, ok, err := s.known(string(o.Namespace), string(o.Name))
-	if err != nil || !ok || k.UID != string(o.UID) {
-		return nil, err
-	}
-	return &k, nil
+	return s.spec.Target.LabelSelector == "" && s.spec.Target.FieldSelector == "" && s.shard == (kubeclient.Shard{})
 }
 
 // isLast reports whether the scanned event is the same as the one before.
@@ -179,7 +200,7 @@ func (s *Stream) belongs() (bool, error) {
 		}
 		return false, nil
 	}
-	if s.labels != nil && o.Unusable == nil && !s.labels.Matches(labelsOf(o)) {
+	if o.Unusable == nil && !s.selects.matches(o) {
 		return false, fmt.Errorf("%w: %s/%s", errUnselected, o.Namespace, o.Name)
 	}
 	return true, nil
@@ -192,12 +213,41 @@ func labelsOf(o *event.Object) labels.Set {
 	return set
 }
 
-// parseLabels returns the selector that a stream checks labels by, nil where it selects none.
-func parseLabels(selector string) (labels.Selector, error) {
-	if selector == "" {
-		return nil, nil
+// selects is the part of a stream's selectors that can be checked: labels and names. What other fields mean is the server's to say.
+type selects struct {
+	labels labels.Selector // nil for none
+	names  fields.Requirements
+}
+
+func parseSelects(t kubeclient.Target) (s selects, err error) {
+	if t.LabelSelector != "" {
+		if s.labels, err = labels.Parse(t.LabelSelector); err != nil {
+			return s, fmt.Errorf("label selector: %w", err)
+		}
 	}
-	return labels.Parse(selector)
+	all, err := fields.ParseSelector(t.FieldSelector)
+	if err != nil {
+		return s, fmt.Errorf("field selector: %w", err)
+	}
+	for _, r := range all.Requirements() {
+		if r.Field == "metadata.name" || r.Field == "metadata.namespace" {
+			s.names = append(s.names, r)
+		}
+	}
+	return s, nil
+}
+
+func (s *selects) matches(o *event.Object) bool {
+	for _, r := range s.names {
+		value := o.Name
+		if r.Field == "metadata.namespace" {
+			value = o.Namespace
+		}
+		if (string(value) == r.Value) != (r.Operator != selection.NotEquals) {
+			return false
+		}
+	}
+	return s.labels == nil || s.labels.Matches(labelsOf(o))
 }
 
 // has reports whether the server has the object of a uid under its name, as far as it can be asked for by name.
@@ -223,6 +273,25 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid string) (bool, er
 	}
 	o := &s.object
 	return s.encoder.render.Scan(item, o) == nil && string(o.Namespace) == namespace && string(o.Name) == name && string(o.UID) == uid, nil
+}
+
+// A server behind a balancer may lag behind the others. It was not restored if it, or another one, is at the position soon.
+const (
+	versionAsked = 4           // times, before a version that is behind the position is believed
+	versionPause = time.Second // before the second time; it doubles
+)
+
+// version returns the server's version. One before atLeast is asked for again.
+func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string, err error) {
+	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
+		rv, err = s.client.Version(ctx, s.spec.Target)
+		if err != nil || !event.Later(atLeast, rv) || n == versionAsked {
+			return rv, err
+		}
+		if !kubeclient.Sleep(ctx, pause) {
+			return "", ctx.Err()
+		}
+	}
 }
 
 // maxAsked is how many of the objects that a list does not show any more are asked for by name, before the list is believed. A list that
@@ -259,8 +328,8 @@ func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	if before && r.diff.seen.get(identify(o.UID, o.Namespace, o.Name)) == 0 {
 		return fmt.Errorf("%w: %s/%s", errIncomplete, o.Namespace, o.Name)
 	}
-	if meta.ResourceVersion == rv && meta.RemainingItems+1 > int64(r.diff.shown) && s.whole() && s.shard == (kubeclient.Shard{}) {
-		return fmt.Errorf("%w: it has %d of %d objects", errIncomplete, r.diff.shown, meta.RemainingItems+1)
+	if meta.ResourceVersion == rv && meta.RemainingItems+1 > r.items && s.whole() {
+		return fmt.Errorf("%w: it has %d of %d objects", errIncomplete, r.items, meta.RemainingItems+1)
 	}
 	return nil
 }

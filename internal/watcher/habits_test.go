@@ -57,6 +57,9 @@ func TestHabits(t *testing.T) {
 						defer c.close()
 						if faults = c.run(); len(faults) > 0 {
 							t.Error(strings.Join(faults, "; "))
+							if *habitsCell != "" {
+								c.dump()
+							}
 						}
 					})
 				})

@@ -169,13 +169,13 @@ func (s *Stream) listPaged(ctx context.Context) error {
 		if err == nil {
 			return s.watch(ctx)
 		}
-		if !isExpired(err) || limit == 0 {
+		if !isExpired(err) && !errors.Is(err, errMiscounted) || limit == 0 {
 			return err
 		}
-		if expired >= maxExpired {
+		if expired >= maxExpired || errors.Is(err, errMiscounted) {
 			limit = 0
 		}
-		s.log.Info("list expired before its end, beginning again", zap.Error(err))
+		s.log.Info("list is not complete, beginning again", zap.Error(err))
 		if !kubeclient.Sleep(ctx, kubeclient.FirstPause+rand.N(kubeclient.FirstPause)) {
 			return ctx.Err()
 		}
@@ -199,6 +199,7 @@ func (s *Stream) readPages(ctx context.Context, limit int64) error {
 func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, err error) {
 	s, exact := r.s, o.ResourceVersion
 	take := func(o *event.Object) error { return r.take(ctx, event.Added, time.Now(), o) }
+	count := func() { r.items++ }
 	confirm := func(meta kubeclient.ListMeta) error {
 		if err := s.client.ConfirmNow(ctx); err != nil || rv != "" {
 			return err
@@ -206,9 +207,10 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		return r.check(ctx, meta.ResourceVersion)
 	}
 	s.listed = s.listed[:0]
+	left := int64(0) // objects that are still to come, as far as the server has said
 	for repeated := 0; ; {
-		shown, before := r.diff.shown, string(s.listed)
-		meta, err := s.readPage(ctx, o, confirm, take)
+		shown, items, before := r.diff.shown, r.items, string(s.listed)
+		meta, err := s.readPage(ctx, o, confirm, count, take)
 		if err == nil && exact != "" && meta.ResourceVersion != exact {
 			err = fmt.Errorf("%w: asked for the version %s, the server has listed %s", errNotExact, exact, meta.ResourceVersion)
 		}
@@ -226,9 +228,13 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		if rv == "" {
 			rv = meta.ResourceVersion // all pages show one version; the first names it
 		}
-		if meta.Continue == "" {
+		if left -= r.items - items; meta.Continue == "" {
+			if left > 0 && s.whole() {
+				return "", fmt.Errorf("%w: %d of them are missing", errMiscounted, left)
+			}
 			return rv, nil
 		}
+		left = max(left, meta.RemainingItems)
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
 		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
@@ -243,7 +249,7 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 // readPage calls take with each object of a page, once the server has answered and confirm, where it is not nil, has not
 // objected to that server, nor to what it says of the list before its first object.
 func (s *Stream) readPage(
-	ctx context.Context, o v1.ListOptions, confirm func(kubeclient.ListMeta) error, take func(*event.Object) error,
+	ctx context.Context, o v1.ListOptions, confirm func(kubeclient.ListMeta) error, count func(), take func(*event.Object) error,
 ) (meta kubeclient.ListMeta, err error) {
 	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {
@@ -264,6 +270,7 @@ func (s *Stream) readPage(
 		if err != nil {
 			return meta, err
 		}
+		count()
 		mine, err := s.scan(event.Added, item)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
 		if err == nil && mine {

@@ -32,11 +32,11 @@ func (s *Stream) upToDate() *checkpoint.Stream {
 }
 
 // lose notes that the position is not valid any more. Before the first sync there is none to lose, and in a list only back does.
-func (s *Stream) lose(ctx context.Context, reason string) error {
-	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
+func (s *Stream) lose(ctx context.Context, o outcome) error {
+	s.m.WatchRestarts.WithLabelValues(s.resource.Group, s.resource.Resource, o.reason).Inc()
 	switch {
 	case s.state.Valid():
-		s.state.Lose(event.GapReason(reason))
+		s.state.Lose(o.gap())
 	case s.state.PendingGap != event.PositionAheadOfServer || s.state.From() == "":
 		return nil
 	}

@@ -18,20 +18,23 @@ import (
 // relist is one attempt at a list. It writes a GAP line where one is due, as the list is read a line for each object that
 // differs from what the reader was told, and once the list is complete a DELETED for what it has not shown, then SYNCED.
 type relist struct {
-	s       *Stream
-	diff    diff
-	began   time.Time
-	origin  event.Origin
-	gap     event.GapReason   // the reason of the GAP line; "" for none
-	due     bool              // the GAP line is still to be written, at the latest before the first other line
-	version string            // what the GAP line says: the server's, from before the list; "" in a first sync
-	highest version           // that an object was shown at, of versions that have an order; 0 for none
-	state   checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
-	before  int64             // objects that attempts before this one have written
-	skip    bool              // objects are taken as known, without lines
-	adopts  bool              // so are those of a published position: what is known before the end is of no one version
-	batch   *recorder.Batch
-	count   event.Count
+	s           *Stream
+	diff        diff
+	began       time.Time
+	origin      event.Origin
+	gap         event.GapReason   // the reason of the GAP line; "" for none
+	due         bool              // the GAP line is still to be written, at the latest before the first other line
+	version     string            // what the GAP line says: the server's, from before the list; "" in a first sync
+	items       int64             // that the list has had until now, of whatever namespace or shard
+	highest     version           // that an object was shown at, of versions that have an order; 0 for none
+	state       checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
+	before      int64             // objects that attempts before this one have written
+	earlier     string            // the version of an object that was at a later one, "" for none; what the list shows then is not used
+	earlierText string            // says which one
+	skip        bool              // objects are taken as known, without lines
+	adopts      bool              // so are those of a published position: what is known before the end is of no one version
+	batch       *recorder.Batch
+	count       event.Count
 }
 
 // newRelist waits until the checkpoint has all that the stream has submitted: the difference is taken against that.
@@ -79,7 +82,7 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 // there is another reason since then, such as a lost checkpoint, it has a line of its own.
 func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
-	if r.version, err = s.client.Version(ctx, s.spec.Target); err != nil {
+	if r.version, err = s.currentVersion(ctx, s.state.From()); err != nil {
 		return err
 	}
 	if err := s.client.Confirm(ctx); err != nil {
@@ -139,6 +142,9 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 // the list goes on.
 func (r *relist) takeEvent(ctx context.Context, e kubeclient.Event, received time.Time) (rv string, err error) {
 	mine, err := r.s.scan(e.Type, e.Object)
+	if e.Type != event.Bookmark {
+		r.items++
+	}
 	if err != nil || !mine {
 		return "", err
 	}
@@ -159,6 +165,9 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
 		r.highest = v
 	}
+	if r.earlier != "" {
+		return nil
+	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
 	if err != nil {
 		return err
@@ -173,9 +182,9 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		}
 		return r.submitFull(ctx)
 	}
-	if rv := string(o.ResourceVersion); (d.typ == event.Modified || d.replaced) && !d.old.Doubtful && r.vouches() && event.Later(d.old.ResourceVersion, rv) {
-		// The server was restored from a backup and has passed the position again, or was restored while the list began.
-		return r.s.back(rv, "%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
+	if rv := string(o.ResourceVersion); r.goesBack(&d, rv) {
+		r.earlier, r.earlierText = rv, fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
+		return nil
 	}
 	if !r.skip {
 		if err := r.writeGap(ctx, string(o.ResourceVersion)); err != nil {
@@ -192,6 +201,14 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		return err
 	}
 	return r.apply(ctx, &line)
+}
+
+// goesBack reports whether an object is at an earlier version than it was, or another one at the same version has its name.
+func (r *relist) goesBack(d *decision, rv string) bool {
+	if d.typ != event.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
+		return false
+	}
+	return event.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
 }
 
 // vouches reports whether all that is known, and not doubtful, is of a server whose versions the list continues.
@@ -233,7 +250,7 @@ func (r *relist) check(ctx context.Context, rv string) error {
 	if !event.Later(r.version, rv) {
 		return nil
 	}
-	now, err := r.s.client.Version(ctx, r.s.spec.Target)
+	now, err := r.s.currentVersion(ctx, r.version)
 	switch {
 	case err != nil:
 		return err
@@ -248,6 +265,10 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	s := r.s
 	if err := r.check(ctx, rv); err != nil {
 		return err
+	}
+	if r.earlier != "" {
+		// The server was restored from a backup and has passed the position again, or was restored while the list began.
+		return s.back(r.earlier, "%s", r.earlierText)
 	}
 	if v := parseVersion([]byte(rv)); v.before(r.highest) {
 		return fmt.Errorf("%w: the list is at %s, an object at %d", errListBehind, rv, r.highest-1)

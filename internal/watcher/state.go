@@ -16,6 +16,7 @@ import (
 type Status struct {
 	State        State
 	Reason       string    // why it is pending or retrying, or why the session before this one failed
+	passing      bool      // the reason is what the server did before this watch: it is shown for habitShown
 	Near         string    // pending: what the name of the resource may be a misspelling of
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
@@ -97,6 +98,9 @@ func (r *report) note(change func(*Status)) {
 // Status reports the stream's state. Safe for concurrent use.
 func (s *Stream) Status() (status Status) {
 	s.note(func(n *Status) { status = *n })
+	if status.passing && status.State == Watching && time.Since(status.Since) >= habitShown {
+		status.Reason = ""
+	}
 	status.Lines = s.producer.Lines()
 	return status
 }
@@ -107,7 +111,7 @@ func (r *report) setState(state State, reason string) {
 		if n.State != state {
 			n.Since = time.Now()
 		}
-		n.State, n.Reason = state, reason
+		n.State, n.Reason, n.passing = state, reason, false
 	})
 	for _, each := range []State{Starting, Listing, Watching, Retrying, Pending} {
 		v := 0.0

@@ -16,7 +16,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
@@ -103,9 +102,9 @@ type Stream struct {
 
 	unselected bool // the server has sent objects of other shards: it does not know the selector, or not for this resource
 
-	order   order           // what the events of the current watch must come after
-	foreign bool            // the server has sent objects of other namespaces
-	labels  labels.Selector // nil where the stream selects no labels
+	order   order   // what the events of the current watch must come after
+	foreign bool    // the server has sent objects of other namespaces
+	selects selects // what is checked of the selectors
 
 	object  event.Object // scratch: the object being looked at
 	listed  []byte       // scratch: namespace and name of the last object of a page
@@ -140,8 +139,8 @@ func NewStream(
 		log:      log.With(zap.String("stream", spec.Name)),
 	}
 	var err error
-	if s.labels, err = parseLabels(spec.Target.LabelSelector); err != nil {
-		return nil, fmt.Errorf("stream %s: label selector: %w", spec.Name, err)
+	if s.selects, err = parseSelects(spec.Target); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
 	}
 	if s.encoder, err = s.newEncoder(); err != nil {
 		return nil, fmt.Errorf("stream %s: %w", spec.Name, err)
@@ -236,6 +235,9 @@ func (s *Stream) Run(ctx context.Context) error {
 			s.backoff.Reset()
 			s.habit.times = 0
 		}
+		if o.clean && time.Since(began) >= habitShown {
+			s.habit = habit{}
+		}
 		if o.habit {
 			o.after = max(o.after, s.habit.seen(o.reason))
 		}
@@ -256,7 +258,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			// At once, unless it was a list that failed, or the last one was just now.
 			rest := s.lists.rest()
 			atOnce := s.state.Valid() && rest <= 0 && o.after <= 0
-			if lost := s.lose(ctx, o.reason); lost != nil {
+			if lost := s.lose(ctx, o); lost != nil {
 				s.loaded = false
 				continue // or ctx has ended
 			}
@@ -350,7 +352,7 @@ func (s *Stream) read(ctx context.Context) error {
 func (s *Stream) checkAhead(ctx context.Context) (current string, err error) {
 	asked, published := time.Now(), s.rec.Published(s.spec.Name)
 	s.backAt = ""
-	current, err = s.client.Version(ctx, s.spec.Target)
+	current, err = s.currentVersion(ctx, s.state.ResourceVersion)
 	if err != nil {
 		return "", err
 	}

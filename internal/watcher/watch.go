@@ -46,6 +46,7 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		reason = s.reason // it may go on like this
 	}
 	s.setState(Watching, cmp.Or(reason, s.habit.reason))
+	s.note(func(n *Status) { n.passing = reason == "" })
 	s.reached()
 	s.pace.began()
 	s.order = order{last: s.order.last[:0]}
