@@ -16,7 +16,7 @@ type listed struct {
 // contents returns the objects of a list of the form at a version.
 func (h *Habit) contents(res *resource, o listOptions, version string, as form, of Forms, at uint64) []listed {
 	var recs []*record
-	sel := h.selects(o.selection)
+	sel := h.selects(o.selection, Lists)
 	for _, rec := range res.store.at(at, prefixOf(sel.namespace)) {
 		if sel.matches(rec) {
 			recs = append(recs, rec)
@@ -104,7 +104,7 @@ func (h *Habit) list(res *resource, o listOptions, version string, as form, at u
 		shown -= min(shown, lag)
 	}
 	all := h.contents(res, o, version, as.ofItem(), of, shown)
-	start, page := place(all, after, prefixOf(h.selects(o.selection).namespace))
+	start, page := place(all, after, prefixOf(h.selects(o.selection, Lists).namespace))
 	if h.IgnoreLimit {
 		limit = 0
 	}

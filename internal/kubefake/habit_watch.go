@@ -77,7 +77,7 @@ func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
 
 // translate is stream.translate of a server with the habit: what is sent for one write.
 func (h *Habit) translate(st *stream, rec *record) []event {
-	sel := h.selects(st.options.selection)
+	sel := h.selects(st.options.selection, Watches)
 	before := rec.before()
 	is := !rec.deleted && sel.matches(rec)
 	was := before != nil && sel.matches(before)
@@ -153,7 +153,7 @@ func (h *Habit) translate(st *stream, rec *record) []event {
 // order holds events back where the habit sends them in another order.
 func (h *Habit) order(st *stream, events []event) []event {
 	switch {
-	case h.SilentUntilEnd:
+	case h.SilentUntilEnd, h.EventsLate:
 		st.held = append(st.held, events...)
 		return nil
 	case h.Swapped && len(st.held) == 0:
