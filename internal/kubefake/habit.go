@@ -22,7 +22,7 @@ type Habit struct {
 
 	NoNamespace    bool // metadata.namespace is left out
 	UIDs           UIDs
-	ObjectVersions Versions // AsIs, OwnCounter, Constant (from one write to the next), Lagging (every second write), NotANumber, NoVersion
+	ObjectVersions Versions // Constant is that of the first write, Lagging is of every second one
 
 	// Lists, streamed ones included.
 
