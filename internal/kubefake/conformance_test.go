@@ -12,13 +12,20 @@ import (
 
 func TestConformance(t *testing.T) {
 	for name, o := range map[string]kubefake.Options{
-		"loopback":              {},
-		"memory":                {InMemory: true},
-		"without streamed list": {InMemory: true, NoWatchList: true},
+		"loopback":                  {},
+		"memory":                    {InMemory: true},
+		"without streamed list":     {InMemory: true, NoWatchList: true},
+		"habits that break nothing": {InMemory: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			to := target(start(t, o))
+			srv := start(t, o)
+			if name == "habits that break nothing" {
+				for _, resource := range []string{"configmaps", "secrets", "events", "pods", "namespaces"} {
+					srv.SetHabit(schema.GroupVersionResource{Version: "v1", Resource: resource}, &kubefake.Habit{})
+				}
+			}
+			to := target(srv)
 			to.NoWatchList = o.NoWatchList
 			conformance.Run(t, to)
 		})

@@ -14,13 +14,15 @@ import (
 type Habit struct {
 	// What a request selects.
 	IgnoreNamespace, IgnoreLabels, IgnoreFields bool
+	IgnoredBy                                   Verbs // the requests that ignore it; 0 is all
 	// OtherKind adds an object of another kind to each list, and an event of it before each event.
 	OtherKind bool
 
 	// Objects, wherever they are sent.
 
+	NoNamespace    bool // metadata.namespace is left out
 	UIDs           UIDs
-	ObjectVersions Versions // AsIs, OwnCounter, Constant (from one write to the next), Lagging (every second write), NotANumber, NoVersion
+	ObjectVersions Versions // Constant is that of the first write, Lagging is of every second one
 
 	// Lists, streamed ones included.
 
@@ -54,11 +56,21 @@ type Habit struct {
 	BookmarkVersion Versions
 	BookmarkFirst   bool // each event is preceded by the bookmark that covers it
 	SilentUntilEnd  bool // events are held back until the watch ends
+	EventsLate      bool // events are held back until after the bookmark that covers them
 
 	said   []Said // guarded by Server.mu, as are the counters
 	lists  uint64
 	events uint64
 }
+
+// Verbs are requests for more than one object.
+type Verbs uint8
+
+// The requests.
+const (
+	Lists   Verbs = 1 << iota // streamed ones included
+	Watches                   // what follows them
+)
 
 // Versions is what is said in the place of a version.
 type Versions uint8
@@ -229,7 +241,10 @@ func (h *Habit) version(text string) string {
 }
 
 // selects returns what a request selects.
-func (h *Habit) selects(sel selection) selection {
+func (h *Habit) selects(sel selection, of Verbs) selection {
+	if h.IgnoredBy != 0 && h.IgnoredBy&of == 0 {
+		return sel
+	}
 	all := everything()
 	if h.IgnoreNamespace {
 		sel.namespace = ""
@@ -295,6 +310,9 @@ func (r *record) writes() uint64 {
 func (h *Habit) object(object map[string]any, rec *record, typ string) map[string]any {
 	object = deepCopy(object)
 	meta := metadata(object)
+	if h.NoNamespace {
+		delete(meta, "namespace")
+	}
 	switch h.UIDs {
 	case NoUID:
 		delete(meta, "uid")

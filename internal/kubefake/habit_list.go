@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // listed is what a list shows: an object, ready to be sent.
@@ -16,7 +18,7 @@ type listed struct {
 // contents returns the objects of a list of the form at a version.
 func (h *Habit) contents(res *resource, o listOptions, version string, as form, of Forms, at uint64) []listed {
 	var recs []*record
-	sel := h.selects(o.selection)
+	sel := h.selects(o.selection, Lists)
 	for _, rec := range res.store.at(at, prefixOf(sel.namespace)) {
 		if sel.matches(rec) {
 			recs = append(recs, rec)
@@ -50,7 +52,8 @@ func (r *resource) intruder(version string, as form, at uint64) []byte {
 	other.Kind = "Intruder"
 	return other.render(map[string]any{
 		"metadata": map[string]any{
-			"name": "w0", "namespace": "default", "uid": "00000000-9999-4444-3333-222222222222", "resourceVersion": formatVersion(at),
+			"name": "w0", "namespace": "default", "uid": "00000000-9999-4444-3333-222222222222",
+			"resourceVersion": formatVersion(at),
 		},
 		"spec": map[string]any{"serial": int64(-1)},
 	}, other.apiVersion(version), as)
@@ -88,7 +91,9 @@ func (h *Habit) meta(res *resource, of Forms, at, page uint64) map[string]any {
 }
 
 // list renders one page, which begins after the key after, or at a token of this function.
-func (h *Habit) list(res *resource, o listOptions, version string, as form, at uint64, after string, limit int64) []byte {
+func (h *Habit) list(
+	res *resource, o listOptions, version string, as form, at uint64, after string, limit int64,
+) []byte {
 	of := Unlimited
 	if o.token != "" {
 		of = Paged | LaterPages
@@ -104,7 +109,8 @@ func (h *Habit) list(res *resource, o listOptions, version string, as form, at u
 		shown -= min(shown, lag)
 	}
 	all := h.contents(res, o, version, as.ofItem(), of, shown)
-	start, page := place(all, after, prefixOf(h.selects(o.selection).namespace))
+	prefix := prefixOf(h.selects(o.selection, Lists).namespace)
+	start, page := place(all, after, prefix)
 	if h.IgnoreLimit {
 		limit = 0
 	}
@@ -113,7 +119,17 @@ func (h *Habit) list(res *resource, o listOptions, version string, as form, at u
 		end = start + int(limit)
 	}
 	token := ""
-	next := func(start int) { token = encodeToken(fmt.Sprintf("at.%d.%d", start, page+1), int64(max(at, 1))) }
+	next := func(start int) {
+		key := ""
+		switch {
+		case start == 0:
+		case all[start-1].key == all[start].key:
+			key = strings.TrimPrefix(all[start].key, prefix)
+		default:
+			key = strings.TrimPrefix(all[start-1].key, prefix) + "\x00"
+		}
+		token = encodeToken(fmt.Sprintf("%s%d.%s", pageMark, page+1, key), int64(max(at, 1)))
+	}
 	if end < len(all) {
 		next(end)
 	}
@@ -143,6 +159,9 @@ func (h *Habit) list(res *resource, o listOptions, version string, as form, at u
 	case PagesAsAsked, PagesNoItems, PagesNullItems, PagesStale:
 	}
 	meta := h.meta(res, of, at, page)
+	if !o.shard.Empty() && as != metaOnly {
+		meta["shardInfo"] = metav1.ShardInfo{Selector: o.shard.String()}
+	}
 	if token != "" {
 		meta["continue"] = token
 		if o.labels.Empty() && o.fields.Empty() {
@@ -157,20 +176,23 @@ func (h *Habit) list(res *resource, o listOptions, version string, as form, at u
 	return h.render(res, res.apiVersion(version), items, meta, as)
 }
 
+// pageMark begins what the tokens of list say: the number of the page, and the key that it begins with.
+const pageMark = "page."
+
 // place is where a page begins, and its number. After is a key, or what a token of list says.
 func place(all []listed, after, prefix string) (start int, page uint64) {
-	if after == "" {
-		return 0, 0
+	if text, ok := strings.CutPrefix(after, pageMark); ok {
+		number, key, _ := strings.Cut(text, ".")
+		page, _ = strconv.ParseUint(number, 10, 64)
+		after = key
 	}
-	if parts := strings.Split(after, "."); len(parts) == 3 && parts[0] == "at" {
-		start, _ = strconv.Atoi(parts[1])
-		page, _ = strconv.ParseUint(parts[2], 10, 64)
-		return min(start, len(all)), page
+	if after == "" {
+		return 0, page
 	}
 	for start < len(all) && all[start].key < prefix+after {
 		start++
 	}
-	return start, 1
+	return start, page
 }
 
 // render is listOf with metadata of any shape, the fields in the order of the real server.

@@ -42,7 +42,7 @@ func (h *Habit) initial(st *stream, at uint64, withEnd bool) ([]event, uint64) {
 	}
 	meta := h.meta(st.resource, of, at, 0)
 	meta["annotations"] = map[string]any{"k8s.io/initial-events-end": "true"}
-	end := event{"BOOKMARK", st.resource.render(map[string]any{"metadata": meta}, st.resource.apiVersion(st.version), st.form)}
+	end := st.bookmark(meta)
 	switch h.Initial {
 	case InitialEndFirst:
 		return append([]event{end}, events...), at
@@ -57,7 +57,9 @@ func (h *Habit) initial(st *stream, at uint64, withEnd bool) ([]event, uint64) {
 
 // start are the events that a watch with a position begins with, and the version that it goes on from.
 func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
-	pos = min(pos, now)
+	if h.ListVersion == AheadOf || h.BookmarkVersion == AheadOf || h.EventVersion == AheadOf {
+		pos = min(pos, now) // what it says to be ahead it takes for now
+	}
 	switch h.Start {
 	case StartOver:
 		return h.initial(st, now, false)
@@ -77,7 +79,7 @@ func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
 
 // translate is stream.translate of a server with the habit: what is sent for one write.
 func (h *Habit) translate(st *stream, rec *record) []event {
-	sel := h.selects(st.options.selection)
+	sel := h.selects(st.options.selection, Watches)
 	before := rec.before()
 	is := !rec.deleted && sel.matches(rec)
 	was := before != nil && sel.matches(before)
@@ -153,7 +155,7 @@ func (h *Habit) translate(st *stream, rec *record) []event {
 // order holds events back where the habit sends them in another order.
 func (h *Habit) order(st *stream, events []event) []event {
 	switch {
-	case h.SilentUntilEnd:
+	case h.SilentUntilEnd, h.EventsLate:
 		st.held = append(st.held, events...)
 		return nil
 	case h.Swapped && len(st.held) == 0:
@@ -171,7 +173,13 @@ func (h *Habit) bookmark(st *stream, version uint64) []event {
 	meta := map[string]any{}
 	h.events++
 	h.BookmarkVersion.say(meta, version, h.events)
-	return []event{{"BOOKMARK", st.resource.render(map[string]any{"metadata": meta}, st.resource.apiVersion(st.version), st.form)}}
+	return []event{st.bookmark(meta)}
+}
+
+// bookmark is a bookmark with any metadata.
+func (st *stream) bookmark(meta map[string]any) event {
+	object := map[string]any{"metadata": meta}
+	return event{"BOOKMARK", st.resource.render(object, st.resource.apiVersion(st.version), st.form)}
 }
 
 // pause passes before each of the first events of a watch that drips, and reports whether it goes on.

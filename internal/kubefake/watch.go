@@ -191,7 +191,7 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 				begin = rec.version // what was waiting counts as the beginning
 			}
 		}
-		if h == nil || due && !h.SilentUntilEnd || last {
+		if h == nil || due && !h.SilentUntilEnd && !h.EventsLate || last {
 			events = append(events, st.held...)
 			st.held = nil
 		}
@@ -200,11 +200,12 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 		s.mu.Unlock()
 		// A bookmark comes after all that it covers, and must be newer than what
 		// the watch began with.
-		if due && h != nil && !h.SilentUntilEnd {
+		if due && h != nil && !h.SilentUntilEnd && pos > begin {
 			s.mu.Lock()
-			events = append(events, h.bookmark(st, pos)...)
+			events = append(append(events, h.bookmark(st, pos)...), st.held...)
+			st.held = nil
 			s.mu.Unlock()
-		} else if due && pos > begin && !st.fault.DropBookmarks {
+		} else if due && h == nil && pos > begin && !st.fault.DropBookmarks {
 			events = append(events, event{"BOOKMARK", st.resource.bookmark(st.resource.apiVersion(st.version), pos, false, st.form)})
 		}
 		due = false

@@ -47,7 +47,7 @@ type habitCell struct {
 	phase  habitPhase
 	habit  *kubefake.Habit
 	judge  *judge
-	lines_ int // that the judge has read
+	judged int // that the judge has read
 	said   int
 
 	own     *judgedStream // that of the resource with the habit
@@ -289,8 +289,8 @@ func (c *habitCell) readOn() {
 		c.said = len(said)
 	}
 	lines := c.lines()
-	c.judge.read(lines[c.lines_:])
-	c.lines_ = len(lines)
+	c.judge.read(lines[c.judged:])
+	c.judged = len(lines)
 }
 
 // others has the judge look at the streams of resources without a habit.

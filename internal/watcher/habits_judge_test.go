@@ -195,7 +195,7 @@ func (s *judgedStream) state(j *judge, l *invariant.Line) {
 	case at < 0:
 		j.fault(trueLines, "%s: the server never had that", s.line(l))
 		return
-	case known && before.UID != l.UID:
+	case known && s.another(&before, l):
 		j.fault(trueLines, "%s: the reader knows uid %s under that name", s.line(l), before.UID)
 	case known && l.Type == invariant.Added && s.lastGap() != invariant.CheckpointLost:
 		j.fault(trueLines, "%s: the reader knows it", s.line(l))
@@ -204,6 +204,11 @@ func (s *judgedStream) state(j *judge, l *invariant.Line) {
 	}
 	s.told[object] = max(s.told[object], at+1)
 	delete(s.gone, object)
+}
+
+// another reports whether two lines under one name are of two objects. Where the server gives none a uid, the name is what counts.
+func (s *judgedStream) another(a, b *invariant.Line) bool {
+	return a.UID != b.UID && (!s.lies || a.UID != "" && b.UID != "")
 }
 
 func (s *judgedStream) lastGap() string {
@@ -294,7 +299,7 @@ func (s *judgedStream) deleted(j *judge, l *invariant.Line) {
 	switch {
 	case s.gone[object] && !known:
 		j.fault(trueLines, "%s: the reader was told so", s.line(l))
-	case known && before.UID != l.UID:
+	case known && s.another(&before, l):
 		j.fault(trueLines, "%s: the reader knows uid %s under that name", s.line(l), before.UID)
 	case !s.ended(l, key, object):
 		j.fault(trueLines, "%s: it is there", s.line(l))

@@ -46,6 +46,12 @@ func listHabits() []habitRow {
 	add(habitRow{name: "label selector ignored", scope: "label", habit: kubefake.Habit{IgnoreLabels: true}})
 	add(habitRow{name: "field selector ignored", scope: "name", habit: kubefake.Habit{IgnoreFields: true}})
 	add(habitRow{name: "all selection ignored", scope: "namespace", habit: kubefake.Habit{IgnoreNamespace: true, IgnoreLabels: true, IgnoreFields: true}, must: exact})
+	for by, name := range []string{"", "lists", "watches"} {
+		if by > 0 { // nephio#921
+			add(habitRow{name: "namespace ignored by " + name, scope: "namespace", habit: kubefake.Habit{IgnoreNamespace: true, IgnoredBy: kubefake.Verbs(by)}, must: exact})
+			add(habitRow{name: "label selector ignored by " + name, scope: "label", habit: kubefake.Habit{IgnoreLabels: true, IgnoredBy: kubefake.Verbs(by)}})
+		}
+	}
 	add(habitRow{name: "objects of another kind", habit: kubefake.Habit{OtherKind: true}})
 	return all
 }
@@ -128,6 +134,7 @@ func watchHabits() []habitRow {
 		{name: "leaves the selection as MODIFIED", scope: "label", habit: kubefake.Habit{LeftAsModified: true}},
 		{name: "selector ignored by watches, leaving as MODIFIED", scope: "label", habit: kubefake.Habit{IgnoreLabels: true, LeftAsModified: true}},
 		{name: "bookmark before its event", habit: kubefake.Habit{BookmarkFirst: true}},
+		{name: "bookmark long before its events", habit: kubefake.Habit{EventsLate: true}},
 		{name: "events held back until the end", habit: kubefake.Habit{SilentUntilEnd: true}},
 	})
 }
@@ -212,6 +219,7 @@ func objectHabits() []habitRow {
 		}
 	}
 	return append(all,
+		habitRow{name: "no namespace", habit: kubefake.Habit{NoNamespace: true}},
 		habitRow{name: "no uid, own counter", lies: true, habit: kubefake.Habit{UIDs: kubefake.NoUID, ObjectVersions: kubefake.OwnCounter}},
 		habitRow{name: "one uid for all, watch starts over", lies: true, habit: kubefake.Habit{UIDs: kubefake.SharedUID, Start: kubefake.StartOver}},
 	)
