@@ -96,6 +96,9 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 		o.Reset()
 		return fmt.Errorf("scan object: %w", err)
 	}
+	if o.mayCopy {
+		o.redactCopies()
+	}
 	return nil
 }
 
@@ -212,7 +215,7 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 		}
 		o.have &^= n.mask & hideable
 	}
-	o.edits = append(o.edits[:mark], edit{span{start, i}, true})
+	o.edits = append(o.edits[:mark], edit{span: span{start, i}, redact: true})
 	return i
 }
 
@@ -227,8 +230,8 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 	for more {
 		start, mark := i, len(o.edits)
 		var child *node
+		var key []byte
 		if object {
-			var key []byte
 			if key, i = s.Key(i); i < 0 {
 				return i
 			}
@@ -236,6 +239,7 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		} else {
 			child = n.elem
 		}
+		value := i
 		drop := child != nil && child.drop
 		switch {
 		case child == nil && !redact:
@@ -252,8 +256,12 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		if i < 0 {
 			return i
 		}
-		if !object && n.capture == managed && b[start] == '{' {
+		switch {
+		case n == nil:
+		case !object && n.capture == managed && b[start] == '{':
 			o.noteWriter()
+		case object && n.mayCopy && !drop:
+			o.noteAnnotation(key, span{value, i}, mark)
 		}
 		end := i
 		i, more = s.More(i, shut)
@@ -284,7 +292,7 @@ func (o *Object) Reset() {
 	o.Raw = nil
 	o.Namespace, o.Name, o.UID, o.ResourceVersion = nil, nil, nil, nil
 	o.Generation, o.InitialEventsEnd, o.Unusable = 0, false, nil
-	o.have = 0
+	o.have, o.mayCopy = 0, false
 	o.writers, o.edits, o.decoded = o.writers[:0], o.edits[:0], o.decoded[:0]
 }
 
