@@ -27,7 +27,7 @@ const (
 	minPart      = 16      // an annotation of so many bytes is redacted if it is a part of a value
 	maxEncodings = 8       // one within the other
 	maxInflated  = 4 << 20 // of one compressed text
-	maxCompared  = 1 << 27 // bytes in an object, each with each value
+	maxCompared  = 1 << 26 // bytes in an object, each with each value: less than 0.1 seconds
 )
 
 // copied are the annotations in which tools keep the object, or a value of it, as they wrote it last, which need not be the one it
@@ -187,7 +187,7 @@ func (h *hiddenValues) in(text []byte, depth int) bool {
 		return true
 	}
 	text = squeeze(text)
-	const call = 64 // what a short text costs beside its bytes
+	const call = 256 // what a short text costs beside its bytes
 	if h.spend((len(text)+call)*(len(h.values)+len(h.short)+1)) || copiesObject(text) {
 		return true
 	}
@@ -212,7 +212,11 @@ func (h *hiddenValues) in(text []byte, depth int) bool {
 
 // inBase64 looks into what may be base64, in either alphabet, with and without padding: wherever it begins in a piece of text.
 func (h *hiddenValues) inBase64(text []byte, depth int) bool {
-	least := base64.RawStdEncoding.EncodedLen(minValue)
+	shortest := 10 // that any copy may have which is compressed, or of an object
+	for _, v := range h.values {
+		shortest = min(shortest, len(v))
+	}
+	least := base64.RawStdEncoding.EncodedLen(shortest)
 	if all := bytes.TrimRight(text, "="); len(all) < least {
 		least = max(len(all), 2)
 	}

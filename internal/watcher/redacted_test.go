@@ -229,7 +229,7 @@ func TestCopiesOfSecrets(t *testing.T) {
 					must(t, err)
 					told = append(told, content...)
 				}
-				for _, form := range []string{"marker-", "bWFya2VyL", base64.RawStdEncoding.EncodeToString([]byte("marker-"))[:9]} {
+				for _, form := range []string{"marker-", base64.StdEncoding.EncodeToString([]byte("marker-"))[:9]} {
 					if bytes.Contains(told, []byte(form)) {
 						t.Errorf("a value got out, as %s", form)
 					}
