@@ -3,6 +3,7 @@ package discovery
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"kubejournal/internal/config"
 )
@@ -160,5 +161,32 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 		}
 		all[i].Streams = kept
 		all[i].Err = cmp.Or(all[i].Err, fault)
+	}
+	s.markOverlaps(all)
+}
+
+// markOverlaps marks the streams that can have an object which another one has too. Selectors do not keep them apart: an object moves
+// from one selection to the other. A stream without selectors is marked only where one of all namespaces has its objects.
+func (s *snapshot) markOverlaps(all []Resolution) {
+	of := map[string][]*Stream{}
+	for i := range all {
+		for j := range all[i].Streams {
+			st := &all[i].Streams[j]
+			class := s.served(st.GVR).class()
+			of[class] = append(of[class], st)
+		}
+	}
+	for _, streams := range of {
+		for _, st := range streams {
+			st.Overlaps = slices.ContainsFunc(streams, func(other *Stream) bool {
+				switch {
+				case other == st, st.Namespace != "" && other.Namespace != "" && other.Namespace != st.Namespace:
+					return false
+				case st.selects():
+					return true
+				}
+				return !other.selects() && other.Namespace == ""
+			})
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"kubejournal/internal/rawjson"
@@ -12,6 +13,9 @@ import (
 
 // Renderer makes the lines of one stream. It is for one goroutine.
 type Renderer struct {
+	// OwnIDs says that another stream of the journal can have the same objects: the ids of this one's name the stream.
+	OwnIDs bool
+
 	root   *node
 	events bool // the objects are Kubernetes Events
 
@@ -19,6 +23,7 @@ type Renderer struct {
 	// the object of a relist's deletion, and the part after source in a line about the stream.
 	source, stream, bare []byte
 	cluster              []byte // the member clusterUID
+	resource             []byte // resource and group, as in the stream's name, as the inside of a string
 	apiVersion           string // of the stream's objects
 
 	second int64  // the Unix time that clock shows
@@ -58,6 +63,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	root.sum()
 
 	r.stream = inside(src.Stream)
+	r.resource = inside(strings.TrimSuffix(src.Resource+"."+src.Group, "."))
 	r.source = appendText(nil, `,"stream":"`, r.stream)
 	r.source = appendText(r.source, `,"cluster":"`, inside(src.Cluster))
 	r.source = appendText(r.source, `,"group":"`, inside(src.Group))

@@ -55,6 +55,7 @@ type Store interface {
 // Spec says what a stream reads and how it writes.
 type Spec struct {
 	Name   string // identity in lines and checkpoint: resource, group and scope, no version
+	OwnIDs bool   // see event.Renderer
 	Target kubeclient.Target
 	Kind   string
 
