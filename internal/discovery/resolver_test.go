@@ -492,3 +492,48 @@ func TestAmbiguousText(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// Streams that can have the same objects are marked, but for the widest: the ids of their lines must differ.
+func TestOverlaps(t *testing.T) {
+	bothForms(t, func(t *testing.T, _ *server, r *Resolver) {
+		mustRefresh(t, r)
+		in := func(namespaces ...string) []string { return namespaces }
+		for name, c := range map[string]struct {
+			entries []config.Resource
+			want    []string // the names of those that are marked
+		}{
+			"one":                 {[]config.Resource{{Name: "pods", LabelSelector: "a=1"}}, nil},
+			"namespaces":          {[]config.Resource{{Name: "pods", Namespaces: in("web", "db")}, {Name: "po", Namespaces: in("test"), LabelSelector: "a=1"}}, nil},
+			"resources":           {[]config.Resource{{Name: "pods", LabelSelector: "a=1"}, {Name: "deploy", LabelSelector: "a=1"}}, nil},
+			"selectors":           {[]config.Resource{{Name: "pods", LabelSelector: "a=1"}, {Name: "po", LabelSelector: "b=1"}}, in("pods?labelSelector=a%3D1", "pods?labelSelector=b%3D1")},
+			"disjoint selectors":  {[]config.Resource{{Name: "pods", LabelSelector: "a=1"}, {Name: "po", LabelSelector: "a=2"}}, in("pods?labelSelector=a%3D1", "pods?labelSelector=a%3D2")},
+			"kinds of selector":   {[]config.Resource{{Name: "pods", LabelSelector: "a=1"}, {Name: "po", FieldSelector: "spec.nodeName=n"}}, in("pods?labelSelector=a%3D1", "pods?fieldSelector=spec.nodeName%3Dn")},
+			"a selector and all":  {[]config.Resource{{Name: "po", LabelSelector: "a=1"}, {Name: "pods"}}, in("pods?labelSelector=a%3D1")},
+			"a namespace and all": {[]config.Resource{{Name: "po", Namespaces: in("web", "db")}, {Name: "pods"}}, in("pods?namespace=web", "pods?namespace=db")},
+			"in one namespace":    {[]config.Resource{{Name: "po", Namespaces: in("web", "db")}, {Name: "pods", Namespaces: in("web"), LabelSelector: "a=1"}}, in("pods?namespace=web&labelSelector=a%3D1")},
+			"a namespace and a selector": {
+				[]config.Resource{{Name: "po", Namespaces: in("web")}, {Name: "pods", LabelSelector: "a=1"}},
+				in("pods?labelSelector=a%3D1"),
+			},
+			"two groups":    {[]config.Resource{{Name: "events.events.k8s.io", LabelSelector: "a=1"}, {Name: "events.v1.", Namespaces: in("web")}}, in("events.events.k8s.io?labelSelector=a%3D1")},
+			"no namespaces": {[]config.Resource{{Name: "nodes"}, {Name: "no", LabelSelector: "a=1"}}, in("nodes?labelSelector=a%3D1")},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var got []string
+				for _, one := range r.ResolveAll(c.entries) {
+					if one.Err != nil {
+						t.Fatal(one.Err)
+					}
+					for _, st := range one.Streams {
+						if st.Overlaps {
+							got = append(got, st.Name())
+						}
+					}
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("marked are %q, want %q", got, c.want)
+				}
+			})
+		}
+	})
+}

@@ -20,12 +20,13 @@ type id struct {
 	version []byte
 }
 
+// Distinguish lets the ids of objects begin with the name of their stream, because another stream of the journal can have the same
+// objects.
+func (r *Renderer) Distinguish(stream string) { r.scope = inside(stream) }
+
 // objectID returns the id of an object at a version: its uid, or where it has none its resource and name.
 func (r *Renderer) objectID(n names) id {
-	of := id{object: [3][]byte{n.uid}, version: n.version}
-	if r.OwnIDs {
-		of.stream = r.stream
-	}
+	of := id{stream: r.scope, object: [3][]byte{n.uid}, version: n.version}
 	if len(n.uid) == 0 && len(n.name) > 0 {
 		of.object = [3][]byte{r.resource, n.namespace, n.name}
 	}

@@ -41,7 +41,9 @@ func TestIDs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := mustRenderer(t, c.src, Shape{})
-			r.OwnIDs = c.own
+			if c.own {
+				r.Distinguish(c.src.Stream)
+			}
 			for _, typ := range []Type{Added, Modified, Deleted} {
 				if got := idOf(t, []byte(line(t, r, typ, `{"metadata":{`+c.object+`}}`))); got != c.want+string(typ) {
 					t.Errorf("id %s, want %s%s", got, c.want, typ)
@@ -91,7 +93,7 @@ func TestLongIDs(t *testing.T) {
 				note("gap "+about, r.AppendGap(AppendSeq(nil, 1), received, Expired, "1", received, rv), stream+"/"+rv+"/GAP")
 				note("synced "+about, r.AppendSynced(AppendSeq(nil, 1), received, rv, Count{}), stream+"/"+rv+"/SYNCED")
 			}
-			r.OwnIDs = true
+			r.Distinguish(stream)
 			for _, typ := range []Type{Added, Modified, Deleted} {
 				plain := stream + "/1fe4b2f8-dcde-4710-91df-c352aafd0b06/204/"
 				if fits := len(plain)+len(Modified) <= MaxID; fits {

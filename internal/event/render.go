@@ -13,9 +13,6 @@ import (
 
 // Renderer makes the lines of one stream. It is for one goroutine.
 type Renderer struct {
-	// OwnIDs says that another stream of the journal can have the same objects: the ids of this one's name the stream.
-	OwnIDs bool
-
 	root   *node
 	events bool // the objects are Kubernetes Events
 
@@ -24,6 +21,7 @@ type Renderer struct {
 	source, stream, bare []byte
 	cluster              []byte // the member clusterUID
 	resource             []byte // resource and group, as in the stream's name, as the inside of a string
+	scope                []byte // see Distinguish
 	apiVersion           string // of the stream's objects
 
 	second int64  // the Unix time that clock shows

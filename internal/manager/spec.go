@@ -26,7 +26,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		}
 	}
 	spec := watcher.Spec{
-		Name: d.Name(), OwnIDs: d.Overlaps, Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
+		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Shape: event.Shape{
 			// In one order, so that another order in the config is the same.
@@ -39,6 +39,9 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Payload:      event.Payload(d.Entry.Payload),
 		Changes:      d.Entry.Changes,
 		IgnoreFields: d.Entry.IgnoreFields,
+	}
+	if d.Overlaps {
+		spec.IDScope, _ = discovery.CutShard(spec.Name) // an object has the same id in all shards
 	}
 	if !d.Namespaced {
 		spec.Selection.ExcludeNamespaces = nil // as its objects are in none

@@ -54,10 +54,10 @@ type Store interface {
 
 // Spec says what a stream reads and how it writes.
 type Spec struct {
-	Name   string // identity in lines and checkpoint: resource, group and scope, no version
-	OwnIDs bool   // see event.Renderer
-	Target kubeclient.Target
-	Kind   string
+	Name    string // identity in lines and checkpoint: resource, group and scope, no version
+	IDScope string // begins the ids of objects, see event.Renderer.Distinguish
+	Target  kubeclient.Target
+	Kind    string
 
 	SkipInitial  bool   // what exists at first sight is taken as known, without lines
 	Cluster      string // stamped on every line
