@@ -3,7 +3,6 @@ package discovery
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"kubejournal/internal/config"
 )
@@ -165,28 +164,19 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	s.markOverlaps(all)
 }
 
-// markOverlaps marks the streams that can have an object which another one has too. Selectors do not keep them apart: an object moves
-// from one selection to the other. A stream without selectors is marked only where one of all namespaces has its objects.
+// markOverlaps marks the streams of single namespaces whose objects one of all namespaces has too. Those with selectors are not looked
+// at.
 func (s *snapshot) markOverlaps(all []Resolution) {
-	of := map[string][]*Stream{}
-	for i := range all {
-		for j := range all[i].Streams {
-			st := &all[i].Streams[j]
-			class := s.served(st.GVR).class()
-			of[class] = append(of[class], st)
-		}
-	}
-	for _, streams := range of {
-		for _, st := range streams {
-			st.Overlaps = slices.ContainsFunc(streams, func(other *Stream) bool {
-				switch {
-				case other == st, st.Namespace != "" && other.Namespace != "" && other.Namespace != st.Namespace:
-					return false
-				case st.selects():
-					return true
+	wide := map[string]bool{} // classes with a stream of all objects
+	each := func(visit func(class string, st *Stream)) {
+		for i := range all {
+			for j := range all[i].Streams {
+				if st := &all[i].Streams[j]; !st.Selects() {
+					visit(s.served(st.GVR).class(), st)
 				}
-				return !other.selects() && other.Namespace == ""
-			})
+			}
 		}
 	}
+	each(func(class string, st *Stream) { wide[class] = wide[class] || st.Namespace == "" })
+	each(func(class string, st *Stream) { st.Overlaps = st.Namespace != "" && wide[class] })
 }

@@ -21,7 +21,7 @@ type Stream struct {
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
 
-	// Overlaps says that another stream of the config can have the same objects, and that this one is not the widest.
+	// Overlaps says that another stream, of all namespaces, has the same objects. What a stream with selectors shares is not said.
 	Overlaps bool
 
 	Entry config.Resource // that the stream comes from
@@ -31,7 +31,8 @@ type Stream struct {
 // changes.
 func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
 
-func (s *Stream) selects() bool { return s.LabelSelector != "" || s.FieldSelector != "" }
+// Selects reports whether the stream has selectors.
+func (s *Stream) Selects() bool { return s.LabelSelector != "" || s.FieldSelector != "" }
 
 // CutShard cuts the shard off the name of a stream. It is as config.Shard's String has it, "" if there is none.
 func CutShard(stream string) (name, shard string) {

@@ -255,7 +255,7 @@ func copiesObject(text []byte) bool {
 
 // squeeze returns text without white space: base64 comes in lines, and YAML is indented.
 func squeeze(text []byte) []byte {
-	if bytes.IndexAny(text, " \t\r\n") < 0 {
+	if !bytes.ContainsAny(text, " \t\r\n") {
 		return text
 	}
 	squeezed := make([]byte, 0, len(text))

@@ -15,31 +15,36 @@ const MaxID = 512
 // id are the parts of an id, as the insides of JSON strings. An id is the parts that are not empty, each with a slash behind it, the
 // version with its slash, and the type. So ids of one object at one version differ behind the last slash alone.
 type id struct {
-	stream  []byte // of a line about it, and where another stream of the journal can have the same object
-	object  [3][]byte
+	about   [3][]byte // the object's uid, or where it has none its resource and name; the stream of a line about that
+	scope   []byte    // see Distinguish
 	version []byte
 }
 
-// Distinguish lets the ids of objects begin with the name of their stream, because another stream of the journal can have the same
-// objects.
-func (r *Renderer) Distinguish(stream string) { r.scope = inside(stream) }
+// Distinguish lets the ids of objects name their stream, because another stream of the journal can have the same objects; with "",
+// they do not. It may be called while another goroutine writes lines.
+func (r *Renderer) Distinguish(stream string) {
+	scope := inside(stream)
+	r.scope.Store(&scope)
+}
 
-// objectID returns the id of an object at a version: its uid, or where it has none its resource and name.
+// objectID returns the id of an object at a version.
 func (r *Renderer) objectID(n names) id {
-	of := id{stream: r.scope, object: [3][]byte{n.uid}, version: n.version}
+	of := id{about: [3][]byte{n.uid}, scope: *r.scope.Load(), version: n.version}
 	if len(n.uid) == 0 && len(n.name) > 0 {
-		of.object = [3][]byte{r.resource, n.namespace, n.name}
+		of.about = [3][]byte{r.resource, n.namespace, n.name}
 	}
 	return of
 }
 
 // streamID returns the id of a line about the stream at a version.
-func (r *Renderer) streamID(version []byte) id { return id{stream: r.stream, version: version} }
+func (r *Renderer) streamID(version []byte) id {
+	return id{about: [3][]byte{r.stream}, version: version}
+}
 
 // appendID appends an id. One that would be longer than MaxID is shortened.
 func appendID(dst []byte, of id, t Type) []byte {
 	start := len(dst)
-	for _, part := range [...][]byte{of.stream, of.object[0], of.object[1], of.object[2]} {
+	for _, part := range [...][]byte{of.about[0], of.about[1], of.about[2], of.scope} {
 		if len(part) > 0 {
 			dst = append(append(dst, part...), '/')
 		}
@@ -59,17 +64,17 @@ func appendID(dst []byte, of id, t Type) []byte {
 	return append(dst, t...)
 }
 
-// shorten returns an id without its type, which ends with a slash, in so many bytes: its beginning and end, and between them a digest
-// of it all.
+// shorten returns an id without its type, which ends with a slash, in so many bytes: its beginning, a digest of it all, and its version
+// unless that is long itself.
 func shorten(id string, room int) string {
 	if len(id) <= room {
 		return id
 	}
 	sum := sha256.Sum256([]byte(id))
 	digest := "~" + hex.EncodeToString(sum[:16])
-	end := id[len(id)-1:]
-	if _, rest, _ := strings.Cut(id, "/"); len(rest) <= room/2 {
-		end = "/" + rest
+	end := id[strings.LastIndexByte(id[:len(id)-1], '/'):]
+	if len(end) > room/2 {
+		end = "/"
 	}
 	begin := id[:room-len(digest)-len(end)]
 	for len(begin) > 0 && !utf8.ValidString(begin) {

@@ -31,10 +31,10 @@ func TestIDs(t *testing.T) {
 		want   string
 	}{
 		"uid":                     {web, false, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`, "u/5/"},
-		"uid, overlapping":        {web, true, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`, "pods?namespace=shop&labelSelector=app%3Dweb/u/5/"},
+		"uid, overlapping":        {web, true, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`, "u/pods?namespace=shop&labelSelector=app%3Dweb/5/"},
 		"no uid":                  {web, false, `"name":"a","namespace":"shop","resourceVersion":"5"`, "pods/shop/a/5/"},
 		"empty uid":               {web, false, `"name":"a","namespace":"shop","uid":"","resourceVersion":"5"`, "pods/shop/a/5/"},
-		"no uid, overlapping":     {web, true, `"name":"a","namespace":"shop","resourceVersion":"5"`, "pods?namespace=shop&labelSelector=app%3Dweb/pods/shop/a/5/"},
+		"no uid, overlapping":     {web, true, `"name":"a","namespace":"shop","resourceVersion":"5"`, "pods/shop/a/pods?namespace=shop&labelSelector=app%3Dweb/5/"},
 		"no uid, of a group":      {grouped, false, `"name":"a","namespace":"shop","resourceVersion":"5"`, "things.example.com/shop/a/5/"},
 		"no uid and no namespace": {grouped, false, `"name":"a","resourceVersion":"5"`, "things.example.com/a/5/"},
 		"no name":                 {grouped, false, `"resourceVersion":"5"`, "/5/"},
@@ -95,7 +95,7 @@ func TestLongIDs(t *testing.T) {
 			}
 			r.Distinguish(stream)
 			for _, typ := range []Type{Added, Modified, Deleted} {
-				plain := stream + "/1fe4b2f8-dcde-4710-91df-c352aafd0b06/204/"
+				plain := "1fe4b2f8-dcde-4710-91df-c352aafd0b06/" + stream + "/204/"
 				if fits := len(plain)+len(Modified) <= MaxID; fits {
 					plain += string(typ)
 				} else {
@@ -103,7 +103,7 @@ func TestLongIDs(t *testing.T) {
 				}
 				got := note(fmt.Sprint("object ", n, end, typ), []byte(line(t, r, typ,
 					`{"metadata":{"name":"a","uid":"1fe4b2f8-dcde-4710-91df-c352aafd0b06","resourceVersion":"204"}}`)), plain)
-				if !strings.HasSuffix(got, "/1fe4b2f8-dcde-4710-91df-c352aafd0b06/204/"+string(typ)) {
+				if !strings.HasPrefix(got, "1fe4b2f8-dcde-4710-91df-c352aafd0b06/") || !strings.HasSuffix(got, "/204/"+string(typ)) {
 					t.Errorf("%s does not say which object", got)
 				}
 			}

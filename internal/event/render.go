@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"kubejournal/internal/rawjson"
@@ -19,10 +20,10 @@ type Renderer struct {
 	// Rendered once: the part of every line after the id, the stream name as the inside of a string, the beginning of
 	// the object of a relist's deletion, and the part after source in a line about the stream.
 	source, stream, bare []byte
-	cluster              []byte // the member clusterUID
-	resource             []byte // resource and group, as in the stream's name, as the inside of a string
-	scope                []byte // see Distinguish
-	apiVersion           string // of the stream's objects
+	cluster              []byte                 // the member clusterUID
+	resource             []byte                 // resource and group, as in the stream's name, as the inside of a string
+	scope                atomic.Pointer[[]byte] // see Distinguish
+	apiVersion           string                 // of the stream's objects
 
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
@@ -54,6 +55,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	}
 	captureMetadata(root)
 	r := &Renderer{root: root}
+	r.Distinguish("")
 	if src.Resource == "events" && (src.Group == "" || src.Group == "events.k8s.io") {
 		r.events = true
 		captureEvent(root, src.Group)

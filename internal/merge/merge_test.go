@@ -297,7 +297,10 @@ var forms = map[string]func(lines string) string{
 	},
 }
 
-var uidMember = regexp.MustCompile(`"uid":"[^"]*",`)
+var (
+	objectID  = regexp.MustCompile(`"id":"u-[^/]*/`)
+	uidMember = regexp.MustCompile(`"uid":"[^"]*",`)
+)
 
 // shard is a line of a shard's stream, and later one of a minute later.
 func shard(index int, l string) string {

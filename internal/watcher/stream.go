@@ -55,7 +55,7 @@ type Store interface {
 // Spec says what a stream reads and how it writes.
 type Spec struct {
 	Name    string // identity in lines and checkpoint: resource, group and scope, no version
-	IDScope string // begins the ids of objects, see event.Renderer.Distinguish
+	IDScope string // in the ids of objects, see event.Renderer.Distinguish
 	Target  kubeclient.Target
 	Kind    string
 
@@ -119,6 +119,9 @@ type attempts struct {
 	catchUps  int    // how often in a row the stream has tried to store that
 	backoff   kubeclient.Backoff
 }
+
+// Distinguish changes IDScope while the stream runs.
+func (s *Stream) Distinguish(scope string) { s.encoder.render.Distinguish(scope) }
 
 // NewStream returns a stream that has not started.
 func NewStream(
