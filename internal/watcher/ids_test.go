@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,5 +83,47 @@ func TestIDsOfOverlappingStreams(t *testing.T) {
 				t.Errorf("%s has no objects", stream)
 			}
 		}
+	})
+}
+
+// A stream of all namespaces that is added to one of a single namespace changes the ids of that one's lines from then on, and does not
+// restart it.
+func TestIDsWhereAStreamIsAdded(t *testing.T) {
+	one := config.Resource{Name: "configmaps", Namespaces: []string{"shop"}}
+	bubble(t, kubefake.Options{}, []config.Resource{one}, func(w *harness) {
+		w.start()
+		w.settled()
+		put := func(name string) (ids []string) {
+			t.Helper()
+			n := len(w.lines())
+			w.putIn(configMaps, "shop", name, map[string]any{"app": "web"})
+			w.settled()
+			for _, l := range w.lines()[n:] {
+				ids = append(ids, strings.ReplaceAll(l.Stream+" "+l.ID, l.UID, "UID"))
+			}
+			slices.Sort(ids)
+			return ids
+		}
+		want := func(got []string, want ...string) {
+			t.Helper()
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		want(put("a"), "configmaps?namespace=shop UID/5/ADDED")
+		_, err := w.srv.Delete(configMaps, "shop", "a") // else it is the same fact in both
+		must(t, err)
+		w.settled()
+		n := len(w.srv.Requests())
+		_, err = w.apply([]config.Resource{one, {Name: "configmaps"}}, nil)
+		must(t, err)
+		w.settled()
+		if asked := w.askedFor(n)["configmaps?namespace=shop"]; asked > 0 {
+			t.Errorf("the stream was restarted: %d requests", asked)
+		}
+		want(put("b"), "configmaps UID/7/ADDED", "configmaps?namespace=shop UID/configmaps?namespace=shop/7/ADDED")
+		_, err = w.apply([]config.Resource{one}, nil)
+		must(t, err)
+		want(put("b"), "configmaps?namespace=shop UID/8/MODIFIED")
 	})
 }
