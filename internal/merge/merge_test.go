@@ -288,10 +288,8 @@ func TestMerge(t *testing.T) {
 
 // forms make of lines those of streams that have the same objects as others, and of objects without a uid.
 var forms = map[string]func(lines string) string{
-	"uids": func(lines string) string { return lines },
-	"ids of a stream": func(lines string) string {
-		return strings.ReplaceAll(lines, `"id":"u-`, `"id":"pods?namespace=shop/u-`)
-	},
+	"uids":            func(lines string) string { return lines },
+	"ids of a stream": func(lines string) string { return objectID.ReplaceAllString(lines, "${0}pods?namespace=shop/") },
 	"no uids": func(lines string) string {
 		return uidMember.ReplaceAllString(strings.ReplaceAll(lines, `"id":"u-`, `"id":"pods/`), "")
 	},
