@@ -161,4 +161,22 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 		all[i].Streams = kept
 		all[i].Err = cmp.Or(all[i].Err, fault)
 	}
+	s.markOverlaps(all)
+}
+
+// markOverlaps marks the streams of single namespaces whose objects one of all namespaces has too. Those with selectors are not looked
+// at.
+func (s *snapshot) markOverlaps(all []Resolution) {
+	wide := map[string]bool{} // classes with a stream of all objects
+	each := func(visit func(class string, st *Stream)) {
+		for i := range all {
+			for j := range all[i].Streams {
+				if st := &all[i].Streams[j]; !st.Selects() {
+					visit(s.served(st.GVR).class(), st)
+				}
+			}
+		}
+	}
+	each(func(class string, st *Stream) { wide[class] = wide[class] || st.Namespace == "" })
+	each(func(class string, st *Stream) { st.Overlaps = st.Namespace != "" && wide[class] })
 }

@@ -492,3 +492,39 @@ func TestAmbiguousText(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// Streams of one namespace are marked where another one has their objects: the ids of their lines must differ.
+func TestOverlaps(t *testing.T) {
+	bothForms(t, func(t *testing.T, _ *server, r *Resolver) {
+		mustRefresh(t, r)
+		in := func(namespaces ...string) []string { return namespaces }
+		for name, c := range map[string]struct {
+			entries []config.Resource
+			want    []string // the names of those that are marked
+		}{
+			"plain":      {[]config.Resource{{Name: "pods"}, {Name: "deploy"}, {Name: "nodes"}}, nil},
+			"namespaces": {[]config.Resource{{Name: "pods", Namespaces: in("web", "db")}, {Name: "po", Namespaces: in("test")}}, nil},
+			"of another": {[]config.Resource{{Name: "pods", Namespaces: in("web", "db")}, {Name: "deploy"}}, nil},
+			"and all":    {[]config.Resource{{Name: "po", Namespaces: in("web", "db")}, {Name: "pods"}}, in("pods?namespace=web", "pods?namespace=db")},
+			"two groups": {[]config.Resource{{Name: "events.events.k8s.io"}, {Name: "events.v1.", Namespaces: in("web")}}, in("events?namespace=web")},
+			"selectors":  {[]config.Resource{{Name: "po", LabelSelector: "a=1"}, {Name: "pods", Namespaces: in("web")}, {Name: "pods", Namespaces: in("web"), LabelSelector: "a=1"}}, nil},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var got []string
+				for _, one := range r.ResolveAll(c.entries) {
+					if one.Err != nil {
+						t.Fatal(one.Err)
+					}
+					for _, st := range one.Streams {
+						if st.Overlaps {
+							got = append(got, st.Name())
+						}
+					}
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("marked are %q, want %q", got, c.want)
+				}
+			})
+		}
+	})
+}

@@ -21,12 +21,18 @@ type Stream struct {
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
 
+	// Overlaps says that another stream, of all namespaces, has the same objects. What a stream with selectors shares is not said.
+	Overlaps bool
+
 	Entry config.Resource // that the stream comes from
 }
 
 // Name is kubectl's name of the resource with its scope. A position is kept under it: a stream resumes when only the version
 // changes.
 func (s Stream) Name() string { return s.GVR.GroupResource().String() + s.scope() }
+
+// Selects reports whether the stream has selectors.
+func (s *Stream) Selects() bool { return s.LabelSelector != "" || s.FieldSelector != "" }
 
 // CutShard cuts the shard off the name of a stream. It is as config.Shard's String has it, "" if there is none.
 func CutShard(stream string) (name, shard string) {

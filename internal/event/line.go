@@ -53,7 +53,7 @@ func (n names) appendBare(dst []byte) []byte {
 // AppendGap writes a GAP line: from fromRV on, up to the SYNCED that follows, only the net result is known. fromTime is when
 // that version was last confirmed, zero where that is not known; rv is the server's version now.
 func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, fromRV string, fromTime time.Time, rv string) []byte {
-	dst = r.appendHead(dst, received, Gap, "", r.stream, inside(rv))
+	dst = r.appendHead(dst, received, Gap, "", r.streamID(inside(rv)))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"reason":"`, inside(string(reason)))
 	dst = appendText(dst, `,"fromResourceVersion":"`, inside(fromRV))
@@ -66,7 +66,7 @@ func (r *Renderer) AppendGap(dst []byte, received time.Time, reason GapReason, f
 
 // AppendSynced writes that a snapshot or a relist is complete.
 func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c Count) []byte {
-	dst = r.appendHead(dst, received, Synced, "", r.stream, inside(rv))
+	dst = r.appendHead(dst, received, Synced, "", r.streamID(inside(rv)))
 	dst = append(dst, r.cluster...)
 	dst = appendText(dst, `,"resourceVersion":"`, inside(rv))
 	return fmt.Appendf(dst, `,"count":{"added":%d,"modified":%d,"deleted":%d,"unchanged":%d}}`+"\n", c.Added, c.Modified, c.Deleted, c.Unchanged)
@@ -74,15 +74,15 @@ func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c Cou
 
 // appendNamed writes what a line about an object begins with.
 func (r *Renderer) appendNamed(dst []byte, received time.Time, t Type, from Origin, n names) []byte {
-	dst = r.appendHead(dst, received, t, from, n.uid, n.version)
+	dst = r.appendHead(dst, received, t, from, r.objectID(n))
 	dst = appendText(dst, `,"namespace":"`, n.namespace)
 	dst = appendText(dst, `,"name":"`, n.name)
 	dst = appendText(dst, `,"uid":"`, n.uid)
 	return appendText(dst, `,"resourceVersion":"`, n.version)
 }
 
-// appendHead writes time, type, origin, an id of the given parts, and what all lines of the stream share.
-func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origin, id, version []byte) []byte {
+// appendHead writes time, type, origin, the id, and what all lines of the stream share.
+func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origin, of id) []byte {
 	dst = append(dst, `,"time":"`...)
 	dst = r.appendTime(dst, received)
 	dst = append(dst, `","type":"`...)
@@ -92,11 +92,7 @@ func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origi
 		dst = append(dst, from...)
 	}
 	dst = append(dst, `","id":"`...)
-	dst = append(dst, id...)
-	dst = append(dst, '/')
-	dst = append(dst, version...)
-	dst = append(dst, '/')
-	dst = append(dst, t...)
+	dst = appendID(dst, of, t)
 	dst = append(dst, '"')
 	return append(dst, r.source...)
 }

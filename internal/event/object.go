@@ -19,6 +19,7 @@ type Object struct {
 	spans   [captureCount]span
 	writers []writer // the entries of managedFields, with the capture managed
 	edits   []edit
+	mayCopy bool   // some of the edits are of annotations on which redactCopies has to decide
 	valid   []byte // backs Raw where it was not UTF-8
 	compact []byte // backs Raw where it was not compact
 	decoded []byte // backs strings that had escapes
@@ -31,6 +32,7 @@ type span struct{ start, end int }
 type edit struct {
 	span
 	redact bool // put "REDACTED" there
+	copy   copyOf
 }
 
 // capture is a value that a line repeats outside of the object.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"kubejournal/internal/rawjson"
@@ -18,8 +20,10 @@ type Renderer struct {
 	// Rendered once: the part of every line after the id, the stream name as the inside of a string, the beginning of
 	// the object of a relist's deletion, and the part after source in a line about the stream.
 	source, stream, bare []byte
-	cluster              []byte // the member clusterUID
-	apiVersion           string // of the stream's objects
+	cluster              []byte                 // the member clusterUID
+	resource             []byte                 // resource and group, as in the stream's name, as the inside of a string
+	scope                atomic.Pointer[[]byte] // see Distinguish
+	apiVersion           string                 // of the stream's objects
 
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
@@ -51,6 +55,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	}
 	captureMetadata(root)
 	r := &Renderer{root: root}
+	r.Distinguish("")
 	if src.Resource == "events" && (src.Group == "" || src.Group == "events.k8s.io") {
 		r.events = true
 		captureEvent(root, src.Group)
@@ -58,6 +63,7 @@ func NewRenderer(src Source, shape Shape) (*Renderer, error) {
 	root.sum()
 
 	r.stream = inside(src.Stream)
+	r.resource = inside(strings.TrimSuffix(src.Resource+"."+src.Group, "."))
 	r.source = appendText(nil, `,"stream":"`, r.stream)
 	r.source = appendText(r.source, `,"cluster":"`, inside(src.Cluster))
 	r.source = appendText(r.source, `,"group":"`, inside(src.Group))
@@ -95,6 +101,9 @@ func (r *Renderer) Scan(raw []byte, o *Object) error {
 	if err != nil {
 		o.Reset()
 		return fmt.Errorf("scan object: %w", err)
+	}
+	if o.mayCopy {
+		o.redactCopies()
 	}
 	return nil
 }
@@ -212,7 +221,7 @@ func (r *Renderer) walk(i int, n *node, redact bool, depth int) int {
 		}
 		o.have &^= n.mask & hideable
 	}
-	o.edits = append(o.edits[:mark], edit{span{start, i}, true})
+	o.edits = append(o.edits[:mark], edit{span: span{start, i}, redact: true})
 	return i
 }
 
@@ -227,8 +236,8 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 	for more {
 		start, mark := i, len(o.edits)
 		var child *node
+		var key []byte
 		if object {
-			var key []byte
 			if key, i = s.Key(i); i < 0 {
 				return i
 			}
@@ -236,6 +245,7 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		} else {
 			child = n.elem
 		}
+		value := i
 		drop := child != nil && child.drop
 		switch {
 		case child == nil && !redact:
@@ -252,8 +262,12 @@ func (r *Renderer) contents(i int, n *node, redact bool, depth int) int {
 		if i < 0 {
 			return i
 		}
-		if !object && n.capture == managed && b[start] == '{' {
+		switch {
+		case n == nil:
+		case !object && n.capture == managed && b[start] == '{':
 			o.noteWriter()
+		case object && n.mayCopy && !drop:
+			o.noteAnnotation(key, span{value, i}, mark)
 		}
 		end := i
 		i, more = s.More(i, shut)
@@ -284,7 +298,7 @@ func (o *Object) Reset() {
 	o.Raw = nil
 	o.Namespace, o.Name, o.UID, o.ResourceVersion, o.Kind = nil, nil, nil, nil, nil
 	o.Generation, o.InitialEventsEnd, o.Unusable = 0, false, nil
-	o.have = 0
+	o.have, o.mayCopy = 0, false
 	o.writers, o.edits, o.decoded = o.writers[:0], o.edits[:0], o.decoded[:0]
 }
 

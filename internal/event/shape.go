@@ -18,9 +18,9 @@ type Shape struct {
 	// Redact lists below what every value becomes "REDACTED", keys staying; an array becomes one "REDACTED", and null
 	// at the path itself stays null. Any other value that a path cannot enter is replaced whole. The
 	// copy of the object that kubectl apply leaves in an annotation is cut, since nothing in it can be redacted, and so is
-	// what managedFields say of the path.
+	// what managedFields say of the path. Other annotations that show a redacted value are redacted.
 	Redact []string
-	// Secret redacts data and stringData, and cuts that annotation.
+	// Secret redacts data and stringData, cuts that annotation, and redacts those.
 	Secret bool
 }
 
@@ -47,6 +47,9 @@ func ValidatePath(path string) error {
 func (s Shape) Fingerprint(ignore []string) [16]byte {
 	h := sha256.New()
 	fmt.Fprintf(h, "shape 1\nsecret %t\n", s.Secret)
+	if s.Redacts() {
+		fmt.Fprintln(h, "copies") // in annotations, which earlier versions left
+	}
 	for _, list := range []struct {
 		name  string
 		paths []string
@@ -85,6 +88,7 @@ func (s Shape) compile(root *node) (*node, error) {
 		root.reach(keys("stringData"), true).redact = true
 	}
 	if s.Redacts() {
+		root.reach(keys("metadata", "annotations"), true).mayCopy = true
 		root.reach(keys("metadata", "annotations", LastApplied), true).drop = true
 	}
 	return root, nil
@@ -199,6 +203,7 @@ type node struct {
 	mask    captures // capture of this node and of all below
 
 	drop, redact bool
+	mayCopy      bool // each member may show what is redacted elsewhere
 
 	// A path below this node is redacted. A value that is not the object, or the array, that it expects is redacted whole.
 	wantObject, wantArray bool

@@ -112,9 +112,10 @@ func (m *Manager) namesUnknown(o Options, errs []error) bool {
 }
 
 // same reports whether the running stream before already does what now asks for, so that it need not be restarted. That the
-// server prefers another version is no reason to, as long as it still serves the old one.
+// server prefers another version is no reason to, as long as it still serves the old one; and ids change while it runs.
 func (m *Manager) same(before, now wanted) bool {
 	was, is := before.spec, now.spec
+	is.IDScope = was.IDScope
 	if was.Target.Resource.Version != is.Target.Resource.Version && sameEntry(before.entry, now.entry) && m.serves(was.Target) {
 		is.Target.Resource.Version = was.Target.Resource.Version
 	}

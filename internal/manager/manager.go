@@ -250,6 +250,14 @@ func (m *Manager) reconcile(ctx context.Context) error {
 func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs []error) (dropped int, err error) {
 	dropped = m.dropRefused(desired)
 	m.setUnresolved(errs)
+	m.mu.Lock()
+	for name, r := range m.running { // before another stream brings the same objects
+		if w, is := desired[name]; is && r.spec.IDScope != w.spec.IDScope {
+			r.spec.IDScope = w.spec.IDScope
+			r.stream.Distinguish(w.spec.IDScope)
+		}
+	}
+	m.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(desired)) {
 		if w := m.refused[name]; m.running[name] != nil || w != nil && time.Now().Before(w.until) {
 			continue

@@ -40,6 +40,11 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Changes:      d.Entry.Changes,
 		IgnoreFields: d.Entry.IgnoreFields,
 	}
+	// Selectors that are disjoint share objects too, since these move from one to the other; and what is added to the config later
+	// begins with objects of which there may be lines. So selectors count, whatever else there is.
+	if d.Selects() || d.Overlaps {
+		spec.IDScope, _ = discovery.CutShard(spec.Name) // an object has the same id in all shards
+	}
 	if !d.Namespaced {
 		spec.Selection.ExcludeNamespaces = nil // as its objects are in none
 	}

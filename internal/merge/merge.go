@@ -213,7 +213,7 @@ func (m *merger) next(t *team) error {
 	at := positionOf(l)
 	switch {
 	case s.voids(at):
-		if uid := string(l.Text(line.UID)); !l.AboutStream() && s.gaps && s.live[uid] == nil {
+		if uid := uidOf(l); !l.AboutStream() && s.gaps && s.live[uid] == nil {
 			s.isAbsent(uid)
 		}
 	case s.movedAt(at) == nil:
@@ -326,7 +326,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	if l.AboutStream() {
 		return m.add(s, &e, f)
 	}
-	uid := string(l.Text(line.UID))
+	uid := uidOf(l)
 	last := s.live[uid]
 	before, again := s.ids[string(l.Text(line.ID))]
 	repeats := again && f.origin == originWatch
@@ -399,7 +399,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if s.live == nil {
 		s.live, s.names = make(map[string]*known), make(map[string]string)
 	}
-	if uid, name := string(e.line.Text(line.UID)), nameOf(e.line); f.typ == typeDeleted {
+	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == typeDeleted {
 		delete(s.live, uid)
 		delete(s.names, name)
 		if again || len(s.moved) > 0 || strings.Contains(s.name, "Selector=") { // with a selector an object may come again
@@ -417,6 +417,14 @@ func (s *stream) isAbsent(uid string) {
 		s.absent = make(map[string]bool)
 	}
 	s.absent[uid] = true
+}
+
+// uidOf returns the uid of a line's object, or what distinguishes an object without one.
+func uidOf(l *line.Fields) string {
+	if uid := l.Text(line.UID); len(uid) > 0 {
+		return string(uid)
+	}
+	return "/" + nameOf(l)
 }
 
 func nameOf(l *line.Fields) string {
@@ -447,13 +455,13 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	if err != nil {
 		return err
 	}
-	version := s.live[uid].version
 	e := edit{line: last}
 	e.set(line.Term, by.Value(line.Term))
 	e.set(line.Time, by.Value(line.Time))
 	e.text(line.Type, typeDeleted)
 	e.text(line.Origin, originRelist)
-	e.text(line.ID, uid+"/"+version+"/"+typeDeleted)
+	id := string(last.Text(line.ID))
+	e.text(line.ID, id[:strings.LastIndexByte(id, '/')+1]+typeDeleted) // ids at one version differ in the type alone
 	e.set(line.FinalStateKnown, []byte("false"))
 	for _, of := range []line.Field{line.Generation, line.Manager, line.Subresource, line.WrittenAt, line.Changes} {
 		e.drop(of)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -265,22 +266,39 @@ func TestMerge(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for _, sources := range [][]merge.Source{{source("a", tt.a), source("b", tt.b)}, {source("b", tt.b), source("a", tt.a)}} {
-				p, err := merge.Scan(t.Context(), sources, heldBack)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var out output
-				if err := p.Merge(t.Context(), &out); err != nil {
-					t.Fatal(err)
-				}
-				if got := strings.Join(out.lines, "\n") + "\n"; got != tt.want {
-					t.Errorf("got\n%swant\n%s", got, tt.want)
+			for form, of := range forms {
+				a, b, want := source("a", of(tt.a)), source("b", of(tt.b)), of(tt.want)
+				for _, sources := range [][]merge.Source{{a, b}, {b, a}} {
+					p, err := merge.Scan(t.Context(), sources, heldBack)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var out output
+					if err := p.Merge(t.Context(), &out); err != nil {
+						t.Fatal(err)
+					}
+					if got := strings.Join(out.lines, "\n") + "\n"; got != want {
+						t.Errorf("%s: got\n%swant\n%s", form, got, want)
+					}
 				}
 			}
 		})
 	}
 }
+
+// forms make of lines those of streams that have the same objects as others, and of objects without a uid.
+var forms = map[string]func(lines string) string{
+	"uids":            func(lines string) string { return lines },
+	"ids of a stream": func(lines string) string { return objectID.ReplaceAllString(lines, "${0}pods?namespace=shop/") },
+	"no uids": func(lines string) string {
+		return uidMember.ReplaceAllString(strings.ReplaceAll(lines, `"id":"u-`, `"id":"pods/`), "")
+	},
+}
+
+var (
+	objectID  = regexp.MustCompile(`"id":"u-[^/]*/`)
+	uidMember = regexp.MustCompile(`"uid":"[^"]*",`)
+)
 
 // shard is a line of a shard's stream, and later one of a minute later.
 func shard(index int, l string) string {

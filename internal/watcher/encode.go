@@ -45,6 +45,7 @@ func (s *Stream) newEncoder() (e *encoder, err error) {
 	if err != nil {
 		return nil, err
 	}
+	e.render.Distinguish(spec.IDScope)
 	if e.sel, err = newSelector(spec.Selection, s.m.FilterErrors.WithLabelValues(group, resource), s.log); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,4 +159,87 @@ func TestRotatedSecrets(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What other tools leave of a Secret's values in its annotations gets out no more than the values: in snapshot, watch and list, in
+// changes and deletions, with and without the object, and behind a kill.
+func TestCopiesOfSecrets(t *testing.T) {
+	for name, demands := range map[string]func(*config.Resource){
+		"object":   func(e *config.Resource) {},
+		"changes":  func(e *config.Resource) { e.Changes = true },
+		"metadata": func(e *config.Resource) { e.Payload = "metadata"; e.Changes = true },
+		"ignored":  func(e *config.Resource) { e.IgnoreFields = []string{`metadata.annotations["note"]`}; e.Changes = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{}, demanding("secrets", demands), func(w *harness) {
+				keep := func(name, password, original string) {
+					t.Helper()
+					value := base64.StdEncoding.EncodeToString([]byte(password))
+					object := map[string]any{
+						"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{
+							"kapp.k14s.io/original": `{"data":{"p":"` + base64.StdEncoding.EncodeToString([]byte(original)) + `"}}`,
+							"mine":                  "stays", "note": "it is " + password, "encoded": value, "openshift.io/token-secret.value": original,
+						}},
+						"data": map[string]any{"p": value},
+					}
+					write := w.srv.Update
+					if _, err := w.srv.Get(secrets, "default", name); err != nil {
+						write = w.srv.Create
+					}
+					_, err := write(secrets, object)
+					must(t, err)
+				}
+				gone := func(name string) {
+					t.Helper()
+					_, err := w.srv.Delete(secrets, "default", name)
+					must(t, err)
+				}
+				for _, name := range []string{"s", "seen", "unseen"} {
+					keep(name, "marker-1-"+name, "marker-0-"+name)
+				}
+				w.start()
+				w.settled()
+				keep("s", "marker-2", "marker-1")
+				keep("new", "marker-3", "marker-3")
+				gone("seen")
+				w.settled()
+				w.stop()
+				keep("s", "marker-4", "marker-2")
+				gone("unseen")
+				w.srv.DropHistory()
+				w.start()
+				w.settled()
+				keep("s", "marker-5", "marker-2")
+				w.pass(50 * time.Millisecond) // written, not committed
+				w.kill()
+				w.start()
+				w.settled()
+				keep("s", "marker-6", "marker-5")
+				w.settled()
+				w.tell(0, "ADDED snapshot s", "ADDED snapshot seen", "ADDED snapshot unseen", "SYNCED +3 ~0 -0 =0",
+					"MODIFIED watch s", "ADDED watch new", "DELETED watch seen",
+					"GAP Expired", "MODIFIED relist s", "DELETED relist unseen", "SYNCED +0 ~1 -1 =1", "MODIFIED watch s", "MODIFIED watch s")
+				lines := w.lines()
+				w.stop()
+				files, err := os.ReadDir(w.dir)
+				must(t, err)
+				told := []byte(w.log.String())
+				for _, f := range files {
+					content, err := os.ReadFile(filepath.Join(w.dir, f.Name()))
+					must(t, err)
+					told = append(told, content...)
+				}
+				for _, form := range []string{"marker-", base64.StdEncoding.EncodeToString([]byte("marker-"))[:9]} {
+					if bytes.Contains(told, []byte(form)) {
+						t.Errorf("a value got out, as %s", form)
+					}
+				}
+				for _, l := range lines {
+					if l.Name != "" && !strings.Contains(string(l.Object), `"mine":"stays"`) && l.FinalStateKnown == nil {
+						t.Errorf("%s: %s", l.Where, l.Object)
+					}
+				}
+			})
+		})
+	}
 }

@@ -54,9 +54,10 @@ type Store interface {
 
 // Spec says what a stream reads and how it writes.
 type Spec struct {
-	Name   string // identity in lines and checkpoint: resource, group and scope, no version
-	Target kubeclient.Target
-	Kind   string
+	Name    string // identity in lines and checkpoint: resource, group and scope, no version
+	IDScope string // in the ids of objects, see event.Renderer.Distinguish
+	Target  kubeclient.Target
+	Kind    string
 
 	SkipInitial  bool   // what exists at first sight is taken as known, without lines
 	Cluster      string // stamped on every line
@@ -123,6 +124,9 @@ type attempts struct {
 	catchUps  int    // how often in a row the stream has tried to store that
 	backoff   kubeclient.Backoff
 }
+
+// Distinguish changes IDScope while the stream runs.
+func (s *Stream) Distinguish(scope string) { s.encoder.render.Distinguish(scope) }
 
 // NewStream returns a stream that has not started.
 func NewStream(

@@ -303,12 +303,12 @@ func TestCompare(t *testing.T) {
 }
 
 func TestExpectRedacts(t *testing.T) {
-	const in = `{"metadata":{"name":"s","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x","mine":"y"}},"data":{"a":"djE="},"type":"Opaque"}`
+	const in = `{"metadata":{"name":"s","annotations":{"kubectl.kubernetes.io/last-applied-configuration":"x","mine":"y","kapp.k14s.io/original":"{}","b":"bWFya2Vy","c":"of marker"}},"data":{"a":"bWFya2Vy"},"type":"Opaque"}`
 	o, err := Expect(Key{Resource: "secrets"}, []byte(in))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(o.Content); got != "map[data:map[a:REDACTED] metadata:map[annotations:map[mine:y] name:s] type:Opaque]" {
+	if got := fmt.Sprint(o.Content); got != "map[data:map[a:REDACTED] metadata:map[annotations:map[b:REDACTED c:REDACTED kapp.k14s.io/original:REDACTED mine:y] name:s] type:Opaque]" {
 		t.Error(got)
 	}
 }

@@ -1,0 +1,84 @@
+package event
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"kubejournal/internal/rawjson"
+)
+
+// MaxID bounds an id, in bytes: Elasticsearch takes no longer one as a document's.
+const MaxID = 512
+
+// id are the parts of an id, as the insides of JSON strings. An id is the parts that are not empty, each with a slash behind it, the
+// version with its slash, and the type. So ids of one object at one version differ behind the last slash alone.
+type id struct {
+	about   [3][]byte // the object's uid, or where it has none its resource and name; the stream of a line about that
+	scope   []byte    // see Distinguish
+	version []byte
+}
+
+// Distinguish lets the ids of objects name their stream, because another stream of the journal can have the same objects; with "",
+// they do not. It may be called while another goroutine writes lines.
+func (r *Renderer) Distinguish(stream string) {
+	scope := inside(stream)
+	r.scope.Store(&scope)
+}
+
+// objectID returns the id of an object at a version.
+func (r *Renderer) objectID(n names) id {
+	of := id{about: [3][]byte{n.uid}, scope: *r.scope.Load(), version: n.version}
+	if len(n.uid) == 0 && len(n.name) > 0 {
+		of.about = [3][]byte{r.resource, n.namespace, n.name}
+	}
+	return of
+}
+
+// streamID returns the id of a line about the stream at a version.
+func (r *Renderer) streamID(version []byte) id {
+	return id{about: [3][]byte{r.stream}, version: version}
+}
+
+// appendID appends an id. One that would be longer than MaxID is shortened.
+func appendID(dst []byte, of id, t Type) []byte {
+	start := len(dst)
+	for _, part := range [...][]byte{of.about[0], of.about[1], of.about[2], of.scope} {
+		if len(part) > 0 {
+			dst = append(append(dst, part...), '/')
+		}
+	}
+	if len(dst) == start {
+		dst = append(dst, '/')
+	}
+	dst = append(append(dst, of.version...), '/')
+	room := MaxID - len(t)
+	if t == Added || t == Deleted {
+		room = MaxID - len(Modified)
+	}
+	if len(dst)-start > room {
+		short := shorten(string(rawjson.Unquote(nil, dst[start:])), room)
+		dst = rawjson.AppendEscaped(dst[:start], short)
+	}
+	return append(dst, t...)
+}
+
+// shorten returns an id without its type, which ends with a slash, in so many bytes: its beginning, a digest of it all, and its version
+// unless that is long itself.
+func shorten(id string, room int) string {
+	if len(id) <= room {
+		return id
+	}
+	sum := sha256.Sum256([]byte(id))
+	digest := "~" + hex.EncodeToString(sum[:16])
+	end := id[strings.LastIndexByte(id[:len(id)-1], '/'):]
+	if len(end) > room/2 {
+		end = "/"
+	}
+	begin := id[:room-len(digest)-len(end)]
+	for len(begin) > 0 && !utf8.ValidString(begin) {
+		begin = begin[:len(begin)-1]
+	}
+	return begin + digest + end
+}
