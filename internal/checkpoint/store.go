@@ -265,14 +265,32 @@ func (s *Store) Lost() (bool, error) {
 	return v != nil, err
 }
 
+// LostNames returns what SetLostNames has recorded, nil for nothing.
+func (s *Store) LostNames() (names []string, err error) {
+	v, err := s.value(bucketMeta, keyLost)
+	if err == nil && len(v) > 1 {
+		err = json.Unmarshal(v[1:], &names)
+	}
+	return names, err
+}
+
 // SetLost records that an earlier checkpoint was lost, until ClearLost.
-func (s *Store) SetLost() error {
-	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, []byte{1}) })
+func (s *Store) SetLost() error { return s.putLost([]byte{1}) }
+
+// SetLostNames records what the earlier checkpoint may have had: what the config named at the first start since then. All else is new.
+func (s *Store) SetLostNames(names []string) error {
+	v, err := json.Marshal(names)
+	if err != nil {
+		return fmt.Errorf("encode names: %w", err)
+	}
+	return s.putLost(append([]byte{1}, v...))
 }
 
 // ClearLost records that this checkpoint has every stream that the earlier one had.
-func (s *Store) ClearLost() error {
-	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, nil) })
+func (s *Store) ClearLost() error { return s.putLost(nil) }
+
+func (s *Store) putLost(v []byte) error {
+	return s.update(func(w *writer) error { return w.top(bucketMeta).put(keyLost, v) })
 }
 
 // Mark is the journal's mark of the last commit.

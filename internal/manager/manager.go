@@ -50,11 +50,11 @@ type Manager struct {
 	ending   sync.WaitGroup             // the ends of streams' coverage that are being submitted
 
 	// Run's, from its beginning on.
-	options     Options
-	crds        *discovery.CRDWatcher // says when the server may serve other resources
-	refreshed   time.Time             // when the server was asked last what it serves
-	fault       string                // of that, as it was logged; "" where there was none
-	nothingLost bool                  // no stream is owed the GAP of a lost checkpoint any more
+	options   Options
+	crds      *discovery.CRDWatcher // says when the server may serve other resources
+	refreshed time.Time             // when the server was asked last what it serves
+	fault     string                // of that, as it was logged; "" where there was none
+	owed      map[string]bool       // streams, and entries without one, that a lost checkpoint may have had; nil while unknown
 
 	unknown sync.Map // names without a resource that were warned about
 
@@ -79,10 +79,19 @@ type Recorder interface {
 	End(ctx context.Context, stream, reason string) error
 }
 
+// Store is what the streams read from, and whether an earlier one was lost.
+type Store interface {
+	watcher.Store
+	Lost() (bool, error)
+	ClearLost() error
+	LostNames() ([]string, error)
+	SetLostNames([]string) error
+}
+
 // parts are what all streams share.
 type parts struct {
 	client  *kubeclient.Client
-	store   watcher.Store
+	store   Store
 	rec     Recorder
 	outages *outage.Tracker
 	m       *metrics.Metrics
@@ -107,7 +116,7 @@ type running struct {
 
 // New returns a manager that has not started anything. resolver must have been refreshed.
 func New(
-	client *kubeclient.Client, resolver *discovery.Resolver, store watcher.Store, rec Recorder, options Options,
+	client *kubeclient.Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options,
 	m *metrics.Metrics, log *zap.Logger,
 ) *Manager {
 	return &Manager{
@@ -248,6 +257,11 @@ func (m *Manager) reconcile(ctx context.Context) error {
 // startAll starts what does not run and is not to wait, and notes what cannot run. It returns how many streams that waited
 // are not desired any more.
 func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs []error) (dropped int, err error) {
+	if m.owed == nil {
+		if err := m.loadOwed(desired, errs); err != nil {
+			return 0, err
+		}
+	}
 	dropped = m.dropRefused(desired)
 	m.setUnresolved(errs)
 	m.mu.Lock()
@@ -276,7 +290,9 @@ func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs 
 
 // start starts a stream.
 func (m *Manager) start(ctx context.Context, w wanted) error {
-	s, err := watcher.NewStream(w.spec, m.client, m.store, m.rec, m.outages, m.m, m.log)
+	spec := w.spec
+	spec.Owed = m.owed[spec.Name] || m.owed[entryKey(w.entry)]
+	s, err := watcher.NewStream(spec, m.client, m.store, m.rec, m.outages, m.m, m.log)
 	if err != nil {
 		return err
 	}

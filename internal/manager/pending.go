@@ -2,11 +2,14 @@ package manager
 
 import (
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
+	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
 	"kubejournal/internal/watcher"
 )
@@ -120,19 +123,44 @@ func (m *Manager) dropRefused(desired map[string]wanted) (dropped int) {
 	return dropped
 }
 
+// loadOwed finds out what is owed the GAP of a lost checkpoint: the streams and the entries without one that the config had at the
+// first start since the loss. What is added later is new.
+func (m *Manager) loadOwed(desired map[string]wanted, errs []error) error {
+	m.owed = make(map[string]bool)
+	lost, err := m.store.Lost()
+	if err != nil || !lost {
+		return err
+	}
+	names, err := m.store.LostNames()
+	if err == nil && names == nil {
+		names = slices.Sorted(maps.Keys(desired))
+		for i, err := range errs {
+			if err != nil {
+				names = append(names, entryKey(m.options.Resources[i]))
+			}
+		}
+		err = m.store.SetLostNames(names)
+	}
+	for _, name := range names {
+		m.owed[name] = true
+	}
+	return err
+}
+
+// entryKey names an entry by what makes its streams others. It is no stream's name.
+func entryKey(r config.Resource) string {
+	return fmt.Sprintf("entry %s %q %q %q", r.Name, r.Namespaces, r.LabelSelector, r.FieldSelector)
+}
+
 // clearLost ends the time in which a stream without a position counts as one that a lost checkpoint had: once all that the
-// config names are past their first sync, and so have a position that is committed. A resource that is added later is new.
+// config names are past their first sync, and so have a position that is committed.
 func (m *Manager) clearLost() {
-	if m.nothingLost || len(m.pending()) > 0 || m.Synced() != nil {
+	if len(m.owed) == 0 || len(m.pending()) > 0 || m.Synced() != nil {
 		return
 	}
-	lost, err := m.store.Lost()
-	if err == nil && lost {
-		err = m.store.ClearLost()
-	}
-	if err != nil {
+	if err := m.store.ClearLost(); err != nil {
 		m.log.Error("checkpoint cannot be committed, trying again", zap.Error(err))
 		return
 	}
-	m.nothingLost = true
+	clear(m.owed)
 }

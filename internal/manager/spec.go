@@ -26,7 +26,7 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		}
 	}
 	spec := watcher.Spec{
-		Name: d.Name(), Kind: d.Kind, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
+		Name: d.Name(), Kind: d.Kind, Namespaced: d.Namespaced, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Shape: event.Shape{
 			// In one order, so that another order in the config is the same.

@@ -84,6 +84,7 @@ var outcomes = []struct {
 	{is(errIncomplete), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errListBehind), outcome{reason: "ListVersionTooLow", habit: true}},
 	{is(errOtherKind), outcome{reason: "OtherKind", habit: true}},
+	{is(errOtherScope), outcome{reason: "OtherScope", habit: true}},
 	{is(errUnselected), outcome{reason: "SelectorIgnored", habit: true}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},

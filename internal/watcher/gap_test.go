@@ -341,6 +341,32 @@ func TestCheckpointLost(t *testing.T) {
 	}
 }
 
+// A lost checkpoint is not lost for ever because one resource never comes to its first sync: what is added later is new.
+func TestCheckpointLostBesideAResourceThatNeverSyncs(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
+		w.srv.AddResource(widget("v1"))
+		w.srv.SetHabit(widgets, &kubefake.Habit{ListVersion: kubefake.NoVersion})
+		w.put(configMaps, "a")
+		w.put(secrets, "s")
+		w.start()
+		w.await("the first sync", func() bool { return w.state("configmaps").Synced })
+		w.stop()
+		w.forget()
+		n := len(w.lines())
+		w.start()
+		w.await("the list after the loss", func() bool { return w.state("configmaps").Synced })
+		n = w.tell(n, "GAP CheckpointLost", "SYNCED +0 ~0 -0 =1")
+		w.mustApply(entries("configmaps", "widgets.example.com", "secrets"), nil)
+		w.await("the first sync of what was added", func() bool { return w.state("secrets").Synced })
+		n = w.tell(n, "ADDED snapshot s", "SYNCED +1 ~0 -0 =0")
+		w.stop()
+		w.start() // what is owed is kept
+		w.srv.SetHabit(widgets, nil)
+		w.await("the resource syncs after all", func() bool { return w.state("widgets.example.com").Synced })
+		w.tell(n, "GAP CheckpointLost", "SYNCED +0 ~0 -0 =0")
+	})
+}
+
 // A watch is not opened at a position that the server has not reached, and the
 // question for it is part of every session.
 func TestHungServer(t *testing.T) {

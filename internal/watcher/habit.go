@@ -49,6 +49,7 @@ var (
 	errMiscounted = errors.New("the list has fewer objects than its pages have counted")
 	errListBehind = errors.New("the list has an object at a later version than its own")
 	errOtherKind  = errors.New("the server sends an object of another kind")
+	errOtherScope = errors.New("the server sends an object of a namespaced kind without a namespace")
 	errUnselected = errors.New("the server sends an object that the selector excludes")
 )
 
@@ -193,6 +194,8 @@ func (s *Stream) belongs() (bool, error) {
 		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q", kubeclient.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
 		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace, o.Name, spec.Kind)
+	case spec.Namespaced && len(o.Namespace) == 0:
+		return false, fmt.Errorf("%w: %s", errOtherScope, o.Name)
 	case spec.Target.Namespace != "" && string(o.Namespace) != spec.Target.Namespace:
 		if !s.foreign {
 			s.foreign = true

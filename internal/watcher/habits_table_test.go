@@ -10,6 +10,10 @@ import (
 const (
 	consistent  = "lists and watches agree on a world in which the object is not there"
 	neverSent   = "nothing that is sent afterwards depends on the event that is not"
+	asRestored  = "a server that was restored from a backup shows the same"
+	olderState  = "a list may say only at its end that it is of an earlier state, and until then shows as new what was deleted since"
+	sameVersion = "an object that changes without its version looks unchanged in every list"
+	noIdentity  = "without a uid, an object that is made again at the same version looks unchanged"
 	saysDeleted = "the event is as it would be after a deletion"
 )
 
@@ -27,21 +31,23 @@ func listHabits() []habitRow {
 			r := habitRow{name: some[s] + " left out of lists, " + forms[f], habit: kubefake.Habit{LeaveOut: s, Forms: f}}
 			switch f {
 			case 0:
-				r.undetectable, r.waived = consistent, []string{trueLines}
+				r.undetectable, r.waived = consistent, []string{trueLines, uniqueIDs}
 			case kubefake.Streamed:
 				r.form = "streamed"
 			case kubefake.Paged:
-				r.form, r.undetectable, r.waived = "paged", consistent, []string{trueLines}
+				r.form, r.undetectable, r.waived = "paged", consistent, []string{trueLines, uniqueIDs}
 			}
 			add(r)
 		}
 		add(habitRow{name: some[s] + " twice in lists", habit: kubefake.Habit{Double: s}, must: exact})
 	}
-	for i, at := range []uint64{3, 30} {
-		name := []string{"a little", "far"}[i]
-		add(habitRow{name: "lists are behind, " + name, habit: kubefake.Habit{Behind: at}})
-		add(habitRow{name: "every second list is behind, " + name, habit: kubefake.Habit{Behind: at, BehindOften: true}})
-	}
+	add(habitRow{name: "lists are behind, a little", habit: kubefake.Habit{Behind: 3}})
+	add(habitRow{name: "every second list is behind, a little", habit: kubefake.Habit{Behind: 3, BehindOften: true}})
+	add(habitRow{name: "lists are behind, far", undetectable: asRestored, waived: []string{trueLines}, habit: kubefake.Habit{Behind: 30}})
+	add(habitRow{
+		name: "every second list is behind, far", undetectable: olderState, waived: []string{trueLines, uniqueIDs},
+		habit: kubefake.Habit{Behind: 30, BehindOften: true},
+	})
 	add(habitRow{name: "namespace ignored", scope: "namespace", habit: kubefake.Habit{IgnoreNamespace: true}, must: exact})
 	add(habitRow{name: "label selector ignored", scope: "label", habit: kubefake.Habit{IgnoreLabels: true}})
 	add(habitRow{name: "field selector ignored", scope: "name", habit: kubefake.Habit{IgnoreFields: true}})
@@ -215,12 +221,19 @@ func objectHabits() []habitRow {
 	for _, v := range versionNames {
 		switch v.say {
 		case kubefake.NoVersion, kubefake.ZeroVersion, kubefake.NotANumber, kubefake.Constant, kubefake.Lagging, kubefake.OwnCounter, kubefake.Huge:
-			all = append(all, habitRow{name: "objects' version " + v.name, lies: true, habit: kubefake.Habit{ObjectVersions: v.say}})
+			r := habitRow{name: "objects' version " + v.name, lies: true, habit: kubefake.Habit{ObjectVersions: v.say}}
+			if v.say == kubefake.Constant {
+				r.undetectable, r.waived = sameVersion, []string{exactReplay}
+			}
+			all = append(all, r)
 		}
 	}
 	return append(all,
 		habitRow{name: "no namespace", habit: kubefake.Habit{NoNamespace: true}},
-		habitRow{name: "no uid, own counter", lies: true, habit: kubefake.Habit{UIDs: kubefake.NoUID, ObjectVersions: kubefake.OwnCounter}},
+		habitRow{
+			name: "no uid, own counter", lies: true, undetectable: noIdentity, waived: []string{exactReplay, uniqueIDs},
+			habit: kubefake.Habit{UIDs: kubefake.NoUID, ObjectVersions: kubefake.OwnCounter},
+		},
 		habitRow{name: "one uid for all, watch starts over", lies: true, habit: kubefake.Habit{UIDs: kubefake.SharedUID, Start: kubefake.StartOver}},
 	)
 }

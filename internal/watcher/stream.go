@@ -42,8 +42,6 @@ type Recorder interface {
 
 // Store reads what was committed.
 type Store interface {
-	Lost() (bool, error)
-	ClearLost() error
 	Stream(name string) (checkpoint.Stream, bool, error)
 	Get(stream, namespace, name string) (event.Known, bool, error)
 	Empty(stream string) (bool, error)
@@ -59,6 +57,8 @@ type Spec struct {
 	Target  kubeclient.Target
 	Kind    string
 
+	Namespaced   bool   // each object is in a namespace
+	Owed         bool   // a stream without a position is one that a lost checkpoint had
 	SkipInitial  bool   // what exists at first sight is taken as known, without lines
 	Cluster      string // stamped on every line
 	ClusterUID   string // stamped on GAP and SYNCED lines
@@ -161,14 +161,10 @@ func (s *Stream) load(ctx context.Context) error {
 	}
 	s.encoder.reset()
 	st, _, err := s.store.Stream(s.spec.Name)
-	lost := false
-	if err == nil {
-		lost, err = s.store.Lost()
-	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errStore, err)
 	}
-	if lost && st == (checkpoint.Stream{}) {
+	if s.spec.Owed && st == (checkpoint.Stream{}) {
 		st.Lose(event.CheckpointLost)
 	}
 	s.state = st
