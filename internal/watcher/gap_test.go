@@ -353,17 +353,19 @@ func TestCheckpointLostBesideAResourceThatNeverSyncs(t *testing.T) {
 		w.stop()
 		w.forget()
 		n := len(w.lines())
+		w.put(configMaps, "b")
 		w.start()
 		w.await("the list after the loss", func() bool { return w.state("configmaps").Synced })
-		n = w.tell(n, "GAP CheckpointLost", "SYNCED +0 ~0 -0 =1")
+		n = w.tell(n, "GAP CheckpointLost", "ADDED relist b", "SYNCED +1 ~0 -0 =1")
 		w.mustApply(entries("configmaps", "widgets.example.com", "secrets"), nil)
 		w.await("the first sync of what was added", func() bool { return w.state("secrets").Synced })
 		n = w.tell(n, "ADDED snapshot s", "SYNCED +1 ~0 -0 =0")
 		w.stop()
+		w.put(widgets, "w")
 		w.start() // what is owed is kept
 		w.srv.SetHabit(widgets, nil)
 		w.await("the resource syncs after all", func() bool { return w.state("widgets.example.com").Synced })
-		w.tell(n, "GAP CheckpointLost", "SYNCED +0 ~0 -0 =0")
+		w.tell(n, "GAP CheckpointLost", "ADDED relist w", "SYNCED +1 ~0 -0 =0")
 	})
 }
 
