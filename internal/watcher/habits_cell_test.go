@@ -16,11 +16,11 @@ import (
 const (
 	habitLasts    = 11 * time.Minute // longer than any watch
 	habitRecovery = 20 * time.Minute
-	habitLook     = 10 * time.Second
+	habitLook     = 15 * time.Second
 	// habitSettles is how long after a write a stream need not be exact, habitWrong how often it may be seen not to be after that
 	// without a reason.
 	habitSettles = 30 * time.Second
-	habitWrong   = 12
+	habitWrong   = 8
 	// habitMean is how many requests a stream may make per second, but for those of its start.
 	habitMean  = 0.5
 	habitStart = 20

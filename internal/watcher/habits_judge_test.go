@@ -50,6 +50,7 @@ type judgedStream struct {
 	said    map[string][]kubefake.Said  // by namespace/name
 
 	known     map[string]invariant.Line // by namespace/name
+	shows     map[string]int            // index in writes of what that says, -1 for none
 	told      map[string]int            // index in writes of the newest version that was told of, by namespace/name/uid
 	gone      map[string]bool           // a DELETED was told, by namespace/name/uid
 	forgets   bool                      // in a GAP behind which ids are new
@@ -68,7 +69,7 @@ func newJudge() *judge {
 func (j *judge) watch(name string) *judgedStream {
 	s := &judgedStream{
 		name: name, writes: make(map[string][]kubefake.Write), said: make(map[string][]kubefake.Said),
-		known: make(map[string]invariant.Line), told: make(map[string]int), gone: make(map[string]bool),
+		known: make(map[string]invariant.Line), shows: make(map[string]int), told: make(map[string]int), gone: make(map[string]bool),
 	}
 	_, query, _ := strings.Cut(name, "?")
 	values, err := url.ParseQuery(query)
@@ -191,6 +192,7 @@ func (s *judgedStream) state(j *judge, l *invariant.Line) {
 	before, known := s.known[key]
 	s.known[key] = *l
 	at := s.find(l, key)
+	s.shows[key] = at
 	switch told, before := s.told[object], before; {
 	case at < 0:
 		j.fault(trueLines, "%s: the server never had that", s.line(l))
@@ -378,7 +380,7 @@ func (s *judgedStream) replay() string {
 			return key + " is there"
 		case !s.lies && (m["uid"] != l.UID || m["resourceVersion"] != l.ResourceVersion):
 			return fmt.Sprintf("%s is at %s", key, m["resourceVersion"])
-		case s.lies && s.find(&l, key) != len(s.writes[key])-1:
+		case s.lies && s.shows[key] != len(s.writes[key])-1:
 			return fmt.Sprintf("%s is at %s", key, m["resourceVersion"])
 		}
 		live++
