@@ -84,12 +84,9 @@ func (d *Daemon) turned(before, now leader.Status) {
 	d.metrics.Leader.Set(leads)
 }
 
-// synced is why streams are not in step yet.
-func (d *Daemon) synced() error {
-	if d.elector != nil && !d.elector.Status().Leads {
-		return d.manager.Follows()
-	}
-	return d.manager.Synced()
+// streamsReady is why streams keep the daemon from being ready.
+func (d *Daemon) streamsReady() error {
+	return d.manager.Ready(d.elector != nil && !d.elector.Status().Leads)
 }
 
 // whoWrites says it in words.
