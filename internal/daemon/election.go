@@ -86,7 +86,12 @@ func (d *Daemon) turned(before, now leader.Status) {
 
 // streamsReady is why streams keep the daemon from being ready.
 func (d *Daemon) streamsReady() error {
-	return d.manager.Ready(d.elector != nil && !d.elector.Status().Leads)
+	standby := false
+	if d.elector != nil {
+		s := d.elector.Status()
+		standby = !s.Leads && s.Holder != ""
+	}
+	return d.manager.Ready(standby)
 }
 
 // whoWrites says it in words.

@@ -54,10 +54,12 @@ func (m *Manager) Ready(standby bool) error {
 			s.Ours, s.Reason = before.ours(), before.reason // it is tried again at this moment
 		}
 		switch {
-		case s.Synced, standby && s.Waits():
+		case s.Synced:
 			synced++
 		case s.Ours:
 			ours = append(ours, because(name, s.Reason))
+		case standby && s.Waits(now):
+			synced++
 		case s.State == watcher.Pending, s.Failures == 0 && before != nil:
 		case s.HeldUp(now) && !m.outages.Explains(name):
 			heldUp = append(heldUp, because(name, s.Reason))

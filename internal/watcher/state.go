@@ -64,8 +64,11 @@ func (s *Status) HeldUp(now time.Time) bool {
 	return s.State == Listing && now.Sub(s.Since) >= heldUpListing
 }
 
-// Waits reports whether the stream waits for another replica to write its first list.
-func (s *Status) Waits() bool { return s.State == Starting && s.Reason == reasonStandby }
+// Waits reports whether the stream waits for another replica to write its first list: that one has published no position, or none
+// that can be adopted. At first it may only not have been seen yet.
+func (s *Status) Waits(now time.Time) bool {
+	return s.State == Starting && s.Reason == reasonStandby && (s.Failures > 0 || now.Sub(s.Since) >= heldUpAfter)
+}
 
 // Stalled is why a stream makes no progress; empty while it does.
 func (s Status) Stalled(now time.Time) string {
