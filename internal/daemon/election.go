@@ -97,6 +97,8 @@ func (d *Daemon) streamsReady() error {
 // whoWrites says it in words.
 func (d *Daemon) whoWrites() string {
 	switch s := d.elector.Status(); {
+	case s.Leads && s.LeftOut > 0:
+		return fmt.Sprintf("the leader, term %d; the Lease has no room for %d positions", s.Term, s.LeftOut)
 	case s.Leads:
 		return fmt.Sprintf("the leader, term %d", s.Term)
 	case s.Holder == "":
@@ -114,6 +116,6 @@ func (d *Daemon) election() *ops.Election {
 	s := d.elector.Status()
 	return &ops.Election{
 		Lease: d.elector.Describe(), Identity: d.elector.Identity(), Leads: s.Leads, Holder: s.Holder, Term: s.Term,
-		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(),
+		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(), LeftOut: s.LeftOut,
 	}
 }

@@ -237,7 +237,7 @@ func isNews(before, now error) bool {
 
 // stepBack gives the turn up: others may write now, or in a moment.
 func (e *Elector) stepBack() {
-	e.change(func(s *Status) { s.Leads = false })
+	e.change(func(s *Status) { s.Leads, s.LeftOut = false, 0 })
 	if !e.leads {
 		return
 	}
