@@ -24,12 +24,13 @@ a config: paste it and keep what is to be journalled. A comment behind each entr
 (preferred first) and short names. Objects that the server has in two groups are listed once.
 
 With -n, the question is what may be watched in that namespace, and entries name it. What this identity may not list and
-watch is left out; with --all it is shown as a comment with the server's reason.
+watch is left out; with --all it is shown as a comment with the server's reason. Each resource is listed with limit=1: one
+whose lists have no resourceVersion cannot be followed and is left out too; of one whose list fails, the comment says why.
 
 The API server is found by --kubeconfig and --context, or KUBEJOURNAL_KUBECONFIG and KUBEJOURNAL_CONTEXT, or as kubectl
 does; no config is read. A group that does not answer is named on stderr and is no failure.
 
-Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
+Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cannot be asked.`,
 		Example: `  # a config to begin with
   kubejournal resources > kubejournal.yaml
 
@@ -56,7 +57,7 @@ Exit status: 0, 2 for a usage fault, 1 if the server cannot be asked.`,
 			}
 			var names strings.Builder
 			for _, o := range offers {
-				if all || o.Refusal == "" {
+				if all || o.Usable() {
 					fmt.Fprintln(&names, o.GVR.GroupResource())
 				}
 			}

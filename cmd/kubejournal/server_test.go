@@ -1,7 +1,9 @@
 package main
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -13,7 +15,8 @@ import (
 // fake is the API server of one script, and what it refuses.
 type fake struct {
 	*kubefake.Server
-	denied []kubefake.Attributes
+	denied  []kubefake.Attributes
+	answers map[schema.GroupResource]*kubefake.Fault // of lists
 }
 
 func withServer(env *testscript.Env) error {
@@ -98,4 +101,31 @@ func makeNamespace(ts *testscript.TestScript, neg bool, args []string) {
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": args[0]},
 	})
 	ts.Check(err)
+}
+
+// answerLists is the script command "answer RESOURCE STATUS [BODY]": so the server answers lists of that from now on.
+func answerLists(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: answer RESOURCE STATUS [BODY]")
+	}
+	f := fakeOf(ts)
+	gr := schema.ParseGroupResource(args[0])
+	code, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	fault := &kubefake.Fault{Status: code}
+	if len(args) > 2 {
+		fault.Body = args[2]
+	}
+	f.answers = maps.Clone(f.answers)
+	if f.answers == nil {
+		f.answers = make(map[schema.GroupResource]*kubefake.Fault)
+	}
+	f.answers[gr] = fault
+	answers := f.answers
+	f.SetFault(func(r kubefake.Request) *kubefake.Fault {
+		if r.Verb != "list" {
+			return nil
+		}
+		return answers[schema.GroupResource{Group: r.Group, Resource: r.Resource}]
+	})
 }

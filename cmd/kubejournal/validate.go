@@ -27,10 +27,11 @@ No cluster is asked. Names that may be misspelt, and an output or checkpoint tha
 
 With --server, the API server is asked too: which streams each entry results in, and whether this identity may list and
 watch them. To ask as the daemon, use its credentials, or impersonate it in the kubeconfig. A table of all streams goes to
-stdout; stderr has one line, with the remedy, for each that would be pending. A namespace that is missing is a warning.
+stdout; stderr has one line, with the remedy, for each that would be pending or fail. Each is listed with limit=1, which shows
+a list that fails, or that has no resourceVersion and so cannot be followed. A namespace that is missing is a warning.
 
 Exit status: 0 when the config can be run, 2 when it has a fault; with --server also 1 when some of it would be pending
-because it is missing or not allowed, or when the server cannot be asked.`,
+because it is missing or not allowed, or its list fails or cannot be followed; or when the server cannot be asked.`,
 		Example: `  kubejournal validate --config kubejournal.yaml
 
   # a config that takes the name of its node from the environment

@@ -3,7 +3,6 @@ package access
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -12,19 +11,27 @@ import (
 )
 
 // WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused is
-// counted, or with all written as a comment. namespace is the one that the entries name; "" is none.
+// counted, or with all written as a comment; so is what cannot be followed. namespace is the one that the entries name; "" is none.
 func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all bool) error {
-	refused := len(slices.DeleteFunc(slices.Clone(offers), func(o discovery.Offer) bool { return o.Refusal == "" }))
+	refused, unversioned := 0, 0
+	for _, o := range offers {
+		switch {
+		case o.Refusal != "":
+			refused++
+		case o.Unversioned:
+			unversioned++
+		}
+	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "defaults:\n  changes: true # MODIFIED lines say which fields changed")
-	if refused == len(offers) {
+	if refused+unversioned == len(offers) {
 		fmt.Fprintln(t, "resources: [] # this identity may list and watch none of them")
 	} else {
 		fmt.Fprintln(t, "resources:")
 	}
 	for _, o := range offers {
 		switch {
-		case o.Refusal == "":
+		case o.Usable():
 			fmt.Fprintf(t, "  - %s\t# %s\n", entryOf(o, namespace), aboutOffer(o))
 		case all:
 			fmt.Fprintf(t, "  # - %s\t# %s\n", entryOf(o, namespace), aboutOffer(o))
@@ -32,6 +39,9 @@ func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all b
 	}
 	if refused > 0 && !all {
 		fmt.Fprintf(t, "  # and %d that this identity may not list and watch; --all shows them\n", refused)
+	}
+	if unversioned > 0 && !all {
+		fmt.Fprintf(t, "  # and %d whose lists have no resourceVersion, so that it cannot be followed; --all shows them\n", unversioned)
 	}
 	return t.Flush()
 }
@@ -56,8 +66,10 @@ func aboutOffer(o discovery.Offer) string {
 	for _, same := range o.Same {
 		about += "; the same objects as " + same.String()
 	}
-	if o.Refusal != "" {
-		about += "; " + o.Refusal
+	for _, why := range []string{o.Refusal, o.Finding} {
+		if why != "" {
+			about += "; " + why
+		}
 	}
 	return about
 }

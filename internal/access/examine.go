@@ -46,14 +46,28 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 		e.Warnings = append(e.Warnings, config.Fault{File: "kubejournal: warning",
 			Msg: "this identity " + refusals[0] + " the namespace kube-system: run cannot tell whether a checkpoint belongs to the cluster; grant it, see 'kubejournal rbac --help'"})
 	}
+	var targets []*kubeclient.Target
+	for _, resolved := range all {
+		for _, st := range resolved.Streams {
+			var t *kubeclient.Target
+			if refusals[1+len(targets)] == "" {
+				t = &kubeclient.Target{
+					Resource: st.GVR, Namespace: st.Namespace, LabelSelector: st.LabelSelector, FieldSelector: st.FieldSelector,
+				}
+			}
+			targets = append(targets, t)
+		}
+	}
+	listed, err := s.list(ctx, targets)
+	if err != nil {
+		return nil, err
+	}
 	for i, resolved := range all {
 		entry := cfg.Resources[i]
 		for _, st := range resolved.Streams {
+			target, l := targets[e.Streams], &listed[e.Streams]
 			e.Streams++
-			state, err := s.examineStream(ctx, cfg, e, st, refusals[e.Streams])
-			if err != nil {
-				return nil, err
-			}
+			state := e.stateOf(cfg, st, refusals[e.Streams], target, l)
 			e.Rows = append(e.Rows, Row{entry.Entry, rbac.EntryName(entry), st.Name(), st.GVR.Version, state})
 		}
 		if resolved.Err != nil {
@@ -144,8 +158,8 @@ func (s *Server) missingNamespaces(ctx context.Context, cfg *config.Config) (war
 	return warnings, nil
 }
 
-// examineStream returns the state of a stream that this identity is refused, or not where why is "".
-func (s *Server) examineStream(ctx context.Context, cfg *config.Config, e *Examination, st discovery.Stream, why string) (string, error) {
+// stateOf returns the state of a stream that this identity is refused, or not where why is "" and target was listed.
+func (e *Examination) stateOf(cfg *config.Config, st discovery.Stream, why string, target *kubeclient.Target, l *listing) string {
 	if why != "" {
 		field := "resource"
 		if len(st.Entry.Namespaces) > 0 {
@@ -153,24 +167,22 @@ func (s *Server) examineStream(ctx context.Context, cfg *config.Config, e *Exami
 		}
 		e.Pending = append(e.Pending, cfg.Fault(st.Entry.Entry, field,
 			fmt.Sprintf("%s: this identity %s; grant it, see 'kubejournal rbac --help'", st.Name(), why)))
-		return "pending: " + why, nil
+		return "pending: " + why
 	}
-	if st.FieldSelector == "" {
-		return "ok", nil
+	if l.refusesFields(target) { // each resource has fields of its own to select by, which discovery does not name
+		e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector",
+			fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'", st.GVR.GroupResource(), st.FieldSelector, l.failed)))
+		return "config fault"
 	}
-	// Each resource has fields of its own to select by, which discovery does not name.
-	err := s.client.Get().AbsPath(kubeclient.Target{Resource: st.GVR, Namespace: st.Namespace}.Path()...).
-		SetHeader("Accept", "application/json").Param("limit", "1").Param("fieldSelector", st.FieldSelector).Do(ctx).Error()
-	switch {
-	case err == nil:
-		return "ok", nil
-	case !apierrors.IsBadRequest(err) && !apierrors.IsInvalid(err):
-		return "", fmt.Errorf("list %s: %w", st.Name(), err)
+	remedy := "; it starts once that works, see the server of this API"
+	if l.unversioned {
+		remedy = "; remove or exclude it, or use an API server of it that supports watching"
 	}
-	msg := fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
-		st.GVR.GroupResource(), st.FieldSelector, oneLine(err.Error()))
-	e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector", msg))
-	return "config fault", nil
+	if found := l.finding(); found != "" {
+		e.Pending = append(e.Pending, cfg.Fault(st.Entry.Entry, "resource", st.Name()+": "+found+remedy))
+		return "failing: " + found
+	}
+	return "ok"
 }
 
 // addUnresolved notes why an entry results in no stream, or in fewer than it asks for.

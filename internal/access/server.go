@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/kubeclient"
 )
 
 const questionsAtOnce = 10 // about rights
@@ -78,20 +79,32 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 // oneLine keeps what a server says on one line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Watchable returns all that can be watched, and which of it this identity may not; namespace is where, "" everywhere.
+// Watchable returns all that can be watched, which of it this identity may not, and of what the lists fail or cannot be followed;
+// namespace is where, "" everywhere.
 func (s *Server) Watchable(ctx context.Context, namespace string) ([]discovery.Offer, error) {
 	found := s.Offers()
 	var asked [][]discovery.Right
-	for _, o := range found {
+	targets := make([]*kubeclient.Target, len(found))
+	for i, o := range found {
 		stream := discovery.Stream{GVR: o.GVR, Namespace: namespace}
 		if !o.Namespaced {
 			stream.Namespace = ""
 		}
+		targets[i] = &kubeclient.Target{Resource: o.GVR, Namespace: stream.Namespace}
 		asked = append(asked, stream.Rights())
 	}
 	refusals, err := s.refusals(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
 	for i, refusal := range refusals {
-		found[i].Refusal = refusal
+		if found[i].Refusal = refusal; refusal != "" {
+			targets[i] = nil
+		}
+	}
+	listed, err := s.list(ctx, targets)
+	for i := range listed {
+		found[i].Unversioned, found[i].Finding = listed[i].unversioned, listed[i].finding()
 	}
 	return found, err
 }

@@ -231,7 +231,7 @@ func (d *Daemon) assemble(context.Context) error {
 		{Name: "output", Err: d.outputError},
 		{Name: "checkpoint", Err: d.rec.CheckpointError},
 		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
-		{Name: "streams", Err: d.synced, Note: d.manager.Stalled},
+		{Name: "streams", Err: d.streamsReady, Note: d.manager.Stalled},
 	}
 	if d.elector != nil {
 		checks = append(checks, ops.Check{Name: "leaderElection", Err: d.elector.Err, Note: d.whoWrites})

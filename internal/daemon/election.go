@@ -84,17 +84,21 @@ func (d *Daemon) turned(before, now leader.Status) {
 	d.metrics.Leader.Set(leads)
 }
 
-// synced is why streams are not in step yet.
-func (d *Daemon) synced() error {
-	if d.elector != nil && !d.elector.Status().Leads {
-		return d.manager.Follows()
+// streamsReady is why streams keep the daemon from being ready.
+func (d *Daemon) streamsReady() error {
+	standby := false
+	if d.elector != nil {
+		s := d.elector.Status()
+		standby = !s.Leads && s.Holder != ""
 	}
-	return d.manager.Synced()
+	return d.manager.Ready(standby)
 }
 
 // whoWrites says it in words.
 func (d *Daemon) whoWrites() string {
 	switch s := d.elector.Status(); {
+	case s.Leads && s.LeftOut > 0:
+		return fmt.Sprintf("the leader, term %d; the Lease has no room for %d positions", s.Term, s.LeftOut)
 	case s.Leads:
 		return fmt.Sprintf("the leader, term %d", s.Term)
 	case s.Holder == "":
@@ -112,6 +116,6 @@ func (d *Daemon) election() *ops.Election {
 	s := d.elector.Status()
 	return &ops.Election{
 		Lease: d.elector.Describe(), Identity: d.elector.Identity(), Leads: s.Leads, Holder: s.Holder, Term: s.Term,
-		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(),
+		Seen: s.Seen.Truncate(time.Second), HeldBytes: d.rec.Held(), LeftOut: s.LeftOut,
 	}
 }

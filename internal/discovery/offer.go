@@ -19,7 +19,13 @@ type Offer struct {
 	Versions   []string               // that are served, the GVR's first
 	Same       []schema.GroupResource // that serve the same objects
 	Refusal    string                 // why this identity may not watch it, as far as that was asked; "" where it may
+
+	Unversioned bool   // its lists have no version, as far as that was asked: it cannot be followed
+	Finding     string // what is wrong with its lists, in words; "" is nothing
 }
+
+// Usable reports whether it can be journalled, now or once its lists work.
+func (o Offer) Usable() bool { return o.Refusal == "" && !o.Unversioned }
 
 // Offers returns all that can be watched, core first, then in the server's order of groups, by name in each; of resources
 // that serve the same objects the one that a wildcard takes. It returns nothing before the first Refresh that worked.

@@ -82,6 +82,8 @@ type Status struct {
 	WriteErr error
 	// Damage is why the positions in the Lease cannot be decoded, so that this replica does not follow; nil if they can.
 	Damage error
+	// LeftOut is how many positions did not fit into the Lease, of this replica as the leader.
+	LeftOut int
 }
 
 // Elector takes part in the election until Run ends. Its methods are safe for concurrent use, but for those of
@@ -96,6 +98,8 @@ type Elector struct {
 	restored  string                // the version of a Lease that is an earlier one again, as a backup has it
 	leads     bool                  // as the recorder was given last
 	led       map[uint64]bool       // this replica's turns
+	logged    map[string]uint64     // causes of damage, each with the term, plus 1, in which it was logged last
+	room      int                   // bytes for positions that the server has not refused
 	unable    error                 // why this replica could not write, if it was so
 	unableAt  time.Time             // when it was so last
 
@@ -110,7 +114,7 @@ type Elector struct {
 
 // New returns an Elector that has not begun.
 func New(cfg Config) *Elector {
-	e := &Elector{cfg: cfg, saved: cfg.Terms, led: map[uint64]bool{cfg.Terms.Led: true}}
+	e := &Elector{cfg: cfg, saved: cfg.Terms, led: map[uint64]bool{cfg.Terms.Led: true}, logged: make(map[string]uint64), room: maxPacked}
 	e.status.Seen, e.status.Renewed, e.status.Term = time.Now(), time.Now(), cfg.Terms.Latest
 	return e
 }
@@ -233,7 +237,7 @@ func isNews(before, now error) bool {
 
 // stepBack gives the turn up: others may write now, or in a moment.
 func (e *Elector) stepBack() {
-	e.change(func(s *Status) { s.Leads = false })
+	e.change(func(s *Status) { s.Leads, s.LeftOut = false, 0 })
 	if !e.leads {
 		return
 	}
@@ -277,25 +281,54 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // published returns the positions in the Lease. If somebody has damaged them, or put the Lease back, it returns the last ones
-// that could be read, up to which lines were written; the leader's next renewal writes them again.
+// that could be read, up to which lines were written; the leader's next renewal writes them again. A process that has read none
+// knows only that there may be lines of any stream.
 func (e *Elector) published() map[string]string {
-	if e.isRestored() {
-		if e.positions == nil { // of a process that was not there then
-			if positions, err := decode(e.lease.Annotations[positionsKey]); err == nil {
-				e.positions = recorder.BegunByOthers(positions, e.cfg.Terms.Latest)
-			}
-		}
+	restored := e.isRestored()
+	if restored && e.positions != nil {
 		return e.positions
 	}
 	positions, err := decode(e.lease.Annotations[positionsKey])
-	if err != nil {
-		err = fmt.Errorf("annotation %s: %w", positionsKey, err)
-		e.cfg.Log.Error("cannot decode the positions in the Lease, continuing from earlier ones", zap.String("lease", e.Describe()), zap.Error(err))
-	} else {
+	switch {
+	case err != nil && e.positions == nil:
+		e.positions = map[string]string{recorder.AnyOther: recorder.BegunIn(max(e.cfg.Terms.Latest, term(e.lease)))}
+	case err != nil:
+	case restored: // of a process that was not there then
+		e.positions = recorder.BegunByOthers(positions, e.cfg.Terms.Latest)
+	default:
 		e.positions = positions
 	}
-	e.change(func(s *Status) { s.Damage = err })
+	e.damaged(err)
 	return e.positions
+}
+
+// damaged notes why the positions in the Lease cannot be decoded, nil if they can. It logs each cause once in a term: the next renewal
+// may write them again, and somebody damage them again.
+func (e *Elector) damaged(err error) {
+	d, is := errors.AsType[*damage](err)
+	if is {
+		err = fmt.Errorf("annotation %s: %w", positionsKey, err)
+		if at := e.Status().Term; e.logged[d.cause] != at+1 {
+			e.logged[d.cause] = at + 1
+			e.cfg.Log.Error("cannot decode the positions in the Lease, continuing from earlier ones",
+				zap.String("lease", e.Describe()), zap.Error(err))
+		}
+	}
+	e.change(func(s *Status) { s.Damage = err })
+}
+
+// pack packs the positions of a turn, as many as the Lease has room for. It logs when that begins or ends not to be all of them.
+func (e *Elector) pack(positions map[string]string, lease *coordinationv1.Lease, term uint64) string {
+	packed, left := fit(positions, min(room(lease), e.room), term)
+	before := e.change(func(s *Status) { s.LeftOut = left })
+	switch {
+	case left > 0 && before.LeftOut == 0:
+		e.cfg.Log.Warn("the Lease has no room for the positions of all streams: a replica that takes over lists the others again",
+			zap.String("lease", e.Describe()), zap.Int("positions", len(positions)), zap.Int("leftOut", left))
+	case left == 0 && before.LeftOut > 0:
+		e.cfg.Log.Info("the Lease has the positions of all streams again", zap.String("lease", e.Describe()))
+	}
+	return packed
 }
 
 // Get reads the Lease. (resourcelock.Interface)
@@ -409,10 +442,10 @@ func (e *Elector) write(
 	version, at := uint64(0), max(before.Term, term(lease))
 	if before.Leads {
 		committed, version = e.cfg.Recorder.Positions()
-		lease.Annotations[positionsKey] = encode(committed)
+		lease.Annotations[positionsKey] = e.pack(committed, lease, at)
 	} else if record.HolderIdentity != "" {
 		if at++; e.lease != nil && e.isRestored() {
-			lease.Annotations[positionsKey] = encode(e.published())
+			lease.Annotations[positionsKey] = e.pack(e.published(), lease, at)
 		}
 	}
 	setTerm(lease, at)
@@ -424,6 +457,9 @@ func (e *Elector) write(
 	u, err := send(&unstructured.Unstructured{Object: content})
 	if err == nil {
 		err = e.take(u)
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) {
+		e.room = max(minPacked, len(lease.Annotations[positionsKey])/2) // a Lease without positions is better than none
 	}
 	if e.wrote(err) != nil {
 		return err

@@ -105,14 +105,16 @@ func (r *replica) is() string {
 
 // world is an API server in a bubble of synctest.
 type world struct {
-	t   *testing.T
-	srv *kubefake.Server
+	t    *testing.T
+	srv  *kubefake.Server
+	wrap func(http.RoundTripper) http.RoundTripper // of the replicas' requests; nil does nothing
+	log  *zap.Logger                               // of the replicas
 }
 
 func inWorld(t *testing.T, test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t, kubefake.New(kubefake.Options{InMemory: true})}
+		w := &world{t: t, srv: kubefake.New(kubefake.Options{InMemory: true}), log: zap.NewNop()}
 		defer w.srv.Close()
 		test(w)
 	})
@@ -123,6 +125,9 @@ func (w *world) start(name string, led uint64) *replica {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &replica{rec: new(fakeRecorder), stop: cancel, ended: make(chan struct{})}
 	config := w.srv.Config()
+	if w.wrap != nil {
+		config.Wrap(w.wrap)
+	}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &way{next, &r.cut} })
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -130,7 +135,7 @@ func (w *world) start(name string, led uint64) *replica {
 	}
 	r.Elector = New(Config{
 		Name: "writer", Namespace: "default", Identity: name, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second,
-		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Recorder: r.rec, Log: zap.NewNop(),
+		RetryPeriod: 2 * time.Second, Leases: client.Resource(leases).Namespace("default"), Recorder: r.rec, Log: w.log,
 		Able: func() error {
 			if r.full.Load() {
 				return syscall.ENOSPC

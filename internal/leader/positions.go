@@ -7,56 +7,136 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"kubejournal/internal/recorder"
 )
 
-// The annotations of the Lease. positionsKey has the positions by stream, as JSON, compressed with gzip, in base64; the
-// server takes 256 KiB of annotations. termKey has the number of the turn.
+// The annotations of the Lease. positionsKey has the positions by stream, as JSON, compressed with gzip, in base64. termKey has the
+// number of the turn.
 const (
 	positionsKey = "kubejournal/positions"
 	termKey      = "kubejournal/term"
 )
 
-// encode packs positions.
-func encode(positions map[string]string) string {
-	if len(positions) == 0 {
-		return ""
+const (
+	maxAnnotations = 256 << 10 // bytes of names and values that the server takes, of all annotations together
+	maxPacked      = 192 << 10 // bytes of positions, packed: some 15,000 streams
+	maxContent     = 2 << 20   // the same as JSON, which a replica reads whole
+	minPacked      = 256       // which recorder.AnyOther alone takes at most
+	sparedBytes    = 1 << 10   // of annotations that are left free, for minPacked too
+)
+
+// room is how many bytes a Lease has for packed positions, beside its other annotations.
+func room(l *coordinationv1.Lease) int {
+	left := maxAnnotations - sparedBytes - len(positionsKey) - len(termKey) - len(strconv.Itoa(maxTerm))
+	for name, value := range l.Annotations {
+		if name != positionsKey && name != termKey {
+			left -= len(name) + len(value)
+		}
 	}
-	content, err := json.Marshal(positions)
+	return max(minPacked, min(left, maxPacked))
+}
+
+// fit packs as many positions as there is room for, and returns how many it leaves out. In their place is recorder.AnyOther, of the
+// turn of that number. What says that a server was put back is left out last.
+func fit(positions map[string]string, room int, term uint64) (packed string, left int) {
+	text := marshal(positions)
+	packed = compress(text)
+	if len(packed) <= room && len(text) <= maxContent {
+		return packed, 0
+	}
+	names := slices.Collect(maps.Keys(positions))
+	slices.SortFunc(names, func(a, b string) int { // the same ones are left out each time
+		if x := recorder.IsRestored(a); x != recorder.IsRestored(b) {
+			return map[bool]int{true: -1, false: 1}[x]
+		}
+		return strings.Compare(a, b)
+	})
+	n := len(names)
+	for n > 0 && (len(packed) > room || len(text) > maxContent) {
+		share := min(float64(room)/float64(len(packed)), float64(maxContent)/float64(len(text)))
+		n = min(n-1, int(0.98*share*float64(n)))
+		some := map[string]string{recorder.AnyOther: recorder.BegunIn(term)}
+		for _, name := range names[:n] {
+			some[name] = positions[name]
+		}
+		text = marshal(some)
+		packed = compress(text)
+	}
+	return packed, len(names) - n
+}
+
+// encode packs positions.
+func encode(positions map[string]string) string { return compress(marshal(positions)) }
+
+func marshal(positions map[string]string) []byte {
+	if len(positions) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(positions)
 	if err != nil {
 		panic(err) // of strings
 	}
+	return text
+}
+
+func compress(text []byte) string {
+	if len(text) == 0 {
+		return ""
+	}
 	var b strings.Builder
-	text := base64.NewEncoder(base64.StdEncoding, &b)
-	z, _ := gzip.NewWriterLevel(text, gzip.BestSpeed) // the level is valid
-	_, _ = z.Write(content)                           // a strings.Builder takes everything
+	to := base64.NewEncoder(base64.StdEncoding, &b)
+	z, _ := gzip.NewWriterLevel(to, gzip.BestSpeed) // the level is valid
+	_, _ = z.Write(text)                            // a strings.Builder takes everything
 	_ = z.Close()
-	_ = text.Close()
+	_ = to.Close()
 	return b.String()
 }
 
-// decode unpacks positions.
+// damage is why positions cannot be decoded.
+type damage struct {
+	cause string // without what differs from one damage to the next
+	err   error  // nil where the cause says all
+}
+
+func (d *damage) Error() string {
+	if d.err == nil {
+		return d.cause
+	}
+	return d.cause + ": " + d.err.Error()
+}
+
+func (d *damage) Unwrap() error { return d.err }
+
+// decode unpacks positions. The error is a *damage.
 func decode(packed string) (map[string]string, error) {
 	if packed == "" {
 		return nil, nil
 	}
 	content, err := base64.StdEncoding.DecodeString(packed)
 	if err != nil {
-		return nil, fmt.Errorf("not base64: %w", err)
+		return nil, &damage{"not base64", err}
 	}
 	z, err := gzip.NewReader(bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("not gzip: %w", err)
+		return nil, &damage{"not gzip", err}
 	}
-	if content, err = io.ReadAll(z); err != nil {
-		return nil, fmt.Errorf("not gzip: %w", err)
+	content, err = io.ReadAll(io.LimitReader(z, maxContent+1))
+	switch {
+	case err != nil:
+		return nil, &damage{"not gzip", err}
+	case len(content) > maxContent: // what is behind that is not read: anybody who may write the Lease can pack gigabytes
+		return nil, &damage{fmt.Sprintf("larger than %d MiB", maxContent>>20), nil}
 	}
 	var positions map[string]string
 	if err := json.Unmarshal(content, &positions); err != nil {
-		return nil, fmt.Errorf("not JSON: %w", err)
+		return nil, &damage{"not JSON", err}
 	}
 	return positions, nil
 }

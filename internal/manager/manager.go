@@ -61,13 +61,14 @@ type Manager struct {
 	shown
 }
 
-// shown is what others may read, with mu. Only Run's goroutine writes it, with mu, and so may read it without.
+// shown is what others may read, with mu. Only Run's goroutine writes it, with mu, and so may read it without; but for ready.
 type shown struct {
 	mu         sync.Mutex
 	running    map[string]*running // by stream name
 	refused    map[string]*waiting // streams that the server does not let run, by name
 	unresolved []*waiting          // entries without a stream
 	started    bool                // what can run was started
+	ready      bool                // see Ready, which writes it
 }
 
 // Recorder is what the streams write to.

@@ -32,11 +32,16 @@ type waiting struct {
 	last   watcher.Status // of the stream, where one ran
 }
 
+// ours reports whether the reason is for this daemon's user to mend, by other rights, credentials or another config.
+func (w *waiting) ours() bool { return w.reason == reasonConfigFault || w.last.Ours }
+
+const reasonConfigFault = "ConfigFault"
+
 // reasonOf is one word for why an entry has no stream.
 func reasonOf(err error) string {
 	switch {
 	case discovery.IsConfigFault(err):
-		return "ConfigFault"
+		return reasonConfigFault
 	case errors.As(err, new(*discovery.NotFoundError)):
 		return watcher.ReasonNotFound
 	case errors.As(err, new(*discovery.UnwatchableError)):

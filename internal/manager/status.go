@@ -14,32 +14,92 @@ import (
 
 // Synced returns nil once every stream that is not pending is past its first sync. Safe for concurrent use.
 func (m *Manager) Synced() error {
-	return m.all(func(s watcher.Status) bool { return s.Synced })
-}
-
-// Follows is Synced for a standby, whose streams may wait for another replica to write their first lists.
-func (m *Manager) Follows() error {
-	return m.all(func(s watcher.Status) bool { return s.Synced || s.Waits() })
-}
-
-// all returns nil once every stream that is not pending is ready.
-func (m *Manager) all(ready func(watcher.Status) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.started {
-		return errors.New("not started yet")
-	}
 	var behind []string
 	for name, r := range m.running {
-		if s := r.stream.Status(); s.State != watcher.Pending && !ready(s) {
+		if s := r.stream.Status(); s.State != watcher.Pending && !s.Synced {
 			behind = append(behind, name)
 		}
 	}
-	if len(behind) > 0 {
-		slices.Sort(behind)
-		return fmt.Errorf("not synced yet: %s", strings.Join(behind, ", "))
+	switch {
+	case !m.started:
+		return errNotStarted
+	case len(behind) > 0:
+		return errors.New("not synced yet: " + list(behind))
 	}
 	return nil
+}
+
+var errNotStarted = errors.New("not started yet")
+
+// Ready returns nil once the streams have started as well as this daemon can have them start, as docs/operations.md has it in a
+// table: what another's API keeps from its first sync does not count, what is for this daemon's user to mend does. standby says that
+// streams may wait for another replica to write their first lists. From then on it returns nil. Safe for concurrent use.
+func (m *Manager) Ready(standby bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.started {
+		return errNotStarted
+	}
+	if m.ready {
+		return nil
+	}
+	var behind, ours, heldUp []string
+	synced := 0
+	now := time.Now()
+	for name, r := range m.running {
+		s, before := r.stream.Status(), m.refused[name]
+		if s.Failures == 0 && before != nil {
+			s.Ours, s.Reason = before.ours(), before.reason // it is tried again at this moment
+		}
+		switch {
+		case s.Synced:
+			synced++
+		case s.Ours:
+			ours = append(ours, because(name, s.Reason))
+		case standby && s.Waits(now):
+			synced++
+		case s.State == watcher.Pending, s.Failures == 0 && before != nil:
+		case s.HeldUp(now) && !m.outages.Explains(name):
+			heldUp = append(heldUp, because(name, s.Reason))
+		default:
+			behind = append(behind, name)
+		}
+	}
+	for _, w := range m.pending() {
+		if w.ours() {
+			ours = append(ours, because(w.name, w.reason))
+		}
+	}
+	var why []string
+	if len(ours) > 0 {
+		why = append(why, "refused by rights, credentials or config of this daemon: "+list(ours))
+	}
+	if len(behind) > 0 {
+		why = append(why, "not synced yet: "+list(behind))
+	}
+	if len(heldUp) > 0 && synced == 0 {
+		why = append(why, "no stream has synced, failing: "+list(heldUp))
+	}
+	if m.ready = len(why) == 0; !m.ready {
+		return errors.New(strings.Join(why, "; "))
+	}
+	return nil
+}
+
+// because is a name with the reason for its state, where there is one.
+func because(name, reason string) string {
+	return strings.TrimSuffix(fmt.Sprintf("%s (%s)", name, reason), " ()")
+}
+
+// list is names as a text has them.
+func list(names []string) string {
+	slices.Sort(names)
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // StreamStatus is the status of one stream or pending entry.
@@ -106,8 +166,5 @@ func (m *Manager) Stalled() string {
 	if len(stalled) == 0 {
 		return ""
 	}
-	if more := len(stalled) - maxNamed; more > 0 {
-		stalled = append(stalled[:maxNamed], fmt.Sprintf("and %d more", more))
-	}
-	return "no progress: " + strings.Join(stalled, ", ")
+	return "no progress: " + list(stalled)
 }

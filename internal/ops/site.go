@@ -56,6 +56,7 @@ type Election struct {
 	Term      uint64    `json:"term"`             // the number of its turn
 	Seen      time.Time `json:"seen"`             // when the Lease was read or written last
 	HeldBytes int       `json:"heldBytes"`
+	LeftOut   int       `json:"leftOut,omitempty"` // positions for which the Lease has no room
 }
 
 // Space is what a file system has; the zero value is unknown.

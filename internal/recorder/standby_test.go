@@ -538,3 +538,57 @@ func TestTurnEndsWithinAList(t *testing.T) {
 		})
 	}
 }
+
+// A leader publishes the positions of streams that run, and those of others only for as long as an update of the replicas may take:
+// streams that were removed do not fill the Lease.
+func TestPositionsOfRemovedStreams(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		published := func(when string, want map[string]string) {
+			t.Helper()
+			if got, _ := r.rec.Positions(); !maps.Equal(got, want) {
+				t.Errorf("%s: published are %v, want %v", when, got, want)
+			}
+		}
+		r.rec.Begin("a", nil)
+		r.rec.Begin("b", nil)
+		before := map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "7", "!gone": "2", AnyOther: "~1"}
+		r.leads(2, before)
+		published("at first", before)
+		pass(keepIdle - time.Second)
+		published("soon", before)
+		if err := r.rec.End(r.t.Context(), "b", "removed"); err != nil {
+			t.Error(err)
+		}
+		published("without b", before)
+		pass(time.Second)
+		published("later", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		r.rec.Begin("b", nil)
+		published("b is back", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		pass(keepIdle)
+		published("b stays", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		if err := r.rec.End(r.t.Context(), "b", "removed"); err != nil {
+			t.Error(err)
+		}
+		published("without b again", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		pass(keepIdle)
+		published("b is gone", map[string]string{"a": "5", "!a": "1"})
+		r.leads(4, map[string]string{"gone": "9"})
+		published("another turn", map[string]string{"gone": "9"})
+	})
+}
+
+// What has no position, where not all have one, was begun by others, except in turns of this replica.
+func TestAnyOther(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		positions := map[string]string{"a": "5", "!b": "3", AnyOther: BegunIn(2)}
+		for _, led := range []bool{false, true} {
+			r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Published: positions, Led: map[uint64]bool{2: led}})
+			if p := r.rec.Published("a"); p.Position != "5" || p.Begun {
+				t.Errorf("a: %+v", p)
+			}
+			if p := r.rec.Published("b"); p.Position != "" || p.Begun == led || p.Restored != 3 {
+				t.Errorf("b, led %v: %+v", led, p)
+			}
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // ErrStandby means that a stream's batch was dropped, since another replica writes, or has written since a list was begun. The stream
@@ -21,6 +22,7 @@ type Turn struct {
 	Term uint64
 	// Published has, for each stream, up to which position other replicas have written and committed everything. "~3" is a
 	// stream whose first list was begun in the turn of that number. "!pods" has, of the stream pods, checkpoint.Stream.Restored.
+	// AnyOther stands for the streams that have no position here.
 	Published map[string]string
 	// Led has the numbers of this replica's own turns, as far as they are known.
 	Led map[uint64]bool
@@ -80,7 +82,11 @@ func (r *Recorder) Published(stream string) Published {
 	if t == nil {
 		return Published{}
 	}
-	published := Published{Position: t.Published[stream], Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, turn: t}
+	position, named := t.Published[stream]
+	if !named {
+		position = t.Published[AnyOther]
+	}
+	published := Published{Position: position, Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, turn: t}
 	published.Restored = restoredIn(t.Published, stream)
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
@@ -114,12 +120,21 @@ func restoredIn(published map[string]string, stream string) uint64 {
 func BegunByOthers(published map[string]string, turn uint64) map[string]string {
 	begun := maps.Clone(published)
 	for stream := range begun {
-		if !strings.HasPrefix(stream, restoredOf) {
-			begun[stream] = begunIn + strconv.FormatUint(turn, 10)
+		if !IsRestored(stream) {
+			begun[stream] = BegunIn(turn)
 		}
 	}
 	return begun
 }
+
+// AnyOther is, among positions that do not have all streams, the name of each one that is missing. What it has of them is BegunIn.
+const AnyOther = "*"
+
+// BegunIn stands in the place of a position, for a first list that was begun in the turn of that number.
+func BegunIn(turn uint64) string { return begunIn + strconv.FormatUint(turn, 10) }
+
+// IsRestored reports whether a name among positions has checkpoint.Stream.Restored.
+func IsRestored(name string) bool { return strings.HasPrefix(name, restoredOf) }
 
 // begunIn precedes the number of the turn in which a first list was begun.
 const begunIn = "~"
@@ -133,20 +148,42 @@ func (r *Recorder) Restart(ctx context.Context, p *Producer) error {
 // positions are those that a leader publishes to its standbys.
 type positions struct {
 	mu        sync.Mutex
-	term      uint64            // of the turn that they are of
-	committed map[string]string // as in Turn.Published
-	version   uint64            // rises with each change
-	published uint64            // of what every other replica can read
-	listed    map[string]bool   // see Listing; nil where there is one replica
-	more      chan struct{}     // closed when published rises
+	term      uint64               // of the turn that they are of
+	committed map[string]string    // as in Turn.Published
+	idle      map[string]time.Time // since when the leader has not run a stream that has a position
+	version   uint64               // rises with each change
+	published uint64               // of what every other replica can read
+	listed    map[string]bool      // see Listing; nil where there is one replica
+	more      chan struct{}        // closed when published rises
 }
+
+// keepIdle is how long a leader publishes the position of a stream that it does not run: during an update, the others may still have
+// it, or have it already. A stream that is added later continues from a replica's own checkpoint.
+const keepIdle = 10 * time.Minute
 
 // Positions returns up to where each stream is committed, for Turn.Published of the other replicas, and the version of
 // that, for MarkPublished.
 func (r *Recorder) Positions() (committed map[string]string, version uint64) {
-	r.positions.mu.Lock()
-	defer r.positions.mu.Unlock()
-	return maps.Clone(r.positions.committed), r.positions.version
+	running := r.running()
+	p := &r.positions
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle, now := make(map[string]time.Time), time.Now()
+	for name := range p.committed {
+		stream := strings.TrimPrefix(name, restoredOf)
+		if _, runs := running[stream]; runs {
+			continue
+		}
+		since, is := p.idle[stream]
+		if !is {
+			since = now
+		}
+		if idle[stream] = since; now.Sub(since) >= keepIdle {
+			delete(p.committed, name)
+		}
+	}
+	p.idle = idle
+	return maps.Clone(p.committed), p.version
 }
 
 // MarkPublished notes that the other replicas can read the Positions of this version.
@@ -177,7 +214,7 @@ func (r *Recorder) Declare(ctx context.Context, stream string, undone bool, rest
 			return ErrStandby
 		}
 		p.mu.Lock()
-		begun := begunIn + strconv.FormatUint(t.Term, 10)
+		begun := BegunIn(t.Term)
 		if is := p.committed[stream]; is == "" || (undone || strings.HasPrefix(is, begunIn)) && is != begun {
 			p.committed[stream] = begun
 			if undone {
@@ -212,7 +249,7 @@ func (p *positions) begin(term uint64, published map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.term = term
-	p.committed, p.listed = make(map[string]string), make(map[string]bool)
+	p.committed, p.listed, p.idle = make(map[string]string), make(map[string]bool), nil
 	maps.Copy(p.committed, published)
 	p.version++
 }

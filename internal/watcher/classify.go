@@ -135,6 +135,18 @@ func classify(ctx context.Context, err error) outcome {
 	return o
 }
 
+// isOurs reports whether a reason is for this daemon's user to mend, by other rights, credentials or another config. Any other
+// reason, also one that is new, is the server's.
+func isOurs(reason string, t kubeclient.Target) bool {
+	switch reason {
+	case "Forbidden", "Unauthorized", "UntrustedServer", reasonClusterUnknown:
+		return true
+	case "BadRequest":
+		return t.FieldSelector != "" // by a field that the resource does not have, say
+	}
+	return false
+}
+
 // isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody answered:
 // with unreachable, that was a load balancer or the like.
 func isUnreachable(err error) (unreachable, answered bool) {

@@ -20,6 +20,8 @@ type Status struct {
 	Near         string    // pending: what the name of the resource may be a misspelling of
 	Since        time.Time // when it came into this state
 	Failing      time.Time // when it began that no session has worked; zero while one does
+	Failures     int       // sessions that have failed since then
+	Ours         bool      // the last failure is for this daemon's user to mend: rights, credentials or config
 	Position     string
 	Synced       bool      // past its first sync
 	LastProgress time.Time // of the last event or bookmark; see progressed
@@ -43,8 +45,31 @@ const (
 // stalledAfter is how long a stream may fail before it is reported as stalled.
 const stalledAfter = time.Minute
 
-// Waits reports whether the stream waits for another replica to write its first list.
-func (s *Status) Waits() bool { return s.State == Starting && s.Reason == reasonStandby }
+// Readiness waits for a stream's first sync until it has failed heldUpFailures times in heldUpAfter, or has been listing for
+// heldUpListing without a failure: less than the five minutes that Helm waits for a release by default.
+const (
+	heldUpFailures = 2
+	heldUpAfter    = 10 * time.Second
+	heldUpListing  = 4 * time.Minute
+)
+
+// HeldUp reports whether the server keeps the stream from its first sync: it fails, for a reason that is not this daemon's, or
+// sends a list that does not end.
+func (s *Status) HeldUp(now time.Time) bool {
+	switch {
+	case s.Synced || s.Ours:
+		return false
+	case !s.Failing.IsZero():
+		return s.Failures >= heldUpFailures && now.Sub(s.Failing) >= heldUpAfter
+	}
+	return s.State == Listing && now.Sub(s.Since) >= heldUpListing
+}
+
+// Waits reports whether the stream waits for another replica to write its first list: that one has published no position, or none
+// that can be adopted. At first it may only not have been seen yet.
+func (s *Status) Waits(now time.Time) bool {
+	return s.State == Starting && s.Reason == reasonStandby && (s.Failures > 0 || now.Sub(s.Since) >= heldUpAfter)
+}
 
 // Stalled is why a stream makes no progress; empty while it does.
 func (s Status) Stalled(now time.Time) string {
@@ -62,8 +87,11 @@ func (s Status) Stalled(now time.Time) string {
 			return fmt.Sprintf("neither event nor bookmark for %s", idle.Round(time.Second))
 		}
 	case Starting, Listing, Retrying:
-		if !s.Failing.IsZero() && now.Sub(s.Failing) >= stalledAfter {
+		switch heldUp := s.HeldUp(now); {
+		case !s.Failing.IsZero() && (heldUp || now.Sub(s.Failing) >= stalledAfter):
 			return strings.TrimSpace(fmt.Sprintf("failing for %s: %s %s", now.Sub(s.Failing).Round(time.Second), s.State, s.Reason))
+		case heldUp:
+			return fmt.Sprintf("first list not complete after %s", now.Sub(s.Since).Round(time.Second))
 		}
 	}
 	return ""

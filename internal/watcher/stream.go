@@ -244,9 +244,13 @@ func (s *Stream) Run(ctx context.Context) error {
 		s.note(func(n *Status) {
 			if healthy && n.State == Watching {
 				n.Failing = time.Time{} // it did work, even if there was nothing to see
-			} else if n.Failing.IsZero() {
-				n.Failing = time.Now()
+				return
 			}
+			if n.Failing.IsZero() {
+				n.Failing, n.Failures = time.Now(), 0
+			}
+			n.Failures++
+			n.Ours = isOurs(o.reason, s.spec.Target)
 		})
 		switch o.action {
 		case actionStop:
