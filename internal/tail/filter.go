@@ -55,7 +55,7 @@ func (f *Filter) Match(l *line.Fields) bool {
 func (f *Filter) hasObject(l *line.Fields) bool {
 	for i := range f.Objects {
 		o := &f.Objects[i]
-		if hasResource(o, l) && (o.Name == "" || l.AboutStream() || o.Name == string(l.Text(line.Name))) {
+		if hasResource(o, l) && (o.Name == "" || l.AboutStream() || l.Is(line.Name, o.Name)) {
 			return true
 		}
 	}
