@@ -47,6 +47,7 @@ type segment struct {
 	journal.Segment
 	x       *index.Index // nil until it is asked for
 	in      io.Closer    // of the index's file; nil where it was made in memory
+	bounds  *bounds      // nil until they are asked for
 	hole    string       // the lines that are missing before it, of several journals
 	damaged bool         // the index beside it
 }
@@ -136,7 +137,7 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	if s.x != nil {
 		return s.x, nil
 	}
-	if s.Ours && !s.Active && !s.damaged {
+	if s.indexed() {
 		x, in, err := s.OpenIndex()
 		if err == nil {
 			s.x, s.in = x, in
@@ -153,6 +154,9 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	s.x = x
 	return x, nil
 }
+
+// indexed reports whether there should be an index beside a segment, and none that is damaged was found.
+func (s *segment) indexed() bool { return s.Ours && !s.Active && !s.damaged }
 
 // base returns the segment with whose index, and those of the segments up to another one, it is known what was there: the
 // last one with a full index that knows the lines of all segments before, or the first.
@@ -179,7 +183,7 @@ func (j *Journal) heal(err error) bool {
 		}
 		j.notice(fmt.Sprintf("%s is damaged; its file is read instead", journal.IndexPath(s.Path)))
 		_ = s.in.Close() // it is only read
-		s.x, s.in, s.damaged, healed = nil, nil, true, true
+		s.x, s.in, s.bounds, s.damaged, healed = nil, nil, nil, true, true
 	}
 	return healed
 }

@@ -23,12 +23,11 @@ func (j *Journal) Related(ctx context.Context, s *Selection, since, until Moment
 
 func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	begin := 0
-	for begin < len(j.segments)-1 && j.outside(begin, since, until) {
-		begin++
-	}
-	begin, err := j.base(ctx, begin)
+	begin, _, err := j.inside(ctx, since, until)
 	if err != nil {
+		return nil, err
+	}
+	if begin, err = j.base(ctx, begin); err != nil {
 		return nil, err
 	}
 	for first := true; ; first = false {
