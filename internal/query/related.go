@@ -86,9 +86,13 @@ func (f *family) own(m match) {
 	}
 }
 
-// look goes through all objects of the family's namespaces once.
+// look goes through all objects of the family's namespaces once. What belongs to an object in no namespace may be in any: its Events
+// are in default, the Lease of a Node in kube-node-lease.
 func (f *family) look(x *index.Index) error {
-	s := &Selection{Namespaces: slices.Sorted(maps.Keys(f.namespaces)), bare: true}
+	s := &Selection{bare: true}
+	if !f.namespaces[""] {
+		s.Namespaces = slices.Sorted(maps.Keys(f.namespaces))
+	}
 	for m, err := range s.matches(x) {
 		switch {
 		case err != nil:
