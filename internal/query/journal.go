@@ -80,10 +80,16 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
+	var torn []journal.Segment
 	for _, s := range all {
 		switch {
-		case s.FirstSeq > 0:
+		case s.FirstSeq > 0 && s.HasLine():
 			j.segments = append(j.segments, &segment{Segment: s})
+		case s.FirstSeq > 0 && s.Active: // its first line is being written, or a crash has torn it: the daemon cuts that off
+			_ = s.Release() // it was only read
+		case s.FirstSeq > 0:
+			s.Unread = errNoWholeLine
+			torn = append(torn, s)
 		case s.Unread != nil:
 			j.unread = append(j.unread, s)
 		}
@@ -98,10 +104,16 @@ func Open(path string, notice func(string)) (*Journal, error) {
 			j.Close()
 			return nil, fmt.Errorf("open journal %s: %w; name the journal's active file", s.Path, s.Unread)
 		}
+	}
+	j.unread = slices.Concat(torn, j.unread) // which are no reason to have no answer
+	for _, s := range j.unread {
 		notice(cannotRead(&s))
 	}
 	return j, err
 }
+
+// errNoWholeLine says that a file begins with a line and has neither its end nor another one.
+var errNoWholeLine = errors.New("it has no whole line")
 
 // cannotRead says of which file no line is in an answer.
 func cannotRead(s *journal.Segment) string {
@@ -263,7 +275,7 @@ func (r *reader) seek(s *segment, offset int64) error {
 // segmentOf returns the index of the segment whose first line has that seq, -1 where it is gone.
 func (j *Journal) segmentOf(first uint64) int {
 	for i, s := range j.segments {
-		if s.FirstSeq == first {
+		if s.FirstSeq == first || s.x != nil && s.x.FirstSeq == first { // the first line may be damaged
 			return i
 		}
 	}
