@@ -11,8 +11,8 @@ import (
 	"kubejournal/test/journaltest"
 )
 
-// TestAnyName asks every question about objects of names that are no DNS names, as RESOURCE/NAME and as RESOURCE NAME, of one
-// journal and of two.
+// TestAnyName asks every question about objects of names that are no DNS names, as RESOURCE/NAME and as RESOURCE
+// NAME, of one journal and of two.
 func TestAnyName(t *testing.T) {
 	clearEnv(t)
 	names := []string{"ldap:CN=A B,OU=x", "pods,deploy", `say "hi" & <go>`, `back\slash`, "größe", "-n"}
@@ -58,7 +58,8 @@ func TestAnyName(t *testing.T) {
 	}
 }
 
-// TestCleanLarge gives back an object that kubectl apply takes with --server-side alone, beside one that it takes: stderr names it.
+// TestCleanLarge gives back an object that kubectl apply takes with --server-side alone, beside one that it takes:
+// stderr names it.
 func TestCleanLarge(t *testing.T) {
 	clearEnv(t)
 	path := filepath.Join(t.TempDir(), "journal.jsonl")

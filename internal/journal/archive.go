@@ -481,8 +481,8 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	return nil
 }
 
-// write writes a new file beside the active one, and syncs it. It stays open, and locked if the volume has locks, until the caller has
-// given it its name.
+// write writes a new file beside the active one, and syncs it. It stays open, and locked if the volume has locks,
+// until the caller has given it its name.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
 	out, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {

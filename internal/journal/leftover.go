@@ -11,10 +11,11 @@ import (
 	"kubejournal/internal/disk"
 )
 
-// Beside a journal there are files that are being written, each under the name that temporaryOf gives it: compressed files and
-// indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', which has a number of its own in the
-// name, since a daemon or another run may make the same index. Whoever writes such a file holds its lock until it has its name or is
-// gone. A crash leaves it, without the lock, and the tidier's next pass or the next run of index removes it.
+// Beside a journal there are files that are being written, each under the name that temporaryOf gives it: compressed
+// files and indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', which has
+// a number of its own in the name, since a daemon or another run may make the same index. Whoever writes such a file
+// holds its lock until it has its name or is gone. A crash leaves it, without the lock, and the tidier's next pass or
+// the next run of index removes it.
 
 const temporary = ".tmp"
 
@@ -39,7 +40,8 @@ func (n naming) leftOver(name string) bool {
 	return rotated && compressed != index
 }
 
-// RemoveLeftOvers removes what runs that were killed have left beside the journal at path, and nothing that somebody is writing.
+// RemoveLeftOvers removes what runs that were killed have left beside the journal at path, and nothing that somebody
+// is writing.
 func RemoveLeftOvers(path string) error {
 	dir, n := filepath.Dir(path), namingOf(path)
 	entries, err := disk.OS.ReadDir(dir)

@@ -46,7 +46,8 @@ func there(t *testing.T, dir string, of []string) (names []string) {
 	return names
 }
 
-// TestLeftOvers has temporary files that runs which were killed have left, ones that somebody is writing, and files that are none.
+// TestLeftOvers has temporary files that runs which were killed have left, ones that somebody is writing, and files
+// that are none.
 func TestLeftOvers(t *testing.T) {
 	for _, removes := range []string{"the tidier", "a run of index"} {
 		dir := t.TempDir()
@@ -62,7 +63,7 @@ func TestLeftOvers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer f.Close() //nolint:errcheck // nothing was written
+			t.Cleanup(func() { _ = f.Close() }) // should the test end before that
 			if err := disk.Lock(f); err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +94,8 @@ func removeAll(j *File, by string) error {
 	return RemoveLeftOvers(j.Path())
 }
 
-// TestNamesOfWriters has every file that is being written under a name that a later run knows as left over, and holds its lock.
+// TestNamesOfWriters has every file that is being written under a name that a later run knows as left over, and holds
+// its lock.
 func TestNamesOfWriters(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "journal.jsonl")
@@ -101,7 +103,7 @@ func TestNamesOfWriters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	if name := filepath.Base(f.Name()); !namingOf(path).leftOver(name) {
 		t.Errorf("%s is not known", name)
 	}
@@ -123,7 +125,8 @@ func TestNamesOfWriters(t *testing.T) {
 	}
 }
 
-// TestTidierLocks has the tidier write while another run looks for what was left over: it finds nothing, at any operation.
+// TestTidierLocks has the tidier write while another run looks for what was left over: it finds nothing, at any
+// operation.
 func TestTidierLocks(t *testing.T) {
 	watching := &watchingFS{FS: disk.OS, t: t}
 	inBubble(t, Options{MaxSize: 700, Compress: true, Disk: watching}, func(r *rig) {

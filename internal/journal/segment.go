@@ -153,8 +153,8 @@ func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
 	return s, nil
 }
 
-// HasLine reports whether the segment has a whole line, as far as it can be read: what it begins with, by which FirstSeq is known, may
-// have no end yet, or be damaged.
+// HasLine reports whether the segment has a whole line, as far as it can be read: what it begins with, by which
+// FirstSeq is known, may have no end yet, or be damaged.
 func (s *Segment) HasLine() bool {
 	if s.Ours && !s.Active {
 		if _, err := os.Stat(IndexPath(s.Path)); err == nil {

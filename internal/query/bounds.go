@@ -7,8 +7,8 @@ import (
 	"kubejournal/internal/index"
 )
 
-// bounds are the oldest and the newest time of a segment's lines. That of its first line says neither: clocks are set, forwards and
-// back.
+// bounds are the oldest and the newest time of a segment's lines. That of its first line says neither: clocks are
+// set, forwards and back.
 type bounds struct {
 	oldest, newest time.Time
 	earliest       time.Time // when the first of the lines that are late was written; zero where there is none
@@ -16,8 +16,8 @@ type bounds struct {
 
 func boundsOf(x *index.Index) *bounds { return &bounds{x.Oldest, x.Newest, x.Earliest} }
 
-// bounds returns the times of a segment: of the index beside it, which is not kept open, since there may be thousands; or of one
-// that is made now.
+// bounds returns the times of a segment: of the index beside it, which is not kept open, since there may be
+// thousands; or of one that is made now.
 func (j *Journal) bounds(ctx context.Context, i int) (*bounds, error) {
 	s := j.segments[i]
 	if s.bounds == nil && s.x == nil && s.indexed() {
@@ -66,15 +66,21 @@ func (j *Journal) outside(ctx context.Context, i int, since, until Moment) (bool
 // inside returns the first and the last segment with lines between two moments; the last one of all where none has any.
 func (j *Journal) inside(ctx context.Context, since, until Moment) (first, last int, err error) {
 	last = len(j.segments) - 1
-	for outside := true; first < last; first++ {
-		if outside, err = j.outside(ctx, first, since, until); err != nil || !outside {
+	for first < last {
+		if outside, err := j.outside(ctx, first, since, until); err != nil {
+			return 0, 0, err
+		} else if !outside {
 			break
 		}
+		first++
 	}
-	for outside := true; err == nil && last > first; last-- {
-		if outside, err = j.outside(ctx, last, since, until); !outside {
+	for last > first {
+		if outside, err := j.outside(ctx, last, since, until); err != nil {
+			return 0, 0, err
+		} else if !outside {
 			break
 		}
+		last--
 	}
-	return first, last, err
+	return first, last, nil
 }

@@ -10,8 +10,9 @@ import (
 	"kubejournal/internal/query"
 )
 
-// TestClockSet has a clock that is set between two segments or within one: back by an hour and a half, by a day, several times, and
-// ahead by years and back again. Seq says what was there, and every line is found by the time that it has.
+// TestClockSet has a clock that is set between two segments or within one: back by an hour and a half, by a day,
+// several times, and ahead by years and back again. Seq says what was there, and every line is found by the time that
+// it has.
 func TestClockSet(t *testing.T) {
 	clock := func(text string) time.Time {
 		at, err := time.Parse(time.DateTime, text)

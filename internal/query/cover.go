@@ -172,7 +172,7 @@ type cut struct {
 	Moment
 	live   map[string]bool   // streams that were followed then: the time at which a line was received counts
 	gone   map[string]bool   // streams that were not watched any more then, while another one has their objects
-	upTo   uint64            // of a seq or a time: the last line that counts; those that were received late come behind it
+	upTo   uint64            // of a seq or a time: the last line that counts, but for those that were received late
 	seqs   map[string]uint64 // of a version: the last line of each stream that counts
 	doubts []Doubt
 }
@@ -485,8 +485,9 @@ func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (in
 // clockJitter is how far the times of lines may go back without a doubt: clocks are corrected by less all the time.
 const clockJitter = time.Second
 
-// cutAtTime finds the last line that was received up to a time: all lines before it count, since seq is the order in which they were
-// received, and the clock need not be. Where it was set back over that time, there are two answers, and the last one is given.
+// cutAtTime finds the last line that was received up to a time: all lines before it count, since seq is the order in
+// which they were received, and the clock need not be. Where it was set back over that time, there are two answers,
+// and the last one is given.
 func (j *Journal) cutAtTime(ctx context.Context, c *cut) error {
 	if c.latest {
 		c.upTo = math.MaxUint64 // whatever the clock said
@@ -513,7 +514,8 @@ func (j *Journal) cutAtTime(ctx context.Context, c *cut) error {
 			if c.upTo == 0 && !l.Time.After(c.Time) {
 				c.upTo = l.Seq
 			} else if c.upTo > 0 && l.Time.After(late) {
-				c.doubts = append(c.doubts, Doubt{Reason: fmt.Sprintf("the clock was set back over that time: line %d is of %s, and line %d, after it, of that time or before; this is what was there at seq:%d",
+				c.doubts = append(c.doubts, Doubt{Reason: fmt.Sprintf("the clock was set back over that time: line %d is of %s, "+
+					"and line %d, after it, of that time or before; this is what was there at seq:%d",
 					l.Seq, Moment{Time: l.Time}, c.upTo, c.upTo)})
 				return nil
 			}
@@ -522,8 +524,8 @@ func (j *Journal) cutAtTime(ctx context.Context, c *cut) error {
 	return nil
 }
 
-// includes reports whether a line of a stream was written by the moment: by when it was received or, where the stream was not
-// followed then, by the time at which the change was made.
+// includes reports whether a line of a stream was written by the moment: by when it was received or, where the stream
+// was not followed then, by the time at which the change was made.
 func (c *cut) includes(stream string, l *index.Line) bool {
 	switch {
 	case c.Version > 0:

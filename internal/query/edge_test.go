@@ -571,8 +571,8 @@ func TestLargeObjects(t *testing.T) {
 	}
 }
 
-// TestReindexRemovesLeftOvers has a run of index begin after one that was killed: what that left is removed, though there is nothing
-// else to do, and what another one is writing is not.
+// TestReindexRemovesLeftOvers has a run of index begin after one that was killed: what that left is removed, though
+// there is nothing else to do, and what another one is writing is not.
 func TestReindexRemovesLeftOvers(t *testing.T) {
 	w := begin(t)
 	s := w.Stream("configmaps", "ConfigMap")

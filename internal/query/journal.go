@@ -85,7 +85,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		switch {
 		case s.FirstSeq > 0 && s.HasLine():
 			j.segments = append(j.segments, &segment{Segment: s})
-		case s.FirstSeq > 0 && s.Active: // its first line is being written, or a crash has torn it: the daemon cuts that off
+		case s.FirstSeq > 0 && s.Active: // its first line is being written, or torn: then the daemon cuts it off
 			_ = s.Release() // it was only read
 		case s.FirstSeq > 0:
 			s.Unread = errNoWholeLine

@@ -31,8 +31,8 @@ var (
 	versionForm  = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 )
 
-// isName reports whether an object may have the name: the API rules out /, %, . and .. alone, since a name is a segment of a
-// URL's path.
+// isName reports whether an object may have the name: the API rules out /, %, . and .. alone, since a name is a
+// segment of a URL's path.
 func isName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/%")
 }
@@ -77,8 +77,8 @@ func Objects(args []string) ([]Object, error) {
 	return all, nil
 }
 
-// ObjectList reads RESOURCEs and RESOURCE/NAMEs with commas between. What cannot be a RESOURCE belongs to the NAME before it, which
-// has a comma itself.
+// ObjectList reads RESOURCEs and RESOURCE/NAMEs with commas between. What cannot be a RESOURCE belongs to the NAME
+// before it, which has a comma itself.
 func ObjectList(list string) (all []Object, err error) {
 	for text := range strings.SplitSeq(list, ",") {
 		if text == "" {
@@ -104,7 +104,8 @@ func ParseObject(text string) (Object, error) {
 	case !resourceForm.MatchString(resource):
 		return Object{}, fmt.Errorf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web", text)
 	case slash && !isName(name):
-		return Object{}, fmt.Errorf("%q is not the name of an object; write e.g. deploy/web, each as an argument of its own, and its namespace with -n", text)
+		return Object{}, fmt.Errorf("%q is not the name of an object; "+
+			"write e.g. deploy/web, each as an argument of its own, and its namespace with -n", text)
 	}
 	first, rest, dotted := strings.Cut(resource, ".")
 	r := Resource{name: strings.ToLower(first), group: rest, hasGroup: dotted}

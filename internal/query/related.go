@@ -86,8 +86,8 @@ func (f *family) own(m match) {
 	}
 }
 
-// look goes through all objects of the family's namespaces once. What belongs to an object in no namespace may be in any: its Events
-// are in default, the Lease of a Node in kube-node-lease.
+// look goes through all objects of the family's namespaces once. What belongs to an object in no namespace may be in
+// any: its Events are in default, the Lease of a Node in kube-node-lease.
 func (f *family) look(x *index.Index) error {
 	s := &Selection{bare: true}
 	if !f.namespaces[""] {

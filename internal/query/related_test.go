@@ -13,8 +13,8 @@ import (
 	"kubejournal/test/journaltest"
 )
 
-// TestRelatedToClusterScoped has objects in no namespace, whose children, and Events about them, are in any: found in one segment
-// and over several.
+// TestRelatedToClusterScoped has objects in no namespace, whose children, and Events about them, are in any: found in
+// one segment and over several.
 func TestRelatedToClusterScoped(t *testing.T) {
 	owned := func(namespace, name, uid, kind, owner string) string {
 		if namespace != "" {

@@ -15,8 +15,8 @@ import (
 	"kubejournal/internal/query"
 )
 
-// TestTorn has files without a whole line, and others that end in one that is torn: what the other files have is found, and what a
-// rotated file lacks is said.
+// TestTorn has files without a whole line, and others that end in one that is torn: what the other files have is
+// found, and what a rotated file lacks is said.
 func TestTorn(t *testing.T) {
 	w := begin(t)
 	s := w.Stream("configmaps", "ConfigMap")

@@ -12,9 +12,9 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or with what
-// kept it from being written. The active file has none, nor have files that others rotated. What runs that were killed have left is
-// removed first.
+// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or
+// with what kept it from being written. The active file has none, nor have files that others rotated. What runs that
+// were killed have left is removed first.
 func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) {
 	if err := journal.RemoveLeftOvers(j.path); err != nil {
 		fn(j.path, err)

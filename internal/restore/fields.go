@@ -93,7 +93,8 @@ func removeServerFields(o Object, all members) {
 	removeEmpty(all, "spec")
 }
 
-// removeAccountSecrets removes from a ServiceAccount the Secrets that controllers have made for it, and make again under other names.
+// removeAccountSecrets removes from a ServiceAccount the Secrets that controllers have made for it, and make again
+// under other names.
 func removeAccountSecrets(o Object, all members) {
 	annotations := child(child(all, "metadata"), "annotations")
 	made := func(secret string) bool {

@@ -21,8 +21,8 @@ type Object struct {
 	JSON            []byte // without white space between tokens, and YAML too
 	Kind            string // with its group, if it has one: Deployment.apps
 	Namespace, Name string
-	// ServerSide says that kubectl apply takes it with --server-side alone: else kubectl leaves a copy of it in an annotation, and all
-	// annotations together may have 256 KiB.
+	// ServerSide says that kubectl apply takes it with --server-side alone: else kubectl leaves a copy of it in an
+	// annotation, and all annotations together may have 256 KiB.
 	ServerSide bool
 }
 
@@ -90,8 +90,8 @@ func Clean(l *line.Fields) (Object, Verdict) {
 // maxAnnotations is how many bytes all annotations of an object may have, names and values.
 const maxAnnotations = 256 << 10
 
-// needsServerSide reports whether the annotation that kubectl apply adds is too large: it has the object as Go encodes JSON, with an
-// empty annotations member if there is none, and a newline.
+// needsServerSide reports whether the annotation that kubectl apply adds is too large: it has the object as Go
+// encodes JSON, with an empty annotations member if there is none, and a newline.
 func needsServerSide(o Object, all members) bool {
 	annotations := child(child(all, "metadata"), "annotations")
 	const most = 6 // bytes for one that is escaped

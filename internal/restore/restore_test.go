@@ -273,7 +273,8 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestServerSide has objects of which kubectl apply cannot keep a copy in an annotation, by what kubectl itself would write.
+// TestServerSide has objects of which kubectl apply cannot keep a copy in an annotation, by what kubectl itself would
+// write.
 func TestServerSide(t *testing.T) {
 	copyOf := func(o Object) int { // what kubectl adds, name and value
 		var all map[string]any

@@ -13,8 +13,8 @@ import (
 	"kubejournal/internal/query"
 )
 
-// TestClockSet has a clock that was set back and ahead, between files and within one: lines are found by their own times, with
-// indexes and without.
+// TestClockSet has a clock that was set back and ahead, between files and within one: lines are found by their own
+// times, with indexes and without.
 func TestClockSet(t *testing.T) {
 	files := [][]time.Duration{ // after start
 		{0, time.Hour, 65 * time.Minute},

@@ -205,8 +205,8 @@ func (t *tail) begin(ctx context.Context) error {
 	return nil
 }
 
-// passes reports whether no line of a rotated file is wanted, as its index says, and nothing is missing before it. Its lines then
-// count as taken.
+// passes reports whether no line of a rotated file is wanted, as its index says, and nothing is missing before it.
+// Its lines then count as taken.
 func (t *tail) passes(file *journal.Segment) bool {
 	f := &t.o.Filter
 	if f.Since.Time.IsZero() && f.Until.Time.IsZero() || t.last > 0 && file.FirstSeq != t.last+1 {
@@ -358,7 +358,8 @@ func placeBackward(ctx context.Context, f *os.File, visit func(raw []byte) (want
 	return first, nil
 }
 
-// placeSince is place for all lines since a time: the first one of them may be in any file, since the clock may have been set.
+// placeSince is place for all lines since a time: the first one of them may be in any file, since the clock may have
+// been set.
 func (t *tail) placeSince(ctx context.Context) (file int, offset int64, err error) {
 	since := t.o.Filter.Since
 	for ; file < len(t.files); file++ {
@@ -384,7 +385,8 @@ func (t *tail) placeSince(ctx context.Context) (file int, offset int64, err erro
 	return file, offset, nil
 }
 
-// firstSince returns the offset of the first line of a rotated file since a moment, by its index; found is false where there is none.
+// firstSince returns the offset of the first line of a rotated file since a moment, by its index; found is false
+// where there is none.
 func firstSince(file *journal.Segment, since query.Moment) (offset int64, found bool, err error) {
 	x, in, err := file.OpenIndex()
 	if err != nil {
@@ -415,7 +417,8 @@ func (t *tail) lookSince(ctx context.Context, file *journal.Segment, since query
 	return t.nextSince(ctx, since)
 }
 
-// nextSince looks for it among the lines that come. Where there is none, the offset is that of the end of the last line.
+// nextSince looks for it among the lines that come. Where there is none, the offset is that of the end of the last
+// line.
 func (t *tail) nextSince(ctx context.Context, since query.Moment) (offset int64, found bool, err error) {
 	for ctx.Err() == nil {
 		next, err := t.otherLines.Next()

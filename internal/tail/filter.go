@@ -66,7 +66,8 @@ func hasResource(o *query.Object, l *line.Fields) bool {
 	return o.Match(l.Text(line.Group), l.Text(line.Version), l.Text(line.Resource), l.Text(line.Kind))
 }
 
-// begun reports whether no line before the one with that seq is wanted. Its time does not say that: the clock may have been set.
+// begun reports whether no line before the one with that seq is wanted. Its time does not say that: the clock may
+// have been set.
 func (f *Filter) begun(seq uint64) bool { return f.Since.Seq > seq }
 
 // ended reports the same of the lines after it.
@@ -74,7 +75,8 @@ func (f *Filter) ended(seq uint64) bool { return f.Until.Seq > 0 && f.Until.Seq 
 
 // outside reports whether no line is wanted of a file whose lines have times between two.
 func (f *Filter) outside(oldest, newest time.Time) bool {
-	return f.Since.Seq == 0 && f.Since.Time.After(newest) || f.Until.Seq == 0 && !f.Until.Time.IsZero() && f.Until.Time.Before(oldest)
+	return f.Since.Seq == 0 && f.Since.Time.After(newest) ||
+		f.Until.Seq == 0 && !f.Until.Time.IsZero() && f.Until.Time.Before(oldest)
 }
 
 // inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream may have objects of the namespace.

@@ -171,8 +171,8 @@ func (f flushing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// streamSlack is how far the clock may be set back for a line of a stream to be shown with --until all the same: a stream may never
-// end, so that one must stop somewhere.
+// streamSlack is how far the clock may be set back for a line of a stream to be shown with --until all the same: a
+// stream may never end, so that one must stop somewhere.
 const streamSlack = time.Minute
 
 // passed reports whether lines of a stream that come after one of that time are taken not to be wanted.
