@@ -129,7 +129,7 @@ func blameOf(cmd *cobra.Command, j *query.Journal, s *query.Selection, item *que
 		if err != nil {
 			return nil, err
 		}
-		if !v.AboutStream() && string(v.Text(line.Name)) != item.Name {
+		if !v.AboutStream() && !v.Is(line.Name, item.Name) {
 			continue
 		}
 		if err := h.Add(v.Fields); err != nil {

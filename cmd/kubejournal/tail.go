@@ -101,7 +101,11 @@ func newTailCommand() *cobra.Command {
 	flags.BoolVarP(&f.Follow, "follow", "f", true, "go on with lines that come")
 	flags.BoolVar(&f.noFollow, "no-follow", false, "end with the last line that is there")
 	flags.Func("resource", "show these `RESOURCE`s or RESOURCE/NAMEs too, like an argument; may be repeated",
-		each(&f.Filter.Objects, query.ParseObject))
+		func(list string) error {
+			all, err := query.ObjectList(list)
+			f.Filter.Objects = append(f.Filter.Objects, all...)
+			return err
+		})
 	flags.StringSliceVarP(&f.Filter.Namespaces, "namespace", "n", nil, "show objects of these `NAMESPACE`s alone; may be repeated")
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated",

@@ -173,6 +173,10 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 			o.note("%s: refused: the file with its last line was removed", title(&items[i]))
 		case v.Outcome == restore.Cleaned:
 			objects = append(objects, cleaned[i])
+			if cleaned[i].ServerSide {
+				o.note("%s: larger than the annotation in which kubectl apply keeps a copy; use kubectl apply --server-side",
+					title(&items[i]))
+			}
 		case v.Outcome == restore.LeftOut:
 			leave(i, v.Reason)
 		default:

@@ -268,7 +268,13 @@ func (f *File) create(b []byte) (disk.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err = out.WriteAt(b, 0); err == nil {
+	if locked := out.Lock(); errors.Is(locked, disk.ErrLocked) { // journal.RemoveLeftOvers looks at it
+		err = locked
+	}
+	if err == nil {
+		_, err = out.WriteAt(b, 0)
+	}
+	if err == nil {
 		err = out.Sync()
 	}
 	if err == nil {

@@ -74,7 +74,10 @@ func (system) SyncDir(path string) error {
 
 type file struct{ *os.File }
 
-func (f file) Lock() error {
+func (f file) Lock() error { return Lock(f.File) }
+
+// Lock is File.Lock for a file of package os.
+func Lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrLocked

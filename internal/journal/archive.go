@@ -385,16 +385,21 @@ func (p *pass) keep(a *archive, compress bool) error {
 func (p *pass) compress(a *archive) error {
 	dir, tmp := filepath.Dir(p.path), temporaryOf(a.name+gzipped)
 	x, err := p.begin(a)
+	var writing disk.File
 	if err == nil {
-		err = p.read(a.name, func(in disk.File) error {
-			return p.write(tmp, func(out io.WriterAt) error {
+		err = p.read(a.name, func(in disk.File) (err error) {
+			writing, err = p.write(tmp, func(out io.WriterAt) error {
 				buffered := bufio.NewWriterSize(io.NewOffsetWriter(out, 0), copyBuffer) // gzip writes some hundred bytes at a time
 				if err := zip(buffered, in, a.name, x); err != nil {
 					return err
 				}
 				return buffered.Flush()
 			})
+			return err
 		})
+	}
+	if writing != nil {
+		defer writing.Close() //nolint:errcheck // it is synced
 	}
 	if err != nil {
 		return fmt.Errorf("compress journal: %w", errors.Join(err, p.File.remove(tmp)))
@@ -459,7 +464,10 @@ func (j *File) read(name string, fn func(disk.File) error) error {
 // or what the next pass removes. A file without a line gets none. Close does not wait for a large one: it makes writing fail.
 func (j *File) writeIndex(name string, b *index.Builder) error {
 	dir, tmp := filepath.Dir(j.path), temporaryOf(name+indexed)
-	err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })
+	writing, err := j.write(tmp, func(out io.WriterAt) error { return b.Save(stoppable{out, j.tidy.ctx}) })
+	if writing != nil {
+		defer writing.Close() //nolint:errcheck // it is synced
+	}
 	if errors.Is(err, index.ErrNoLine) {
 		j.tidy.bare[name] = true
 		return j.remove(tmp)
@@ -473,14 +481,21 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 	return nil
 }
 
-// write writes a new file beside the active one, and syncs it.
-func (j *File) write(name string, fn func(io.WriterAt) error) error {
+// write writes a new file beside the active one, and syncs it. It stays open, and locked if the volume has locks,
+// until the caller has given it its name.
+func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
 	out, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err = fn(out); err == nil {
+	if locked := out.Lock(); errors.Is(locked, disk.ErrLocked) {
+		err = locked // for a moment: it was taken for one that was left over
+	}
+	if err == nil {
+		err = fn(out)
+	}
+	if err == nil {
 		err = out.Sync()
 	}
-	return errors.Join(err, out.Close())
+	return out, err
 }

@@ -11,7 +11,7 @@ const (
 	timeLayout = "2006-01-02T15-04-05.000" // of a rotated file's name, UTC
 	gzipped    = ".gz"
 	indexed    = ".index" // behind the name of the plain file
-	temporary  = ".tmp"
+	covered    = ".coverage"
 )
 
 // naming gives and recognizes the names of a journal's files: those of journal.jsonl begin with journal- and a time.
@@ -59,18 +59,6 @@ func IsRotated(path string) bool {
 func (n naming) parse(name string) (at time.Time, compressed, ok bool) {
 	of, at, compressed, ok := parseRotated(name)
 	return at, compressed, ok && of == n
-}
-
-// temporaryOf returns the name of a file that is being written.
-func temporaryOf(name string) string { return "." + name + temporary }
-
-// leftOver reports whether a name is temporaryOf that of a compressed file or an index.
-func (n naming) leftOver(name string) bool {
-	rest, ok := strings.CutSuffix(name, temporary)
-	rest, hidden := strings.CutPrefix(rest, ".")
-	plain, index := strings.CutSuffix(rest, indexed)
-	_, compressed, rotated := n.parse(plain)
-	return ok && hidden && rotated && compressed != index
 }
 
 // related reports whether a file may hold lines of this journal: kubejournal has rotated it, or logrotate has, as

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -32,6 +33,9 @@ type Line struct {
 	Offset int64  // of its first byte, in bytes of the uncompressed segment
 	Bytes  []byte // without its end, and only the beginning of one that is too long; valid until the next call
 }
+
+// Time returns when the line was received; zero where that cannot be read.
+func (l *Line) Time() time.Time { return lineTime(l.Bytes) }
 
 func lineOf(b []byte, offset int64) Line {
 	l := Line{Offset: offset, Bytes: b[:len(b)-1]}

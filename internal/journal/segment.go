@@ -20,6 +20,7 @@ import (
 
 	"kubejournal/internal/disk"
 	"kubejournal/internal/index"
+	"kubejournal/internal/line"
 )
 
 // Segment is one file of a journal.
@@ -150,6 +151,27 @@ func holdActive(d disk.FS, all []Segment) (s Segment, err error) {
 	s.setHead(head[:n])
 	s.file, s.Size = f, info.Size()
 	return s, nil
+}
+
+// HasLine reports whether the segment has a whole line, as far as it can be read: what it begins with, by which
+// FirstSeq is known, may have no end yet, or be damaged.
+func (s *Segment) HasLine() bool {
+	if s.Ours && !s.Active {
+		if _, err := os.Stat(IndexPath(s.Path)); err == nil {
+			return true // an index is made of a file that has one
+		}
+	}
+	var r Reader
+	err := r.Open(*s, 0)
+	defer r.Close()
+	for err == nil {
+		var next Line
+		var fields line.Fields
+		if next, err = r.Next(); err == nil && fields.Parse(next.Bytes) == nil {
+			return true
+		}
+	}
+	return !errors.Is(err, io.EOF) // why it cannot be read is said by who reads it
 }
 
 // Release closes what Snapshot has opened.

@@ -125,7 +125,7 @@ func (j *File) archives() ([]archive, error) {
 	var all []archive
 	for _, e := range entries {
 		if j.name.leftOver(e.Name()) {
-			if err := j.remove(e.Name()); err != nil {
+			if err := removeLeftOver(j.disk, filepath.Join(filepath.Dir(j.path), e.Name())); err != nil {
 				return nil, err
 			}
 			continue

@@ -123,6 +123,15 @@ func (l *Fields) Value(f Field) []byte { return l.values[f] }
 // Text returns the inside of a member that is a string, with its escapes; nil where it is none.
 func (l *Fields) Text(f Field) []byte { return rawjson.Inside(l.values[f]) }
 
+// Is reports whether a member is a string that means text, however it is escaped.
+func (l *Fields) Is(f Field, text string) bool {
+	inside := l.Text(f)
+	if bytes.IndexByte(inside, '\\') >= 0 {
+		inside = rawjson.Unquote(nil, inside)
+	}
+	return string(inside) == text
+}
+
 // AboutStream reports whether the line is about a stream, not an object.
 func (l *Fields) AboutStream() bool {
 	return string(l.Text(Type)) == "GAP" || string(l.Text(Type)) == "SYNCED"

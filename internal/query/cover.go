@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/url"
 	"slices"
 	"sort"
@@ -171,18 +172,22 @@ type cut struct {
 	Moment
 	live   map[string]bool   // streams that were followed then: the time at which a line was received counts
 	gone   map[string]bool   // streams that were not watched any more then, while another one has their objects
+	upTo   uint64            // of a seq or a time: the last line that counts, but for those that were received late
 	seqs   map[string]uint64 // of a version: the last line of each stream that counts
 	doubts []Doubt
 }
 
 // cut finds out how the streams were covered at a moment.
 func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
-	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}, doubts: slices.Clone(s.Unwatched)}
+	c := &cut{Moment: m, upTo: m.Seq, live: map[string]bool{}, gone: map[string]bool{}, doubts: slices.Clone(s.Unwatched)}
 	switch {
 	case m.Version > 0:
 		return c, j.cutAtVersion(ctx, s, c)
 	case m.Seq > 0:
 		return c, j.cutAtSeq(ctx, s, c)
+	}
+	if err := j.cutAtTime(ctx, c); err != nil {
+		return nil, err
 	}
 	streams, err := j.Coverage(s)
 	if err != nil {
@@ -236,7 +241,12 @@ func (j *Journal) undated(ctx context.Context, s *Selection, m Moment, late map[
 	}
 	found := map[string]bool{}
 	for i := range j.segments {
-		if len(late) == 0 || j.outside(i, m, Moment{Time: end}) || j.segments[i].FirstTime.After(end.Add(clockSlack)) {
+		if len(late) == 0 {
+			break
+		}
+		if outside, err := j.outside(ctx, i, m, Moment{Time: end}); err != nil {
+			return nil, err
+		} else if outside {
 			continue
 		}
 		x, err := j.index(ctx, i)
@@ -314,12 +324,9 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		return nil, err
 	}
 	doubts = append(doubts, beyond...)
-	first, last := 0, len(j.segments)-1
-	for first < last && j.outside(first, since, until) {
-		first++
-	}
-	for last > first && j.outside(last, since, until) {
-		last--
+	first, last, err := j.inside(ctx, since, until)
+	if err != nil {
+		return nil, err
 	}
 	lost, err := j.lost(ctx, first, last)
 	if err != nil {
@@ -475,16 +482,58 @@ func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (in
 	return 0, 0, nil
 }
 
-// includes reports whether a line of a stream was written by the moment: by the time at which it was received or, where the
-// stream was not followed then, by the time at which the change was made.
+// clockJitter is how far the times of lines may go back without a doubt: clocks are corrected by less all the time.
+const clockJitter = time.Second
+
+// cutAtTime finds the last line that was received up to a time: all lines before it count, since seq is the order in
+// which they were received, and the clock need not be. Where it was set back over that time, there are two answers,
+// and the last one is given.
+func (j *Journal) cutAtTime(ctx context.Context, c *cut) error {
+	if c.latest {
+		c.upTo = math.MaxUint64 // whatever the clock said
+		return nil
+	}
+	late := c.Time.Add(clockJitter)
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		b, err := j.bounds(ctx, i)
+		if err != nil {
+			return err
+		}
+		if c.upTo == 0 && b.oldest.After(c.Time) || c.upTo > 0 && !b.newest.After(late) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return err
+		}
+		for at := x.Lines - 1; at >= 0 && (c.upTo == 0 || b.newest.After(late)); at-- {
+			l, err := x.Line(at)
+			if err != nil {
+				return fmt.Errorf("read index: %w", err)
+			}
+			if c.upTo == 0 && !l.Time.After(c.Time) {
+				c.upTo = l.Seq
+			} else if c.upTo > 0 && l.Time.After(late) {
+				c.doubts = append(c.doubts, Doubt{Reason: fmt.Sprintf("the clock was set back over that time: line %d is of %s, "+
+					"and line %d, after it, of that time or before; this is what was there at seq:%d",
+					l.Seq, Moment{Time: l.Time}, c.upTo, c.upTo)})
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// includes reports whether a line of a stream was written by the moment: by when it was received or, where the stream
+// was not followed then, by the time at which the change was made.
 func (c *cut) includes(stream string, l *index.Line) bool {
 	switch {
 	case c.Version > 0:
 		return l.Seq <= c.seqs[stream]
 	case c.Seq > 0:
-		return l.Seq <= c.Seq
+		return l.Seq <= c.upTo
 	}
-	return !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
+	return l.Seq <= c.upTo || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
 }
 
 // late reports whether lines may count that were received behind the moment.

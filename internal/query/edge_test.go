@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"kubejournal/internal/coverage"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
@@ -567,5 +568,43 @@ func TestLargeObjects(t *testing.T) {
 	}
 	if state, _ := at(t, j, of, query.Moment{Seq: 10}); n != versions || state != "settings=8" {
 		t.Errorf("%d versions, %q", n, state)
+	}
+}
+
+// TestReindexRemovesLeftOvers has a run of index begin after one that was killed: what that left is removed, though
+// there is nothing else to do, and what another one is writing is not.
+func TestReindexRemovesLeftOvers(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Synced()
+	w.Rotate()
+	s.Put("kubectl", settings(1))
+	j := open(t, w)
+	index, err := filepath.Glob(filepath.Join(filepath.Dir(w.Path), "*.index"))
+	if err != nil || len(index) != 1 {
+		t.Fatal(index, err)
+	}
+	hidden := filepath.Join(filepath.Dir(index[0]), "."+filepath.Base(index[0]))
+	left, alive := hidden+".1234.tmp", hidden+".99.tmp"
+	for _, name := range []string{left, alive} {
+		if err := os.WriteFile(name, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(alive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := disk.Lock(f); err != nil {
+		t.Fatal(err)
+	}
+	j.Reindex(t.Context(), func(path string, err error) { t.Errorf("%s: %v", path, err) })
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if _, err := os.Stat(alive); err != nil {
+		t.Error(err)
 	}
 }

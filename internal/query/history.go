@@ -108,10 +108,10 @@ func within(l *index.Line, since, until Moment) bool {
 func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment) iter.Seq2[*Version, error] {
 	return func(yield func(*Version, error) bool) {
 		for i := range j.segments {
-			if j.outside(i, since, until) {
-				continue
-			}
 			steps, err := again(j, func() ([]step, error) {
+				if outside, err := j.outside(ctx, i, since, until); err != nil || outside {
+					return nil, err
+				}
 				x, err := j.index(ctx, i)
 				if err != nil {
 					return nil, err
@@ -143,7 +143,9 @@ func (j *Journal) Objects(ctx context.Context, s *Selection, since, until Moment
 func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment) (all []Span, err error) {
 	known := make(map[key]int)
 	for i := range j.segments {
-		if j.outside(i, since, until) {
+		if outside, err := j.outside(ctx, i, since, until); err != nil {
+			return nil, err
+		} else if outside {
 			continue
 		}
 		x, err := j.index(ctx, i)
@@ -175,29 +177,8 @@ func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment
 	return all, nil
 }
 
-// outside reports whether no line of a segment can be between two moments, if that is known without its index.
-func (j *Journal) outside(i int, since, until Moment) bool {
-	next := i + 1
-	if until.Seq > 0 && j.segments[i].FirstSeq > until.Seq {
-		return true
-	}
-	if next == len(j.segments) {
-		return false
-	}
-	if since.Seq > 0 {
-		return j.segments[next].FirstSeq <= since.Seq
-	}
-	return !since.Time.IsZero() && j.segments[next].FirstTime.Before(since.Time.Add(-clockSlack))
-}
-
 // steps returns the lines of a segment that are selected, in order.
 func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
-	if since.Seq == 0 && !since.Time.IsZero() && x.Newest.Before(since.Time) {
-		return nil, nil
-	}
-	if until.Seq == 0 && !until.Time.IsZero() && x.Oldest.After(until.Time) && (x.Earliest.IsZero() || x.Earliest.After(until.Time)) {
-		return nil, nil
-	}
 	var all []step
 	for _, p := range s.picks(x) {
 		for _, at := range x.Streams[p.stream].Marks {
@@ -296,7 +277,9 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	}
 	var items []Item
 	for i := range j.segments {
-		if j.outside(i, since, until) {
+		if outside, err := j.outside(ctx, i, since, until); err != nil {
+			return nil, err
+		} else if outside {
 			continue
 		}
 		x, err := j.index(ctx, i)

@@ -47,6 +47,7 @@ type segment struct {
 	journal.Segment
 	x       *index.Index // nil until it is asked for
 	in      io.Closer    // of the index's file; nil where it was made in memory
+	bounds  *bounds      // nil until they are asked for
 	hole    string       // the lines that are missing before it, of several journals
 	damaged bool         // the index beside it
 }
@@ -79,10 +80,16 @@ func Open(path string, notice func(string)) (*Journal, error) {
 	if err == nil && len(all) == 0 || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open journal %s: no such file", path)
 	}
+	var torn []journal.Segment
 	for _, s := range all {
 		switch {
-		case s.FirstSeq > 0:
+		case s.FirstSeq > 0 && s.HasLine():
 			j.segments = append(j.segments, &segment{Segment: s})
+		case s.FirstSeq > 0 && s.Active: // its first line is being written, or torn: then the daemon cuts it off
+			_ = s.Release() // it was only read
+		case s.FirstSeq > 0:
+			s.Unread = errNoWholeLine
+			torn = append(torn, s)
 		case s.Unread != nil:
 			j.unread = append(j.unread, s)
 		}
@@ -97,10 +104,16 @@ func Open(path string, notice func(string)) (*Journal, error) {
 			j.Close()
 			return nil, fmt.Errorf("open journal %s: %w; name the journal's active file", s.Path, s.Unread)
 		}
+	}
+	j.unread = slices.Concat(torn, j.unread) // which are no reason to have no answer
+	for _, s := range j.unread {
 		notice(cannotRead(&s))
 	}
 	return j, err
 }
+
+// errNoWholeLine says that a file begins with a line and has neither its end nor another one.
+var errNoWholeLine = errors.New("it has no whole line")
 
 // cannotRead says of which file no line is in an answer.
 func cannotRead(s *journal.Segment) string {
@@ -136,7 +149,7 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	if s.x != nil {
 		return s.x, nil
 	}
-	if s.Ours && !s.Active && !s.damaged {
+	if s.indexed() {
 		x, in, err := s.OpenIndex()
 		if err == nil {
 			s.x, s.in = x, in
@@ -153,6 +166,9 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	s.x = x
 	return x, nil
 }
+
+// indexed reports whether there should be an index beside a segment, and none that is damaged was found.
+func (s *segment) indexed() bool { return s.Ours && !s.Active && !s.damaged }
 
 // base returns the segment with whose index, and those of the segments up to another one, it is known what was there: the
 // last one with a full index that knows the lines of all segments before, or the first.
@@ -179,7 +195,7 @@ func (j *Journal) heal(err error) bool {
 		}
 		j.notice(fmt.Sprintf("%s is damaged; its file is read instead", journal.IndexPath(s.Path)))
 		_ = s.in.Close() // it is only read
-		s.x, s.in, s.damaged, healed = nil, nil, true, true
+		s.x, s.in, s.bounds, s.damaged, healed = nil, nil, nil, true, true
 	}
 	return healed
 }
@@ -259,7 +275,7 @@ func (r *reader) seek(s *segment, offset int64) error {
 // segmentOf returns the index of the segment whose first line has that seq, -1 where it is gone.
 func (j *Journal) segmentOf(first uint64) int {
 	for i, s := range j.segments {
-		if s.FirstSeq == first {
+		if s.FirstSeq == first || s.x != nil && s.x.FirstSeq == first { // the first line may be damaged
 			return i
 		}
 	}

@@ -32,6 +32,9 @@ type written struct {
 	received, made               time.Time // made is zero where the line was not late
 }
 
+// jumps are those of a clock that somebody sets.
+var jumps = []time.Duration{-26 * time.Hour, -3 * time.Hour, -90 * time.Minute, 5 * time.Hour, 4 * 365 * 24 * time.Hour, -4 * 365 * 24 * time.Hour}
+
 // random makes a journal of random lines in segments of so many at most, some of them compressed, and some with an index.
 func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []written) {
 	t.Helper()
@@ -42,11 +45,14 @@ func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []
 	seq := uint64(0)
 	var base []*index.Index
 	for n := range segments {
-		at = at.Add([]time.Duration{0, clockSlack / 3, 2 * clockSlack}[r.IntN(3)])
+		at = at.Add([]time.Duration{0, 20 * time.Minute, 2 * time.Hour}[r.IntN(3)])
 		var content strings.Builder
 		for range 1 + r.IntN(most) {
 			seq++
 			at = at.Add(time.Duration(r.IntN(2000)-200) * time.Millisecond)
+			if jump := r.IntN(3 * most); jump < len(jumps) { // somebody sets the clock
+				at = at.Add(jumps[jump])
+			}
 			w := randomLine(r, seq, at, alive)
 			all = append(all, w)
 			content.WriteString(w.text + "\n")
@@ -192,11 +198,17 @@ func state(all []written, s selects, m Moment, live map[string]bool) []uint64 {
 	begun := map[string]uint64{} // of streams, anew
 	list, mark := map[string]uint64{}, map[string]string{}
 	last := map[stream]*written{} // by stream; an object of the same name was deleted before
+	upTo := m.Seq
+	for _, w := range all { // whatever the clock was in between
+		if m.Seq == 0 && !w.received.After(m.Time) {
+			upTo = w.seq
+		}
+	}
 	for i := range all {
 		w := &all[i]
-		counts := w.seq <= m.Seq
+		counts := w.seq <= upTo
 		if m.Seq == 0 {
-			counts = !w.received.After(m.Time) || !live[w.stream] && !w.made.IsZero() && !w.made.After(m.Time)
+			counts = counts || !live[w.stream] && !w.made.IsZero() && !w.made.After(m.Time)
 		}
 		if w.about() && w.origin == "snapshot" && list[w.stream] == 0 {
 			list[w.stream] = w.seq
@@ -242,7 +254,7 @@ func TestStateAndHistory(t *testing.T) {
 				m = Moment{Time: w.received.Add(time.Duration(r.IntN(20)-10) * time.Second)}
 				switch r.IntN(4) {
 				case 0:
-					m.Time = m.Time.Add(clockSlack / time.Duration(2+4*r.IntN(2)))
+					m.Time = m.Time.Add(time.Hour / time.Duration(2+4*r.IntN(2)))
 				case 1:
 					if m.Time = w.received; !w.made.IsZero() {
 						m.Time = w.made
@@ -301,7 +313,16 @@ func covered(j *Journal, r *rand.Rand, all []written) map[string]bool {
 	j.uncovered = nil
 	for _, name := range []string{"deployments.apps", "events", "pods", "pods?namespace=a"} {
 		live[name] = r.IntN(4) > 0
-		in := coverage.Interval{From: all[0].received.Add(-24 * time.Hour), To: all[len(all)-1].received.Add(24 * time.Hour), Late: !live[name]}
+		in := coverage.Interval{From: all[0].received, To: all[0].received, Late: !live[name]}
+		for _, w := range all {
+			if w.received.Before(in.From) {
+				in.From = w.received
+			}
+			if w.received.After(in.To) {
+				in.To = w.received
+			}
+		}
+		in.From, in.To = in.From.Add(-24*time.Hour), in.To.Add(24*time.Hour)
 		j.coverage = append(j.coverage, coverage.Stream{Name: name, Intervals: []coverage.Interval{in}})
 	}
 	return live

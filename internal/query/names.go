@@ -91,6 +91,8 @@ func (n *Names) NoObject(o *Object, in []string) error {
 		meant = "; namespace " + namespace + " has one"
 	} else if other, err := ParseObject(o.Name); meant == "" && err == nil && other.MayCome() {
 		meant = fmt.Sprintf("; for both resources write %s,%s", o.name, o.Name)
+	} else if meant == "" && strings.Contains(o.Name, ",") {
+		meant = fmt.Sprintf("; a comma is a part of a name: for several objects write e.g. %s a b", o.name)
 	}
 	where := strings.Join(in, " or ")
 	if where != "" {

@@ -29,11 +29,16 @@ type Resource struct {
 var (
 	resourceForm = regexp.MustCompile(`^(\*|[A-Za-z][-A-Za-z0-9]*)(\.[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*\.?$`)
 	versionForm  = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
-	nameForm     = regexp.MustCompile(`^[^\s/,%]+$`)
 )
 
+// isName reports whether an object may have the name: the API rules out /, %, . and .. alone, since a name is a
+// segment of a URL's path.
+func isName(name string) bool {
+	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/%")
+}
+
 // Objects reads arguments as kubectl get takes them: RESOURCE, RESOURCE NAME..., or RESOURCE/NAME..., where RESOURCE may
-// be several with commas.
+// be several with commas, unless a / follows. A NAME is an argument to its end, and may have commas and spaces itself.
 func Objects(args []string) ([]Object, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -63,11 +68,31 @@ func Objects(args []string) ([]Object, error) {
 			all = append(all, o)
 		}
 		for _, name := range args[1:] {
-			if o.Name = name; !nameForm.MatchString(name) {
-				return nil, fmt.Errorf("%q is not the name of an object; to name several resources write them with commas: pods,deploy", name)
+			if o.Name = name; !isName(name) {
+				return nil, fmt.Errorf("%q is not the name of an object, which has no / and no %%", name)
 			}
 			all = append(all, o)
 		}
+	}
+	return all, nil
+}
+
+// ObjectList reads RESOURCEs and RESOURCE/NAMEs with commas between. What cannot be a RESOURCE belongs to the NAME
+// before it, which has a comma itself.
+func ObjectList(list string) (all []Object, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		if text == "" {
+			continue
+		}
+		o, err := ParseObject(text)
+		if last := len(all) - 1; err != nil && last >= 0 && all[last].Name != "" && isName(text) {
+			all[last].Name += "," + text
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
 	}
 	return all, nil
 }
@@ -78,8 +103,9 @@ func ParseObject(text string) (Object, error) {
 	switch {
 	case !resourceForm.MatchString(resource):
 		return Object{}, fmt.Errorf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web", text)
-	case slash && !nameForm.MatchString(name):
-		return Object{}, fmt.Errorf("%q is not the name of an object; write e.g. deploy/web, and its namespace with -n", text)
+	case slash && !isName(name):
+		return Object{}, fmt.Errorf("%q is not the name of an object; "+
+			"write e.g. deploy/web, each as an argument of its own, and its namespace with -n", text)
 	}
 	first, rest, dotted := strings.Cut(resource, ".")
 	r := Resource{name: strings.ToLower(first), group: rest, hasGroup: dotted}

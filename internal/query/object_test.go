@@ -40,14 +40,15 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"pods/":               `"pods/" is not the name of an object; write e.g. deploy/web, and its namespace with -n`,
+		"pods/":               `"pods/" is not the name of an object; write e.g. deploy/web, each as an argument of its own, and its namespace with -n`,
 		"a/b/c":               `"a/b/c" is not the name of an object`,
 		"/web":                `"/web" is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web`,
 		"pods,":               `"" is not the name of a resource`,
 		".apps":               `".apps" is not the name of a resource`,
 		"pods deploy/web":     `"deploy/web" and "pods" do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs`,
 		"deploy/web pods":     `"deploy/web" and "pods" do not go together`,
-		"pods a,b":            `"a,b" is not the name of an object; to name several resources write them with commas: pods,deploy`,
+		"pods a%b":            `"a%b" is not the name of an object, which has no / and no %`,
+		"pods/a,pods/b":       `"pods/a,pods/b" is not the name of an object; write e.g. deploy/web, each as an argument of its own`,
 		"pods,deploy/web a/b": `"pods,deploy/web" is not the name of a resource`,
 	} {
 		if _, err := Objects(strings.Fields(args)); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -92,5 +93,56 @@ func TestShort(t *testing.T) {
 	}
 	if !IsBuiltin([]byte("services")) || IsBuiltin([]byte("svc")) || IsBuiltin([]byte("widgets")) {
 		t.Error("services alone is one of Kubernetes' own")
+	}
+}
+
+// TestObjectNames has names that the API allows: anything but /, %, . and ..
+func TestObjectNames(t *testing.T) {
+	for _, name := range []string{
+		"ldap:CN=A B,OU=x", "a,b", "pods,deploy", " ", "a ", "-n", "...", ".a", `say "hi"`, `back\slash`, "a&b<c>", "tab\there", "größe", "*", "a?b#c",
+	} {
+		for _, args := range [][]string{{"identities.user.openshift.io/" + name}, {"identities.user.openshift.io", name}} {
+			all, err := Objects(args)
+			if err != nil || len(all) != 1 || all[0].Name != name || all[0].String() != "identities.user.openshift.io" {
+				t.Errorf("%q: %+v, %v", args, all, err)
+			}
+		}
+	}
+	all, err := Objects([]string{"pods,deploy", "a,b", "c d"})
+	if err != nil || len(all) != 4 || all[0].Name != "a,b" || all[3].Name != "c d" || all[3].Word() != "deployments" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	for _, name := range []string{"", ".", "..", "50%", "a/b", "a,pods/b"} {
+		for _, args := range [][]string{{"pods/" + name}, {"pods", name}} {
+			if all, err := Objects(args); err == nil {
+				t.Errorf("%q: %+v", args, all)
+			}
+		}
+	}
+}
+
+func TestObjectList(t *testing.T) {
+	for list, want := range map[string]string{
+		"pods":                              "pods/",
+		"pods,deploy":                       "pods/ deployments/",
+		"pods/a,pods/b":                     "pods/a pods/b",
+		"pods/a,deploy":                     "pods/a deployments/",
+		"identities/ldap:CN=A B,OU=x":       "identities/ldap:CN=A B,OU=x",
+		"identities/CN=A,OU=x,pods/a,nodes": "identities/CN=A,OU=x pods/a nodes/",
+		",pods,,deploy,":                    "pods/ deployments/",
+	} {
+		objects, err := ObjectList(list)
+		var got []string
+		for _, o := range objects {
+			got = append(got, fmt.Sprintf("%s/%s", o, o.Name))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v", list, got, err)
+		}
+	}
+	for _, list := range []string{"OU=x", "pods,OU=x", "pods/a/b", "pods/,deploy"} {
+		if all, err := ObjectList(list); err == nil {
+			t.Errorf("%s: %+v", list, all)
+		}
 	}
 }

@@ -23,12 +23,11 @@ func (j *Journal) Related(ctx context.Context, s *Selection, since, until Moment
 
 func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
 	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	begin := 0
-	for begin < len(j.segments)-1 && j.outside(begin, since, until) {
-		begin++
-	}
-	begin, err := j.base(ctx, begin)
+	begin, _, err := j.inside(ctx, since, until)
 	if err != nil {
+		return nil, err
+	}
+	if begin, err = j.base(ctx, begin); err != nil {
 		return nil, err
 	}
 	for first := true; ; first = false {
@@ -87,9 +86,13 @@ func (f *family) own(m match) {
 	}
 }
 
-// look goes through all objects of the family's namespaces once.
+// look goes through all objects of the family's namespaces once. What belongs to an object in no namespace may be in
+// any: its Events are in default, the Lease of a Node in kube-node-lease.
 func (f *family) look(x *index.Index) error {
-	s := &Selection{Namespaces: slices.Sorted(maps.Keys(f.namespaces)), bare: true}
+	s := &Selection{bare: true}
+	if !f.namespaces[""] {
+		s.Namespaces = slices.Sorted(maps.Keys(f.namespaces))
+	}
 	for m, err := range s.matches(x) {
 		switch {
 		case err != nil:

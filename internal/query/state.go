@@ -45,40 +45,22 @@ type State struct {
 // span returns the segments in which a cut lies: all lines of those before are included, none of those behind. A cut between
 // two of them lies in the first, since a file may be gone behind it.
 func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error) {
-	end := len(j.segments) - 1
-	first, last = end, 0
 	if c.Version > 0 {
 		first, last = j.spanVersion(c)
 		return first, last, nil
 	}
-	for i, s := range j.segments {
-		next := time.Time{}
-		if i < end {
-			next = j.segments[i+1].FirstTime
-		}
-		switch {
-		case c.Seq > 0:
-			if i == end || j.segments[i+1].FirstSeq > c.Seq {
-				return i, i, nil
-			}
-			continue
-		case !c.late() && s.FirstTime.After(c.Time.Add(clockSlack)) && i > 0:
-			return min(first, last), last, nil
-		case !c.late() && !next.IsZero() && next.Before(c.Time.Add(-clockSlack)):
-			continue
-		}
-		x, err := j.index(ctx, i)
+	first = j.segmentWith(c.upTo)
+	last = first
+	for i := len(j.segments) - 1; i > last && c.Seq == 0 && c.late(); i-- { // lines that were received later may count
+		b, err := j.bounds(ctx, i)
 		if err != nil {
 			return 0, 0, err
 		}
-		if x.Newest.After(c.Time) {
-			first = min(first, i)
-		}
-		if !x.Oldest.After(c.Time) || c.late() && !x.Earliest.IsZero() && !x.Earliest.After(c.Time) {
+		if !b.beginAfter(c.Time) {
 			last = i
 		}
 	}
-	return min(first, last), last, nil
+	return first, last, nil
 }
 
 // spanVersion is span for a version of the server.
@@ -100,9 +82,6 @@ func (j *Journal) spanVersion(c *cut) (first, last int) {
 	}
 	return first, max(first, last)
 }
-
-// clockSlack is how far the times of lines are supposed to go back from one to the next, at most: more is found by seq only.
-const clockSlack = time.Hour
 
 // key is an object of a resource, whichever stream it is in.
 type key struct{ group, resource, namespace, name, uid string }

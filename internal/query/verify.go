@@ -7,16 +7,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
 	"kubejournal/internal/index"
 	"kubejournal/internal/journal"
 )
 
-// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or with what
-// kept it from being written. The active file has none, nor have files that others rotated.
+// Reindex writes the indexes of rotated files that are missing or damaged, and calls fn with the path of each, or
+// with what kept it from being written. The active file has none, nor have files that others rotated. What runs that
+// were killed have left is removed first.
 func (j *Journal) Reindex(ctx context.Context, fn func(path string, err error)) {
+	if err := journal.RemoveLeftOvers(j.path); err != nil {
+		fn(j.path, err)
+	}
 	var base []*index.Index
 	for i, s := range j.segments {
 		if !s.Active && s.Ours && !s.hasIndex() {
@@ -56,7 +58,7 @@ func (j *Journal) reindex(ctx context.Context, s *segment, base []*index.Index) 
 	if err != nil {
 		return fmt.Errorf("read %s: %w", s.Path, err)
 	}
-	if err := replace(journal.IndexPath(s.Path), content); err != nil {
+	if err := journal.WriteIndex(s.Path, content); err != nil {
 		return fmt.Errorf("write index: %w", err)
 	}
 	s.damaged = false
@@ -71,28 +73,6 @@ func (s *segment) hasIndex() bool {
 	}
 	err = x.Check()
 	return in.Close() == nil && err == nil
-}
-
-// replace writes a file under a name that nobody reads, syncs it and renames it.
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Chmod(0o640)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // Verify reads every file and compares it with its index. It calls fn with each fault, a sentence without its full stop, and

@@ -27,6 +27,7 @@ var controllerAnnotations = []string{
 	"deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history",
 	"deprecated.daemonset.template.generation",
 	"endpoints.kubernetes.io/over-capacity",
+	"k8s.ovn.org/pod-networks", "k8s.v1.cni.cncf.io/network-status", // addresses that a network has given a pod
 	"kubernetes.io/service-account.uid",
 	// A claim that has these and no volume counts as one that has lost it.
 	"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller",
@@ -60,11 +61,6 @@ func removeServerFields(o Object, all members) {
 	switch o.Kind {
 	case "Namespace":
 		remove(spec, "finalizers") // can be changed through the subresource finalize only
-	case "ServiceAccount":
-		filter(all, "secrets", func(s any) bool {
-			name, _ := asMembers(s)["name"].(string)
-			return !isTokenOf(o.Name, name)
-		})
 	case "Secret":
 		if all["type"] == tokenType { // the token controller fills it in
 			remove(all, "data")
@@ -80,6 +76,9 @@ func removeServerFields(o Object, all members) {
 		removeServicePorts(chosen, spec)
 	case "Pod":
 		removeScheduling(chosen, spec)
+		account, _ := spec["serviceAccountName"].(string)
+		filterNames(spec, "imagePullSecrets", func(secret string) bool { return !isPullSecretOf(account, secret) })
+		removeEmpty(spec, "imagePullSecrets")
 	case "Job.batch":
 		if spec["manualSelector"] != true {
 			remove(spec, "selector")
@@ -91,8 +90,25 @@ func removeServerFields(o Object, all members) {
 	}
 	removeEmpty(metadata, "annotations", "labels", "finalizers")
 	removeEmpty(child(child(spec, "template"), "metadata"), "labels")
-	removeEmpty(all, "spec", "secrets")
+	removeEmpty(all, "spec")
 }
+
+// removeAccountSecrets removes from a ServiceAccount the Secrets that controllers have made for it, and make again
+// under other names.
+func removeAccountSecrets(o Object, all members) {
+	annotations := child(child(all, "metadata"), "annotations")
+	made := func(secret string) bool {
+		return secret == annotations[pullSecret] || isTokenOf(o.Name, secret) || isPullSecretOf(o.Name, secret)
+	}
+	for _, key := range []string{"secrets", "imagePullSecrets"} {
+		filterNames(all, key, func(secret string) bool { return !made(secret) })
+	}
+	removeEmpty(all, "secrets", "imagePullSecrets")
+	remove(annotations, pullSecret)
+}
+
+// pullSecret is the annotation in which OpenShift notes the pull Secret that it has made for a ServiceAccount.
+const pullSecret = "openshift.io/internal-registry-pull-secret-ref"
 
 // removeServicePorts removes the addresses and ports that the API server has allocated. None is a choice.
 func removeServicePorts(chosen, spec members) {
@@ -184,6 +200,14 @@ func filter(in members, key string, keep func(any) bool) {
 	if all, ok := in[key].([]any); ok {
 		in[key] = slices.DeleteFunc(all, func(v any) bool { return !keep(v) })
 	}
+}
+
+// filterNames is filter for references by name.
+func filterNames(in members, key string, keep func(name string) bool) {
+	filter(in, key, func(v any) bool {
+		name, _ := asMembers(v)["name"].(string)
+		return keep(name)
+	})
 }
 
 // child returns a member that is an object; nil, which has no members, where it is none.

@@ -35,6 +35,7 @@ const (
 // pkg/controlplane, its priority classes in pkg/apis/scheduling.
 var named = map[[3]string]string{
 	{"ConfigMap", "*", "kube-root-ca.crt"}:                                               "made by the root CA certificate publisher",
+	{"ConfigMap", "*", "openshift-service-ca.crt"}:                                       "made by OpenShift's service CA operator",
 	{"ConfigMap", "kube-system", "extension-apiserver-authentication"}:                   byAPIServer,
 	{"ConfigMap", "kube-system", "kube-apiserver-legacy-service-account-token-tracking"}: byAPIServer,
 	{"Service", "default", "kubernetes"}:                                                 byAPIServer,
@@ -120,6 +121,12 @@ func unwanted(o Object, all members) string {
 		if all["type"] == tokenType && isTokenOf(account, o.Name) {
 			return "a token made by the token controller"
 		}
+		if account == "" { // since OpenShift 4.16
+			account, _ = annotations["openshift.io/internal-registry-auth-token.service-account"].(string)
+		}
+		if all["type"] == "kubernetes.io/dockercfg" && isPullSecretOf(account, o.Name) {
+			return "a pull secret made by OpenShift for a ServiceAccount"
+		}
 	case "PersistentVolume":
 		if by, ok := annotations["pv.kubernetes.io/provisioned-by"]; ok && spec["persistentVolumeReclaimPolicy"] == "Delete" {
 			return fmt.Sprintf("provisioned by %v for its claim, and deleted with it", by) // with the data; Retain keeps that
@@ -142,12 +149,28 @@ func unwanted(o Object, all members) string {
 const (
 	finished  = "has finished, and would run again"
 	tokenType = "kubernetes.io/service-account-token"
-	suffix    = `-[bcdfghjklmnpqrstvwxz2456789]{5}$` // as the API server and controllers generate names
 )
 
-var generated = regexp.MustCompile(suffix)
+var (
+	generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`) // as the API server and controllers generate names
+	anySuffix = regexp.MustCompile(`^[a-z0-9]{5}$`)
+)
 
 // isTokenOf reports whether the token controller gave the name to a Secret of the ServiceAccount.
 func isTokenOf(account, secret string) bool {
-	return generated.MatchString(secret) && generated.ReplaceAllString(secret, "") == account+"-token"
+	return (generated.MatchString(secret) || len(account)+len("-token-") > maxBase) && isNameFrom(account+"-token-", secret)
+}
+
+// isPullSecretOf reports whether OpenShift gave the name to a pull Secret of the ServiceAccount.
+func isPullSecretOf(account, secret string) bool {
+	return account != "" && isNameFrom(account+"-dockercfg-", secret)
+}
+
+// maxBase is how long the base of a generated name may be; more is cut off.
+const maxBase = 58
+
+// isNameFrom reports whether a name was generated from a base: by five more characters.
+func isNameFrom(base, name string) bool {
+	rest, ok := strings.CutPrefix(name, base[:min(len(base), maxBase)])
+	return ok && anySuffix.MatchString(rest)
 }

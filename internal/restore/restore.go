@@ -21,6 +21,9 @@ type Object struct {
 	JSON            []byte // without white space between tokens, and YAML too
 	Kind            string // with its group, if it has one: Deployment.apps
 	Namespace, Name string
+	// ServerSide says that kubectl apply takes it with --server-side alone: else kubectl leaves a copy of it in an
+	// annotation, and all annotations together may have 256 KiB.
+	ServerSide bool
 }
 
 // Outcome says what Clean has made of an object.
@@ -64,6 +67,9 @@ func Clean(l *line.Fields) (Object, Verdict) {
 	if reason := missing(l, all, err); reason != "" {
 		return o, Verdict{Outcome: Refused, Reason: reason}
 	}
+	if o.Kind == "ServiceAccount" {
+		removeAccountSecrets(o, all)
+	}
 	if reason := unwanted(o, all); reason != "" {
 		return o, Verdict{Outcome: LeftOut, Reason: reason}
 	}
@@ -77,7 +83,30 @@ func Clean(l *line.Fields) (Object, Verdict) {
 	if err != nil {
 		return o, Verdict{Outcome: Refused, Reason: err.Error()}
 	}
+	o.ServerSide = needsServerSide(o, all)
 	return o, Verdict{}
+}
+
+// maxAnnotations is how many bytes all annotations of an object may have, names and values.
+const maxAnnotations = 256 << 10
+
+// needsServerSide reports whether the annotation that kubectl apply adds is too large: it has the object as Go
+// encodes JSON, with an empty annotations member if there is none, and a newline.
+func needsServerSide(o Object, all members) bool {
+	annotations := child(child(all, "metadata"), "annotations")
+	const most = 6 // bytes for one that is escaped
+	if (len(o.JSON)+len(`"annotations":{},`))*most < maxAnnotations/2 {
+		return false // and so are its own annotations, which are a part of it
+	}
+	size := len(lastApplied) + len(asJSON(all)) + len("\n")
+	if annotations == nil {
+		size += len(`"annotations":{},`)
+	}
+	for key, value := range annotations {
+		text, _ := value.(string)
+		size += len(key) + len(text)
+	}
+	return size > maxAnnotations
 }
 
 // missing says what of the object a line does not have. An object with nothing but metadata, not even a kind, is that of

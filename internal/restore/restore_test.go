@@ -1,6 +1,8 @@
 package restore
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -35,6 +37,7 @@ func parse(t *testing.T, kind, name, more, object string) *line.Fields {
 }
 
 func TestCleaned(t *testing.T) {
+	long := strings.Repeat("long-", 12) + "x"
 	const (
 		owner   = `"ownerReferences":[{"kind":"Widget","name":"w","uid":"1"}]`
 		token   = `{"name":"kube-api-access-x7f2b","mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}`
@@ -78,6 +81,16 @@ func TestCleaned(t *testing.T) {
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{},"secrets":[{"name":"web-token"}]}`},
 		{"default account of a user", "ServiceAccount", "a/default", `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"default-token-x7f2b"}],"imagePullSecrets":[{"name":"r"}]}`,
 			`{"apiVersion":"v1","imagePullSecrets":[{"name":"r"}],"kind":"ServiceAccount","metadata":{}}`},
+		{"account of OpenShift", "ServiceAccount", "a/web", `{"kind":"ServiceAccount","metadata":{"name":"web","annotations":{"openshift.io/internal-registry-pull-secret-ref":"web-dockercfg-abcde"}},"secrets":[{"name":"web-dockercfg-abcde"},{"name":"web-token-x7f2b"},{"name":"mine"}],"imagePullSecrets":[{"name":"web-dockercfg-abcde"},{"name":"web-dockercfg"},{"name":"other-dockercfg-abcde"}]}`,
+			`{"apiVersion":"v1","imagePullSecrets":[{"name":"web-dockercfg"},{"name":"other-dockercfg-abcde"}],"kind":"ServiceAccount","metadata":{"name":"web"},"secrets":[{"name":"mine"}]}`},
+		{"account of OpenShift with nothing else", "ServiceAccount", "a/web", `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"web-dockercfg-x7f2b"}],"imagePullSecrets":[{"name":"web-dockercfg-x7f2b"}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{}}`},
+		{"account of a name that is cut off", "ServiceAccount", "a/" + long, `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"` + long[:58] + `x7f2b"}],"imagePullSecrets":[{"name":"` + long[:58] + `4zq5w"}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{}}`},
+		{"account with a pull secret of another name", "ServiceAccount", "a/web", `{"kind":"ServiceAccount","metadata":{"annotations":{"openshift.io/internal-registry-pull-secret-ref":"x","y":"z"}},"imagePullSecrets":[{"name":"x"}]}`,
+			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"annotations":{"y":"z"}}}`},
+		{"pod of OpenShift", "Pod", "a/b", `{"kind":"Pod","metadata":{"annotations":{"k8s.ovn.org/pod-networks":"{}","x":"y"}},"spec":{"serviceAccountName":"web","imagePullSecrets":[{"name":"web-dockercfg-x7f2b"},{"name":"mine"}]}}`,
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"x":"y"}},"spec":{"imagePullSecrets":[{"name":"mine"}],"serviceAccountName":"web"}}`},
 		{"a token that was asked for", "Secret", "a/web", `{"kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"annotations":{"kubernetes.io/service-account.name":"web","kubernetes.io/service-account.uid":"1"}},"data":{"token":"REDACTED"}}`,
 			`{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web"}},"type":"kubernetes.io/service-account-token"}`},
 		{"Service", "Service", "a/b", `{"kind":"Service","metadata":{},"spec":{"clusterIP":"10.0.0.7","clusterIPs":["10.0.0.7"],"healthCheckNodePort":30001,"ports":[{"nodePort":30080,"port":80}]}}`,
@@ -147,6 +160,10 @@ func TestLeftOut(t *testing.T) {
 		{"FlowSchema.flowcontrol.apiserver.k8s.io", "b", annotated("apf.kubernetes.io/autoupdate-spec", "true"), "API server"},
 		{"ClusterRole.rbac.authorization.k8s.io", "admin", `{"metadata":{"labels":{"kubernetes.io/bootstrapping":"rbac-defaults"},"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"true"}}}`, "API server"},
 		{"ServiceAccount", "a/default", `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"default-token-x7f2b"}]}`, "service account controller"},
+		{"ServiceAccount", "a/default", `{"kind":"ServiceAccount","metadata":{"annotations":{"openshift.io/internal-registry-pull-secret-ref":"default-dockercfg-x7f2b"}},"secrets":[{"name":"default-dockercfg-x7f2b"}],"imagePullSecrets":[{"name":"default-dockercfg-x7f2b"}]}`, "service account controller"},
+		{"Secret", "a/web-dockercfg-x7f2b", `{"kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web","openshift.io/token-secret.value":"REDACTED"}},"type":"kubernetes.io/dockercfg","data":{".dockercfg":"REDACTED"}}`, "made by OpenShift"},
+		{"Secret", "a/web-dockercfg-x7f2b", `{"kind":"Secret","metadata":{"annotations":{"openshift.io/internal-registry-auth-token.service-account":"web"}},"type":"kubernetes.io/dockercfg","data":{".dockercfg":"REDACTED"}}`, "made by OpenShift"},
+		{"ConfigMap", "any/openshift-service-ca.crt", `{"metadata":{}}`, "service CA"},
 		{"Namespace", "kube-system", `{"kind":"Namespace","metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}},"spec":{}}`, "API server"},
 		{"Secret", "a/web-token-x7f2b", `{"kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web"}},"type":"kubernetes.io/service-account-token"}`, "token controller"},
 		{"PersistentVolume", "b", `{"kind":"PersistentVolume","metadata":{"annotations":{"pv.kubernetes.io/provisioned-by":"csi"}},"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`, "provisioned by csi"},
@@ -253,5 +270,54 @@ func TestYAML(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
+	}
+}
+
+// TestServerSide has objects of which kubectl apply cannot keep a copy in an annotation, by what kubectl itself would
+// write.
+func TestServerSide(t *testing.T) {
+	copyOf := func(o Object) int { // what kubectl adds, name and value
+		var all map[string]any
+		if err := json.Unmarshal(o.JSON, &all); err != nil {
+			t.Fatal(err)
+		}
+		metadata := all["metadata"].(map[string]any)
+		annotations, size := map[string]any{}, len("kubectl.kubernetes.io/last-applied-configuration")
+		if has, ok := metadata["annotations"].(map[string]any); ok {
+			annotations = has
+		}
+		metadata["annotations"] = annotations
+		for key, value := range annotations {
+			size += len(key) + len(value.(string))
+		}
+		var b bytes.Buffer
+		if err := json.NewEncoder(&b).Encode(all); err != nil {
+			t.Fatal(err)
+		}
+		return size + b.Len()
+	}
+	for _, object := range []string{
+		`{"kind":"ConfigMap","metadata":{"name":"b"},"data":{"x":"%s"}}`,
+		`{"kind":"ConfigMap","metadata":{"name":"b","annotations":{"own":"%s"}}}`,
+		`{"metadata":{"name":"b","annotations":{"own":"y"}},"data":{"x":"<<<&&&%s"}}`,
+	} {
+		clean := func(n int) Object {
+			o, v := Clean(parse(t, "ConfigMap", "a/b", "", fmt.Sprintf(object, strings.Repeat("x", n))))
+			if v.Outcome != Cleaned {
+				t.Fatal(v)
+			}
+			return o
+		}
+		none := copyOf(clean(0))
+		most := (262144 - none) / (copyOf(clean(1)) - none) // bytes of which there is room for a copy
+		for n := most - 2; n <= most+2; n++ {
+			if o := clean(n); o.ServerSide != (n > most) || copyOf(o) > 262144 != (n > most) {
+				t.Errorf("%s with %d bytes, a copy of %d: %t", object, n, copyOf(o), o.ServerSide)
+			}
+		}
+	}
+	o, _ := Clean(parse(t, "ConfigMap", "a/b", "", `{"kind":"ConfigMap","metadata":{},"data":{"x":"`+strings.Repeat("<", 60_000)+`"}}`))
+	if !o.ServerSide || copyOf(o) <= 262144 {
+		t.Errorf("60,000 bytes that are escaped: %t, a copy of %d", o.ServerSide, copyOf(o))
 	}
 }

@@ -38,9 +38,6 @@ import (
 	"kubejournal/internal/query"
 )
 
-// clockSlack is how far the clock may have been set back for lines since a time to be found all the same.
-const clockSlack = time.Minute
-
 // tail shows one journal.
 type tail struct {
 	o    Options
@@ -187,6 +184,9 @@ func (t *tail) begin(ctx context.Context) error {
 		return err
 	}
 	for ; file < len(t.files); file++ {
+		if offset == 0 && t.passes(&t.files[file]) {
+			continue
+		}
 		t.skipping = t.last > 0
 		for raw := range t.linesOf(ctx, &t.lines, t.files[file], offset) {
 			if err := t.take(ctx, raw); err != nil {
@@ -203,6 +203,27 @@ func (t *tail) begin(ctx context.Context) error {
 	t.skipping = t.last > 0 && offset == 0
 	t.seek(offset)
 	return nil
+}
+
+// passes reports whether no line of a rotated file is wanted, as its index says, and nothing is missing before it.
+// Its lines then count as taken.
+func (t *tail) passes(file *journal.Segment) bool {
+	f := &t.o.Filter
+	if f.Since.Time.IsZero() && f.Until.Time.IsZero() || t.last > 0 && file.FirstSeq != t.last+1 {
+		return false
+	}
+	x, in, err := file.OpenIndex()
+	if err != nil {
+		return false
+	}
+	_ = in.Close() // it is only read
+	if !f.outside(x.Oldest, x.Newest) {
+		return false
+	}
+	if t.last = x.Next - 1; x.Newest.After(t.newest) {
+		t.newest = x.Newest
+	}
+	return true
 }
 
 // checkBegin says where the journal begins, if that is behind what was asked for.
@@ -253,8 +274,11 @@ func (t *tail) linesOf(ctx context.Context, r *journal.Reader, file journal.Segm
 // place finds the first line to show: the index of its file, len(t.files) for the active one, and its offset there.
 // It searches from the last line back, so that it costs what is shown, not what is there.
 func (t *tail) place(ctx context.Context) (file int, offset int64, err error) {
-	if t.o.Lines < 0 && t.o.Filter.Since.IsZero() {
+	switch since := &t.o.Filter.Since; {
+	case t.o.Lines < 0 && since.IsZero():
 		return 0, 0, nil
+	case t.o.Lines < 0 && since.Seq == 0:
+		return t.placeSince(ctx)
 	}
 	s := search{filter: &t.o.Filter, want: t.o.Lines}
 	file = len(t.files)
@@ -285,9 +309,9 @@ type search struct {
 // wants reports whether a line is wanted.
 func (s *search) wants(raw []byte) bool {
 	if s.line.Parse(raw) != nil {
-		return s.want != 0
+		return s.want != 0 && s.filter.Since.Time.IsZero() // it may be older
 	}
-	s.done = s.want == 0 || s.filter.begun(&s.line)
+	s.done = s.want == 0 || s.filter.begun(s.line.Seq)
 	return !s.done && s.filter.Match(&s.line)
 }
 
@@ -334,36 +358,91 @@ func placeBackward(ctx context.Context, f *os.File, visit func(raw []byte) (want
 	return first, nil
 }
 
-// byIndex returns the offset of the first line of a rotated file that may be wanted, by its index; ok is false where it does
-// not say. From there on lines are read as if the file had begun there.
-func (s *search) byIndex(file *journal.Segment) (offset int64, ok bool) {
-	if s.want != All {
-		return 0, false
+// placeSince is place for all lines since a time: the first one of them may be in any file, since the clock may have
+// been set.
+func (t *tail) placeSince(ctx context.Context) (file int, offset int64, err error) {
+	since := t.o.Filter.Since
+	for ; file < len(t.files); file++ {
+		offset, found, err := firstSince(&t.files[file], since)
+		if err != nil {
+			offset, found, err = t.lookSince(ctx, &t.files[file], since)
+		}
+		if err != nil || found {
+			return file, offset, ctx.Err() // what cannot be read is said when it is shown
+		}
 	}
+	if t.in.f == nil {
+		return file, 0, nil
+	}
+	info, err := t.in.f.Stat()
+	if err == nil {
+		t.otherLines.Reset(io.NewSectionReader(t.in.f, 0, info.Size()), 0)
+		offset, _, err = t.nextSince(ctx, since)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read journal %s: %w", t.path, err)
+	}
+	return file, offset, nil
+}
+
+// firstSince returns the offset of the first line of a rotated file since a moment, by its index; found is false
+// where there is none.
+func firstSince(file *journal.Segment, since query.Moment) (offset int64, found bool, err error) {
 	x, in, err := file.OpenIndex()
 	if err != nil {
-		return 0, false
+		return 0, false, err
 	}
 	defer in.Close()
-	since := s.filter.Since
+	if since.Seq == 0 && since.Time.After(x.Newest) {
+		return x.Size, false, nil
+	}
 	for at := range x.Lines {
 		l, err := x.Line(at)
 		if err != nil {
-			return 0, false
+			return 0, false, err
 		}
-		s.done = s.done || s.filter.before(l.Seq, l.Time)
 		if !since.After(l.Seq, l.Time) {
-			return l.Offset, true
+			return l.Offset, true, nil
 		}
 	}
-	return x.Size, true
+	return x.Size, false, nil
+}
+
+// lookSince is the same for a file that is read.
+func (t *tail) lookSince(ctx context.Context, file *journal.Segment, since query.Moment) (offset int64, found bool, err error) {
+	defer t.otherLines.Close()
+	if err := t.otherLines.Open(*file, 0); err != nil {
+		return 0, false, err
+	}
+	return t.nextSince(ctx, since)
+}
+
+// nextSince looks for it among the lines that come. Where there is none, the offset is that of the end of the last
+// line.
+func (t *tail) nextSince(ctx context.Context, since query.Moment) (offset int64, found bool, err error) {
+	for ctx.Err() == nil {
+		next, err := t.otherLines.Next()
+		if errors.Is(err, io.EOF) {
+			return next.Offset, false, nil
+		}
+		if err != nil {
+			return 0, false, err
+		}
+		if at := next.Time(); !at.IsZero() && !since.After(next.Seq, at) {
+			return next.Offset, true, nil
+		}
+	}
+	return 0, false, ctx.Err()
 }
 
 // placeIn is the same for a rotated file. A compressed one can be read forward only: it is shown from its beginning, but
 // for the first lines that are not wanted, which are counted.
 func (t *tail) placeIn(ctx context.Context, file *journal.Segment, s *search) (int64, error) {
-	if offset, ok := s.byIndex(file); ok {
-		return offset, nil
+	if s.want == All { // since a seq
+		if offset, found, err := firstSince(file, s.filter.Since); err == nil {
+			s.done = !found || offset > 0
+			return offset, nil
+		}
 	}
 	if !file.Gzip {
 		f, err := os.Open(file.Path)

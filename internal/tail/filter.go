@@ -55,7 +55,7 @@ func (f *Filter) Match(l *line.Fields) bool {
 func (f *Filter) hasObject(l *line.Fields) bool {
 	for i := range f.Objects {
 		o := &f.Objects[i]
-		if hasResource(o, l) && (o.Name == "" || l.AboutStream() || o.Name == string(l.Text(line.Name))) {
+		if hasResource(o, l) && (o.Name == "" || l.AboutStream() || l.Is(line.Name, o.Name)) {
 			return true
 		}
 	}
@@ -66,20 +66,17 @@ func hasResource(o *query.Object, l *line.Fields) bool {
 	return o.Match(l.Text(line.Group), l.Text(line.Version), l.Text(line.Resource), l.Text(line.Kind))
 }
 
-// begun reports whether a line is so old that none before it is wanted, though the clock was set back in between.
-func (f *Filter) begun(l *line.Fields) bool { return f.before(l.Seq, l.Time) }
+// begun reports whether no line before the one with that seq is wanted. Its time does not say that: the clock may
+// have been set.
+func (f *Filter) begun(seq uint64) bool { return f.Since.Seq > seq }
 
-func (f *Filter) before(seq uint64, at time.Time) bool {
-	since := f.Since
-	since.Time = since.Time.Add(-clockSlack)
-	return !f.Since.IsZero() && since.After(seq, at)
-}
+// ended reports the same of the lines after it.
+func (f *Filter) ended(seq uint64) bool { return f.Until.Seq > 0 && f.Until.Seq < seq }
 
-// ended reports the same of the lines behind a line.
-func (f *Filter) ended(l *line.Fields) bool {
-	until := f.Until
-	until.Time = until.Time.Add(clockSlack)
-	return !f.Until.IsZero() && until.Before(l.Seq, l.Time)
+// outside reports whether no line is wanted of a file whose lines have times between two.
+func (f *Filter) outside(oldest, newest time.Time) bool {
+	return f.Since.Seq == 0 && f.Since.Time.After(newest) ||
+		f.Until.Seq == 0 && !f.Until.Time.IsZero() && f.Until.Time.Before(oldest)
 }
 
 // inNamespace lets GAP and SYNCED, which are about a whole stream, pass where the stream may have objects of the namespace.

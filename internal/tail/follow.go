@@ -227,7 +227,7 @@ func (t *tail) print(l *line.Fields) error {
 	if l.Time.After(t.newest) {
 		t.newest = l.Time
 	}
-	if t.o.Filter.ended(l) {
+	if t.o.Filter.ended(l.Seq) {
 		return errEnded
 	}
 	if !t.o.Filter.Match(l) || t.skips() {

@@ -52,7 +52,7 @@ func (n *names) see(l *line.Fields) bool {
 			continue
 		}
 		n.found(&n.resources[i])
-		name, namespace := string(l.Text(line.Name)), string(l.Text(line.Namespace))
+		name, namespace := string(rawjson.Unquote(nil, l.Text(line.Name))), string(l.Text(line.Namespace))
 		if o.Name == "" || o.Name == name && (len(n.namespaces) == 0 || slices.Contains(n.filter.Namespaces, namespace)) {
 			n.found(&n.objects[i])
 		} else if !l.AboutStream() {

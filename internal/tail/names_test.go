@@ -119,7 +119,7 @@ func TestWaitForNames(t *testing.T) {
 	}
 }
 
-// What is outside of the journal is said, and what is behind the last line that is wanted is not read.
+// What is outside of the journal is said, and a stream is not read after the last line that is wanted.
 func TestSinceAndUntil(t *testing.T) {
 	path := layout(t)
 	at := func(seq int) query.Moment { return query.Moment{Time: start.Add(time.Duration(seq) * time.Second)} }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
@@ -79,7 +80,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		if good && missing != nil && missing.see(&line) {
 			missing = nil
 		}
-		if good && o.Filter.ended(&line) {
+		if good && (o.Filter.ended(line.Seq) || o.Filter.passed(line.Time)) {
 			ended = io.EOF
 			break
 		}
@@ -168,4 +169,13 @@ func (f flushing) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return n, err
+}
+
+// streamSlack is how far the clock may be set back for a line of a stream to be shown with --until all the same: a
+// stream may never end, so that one must stop somewhere.
+const streamSlack = time.Minute
+
+// passed reports whether lines of a stream that come after one of that time are taken not to be wanted.
+func (f *Filter) passed(at time.Time) bool {
+	return f.Until.Seq == 0 && !f.Until.Time.IsZero() && at.After(f.Until.Time.Add(streamSlack))
 }

@@ -1,0 +1,117 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"kubejournal/internal/disk"
+)
+
+// Beside a journal there are files that are being written, each under the name that temporaryOf gives it: compressed
+// files and indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', which has
+// a number of its own in the name, since a daemon or another run may make the same index. Whoever writes such a file
+// holds its lock until it has its name or is gone. A crash leaves it, without the lock, and the tidier's next pass or
+// the next run of index removes it.
+
+const temporary = ".tmp"
+
+// temporaryOf returns the name of a file that is being written.
+func temporaryOf(name string) string { return "." + name + temporary }
+
+// leftOver reports whether a name is temporaryOf that of a compressed file, an index, or the coverage file.
+func (n naming) leftOver(name string) bool {
+	rest, ok := strings.CutSuffix(name, temporary)
+	rest, hidden := strings.CutPrefix(rest, ".")
+	if !ok || !hidden {
+		return false
+	}
+	if rest == n.active+covered {
+		return true
+	}
+	if plain, number, run := strings.Cut(rest, indexed+"."); run && strings.Trim(number, "0123456789") == "" {
+		rest = plain + indexed
+	}
+	plain, index := strings.CutSuffix(rest, indexed)
+	_, compressed, rotated := n.parse(plain)
+	return rotated && compressed != index
+}
+
+// RemoveLeftOvers removes what runs that were killed have left beside the journal at path, and nothing that somebody
+// is writing.
+func RemoveLeftOvers(path string) error {
+	dir, n := filepath.Dir(path), namingOf(path)
+	entries, err := disk.OS.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("look for temporary files: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		if n.leftOver(e.Name()) {
+			errs = append(errs, removeLeftOver(disk.OS, filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeLeftOver removes a temporary file, unless it is locked: then it is being written.
+func removeLeftOver(d disk.FS, path string) error {
+	f, err := d.OpenFile(path, os.O_RDWR, 0) // network file systems give the lock to those alone who may write
+	if err == nil {
+		defer f.Close() //nolint:errcheck // nothing was written
+		err = f.Lock()
+	}
+	if err == nil {
+		err = d.Remove(path)
+	}
+	if err != nil && !errors.Is(err, disk.ErrLocked) && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove temporary file %s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteIndex puts an index beside a rotated segment: it is complete when it has its name.
+func WriteIndex(segment string, content []byte) error {
+	path := IndexPath(segment)
+	f, err := createTemporary(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(fileMode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()), f.Close())
+	}
+	return f.Close()
+}
+
+// createTemporary creates a temporary file under a name that nobody else writes, and locks it, if the volume has locks.
+func createTemporary(path string) (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(filepath.Dir(path), temporaryOf(filepath.Base(path)+".*"))
+		if err != nil {
+			return nil, err
+		}
+		locked := disk.Lock(f)
+		is, err := f.Stat()
+		if err != nil {
+			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+		}
+		there, err := os.Stat(f.Name())
+		if !errors.Is(locked, disk.ErrLocked) && err == nil && os.SameFile(is, there) {
+			return f, nil
+		}
+		_ = f.Close() // somebody took it for one that was left over
+	}
+}

@@ -1,0 +1,86 @@
+package query
+
+import (
+	"context"
+	"time"
+
+	"kubejournal/internal/index"
+)
+
+// bounds are the oldest and the newest time of a segment's lines. That of its first line says neither: clocks are
+// set, forwards and back.
+type bounds struct {
+	oldest, newest time.Time
+	earliest       time.Time // when the first of the lines that are late was written; zero where there is none
+}
+
+func boundsOf(x *index.Index) *bounds { return &bounds{x.Oldest, x.Newest, x.Earliest} }
+
+// bounds returns the times of a segment: of the index beside it, which is not kept open, since there may be
+// thousands; or of one that is made now.
+func (j *Journal) bounds(ctx context.Context, i int) (*bounds, error) {
+	s := j.segments[i]
+	if s.bounds == nil && s.x == nil && s.indexed() {
+		beside := s.Segment // which does not hold the index
+		if x, in, err := beside.OpenIndex(); err == nil {
+			_ = in.Close() // it is only read
+			s.bounds = boundsOf(x)
+		}
+	}
+	if s.bounds == nil {
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		s.bounds = boundsOf(x)
+	}
+	return s.bounds, nil
+}
+
+// endBefore reports whether all lines were made before a time, by its clock.
+func (b *bounds) endBefore(t time.Time) bool { return b.newest.Before(t) }
+
+// beginAfter reports whether no line was made up to a time, by its clock.
+func (b *bounds) beginAfter(t time.Time) bool {
+	return b.oldest.After(t) && (b.earliest.IsZero() || b.earliest.After(t))
+}
+
+// outside reports whether no line of a segment is between two moments.
+func (j *Journal) outside(ctx context.Context, i int, since, until Moment) (bool, error) {
+	switch {
+	case until.Seq > 0 && j.segments[i].FirstSeq > until.Seq:
+		return true, nil
+	case since.Seq > 0 && i+1 < len(j.segments) && j.segments[i+1].FirstSeq <= since.Seq:
+		return true, nil
+	case (since.Seq > 0 || since.Time.IsZero()) && (until.Seq > 0 || until.Time.IsZero()):
+		return false, nil
+	}
+	b, err := j.bounds(ctx, i)
+	if err != nil {
+		return false, err
+	}
+	return since.Seq == 0 && !since.Time.IsZero() && b.endBefore(since.Time) ||
+		until.Seq == 0 && !until.Time.IsZero() && b.beginAfter(until.Time), nil
+}
+
+// inside returns the first and the last segment with lines between two moments; the last one of all where none has any.
+func (j *Journal) inside(ctx context.Context, since, until Moment) (first, last int, err error) {
+	last = len(j.segments) - 1
+	for first < last {
+		if outside, err := j.outside(ctx, first, since, until); err != nil {
+			return 0, 0, err
+		} else if !outside {
+			break
+		}
+		first++
+	}
+	for last > first {
+		if outside, err := j.outside(ctx, last, since, until); err != nil {
+			return 0, 0, err
+		} else if !outside {
+			break
+		}
+		last--
+	}
+	return first, last, nil
+}

@@ -1,0 +1,82 @@
+package tail
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/journal"
+	"kubejournal/internal/query"
+)
+
+// TestClockSet has a clock that was set back and ahead, between files and within one: lines are found by their own
+// times, with indexes and without.
+func TestClockSet(t *testing.T) {
+	files := [][]time.Duration{ // after start
+		{0, time.Hour, 65 * time.Minute},
+		{-30 * time.Minute, -29 * time.Minute, 2 * time.Hour},
+		{4 * 365 * 24 * time.Hour, 121 * time.Minute, -26 * time.Hour},
+		{3 * time.Hour, 2 * time.Hour, 4 * time.Hour},
+	}
+	for _, indexed := range []bool{false, true} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "journal.jsonl")
+		var at []time.Time
+		for n, offsets := range files {
+			var content strings.Builder
+			for _, offset := range offsets {
+				at = append(at, start.Add(offset))
+				was := start.Add(time.Duration(len(at)) * time.Second).Format("2006-01-02T15:04:05.000000000Z")
+				content.WriteString(strings.Replace(numbered(len(at)), was, start.Add(offset).Format(time.RFC3339Nano), 1) + "\n")
+			}
+			switch name := filepath.Join(dir, fmt.Sprintf("journal-2026-11-20T15-00-%02d.000.jsonl", n)); {
+			case n == len(files)-1:
+				write(t, path, content.String())
+			case n%2 == 0:
+				write(t, name, content.String())
+			default:
+				zip(t, name+".gz", content.String())
+			}
+		}
+		if indexed {
+			j, err := query.Open(path, func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.Reindex(t.Context(), func(path string, err error) {
+				if err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			})
+			j.Close()
+			all, err := journal.Segments(path)
+			if _, none := os.Stat(journal.IndexPath(all[1].Path)); err != nil || none != nil {
+				t.Fatal(err, none)
+			}
+		}
+		for _, since := range append(slices.Clone(at), time.Time{}, start.Add(50*time.Minute), start.Add(90*time.Minute), start.AddDate(10, 0, 0)) {
+			for _, until := range append(slices.Clone(at), time.Time{}, start.Add(70*time.Minute)) {
+				for _, lines := range []int{All, 2, 7} {
+					var want []int
+					for n := range at {
+						if !at[n].Before(since) && (until.IsZero() || !at[n].After(until)) {
+							want = append(want, n+1)
+						}
+					}
+					if lines != All {
+						want = want[max(len(want)-lines, 0):]
+					}
+					f := Filter{Since: query.Moment{Time: since}, Until: query.Moment{Time: until}}
+					got, _ := shownOf(t, path, Options{Lines: lines, Filter: f})
+					if !slices.Equal(got, want) {
+						t.Errorf("the last %d from %s to %s, indexes %t: %v, want %v", lines, since, until, indexed, got, want)
+					}
+				}
+			}
+		}
+	}
+}
