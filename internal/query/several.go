@@ -3,6 +3,7 @@ package query
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,20 +103,29 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	return nil
 }
 
-// takeoverAfter is how long after its leader's last confirmation another replica may have taken over: the default of
-// leaderElection.leaseDuration.
+// takeoverAfter is how long after its leader's last confirmation another replica may have taken over, where the leader's journal does
+// not say how long its leaderElection.leaseDuration is, as those of earlier versions: its default.
 const takeoverAfter = 15 * time.Second
 
-// confirmedByReplicas returns, for each shard that replicas journal, "" for the whole, when one of those that are named has last
-// confirmed anything.
-func confirmedByReplicas(of [][]coverage.Stream) map[string]time.Time {
-	confirmed := make(map[string]time.Time)
+// confirmation is when one of the replicas whose journals are named has last confirmed anything, and how long after that another one
+// may have taken over.
+type confirmation struct {
+	at    time.Time
+	lease time.Duration
+}
+
+// over reports whether another replica may have taken over by now.
+func (c confirmation) over() bool { return !c.at.IsZero() && time.Since(c.at) > c.lease }
+
+// confirmedByReplicas returns the last confirmation for each shard that replicas journal, "" for the whole.
+func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
+	confirmed := make(map[string]confirmation)
 	for _, streams := range of {
 		for _, s := range streams {
 			_, shard := discovery.CutShard(s.Name)
 			for _, in := range s.Intervals {
-				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard]) {
-					confirmed[shard] = in.To
+				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard].at) {
+					confirmed[shard] = confirmation{in.To, cmp.Or(in.LeaseDuration, takeoverAfter)}
 				}
 			}
 		}
