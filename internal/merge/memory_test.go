@@ -43,13 +43,12 @@ func mark(seq, term int, typ, reason, from string, version int) string {
 
 // peak takes a merged journal, and counts what the merge remembers of a stream's past.
 type peak struct {
-	plan  *Plan
-	seq   uint64
-	all   [][]byte
-	read  line.Fields
-	ids   int // at most
-	gone  int
-	lines int // of objects
+	plan *Plan
+	seq  uint64
+	all  [][]byte
+	read line.Fields
+	ids  int // at most
+	gone int
 }
 
 func (*peak) Hole(string, uint64, uint64) error     { return nil }

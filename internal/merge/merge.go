@@ -83,10 +83,14 @@ func (p *Plan) Merge(ctx context.Context, out Output) error {
 		return err
 	}
 	defer m.spool.close()
+	defer func() {
+		for _, h := range m.heads {
+			h.stop()
+		}
+	}()
 	for _, source := range p.sources {
 		next, stop := iter.Pull2(source.Lines(ctx))
-		defer stop()
-		m.heads = append(m.heads, &head{name: source.Name, pull: next})
+		m.heads = append(m.heads, &head{name: source.Name, pull: next, stop: stop})
 	}
 	for _, h := range m.heads {
 		if err := h.step(); err != nil {
@@ -108,6 +112,7 @@ func (p *Plan) Merge(ctx context.Context, out Output) error {
 type head struct {
 	name string
 	pull func() (Line, error, bool)
+	stop func()
 	line Line // without Fields at the end
 }
 

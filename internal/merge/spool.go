@@ -73,8 +73,9 @@ func (t *spool) read(at piece) (*line.Fields, error) {
 	if _, err := t.f.ReadAt(raw, at.at); err != nil {
 		return nil, fmt.Errorf("keep lists: %w", err)
 	}
-	l := &line.Fields{}
-	return l, l.Parse(raw)
+	var l line.Fields
+	err := l.Parse(raw)
+	return &l, err
 }
 
 // close removes the file.

@@ -238,10 +238,15 @@ func (s *several) run(ctx context.Context) error {
 func (s *several) findOrder(ctx context.Context) error {
 	var failed error
 	var all []func() (string, bool)
+	var stops []func()
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
 	for _, of := range s.sources {
 		next, stop := iter.Pull(of.t.streams(ctx, &failed))
-		defer stop()
-		all = append(all, next)
+		all, stops = append(all, next), append(stops, stop)
 	}
 	// One by one, since replicas' journals soon have one in common.
 	for more := true; more && !s.order.One() && failed == nil; {
