@@ -50,13 +50,14 @@
 //	32      seq of the commit (8)     the same (8)
 //	40      differences (8)           0 (8)
 //	48      serial number (8)         the same (8)
-//	56      0 (4)                     0 (4)                      0 (4)
+//	56      leaseDuration (4)         0 (4)                      0 (4)
 //	60      CRC-32C (4)               CRC-32C (4)                CRC-32C (4)
 //
 // Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
-// differed between the line before that SYNCED and it. Of the keys, bit n stands for HoldingBack[n].
+// differed between the line before that SYNCED and it. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is that of leader
+// election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
 //
@@ -135,6 +136,9 @@ const (
 	flagLate     = 1
 	flagGone     = 1
 
+	leaseAt  = 56
+	maxLease = 24 * 60 * 60 // seconds
+
 	nameAt   = 8
 	namePart = 48
 	maxName  = 255 * namePart // a stream with a longer name is not recorded
@@ -159,6 +163,7 @@ type interval struct {
 	seq             uint64
 	differences     int64
 	serial          uint64
+	lease           uint32 // seconds
 }
 
 func (i *interval) empty() bool { return i.to <= i.from }
@@ -182,7 +187,7 @@ func appendInterval(dst []byte, salt, stream uint32, i *interval) []byte {
 		flags = flagLate
 	}
 	dst = append(dst, kindInterval, flags, i.reason, i.heldBack)
-	return appendNumbers(dst, salt, stream, uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(i.differences), i.serial)
+	return appendNumbers(dst, salt, i.lease, stream, uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(i.differences), i.serial)
 }
 
 func appendSegment(dst []byte, salt uint32, s *segment) []byte {
@@ -191,15 +196,15 @@ func appendSegment(dst []byte, salt uint32, s *segment) []byte {
 		flags = flagGone
 	}
 	dst = append(dst, kindSegment, flags, 0, 0)
-	return appendNumbers(dst, salt, s.head, uint64(s.time), s.first, s.before, s.seq, 0, s.serial)
+	return appendNumbers(dst, salt, 0, s.head, uint64(s.time), s.first, s.before, s.seq, 0, s.serial)
 }
 
-func appendNumbers(dst []byte, salt, word uint32, numbers ...uint64) []byte {
+func appendNumbers(dst []byte, salt, end, word uint32, numbers ...uint64) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, word)
 	for _, n := range numbers {
 		dst = binary.LittleEndian.AppendUint64(dst, n)
 	}
-	return appendSum(append(dst, 0, 0, 0, 0), salt)
+	return appendSum(binary.LittleEndian.AppendUint32(dst, end), salt)
 }
 
 // appendSum ends a record with its checksum.

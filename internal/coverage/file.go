@@ -27,6 +27,7 @@ type Options struct {
 	// Hole says that committed lines are missing in the middle of the journal, Elsewhere that lines were written to another
 	// output since this file was: no interval continues.
 	Hole, Elsewhere bool
+	LeaseDuration   time.Duration // of leader election; 0 without it
 
 	Disk   disk.FS          // default disk.OS
 	Log    *zap.Logger      // default none
@@ -49,6 +50,7 @@ type File struct {
 	log           *zap.Logger
 	failed        func()
 	now           func() time.Time
+	lease         uint32        // seconds
 	opened        int64         // nothing from before is claimed that the file did not know
 	wake          chan struct{} // holds one
 	stop, ran     chan struct{}
@@ -95,7 +97,7 @@ func Open(path string, o Options) (*File, error) {
 		o.Now = time.Now
 	}
 	f := &File{
-		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, opened: o.Now().UnixNano(),
+		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, lease: uint32(min(max(o.LeaseDuration/time.Second, 0), maxLease)), opened: o.Now().UnixNano(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current), keys: make(map[string]byte),
 	}
 	f.journal = strings.TrimSuffix(f.path, suffix)
@@ -290,6 +292,7 @@ func (f *File) extend(c *current, p *Progress) {
 		c.reason = 0 // there was none
 	}
 	c.heldBack |= f.keys[f.names[c.number]]
+	c.lease = cmp.Or(f.lease, c.lease)
 }
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
@@ -309,7 +312,7 @@ func (f *File) next(c *current, reason string, i interval) {
 			f.dropped++
 		}
 	}
-	i.heldBack = f.keys[f.names[c.number]]
+	i.heldBack, i.lease = f.keys[f.names[c.number]], f.lease
 	c.interval = i
 }
 

@@ -210,6 +210,40 @@ func TestHeldBack(t *testing.T) {
 	})
 }
 
+// An interval has the leaseDuration of its daemon, over restarts with another one too; one that no config allows is not believed.
+func TestLeaseDuration(t *testing.T) {
+	inBubble(t, func(j *journalled) {
+		lease := func(o Options, second int64, want time.Duration) {
+			t.Helper()
+			j.stop()
+			j.open(o)
+			j.file.Begin("pods", []string{LeaderElection})
+			j.append(1)
+			j.pods(second, 1, second, 0)
+			j.stop()
+			all, err := Read(j.path)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%v, %v", all, err)
+			}
+			if got := all[0].Intervals[len(all[0].Intervals)-1].LeaseDuration; got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+			j.open(o)
+		}
+		j.pods(2, 1, 2, 0)
+		lease(Options{LeaseDuration: time.Minute}, 10, time.Minute)
+		lease(Options{LeaseDuration: 5 * time.Second}, 20, 5*time.Second)
+		lease(Options{}, 30, 5*time.Second)
+	})
+	const salt = 7
+	b := appendName(appendHeader(nil, 0, salt), salt, 0, "pods")
+	b = appendInterval(b, salt, 0, &interval{since: 1, from: 1, to: 2, seq: 1, serial: 1, lease: maxLease + 1})
+	c, err := parseBytes(b)
+	if err != nil || len(c.intervals[0]) != 1 || c.intervals[0][0].lease != 0 {
+		t.Errorf("%v, %v", c, err)
+	}
+}
+
 func TestEnds(t *testing.T) {
 	inBubble(t, func(j *journalled) {
 		j.commit(10, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(10)}, "secrets": {Since: j.at(10), Confirmed: j.at(10)}})

@@ -90,6 +90,9 @@ func parseBytes(b []byte) (*content, error) {
 				late: r[1]&flagLate != 0, reason: r[2], heldBack: r[3], since: int64(number(0)), from: int64(number(1)), to: int64(number(2)),
 				seq: number(3), differences: int64(number(4)), serial: number(5),
 			}
+			if lease := binary.LittleEndian.Uint32(r[leaseAt:]); lease <= maxLease {
+				i.lease = lease
+			}
 			id := identity{stream, i.since, i.from, i.late}
 			if c.serial = max(c.serial, i.serial); !i.void() && newest[id].serial < i.serial {
 				newest[id] = i

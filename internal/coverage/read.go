@@ -35,6 +35,8 @@ type Interval struct {
 	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that it did
 	// not select are not in the journal.
 	HeldBack []string `json:"heldBack,omitempty"`
+	// LeaseDuration is that of the replica's leader election at the interval's end; 0 is none, or not known.
+	LeaseDuration time.Duration `json:"-"`
 }
 
 // Read is Load, then Streams with the segments that there are. It may be called while a daemon writes the journal, and reads nothing
@@ -131,11 +133,15 @@ func (s *Stream) add(part span, i *interval, goesOn bool) {
 	}
 	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
 		s.Intervals[n].To, s.Intervals[n].End = to, end
-		s.Intervals[n].HeldBack = heldBack(i.heldBack, s.Intervals[n].HeldBack)
+		s.Intervals[n].HeldBack, s.Intervals[n].LeaseDuration = heldBack(i.heldBack, s.Intervals[n].HeldBack), seconds(i.lease)
 		return
 	}
-	s.Intervals = append(s.Intervals, Interval{From: from, To: to, Late: i.late, End: end, HeldBack: heldBack(i.heldBack, nil)})
+	s.Intervals = append(s.Intervals, Interval{
+		From: from, To: to, Late: i.late, End: end, HeldBack: heldBack(i.heldBack, nil), LeaseDuration: seconds(i.lease),
+	})
 }
+
+func seconds(n uint32) time.Duration { return time.Duration(n) * time.Second }
 
 // heldBack returns the keys that have their bits set, and others.
 func heldBack(bits byte, others []string) (keys []string) {

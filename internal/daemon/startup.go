@@ -359,8 +359,12 @@ func (d *Daemon) recover(ctx context.Context) error {
 
 // openCoverage takes over the journal's coverage file, for which no line waits.
 func (d *Daemon) openCoverage(path string, found recorder.Recovered) (err error) {
+	var lease time.Duration
+	if d.cfg.LeaderElection.LeaseName != "" {
+		lease = d.cfg.LeaderElection.LeaseDuration
+	}
 	d.coverage, err = coverage.Open(path, coverage.Options{
-		Hole: found.Hole, Elsewhere: found.Stdout > 0, Disk: d.Disk, Log: d.Log, Failed: d.metrics.CoverageErrors.Inc,
+		Hole: found.Hole, Elsewhere: found.Stdout > 0, LeaseDuration: lease, Disk: d.Disk, Log: d.Log, Failed: d.metrics.CoverageErrors.Inc,
 	})
 	if errors.Is(err, coverage.ErrForeign) || errors.Is(err, coverage.ErrNewer) {
 		d.metrics.CoverageErrors.Inc()

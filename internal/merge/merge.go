@@ -26,7 +26,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"kubejournal/internal/event"
@@ -52,6 +51,8 @@ type Source struct {
 	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
 	// about some of its objects. A line is valid until the next one. It is called more than once.
 	Lines func(context.Context) iter.Seq2[Line, error]
+	// Streams are those that it has lines of, if Lines does not yield them all. Sources that have any in common are in one order.
+	Streams []string
 }
 
 // Line is a line of a source.
@@ -76,52 +77,35 @@ type Output interface {
 
 // Merge merges the journals.
 func (p *Plan) Merge(ctx context.Context, out Output) error {
-	m := &merger{p, out}
-	var teams []*team
+	m := &merger{Plan: p, out: out}
+	var err error
+	if m.spool, err = p.keep(ctx); err != nil {
+		return err
+	}
+	defer m.spool.close()
 	defer func() {
-		for _, t := range teams {
-			for _, h := range t.heads {
-				h.stop()
-			}
+		for _, h := range m.heads {
+			h.stop()
 		}
 	}()
-	for _, of := range p.teams {
-		t := &team{}
-		teams = append(teams, t)
-		for _, n := range of {
-			next, stop := iter.Pull2(p.sources[n].Lines(ctx))
-			t.heads = append(t.heads, &head{name: p.sources[n].Name, pull: next, stop: stop})
-		}
-		if err := t.step(nil); err != nil {
+	for _, source := range p.sources {
+		next, stop := iter.Pull2(source.Lines(ctx))
+		m.heads = append(m.heads, &head{name: source.Name, pull: next, stop: stop})
+	}
+	for _, h := range m.heads {
+		if err := h.step(); err != nil {
 			return err
 		}
 	}
 	for {
-		var first *team
-		for _, t := range teams {
-			if t.first != nil && (first == nil || t.compare(first) < 0) {
-				first = t
-			}
-		}
-		if first == nil {
+		first := p.order.First(func(n int) *line.Fields { return m.heads[n].line.Fields })
+		if first < 0 {
 			return m.end()
 		}
-		if err := m.next(first); err != nil {
+		if err := m.next(m.heads[first]); err != nil {
 			return err
 		}
 	}
-}
-
-// team are sources whose lines are in one order.
-type team struct {
-	heads []*head
-	first *head // the one with the next line, nil at the end
-}
-
-// compare says which of two teams' next lines comes first.
-func (t *team) compare(o *team) int {
-	a, b := t.first.line, o.first.line
-	return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(number(string(a.Text(line.ResourceVersion))), number(string(b.Text(line.ResourceVersion)))))
 }
 
 // head is the next line of a source.
@@ -132,25 +116,14 @@ type head struct {
 	line Line // without Fields at the end
 }
 
-// step reads on in a source, or begins, and finds the next line.
-func (t *team) step(done *head) error {
-	for _, h := range t.heads {
-		if done != nil && h != done {
-			continue
-		}
-		l, err, ok := h.pull()
-		if err != nil {
-			return err
-		}
-		if h.line = l; !ok {
-			h.line = Line{}
-		}
+// step reads on, or begins.
+func (h *head) step() error {
+	l, err, ok := h.pull()
+	if err != nil {
+		return err
 	}
-	t.first = nil
-	for _, h := range t.heads {
-		if h.line.Fields != nil && (t.first == nil || positionOf(h.line.Fields).compare(positionOf(t.first.line.Fields)) < 0) {
-			t.first = h
-		}
+	if h.line = l; !ok {
+		h.line = Line{}
 	}
 	return nil
 }
@@ -163,7 +136,9 @@ func positionOf(l *line.Fields) position {
 // merger is a merge under way.
 type merger struct {
 	*Plan
-	out Output
+	out   Output
+	heads []*head // by source
+	spool *spool
 }
 
 // state is what has come of a stream.
@@ -175,7 +150,7 @@ type state struct {
 	ids     map[string]time.Time // those that may come again, with the times of their lines
 	live    map[string]*known    // by uid; only where a replica may have to find out what is gone
 	names   map[string]string    // uids of what is live, by namespace and name
-	absent  map[string]bool      // uids of what is known not to be live: it was deleted, or shown only in a list that is left out
+	absent  map[string]bool      // uids of listed that are known not to be live: deleted, or shown only in a list that is left out
 }
 
 type openGap struct {
@@ -201,9 +176,8 @@ type count struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// next takes the next line of a team.
-func (m *merger) next(t *team) error {
-	h := t.first
+// next takes the next line of a source.
+func (m *merger) next(h *head) error {
 	l, s := h.line.Fields, m.stream(h.line.Fields)
 	if h.line.Missing > 0 {
 		if err := m.out.Hole(h.name, h.line.Missing, l.Seq); err != nil {
@@ -226,7 +200,7 @@ func (m *merger) next(t *team) error {
 			return fmt.Errorf("%s, line %d: %w", h.name, l.Seq, err)
 		}
 	}
-	return t.step(h)
+	return h.step()
 }
 
 // end takes the lists that no line has come behind.
@@ -256,12 +230,12 @@ func (s *stream) due(before *line.Fields) *block {
 
 // takeBlock takes the lines of a list that comes later than it was written.
 func (m *merger) takeBlock(s *stream, b *block) error {
-	for _, raw := range b.lines {
-		var l line.Fields
-		if err := l.Parse(raw); err != nil {
+	for _, at := range b.lines {
+		l, err := m.spool.read(at)
+		if err != nil {
 			return err
 		}
-		if err := m.take(s, &l, true); err != nil {
+		if err := m.take(s, l, true); err != nil {
 			return fmt.Errorf("%s, line %d: %w", m.sources[b.source].Name, l.Seq, err)
 		}
 	}
@@ -386,8 +360,11 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if e.line.AboutStream() {
 		return nil
 	}
-	again := number(f.version) >= s.low[f.term] // a later term may have something of it
-	if again && e.is[line.ID] == nil {
+	version := number(f.version)
+	if f.typ == typeDeleted {
+		version = max(version, number(s.highest)) // a server may give it the object's last one
+	}
+	if e.is[line.ID] == nil && s.mayRepeat(f.position, version) {
 		if s.ids == nil {
 			s.ids = make(map[string]time.Time)
 		}
@@ -402,9 +379,7 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	if uid, name := uidOf(e.line), nameOf(e.line); f.typ == typeDeleted {
 		delete(s.live, uid)
 		delete(s.names, name)
-		if again || len(s.moved) > 0 || strings.Contains(s.name, "Selector=") { // with a selector an object may come again
-			s.isAbsent(uid)
-		}
+		s.isAbsent(uid)
 	} else {
 		s.live[uid], s.names[name] = &known{at: at, version: f.version, turn: s.turn}, uid
 		delete(s.absent, uid)
@@ -412,7 +387,11 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 	return nil
 }
 
+// isAbsent notes that an object is not live, if a list may come that says otherwise.
 func (s *stream) isAbsent(uid string) {
+	if !s.listed[uid] {
+		return
+	}
 	if s.absent == nil {
 		s.absent = make(map[string]bool)
 	}
@@ -468,7 +447,7 @@ func (m *merger) gone(s *stream, uid string, by *line.Fields) error {
 	}
 	s.gap.count.adjust(typeDeleted, 1)
 	f := factOf(last)
-	f.typ, f.term = typeDeleted, positionOf(by).term
+	f.typ, f.position = typeDeleted, positionOf(by)
 	return m.add(s, &e, f)
 }
 

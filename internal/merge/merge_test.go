@@ -439,6 +439,38 @@ func TestListsOfSeveralTurns(t *testing.T) {
 			"3 SYNCED 8 GAP 8 SYNCED",
 		},
 		{
+			"repeats behind a restore",
+			[]string{
+				first + changed(3, 1, "watch", "40") + changed(4, 3, "watch", "10") + changed(5, 3, "watch", "11"),
+				because("PositionAheadOfServer", gap(1, 2, "40", "6")) + changed(2, 2, "relist", "3") + synced(3, 2, "6", 0, 1, 0) + changed(4, 2, "watch", "9") + changed(5, 2, "watch", "10"),
+			},
+			"3 SYNCED 40 GAP 3 SYNCED 9 10 11",
+		},
+		{
+			"repeats of what is left out of a restore",
+			[]string{
+				first + changed(3, 1, "watch", "40") + changed(4, 3, "watch", "40") + changed(5, 3, "watch", "41"),
+				because("PositionAheadOfServer", gap(1, 2, "40", "6")) + changed(2, 2, "relist", "3"),
+			},
+			"3 SYNCED 40 41",
+		},
+		{
+			"a deletion at the object's last version, again",
+			[]string{
+				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 1, "watch", "30") + about(5, 1, "DELETED", "watch", "b", "7") + changed(6, 1, "watch", "31"),
+				changed(1, 2, "watch", "30") + about(2, 2, "DELETED", "watch", "b", "7") + changed(3, 2, "watch", "31") + changed(4, 2, "watch", "32"),
+			},
+			"3 SYNCED 7 30 7 31 32",
+		},
+		{
+			"again from a deletion at the object's last version on",
+			[]string{
+				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 1, "watch", "30") + about(5, 1, "DELETED", "watch", "b", "7") + changed(6, 1, "watch", "31"),
+				about(1, 2, "DELETED", "watch", "b", "7") + changed(2, 2, "watch", "31") + changed(3, 2, "watch", "32"),
+			},
+			"3 SYNCED 7 30 7 31 32",
+		},
+		{
 			"again at a version of an added deletion, behind a restore",
 			[]string{
 				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 3, "watch", "7"),

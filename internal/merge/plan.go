@@ -1,11 +1,9 @@
 package merge
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -25,29 +23,40 @@ type Plan struct {
 	sources []Source
 	latest  []uint64 // by source: the highest term
 	streams map[string]*stream
-	teams   [][]int // sources whose lines are in one order, since they have streams in common
+	order   *Order
 
 	heldBack func(stream string) bool
 }
 
 // stream is what a plan says of one stream.
 type stream struct {
-	name  string
-	void  []extent          // lists to be left out
-	moved []*block          // those to come later than they were written
-	low   map[uint64]uint64 // by term: the lowest version of its lines about objects
-	gaps  bool              // of replicas
-	facts []fact
-	by    map[uint64]int // the source of a term
+	name   string
+	void   []extent        // lists to be left out
+	moved  []*block        // those to come later than they were written
+	low    []part          // in order
+	listed map[string]bool // uids of what a list behind a GAP says has changed or is gone
+	gaps   bool            // of replicas
+	facts  []fact
+	by     map[uint64]int // the source of a term
 	state
+}
+
+// part is what of a stream is from the beginning of a term on, or from a GAP with which versions begin anew, up to the next part.
+type part struct {
+	from position
+	anew bool
+	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next one that
+	// begins anew. What has a lower version does not come again.
+	low     uint64
+	highest uint64 // version of a watch, but for deletions
 }
 
 // block is a finished list and what follows it in its turn.
 type block struct {
 	extent
 	source  int
-	version string // of its SYNCED
-	lines   [][]byte
+	version string  // of its SYNCED
+	lines   []piece // once a merge begins
 	taken   bool
 }
 
@@ -66,11 +75,14 @@ type fact struct {
 // Scan reads all lines of the sources. heldBack reports whether there may be no line about an object of a stream although it has
 // changed. The error says too which of the sources do not belong together.
 func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bool) (*Plan, error) {
-	p := &Plan{sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)), streams: make(map[string]*stream)}
+	p := &Plan{
+		sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)), streams: make(map[string]*stream), order: NewOrder(len(sources)),
+	}
 	var cluster string
-	team := make([]int, len(sources))
 	for n, source := range sources {
-		team[n] = n
+		for _, name := range source.Streams {
+			p.order.Has(n, name)
+		}
 		listing := make(map[*stream]bool) // a fact says that a first list has begun
 		terms := make(map[*stream]uint64) // of the last line, and 1
 		for l, err := range source.Lines(ctx) {
@@ -88,13 +100,15 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 				return nil, fmt.Errorf("%s and %s both have lines of stream %s%s: they are not journals of replicas with one Lease; query one at a time",
 					sources[other].Name, source.Name, s.name, inTerm(f.term))
 			}
-			if terms[s] != f.term+1 {
-				for _, other := range s.by {
-					join(team, other, n)
-				}
-				s.by[f.term], s.low[f.term] = n, math.MaxUint64
+			another := terms[s] != f.term+1
+			if another {
+				p.order.Has(n, s.name)
+				s.by[f.term] = n
 			}
-			begins := terms[s] != f.term+1 || l.AboutStream() || f.origin == originSnapshot && !listing[s]
+			if another || f.anew {
+				s.low = append(s.low, part{from: f.position, anew: f.anew, low: math.MaxUint64})
+			}
+			begins := another || l.AboutStream() || f.origin == originSnapshot && !listing[s]
 			terms[s] = f.term + 1
 			listing[s] = !l.AboutStream() && (f.origin == originSnapshot || listing[s])
 			if begins {
@@ -102,31 +116,29 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 				s.facts = append(s.facts, f)
 			}
 			switch {
-			case f.anew:
-				s.low[f.term] = 0 // versions compare with none before
-			case !l.AboutStream():
-				s.low[f.term] = min(s.low[f.term], number(f.version))
+			case f.origin == originWatch:
+				s.low[len(s.low)-1].watched(&f)
+			case f.origin == originRelist && (f.typ == typeModified || f.typ == typeDeleted):
+				s.listed[string(l.Text(line.UID))] = true
 			}
 		}
 	}
-	moved := make(map[int]bool)
 	for _, s := range p.streams {
 		s.settle()
-		for _, b := range s.moved {
-			moved[b.source] = true
-		}
 	}
-	for n := range moved {
-		if err := p.keep(ctx, n); err != nil {
-			return nil, err
-		}
-	}
-	p.teams = make([][]int, len(sources))
-	for n := range sources {
-		p.teams[team[n]] = append(p.teams[team[n]], n)
-	}
-	p.teams = slices.DeleteFunc(p.teams, func(of []int) bool { return len(of) == 0 })
 	return p, nil
+}
+
+// watched notes a line of a watch. Servers may give a deletion the object's last version: where another line says how far the watch
+// has come, that of a deletion before it says nothing.
+func (p *part) watched(f *fact) {
+	version := number(f.version)
+	if f.typ == typeDeleted && version < p.highest {
+		return
+	}
+	if p.low = min(p.low, version); f.typ != typeDeleted {
+		p.highest = max(p.highest, version)
+	}
 }
 
 func inTerm(term uint64) string {
@@ -139,7 +151,7 @@ func inTerm(term uint64) string {
 // Early returns, in ascending order, the sources that were opened before another one in which a replica's later turn is:
 // what they had to say until then may not have been there yet. The sources have to be in the order in which they were opened.
 func (p *Plan) Early() (early []int) {
-	for _, of := range p.teams {
+	for _, of := range p.order.teams() {
 		leader := slices.MaxFunc(of, func(a, b int) int { return cmp.Compare(p.latest[a], p.latest[b]) })
 		for _, n := range of {
 			if n < leader {
@@ -151,20 +163,10 @@ func (p *Plan) Early() (early []int) {
 	return early
 }
 
-// join makes one team of two sources' teams.
-func join(team []int, a, b int) {
-	from, to := team[a], team[b]
-	for n := range team {
-		if team[n] == from {
-			team[n] = to
-		}
-	}
-}
-
 func (p *Plan) stream(l *line.Fields) *stream {
 	s := p.streams[string(l.Text(line.Stream))]
 	if s == nil {
-		s = &stream{name: string(l.Text(line.Stream)), low: make(map[uint64]uint64), by: make(map[uint64]int)}
+		s = &stream{name: string(l.Text(line.Stream)), by: make(map[uint64]int), listed: make(map[string]bool)}
 		p.streams[s.name] = s
 	}
 	return s
@@ -182,20 +184,6 @@ func factOf(l *line.Fields) fact {
 func number(version string) uint64 {
 	n, _ := event.VersionNumber([]byte(version))
 	return n
-}
-
-// keep keeps the lines of a source that come later than they were written.
-func (p *Plan) keep(ctx context.Context, n int) error {
-	for l, err := range p.sources[n].Lines(ctx) {
-		if err != nil {
-			return err
-		}
-		s, at := p.stream(l.Fields), positionOf(l.Fields)
-		if b := s.movedAt(at); b != nil && !s.voids(at) {
-			b.lines = append(b.lines, bytes.Clone(l.Raw))
-		}
-	}
-	return nil
 }
 
 // list is a first list, or what is behind a GAP.
@@ -251,11 +239,28 @@ func (s *stream) settle() {
 	}
 	s.gaps = s.gaps || len(s.moved) > 0
 	s.facts = nil
-	// What a later term has again is at its lowest version or behind.
+	slices.SortFunc(s.low, func(a, b part) int { return a.from.compare(b.from) })
 	lowest := uint64(math.MaxUint64)
-	for _, term := range slices.Backward(slices.Sorted(maps.Keys(s.low))) {
-		s.low[term], lowest = lowest, min(lowest, s.low[term])
+	for n := range slices.Backward(s.low) {
+		p := &s.low[n]
+		p.low, lowest = lowest, min(lowest, p.low)
+		// A GAP that is left out begins nothing, and what is before one that comes later may be repeated until then.
+		if p.anew && !s.voids(p.from) && s.movedAt(p.from) == nil {
+			lowest = math.MaxUint64
+		}
 	}
+}
+
+// mayRepeat reports whether a later turn's watch may bring a line again that another one's brought at a position.
+func (s *stream) mayRepeat(at position, version uint64) bool {
+	n, is := slices.BinarySearchFunc(s.low, at, func(p part, at position) int { return p.from.compare(at) })
+	if !is {
+		n--
+	}
+	if n < 0 {
+		return true
+	}
+	return version >= s.low[n].low
 }
 
 // writesAnew reports whether the replica of an open list does not go on with it in a later turn, since others had one in between: it

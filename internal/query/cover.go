@@ -62,8 +62,8 @@ func (j *Journal) HeldBack(s *Selection) (all []Held) {
 		}
 		held := Held{Stream: stream.Name}
 		_, shard := discovery.CutShard(stream.Name)
-		if at, ok := j.confirmed[shard]; ok && time.Since(at) > takeoverAfter {
-			held.Since = at
+		if last := j.confirmed[shard]; last.over() {
+			held.Since = last.at
 		}
 		if len(keys) > 0 || !held.Since.IsZero() {
 			slices.Sort(keys)

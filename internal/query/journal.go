@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/disk"
@@ -36,10 +35,10 @@ type Journal struct {
 	reader   reader            // of a history
 	second   reader            // of lines that are read beside those
 
-	record    *coverage.Record     // loaded before the segments were listed
-	coverage  []coverage.Stream    // once asked for
-	uncovered error                // why there is none
-	confirmed map[string]time.Time // of several journals, see confirmedByReplicas
+	record    *coverage.Record        // loaded before the segments were listed
+	coverage  []coverage.Stream       // once asked for
+	uncovered error                   // why there is none
+	confirmed map[string]confirmation // of several journals, see confirmedByReplicas
 }
 
 // segment is one file of the journal.

@@ -2,6 +2,8 @@ package query
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,6 +81,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 		return fmt.Errorf("merge journals: %w", err)
 	}
 	out := &mergedFiles{j: j, next: 1}
+	defer out.close()
 	if err := errors.Join(plan.Merge(ctx, out), out.end()); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
 	}
@@ -100,20 +103,29 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	return nil
 }
 
-// takeoverAfter is how long after its leader's last confirmation another replica may have taken over: the default of
-// leaderElection.leaseDuration.
+// takeoverAfter is how long after its leader's last confirmation another replica may have taken over, where the leader's journal does
+// not say how long its leaderElection.leaseDuration is, as those of earlier versions: its default.
 const takeoverAfter = 15 * time.Second
 
-// confirmedByReplicas returns, for each shard that replicas journal, "" for the whole, when one of those that are named has last
-// confirmed anything.
-func confirmedByReplicas(of [][]coverage.Stream) map[string]time.Time {
-	confirmed := make(map[string]time.Time)
+// confirmation is when one of the replicas whose journals are named has last confirmed anything, and how long after that another one
+// may have taken over.
+type confirmation struct {
+	at    time.Time
+	lease time.Duration
+}
+
+// over reports whether another replica may have taken over by now.
+func (c confirmation) over() bool { return !c.at.IsZero() && time.Since(c.at) > c.lease }
+
+// confirmedByReplicas returns the last confirmation for each shard that replicas journal, "" for the whole.
+func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
+	confirmed := make(map[string]confirmation)
 	for _, streams := range of {
 		for _, s := range streams {
 			_, shard := discovery.CutShard(s.Name)
 			for _, in := range s.Intervals {
-				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard]) {
-					confirmed[shard] = in.To
+				if slices.Contains(in.HeldBack, coverage.LeaderElection) && in.To.After(confirmed[shard].at) {
+					confirmed[shard] = confirmation{in.To, cmp.Or(in.LeaseDuration, takeoverAfter)}
 				}
 			}
 		}
@@ -150,6 +162,18 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 		sources := make([]merge.Source, len(of))
 		for i, one := range of {
 			sources[i] = merge.Source{Name: one.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }}
+			if s == nil {
+				continue // it yields all
+			}
+			for n := range one.segments {
+				x, err := one.index(ctx, n)
+				if err != nil {
+					return nil, err
+				}
+				for k := range x.Streams {
+					sources[i].Streams = append(sources[i].Streams, x.Streams[k].Name)
+				}
+			}
 		}
 		plan, err := merge.Scan(ctx, sources, j.holdsBack)
 		if err != nil {
@@ -398,15 +422,21 @@ type mergedFiles struct {
 	hole string // before the next line
 	late map[string][]coverage.Span
 
-	f    *os.File
-	w    *bufio.Writer
-	at   int64 // where the next line begins, in all files
-	size int64 // of f
-	read line.Fields
+	f      *os.File
+	w      *bufio.Writer
+	at     int64 // where the next line begins, in all files
+	size   int64 // of f
+	begins []int64
+	open   map[int]*os.File // for Read: of the files that have ended
+	buf    []byte
+	read   line.Fields
 }
 
 // mergedSize is how large a file is: one is indexed if the answer needs it.
 const mergedSize = 64 << 20
+
+// maxOpenMerged is how many files that have ended are held open for what is read back.
+const maxOpenMerged = 64
 
 func (m *mergedFiles) Next() uint64 { return m.next }
 
@@ -468,7 +498,8 @@ func (m *mergedFiles) Write(l []byte) (int64, error) {
 
 // begin begins a file with a line.
 func (m *mergedFiles) begin(l []byte) (err error) {
-	if err := m.read.Parse(l); err != nil {
+	var first line.Fields
+	if err := first.Parse(l); err != nil {
 		return err
 	}
 	path := filepath.Join(m.j.dir, fmt.Sprintf("%d.jsonl", len(m.j.segments)))
@@ -480,32 +511,79 @@ func (m *mergedFiles) begin(l []byte) (err error) {
 	}
 	m.w.Reset(m.f)
 	m.j.segments = append(m.j.segments, &segment{
-		Segment: journal.Segment{Path: path, FirstSeq: m.next, FirstTime: m.read.Time}, hole: m.hole,
+		Segment: journal.Segment{Path: path, FirstSeq: m.next, FirstTime: first.Time}, hole: m.hole,
 	})
+	m.begins = append(m.begins, m.at)
 	m.hole = ""
 	return nil
 }
 
+// Read returns the line at a place. It is valid until the next call.
 func (m *mergedFiles) Read(at int64) (*line.Fields, error) {
-	if m.f != nil {
-		if err := m.w.Flush(); err != nil {
-			return nil, err
-		}
-	}
-	i := len(m.j.segments) - 1
-	begin := m.at - m.size
-	for ; begin > at; begin -= m.j.segments[i].Size {
+	i, is := slices.BinarySearch(m.begins, at)
+	if !is {
 		i--
 	}
-	var r journal.Reader
-	defer r.Close()
-	s := m.j.segments[i].Segment
-	if err := r.Open(s, at-begin); err != nil {
-		return nil, err
-	}
-	l, err := r.Next()
+	f, err := m.file(i)
 	if err != nil {
 		return nil, err
 	}
-	return &m.read, m.read.Parse(slices.Clone(l.Bytes))
+	if m.buf == nil {
+		m.buf = make([]byte, 16<<10)
+	}
+	for have := 0; ; {
+		n, err := f.ReadAt(m.buf[have:], at-m.begins[i]+int64(have))
+		if end := bytes.IndexByte(m.buf[have:have+n], '\n'); end >= 0 {
+			return &m.read, m.read.Parse(m.buf[:have+end])
+		}
+		have += n
+		switch {
+		case err == nil:
+			m.buf = append(m.buf, make([]byte, len(m.buf))...)
+		case errors.Is(err, io.EOF) && f == m.f && m.w.Buffered() > 0: // the rest is still to be written
+			if err := m.w.Flush(); err != nil {
+				return nil, err
+			}
+		default:
+			return nil, fmt.Errorf("read %s: %w", f.Name(), err)
+		}
+	}
+}
+
+// file returns a file to read from.
+func (m *mergedFiles) file(i int) (*os.File, error) {
+	if m.f != nil && i == len(m.begins)-1 {
+		return m.f, nil
+	}
+	if f := m.open[i]; f != nil {
+		return f, nil
+	}
+	f, err := os.Open(m.j.segments[i].Path)
+	if err != nil {
+		return nil, err
+	}
+	for n, other := range m.open {
+		if len(m.open) < maxOpenMerged {
+			break
+		}
+		_ = other.Close() // it is only read
+		delete(m.open, n)
+	}
+	if m.open == nil {
+		m.open = make(map[int]*os.File)
+	}
+	m.open[i] = f
+	return f, nil
+}
+
+// close closes what is open.
+func (m *mergedFiles) close() {
+	for _, f := range m.open {
+		_ = f.Close() // it is only read
+	}
+	m.open = nil
+	if m.f != nil {
+		_ = m.f.Close() // the merge has failed
+		m.f = nil
+	}
 }

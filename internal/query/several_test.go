@@ -13,6 +13,11 @@ func TestMayBeTakenOver(t *testing.T) {
 		now := time.Now()
 		return []coverage.Stream{{Name: stream, Intervals: []coverage.Interval{{From: now.Add(-time.Hour), To: now.Add(-ago), HeldBack: heldBack}}}}
 	}
+	leased := func(lease, ago time.Duration) []coverage.Stream {
+		streams := of("pods", ago, coverage.LeaderElection)
+		streams[0].Intervals[0].LeaseDuration = lease
+		return streams
+	}
 	const elected = coverage.LeaderElection
 	for name, tt := range map[string]struct {
 		of   [][]coverage.Stream
@@ -22,6 +27,11 @@ func TestMayBeTakenOver(t *testing.T) {
 		"none is":                    {[][]coverage.Stream{of("pods", time.Minute, elected), of("nodes", time.Hour, elected)}, true},
 		"of another shard":           {[][]coverage.Stream{of("pods?shard=0-of-2", time.Minute, elected), of("pods?shard=1-of-2", time.Second, elected)}, true},
 		"without leader election":    {[][]coverage.Stream{of("pods", time.Minute), of("nodes", time.Hour)}, false},
+		"a long lease":               {[][]coverage.Stream{leased(time.Minute, 40*time.Second)}, false},
+		"that has run out":           {[][]coverage.Stream{leased(time.Minute, 2*time.Minute)}, true},
+		"a short lease":              {[][]coverage.Stream{leased(5*time.Second, 10*time.Second)}, true},
+		"the last leader's lease":    {[][]coverage.Stream{leased(time.Second, time.Minute), leased(time.Minute, 30*time.Second)}, false},
+		"an earlier version's file":  {[][]coverage.Stream{of("pods", 12*time.Second, elected)}, false},
 		"a journal without coverage": {[][]coverage.Stream{nil, of("pods", time.Minute, elected)}, true},
 	} {
 		j := &Journal{confirmed: confirmedByReplicas(tt.of)}

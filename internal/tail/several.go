@@ -2,30 +2,34 @@ package tail
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"kubejournal/internal/discovery"
 	"kubejournal/internal/event"
 	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
 )
 
-// Files shows several journals as one: those of replicas in the order of term and seq, those of shards by time. A line whose id was
-// shown a short while ago is a repeat, and left out.
+// Files shows several journals as one, in the order in which package merge has them: those of replicas by term and seq, those of shards
+// by time. A line whose id was shown a short while ago is a repeat, and left out.
 func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 	if len(paths) == 1 {
 		return File(ctx, paths[0], o, p)
 	}
 	p.separate = o.Filter.separates()
-	several := &several{o: o, p: p, came: make(chan message), ids: make(map[string]bool), anew: make(map[string]bool), owners: make(map[uint64]map[string]*source)}
+	several := &several{
+		o: o, p: p, order: merge.NewOrder(len(paths)), came: make(chan message),
+		ids: make(map[string]int), anew: make(map[string]bool), owners: make(map[string][]owner),
+	}
 	var notices sync.Mutex
 	notice := func(path string) func(string) {
 		return func(text string) {
@@ -64,6 +68,9 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 			return err
 		}
 	}
+	if err := several.findOrder(ctx); err != nil {
+		return err
+	}
 	running, stop := context.WithCancel(ctx)
 	var readers sync.WaitGroup
 	for _, s := range several.sources {
@@ -84,19 +91,29 @@ type several struct {
 	o       Options
 	p       *Printer
 	sources []*source
+	order   *merge.Order
 	came    chan message
 	last    [][]byte // the last lines of what was there, until all of that is read
 	begun   bool     // it is
 	shown   bool
-	ids     map[string]bool
+	ids     map[string]int  // where in recent they are
 	anew    map[string]bool // streams whose list is not told yet behind a GAP with which versions begin anew
-	recent  []string        // ids, the next one to be forgotten at oldest
+	recent  []string        // ids, those that are forgotten too; the next one to be replaced is at oldest
 	oldest  int
 	line    line.Fields
-	cluster string                        // its uid, as the first line of any source has it that says so
-	by      *source                       // which one
-	owners  map[uint64]map[string]*source // by term and stream: whose lines they are
+	cluster string             // its uid, as the first line of any source has it that says so
+	by      *source            // which one
+	owners  map[string][]owner // by stream: whose lines are of the latest terms, at most rememberedTerms
 }
+
+// owner is the source of a stream's lines in a term.
+type owner struct {
+	term uint64
+	of   *source
+}
+
+// rememberedTerms is how many terms of a stream are compared. Journals of one order are read at the same terms.
+const rememberedTerms = 64
 
 // message is what comes of a source: a line, or else that there is none for now, or that it has ended.
 type message struct {
@@ -119,9 +136,7 @@ type source struct {
 	// What several knows of it.
 	waits, over bool
 	raw         []byte
-	term, seq   uint64
-	shard       string
-	time        time.Time
+	line        line.Fields // raw, if there is any
 }
 
 func (s *source) run() {
@@ -218,36 +233,107 @@ func (s *several) run(ctx context.Context) error {
 	return nil
 }
 
+// findOrder finds out which journals have streams in common, as far as that says in which order their lines come. Streams that are not
+// there yet are taken as they come.
+func (s *several) findOrder(ctx context.Context) error {
+	var failed error
+	var all []func() (string, bool)
+	var stops []func()
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
+	for _, of := range s.sources {
+		next, stop := iter.Pull(of.t.streams(ctx, &failed))
+		all, stops = append(all, next), append(stops, stop)
+	}
+	// One by one, since replicas' journals soon have one in common.
+	for more := true; more && !s.order.One() && failed == nil; {
+		more = false
+		for n, next := range all {
+			if name, ok := next(); ok {
+				s.order.Has(n, name)
+				more = true
+			}
+		}
+	}
+	return failed
+}
+
+// streams yields the names of the streams that a journal has lines of, each once: of the active file from its end, of the others by
+// their indexes where these are there.
+func (t *tail) streams(ctx context.Context, failed *error) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		seen := make(map[string]bool)
+		is := func(name string) (more bool) {
+			if seen[name] {
+				return true
+			}
+			seen[name] = true
+			return yield(name)
+		}
+		var l line.Fields
+		more := true
+		visit := func(raw []byte) (wanted, done bool) {
+			if l.Parse(raw) == nil && !seen[string(l.Text(line.Stream))] {
+				more = is(string(l.Text(line.Stream)))
+			}
+			return false, !more
+		}
+		if t.in.f != nil {
+			if _, err := placeBackward(ctx, t.in.f, visit); err != nil {
+				*failed = err
+				return
+			}
+		}
+		for n := len(t.files) - 1; n >= 0 && more && ctx.Err() == nil; n-- {
+			x, in, err := t.files[n].OpenIndex()
+			if err != nil { // the file says it
+				for raw := range t.linesOf(ctx, &t.otherLines, t.files[n], 0) {
+					if visit(raw); !more {
+						break
+					}
+				}
+				continue
+			}
+			for k := 0; more && k < len(x.Streams); k++ {
+				more = is(x.Streams[k].Name)
+			}
+			_ = in.Close() // it is only read
+		}
+	}
+}
+
 // read notes where a line belongs.
 func (s *several) read(of *source, raw []byte) error {
 	of.raw = raw
-	if err := s.line.Parse(raw); err != nil {
+	if err := of.line.Parse(raw); err != nil {
 		return err
 	}
-	of.seq, of.time = s.line.Seq, s.line.Time
-	of.term, _ = strconv.ParseUint(string(s.line.Value(line.Term)), 10, 64) // 0 without leader election
-	stream := s.line.Text(line.Stream)
-	_, of.shard = discovery.CutShard(string(stream))
-	return s.belongs(of, stream)
+	return s.belongs(of)
 }
 
 // belongs returns an error where the line that was read shows that the journals are not those of one cluster's replicas and shards.
-func (s *several) belongs(of *source, stream []byte) error {
-	if uid := s.line.Text(line.ClusterUID); len(uid) > 0 && s.cluster == "" {
+func (s *several) belongs(of *source) error {
+	if uid := of.line.Text(line.ClusterUID); len(uid) > 0 && s.cluster == "" {
 		s.cluster, s.by = string(uid), of
 	} else if len(uid) > 0 && s.cluster != string(uid) {
 		return fmt.Errorf("%s are journals of different clusters; show one at a time", both(s.by, of))
 	}
-	if s.owners[of.term] == nil {
-		s.owners[of.term] = make(map[string]*source)
+	term, _ := strconv.ParseUint(string(of.line.Value(line.Term)), 10, 64) // 0 without leader election
+	stream := string(of.line.Text(line.Stream))
+	owners := s.owners[stream]
+	at := slices.IndexFunc(owners, func(o owner) bool { return o.term == term })
+	if at < 0 {
+		s.order.Has(of.number, stream)
+		owners = append(owners, owner{term, of})
+		s.owners[stream] = owners[max(0, len(owners)-rememberedTerms):]
+		return nil
 	}
-	switch owner := s.owners[of.term][string(stream)]; owner {
-	case nil:
-		s.owners[of.term][string(stream)] = of
-	case of:
-	default:
+	if other := owners[at].of; other != of {
 		return fmt.Errorf("%s are not journals of replicas with one Lease, or of shards: both have lines of stream %s from the same turn; show one at a time",
-			both(owner, of), stream)
+			both(other, of), stream)
 	}
 	return nil
 }
@@ -260,20 +346,17 @@ func both(a, b *source) string {
 }
 
 // first returns the source with the line to be shown next.
-func (s *several) first() (first *source) {
-	for _, of := range s.sources {
-		if of.raw != nil && (first == nil || of.compare(first) < 0) {
-			first = of
+func (s *several) first() *source {
+	first := s.order.First(func(n int) *line.Fields {
+		if s.sources[n].raw == nil {
+			return nil
 		}
+		return &s.sources[n].line
+	})
+	if first < 0 {
+		return nil
 	}
-	return first
-}
-
-func (s *source) compare(o *source) int {
-	if s.shard == o.shard && s.term != o.term {
-		return cmp.Compare(s.term, o.term)
-	}
-	return s.time.Compare(o.time)
+	return s.sources[first]
 }
 
 func (s *several) over() bool {
@@ -313,21 +396,14 @@ func (s *several) take(raw []byte) error {
 	stream := string(s.line.Text(line.Stream)) + " "
 	anew := event.GapReason(s.line.Text(line.Reason)).BeginsAnew()
 	if anew || s.anew[stream] && string(s.line.Text(line.Type)) == string(event.Synced) { // what has these ids from here on is something else
-		maps.DeleteFunc(s.ids, func(id string, _ bool) bool { return strings.HasPrefix(id, stream) })
+		maps.DeleteFunc(s.ids, func(id string, _ int) bool { return strings.HasPrefix(id, stream) })
 		s.anew[stream] = anew
 	}
 	if id := stream + string(s.line.Text(line.ID)); !s.line.AboutStream() {
-		if s.ids[id] {
+		if _, again := s.ids[id]; again {
 			return nil
 		}
-		s.ids[id] = true
-		if len(s.recent) < remembered {
-			s.recent = append(s.recent, id)
-		} else {
-			delete(s.ids, s.recent[s.oldest])
-			s.recent[s.oldest] = id
-			s.oldest = (s.oldest + 1) % remembered
-		}
+		s.remember(id)
 	}
 	if s.begun || s.o.Lines < 0 {
 		return s.print(raw)
@@ -335,6 +411,18 @@ func (s *several) take(raw []byte) error {
 	s.last = append(s.last, raw)
 	s.last = s.last[max(len(s.last)-s.o.Lines, 0):]
 	return nil
+}
+
+// remember notes an id, in the place of the oldest one. That may have been forgotten before, and be there again at another place.
+func (s *several) remember(id string) {
+	if len(s.recent) < remembered {
+		s.recent = append(s.recent, "")
+	}
+	if at, there := s.ids[s.recent[s.oldest]]; there && at == s.oldest {
+		delete(s.ids, s.recent[s.oldest])
+	}
+	s.recent[s.oldest], s.ids[id] = id, s.oldest
+	s.oldest = (s.oldest + 1) % remembered
 }
 
 func (s *several) print(raw []byte) error {

@@ -1,0 +1,165 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
+	"kubejournal/internal/query"
+)
+
+func timed(stream string, seq, term, second int, name string) string {
+	resource, _, _ := strings.Cut(stream, "?")
+	return fmt.Sprintf(`{"seq":%d,"term":%d,"time":"2026-11-20T14:00:%02dZ","type":"ADDED","stream":"%s","origin":"watch","id":"%s/%d/ADDED","resource":"%s","name":"%[5]s","uid":"%[5]s","resourceVersion":"7"}`+"\n",
+		seq, term, second, stream, name, 100*term+seq, resource)
+}
+
+func permutations(of []string) (all [][]string) {
+	if len(of) < 2 {
+		return [][]string{of}
+	}
+	for n := range of {
+		for _, rest := range permutations(slices.Delete(slices.Clone(of), n, n+1)) {
+			all = append(all, append([]string{of[n]}, rest...))
+		}
+	}
+	return all
+}
+
+var nameMember = regexp.MustCompile(`"name":"(\w+)"`)
+
+func namesIn(text string) string {
+	var names []string
+	for _, m := range nameMember.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return strings.Join(names, " ")
+}
+
+// The order of several journals' lines is that of history, whatever the order in which they are named: by term where they have a
+// stream in common, wherever that is, and else by time.
+func TestOrderOfFiles(t *testing.T) {
+	const s0, s1 = "pods?shard=0-of-2", "pods?shard=1-of-2"
+	for _, tt := range []struct {
+		name     string
+		journals []string
+		want     string
+	}{
+		{"replicas and a shard, a clock behind", []string{
+			timed(s0, 1, 1, 10, "a1") + timed(s0, 2, 1, 11, "a2"),
+			timed(s1, 1, 1, 5, "b1") + timed(s1, 2, 1, 12, "b2"),
+			timed(s0, 1, 2, 1, "c1") + timed(s0, 2, 2, 13, "c2"),
+		}, "b1 a1 a2 c1 b2 c2"},
+		{"shards at the same times and versions", []string{
+			timed(s1, 1, 1, 10, "a1") + timed(s1, 2, 1, 11, "a2"),
+			timed(s0, 1, 1, 10, "b1") + timed(s0, 2, 1, 11, "b2"),
+			timed("nodes", 1, 1, 10, "c1"),
+		}, "c1 b1 a1 b2 a2"},
+		{"replicas that begin with different streams", []string{
+			timed("nodes", 1, 1, 10, "a1") + timed("pods", 2, 1, 11, "a2"),
+			timed("pods", 1, 2, 5, "b1") + timed("nodes", 2, 2, 12, "b2"),
+		}, "a1 a2 b1 b2"},
+		{"daemons of different resources", []string{
+			timed("nodes", 1, 2, 10, "a1") + timed("nodes", 2, 2, 12, "a2"),
+			timed("pods", 1, 1, 9, "b1") + timed("pods", 2, 1, 11, "b2"),
+		}, "b1 a1 b2 a2"},
+		{"replicas by way of a third", []string{
+			timed("nodes", 1, 1, 20, "a1") + timed("nodes", 2, 1, 21, "a2"),
+			timed("pods", 1, 2, 10, "b1") + timed("pods", 2, 2, 22, "b2"),
+			timed("nodes", 1, 3, 5, "c1") + timed("pods", 2, 3, 6, "c2"),
+		}, "a1 a2 b1 b2 c1 c2"},
+	} {
+		dir := t.TempDir()
+		var paths []string
+		for n, text := range tt.journals {
+			paths = append(paths, filepath.Join(dir, fmt.Sprintf("%d.jsonl", n)))
+			write(t, paths[n], text)
+		}
+		for _, paths := range permutations(paths) {
+			s := newSink()
+			if err := Files(context.Background(), paths, Options{Lines: All}, NewPrinter(s, Style{JSON: true})); err != nil {
+				t.Fatal(err)
+			}
+			text, _ := s.state()
+			if got := namesIn(text); got != tt.want {
+				t.Errorf("%s, tail: %s, want %s", tt.name, got, tt.want)
+			}
+			j, err := query.OpenAll(context.Background(), paths, &query.Selection{}, query.AllLines, func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for v, err := range j.History(context.Background(), &query.Selection{}, query.Moment{}, query.Moment{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(v.Text(line.Name)))
+			}
+			j.Close()
+			if got := strings.Join(got, " "); got != tt.want {
+				t.Errorf("%s, history: %s, want %s", tt.name, got, tt.want)
+			}
+		}
+	}
+}
+
+// An id that came again after a restore is remembered from then on, and one that is forgotten is so once.
+func TestRemembers(t *testing.T) {
+	s := newSink()
+	of := &several{o: Options{Lines: All}, p: NewPrinter(s, Style{JSON: true}), ids: make(map[string]int), anew: make(map[string]bool)}
+	take := func(l string) {
+		if err := of.take([]byte(l)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take(put(1, 1, "x", "7"))
+	take(restoredGap("PositionAheadOfServer"))
+	take(put(3, 1, "x", "7"))
+	for n := range remembered - 1 { // the place of the first x is taken, not that of the second
+		take(put(3, 1, fmt.Sprint("y", n), "8"))
+	}
+	if take(put(4, 2, "x", "7")); strings.Count(textOf(s, of.p), `"name":"x"`) != 2 {
+		t.Error("a repeat is shown")
+	}
+	if len(of.ids) > remembered || len(of.recent) > remembered {
+		t.Errorf("remembers %d ids at %d places", len(of.ids), len(of.recent))
+	}
+	take(put(9, 2, "z", "8"))
+	take(put(10, 2, "z2", "8"))
+	if _, is := of.ids["pods x/7/ADDED"]; is {
+		t.Error("the oldest id is remembered")
+	}
+}
+
+func restoredGap(reason string) string {
+	return fmt.Sprintf(`{"seq":2,"term":1,"time":"2026-11-20T14:00:00Z","type":"GAP","stream":"pods","id":"pods/6/GAP","reason":"%s","resourceVersion":"6"}`+"\n", reason)
+}
+
+func textOf(s *sink, p *Printer) string {
+	_ = p.Flush()
+	text, _ := s.state()
+	return text
+}
+
+// However many terms there were, those that are remembered are bounded.
+func TestOwners(t *testing.T) {
+	a, b := &source{number: 0, path: "a"}, &source{number: 1, path: "b"}
+	s := &several{sources: []*source{a, b}, order: merge.NewOrder(2), owners: make(map[string][]owner)}
+	for term := 1; term <= 10*rememberedTerms; term++ {
+		if err := s.read(s.sources[term%2], []byte(timed("pods", 1, term, 1, "x"))); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.owners) > 1 || len(s.owners["pods"]) > rememberedTerms {
+			t.Fatalf("%d terms of %d streams are remembered", len(s.owners["pods"]), len(s.owners))
+		}
+	}
+	if err := s.read(b, []byte(timed("pods", 2, 10*rememberedTerms, 1, "x"))); err == nil {
+		t.Error("two journals of the same turn are taken")
+	}
+}
