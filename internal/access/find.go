@@ -2,6 +2,7 @@
 package access
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,16 +15,44 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/kubeclient"
 )
 
 // Find finds the API server as kubectl does.
 func Find(k config.Kubernetes) (*rest.Config, error) {
-	context := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
-	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), context).ClientConfig()
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), &clientcmd.ConfigOverrides{CurrentContext: k.Context})
+	c, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, nowhere(k) // client-go would advise a variable that this program does not read
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	if err := kubeclient.CheckAuthProvider(c.AuthProvider); err != nil {
+		return nil, &userError{whose(loader, k.Context), err}
+	}
+	return c, nil
+}
+
+// userError is a fault of a user of a kubeconfig that was found.
+type userError struct {
+	user string // and its kubeconfig
+	err  error
+}
+
+func (e *userError) Error() string { return e.user + ": " + e.err.Error() }
+
+// whose names the kubeconfig and the user of a context.
+func whose(loader clientcmd.ClientConfig, context string) string {
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return "the kubeconfig"
+	}
+	used := raw.Contexts[cmp.Or(context, raw.CurrentContext)]
+	if used == nil || raw.AuthInfos[used.AuthInfo] == nil {
+		return "the kubeconfig"
+	}
+	return fmt.Sprintf("%s: user %q", raw.AuthInfos[used.AuthInfo].LocationOfOrigin, used.AuthInfo)
 }
 
 // nowhere names the places where Find has looked.
@@ -53,6 +82,9 @@ func rules(k config.Kubernetes) *clientcmd.ClientConfigLoadingRules {
 
 // NotFound adds to an error of Find what can be done about it.
 func NotFound(err error) error {
+	if errors.As(err, new(*userError)) {
+		return err // it was found, and the error names its own remedy
+	}
 	return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/kubeclient"
 )
 
 const questionsAtOnce = 10 // about rights
@@ -33,6 +34,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
+	kubeclient.KeepTokens(c, func(err error) { fmt.Fprintln(stderr, "kubejournal: warning:", err) })
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, NotFound(err)
