@@ -3,6 +3,7 @@ package access
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"os"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -95,4 +98,29 @@ func Redacted(host string) string {
 		return "that the kubeconfig names"
 	}
 	return u.Redacted()
+}
+
+// Remedy is what a user can do about a request to a server that failed, to follow the error; "" where the error says it all.
+// proxy is that of the environment, if any.
+func Remedy(err error, host string, proxy *url.URL) string {
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.SystemRootsError)):
+		return "; name its certificate-authority in the kubeconfig, or in SSL_CERT_FILE a file of public authorities, of which the image has none"
+	case proxy != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return "; it is asked through the proxy " + proxy.Redacted() + " of the environment: if that cannot reach it, add " + hostname(host) + " to NO_PROXY"
+	}
+	return ""
+}
+
+// InCluster reports whether a server is that of this pod's own cluster.
+func InCluster(host string) bool {
+	is := os.Getenv("KUBERNETES_SERVICE_HOST")
+	return is != "" && hostname(host) == is
+}
+
+func hostname(host string) string {
+	if u, err := url.Parse(host); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return host
 }

@@ -246,3 +246,14 @@ func TestAuthProvidersThatAreNoMore(t *testing.T) {
 		}
 	}
 }
+
+// A server whose certificate is from a public authority, or from none that is known, is not trusted in the image: the error
+// says where authorities are taken from.
+func TestUnknownAuthority(t *testing.T) {
+	i, path := newIssuer(t), filepath.Join(t.TempDir(), "config")
+	write(t, path, i.URL, "", "oidc", "idp-issuer-url: "+i.URL, "client-id: a", "id-token: "+jwt(t, time.Hour, ""))
+	_, err := Ask(t.Context(), config.Kubernetes{Kubeconfig: path}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "; name its certificate-authority in the kubeconfig, or in SSL_CERT_FILE") {
+		t.Error(err)
+	}
+}

@@ -46,7 +46,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("ask the API server %s: %w", Redacted(c.Host), err)
+		return nil, fmt.Errorf("ask the API server %s: %w%s", Redacted(c.Host), err, Remedy(err, c.Host, kubeclient.EnvironmentProxy(c)))
 	}
 	return s, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -238,8 +239,22 @@ func (d *Daemon) connect(context.Context) (err error) {
 	if d.access, err = kubeclient.NewAccess(find, d.sameCluster, d.Log); err != nil {
 		return access.NotFound(err)
 	}
+	if proxy := d.access.EnvironmentProxy(); proxy != nil {
+		d.logProxy(proxy)
+	}
 	d.client, err = kubeclient.New(d.access.Config())
 	return err
+}
+
+// logProxy names the proxy that HTTPS_PROXY puts before the API server. One that is meant for what lies outside of the
+// cluster rarely reaches its own API server, and ends its watches when it does.
+func (d *Daemon) logProxy(proxy *url.URL) {
+	server, through := zap.String("server", d.host()), zap.String("proxy", proxy.Redacted())
+	if access.InCluster(d.access.Host()) {
+		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to NO_PROXY", server, through)
+		return
+	}
+	d.Log.Info("the API server is asked through the proxy of the environment", server, through)
 }
 
 // sameCluster makes sure that new credentials, or another server in the config, lead to the cluster that is journalled. If
@@ -319,7 +334,7 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 				continue
 			}
 		}
-		return fmt.Errorf("ask the API server %s: %w", d.host(), err)
+		return fmt.Errorf("ask the API server %s: %w%s", d.host(), err, access.Remedy(err, d.access.Host(), d.access.EnvironmentProxy()))
 	}
 }
 

@@ -104,6 +104,24 @@ func read(load func() (*rest.Config, error)) (*way, error) {
 	return w, nil
 }
 
+// EnvironmentProxy is the proxy that HTTPS_PROXY and the like put before config's server; nil for none, or where the
+// kubeconfig names one itself.
+func EnvironmentProxy(config *rest.Config) *url.URL {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil || config.Proxy != nil {
+		return nil
+	}
+	// As client-go does.
+	proxy, err := utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)(&http.Request{URL: server})
+	if err != nil {
+		return nil // a request will say so
+	}
+	return proxy
+}
+
+// EnvironmentProxy is that of the way in use.
+func (a *Access) EnvironmentProxy() *url.URL { return EnvironmentProxy(a.current.Load().config) }
+
 // open makes a transport of the credentials.
 func (w *way) open(log *zap.Logger) (err error) {
 	guarded := rest.CopyConfig(w.config)
