@@ -98,7 +98,7 @@ func (d *Daemon) openOutput(context.Context) error {
 	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc() }
 	f, err := journal.OpenFile(d.cfg.Output.Path, o)
 	if err != nil {
-		return fmt.Errorf("output.path: %w%s", err, remedy(err))
+		return fmt.Errorf("output.path: %w%s", err, remedy(err, d.cfg.Output.Path))
 	}
 	d.output = f
 	d.closers = append(d.closers, f.Close)
@@ -189,7 +189,7 @@ func (d *Daemon) openCheckpoint(context.Context) (err error) {
 		store, err = checkpoint.Open(path)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
+		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err, path))
 	}
 	if err := markLost(store, path); err != nil {
 		return errors.Join(err, store.Close()) // the step may be repeated
@@ -216,15 +216,24 @@ func markLost(store *checkpoint.Store, path string) error {
 }
 
 // remedy is what a user can do about a file that cannot be opened.
-func remedy(err error) string {
+func remedy(err error, path string) string {
 	switch {
+	case errors.Is(err, disk.ErrNoLocks):
+		return "; mount it with locks (NFS: version 4, or local_lock=flock; CIFS: nobrl), or name a file on another volume"
+	case errors.Is(err, disk.ErrNoMapping):
+		return "; name a file on another volume, such as a local disk"
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, disk.ErrLocked):
 		return "; stop the other kubejournal, or name another file"
 	case errors.Is(err, checkpoint.ErrNewerSchema):
 		return "; run that version, or name another file"
 	case errors.Is(err, fs.ErrNotExist):
 		return "; create its folder, or name another file"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, fs.ErrPermission):
+		if owner := disk.DescribeOwner(path); owner != "" {
+			return "; " + owner + "; let it write there (fsGroup, chown, or the volume's mount option uid), or name another file"
+		}
+		return "; name a file that can be written here"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
 		return "; name a file that can be written here"
 	}
 	return ""
