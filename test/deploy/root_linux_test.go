@@ -126,8 +126,10 @@ func TestZoneInEmptyRoot(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(image, "journal.jsonl"), []byte(line), 0o644); err != nil { //nolint:gosec // for 65532
 		t.Fatal(err)
 	}
-	out, err := contained(image, user, user, []string{"TZ=Asia/Tokyo"}, "tail", "--no-follow", "/journal.jsonl").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "19:20:30") {
-		t.Errorf("%v\n%s", err, out)
+	for _, uid := range []uint32{user, 1000700000} { // the image's, and such as OpenShift gives
+		out, err := contained(image, uid, 0, []string{"TZ=Asia/Tokyo"}, "tail", "--no-follow", "/journal.jsonl").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "19:20:30") {
+			t.Errorf("%d: %v\n%s", uid, err, out)
+		}
 	}
 }
