@@ -278,7 +278,7 @@ func temporaryOf(path string) string { return "." + filepath.Base(path) + ".new-
 // that is locked is being made by another process.
 func removeLeftOver(path string) {
 	for _, name := range beside(path, temporaryOf(path)) {
-		f, err := os.Open(name)
+		f, err := os.OpenFile(name, os.O_RDWR, 0) // NFS gives no other file an exclusive lock
 		if err != nil {
 			continue // gone, or not ours
 		}

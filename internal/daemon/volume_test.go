@@ -15,7 +15,7 @@ import (
 
 // A volume that refuses locks is named as that, with what to do; one whose lock another process holds is not.
 func TestVolumeWithoutLocks(t *testing.T) {
-	for _, errno := range []syscall.Errno{syscall.ENOLCK, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.EWOULDBLOCK} {
+	for _, errno := range []syscall.Errno{syscall.ENOLCK, syscall.EOPNOTSUPP, syscall.ENOSYS, syscall.EPERM, syscall.EACCES, syscall.EINVAL, syscall.EBADF, syscall.EWOULDBLOCK} {
 		l := newLive(t)
 		writeFile(t, l.config(), l.text("configmaps"))
 		l.disk = faultdisk.RefusingLocks(disk.OS, errno)

@@ -21,7 +21,7 @@ func LockError(err error) error {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrLocked
 	}
-	for _, refusal := range []error{syscall.ENOLCK, errors.ErrUnsupported, os.ErrPermission, syscall.EINVAL} {
+	for _, refusal := range []error{syscall.ENOLCK, errors.ErrUnsupported, os.ErrPermission, syscall.EINVAL, syscall.EBADF} {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%w: %w", ErrNoLocks, err)
 		}
