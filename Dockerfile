@@ -1,7 +1,7 @@
 # syntax=docker/dockerfile:1
 # docker build --build-arg VERSION=$(git describe --tags --always) --build-arg COMMIT=$(git rev-parse HEAD) -t kubejournal .
 #
-# One static program and nothing else: no shell, no libraries, no certificates. What it needs at run time (config, token, the
+# One static program and nothing else: no shell, no libraries, no certificates; time zones are in the program. What it needs at run time (config, token, the
 # cluster's certificate authority) is mounted. The same sources, Go and arguments give the same program, byte for byte.
 FROM --platform=$BUILDPLATFORM golang:1.26.8-bookworm AS build
 WORKDIR /src

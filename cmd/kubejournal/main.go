@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
+	_ "time/tzdata" // for TZ in the image, which has no files
 )
 
 func main() {
@@ -15,7 +17,19 @@ func main() {
 		fmt.Fprintln(os.Stderr, "kubejournal: asked a second time, stopping without a commit; the next start reads back what was written")
 		os.Exit(status)
 	})
+	if warning := badZone(os.Getenv("TZ")); warning != "" {
+		fmt.Fprintln(os.Stderr, warning)
+	}
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// badZone returns a warning if TZ names no zone that Go knows, in which case Go takes UTC without a word.
+func badZone(tz string) string {
+	switch tz = strings.TrimPrefix(tz, ":"); {
+	case tz == "" || tz == "UTC" || time.Local.String() != "UTC":
+		return ""
+	}
+	return fmt.Sprintf("kubejournal: warning: TZ: %q is not a time zone that is known here, times are in UTC; write a name such as Europe/Berlin", tz)
 }
 
 // sameRequest is how long after the first signal another one is the same request. Some programs signal a process and its

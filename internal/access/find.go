@@ -2,6 +2,8 @@
 package access
 
 import (
+	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,21 +11,51 @@ import (
 	"os"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/kubeclient"
 )
 
 // Find finds the API server as kubectl does.
 func Find(k config.Kubernetes) (*rest.Config, error) {
-	context := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
-	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), context).ClientConfig()
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), &clientcmd.ConfigOverrides{CurrentContext: k.Context})
+	c, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, nowhere(k) // client-go would advise a variable that this program does not read
 	}
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	if err := kubeclient.CheckAuthProvider(c.AuthProvider); err != nil {
+		return nil, &userError{whose(loader, k.Context), err}
+	}
+	return c, nil
+}
+
+// userError is a fault of a user of a kubeconfig that was found.
+type userError struct {
+	user string // and its kubeconfig
+	err  error
+}
+
+func (e *userError) Error() string { return e.user + ": " + e.err.Error() }
+
+// whose names the kubeconfig and the user of a context.
+func whose(loader clientcmd.ClientConfig, context string) string {
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return "the kubeconfig"
+	}
+	used := raw.Contexts[cmp.Or(context, raw.CurrentContext)]
+	if used == nil || raw.AuthInfos[used.AuthInfo] == nil {
+		return "the kubeconfig"
+	}
+	return fmt.Sprintf("%s: user %q", raw.AuthInfos[used.AuthInfo].LocationOfOrigin, used.AuthInfo)
 }
 
 // nowhere names the places where Find has looked.
@@ -53,6 +85,9 @@ func rules(k config.Kubernetes) *clientcmd.ClientConfigLoadingRules {
 
 // NotFound adds to an error of Find what can be done about it.
 func NotFound(err error) error {
+	if errors.As(err, new(*userError)) {
+		return err // it was found, and the error names its own remedy
+	}
 	return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
 }
 
@@ -63,4 +98,29 @@ func Redacted(host string) string {
 		return "that the kubeconfig names"
 	}
 	return u.Redacted()
+}
+
+// Remedy is what a user can do about a request to a server that failed, to follow the error; "" where the error says it all.
+// proxy is that of the environment, if any.
+func Remedy(err error, host string, proxy *url.URL) string {
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.SystemRootsError)):
+		return "; name its certificate-authority in the kubeconfig, or in SSL_CERT_FILE a file of public authorities, of which the image has none"
+	case proxy != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return "; it is asked through the proxy " + proxy.Redacted() + " of the environment: if that cannot reach it, add " + hostname(host) + " to NO_PROXY"
+	}
+	return ""
+}
+
+// InCluster reports whether a server is that of this pod's own cluster.
+func InCluster(host string) bool {
+	is := os.Getenv("KUBERNETES_SERVICE_HOST")
+	return is != "" && hostname(host) == is
+}
+
+func hostname(host string) string {
+	if u, err := url.Parse(host); err == nil && u.Hostname() != "" {
+		return u.Hostname()
+	}
+	return host
 }

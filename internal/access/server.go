@@ -34,6 +34,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
+	kubeclient.KeepTokens(c, func(err error) { fmt.Fprintln(stderr, "kubejournal: warning:", err) })
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, NotFound(err)
@@ -45,7 +46,7 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("ask the API server %s: %w", Redacted(c.Host), err)
+		return nil, fmt.Errorf("ask the API server %s: %w%s", Redacted(c.Host), err, Remedy(err, c.Host, kubeclient.EnvironmentProxy(c)))
 	}
 	return s, nil
 }

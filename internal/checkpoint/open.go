@@ -146,6 +146,9 @@ func open(path string, options bbolt.Options) (s *Store, err error) {
 		return file, err
 	}
 	db, err := bbolt.Open(path, 0o600, &options)
+	for errors.Is(err, syscall.EINTR) { // a signal, on a network volume
+		db, err = bbolt.Open(path, 0o600, &options)
+	}
 	if err != nil {
 		return nil, openError(path, err)
 	}
@@ -164,6 +167,10 @@ func open(path string, options bbolt.Options) (s *Store, err error) {
 func openError(path string, err error) error {
 	if errors.Is(err, berrors.ErrTimeout) {
 		err = ErrLocked
+	} else if _, is := err.(syscall.Errno); is { //nolint:errorlint // bbolt returns those of flock and mmap as they are
+		if err = disk.LockError(err); errors.Is(err, syscall.ENODEV) {
+			err = fmt.Errorf("%w: %w", disk.ErrNoMapping, err)
+		}
 	} else if !errors.As(err, new(*os.PathError)) && !errors.As(err, new(syscall.Errno)) {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
@@ -271,7 +278,7 @@ func temporaryOf(path string) string { return "." + filepath.Base(path) + ".new-
 // that is locked is being made by another process.
 func removeLeftOver(path string) {
 	for _, name := range beside(path, temporaryOf(path)) {
-		f, err := os.Open(name)
+		f, err := os.OpenFile(name, os.O_RDWR, 0) // NFS gives no other file an exclusive lock
 		if err != nil {
 			continue // gone, or not ours
 		}

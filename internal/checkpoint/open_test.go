@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
 
+	"kubejournal/internal/disk"
 	"kubejournal/internal/event"
 )
 
@@ -255,7 +256,14 @@ func TestOpenSystemErrors(t *testing.T) {
 			t.Errorf("%s: Open = %v", name, err)
 		}
 	}
-	for _, cause := range []error{syscall.ENOMEM, syscall.ENOLCK, &fs.PathError{Op: "open", Path: "c", Err: syscall.EACCES}} {
+	for cause, want := range map[error]error{
+		syscall.ENOLCK: disk.ErrNoLocks, syscall.EOPNOTSUPP: disk.ErrNoLocks, syscall.EACCES: disk.ErrNoLocks, syscall.ENODEV: disk.ErrNoMapping,
+	} {
+		if err := openError("c", cause); !errors.Is(err, want) || !errors.Is(err, cause) {
+			t.Errorf("openError(%v) = %v", cause, err)
+		}
+	}
+	for _, cause := range []error{syscall.ENOMEM, syscall.ENOLCK, syscall.ENODEV, &fs.PathError{Op: "open", Path: "c", Err: syscall.EACCES}} {
 		if err := openError("c", cause); errors.Is(err, ErrDamaged) || !errors.Is(err, cause) {
 			t.Errorf("openError(%v) = %v", cause, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -275,15 +276,22 @@ func expandOne(text string, env Env) (expanded, fault string) {
 	for {
 		before, rest, found := strings.Cut(text, "$(")
 		name, after, closed := strings.Cut(rest, ")")
-		literal, escaped := strings.CutSuffix(before, "$")
-		switch value, set := env(name); {
+		escaped := found && strings.HasSuffix(before, "$")
+		if escaped {
+			before = strings.TrimSuffix(before, "$")
+		}
+		before, fault = literal(before)
+		value, set := env(name)
+		switch {
+		case fault != "":
+			return "", fault
 		case !found:
-			b.WriteString(text)
+			b.WriteString(before)
 			return b.String(), ""
 		case !closed:
 			return "", fmt.Sprintf("%q has no closing bracket; write $(NAME)", "$("+rest)
 		case escaped:
-			b.WriteString(literal + "$(" + name + ")")
+			b.WriteString(before + "$(" + name + ")")
 		case name == "":
 			return "", "$() names no variable; write $(NAME)"
 		case !set:
@@ -293,6 +301,35 @@ func expandOne(text string, env Env) (expanded, fault string) {
 		}
 		text = after
 	}
+}
+
+// placeholder matches what a shell, a template or another program would replace, and nothing replaces here. The group is
+// the variable.
+var placeholder = regexp.MustCompile(`\$?(?:\$\{\W*(?:env:)?(\w*)[^}]*\}?|\$([A-Za-z_]\w*)|\{\{.*?\}\}|%([A-Za-z_]\w*)%)`)
+
+// variable matches what is replaced, where it is.
+var variable = regexp.MustCompile(`\$\([^)]*\)?`)
+
+// literal returns text without variables, in which $$NAME and $${NAME} stand for $NAME and ${NAME}. Any other placeholder
+// is a fault.
+func literal(text string) (is, fault string) {
+	is = placeholder.ReplaceAllStringFunc(text, func(found string) string {
+		if rest, escaped := strings.CutPrefix(found, "$$"); escaped {
+			return "$" + rest
+		}
+		fault = cmp.Or(fault, notReplaced(found))
+		return found
+	})
+	return is, fault
+}
+
+func notReplaced(found string) string {
+	name := cmp.Or(cmp.Or(placeholder.FindStringSubmatch(found)[1:]...), "NAME")
+	msg := fmt.Sprintf("%s is not replaced here; write $(%s) for the value of an environment variable", found, name)
+	if strings.HasPrefix(found, "$") {
+		msg += fmt.Sprintf(", or $%s for the text itself", found)
+	}
+	return msg
 }
 
 // ListenAddress returns where a daemon with the config at path listens. It does so also where the file has faults now,

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -85,6 +86,7 @@ func (c *Config) check() Faults {
 		k.resource(r)
 	}
 	k.duplicates()
+	k.literals()
 	k.shard(c.Shard)
 	k.leaderElection(c.LeaderElection)
 	k.output(c.Output)
@@ -97,6 +99,27 @@ func (c *Config) check() Faults {
 	k.oneOf("", "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	k.oneOf("", "log.format", c.Log.Format, "json", "console")
 	return k.faults
+}
+
+// literals refuses placeholders in keys in which nothing is replaced: a file or a Lease of such a name helps nobody.
+func (k *checker) literals() {
+	for key, value := range map[string]string{
+		"cluster": k.Cluster, "kubernetes.kubeconfig": k.Kubernetes.Kubeconfig, "kubernetes.context": k.Kubernetes.Context,
+		"output.path": k.Output.Path, "checkpoint.path": k.Checkpoint.Path, "listen": k.Listen,
+		"leaderElection.leaseName": k.LeaderElection.LeaseName, "leaderElection.leaseNamespace": k.LeaderElection.LeaseNamespace,
+	} {
+		found := cmp.Or(placeholder.FindString(value), variable.FindString(value))
+		if _, elsewhere := k.src.from[key]; found == "" || elsewhere { // a shell has replaced what it replaces
+			continue
+		}
+		remedy := "write the value itself"
+		if i := slices.IndexFunc(Options, func(o Option) bool { return o.Key == key }); i >= 0 {
+			remedy += fmt.Sprintf(", or set --%s or %s", Options[i].Flag, Options[i].Env)
+		}
+		f := k.Fault("", key, fmt.Sprintf("%s is not replaced here; %s", found, remedy))
+		k.src.faulted[f.Path] = true
+		k.faults = append(k.faults, f)
+	}
 }
 
 func (k *checker) shard(s Shard) {

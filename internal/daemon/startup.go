@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,7 +98,7 @@ func (d *Daemon) openOutput(context.Context) error {
 	o.Disk, o.Log, o.Failed = d.Disk, d.Log, func(error) { d.metrics.OutputErrors.WithLabelValues(metrics.Rotate).Inc() }
 	f, err := journal.OpenFile(d.cfg.Output.Path, o)
 	if err != nil {
-		return fmt.Errorf("output.path: %w%s", err, remedy(err))
+		return fmt.Errorf("output.path: %w%s", err, remedy(err, d.cfg.Output.Path))
 	}
 	d.output = f
 	d.closers = append(d.closers, f.Close)
@@ -188,7 +189,7 @@ func (d *Daemon) openCheckpoint(context.Context) (err error) {
 		store, err = checkpoint.Open(path)
 	}
 	if err != nil {
-		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err))
+		return fmt.Errorf("checkpoint.path: %w%s", err, remedy(err, path))
 	}
 	if err := markLost(store, path); err != nil {
 		return errors.Join(err, store.Close()) // the step may be repeated
@@ -215,15 +216,24 @@ func markLost(store *checkpoint.Store, path string) error {
 }
 
 // remedy is what a user can do about a file that cannot be opened.
-func remedy(err error) string {
+func remedy(err error, path string) string {
 	switch {
+	case errors.Is(err, disk.ErrNoLocks):
+		return "; mount it with locks (NFS: version 4, or local_lock=flock; CIFS: nobrl), or name a file on another volume"
+	case errors.Is(err, disk.ErrNoMapping):
+		return "; name a file on another volume, such as a local disk"
 	case errors.Is(err, checkpoint.ErrLocked), errors.Is(err, disk.ErrLocked):
 		return "; stop the other kubejournal, or name another file"
 	case errors.Is(err, checkpoint.ErrNewerSchema):
 		return "; run that version, or name another file"
 	case errors.Is(err, fs.ErrNotExist):
 		return "; create its folder, or name another file"
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, fs.ErrPermission):
+		if owner := disk.DescribeOwner(path); owner != "" {
+			return "; " + owner + "; let it write there (fsGroup, chown, or the volume's mount option uid), or name another file"
+		}
+		return "; name a file that can be written here"
+	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
 		return "; name a file that can be written here"
 	}
 	return ""
@@ -238,8 +248,22 @@ func (d *Daemon) connect(context.Context) (err error) {
 	if d.access, err = kubeclient.NewAccess(find, d.sameCluster, d.Log); err != nil {
 		return access.NotFound(err)
 	}
+	if proxy := d.access.EnvironmentProxy(); proxy != nil {
+		d.logProxy(proxy)
+	}
 	d.client, err = kubeclient.New(d.access.Config())
 	return err
+}
+
+// logProxy names the proxy that HTTPS_PROXY puts before the API server. One that is meant for what lies outside of the
+// cluster rarely reaches its own API server, and ends its watches when it does.
+func (d *Daemon) logProxy(proxy *url.URL) {
+	server, through := zap.String("server", d.host()), zap.String("proxy", proxy.Redacted())
+	if access.InCluster(d.access.Host()) {
+		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to NO_PROXY", server, through)
+		return
+	}
+	d.Log.Info("the API server is asked through the proxy of the environment", server, through)
 }
 
 // sameCluster makes sure that new credentials, or another server in the config, lead to the cluster that is journalled. If
@@ -319,7 +343,7 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 				continue
 			}
 		}
-		return fmt.Errorf("ask the API server %s: %w", d.host(), err)
+		return fmt.Errorf("ask the API server %s: %w%s", d.host(), err, access.Remedy(err, d.access.Host(), d.access.EnvironmentProxy()))
 	}
 }
 

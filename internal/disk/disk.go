@@ -34,7 +34,8 @@ type File interface {
 	Truncate(size int64) error
 	// Sync makes the content outlast a power cut.
 	Sync() error
-	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked. It does not hinder readers.
+	// Lock takes the file's lock for this process until Close or its end, or returns ErrLocked or ErrNoLocks. It does not
+	// hinder readers.
 	Lock() error
 	Close() error
 }
@@ -63,7 +64,7 @@ func (system) SyncDir(path string) error {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.EBADF) || errors.Is(err, errors.ErrUnsupported) {
 		err = nil // some network file systems do not support it
 	}
 	if err := errors.Join(err, d.Close()); err != nil {
@@ -78,9 +79,10 @@ func (f file) Lock() error { return Lock(f.File) }
 
 // Lock is File.Lock for a file of package os.
 func Lock(f *os.File) error {
-	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrLocked
+	for {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EINTR) { // as a signal does on network volumes
+			return LockError(err)
+		}
 	}
-	return err
 }

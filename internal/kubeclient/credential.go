@@ -12,9 +12,14 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/semaphore"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
+
+// mostAbandoned is how many requests may wait for a credential plugin after their context has ended, beside those that were
+// under way when it stopped answering.
+const mostAbandoned = 100
 
 // reloadPause is the least time between two looks at the credentials after failures.
 const reloadPause = 5 * time.Second
@@ -32,6 +37,9 @@ type Access struct {
 	log    *zap.Logger
 	asked  *url.URL // what clients send their requests to: the first way's address
 
+	// abandoned has those requests that the credential plugin still holds after their context has ended.
+	abandoned *semaphore.Weighted
+
 	current atomic.Pointer[way]
 	doubt   atomic.Bool // the last failure has not been looked into
 
@@ -48,17 +56,21 @@ type Accept func(ctx context.Context, c *Client, moved bool) error
 type way struct {
 	config *rest.Config // with the content of its certificate files
 	base   *url.URL
-	proxy  string // that the kubeconfig names; "" leaves it to the environment
+	proxy  string  // that the kubeconfig names; "" leaves it to the environment
+	tokens *Tokens // of its auth-provider; nil where it has none
 	send   http.RoundTripper
 }
 
 // NewAccess returns the way that load returns now. Others that it returns later are taken only when accept returns nil.
 func NewAccess(load func() (*rest.Config, error), accept Accept, log *zap.Logger) (*Access, error) {
-	w, err := open(load)
+	w, err := read(load)
+	if err == nil {
+		err = w.open(log)
+	}
 	if err != nil {
 		return nil, err
 	}
-	a := &Access{load: load, accept: accept, log: log, asked: w.base}
+	a := &Access{load: load, accept: accept, log: log, asked: w.base, abandoned: semaphore.NewWeighted(mostAbandoned)}
 	a.current.Store(w)
 	return a, nil
 }
@@ -69,8 +81,8 @@ func (a *Access) Config() *rest.Config { return a.current.Load().through(a.asked
 // Host is the server's address as it is now.
 func (a *Access) Host() string { return a.current.Load().base.String() }
 
-// open reads the credentials and makes a transport of them.
-func open(load func() (*rest.Config, error)) (*way, error) {
+// read reads the credentials.
+func read(load func() (*rest.Config, error)) (*way, error) {
 	config, err := load()
 	if err != nil {
 		return nil, err
@@ -89,12 +101,39 @@ func open(load func() (*rest.Config, error)) (*way, error) {
 			w.proxy = u.String()
 		}
 	}
-	guarded := rest.CopyConfig(w.config)
-	Guard(guarded)
-	if w.send, err = rest.TransportFor(guarded); err != nil {
-		return nil, fmt.Errorf("use credentials: %w", err)
-	}
 	return w, nil
+}
+
+// EnvironmentProxy is the proxy that HTTPS_PROXY and the like put before config's server; nil for none, or where the
+// kubeconfig names one itself.
+func EnvironmentProxy(config *rest.Config) *url.URL {
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil || config.Proxy != nil {
+		return nil
+	}
+	// As client-go does.
+	proxy, err := utilnet.NewProxierWithNoProxyCIDR(http.ProxyFromEnvironment)(&http.Request{URL: server})
+	if err != nil {
+		return nil // a request will say so
+	}
+	return proxy
+}
+
+// EnvironmentProxy is that of the way in use.
+func (a *Access) EnvironmentProxy() *url.URL { return EnvironmentProxy(a.current.Load().config) }
+
+// open makes a transport of the credentials.
+func (w *way) open(log *zap.Logger) (err error) {
+	guarded := rest.CopyConfig(w.config)
+	w.tokens = KeepTokens(guarded, func(err error) { log.Warn(err.Error()) })
+	Guard(guarded)
+	if err = authenticate(guarded); err == nil {
+		w.send, err = rest.TransportFor(guarded)
+	}
+	if err != nil {
+		return fmt.Errorf("use credentials: %w", err)
+	}
+	return nil
 }
 
 // through is a configuration for clients that send their requests to base by means of t.
@@ -107,14 +146,29 @@ func (w *way) through(base *url.URL, t http.RoundTripper) *rest.Config {
 
 // RoundTrip implements http.RoundTripper.
 //
-// It returns when the request's context ends, even if a credential plugin, which client-go runs without one, goes on.
+// It returns when the request's context ends, even if a credential plugin, which client-go runs without one, goes on. Each
+// such request leaves a goroutine in the plugin; once there are mostAbandoned, the next ones wait outside of it.
 func (a *Access) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := a.abandoned.Acquire(r.Context(), 1); err != nil {
+		return nil, fmt.Errorf("the credential plugin holds %d earlier requests and does not answer: %w", mostAbandoned, err)
+	}
+	a.abandoned.Release(1)
+
 	type answer struct {
 		response *http.Response
 		err      error
 	}
 	answered := make(chan answer)
+	// Of the two that are done with the request, the second gives back what the first, if it was the caller, has taken.
+	var done atomic.Bool
+	var taken bool
+	leave := func() {
+		if done.Swap(true) && taken {
+			a.abandoned.Release(1)
+		}
+	}
 	go func() {
+		defer leave()
 		response, err := a.roundTrip(r)
 		select {
 		case answered <- answer{response, err}:
@@ -128,6 +182,8 @@ func (a *Access) RoundTrip(r *http.Request) (*http.Response, error) {
 	case got := <-answered:
 		return got.response, got.err
 	case <-r.Context().Done():
+		taken = a.abandoned.TryAcquire(1) // false: there are as many as may be
+		leave()
 		return nil, r.Context().Err()
 	}
 }
@@ -195,8 +251,11 @@ func (a *Access) look(ctx context.Context) {
 // changed returns the way that load returns, which accept has agreed to; nil where it is the one in use.
 func (a *Access) changed(ctx context.Context, load func() (*rest.Config, error)) (*way, error) {
 	old := a.current.Load()
-	w, err := open(load)
+	w, err := read(load)
 	if err != nil || w.same(old) {
+		return nil, err
+	}
+	if err := w.open(a.log); err != nil {
 		return nil, err
 	}
 	client, err := New(w.through(w.base, w.send))
@@ -232,10 +291,14 @@ func (a *Access) Prepare(ctx context.Context, load func() (*rest.Config, error))
 	}, nil
 }
 
-// same reports whether two ways are the same in all that the user can change. Two functions never compare equal.
+// same reports whether the way that was just read and an earlier one are the same in all that the user can change. Two
+// functions never compare equal.
 func (w *way) same(other *way) bool {
 	a, b := *w.config, *other.config
 	a.Proxy, b.Proxy = nil, nil
 	a.AuthConfigPersister, b.AuthConfigPersister = nil, nil
+	if a.AuthProvider != nil && other.tokens != nil && other.tokens.has(a.AuthProvider.Config) {
+		a.AuthProvider = b.AuthProvider // it was this process that wrote the tokens
+	}
 	return w.proxy == other.proxy && reflect.DeepEqual(a, b)
 }

@@ -26,6 +26,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"kubejournal/internal/event"

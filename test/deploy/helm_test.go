@@ -36,6 +36,12 @@ func helmed(t *testing.T, values string) (m manifests, notes string, err error) 
 // helmedBy is what an engine makes of the chart, which may have a server to look things up.
 func helmedBy(t *testing.T, by engine.Engine, namespace, values string) (m manifests, notes string, err error) {
 	t.Helper()
+	return helmedOn(t, by, namespace, values)
+}
+
+// helmedOn is that on a server that has these APIs too.
+func helmedOn(t *testing.T, by engine.Engine, namespace, values string, apis ...string) (m manifests, notes string, err error) {
+	t.Helper()
 	c, err := loader.Load(chart)
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +51,7 @@ func helmedBy(t *testing.T, by engine.Engine, namespace, values string) (m manif
 		t.Fatal(err)
 	}
 	capabilities := common.DefaultCapabilities.Copy()
+	capabilities.APIVersions = append(capabilities.APIVersions, apis...)
 	options := common.ReleaseOptions{Name: release, Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := util.ToRenderValues(c, given, options, capabilities)
 	if err != nil {
@@ -204,7 +211,11 @@ func TestHelmRefuses(t *testing.T) {
 		"no resources":    {"config: {resources: []}", "resources"},
 		"short grace":     {"terminationGracePeriodSeconds: 4", "terminationGracePeriodSeconds"},
 		"latest":          {"image: {tag: latest}", "tag"},
-		"loopback":        {`config: {listen: "127.0.0.1:8080"}`, "listen"},
+		"loopback":        {`config: {listen: "127.0.0.1:8080"}`, `config.listen: the kubelet cannot reach "127.0.0.1:8080", and would restart the pod for that; write ":8080"`},
+		"loopback of v6":  {`config: {listen: "[::1]:8080"}`, "config.listen: the kubelet cannot reach"},
+		"long name":       {"{mode: statefulset, fullnameOverride: " + strings.Repeat("n", 53) + "}", "set a name of at most 52"},
+		"long of shards":  {"{mode: statefulset, shards: 11, fullnameOverride: " + strings.Repeat("n", 50) + "}", "set a name of at most 49"},
+		"long by itself":  {"{mode: statefulset, nameOverride: " + strings.Repeat("n", 50) + "}", "fullnameOverride: the StatefulSet journal-nnn"},
 		"any port":        {`config: {listen: ":0"}`, "listen"},
 		"no port":         {`{config: {listen: ""}, monitoring: {podMonitor: {enabled: true}}}`, "monitoring.podMonitor.enabled: there is nothing to scrape"},
 		"read-only path":  {"config: {output: {path: /journal.jsonl}}", `config.output.path: "/journal.jsonl" is on the root file system`},
@@ -241,6 +252,114 @@ func TestHelmShards(t *testing.T) {
 		_, _, err := helmedBy(t, engine.New(s.RESTConfig()), releaseNamespace, values)
 		if is := err != nil && strings.Contains(err.Error(), "shards: this release has 2"); is != refused || !refused && err != nil {
 			t.Errorf("%s: %v", values, err)
+		}
+	}
+}
+
+// A volume that Kubernetes would not change is refused before anything is changed, with what to do instead.
+func TestHelmVolumes(t *testing.T) {
+	s := theServer(t)
+	s.apply(t, false, parse(t, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+releaseNamespace+"}}"))...)
+	for _, tc := range []struct {
+		installed, kind string
+		upgrades        map[string]string // values, and what is said of them; "" is nothing
+	}{
+		{"{mode: statefulset, persistence: {size: 0.5Gi}}", "StatefulSet", map[string]string{
+			"{mode: statefulset, persistence: {size: 512Mi}}":                               "",
+			"{mode: statefulset, replicas: 3, persistence: {size: 524288Ki}}":               "",
+			"{mode: statefulset, persistence: {size: 1Gi}}":                                 "persistence.size: this release has 512Mi and not 1Gi; a StatefulSet keeps its volumes as they are; change the claims state-journal-kubejournal-N yourself, run kubectl -n helm delete statefulset journal-kubejournal --cascade=orphan",
+			"{mode: statefulset, persistence: {size: 512M}}":                                "persistence.size: ",
+			"{mode: statefulset, persistence: {size: 512Mi, storageClassName: fast}}":       `persistence.storageClassName: this release has "" and not "fast"`,
+			"{mode: statefulset, persistence: {size: 512Mi, accessModes: [ReadWriteMany]}}": "persistence.accessModes: this release has [ReadWriteOnce] and not [ReadWriteMany]",
+		}},
+		{"{persistence: {size: 5Gi, storageClassName: slow}}", "PersistentVolumeClaim", map[string]string{
+			"{persistence: {size: 5120Mi, storageClassName: slow}}":                            "",
+			"{persistence: {size: 10Gi, storageClassName: slow}}":                              "", // it can grow
+			"{persistence: {size: 5Gi}}":                                                       "",
+			"{persistence: {size: 5G, storageClassName: slow}}":                                "persistence.size: the volume of this release has 5Gi and cannot shrink to 5G; ",
+			"{persistence: {size: 5Gi, storageClassName: fast}}":                               `persistence.storageClassName: the volume of this release has "slow", which cannot change to "fast"`,
+			"{persistence: {existingClaim: mine, size: 1Gi}}":                                  "",
+			"{persistence: {size: 5Gi, storageClassName: slow, accessModes: [ReadWriteMany]}}": "persistence.accessModes: ",
+		}},
+	} {
+		m, _, err := helmed(t, tc.installed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.apply(t, false, m.ofKind(tc.kind)...)
+		for values, want := range tc.upgrades {
+			_, _, err := helmedBy(t, engine.New(s.RESTConfig()), releaseNamespace, values)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+				t.Errorf("%s: %v, want %q", values, err, want)
+			}
+		}
+		s.remove(t, m.ofKind(tc.kind))
+	}
+}
+
+// OpenShift's restricted policies take no user of ours, and any user that they give can run the image: users are left out there,
+// and wherever they are null.
+func TestHelmUsers(t *testing.T) {
+	for values, want := range map[string]string{
+		"":                "65532 65532 65532",
+		"mode: daemonset": "65532 65532 -",
+		"podSecurityContext: {runAsUser: 1000, fsGroup: null}":                   "1000 65532 -",
+		"podSecurityContext: {runAsUser: null, runAsGroup: null, fsGroup: null}": "- - -",
+	} {
+		if got := usersOf(t, values); got != want {
+			t.Errorf("%s: %s, want %s", values, got, want)
+		}
+	}
+	for values, want := range map[string]string{
+		"":                  "- - -",
+		"mode: statefulset": "- - -",
+		"mode: sidecar":     "- - -",
+		"mode: daemonset":   "65532 65532 -",
+		"podSecurityContext: {runAsUser: 1000700000, fsGroup: 1000700000}": "1000700000 - 1000700000",
+	} {
+		if got := usersOf(t, values, "security.openshift.io/v1"); got != want {
+			t.Errorf("OpenShift, %s: %s, want %s", values, got, want)
+		}
+	}
+}
+
+// usersOf are the user, group and fsGroup of the pod, on a server that has these APIs too.
+func usersOf(t *testing.T, values string, apis ...string) string {
+	t.Helper()
+	m, _, err := helmedOn(t, engine.Engine{}, releaseNamespace, values, apis...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.pod(t).Spec.SecurityContext
+	if s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.SeccompProfile == nil {
+		t.Errorf("%s: %+v", values, s)
+	}
+	var all []string
+	for _, id := range []*int64{s.RunAsUser, s.RunAsGroup, s.FSGroup} {
+		if id == nil {
+			all = append(all, "-")
+			continue
+		}
+		all = append(all, fmt.Sprint(*id))
+	}
+	return strings.Join(all, " ")
+}
+
+// The API server is reached on each port that a kind of cluster is known to have it on.
+func TestAPIServerPorts(t *testing.T) {
+	helm, _, err := helmed(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]manifests{"helm": helm, "kustomize": mustKustomize(t, "deployment")} {
+		var ports []string
+		for _, rule := range one[networkingv1.NetworkPolicy](t, m, "NetworkPolicy").Spec.Egress {
+			for _, p := range rule.Ports {
+				ports = append(ports, p.Port.String())
+			}
+		}
+		if diff := cmp.Diff([]string{"443", "6443", "6444", "8443", "16443"}, ports); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

@@ -23,8 +23,16 @@ func TestKustomize(t *testing.T) {
 			checkRun(t, m)
 		})
 	}
+	for _, name := range []string{"deployment", "statefulset", "sidecar"} {
+		t.Run(name+" on OpenShift", func(t *testing.T) {
+			s := kustomized(t, withComponent(t, name, "openshift")).pod(t).Spec.SecurityContext
+			if s.RunAsUser != nil || s.RunAsGroup != nil || s.FSGroup != nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
 	t.Run("prepare-node", func(t *testing.T) {
-		m := kustomized(t, withComponent(t))
+		m := kustomized(t, withComponent(t, "daemonset", "prepare-node"))
 		checkPolicy(t, m)
 		checkRun(t, m)
 	})
@@ -44,16 +52,16 @@ func TestKustomizeTogether(t *testing.T) {
 	}
 }
 
-// withComponent is the daemon set's overlay with its component turned on, in a folder of the repository, since
+// withComponent is an overlay with a component turned on, in a folder of the repository, since
 // kustomize takes no resource from elsewhere.
-func withComponent(t *testing.T) string {
+func withComponent(t *testing.T, overlay, component string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp(filepath.Join(root, "bin"), "kustomize-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) }) // bin is not kept
-	content := "resources: [../../deploy/kustomize/overlays/daemonset]\ncomponents: [../../deploy/kustomize/components/prepare-node]\n"
+	content := "resources: [../../deploy/kustomize/overlays/" + overlay + "]\ncomponents: [../../deploy/kustomize/components/" + component + "]\n"
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}

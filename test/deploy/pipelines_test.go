@@ -209,15 +209,17 @@ func attributes(line map[string]any) (map[string]any, plog.SeverityNumber) {
 	return want, severity
 }
 
-// covers tells whether a pattern takes in the active file and the rotated ones, and not those that are compressed.
-func covers(t *testing.T, pattern string) bool {
+// covers reports whether patterns together take in the active file and the rotated ones, and not those that are compressed.
+func covers(t *testing.T, patterns ...string) bool {
 	t.Helper()
 	matches := func(name string) bool {
-		ok, err := filepath.Match(pattern, statePath+"/"+name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ok
+		return slices.ContainsFunc(patterns, func(pattern string) bool {
+			ok, err := filepath.Match(pattern, statePath+"/"+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		})
 	}
 	return matches("journal.jsonl") && matches("journal-2026-11-20T16-10-22.123.jsonl") && !matches("journal-2026-11-20T16-10-22.123.jsonl.gz") && !matches("kubejournal.db")
 }
@@ -382,12 +384,15 @@ func TestLokiLabels(t *testing.T) {
 			Journal struct{ Include []string }
 		}
 		Transforms struct {
-			Parsed struct{ Source string }
-			Once   struct {
+			Parsed, Labelled struct{ Source string }
+			Once             struct {
 				Fields struct{ Match []string }
 			}
 		}
 		Sinks map[string]struct {
+			Encoding struct {
+				ExceptFields []string `json:"except_fields"`
+			}
 			Labels   map[string]string
 			Metadata map[string]string `json:"structured_metadata"`
 			IDKey    string            `json:"id_key"`
@@ -395,9 +400,31 @@ func TestLokiLabels(t *testing.T) {
 		}
 	}
 	read(t, filepath.Join(pipelines, "vector", "vector.yaml"), &vector)
-	labels := slices.Sorted(maps.Keys(vector.Sinks["loki"].Labels))
-	metadata := slices.Sorted(maps.Keys(vector.Sinks["loki"].Metadata))
-	if want := []string{"cluster", "group", "job", "namespace", "resource", "type"}; !slices.Equal(labels, want) {
+	// A field that a line lacks must not be named by the sink, which warns of each.
+	sink := vector.Sinks["loki"]
+	members := func(field string) (all []string) {
+		block := regexp.MustCompile(`(?s)\.` + field + ` = compact\(\{(.*?)\}\)`).FindStringSubmatch(vector.Transforms.Labelled.Source)
+		if block == nil {
+			t.Fatalf("Vector: no %s", field)
+		}
+		for _, m := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(block[1], -1) {
+			all = append(all, m[1])
+		}
+		return all
+	}
+	labels, metadata := append(members("loki_labels"), "job"), members("loki_metadata")
+	slices.Sort(labels)
+	slices.Sort(metadata)
+	if diff := cmp.Diff(map[string]string{"job": "kubejournal", "*": "{{ loki_labels }}"}, sink.Labels); diff != "" {
+		t.Error("Vector:", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"*": "{{ loki_metadata }}"}, sink.Metadata); diff != "" {
+		t.Error("Vector:", diff)
+	}
+	if !slices.Equal(sink.Encoding.ExceptFields, []string{"loki_labels", "loki_metadata"}) {
+		t.Errorf("Vector: the line is sent without %v", sink.Encoding.ExceptFields)
+	}
+	if want := []string{"cluster", "group", "hour", "job", "namespace", "resource", "type"}; !slices.Equal(labels, want) {
 		t.Errorf("Vector: labels %v, want %v", labels, want)
 	}
 	if !slices.Contains(metadata, "id") || !slices.Equal(vector.Transforms.Once.Fields.Match, []string{"id"}) || vector.Sinks["elasticsearch"].IDKey != "id" ||
@@ -410,7 +437,7 @@ func TestLokiLabels(t *testing.T) {
 
 	var fluent struct {
 		Parsers  []map[string]string
-		Pipeline struct{ Inputs, Outputs []map[string]string }
+		Pipeline struct{ Inputs, Filters, Outputs []map[string]string }
 	}
 	read(t, filepath.Join(pipelines, "fluent-bit", "fluent-bit.yaml"), &fluent)
 	names := func(list string) []string {
@@ -425,8 +452,22 @@ func TestLokiLabels(t *testing.T) {
 	if got := names(loki["structured_metadata"]); !slices.Equal(got, metadata) {
 		t.Errorf("Fluent Bit: structured metadata %v, want %v", got, metadata)
 	}
-	if parser, input := fluent.Parsers[0], fluent.Pipeline.Inputs[0]; parser["time_key"] != "time" || parser["name"] != input["parser"] || !covers(t, input["path"]) {
-		t.Error("Fluent Bit: not every file is read, or its time is another")
+	var paths []string
+	for _, input := range fluent.Pipeline.Inputs {
+		paths = append(paths, input["path"])
+		if parser := fluent.Parsers[0]; parser["time_key"] != "time" || parser["name"] != input["parser"] {
+			t.Errorf("Fluent Bit: the time of %s is another", input["path"])
+		}
+		if covers(t, input["path"]) {
+			t.Errorf("Fluent Bit: %s matches a file under both of its names", input["path"])
+		}
+	}
+	if !covers(t, paths...) || fluent.Pipeline.Inputs[0]["db"] == fluent.Pipeline.Inputs[1]["db"] {
+		t.Error("Fluent Bit: not every file is read")
+	}
+	if filter := fluent.Pipeline.Filters[0]; filter["key_name"] != "time" || filter["parser"] != fluent.Parsers[1]["name"] || filter["reserve_data"] != "true" ||
+		filter["preserve_key"] != "true" || loki["remove_keys"] != "hour" {
+		t.Errorf("Fluent Bit: the hour is not taken from the time: %v", filter)
 	}
 	if es["id_key"] != "id" || es["write_operation"] != "create" {
 		t.Error("Fluent Bit: a repeat is not dropped by id")
@@ -455,8 +496,19 @@ func TestLokiLabels(t *testing.T) {
 	}
 	parsed := keys("stage.json")
 	for _, name := range slices.Concat(labels, metadata, []string{"time"}) {
-		if name != "job" && !slices.Contains(parsed, name) {
+		if name != "job" && name != "hour" && !slices.Contains(parsed, name) {
 			t.Errorf("Alloy: %s is not taken from the line", name)
+		}
+	}
+	// Two lines of one stream are never as far apart as Loki refuses.
+	alloyHour := regexp.MustCompile(`(?s)stage\.regex \{\s*source\s*= "time"\s*expression = "([^"]+)"`).FindSubmatch(content)
+	if len(alloyHour) < 2 {
+		t.Fatal("Alloy: the hour is not taken from the time")
+	}
+	for _, expression := range []string{string(alloyHour[1]), fluent.Parsers[1]["regex"]} {
+		re := regexp.MustCompile(expression)
+		if got := re.FindStringSubmatch("2026-11-20T20:32:57.788012345Z"); re.SubexpIndex("hour") != 1 || len(got) != 2 || got[1] != "2026-11-20T20" {
+			t.Errorf("%s: the hour is %q", expression, got)
 		}
 	}
 	pattern := regexp.MustCompile(`__path__ = "([^"]+)"`).FindSubmatch(content)

@@ -114,3 +114,22 @@ func mount(t *testing.T, from, to string, flags uintptr) {
 		t.Fatalf("mount %s: %v", to, err)
 	}
 }
+
+// Times are in the zone that TZ names, though the image has no files of zones.
+func TestZoneInEmptyRoot(t *testing.T) {
+	image := t.TempDir()
+	if _, err := theImage(t).unpack(image); err != nil {
+		t.Fatal(err)
+	}
+	line := `{"seq":1,"time":"2026-11-20T10:20:30.000000000Z","type":"ADDED","id":"u/1/ADDED","stream":"pods","version":"v1",` +
+		`"resource":"pods","kind":"Pod","namespace":"a","name":"b","uid":"u","resourceVersion":"1"}` + "\n"
+	if err := os.WriteFile(filepath.Join(image, "journal.jsonl"), []byte(line), 0o644); err != nil { //nolint:gosec // for 65532
+		t.Fatal(err)
+	}
+	for _, uid := range []uint32{user, 1000700000} { // the image's, and such as OpenShift gives
+		out, err := contained(image, uid, 0, []string{"TZ=Asia/Tokyo"}, "tail", "--no-follow", "/journal.jsonl").CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "19:20:30") {
+			t.Errorf("%d: %v\n%s", uid, err, out)
+		}
+	}
+}

@@ -16,11 +16,99 @@
 {{- fail (printf "shards: this release has %d; a change from %d to %d would lose what happens meanwhile: install another release beside it" $was $was $is) -}}
 {{- end -}}
 {{- end -}}
+{{- with .Values.config.listen -}}
+{{- if not (regexMatch "^(0[.]0[.]0[.]0|\\[::\\])?:[1-9][0-9]{0,4}$" .) -}}
+{{- fail (printf "config.listen: the kubelet cannot reach %q, and would restart the pod for that; write \":8080\" and say with networkPolicy.from who may ask, or \"\" for no port and no probes" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if eq .Values.mode "statefulset" -}}
+{{- include "kubejournal.checkStatefulSets" . -}}
+{{- else if has .Values.mode (list "deployment" "sidecar") -}}
+{{- include "kubejournal.checkVolume" . -}}
+{{- end -}}
 {{- range $key, $path := dict "output" .Values.config.output.path "checkpoint" .Values.config.checkpoint.path -}}
 {{- if not (or (hasPrefix "/var/lib/kubejournal/" $path) (and (eq $key "output") (eq $path "-")) (and (eq $key "checkpoint") (eq $path ""))) -}}
 {{- fail (printf "config.%s.path: %q is on the root file system, which is read-only; name a file in /var/lib/kubejournal" $key $path) -}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{- /* The names of the StatefulSets, of each shard one. */ -}}
+{{- define "kubejournal.statefulSets" -}}
+{{- $name := include "kubejournal.fullname" . -}}
+{{- $shards := int .Values.shards -}}
+{{- range $shard := until $shards }}
+- {{ ternary (printf "%s-%d" $name $shard) $name (gt $shards 1) }}
+{{- end -}}
+{{- end }}
+
+{{- /* What Kubernetes refuses only later, or without saying what to do: long names, and other volumes for a StatefulSet. */ -}}
+{{- define "kubejournal.checkStatefulSets" -}}
+{{- $p := .Values.persistence -}}
+{{- range $name := include "kubejournal.statefulSets" . | fromYamlArray -}}
+{{- if gt (len $name) 52 -}}
+{{- fail (printf "fullnameOverride: the StatefulSet %s would have no pods, as their labels have its name and 11 characters more in at most 63; set a name of at most %d" $name (sub 52 (sub (len $name) (len (include "kubejournal.fullname" $))))) -}}
+{{- end -}}
+{{- with lookup "apps/v1" "StatefulSet" $.Release.Namespace $name -}}
+{{- $was := (first .spec.volumeClaimTemplates).spec -}}
+{{- $advice := printf "a StatefulSet keeps its volumes as they are; change the claims state-%s-N yourself, run kubectl -n %s delete statefulset %s --cascade=orphan, which leaves the pods, and upgrade again" $name $.Release.Namespace $name -}}
+{{- if ne (include "kubejournal.bytes" $was.resources.requests.storage) (include "kubejournal.bytes" $p.size) -}}
+{{- fail (printf "persistence.size: this release has %s and not %s; %s" $was.resources.requests.storage $p.size $advice) -}}
+{{- end -}}
+{{- if ne (default "" $was.storageClassName) $p.storageClassName -}}
+{{- fail (printf "persistence.storageClassName: this release has %q and not %q; %s" (default "" $was.storageClassName) $p.storageClassName $advice) -}}
+{{- end -}}
+{{- if ne (toJson $was.accessModes) (toJson $p.accessModes) -}}
+{{- fail (printf "persistence.accessModes: this release has %v and not %v; %s" $was.accessModes $p.accessModes $advice) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* A claim can grow, where its class allows that, and change in nothing else. */ -}}
+{{- define "kubejournal.checkVolume" -}}
+{{- $p := .Values.persistence -}}
+{{- if and (include "kubejournal.persistent" .) (not $p.existingClaim) -}}
+{{- with lookup "v1" "PersistentVolumeClaim" .Release.Namespace (include "kubejournal.fullname" .) -}}
+{{- $advice := "restore that value, or move the journal to a claim of your own and name it in persistence.existingClaim" -}}
+{{- if lt (include "kubejournal.bytes" $p.size | float64) (include "kubejournal.bytes" .spec.resources.requests.storage | float64) -}}
+{{- fail (printf "persistence.size: the volume of this release has %s and cannot shrink to %s; %s" .spec.resources.requests.storage $p.size $advice) -}}
+{{- end -}}
+{{- if and $p.storageClassName (ne (default "" .spec.storageClassName) $p.storageClassName) -}}
+{{- fail (printf "persistence.storageClassName: the volume of this release has %q, which cannot change to %q; %s" (default "" .spec.storageClassName) $p.storageClassName $advice) -}}
+{{- end -}}
+{{- if ne (toJson .spec.accessModes) (toJson $p.accessModes) -}}
+{{- fail (printf "persistence.accessModes: the volume of this release has %v, which cannot change to %v; %s" .spec.accessModes $p.accessModes $advice) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- /* A quantity such as 5Gi as a number. */ -}}
+{{- define "kubejournal.bytes" -}}
+{{- $k := 1000.0 -}}{{- if hasSuffix "i" . -}}{{- $k = 1024.0 -}}{{- end -}}
+{{- $bytes := regexFind "^[0-9.]+" . | float64 -}}
+{{- $unit := regexFind "[kKMGTPE]" . | upper -}}
+{{- if $unit -}}
+{{- range until (regexFind (printf "^.*%s" $unit) "KMGTPE" | len) -}}{{- $bytes = mulf $bytes $k -}}{{- end -}}
+{{- end -}}
+{{- printf "%.0f" $bytes -}}
+{{- end }}
+
+{{- /*
+The pod's securityContext. OpenShift gives each namespace users of its own and refuses others: there the chart's defaults
+are left out. The kubelet applies no fsGroup to a folder of the node, and such pods are none of that policy's either.
+*/ -}}
+{{- define "kubejournal.podSecurity" -}}
+{{- $security := deepCopy .Values.podSecurityContext -}}
+{{- if eq .Values.mode "daemonset" -}}
+{{- $security = omit $security "fsGroup" "fsGroupChangePolicy" -}}
+{{- else if .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
+{{- range $key := list "runAsUser" "runAsGroup" "fsGroup" -}}
+{{- if eq (get $security $key | toString) "65532" -}}{{- $security = omit $security $key -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ toYaml $security }}
 {{- end }}
 
 {{- define "kubejournal.containerSecurity" -}}
@@ -133,15 +221,7 @@ spec:
   priorityClassName: {{ . }}
   {{- end }}
   securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    {{- if ne .Values.mode "daemonset" }}
-    fsGroup: 65532
-    fsGroupChangePolicy: OnRootMismatch
-    {{- end }}
-    seccompProfile:
-      type: RuntimeDefault
+    {{- include "kubejournal.podSecurity" . | nindent 4 }}
   {{- if eq .Values.mode "sidecar" }}
   initContainers:
     - {{- include "kubejournal.container" . | nindent 6 }}
