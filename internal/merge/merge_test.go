@@ -377,6 +377,33 @@ func TestEarly(t *testing.T) {
 	}
 }
 
+// Replicas' lines are in the order of terms, though one of them has written nothing about the streams of another.
+func TestStreams(t *testing.T) {
+	a, b := source("a", nodes(about(7, 1, "ADDED", "watch", "a", "3"))), source("b", about(1, 2, "ADDED", "watch", "b", "4"))
+	for want, streams := range map[string][]string{"a b": {"pods", "nodes"}, "b a": nil} {
+		b.Streams = streams
+		for _, sources := range [][]merge.Source{{a, b}, {b, a}} {
+			p, err := merge.Scan(t.Context(), sources, heldBack)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out output
+			if err := p.Merge(t.Context(), &out); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, text := range out.lines {
+				if _, name, is := strings.Cut(text, `"name":"`); is {
+					got = append(got, name[:1])
+				}
+			}
+			if got := strings.Join(got, " "); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	}
+}
+
 // However lists and turns follow each other, an object's versions come in order, each once, and what is left out is told again.
 func TestListsOfSeveralTurns(t *testing.T) {
 	first := about(1, 1, "ADDED", "snapshot", "a", "3") + synced(2, 1, "5", 1, 0, 0)

@@ -162,8 +162,13 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 		sources := make([]merge.Source, len(of))
 		for i, one := range of {
 			sources[i] = merge.Source{Name: one.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }}
+			// Those of replicas are covered by each, though one of them may have written nothing about one. What cannot be read was said.
+			covered, _ := one.coverageOf()
+			for n := range covered {
+				sources[i].Streams = append(sources[i].Streams, covered[n].Name)
+			}
 			if s == nil {
-				continue // it yields all
+				continue // its lines have the others
 			}
 			for n := range one.segments {
 				x, err := one.index(ctx, n)

@@ -65,9 +65,9 @@ func TestOrderOfFiles(t *testing.T) {
 			timed("nodes", 1, 1, 10, "a1") + timed("pods", 2, 1, 11, "a2"),
 			timed("pods", 1, 2, 5, "b1") + timed("nodes", 2, 2, 12, "b2"),
 		}, "a1 a2 b1 b2"},
-		{"daemons of different resources", []string{
-			timed("nodes", 1, 2, 10, "a1") + timed("nodes", 2, 2, 12, "a2"),
-			timed("pods", 1, 1, 9, "b1") + timed("pods", 2, 1, 11, "b2"),
+		{"daemons of different resources, without leader election", []string{
+			timed("nodes", 7, 0, 10, "a1") + timed("nodes", 8, 0, 12, "a2"),
+			timed("pods", 1, 0, 9, "b1") + timed("pods", 2, 0, 11, "b2"),
 		}, "b1 a1 b2 a2"},
 		{"replicas by way of a third", []string{
 			timed("nodes", 1, 1, 20, "a1") + timed("nodes", 2, 1, 21, "a2"),

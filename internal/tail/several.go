@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"kubejournal/internal/discovery"
 	"kubejournal/internal/event"
 	"kubejournal/internal/line"
 	"kubejournal/internal/merge"
@@ -327,6 +328,9 @@ func (s *several) belongs(of *source) error {
 	at := slices.IndexFunc(owners, func(o owner) bool { return o.term == term })
 	if at < 0 {
 		s.order.Has(of.number, stream)
+		if _, shard := discovery.CutShard(stream); term > 0 {
+			s.order.Has(of.number, "?"+shard) // no stream has such a name; replicas may have written about different ones
+		}
 		owners = append(owners, owner{term, of})
 		s.owners[stream] = owners[max(0, len(owners)-rememberedTerms):]
 		return nil
