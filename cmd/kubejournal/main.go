@@ -25,8 +25,8 @@ func main() {
 
 // badZone returns a warning if TZ names no zone that Go knows, in which case Go takes UTC without a word.
 func badZone(tz string) string {
-	switch tz = strings.TrimPrefix(tz, ":"); {
-	case tz == "" || tz == "UTC" || time.Local.String() != "UTC":
+	tz = strings.TrimPrefix(tz, ":")
+	if tz == "" || tz == "UTC" || time.Local.String() != "UTC" {
 		return ""
 	}
 	return fmt.Sprintf("kubejournal: warning: TZ: %q is not a time zone that is known here, times are in UTC; write a name such as Europe/Berlin", tz)
