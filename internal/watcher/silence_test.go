@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
+	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
@@ -50,13 +51,20 @@ func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: a.body, Request: r}, nil
 }
 
+// knowing is a Store that knows the object that is MODIFIED.
+type knowing struct{ Store }
+
+func (knowing) Get(_, namespace, name string) (event.Known, bool, error) {
+	return event.Known{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "4"}, true, nil
+}
+
 // The time that the writing takes, on a full disk or into a pipe that nobody
 // reads, is not the server's silence.
 func TestSlowWritingIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &slowWriter{takes: 10 * time.Minute}
 		spec := Spec{Name: "configmaps", Target: kubeclient.Target{Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}, Kind: "ConfigMap"}
-		s, err := NewStream(spec, nil, nil, out, outage.New(zap.NewNop()), metrics.New("", ""), zap.NewNop())
+		s, err := NewStream(spec, nil, knowing{}, out, outage.New(zap.NewNop()), metrics.New("", ""), zap.NewNop())
 		if err != nil {
 			t.Fatal(err)
 		}
