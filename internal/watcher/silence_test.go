@@ -37,6 +37,8 @@ func (w *slowWriter) Submit(_ context.Context, b *recorder.Batch) error {
 
 func (w *slowWriter) Flush(context.Context) error { return nil }
 
+func (w *slowWriter) Published(string) recorder.Published { return recorder.Published{} }
+
 // answer is what every request is answered with, until its context ends.
 type answer struct {
 	body   io.ReadCloser
