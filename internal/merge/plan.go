@@ -119,7 +119,7 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 			case f.origin == originWatch:
 				s.low[len(s.low)-1].watched(&f)
 			case f.origin == originRelist && (f.typ == typeModified || f.typ == typeDeleted):
-				s.listed[string(l.Text(line.UID))] = true
+				s.listed[uidOf(l.Fields)] = true
 			}
 		}
 	}
