@@ -249,6 +249,9 @@ func conflict(r *resource, name string) error {
 // it apart from other clusters.
 func (s *Server) newUID() string {
 	s.lastUID++
+	if s.opts.UID != nil {
+		return s.opts.UID(s.lastUID)
+	}
 	return fmt.Sprintf("%08x%s", s.lastUID, s.opts.ClusterUID[8:]) // what is first moves all bits of a shard's hash
 }
 

@@ -76,6 +76,8 @@ type Options struct {
 	GoneAsStatus bool
 	// ClusterUID is the uid of the namespace kube-system; default random.
 	ClusterUID string
+	// UID makes the uid of the n-th object; default part of ClusterUID behind n.
+	UID func(n uint64) string
 }
 
 // Server is one API server with its storage. All methods may be called from

@@ -40,7 +40,8 @@ func earlierHistory(w *harness, settle func()) {
 // The files of the release that packed previous versions in a format of its own open
 // and resume: there is no gap, and the next line of each object says what changed.
 func TestFilesOfAnEarlierRelease(t *testing.T) {
-	bubble(t, kubefake.Options{}, earlier, func(w *harness) {
+	uids := func(n uint64) string { return fmt.Sprintf("11111111-2222-3333-4444-%012x", n) } // as those files have them
+	bubble(t, kubefake.Options{UID: uids}, earlier, func(w *harness) {
 		earlierHistory(w, func() {})
 		for _, name := range []string{"journal.jsonl", "checkpoint.db"} {
 			in, err := os.Open(filepath.Join("testdata", "earlier", name+".gz"))

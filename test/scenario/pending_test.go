@@ -155,19 +155,20 @@ func TestForbiddenResource(t *testing.T) {
 		}
 	}
 
-	sc.daemon.start()
+	sc.daemon.launch() // it is not ready with less than its rights
 	sc.daemon.await(stream, "Pending")
 	sc.grown(2) // the config map and its SYNCED
 	update(2)
 	sc.grown(3)
 	grant("configmaps", "secrets")
 	sc.daemon.await(stream, "Watching")
+	sc.daemon.ready()
 	sc.caughtUp()
 
 	sc.daemon.stop()
 	grant("configmaps")
 	update(3)
-	sc.daemon.start()
+	sc.daemon.launch() // it is not ready with less than its rights
 	sc.daemon.await(stream, "Pending")
 	update(4)
 	grant("configmaps", "secrets")

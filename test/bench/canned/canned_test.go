@@ -61,7 +61,11 @@ func TestServer(t *testing.T) {
 				if err != nil || int(version) != firstVersion+last {
 					t.Errorf("event %d has version %s", last, e.Object.Metadata.ResourceVersion)
 				}
-				if e.Type != "MODIFIED" || e.Object.Kind != kind.Kind || len(e.Object.Metadata.ManagedFields) == 0 {
+				want := "MODIFIED"
+				if last < 3 {
+					want = "ADDED"
+				}
+				if e.Type != want || e.Object.Kind != kind.Kind || len(e.Object.Metadata.ManagedFields) == 0 {
 					t.Errorf("event %d: %.200s", last, line)
 				}
 				names[e.Object.Metadata.Name] = true

@@ -51,15 +51,17 @@ func Find(name string) (Kind, error) {
 type Load struct {
 	Kind    string  // name of a Kind
 	Objects int     // how many there are; the events go round them
-	Events  int     // MODIFIED, with versions that rise, from 1001 on
+	Events  int     // ADDED the first time that an object comes, then MODIFIED; with versions that rise, from 1001 on
 	Rate    float64 // events per second, each sent by itself; 0: all at once
 }
 
 const (
-	firstVersion = 1001       // of the first event
-	listVersion  = "99999999" // of every list: no watch is ahead of the server
-	head         = `{"type":"MODIFIED","object":`
+	firstVersion = 1001   // of the first event
+	listVersion  = "1000" // of every list: what the events begin after
 )
+
+// heads are how events begin: of an object that comes for the first time, and of one that has come before.
+var heads = [2]string{`{"type":"ADDED","object":`, `{"type":"MODIFIED","object":`}
 
 // stream returns the watch response of a load, one compact line for each event
 // as an API server sends it, and where each ends.
@@ -77,11 +79,11 @@ func (l Load) stream() ([]byte, []int, error) {
 			return nil, nil, err
 		}
 	}
-	size := len(head) + len(objects[0][0]) + len(objects[0][1]) + 32
+	size := len(heads[1]) + len(objects[0][0]) + len(objects[0][1]) + 32
 	b, ends := make([]byte, 0, l.Events*size), make([]int, 0, l.Events)
 	for i := range l.Events {
 		o := objects[i%len(objects)]
-		b = append(b, head...)
+		b = append(b, heads[min(i/len(objects), 1)]...)
 		b = append(b, o[0]...)
 		b = strconv.AppendInt(b, int64(firstVersion+i), 10)
 		b = append(b, o[1]...)
