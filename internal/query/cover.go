@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"net/url"
 	"slices"
 	"sort"
@@ -172,21 +171,20 @@ type cut struct {
 	Moment
 	live   map[string]bool   // streams that were followed then: the time at which a line was received counts
 	gone   map[string]bool   // streams that were not watched any more then, while another one has their objects
-	upTo   uint64            // of a seq or a time: the last line that counts, but for those that were received late
 	seqs   map[string]uint64 // of a version: the last line of each stream that counts
 	doubts []Doubt
 }
 
 // cut finds out how the streams were covered at a moment.
 func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
-	c := &cut{Moment: m, upTo: m.Seq, live: map[string]bool{}, gone: map[string]bool{}, doubts: slices.Clone(s.Unwatched)}
+	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}, doubts: slices.Clone(s.Unwatched)}
 	switch {
 	case m.Version > 0:
 		return c, j.cutAtVersion(ctx, s, c)
 	case m.Seq > 0:
 		return c, j.cutAtSeq(ctx, s, c)
 	}
-	if err := j.cutAtTime(ctx, c); err != nil {
+	if err := j.doubtClock(ctx, c); err != nil {
 		return nil, err
 	}
 	streams, err := j.Coverage(s)
@@ -483,40 +481,37 @@ func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (in
 }
 
 // clockJitter is how far the times of lines may go back without a doubt: clocks are corrected by less all the time.
-const clockJitter = time.Second
+const clockJitter = 5 * time.Second
 
-// cutAtTime finds the last line that was received up to a time: all lines before it count, since seq is the order in
-// which they were received, and the clock need not be. Where it was set back over that time, there are two answers,
-// and the last one is given.
-func (j *Journal) cutAtTime(ctx context.Context, c *cut) error {
+// doubtClock adds a doubt where the clock was set back over a time: a line that was received after it stands before one of that time or
+// before. Both are taken by their times, and what they show together may never have been.
+func (j *Journal) doubtClock(ctx context.Context, c *cut) error {
 	if c.latest {
-		c.upTo = math.MaxUint64 // whatever the clock said
 		return nil
 	}
-	late := c.Time.Add(clockJitter)
+	late, last := c.Time.Add(clockJitter), uint64(0) // of the last line up to that time
 	for i := len(j.segments) - 1; i >= 0; i-- {
 		b, err := j.bounds(ctx, i)
 		if err != nil {
 			return err
 		}
-		if c.upTo == 0 && b.oldest.After(c.Time) || c.upTo > 0 && !b.newest.After(late) {
+		if last == 0 && b.oldest.After(c.Time) || last > 0 && !b.newest.After(late) {
 			continue
 		}
 		x, err := j.index(ctx, i)
 		if err != nil {
 			return err
 		}
-		for at := x.Lines - 1; at >= 0 && (c.upTo == 0 || b.newest.After(late)); at-- {
+		for at := x.Lines - 1; at >= 0 && (last == 0 || b.newest.After(late)); at-- {
 			l, err := x.Line(at)
 			if err != nil {
 				return fmt.Errorf("read index: %w", err)
 			}
-			if c.upTo == 0 && !l.Time.After(c.Time) {
-				c.upTo = l.Seq
-			} else if c.upTo > 0 && l.Time.After(late) {
-				c.doubts = append(c.doubts, Doubt{Reason: fmt.Sprintf("the clock was set back over that time: line %d is of %s, "+
-					"and line %d, after it, of that time or before; this is what was there at seq:%d",
-					l.Seq, Moment{Time: l.Time}, c.upTo, c.upTo)})
+			if last == 0 && !l.Time.After(c.Time) {
+				last = l.Seq
+			} else if last > 0 && l.Time.After(late) {
+				c.doubts = append(c.doubts, Doubt{Reason: fmt.Sprintf(
+					"the clock was set back over that time: line %d is of %s, and line %d, after it, of that time or before", l.Seq, Moment{Time: l.Time}, last)})
 				return nil
 			}
 		}
@@ -531,9 +526,9 @@ func (c *cut) includes(stream string, l *index.Line) bool {
 	case c.Version > 0:
 		return l.Seq <= c.seqs[stream]
 	case c.Seq > 0:
-		return l.Seq <= c.upTo
+		return l.Seq <= c.Seq
 	}
-	return l.Seq <= c.upTo || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
+	return c.latest || !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
 }
 
 // late reports whether lines may count that were received behind the moment.

@@ -49,18 +49,27 @@ func (j *Journal) span(ctx context.Context, c *cut) (first, last int, err error)
 		first, last = j.spanVersion(c)
 		return first, last, nil
 	}
-	first = j.segmentWith(c.upTo)
-	last = first
-	for i := len(j.segments) - 1; i > last && c.Seq == 0 && c.late(); i-- { // lines that were received later may count
+	last = len(j.segments) - 1
+	if c.Seq > 0 || c.latest {
+		if c.Seq > 0 {
+			last = j.segmentWith(c.Seq)
+		}
+		return last, last, nil
+	}
+	first, end := last, 0
+	for i := range j.segments {
 		b, err := j.bounds(ctx, i)
 		if err != nil {
 			return 0, 0, err
 		}
+		if b.newest.After(c.Time) {
+			first = min(first, i)
+		}
 		if !b.beginAfter(c.Time) {
-			last = i
+			end = i
 		}
 	}
-	return first, last, nil
+	return min(first, end), end, nil
 }
 
 // spanVersion is span for a version of the server.

@@ -69,11 +69,15 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 		b := s.producer.Batch()
 		s.version = s.version[:0]
 		for e, err = range atHand(w, e) {
+			before := b
 			if err == nil {
 				b, err = s.takeEvent(ctx, b, e, received)
 			}
 			if err != nil {
 				break // and the watch is over, once all that came before is submitted
+			}
+			if b != before {
+				break // a commit was waited for, and what has come meanwhile was not received then
 			}
 		}
 		if err := s.submitWatched(ctx, b, confirmed); err != nil {
