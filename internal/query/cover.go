@@ -530,13 +530,3 @@ func (c *cut) includes(stream string, l *index.Line) bool {
 	}
 	return c.latest || !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time)
 }
-
-// late reports whether lines may count that were received behind the moment.
-func (c *cut) late() bool {
-	for _, live := range c.live {
-		if !live {
-			return true
-		}
-	}
-	return len(c.doubts) > 0
-}
