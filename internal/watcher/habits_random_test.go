@@ -210,13 +210,19 @@ func TestNeighbours(t *testing.T) {
 			t.Errorf("%s: %s", f.check, f.text)
 		}
 		for _, name := range names[:len(badNeighbours)] {
-			t.Logf("%s is %s %s", name, w.state(name).State, w.state(name).Reason)
+			n := 0
+			for _, r := range w.srv.Requests() {
+				if r.Resource+"."+r.Group == name {
+					n++
+				}
+			}
+			t.Logf("%s is %s %s, with %d requests", name, w.state(name).State, w.state(name).Reason, n)
 		}
 		w.interrupted = true
 	})
 }
 
-// BenchmarkNeighbours is an hour of 35 well-behaved resources, each written to every second, with and without five others that
+// BenchmarkNeighbours is an hour of 35 well-behaved resources, each written to every two seconds, with and without five others that
 // misbehave. cpu-s/hour is that of the whole process, the server in it included; the ratio says what the five cost.
 func BenchmarkNeighbours(b *testing.B) {
 	// testing/synctest needs a *testing.T.
@@ -231,7 +237,7 @@ func BenchmarkNeighbours(b *testing.B) {
 				names := w.startNeighbours(n, habits)
 				w.pass(10 * time.Second)
 				began := cpuTime(t)
-				w.goOn(names[len(habits):], 3600, time.Second)
+				w.goOn(names[len(habits):], 1800, 2*time.Second)
 				took = cpuTime(t) - began
 			})
 		}}})
