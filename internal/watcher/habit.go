@@ -62,7 +62,7 @@ type habit struct {
 const (
 	habitShown    = time.Minute      // for how long a watch must work, before its server counts as mended
 	habitPause    = 10 * time.Second // after the second time in a row; it doubles up to maxHabitPause
-	maxHabitPause = time.Minute
+	maxHabitPause = 30 * time.Second
 )
 
 // seen notes a contradiction, and returns how long the stream pauses before it tries again. The first one may be an accident.
@@ -72,7 +72,7 @@ func (h *habit) seen(reason string) time.Duration {
 	if h.times == 1 {
 		return 0
 	}
-	return min(habitPause<<min(h.times-2, 3), maxHabitPause)
+	return min(habitPause<<min(h.times-2, 2), maxHabitPause)
 }
 
 // order is what the next event of a watch must come after.

@@ -358,7 +358,7 @@ func (j *judge) at(stream, position string) {
 	}
 	if p < s.position && s.aheads == s.sawAheads {
 		s.suspected = s.position // the GAP that allows it may not be in the journal yet
-	} else {
+	} else if p != s.position { // a GAP allows it once, whenever its list is complete
 		s.sawAheads = s.aheads
 	}
 	s.position = p

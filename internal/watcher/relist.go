@@ -165,11 +165,8 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	if v := parseVersion(o.ResourceVersion); r.highest.before(v) && v < hashed {
 		r.highest = v
 	}
-	if r.earlier != "" {
-		return nil
-	}
 	d, err := r.diff.observe(t, o.Namespace, o.Name, o.UID, o.ResourceVersion)
-	if err != nil {
+	if err != nil || r.earlier != "" {
 		return err
 	}
 	switch d.verdict {
@@ -203,12 +200,15 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	return r.apply(ctx, &line)
 }
 
-// goesBack reports whether an object is at an earlier version than it was, or another one at the same version has its name.
+// goesBack reports whether an object is at an earlier version than it was, or at one that has no order with that, or another one at the
+// same version has its name.
 func (r *relist) goesBack(d *decision, rv string) bool {
 	if d.typ != event.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
 		return false
 	}
-	return event.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
+	_, was := event.VersionNumber([]byte(d.old.ResourceVersion))
+	_, is := event.VersionNumber([]byte(rv))
+	return was != is || event.Later(d.old.ResourceVersion, rv) || d.replaced && d.old.ResourceVersion == rv
 }
 
 // vouches reports whether all that is known, and not doubtful, is of a server whose versions the list continues.
