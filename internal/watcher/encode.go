@@ -28,6 +28,7 @@ type encoder struct {
 	last     event.Object       // scratch: the previous version of an object that is gone
 	owned    [][]byte           // scratch: what the entries of managedFields own
 	unusable map[string]bool    // objects that were logged as such
+	recent   recent             // objects that the stream has met
 }
 
 // newEncoder returns what makes the stream's lines.
@@ -64,6 +65,7 @@ func (e *encoder) reset() {
 		e.previous.Reset()
 	}
 	e.writers.reset()
+	e.recent.reset()
 }
 
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
@@ -170,11 +172,15 @@ func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (chec
 
 // know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
 func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
+	if t.Type == event.Added || t.Type == event.Modified && !e.recent.same {
+		e.recent.put(t.Namespace, t.Name, t.UID)
+	}
 	switch t.Type {
 	case event.Added:
 		e.track(1)
 	case event.Deleted:
 		e.track(-1)
+		e.recent.remove(t.Namespace, t.Name)
 		if e.previous != nil {
 			e.previous.Remove(&b.Changes, b.Number(), t.Namespace, t.Name)
 		}
@@ -280,6 +286,7 @@ func (e *encoder) before(namespace, name []byte) (changes.Version, error) {
 
 // storeMissing stores an object at a version that the reader knows, unless that is stored.
 func (e *encoder) storeMissing(b *recorder.Batch, o *event.Object, withheld bool) error {
+	e.recent.put(o.Namespace, o.Name, o.UID)
 	if e.sel.excludes(o.Namespace) {
 		return nil
 	}

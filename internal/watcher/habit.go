@@ -53,6 +53,8 @@ var (
 	errUnselected = errors.New("the server sends an object that the selector excludes")
 )
 
+var errNotCommitted = errors.New("the checkpoint does not have all that was submitted")
+
 // habit is what a server was last seen to do that the API forbids.
 type habit struct {
 	reason string // "" once a watch has brought something usable
@@ -78,26 +80,35 @@ func (h *habit) seen(reason string) time.Duration {
 // order is what the next event of a watch must come after.
 type order struct {
 	version uint64 // the position as a number, 0 where it is none
+	next    uint64 // of the event that was read last, where it is a number
+	number  bool   // it is
 	stays   bool   // the event has the version that its object had before, and does not move the position
-	last    []byte // type and identity of the last event, to tell one that is sent twice
+	events  int    // that the watch has brought
+	last    []byte // type and identity of the last event, to know one that is sent twice
+	this    []byte // scratch: the same of the scanned one
 }
 
-// after sets the position that the next event must come after.
-func (o *order) after(rv []byte) { o.version, _ = event.VersionNumber(rv) }
+// read takes the version of the next event or bookmark.
+func (o *order) read(rv []byte) {
+	o.next, o.number = event.VersionNumber(rv)
+	o.stays = false
+}
 
-// moves reports whether an event or bookmark at a version moves the position, which does not go back.
-func (o *order) moves(rv []byte) bool {
-	n, ok := event.VersionNumber(rv)
-	return kubeclient.IsPosition(rv) && !o.stays && (o.version == 0 || ok && n >= o.version)
+// move moves to the version that was read, and reports whether the position does, which does not go back.
+func (o *order) move(rv []byte) bool {
+	if !kubeclient.IsPosition(rv) || o.stays || o.version != 0 && (!o.number || o.next < o.version) {
+		return false
+	}
+	o.version = o.next // 0 where it is no number
+	return true
 }
 
 // contradicts reports why the scanned object cannot be the next event of the watch; nil where it can. An event that was read before and
-// tells nothing new is repeated, and to be dropped. flush commits what was submitted: what is known is asked again after it where an
-// event is at odds with it.
-func (s *Stream) contradicts(t event.Type, flush func() error) (repeated bool, err error) {
+// tells nothing new is repeated, and to be dropped. With errNotCommitted it takes the checkpoint to know, with all that was submitted:
+// flushed says that it has that.
+func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err error) {
 	o := &s.object
-	n, ok := event.VersionNumber(o.ResourceVersion)
-	s.order.stays = false
+	n, ok := s.order.next, s.order.number
 	switch {
 	case s.isLast(t):
 		return true, nil
@@ -112,28 +123,48 @@ func (s *Stream) contradicts(t event.Type, flush func() error) (repeated bool, e
 			return false, s.contradiction(errStartsOver, t, "as before")
 		}
 		return false, cmp.Or(err, s.contradiction(errOutOfOrder, t, fmt.Sprint("after ", s.order.version)))
+	case s.agrees(t, rises):
+		return false, nil
 	case s.rec.Published(s.spec.Name).Standby:
 		return false, nil // what is held back is not known yet
 	}
-	for flushed := false; ; flushed = true {
-		k, err := s.tells(o)
-		if err != nil {
-			return false, err
-		}
-		err = s.compare(t, k)
-		// Some servers give a deletion the version that the object had before, and what expires together is deleted at one version:
-		// such an event may have been read before.
-		if again := t == event.Deleted && !rises && n < s.order.version; err == nil && !again || flushed {
-			if err != nil && (!rises || t == event.Deleted && s.order.version == 0) {
-				return true, nil // it may have been read before
-			}
-			s.order.stays = t == event.Deleted && k.ResourceVersion == string(o.ResourceVersion)
-			return false, err
-		}
-		if err := flush(); err != nil {
-			return false, err
-		}
+	k, err := s.tells(o)
+	if err != nil {
+		return false, err
 	}
+	err = s.compare(t, k)
+	// Some servers give a deletion the version that the object had before, and what expires together is deleted at one version: such an
+	// event may have been read before.
+	again := t == event.Deleted && !rises && n < s.order.version
+	switch {
+	case (err != nil || again) && !flushed:
+		return false, errNotCommitted
+	case err != nil && (!rises || t == event.Deleted && s.order.version == 0):
+		return true, nil // it may have been read before
+	}
+	s.order.stays = t == event.Deleted && k.ResourceVersion == string(o.ResourceVersion)
+	return false, err
+}
+
+// atBeginning is how many events of a watch are compared with the checkpoint though the stream has not met their objects: a watch that
+// starts over does so at its beginning.
+const atBeginning = 64
+
+// agrees reports whether the event fits what the stream has met of the object, so that the checkpoint need not be asked.
+func (s *Stream) agrees(t event.Type, rises bool) bool {
+	if !rises || s.order.version == 0 {
+		return false
+	}
+	o := &s.object
+	s.order.events++
+	switch s.encoder.recent.look(o.Namespace, o.Name, o.UID) {
+	case uidSame:
+		return t != event.Added
+	case uidUnknown:
+		return t == event.Added && s.order.events > atBeginning
+	case uidOther:
+	}
+	return false
 }
 
 // compare returns why an event of the scanned object cannot follow what is known under its name.
@@ -173,18 +204,17 @@ func (s *Stream) whole() bool {
 }
 
 // isLast reports whether the scanned event is the same as the one before.
-func (s *Stream) isLast(t event.Type) bool { return bytes.Equal(s.order.last, s.appendEvent(nil, t)) }
-
-// noteEvent remembers the scanned event as the last one.
-func (s *Stream) noteEvent(t event.Type) { s.order.last = s.appendEvent(s.order.last[:0], t) }
-
-func (s *Stream) appendEvent(dst []byte, t event.Type) []byte {
-	o := &s.object
+func (s *Stream) isLast(t event.Type) bool {
+	o, dst := &s.object, s.order.this[:0]
 	for _, part := range [...][]byte{o.Namespace, o.Name, o.UID, o.ResourceVersion} {
 		dst = append(append(dst, part...), 0)
 	}
-	return append(dst, t...)
+	s.order.this = append(dst, t...)
+	return bytes.Equal(s.order.last, s.order.this)
 }
+
+// noteEvent remembers the event that isLast was asked about as the last one.
+func (s *Stream) noteEvent() { s.order.last, s.order.this = s.order.this, s.order.last }
 
 // belongs reports whether the scanned object is in the stream's namespace. The error says that it cannot be an answer to what was asked.
 func (s *Stream) belongs() (bool, error) {

@@ -49,8 +49,8 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	s.note(func(n *Status) { n.passing = reason == "" })
 	s.reached()
 	s.pace.began()
-	s.order = order{last: s.order.last[:0]}
-	s.order.after([]byte(s.state.ResourceVersion))
+	s.order = order{last: s.order.last[:0], this: s.order.this}
+	s.order.version, _ = event.VersionNumber([]byte(s.state.ResourceVersion))
 	for {
 		// How long the writing takes is not the server's silence.
 		asked := time.Now()
@@ -126,28 +126,32 @@ func (s *Stream) takeEvent(ctx context.Context, b *recorder.Batch, e kubeclient.
 	if err != nil {
 		return b, err
 	}
+	s.order.read(o.ResourceVersion)
 	switch {
 	case e.Type == event.Bookmark:
 		s.bookmarks = true
 	case mine:
-		repeated, err := s.contradicts(e.Type, func() error {
+		repeated, err := s.contradicts(e.Type, false)
+		if errors.Is(err, errNotCommitted) {
 			full := b
 			b = s.producer.Batch()
-			return cmp.Or(s.submitWatched(ctx, full, false), s.rec.Flush(ctx))
-		})
+			if err := cmp.Or(s.submitWatched(ctx, full, false), s.rec.Flush(ctx)); err != nil {
+				return b, err
+			}
+			repeated, err = s.contradicts(e.Type, true)
+		}
 		if err != nil || repeated {
 			return b, err
 		}
-		s.noteEvent(e.Type)
+		s.noteEvent()
 		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}
 		b.Changes.Apply(&t)
 	}
-	if s.order.moves(o.ResourceVersion) {
+	if s.order.move(o.ResourceVersion) {
 		s.version = append(s.version[:0], o.ResourceVersion...)
-		s.order.after(o.ResourceVersion)
 	}
 	return b, nil
 }
