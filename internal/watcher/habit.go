@@ -209,7 +209,8 @@ func (s *Stream) isLast(t event.Type) bool {
 	for _, part := range [...][]byte{o.Namespace, o.Name, o.UID, o.ResourceVersion} {
 		dst = append(append(dst, part...), 0)
 	}
-	s.order.this = append(dst, t...)
+	dst = append(dst, t...)
+	s.order.this = dst
 	return bytes.Equal(s.order.last, s.order.this)
 }
 
