@@ -117,7 +117,7 @@ func (c *habitCell) happens(r *rand.Rand, n int, rows []habitRow) (what string) 
 	default:
 		row := rows[r.IntN(len(rows))]
 		what = row.name
-		c.readOn()
+		c.look()
 		habit := row.habit
 		c.habit, c.said = &habit, 0
 		c.srv.SetHabit(widgets, c.habit)

@@ -82,7 +82,11 @@ func (s *Stream) openRelist(ctx context.Context) (*relist, error) {
 // there is another reason since then, such as a lost checkpoint, it has a line of its own.
 func (r *relist) decideGap(ctx context.Context) (err error) {
 	s := r.s
-	if r.version, err = s.currentVersion(ctx, s.state.From()); err != nil {
+	atLeast := s.state.From()
+	if r.gap == event.PositionAheadOfServer {
+		atLeast = "" // it was asked for more than once
+	}
+	if r.version, err = s.currentVersion(ctx, atLeast); err != nil {
 		return err
 	}
 	if err := s.client.Confirm(ctx); err != nil {
