@@ -41,7 +41,7 @@ func listHabits() []habitRow {
 		}
 		add(habitRow{name: some[s] + " twice in lists", habit: kubefake.Habit{Double: s}, must: exact})
 	}
-	add(habitRow{name: "lists are behind, a little", habit: kubefake.Habit{Behind: 3}})
+	add(habitRow{name: "lists are behind, a little", undetectable: asRestored, waived: []string{trueLines}, habit: kubefake.Habit{Behind: 3}})
 	add(habitRow{name: "every second list is behind, a little", habit: kubefake.Habit{Behind: 3, BehindOften: true}})
 	add(habitRow{name: "lists are behind, far", undetectable: asRestored, waived: []string{trueLines}, habit: kubefake.Habit{Behind: 30}})
 	add(habitRow{
