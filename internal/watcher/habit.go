@@ -22,23 +22,24 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server says is
-// well-formed and wrong, so each statement that a line would rest on is checked against another one of the same server:
+// Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server says
+// is well-formed and wrong, so each statement that a line would rest on is checked against another one of the same server:
 //
-//	the API promises                                       what is checked                                     where it does not hold
-//	a watch begins after its position, and its events      versions rise; an ADDED object is not known,        nothing is written of it: GAP, and a list
-//	are in order                                           a DELETED one is
-//	a list has every object                                a known one that it lacks is asked for by name;     the list is not complete, another form is taken
-//	                                                       after a streamed one, so is the first of all
-//	a list's version covers its objects                    no object is at a later one                         the list is not complete
-//	objects are of the kind, namespace and labels          each object                                         of another namespace: left out;
-//	that were asked for                                                                                        else nothing of the answer is used
+//	the API promises that              what is checked                             where it does not hold
+//	a watch begins after its position, versions rise; an ADDED object is not       GAP and a list; nothing of the
+//	and its events are in order        known, a MODIFIED or DELETED one is         watch is written
+//	a list has every object            a known one that it lacks is asked for by   the list is not complete, and
+//	                                   name; after a streamed one, the first, too  another form is taken
+//	a list's version covers its        no object is at a later one                 the list is not complete
+//	objects
+//	objects are of the kind, namespace each object                                 one of another namespace is left
+//	and selection asked for                                                        out; else nothing is used
 //
-// Sources: "Resource versions" and "Semantics for watch" of the API concepts page, KEP-3157, KEP-5504. Seen in openshift-apiserver#661,
-// porch#1101, nephio#921, kubernetes#58545.
+// Sources: "Resource versions" and "Semantics for watch" of the API concepts page, KEP-3157, KEP-5504. Seen in
+// openshift-apiserver#661, porch#1101, nephio#921, kubernetes#58545.
 //
-// A server that breaks one of them does it again. The stream then shows the reason and lists after pauses that grow, so that its
-// journal still has what lists show.
+// A server that breaks one of them does it again. The stream then shows the reason and lists after pauses that grow, so
+// that its journal still has what lists show.
 
 // Contradictions that a session ends with.
 var (
@@ -103,9 +104,9 @@ func (o *order) move(rv []byte) bool {
 	return true
 }
 
-// contradicts reports why the scanned object cannot be the next event of the watch; nil where it can. An event that was read before and
-// tells nothing new is repeated, and to be dropped. With errNotCommitted it takes the checkpoint to know, with all that was submitted:
-// flushed says that it has that.
+// contradicts returns why the scanned object cannot be the next event of the watch; nil where it can. An event that was
+// read before and says nothing new is repeated, and is dropped. errNotCommitted means that the answer needs a checkpoint
+// with all that was submitted: flushed says that it has that.
 func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err error) {
 	o := &s.object
 	n, ok := s.order.next, s.order.number
@@ -117,7 +118,7 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	}
 	rises := s.order.version == 0 || n > s.order.version
 	switch {
-	case t == event.Modified && !rises, t == event.Added && !rises:
+	case t != event.Deleted && !rises:
 		k, err := s.tells(o)
 		if err == nil && k.UID == string(o.UID) && (t == event.Added || k.ResourceVersion == string(o.ResourceVersion)) {
 			return false, s.contradiction(errStartsOver, t, "as before")
@@ -133,8 +134,8 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 		return false, err
 	}
 	err = s.compare(t, k)
-	// Some servers give a deletion the version that the object had before, and what expires together is deleted at one version: such an
-	// event may have been read before.
+	// Some servers give a deletion the version that the object had before, and what expires together is deleted at one
+	// version: such an event may have been read before.
 	again := t == event.Deleted && !rises && n < s.order.version
 	switch {
 	case (err != nil || again) && !flushed:
@@ -146,8 +147,8 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	return false, err
 }
 
-// atBeginning is how many events of a watch are compared with the checkpoint though the stream has not met their objects: a watch that
-// starts over does so at its beginning.
+// atBeginning is how many events of a watch are compared with the checkpoint though the stream has not met their objects:
+// a watch that starts over does so at its beginning.
 const atBeginning = 64
 
 // agrees reports whether the event fits what the stream has met of the object, so that the checkpoint need not be asked.
