@@ -257,3 +257,25 @@ func BenchmarkNeighbours(b *testing.B) {
 	b.ReportMetric(with.Seconds()/float64(n), "cpu-s/hour-with")
 	b.ReportMetric(with.Seconds()/without.Seconds(), "ratio")
 }
+
+// A known object that pages leave out, without a count that would say so, is asked for by name before it counts as deleted.
+func TestLeftOutOfPages(t *testing.T) {
+	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
+		for _, name := range []string{"a", "b", "c", "d"} {
+			w.put(configMaps, name)
+		}
+		w.start()
+		w.synced()
+		w.stop()
+		n := len(w.lines())
+		w.put(configMaps, "a")
+		w.srv.Expire(w.srv.Version())
+		w.srv.SetHabit(configMaps, &kubefake.Habit{Pages: kubefake.PagesSkip, Remaining: kubefake.NoRemaining})
+		w.start()
+		w.await("the reason is shown", func() bool { return w.state("configmaps").Reason == "ListIncomplete" })
+		w.tell(n, "GAP Expired", "MODIFIED relist a")
+		w.srv.SetHabit(configMaps, nil)
+		w.interrupted = true
+		w.check()
+	})
+}
