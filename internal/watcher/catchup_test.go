@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,12 +19,12 @@ import (
 
 // pageFault fails pages of lists from the n-th on, for as long as it is on.
 func (w *harness) pageFault(from int, status int) (off func()) {
-	pages := 0
+	var pages atomic.Int64
 	w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
 		if r.Verb != "list" || r.Resource != "configmaps" || r.Query.Get("limit") == "1" {
 			return nil
 		}
-		if pages++; pages < from {
+		if pages.Add(1) < int64(from) {
 			return nil
 		}
 		return &kubefake.Fault{Status: status}

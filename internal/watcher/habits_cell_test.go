@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"kubejournal/internal/config"
@@ -189,12 +190,12 @@ func (c *habitCell) restart(meanwhile func()) {
 
 // expire has the next watch of the resource with the habit refused as too old.
 func (c *habitCell) expire() {
-	struck := false
+	var struck atomic.Bool
 	c.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
-		if struck || r.Resource != "widgets" || r.Verb != "watch" || r.Query.Get("resourceVersion") == "" {
+		watch := r.Resource == "widgets" && r.Verb == "watch" && r.Query.Get("resourceVersion") != ""
+		if !watch || !struck.CompareAndSwap(false, true) {
 			return nil
 		}
-		struck = true
 		return &kubefake.Fault{Status: http.StatusGone, Stream: kubefake.Gone}
 	})
 	c.srv.EndWatches()
