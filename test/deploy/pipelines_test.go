@@ -106,11 +106,28 @@ func TestPipelines(t *testing.T) {
 
 // The Collector's receiver turns each line into a record as docs/pipelines.md says.
 func testOpenTelemetry(t *testing.T, journal string, lines []map[string]any) {
+	type retry struct {
+		Longest string `json:"max_elapsed_time"`
+	}
 	var config struct {
 		Receivers map[string]map[string]any
+		Exporters map[string]struct {
+			Retry retry `json:"retry_on_failure"`
+			Queue struct {
+				Storage string
+				Blocks  bool `json:"block_on_overflow"`
+			} `json:"sending_queue"`
+		}
+		Service struct {
+			Pipelines map[string]struct{ Processors []string }
+		}
 	}
 	read(t, filepath.Join(pipelines, "opentelemetry-collector", "config.yaml"), &config)
 	settings := config.Receivers["filelog"]
+	if out := config.Exporters["otlp"]; out.Retry.Longest != "0s" || !out.Queue.Blocks || out.Queue.Storage == "" || len(config.Service.Pipelines["logs"].Processors) > 0 ||
+		settings["retry_on_failure"].(map[string]any)["max_elapsed_time"] != "0s" {
+		t.Errorf("lines are dropped in a long outage, or held in memory alone: %+v", config)
+	}
 	if !covers(t, settings["include"].([]any)[0].(string)) {
 		t.Error("not every file of a journal is read")
 	}
@@ -479,6 +496,9 @@ func TestLokiLabels(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(pipelines, "alloy", "config.alloy"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^ *max_backoff_retries = 0$`).Match(content) {
+		t.Error("Alloy: lines are dropped in an outage of Loki")
 	}
 	keys := func(block string) []string {
 		found := regexp.MustCompile(`(?s)` + regexp.QuoteMeta(block) + ` \{.*?\{(.*?)\n\s*\}`).FindSubmatch(content)
