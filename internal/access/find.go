@@ -106,6 +106,8 @@ func Remedy(err error, host string, proxy *url.URL) string {
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.SystemRootsError)):
 		return "; name its certificate-authority in the kubeconfig, or in SSL_CERT_FILE a file of public authorities, of which the image has none"
+	case apierrors.IsBadRequest(err) && !strings.HasPrefix(strings.ToLower(host), "https:"):
+		return "; the kubeconfig has no https:// before its address"
 	case proxy != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
 		return "; it is asked through the proxy " + proxy.Redacted() + " of the environment: if that cannot reach it, add " + hostname(host) + " to NO_PROXY"
 	}

@@ -257,3 +257,16 @@ func TestUnknownAuthority(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A server that wants TLS refuses plain requests, which is what an address without https:// leads to.
+func TestNotHTTPS(t *testing.T) {
+	i, path := newIssuer(t), filepath.Join(t.TempDir(), "config")
+	plain, _ := strings.CutPrefix(i.URL, "https://")
+	for _, address := range []string{"http://" + plain, plain} {
+		write(t, path, address, "", "oidc", "idp-issuer-url: "+i.URL, "client-id: a", "id-token: "+jwt(t, time.Hour, ""))
+		_, err := Ask(t.Context(), config.Kubernetes{Kubeconfig: path}, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "; the kubeconfig has no https:// before its address") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

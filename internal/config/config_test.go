@@ -298,6 +298,9 @@ func TestPlaceholders(t *testing.T) {
 		"resources: [pods]\ncheckpoint: {path: '${HOME}/c.db'}":                       "c.yaml:2: checkpoint.path: ${HOME} is not replaced here; ",
 		"resources: [pods]\nkubernetes: {kubeconfig: $HOME/.kube/config}":             "c.yaml:2: kubernetes.kubeconfig: $HOME is not replaced here; ",
 		"resources: [pods]\ncluster: '{{ cluster }}'":                                 "c.yaml:2: cluster: {{ cluster }} is not replaced here; write the value itself",
+		"resources: [{resource: pods, ignoreFields: ['spec.${F}']}]":                  `c.yaml:1: resources[0].ignoreFields[0]: path "spec.${F}": '{' in a key, which must then be written ["..."]`,
+		"resources: [pods]\ndropFields: ['spec.{{ .f }}']":                            `c.yaml:2: dropFields[0]: drop path "spec.{{ `,
+		"resources: [pods]\nredact: [{resource: configmaps, fields: [data.$(F)]}]":    `c.yaml:2: redact[0].fields[0]: redact path "data.$(F)": '(' in a key, `,
 		"resources: [pods]\nleaderElection: {leaseName: '$(POD)'}":                    "c.yaml:2: leaderElection.leaseName: $(POD) is not replaced here; ",
 	} {
 		_, err := Parse([]byte(yaml), "c.yaml", Overrides{}, env)

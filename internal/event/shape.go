@@ -161,7 +161,7 @@ func parsePath(path string) (steps []step, err error) {
 		if n := strings.IndexAny(rest, ".["); n >= 0 {
 			s.key = rest[:n]
 		}
-		if n := strings.IndexFunc(s.key, func(c rune) bool { return c <= ' ' || c == ']' || c == '"' || c == '*' }); n >= 0 {
+		if n := strings.IndexFunc(s.key, func(c rune) bool { return c <= ' ' || strings.ContainsRune(`]"*{}()`, c) }); n >= 0 {
 			return nil, fmt.Errorf("%q in a key, which must then be written [\"...\"]", s.key[n])
 		}
 		if s.key == "" {

@@ -110,6 +110,7 @@ func TestHelm(t *testing.T) {
 			}
 			for _, shard := range m.shards() {
 				checkPolicy(t, shard)
+				shard.checkNodes(t)
 				checkRights(t, shard)
 			}
 			checkRun(t, m)
@@ -219,6 +220,12 @@ func TestHelmRefuses(t *testing.T) {
 		"any port":        {`config: {listen: ":0"}`, "listen"},
 		"no port":         {`{config: {listen: ""}, monitoring: {podMonitor: {enabled: true}}}`, "monitoring.podMonitor.enabled: there is nothing to scrape"},
 		"read-only path":  {"config: {output: {path: /journal.jsonl}}", `config.output.path: "/journal.jsonl" is on the root file system`},
+		"dotted name":     {"fullnameOverride: my.journal", `fullnameOverride: "my.journal" cannot be the name of a Service; set one that begins with a letter`},
+		"name of a digit": {"fullnameOverride: 1journal", "cannot be the name of a Service"},
+		"nothing there":   {"monitoring: null", "missing property 'monitoring'"},
+		"no ports":        {"networkPolicy: {apiServerPorts: null}", "missing property 'apiServerPorts'"},
+		"no address":      {"config: {listen: null}", "missing property 'listen'"},
+		"far too many":    {"{mode: statefulset, shards: 1025}", "shards"},
 		"unknown name":    {"config: {resources: [gizmo]}", "config.resources[0]: \"gizmo\" is none of Kubernetes' own resources"},
 		"unknown env":     {"config: {resources: [{resource: pods, namespaces: [$(WHERE)]}]}", "config.resources[0].namespaces: $(WHERE) is not known here"},
 		"nameless":        {"serviceAccount: {create: false}", "serviceAccount.name"},
@@ -267,6 +274,7 @@ func TestHelmVolumes(t *testing.T) {
 		{"{mode: statefulset, persistence: {size: 0.5Gi}}", "StatefulSet", map[string]string{
 			"{mode: statefulset, persistence: {size: 512Mi}}":                               "",
 			"{mode: statefulset, replicas: 3, persistence: {size: 524288Ki}}":               "",
+			"{mode: statefulset, persistence: {size: 512Mi, storageClassName: null}}":       "",
 			"{mode: statefulset, persistence: {size: 1Gi}}":                                 "persistence.size: this release has 512Mi and not 1Gi; a StatefulSet keeps its volumes as they are; change the claims state-journal-kubejournal-N yourself, run kubectl -n helm delete statefulset journal-kubejournal --cascade=orphan",
 			"{mode: statefulset, persistence: {size: 512M}}":                                "persistence.size: ",
 			"{mode: statefulset, persistence: {size: 512Mi, storageClassName: fast}}":       `persistence.storageClassName: this release has "" and not "fast"`,
@@ -360,6 +368,23 @@ func TestAPIServerPorts(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"443", "6443", "6444", "8443", "16443"}, ports); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// Text stays text, also where it looks like something else in YAML, and what is null is left out.
+func TestHelmText(t *testing.T) {
+	m, _, err := helmed(t, `{persistence: {storageClassName: "-", existingClaim: "123"}, priorityClassName: "1", podSecurityContext: null}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := m.pod(t).Spec
+	if claim := s.Volumes[0].PersistentVolumeClaim.ClaimName; claim != "123" || s.PriorityClassName != "1" || s.SecurityContext.RunAsUser != nil {
+		t.Errorf("claim %q, priority %q, %+v", claim, s.PriorityClassName, s.SecurityContext)
+	}
+	for _, mode := range []string{"deployment", "statefulset"} {
+		if _, _, err := helmed(t, `{mode: `+mode+`, persistence: {storageClassName: "-"}}`); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -19,6 +19,7 @@ func TestKustomize(t *testing.T) {
 			folder := filepath.Join(root, "deploy", "kustomize", "overlays", name)
 			m := kustomized(t, folder)
 			checkPolicy(t, m)
+			m.checkNodes(t)
 			checkRBACFile(t, m, folder)
 			checkRun(t, m)
 		})

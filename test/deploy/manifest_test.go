@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -103,6 +105,30 @@ func (m manifests) pod(t *testing.T) corev1.PodTemplateSpec {
 		return one[appsv1.StatefulSet](t, m, "StatefulSet").Spec.Template
 	}
 	return one[appsv1.Deployment](t, m, "Deployment").Spec.Template
+}
+
+// checkNodes checks that a pod is only on nodes that can run it, however many taints it tolerates.
+func (m manifests) checkNodes(t *testing.T) {
+	t.Helper()
+	s := m.pod(t).Spec
+	if s.NodeSelector["kubernetes.io/os"] != "linux" {
+		t.Errorf("the image for Linux is on any node: %v", s.NodeSelector)
+	}
+	if len(m.ofKind("DaemonSet")) == 0 {
+		return
+	}
+	if s.Affinity == nil || s.Affinity.NodeAffinity == nil {
+		t.Fatal("a pod for each node of Fargate, which runs none of a daemon set")
+	}
+	var avoided []string
+	for _, term := range s.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, e := range term.MatchExpressions {
+			avoided = append(avoided, fmt.Sprint(e.Key, " ", e.Operator, " ", e.Values))
+		}
+	}
+	if diff := cmp.Diff([]string{"eks.amazonaws.com/compute-type NotIn [fargate]", "type NotIn [virtual-kubelet]"}, avoided); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
 }
 
 // shards are the manifests of each shard: one stateful set and its budget, with all that they share.

@@ -106,11 +106,28 @@ func TestPipelines(t *testing.T) {
 
 // The Collector's receiver turns each line into a record as docs/pipelines.md says.
 func testOpenTelemetry(t *testing.T, journal string, lines []map[string]any) {
+	type retry struct {
+		Longest string `json:"max_elapsed_time"`
+	}
 	var config struct {
 		Receivers map[string]map[string]any
+		Exporters map[string]struct {
+			Retry retry `json:"retry_on_failure"`
+			Queue struct {
+				Storage string
+				Blocks  bool `json:"block_on_overflow"`
+			} `json:"sending_queue"`
+		}
+		Service struct {
+			Pipelines map[string]struct{ Processors []string }
+		}
 	}
 	read(t, filepath.Join(pipelines, "opentelemetry-collector", "config.yaml"), &config)
 	settings := config.Receivers["filelog"]
+	if out := config.Exporters["otlp"]; out.Retry.Longest != "0s" || !out.Queue.Blocks || out.Queue.Storage == "" || len(config.Service.Pipelines["logs"].Processors) > 0 ||
+		settings["retry_on_failure"].(map[string]any)["max_elapsed_time"] != "0s" {
+		t.Errorf("lines are dropped in a long outage, or held in memory alone: %+v", config)
+	}
 	if !covers(t, settings["include"].([]any)[0].(string)) {
 		t.Error("not every file of a journal is read")
 	}
@@ -397,6 +414,8 @@ func TestLokiLabels(t *testing.T) {
 			Metadata map[string]string `json:"structured_metadata"`
 			IDKey    string            `json:"id_key"`
 			Bulk     struct{ Action string }
+
+			RetryPartial bool `json:"request_retry_partial"`
 		}
 	}
 	read(t, filepath.Join(pipelines, "vector", "vector.yaml"), &vector)
@@ -428,8 +447,8 @@ func TestLokiLabels(t *testing.T) {
 		t.Errorf("Vector: labels %v, want %v", labels, want)
 	}
 	if !slices.Contains(metadata, "id") || !slices.Equal(vector.Transforms.Once.Fields.Match, []string{"id"}) || vector.Sinks["elasticsearch"].IDKey != "id" ||
-		vector.Sinks["elasticsearch"].Bulk.Action != "create" {
-		t.Error("Vector: a repeat is not dropped by id")
+		vector.Sinks["elasticsearch"].Bulk.Action != "create" || !vector.Sinks["elasticsearch"].RetryPartial {
+		t.Error("Vector: a repeat is not dropped by id, or what is refused for now is lost")
 	}
 	if !covers(t, vector.Sources.Journal.Include[0]) || !strings.Contains(vector.Transforms.Parsed.Source, ".timestamp = parse_timestamp!(string!(line.time)") {
 		t.Error("Vector: not every file is read, or its time is another")
@@ -469,13 +488,17 @@ func TestLokiLabels(t *testing.T) {
 		filter["preserve_key"] != "true" || loki["remove_keys"] != "hour" {
 		t.Errorf("Fluent Bit: the hour is not taken from the time: %v", filter)
 	}
-	if es["id_key"] != "id" || es["write_operation"] != "create" {
-		t.Error("Fluent Bit: a repeat is not dropped by id")
+	// With create, Fluent Bit sends a chunk again and again of which Elasticsearch refuses each line as there already.
+	if es["id_key"] != "id" || es["write_operation"] != "index" {
+		t.Error("Fluent Bit: a repeat is not the same document, or is refused")
 	}
 
 	content, err := os.ReadFile(filepath.Join(pipelines, "alloy", "config.alloy"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^ *max_backoff_retries = 0$`).Match(content) {
+		t.Error("Alloy: lines are dropped in an outage of Loki")
 	}
 	keys := func(block string) []string {
 		found := regexp.MustCompile(`(?s)` + regexp.QuoteMeta(block) + ` \{.*?\{(.*?)\n\s*\}`).FindSubmatch(content)

@@ -17,6 +17,10 @@
 {{- end -}}
 {{- end -}}
 {{- with .Values.config.listen -}}
+{{- $name := include "kubejournal.fullname" $ -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "fullnameOverride: %q cannot be the name of a Service; set one that begins with a letter and has only lower-case letters, digits and -" $name) -}}
+{{- end -}}
 {{- if not (regexMatch "^(0[.]0[.]0[.]0|\\[::\\])?:[1-9][0-9]{0,4}$" .) -}}
 {{- fail (printf "config.listen: the kubelet cannot reach %q, and would restart the pod for that; write \":8080\" and say with networkPolicy.from who may ask, or \"\" for no port and no probes" .) -}}
 {{- end -}}
@@ -55,8 +59,9 @@
 {{- if ne (include "kubejournal.bytes" $was.resources.requests.storage) (include "kubejournal.bytes" $p.size) -}}
 {{- fail (printf "persistence.size: this release has %s and not %s; %s" $was.resources.requests.storage $p.size $advice) -}}
 {{- end -}}
-{{- if ne (default "" $was.storageClassName) $p.storageClassName -}}
-{{- fail (printf "persistence.storageClassName: this release has %q and not %q; %s" (default "" $was.storageClassName) $p.storageClassName $advice) -}}
+{{- $class := default "" $p.storageClassName -}}
+{{- if ne (default "" $was.storageClassName) $class -}}
+{{- fail (printf "persistence.storageClassName: this release has %q and not %q; %s" (default "" $was.storageClassName) $class $advice) -}}
 {{- end -}}
 {{- if ne (toJson $was.accessModes) (toJson $p.accessModes) -}}
 {{- fail (printf "persistence.accessModes: this release has %v and not %v; %s" $was.accessModes $p.accessModes $advice) -}}
@@ -100,7 +105,7 @@ The pod's securityContext. OpenShift gives each namespace users of its own and r
 are left out. The kubelet applies no fsGroup to a folder of the node, and such pods are none of that policy's either.
 */ -}}
 {{- define "kubejournal.podSecurity" -}}
-{{- $security := deepCopy .Values.podSecurityContext -}}
+{{- $security := deepCopy (default dict .Values.podSecurityContext) -}}
 {{- if eq .Values.mode "daemonset" -}}
 {{- $security = omit $security "fsGroup" "fsGroupChangePolicy" -}}
 {{- else if .Capabilities.APIVersions.Has "security.openshift.io/v1" -}}
@@ -218,7 +223,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with .Values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   securityContext:
     {{- include "kubejournal.podSecurity" . | nindent 4 }}
@@ -270,7 +275,7 @@ spec:
         type: {{ ternary "DirectoryOrCreate" "Directory" .Values.node.prepare }}
       {{- else if include "kubejournal.persistent" . }}
       persistentVolumeClaim:
-        claimName: {{ .Values.persistence.existingClaim | default (include "kubejournal.fullname" .) }}
+        claimName: {{ .Values.persistence.existingClaim | default (include "kubejournal.fullname" .) | quote }}
       {{- else }}
       # WARNING: goes with its pod, and with it the position and the journal.
       emptyDir:
@@ -312,6 +317,17 @@ spec:
   {{- with .Values.affinity }}
   affinity:
     {{- toYaml . | nindent 4 }}
+  {{- else }}
+  {{- if eq .Values.mode "daemonset" }}
+  # Nodes that run one pod each, or none but those of a cloud, take no daemon set's.
+  affinity:
+    nodeAffinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+          - matchExpressions:
+              - {key: eks.amazonaws.com/compute-type, operator: NotIn, values: [fargate]}
+              - {key: type, operator: NotIn, values: [virtual-kubelet]}
+  {{- end }}
   {{- end }}
   {{- if hasKey .Values "tolerations" }}
   tolerations:
