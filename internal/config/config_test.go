@@ -306,7 +306,8 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 	// What a variable or a flag holds is not looked at: a shell has replaced what it replaces.
-	c := mustLoad(t, "resources: [{resource: pods, namespaces: [a], fieldSelector: metadata.name=$(N)}]\noutput: {path: a}\n",
+	c := mustLoad(t,
+		"resources: [{resource: pods, namespaces: [a], fieldSelector: metadata.name=$(N)}]\noutput: {path: a}\n",
 		Overrides{Flags: map[string]string{"output": "/a/$b"}}, envOf("N", "${x}"))
 	if c.Resources[0].FieldSelector != "metadata.name=${x}" || c.Output.Path != "/a/$b" {
 		t.Errorf("%q, %q", c.Resources[0].FieldSelector, c.Output.Path)
