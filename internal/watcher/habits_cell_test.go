@@ -18,8 +18,8 @@ const (
 	habitLasts    = 11 * time.Minute // longer than any watch
 	habitRecovery = 20 * time.Minute
 	habitLook     = 15 * time.Second
-	// habitSettles is how long after a write a stream need not be exact, habitWrong how often it may be seen not to be after that
-	// without a reason.
+	// habitSettles is how long after a write a stream need not be exact, habitWrong how often it may be seen not to be
+	// after that without a reason.
 	habitSettles = 30 * time.Second
 	habitWrong   = 8
 	// habitMean is how many requests a stream may make per second, but for those of its start.
@@ -237,8 +237,8 @@ func (c *habitCell) status() (st watcher.Status) {
 	return st
 }
 
-// saysWhy reports whether a stream says that something is wrong. A watch that was silent is not, on a server that sends no
-// bookmarks while nothing happens.
+// saysWhy reports whether a stream says that something is wrong. A watch that was silent is not, on a server that sends
+// no bookmarks while nothing happens.
 func saysWhy(s watcher.Status) bool { return s.Reason != "" && s.Reason != "Silent" }
 
 // look has the judge read on, and takes note of how the streams stand.

@@ -15,7 +15,8 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// judge compares lines with what a server really did, by the statements of docs/line.md. It has no code of the product's.
+// judge compares lines with what a server really did, by the statements of docs/line.md. It has no code of the
+// product's.
 type judge struct {
 	streams map[string]*judgedStream
 	ids     map[string]string // the stream of each id
@@ -208,7 +209,8 @@ func (s *judgedStream) state(j *judge, l *invariant.Line) {
 	delete(s.gone, object)
 }
 
-// another reports whether two lines under one name are of two objects. Where the server gives none a uid, the name is what counts.
+// another reports whether two lines under one name are of two objects. Where the server gives none a uid, the name is
+// what counts.
 func (s *judgedStream) another(a, b *invariant.Line) bool {
 	return a.UID != b.UID && (!s.lies || a.UID != "" && b.UID != "")
 }
@@ -262,7 +264,8 @@ func (s *judgedStream) hasSaid(key string, l *invariant.Line, w kubefake.Write) 
 	})
 }
 
-// sameContent compares objects without managedFields, apiVersion and kind, and without uid and version if the server lies.
+// sameContent compares objects without managedFields, apiVersion and kind, and without uid and version if the server
+// lies.
 func sameContent(a, b map[string]any, lies bool) bool {
 	return reflect.DeepEqual(plainContent(a, lies), plainContent(b, lies))
 }

@@ -20,9 +20,9 @@ var (
 	habitsFrom     = flag.Uint64("habits.from", 0, "the first history's seed")
 )
 
-// TestHabitHistories makes up histories of a server that takes up one habit after another of one resource, and breaks them off, while
-// it is restarted, its watches are cut, its history is lost, and the daemon is killed. The judge of TestHabits reads all lines of all
-// streams. Habits that no reader can find out are left to TestHabits.
+// TestHabitHistories makes up histories of a server that takes up one habit after another of one resource, and breaks
+// them off, while it is restarted, its watches are cut, its history is lost, and the daemon is killed. The judge of
+// TestHabits reads all lines of all streams. Habits that no reader can find out are left to TestHabits.
 func TestHabitHistories(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	n := *habitHistories
@@ -183,7 +183,8 @@ func (w *harness) goOn(names []string, rounds int, pause time.Duration) {
 	}
 }
 
-// Five of forty resources misbehave in different ways, for an hour: the others are exact, without a GAP, and the daemon is ready.
+// Five of forty resources misbehave in different ways, for an hour: the others are exact, without a GAP, and the daemon
+// is ready.
 func TestNeighbours(t *testing.T) {
 	bubble(t, kubefake.Options{}, nil, func(w *harness) {
 		names := w.startNeighbours(neighbours, badNeighbours)
@@ -222,8 +223,9 @@ func TestNeighbours(t *testing.T) {
 	})
 }
 
-// BenchmarkNeighbours is an hour of 35 well-behaved resources, each written to every two seconds, with and without five others that
-// misbehave. cpu-s/hour is that of the whole process, the server in it included; the ratio says what the five cost.
+// BenchmarkNeighbours is an hour of 35 well-behaved resources, each written to every two seconds, with and without five
+// others that misbehave. cpu-s/hour is that of the whole process, the server in it included; the ratio says what the
+// five cost.
 func BenchmarkNeighbours(b *testing.B) {
 	// testing/synctest needs a *testing.T.
 	run := func(bad bool) time.Duration {
@@ -258,7 +260,8 @@ func BenchmarkNeighbours(b *testing.B) {
 	b.ReportMetric(with.Seconds()/without.Seconds(), "ratio")
 }
 
-// A known object that pages leave out, without a count that would say so, is asked for by name before it counts as deleted.
+// A known object that pages leave out, without a count that would say so, is asked for by name before it counts as
+// deleted.
 func TestLeftOutOfPages(t *testing.T) {
 	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c", "d"} {

@@ -103,8 +103,8 @@ func (w *harness) neverReady() (text string) {
 	return text
 }
 
-// One API of many that cannot be journalled does not hold back a rollout, whatever it answers. It is shown, and the others are
-// journalled.
+// One API of many that cannot be journalled does not hold back a rollout, whatever it answers. It is shown, and the
+// others are journalled.
 func TestReadyWithoutOneAPI(t *testing.T) {
 	all := map[string]func(*http.Request) *http.Response{
 		"no such resource": func(*http.Request) *http.Response { return answerStatus(404, "NotFound") },
@@ -171,8 +171,9 @@ func TestReadyWithoutOneAPI(t *testing.T) {
 	}
 }
 
-// Rights, credentials and a config that are at fault hold a rollout back, however many other streams work; so does an API server of
-// which nothing can be journalled. What is mended lets it go on. What happens to one stream later does not matter.
+// Rights, credentials and a config that are at fault hold a rollout back, however many other streams work; so does an
+// API server of which nothing can be journalled. What is mended lets it go on. What happens to one stream later does
+// not matter.
 func TestNotReady(t *testing.T) {
 	forbidden := func(*http.Request) *http.Response { return answerStatus(403, "Forbidden") }
 	everything := func(code int) func(http.RoundTripper) http.RoundTripper {
@@ -236,7 +237,8 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// Rights that are taken away from a daemon that was ready are shown, and it stays ready; one that is started then is not.
+// Rights that are taken away from a daemon that was ready are shown, and it stays ready; one that is started then is
+// not.
 func TestForbiddenLater(t *testing.T) {
 	withWidgets(t, func(w *harness) {
 		w.start()
@@ -269,8 +271,8 @@ func TestReadyBeforeACRD(t *testing.T) {
 	})
 }
 
-// A standby becomes ready without an API that fails, for itself alone or for the leader too, and not where its rights are at fault.
-// It stays ready when it takes over.
+// A standby becomes ready without an API that fails, for itself alone or for the leader too, and not where its rights
+// are at fault. It stays ready when it takes over.
 func TestStandbyReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   int
