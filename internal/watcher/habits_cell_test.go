@@ -364,7 +364,8 @@ func (c *habitCell) well() string {
 	if len(states) < len(c.entries) {
 		return "a stream is missing"
 	}
-	if i := slices.IndexFunc(states, func(s manager.StreamStatus) bool { return s.State != watcher.Watching || saysWhy(s.Status) }); i >= 0 {
+	unwell := func(s manager.StreamStatus) bool { return s.State != watcher.Watching || saysWhy(s.Status) }
+	if i := slices.IndexFunc(states, unwell); i >= 0 {
 		return fmt.Sprintf("%s is %s %s", states[i].Name, states[i].State, states[i].Reason)
 	}
 	for name, s := range c.judge.streams {
@@ -384,7 +385,8 @@ func (c *habitCell) verdict() []string {
 	case c.row.must == refused && c.shown < c.all/2:
 		c.judge.fault(reasonShown, "in %d of %d looks only; reasons %v", c.shown, c.all, c.reasons)
 	case c.unsaid > habitWrong && 2*c.unsaid > c.wrong:
-		c.judge.fault(reasonShown, "%d of %d looks not exact, %d of them without a reason: %s; reasons %v", c.wrong, c.looks, c.unsaid, c.differs, c.reasons)
+		c.judge.fault(reasonShown, "%d of %d looks not exact, %d of them without a reason: %s; reasons %v",
+			c.wrong, c.looks, c.unsaid, c.differs, c.reasons)
 	}
 	var faults []string
 	seen := make(map[string]int)

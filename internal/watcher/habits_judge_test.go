@@ -70,7 +70,8 @@ func newJudge() *judge {
 func (j *judge) watch(name string) *judgedStream {
 	s := &judgedStream{
 		name: name, writes: make(map[string][]kubefake.Write), said: make(map[string][]kubefake.Said),
-		known: make(map[string]invariant.Line), shows: make(map[string]int), told: make(map[string]int), gone: make(map[string]bool),
+		known: make(map[string]invariant.Line), shows: make(map[string]int), told: make(map[string]int),
+		gone: make(map[string]bool),
 	}
 	_, query, _ := strings.Cut(name, "?")
 	values, err := url.ParseQuery(query)
@@ -230,7 +231,8 @@ func (s *judgedStream) find(l *invariant.Line, key string) int {
 	}
 	kind, _ := content["kind"].(string)
 	for i, w := range slices.Backward(s.writes[key]) {
-		if serialOf(w.Object) != serialOf(content) || !s.has(w) || lineTime(l).Before(w.Time) || kind != "" && kind != w.Object["kind"] {
+		if serialOf(w.Object) != serialOf(content) || !s.has(w) || lineTime(l).Before(w.Time) ||
+			kind != "" && kind != w.Object["kind"] {
 			continue
 		}
 		m := metaOf(w.Object)

@@ -16,8 +16,9 @@ import (
 )
 
 var (
-	habitHistories = flag.Int("habits.histories", 200, "how many histories TestHabitHistories makes up; an eighth of them under the race detector")
-	habitsFrom     = flag.Uint64("habits.from", 0, "the first history's seed")
+	habitHistories = flag.Int("habits.histories", 200,
+		"how many histories TestHabitHistories makes up; an eighth of them under the race detector")
+	habitsFrom = flag.Uint64("habits.from", 0, "the first history's seed")
 )
 
 // TestHabitHistories makes up histories of a server that takes up one habit after another of one resource, and breaks
@@ -50,7 +51,8 @@ func TestHabitHistories(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%d histories with habits from seed %d on, %d failed, %d lines judged\n", done.Load(), *habitsFrom, failed.Load(), lines.Load())
+	fmt.Printf("%d histories with habits from seed %d on, %d failed, %d lines judged\n",
+		done.Load(), *habitsFrom, failed.Load(), lines.Load())
 }
 
 func runHabitHistory(t *testing.T, rows []habitRow, seed uint64) (lines int64) {
@@ -154,7 +156,10 @@ var badNeighbours = []kubefake.Habit{
 // startNeighbours starts a daemon with as many resources, of which the first ones have habits, and returns their names.
 func (w *harness) startNeighbours(n int, habits []kubefake.Habit) (names []string) {
 	for i := range n {
-		r := kubefake.Resource{Group: "example.com", Version: "v1", Resource: fmt.Sprintf("kind%02ds", i), Kind: fmt.Sprintf("Kind%02d", i), Namespaced: true}
+		r := kubefake.Resource{
+			Group: "example.com", Version: "v1", Namespaced: true,
+			Resource: fmt.Sprintf("kind%02ds", i), Kind: fmt.Sprintf("Kind%02d", i),
+		}
 		w.srv.AddResource(r)
 		name := r.Resource + ".example.com"
 		names = append(names, name)
@@ -230,7 +235,8 @@ func BenchmarkNeighbours(b *testing.B) {
 	// testing/synctest needs a *testing.T.
 	run := func(bad bool) time.Duration {
 		took := time.Duration(0)
-		ok := testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
+		all := func(string, string) (bool, error) { return true, nil }
+		ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
 			bubble(t, kubefake.Options{}, nil, func(w *harness) {
 				n, habits := neighbours, badNeighbours
 				if !bad {

@@ -40,7 +40,8 @@ func TestIDsOfOverlappingStreams(t *testing.T) {
 			w.putIn(configMaps, "shop", name, labels)
 			w.settled()
 		}
-		web, db, other := map[string]any{"app": "web", "tier": "front"}, map[string]any{"app": "db", "tier": "front"}, map[string]any{"app": "x"}
+		web, db := map[string]any{"app": "web", "tier": "front"}, map[string]any{"app": "db", "tier": "front"}
+		other := map[string]any{"app": "x"}
 		for range 2 {
 			put("a", web)
 			put("a", db)

@@ -178,7 +178,8 @@ func TestCopiesOfSecrets(t *testing.T) {
 					object := map[string]any{
 						"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{
 							"kapp.k14s.io/original": `{"data":{"p":"` + base64.StdEncoding.EncodeToString([]byte(original)) + `"}}`,
-							"mine":                  "stays", "note": "it is " + password, "encoded": value, "openshift.io/token-secret.value": original,
+							"mine":                  "stays", "note": "it is " + password, "encoded": value,
+							"openshift.io/token-secret.value": original,
 						}},
 						"data": map[string]any{"p": value},
 					}

@@ -32,7 +32,7 @@ type relist struct {
 	earlier     string            // the version of an object that was at a later one: the list is not used; "" for none
 	earlierText string            // says which one
 	skip        bool              // objects are taken as known, without lines
-	adopts      bool              // so are those of a published position; until its end, what is known is of several versions
+	adopts      bool              // so are those of a published position; until its end, several versions are known
 	batch       *recorder.Batch
 	count       event.Count
 }
