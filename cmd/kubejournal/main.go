@@ -29,7 +29,8 @@ func badZone(tz string) string {
 	if tz == "" || tz == "UTC" || time.Local.String() != "UTC" {
 		return ""
 	}
-	return fmt.Sprintf("kubejournal: warning: TZ: %q is not a time zone that is known here, times are in UTC; write a name such as Europe/Berlin", tz)
+	return fmt.Sprintf("kubejournal: warning: TZ: %q is not a time zone that is known here, times are in UTC;"+
+		" write a name such as Europe/Berlin", tz)
 }
 
 // sameRequest is how long after the first signal another one is the same request. Some programs signal a process and its

@@ -30,7 +30,8 @@ func TestScripts(t *testing.T) {
 		Setup: withServer,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": wantStatus, "checkpoint": makeCheckpoint, "holding": whileHeld, "damage": damage, "newer": makeNewer,
-			"server": startServer, "deny": deny, "serve": serve, "stale": stale, "namespace": makeNamespace, "answer": answerLists,
+			"server": startServer, "deny": deny, "serve": serve, "stale": stale, "namespace": makeNamespace,
+			"answer": answerLists,
 		},
 	})
 }

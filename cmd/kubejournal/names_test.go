@@ -40,7 +40,8 @@ func TestAnyName(t *testing.T) {
 		for n, name := range names {
 			for _, object := range [][]string{{"identities.user.openshift.io/" + name}, {"identities.user.openshift.io", name}} {
 				for _, question := range []string{
-					"history --until " + after + " -o json", "get --at " + after + " -o yaml", "get --clean --at " + after, "blame --at " + after,
+					"history --until " + after + " -o json", "get --at " + after + " -o yaml",
+					"get --clean --at " + after, "blame --at " + after,
 					"diff --since " + before + " --until " + after, "tail --no-follow -o json",
 				} {
 					_, stdout, stderr := execute(t, slices.Concat(strings.Fields(question), journals, []string{"--"}, object)...)
@@ -66,15 +67,19 @@ func TestCleanLarge(t *testing.T) {
 	j := journaltest.New(t, path, time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC))
 	s := j.Stream("configmaps", "ConfigMap")
 	s.Snapshot()
-	s.Put("", fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"large","uid":"a1"},"data":{"x":%q}}`, strings.Repeat("x", 262_144)))
-	s.Put("", fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"smaller","uid":"a2"},"data":{"x":%q}}`, strings.Repeat("x", 261_000)))
+	s.Put("", fmt.Sprintf(
+		`{"metadata":{"namespace":"shop","name":"large","uid":"a1"},"data":{"x":%q}}`, strings.Repeat("x", 262_144)))
+	s.Put("", fmt.Sprintf(
+		`{"metadata":{"namespace":"shop","name":"smaller","uid":"a2"},"data":{"x":%q}}`, strings.Repeat("x", 261_000)))
 	s.Synced()
 	j.Now = j.Now.Add(time.Minute)
 	j.Confirm(false, s)
 	j.Kill()
 	status, stdout, stderr := execute(t, "get", "cm", "--clean", "--at", "2026-11-20T14:00:30Z", "--journal", path)
-	const want = "kubejournal: configmap shop/large: larger than the annotation in which kubectl apply keeps a copy; use kubectl apply --server-side\n"
-	if status != 0 || stderr != want || !strings.Contains(stdout, "name: large") || !strings.Contains(stdout, "name: smaller") {
+	const want = "kubejournal: configmap shop/large: larger than the annotation in which kubectl apply keeps a copy;" +
+		" use kubectl apply --server-side\n"
+	if status != 0 || stderr != want || !strings.Contains(stdout, "name: large") ||
+		!strings.Contains(stdout, "name: smaller") {
 		t.Errorf("%d, %s", status, stderr)
 	}
 }

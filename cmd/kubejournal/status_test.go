@@ -89,8 +89,12 @@ func TestStatus(t *testing.T) {
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d, stderr %q", status, stderr)
 	}
-	for _, want := range []string{"address     " + address + "\n", "ready       no\n", "up          ", "version     ", "            streams failed: refused by rights, credentials or config of this daemon: secrets (Forbidden)\n", "\nserver      http",
-		"\nconfig      /", "/kubejournal.yaml\njournal     /", "/journal.jsonl\n            up to seq ", " free\ncheckpoint  /", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  "} {
+	for _, want := range []string{
+		"address     " + address + "\n", "ready       no\n", "up          ", "version     ",
+		"            streams failed: refused by rights, credentials or config of this daemon: secrets (Forbidden)\n",
+		"\nserver      http", "\nconfig      /", "/kubejournal.yaml\njournal     /", "/journal.jsonl\n            up to seq ",
+		" free\ncheckpoint  /", "\nconfigmaps  Watching             ", "\nsecrets     Pending (Forbidden)  -", "s ago  ",
+	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("no %q in\n%s", want, stdout)
 		}

@@ -11,7 +11,8 @@ import (
 )
 
 // WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused is
-// counted, or with all written as a comment; so is what cannot be followed. namespace is the one that the entries name; "" is none.
+// counted, or with all written as a comment; so is what cannot be followed. namespace is the one that the entries name;
+// "" is none.
 func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all bool) error {
 	refused, unversioned := 0, 0
 	for _, o := range offers {
@@ -41,7 +42,8 @@ func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all b
 		fmt.Fprintf(t, "  # and %d that this identity may not list and watch; --all shows them\n", refused)
 	}
 	if unversioned > 0 && !all {
-		fmt.Fprintf(t, "  # and %d whose lists have no resourceVersion, so that it cannot be followed; --all shows them\n", unversioned)
+		fmt.Fprintf(t, "  # and %d whose lists have no resourceVersion, so that it cannot be followed; --all shows them\n",
+			unversioned)
 	}
 	return t.Flush()
 }

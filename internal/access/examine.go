@@ -159,7 +159,9 @@ func (s *Server) missingNamespaces(ctx context.Context, cfg *config.Config) (war
 }
 
 // stateOf returns the state of a stream that this identity is refused, or not where why is "" and target was listed.
-func (e *Examination) stateOf(cfg *config.Config, st discovery.Stream, why string, target *kubeclient.Target, l *listing) string {
+func (e *Examination) stateOf(
+	cfg *config.Config, st discovery.Stream, why string, target *kubeclient.Target, l *listing,
+) string {
 	if why != "" {
 		field := "resource"
 		if len(st.Entry.Namespaces) > 0 {
@@ -171,7 +173,8 @@ func (e *Examination) stateOf(cfg *config.Config, st discovery.Stream, why strin
 	}
 	if l.refusesFields(target) { // each resource has fields of its own to select by, which discovery does not name
 		e.Faults = append(e.Faults, cfg.Fault(st.Entry.Entry, "fieldSelector",
-			fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'", st.GVR.GroupResource(), st.FieldSelector, l.failed)))
+			fmt.Sprintf("the server does not select %s by %q: %s; take a field that it knows, or 'filter'",
+				st.GVR.GroupResource(), st.FieldSelector, oneLine(l.err.Error()))))
 		return "config fault"
 	}
 	remedy := "; it starts once that works, see the server of this API"

@@ -23,7 +23,8 @@ import (
 
 // Find finds the API server as kubectl does.
 func Find(k config.Kubernetes) (*rest.Config, error) {
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), &clientcmd.ConfigOverrides{CurrentContext: k.Context})
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), overrides)
 	c, err := loader.ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, nowhere(k) // client-go would advise a variable that this program does not read
@@ -100,16 +101,18 @@ func Redacted(host string) string {
 	return u.Redacted()
 }
 
-// Remedy is what a user can do about a request to a server that failed, to follow the error; "" where the error says it all.
-// proxy is that of the environment, if any.
+// Remedy is what a user can do about a failed request to a server, as the end of the error's text; "" where the error
+// says it all. proxy is that of the environment, if any.
 func Remedy(err error, host string, proxy *url.URL) string {
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)), errors.As(err, new(x509.SystemRootsError)):
-		return "; name its certificate-authority in the kubeconfig, or in SSL_CERT_FILE a file of public authorities, of which the image has none"
+		return "; set certificate-authority in the kubeconfig, or SSL_CERT_FILE to a file of public authorities:" +
+			" the image has none"
 	case apierrors.IsBadRequest(err) && !strings.HasPrefix(strings.ToLower(host), "https:"):
 		return "; the kubeconfig has no https:// before its address"
 	case proxy != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return "; it is asked through the proxy " + proxy.Redacted() + " of the environment: if that cannot reach it, add " + hostname(host) + " to NO_PROXY"
+		return "; it is asked through the proxy " + proxy.Redacted() +
+			" of the environment: if that cannot reach it, add " + hostname(host) + " to NO_PROXY"
 	}
 	return ""
 }

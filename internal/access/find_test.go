@@ -25,7 +25,8 @@ import (
 	"kubejournal/internal/kubeclient"
 )
 
-// issuer is an OpenID Connect provider that takes each refresh token once, and an API server that takes its last id token.
+// issuer is an OpenID Connect provider that takes each refresh token once, and an API server that takes its last id
+// token.
 type issuer struct {
 	*httptest.Server
 	t  *testing.T
@@ -43,7 +44,8 @@ func newIssuer(t *testing.T) *issuer {
 	i.Server = httptest.NewTLSServer(i)
 	t.Cleanup(i.Close)
 	i.ca = filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(i.ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw}), 0o600); err != nil {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw})
+	if err := os.WriteFile(i.ca, ca, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return i
@@ -117,12 +119,15 @@ users:
 // oidc writes a kubeconfig of a login whose id token has expired.
 func (i *issuer) oidc(path, refresh string) {
 	i.t.Helper()
-	write(i.t, path, i.URL, i.ca, "oidc", "idp-issuer-url: "+i.URL, "idp-certificate-authority: "+i.ca, "client-id: kubernetes",
+	write(i.t, path, i.URL, i.ca, "oidc", "idp-issuer-url: "+i.URL, "idp-certificate-authority: "+i.ca,
+		"client-id: kubernetes",
 		"refresh-token: "+refresh, "id-token: "+jwt(i.t, -time.Hour, ""))
 }
 
 // daemon is a daemon's way to the server that a kubeconfig names.
-func daemon(t *testing.T, kubeconfig string) (get func() (int, error), a *kubeclient.Access, logged *observer.ObservedLogs) {
+func daemon(
+	t *testing.T, kubeconfig string,
+) (get func() (int, error), a *kubeclient.Access, logged *observer.ObservedLogs) {
 	t.Helper()
 	core, logged := observer.New(zapcore.InfoLevel)
 	load := func() (*rest.Config, error) { return Find(config.Kubernetes{Kubeconfig: kubeconfig}) }
@@ -145,8 +150,8 @@ func daemon(t *testing.T, kubeconfig string) (get func() (int, error), a *kubecl
 	}, a, logged
 }
 
-// An auth-provider oidc works as with kubectl: tokens are refreshed and written to the kubeconfig, which changes nothing
-// else. A new login is used like any other change of the kubeconfig.
+// An auth-provider oidc works as with kubectl: tokens are refreshed and written to the kubeconfig, which changes
+// nothing else. A new login is used like any other change of the kubeconfig.
 func TestOIDC(t *testing.T) {
 	i, path := newIssuer(t), filepath.Join(t.TempDir(), "config")
 	i.login("first")
@@ -200,7 +205,8 @@ func TestOIDCWithoutWriting(t *testing.T) {
 	if n := i.count(); n != 1 {
 		t.Errorf("%d refreshes, want 1", n)
 	}
-	if all := logged.FilterMessageSnippet("cannot be written to the kubeconfig").All(); len(all) != 1 || logged.Len() != 1 {
+	if all := logged.FilterMessageSnippet("cannot be written to the kubeconfig").All(); len(all) != 1 ||
+		logged.Len() != 1 {
 		t.Errorf("logged %v", logged.All())
 	}
 }
@@ -211,7 +217,8 @@ func TestOIDCLoggedOut(t *testing.T) {
 	i.login("new")
 	i.oidc(path, "old")
 	get, a, _ := daemon(t, path)
-	if _, err := get(); err == nil || !strings.Contains(err.Error(), "auth-provider oidc: ") || !strings.Contains(err.Error(), "log in again") {
+	if _, err := get(); err == nil || !strings.Contains(err.Error(), "auth-provider oidc: ") ||
+		!strings.Contains(err.Error(), "log in again") {
 		t.Errorf("%v", err)
 	}
 	i.oidc(path, "new")
@@ -228,9 +235,16 @@ func TestOIDCLoggedOut(t *testing.T) {
 // What kubectl refuses is refused with what there is instead.
 func TestAuthProvidersThatAreNoMore(t *testing.T) {
 	for _, c := range []struct{ name, keys, want string }{
-		{"gcp", "", `user "ada": auth-provider.name: gcp was removed from Kubernetes clients in 1.26; install gke-gcloud-auth-plugin`},
+		{
+			"gcp", "",
+			`user "ada": auth-provider.name: gcp was removed from Kubernetes clients in 1.26; install gke-gcloud-auth-plugin`,
+		},
 		{"azure", "", `user "ada": auth-provider.name: azure was removed from Kubernetes clients in 1.26; install kubelogin`},
-		{"openstack", "", `user "ada": auth-provider.name: Kubernetes clients have no "openstack", only oidc; replace it by a credential plugin (exec)`},
+		{
+			"openstack", "",
+			`user "ada": auth-provider.name: Kubernetes clients have no "openstack", only oidc;` +
+				" replace it by a credential plugin (exec)",
+		},
 		{"oidc", "client-id: a", `user "ada": auth-provider.config.idp-issuer-url: is missing; log in again`},
 		{"oidc", "idp-issuer-url: a", `user "ada": auth-provider.config.client-id: is missing; log in again`},
 	} {
@@ -241,19 +255,21 @@ func TestAuthProvidersThatAreNoMore(t *testing.T) {
 			t.Errorf("%s: no error", c.name)
 			continue
 		}
-		if got := NotFound(err).Error(); !strings.HasPrefix(got, path+": "+c.want) || strings.Contains(got, "\n") || strings.Contains(got, "set kubernetes.kubeconfig") {
+		if got := NotFound(err).Error(); !strings.HasPrefix(got, path+": "+c.want) || strings.Contains(got, "\n") ||
+			strings.Contains(got, "set kubernetes.kubeconfig") {
 			t.Errorf("%s: %s", c.name, got)
 		}
 	}
 }
 
-// A server whose certificate is from a public authority, or from none that is known, is not trusted in the image: the error
-// says where authorities are taken from.
+// A server whose certificate is from a public authority, or from none that is known, is not trusted in the image: the
+// error says where authorities are taken from.
 func TestUnknownAuthority(t *testing.T) {
 	i, path := newIssuer(t), filepath.Join(t.TempDir(), "config")
 	write(t, path, i.URL, "", "oidc", "idp-issuer-url: "+i.URL, "client-id: a", "id-token: "+jwt(t, time.Hour, ""))
 	_, err := Ask(t.Context(), config.Kubernetes{Kubeconfig: path}, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "; name its certificate-authority in the kubeconfig, or in SSL_CERT_FILE") {
+	if err == nil ||
+		!strings.Contains(err.Error(), "; set certificate-authority in the kubeconfig, or SSL_CERT_FILE to a file") {
 		t.Error(err)
 	}
 }

@@ -15,9 +15,8 @@ import (
 
 // listing is what came of a list of one object.
 type listing struct {
-	unversioned bool   // it has no resourceVersion, so no watch can follow it
-	failed      string // why there was none, in words; "" where there was
-	err         error  // the same
+	unversioned bool  // it has no resourceVersion, so no watch can follow it
+	err         error // why there was none
 }
 
 // finding says what is wrong with it; "" where nothing is.
@@ -25,14 +24,14 @@ func (l *listing) finding() string {
 	switch {
 	case l.unversioned:
 		return "its lists have no resourceVersion, so it cannot be followed"
-	case l.failed != "":
-		return "its list fails: " + l.failed
+	case l.err != nil:
+		return "its list fails: " + oneLine(l.err.Error())
 	}
 	return ""
 }
 
-// list lists one object of each target, a few at once; nil is none. What is wrong with a resource is in its listing: the error is that
-// of ctx.
+// list asks for a list of one object of each target that is not nil, a few at a time. What is wrong with a resource is
+// in its listing; the error is only that of ctx.
 func (s *Server) list(ctx context.Context, targets []*kubeclient.Target) ([]listing, error) {
 	all := make([]listing, len(targets))
 	var group errgroup.Group
@@ -43,9 +42,6 @@ func (s *Server) list(ctx context.Context, targets []*kubeclient.Target) ([]list
 		}
 		group.Go(func() error {
 			all[i].unversioned, all[i].err = s.listOne(ctx, t)
-			if err := all[i].err; err != nil {
-				all[i].failed = oneLine(err.Error())
-			}
 			return ctx.Err()
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"kubejournal/internal/kubeclient"
 )
 
-const questionsAtOnce = 10 // about rights
+const questionsAtOnce = 10 // about rights, or for lists
 
 // Server is an API server that a command asks a few questions.
 type Server struct {
@@ -46,7 +46,8 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
 		}
 	} else if err != nil {
-		return nil, fmt.Errorf("ask the API server %s: %w%s", Redacted(c.Host), err, Remedy(err, c.Host, kubeclient.EnvironmentProxy(c)))
+		advice := Remedy(err, c.Host, kubeclient.EnvironmentProxy(c))
+		return nil, fmt.Errorf("ask the API server %s: %w%s", Redacted(c.Host), err, advice)
 	}
 	return s, nil
 }
@@ -80,8 +81,8 @@ func (s *Server) refusals(ctx context.Context, asked [][]discovery.Right) ([]str
 // oneLine keeps what a server says on one line.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Watchable returns all that can be watched, which of it this identity may not, and of what the lists fail or cannot be followed;
-// namespace is where, "" everywhere.
+// Watchable returns all that can be watched in a namespace, or everywhere with "". Each offer says whether this
+// identity may not watch it, and whether its list fails or cannot be followed.
 func (s *Server) Watchable(ctx context.Context, namespace string) ([]discovery.Offer, error) {
 	found := s.Offers()
 	var asked [][]discovery.Right

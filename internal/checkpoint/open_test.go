@@ -257,13 +257,16 @@ func TestOpenSystemErrors(t *testing.T) {
 		}
 	}
 	for cause, want := range map[error]error{
-		syscall.ENOLCK: disk.ErrNoLocks, syscall.EOPNOTSUPP: disk.ErrNoLocks, syscall.EACCES: disk.ErrNoLocks, syscall.ENODEV: disk.ErrNoMapping,
+		syscall.ENOLCK: disk.ErrNoLocks, syscall.EOPNOTSUPP: disk.ErrNoLocks, syscall.EACCES: disk.ErrNoLocks,
+		syscall.ENODEV: disk.ErrNoMapping,
 	} {
 		if err := openError("c", cause); !errors.Is(err, want) || !errors.Is(err, cause) {
 			t.Errorf("openError(%v) = %v", cause, err)
 		}
 	}
-	for _, cause := range []error{syscall.ENOMEM, syscall.ENOLCK, syscall.ENODEV, &fs.PathError{Op: "open", Path: "c", Err: syscall.EACCES}} {
+	for _, cause := range []error{
+		syscall.ENOMEM, syscall.ENOLCK, syscall.ENODEV, &fs.PathError{Op: "open", Path: "c", Err: syscall.EACCES},
+	} {
 		if err := openError("c", cause); errors.Is(err, ErrDamaged) || !errors.Is(err, cause) {
 			t.Errorf("openError(%v) = %v", cause, err)
 		}

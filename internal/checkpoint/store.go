@@ -277,7 +277,8 @@ func (s *Store) LostNames() (names []string, err error) {
 // SetLost records that an earlier checkpoint was lost, until ClearLost.
 func (s *Store) SetLost() error { return s.putLost([]byte{1}) }
 
-// SetLostNames records what the earlier checkpoint may have had: what the config named at the first start since then. All else is new.
+// SetLostNames records what the earlier checkpoint may have had: what the config named at the first start after the
+// loss. All else is new.
 func (s *Store) SetLostNames(names []string) error {
 	v, err := json.Marshal(names)
 	if err != nil {

@@ -303,15 +303,16 @@ func expandOne(text string, env Env) (expanded, fault string) {
 	}
 }
 
-// placeholder matches what a shell, a template or another program would replace, and nothing replaces here. The group is
-// the variable.
-var placeholder = regexp.MustCompile(`\$?(?:\$\{\W*(?:env:)?(\w*)[^}]*\}?|\$([A-Za-z_]\w*)|\{\{.*?\}\}|%([A-Za-z_]\w*)%)`)
+// placeholder matches what a shell, a template or another program would replace, and nothing replaces here. The group
+// is the variable.
+var placeholder = regexp.MustCompile(
+	`\$?(?:\$\{\W*(?:env:)?(\w*)[^}]*\}?|\$([A-Za-z_]\w*)|\{\{.*?\}\}|%([A-Za-z_]\w*)%)`)
 
 // variable matches what is replaced, where it is.
 var variable = regexp.MustCompile(`\$\([^)]*\)?`)
 
-// literal returns text without variables, in which $$NAME and $${NAME} stand for $NAME and ${NAME}. Any other placeholder
-// is a fault.
+// literal returns text without variables, in which $$NAME and $${NAME} stand for $NAME and ${NAME}. Any other
+// placeholder is a fault.
 func literal(text string) (is, fault string) {
 	is = placeholder.ReplaceAllStringFunc(text, func(found string) string {
 		if rest, escaped := strings.CutPrefix(found, "$$"); escaped {

@@ -106,7 +106,8 @@ func (k *checker) literals() {
 	for key, value := range map[string]string{
 		"cluster": k.Cluster, "kubernetes.kubeconfig": k.Kubernetes.Kubeconfig, "kubernetes.context": k.Kubernetes.Context,
 		"output.path": k.Output.Path, "checkpoint.path": k.Checkpoint.Path, "listen": k.Listen,
-		"leaderElection.leaseName": k.LeaderElection.LeaseName, "leaderElection.leaseNamespace": k.LeaderElection.LeaseNamespace,
+		"leaderElection.leaseName":      k.LeaderElection.LeaseName,
+		"leaderElection.leaseNamespace": k.LeaderElection.LeaseNamespace,
 	} {
 		found := cmp.Or(placeholder.FindString(value), variable.FindString(value))
 		if _, elsewhere := k.src.from[key]; found == "" || elsewhere { // a shell has replaced what it replaces

@@ -56,8 +56,8 @@
 // Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
-// differed between the line before that SYNCED and it. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is that of leader
-// election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
+// differed between the line before that SYNCED and it. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
+// that of leader election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
 //
@@ -187,7 +187,8 @@ func appendInterval(dst []byte, salt, stream uint32, i *interval) []byte {
 		flags = flagLate
 	}
 	dst = append(dst, kindInterval, flags, i.reason, i.heldBack)
-	return appendNumbers(dst, salt, i.lease, stream, uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(i.differences), i.serial)
+	return appendNumbers(dst, salt, i.lease, stream,
+		uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(i.differences), i.serial)
 }
 
 func appendSegment(dst []byte, salt uint32, s *segment) []byte {

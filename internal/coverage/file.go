@@ -97,8 +97,10 @@ func Open(path string, o Options) (*File, error) {
 		o.Now = time.Now
 	}
 	f := &File{
-		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, lease: uint32(min(max(o.LeaseDuration/time.Second, 0), maxLease)), opened: o.Now().UnixNano(),
-		wake: make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}), streams: make(map[string]*current), keys: make(map[string]byte),
+		path: Path(path), disk: o.Disk, log: o.Log, failed: o.Failed, now: o.Now, opened: o.Now().UnixNano(),
+		lease: uint32(min(max(o.LeaseDuration/time.Second, 0), maxLease)),
+		wake:  make(chan struct{}, 1), stop: make(chan struct{}), ran: make(chan struct{}),
+		streams: make(map[string]*current), keys: make(map[string]byte),
 	}
 	f.journal = strings.TrimSuffix(f.path, suffix)
 	old, err := load(f.disk, f.path)

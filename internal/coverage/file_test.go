@@ -210,7 +210,8 @@ func TestHeldBack(t *testing.T) {
 	})
 }
 
-// An interval has the leaseDuration of its daemon, over restarts with another one too; one that no config allows is not believed.
+// An interval has the leaseDuration of its daemon, over restarts with another one too; one that no config allows is not
+// believed.
 func TestLeaseDuration(t *testing.T) {
 	inBubble(t, func(j *journalled) {
 		lease := func(o Options, second int64, want time.Duration) {

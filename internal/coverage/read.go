@@ -133,7 +133,8 @@ func (s *Stream) add(part span, i *interval, goesOn bool) {
 	}
 	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
 		s.Intervals[n].To, s.Intervals[n].End = to, end
-		s.Intervals[n].HeldBack, s.Intervals[n].LeaseDuration = heldBack(i.heldBack, s.Intervals[n].HeldBack), seconds(i.lease)
+		s.Intervals[n].HeldBack = heldBack(i.heldBack, s.Intervals[n].HeldBack)
+		s.Intervals[n].LeaseDuration = seconds(i.lease)
 		return
 	}
 	s.Intervals = append(s.Intervals, Interval{

@@ -15,12 +15,15 @@ import (
 
 // A proxy between the daemon and its own cluster is a warning, one on the way to another cluster is not.
 func TestLogProxy(t *testing.T) {
-	for cluster, want := range map[string]zapcore.Level{"": zap.InfoLevel, "10.96.0.1": zap.WarnLevel, "fd00::1": zap.InfoLevel} {
+	for cluster, want := range map[string]zapcore.Level{
+		"": zap.InfoLevel, "10.96.0.1": zap.WarnLevel, "fd00::1": zap.InfoLevel,
+	} {
 		t.Setenv("KUBERNETES_SERVICE_HOST", cluster)
 		core, logged := observer.New(zapcore.InfoLevel)
 		d := &Daemon{Options: Options{Log: zap.New(core)}}
 		var err error
-		d.access, err = kubeclient.NewAccess(func() (*rest.Config, error) { return &rest.Config{Host: "https://10.96.0.1:443"}, nil },
+		config := &rest.Config{Host: "https://10.96.0.1:443"}
+		d.access, err = kubeclient.NewAccess(func() (*rest.Config, error) { return config, nil },
 			func(context.Context, *kubeclient.Client, bool) error { return nil }, d.Log)
 		if err != nil {
 			t.Fatal(err)

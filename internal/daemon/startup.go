@@ -260,7 +260,8 @@ func (d *Daemon) connect(context.Context) (err error) {
 func (d *Daemon) logProxy(proxy *url.URL) {
 	server, through := zap.String("server", d.host()), zap.String("proxy", proxy.Redacted())
 	if access.InCluster(d.access.Host()) {
-		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to NO_PROXY", server, through)
+		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to NO_PROXY",
+			server, through)
 		return
 	}
 	d.Log.Info("the API server is asked through the proxy of the environment", server, through)
@@ -343,7 +344,8 @@ func (d *Daemon) reach(ctx context.Context, ask func(context.Context) error) err
 				continue
 			}
 		}
-		return fmt.Errorf("ask the API server %s: %w%s", d.host(), err, access.Remedy(err, d.access.Host(), d.access.EnvironmentProxy()))
+		advice := access.Remedy(err, d.access.Host(), d.access.EnvironmentProxy())
+		return fmt.Errorf("ask the API server %s: %w%s", d.host(), err, advice)
 	}
 }
 
@@ -388,7 +390,8 @@ func (d *Daemon) openCoverage(path string, found recorder.Recovered) (err error)
 		lease = d.cfg.LeaderElection.LeaseDuration
 	}
 	d.coverage, err = coverage.Open(path, coverage.Options{
-		Hole: found.Hole, Elsewhere: found.Stdout > 0, LeaseDuration: lease, Disk: d.Disk, Log: d.Log, Failed: d.metrics.CoverageErrors.Inc,
+		Hole: found.Hole, Elsewhere: found.Stdout > 0, LeaseDuration: lease,
+		Disk: d.Disk, Log: d.Log, Failed: d.metrics.CoverageErrors.Inc,
 	})
 	if errors.Is(err, coverage.ErrForeign) || errors.Is(err, coverage.ErrNewer) {
 		d.metrics.CoverageErrors.Inc()

@@ -164,8 +164,8 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	s.markOverlaps(all)
 }
 
-// markOverlaps marks the streams of single namespaces whose objects one of all namespaces has too. Those with selectors are not looked
-// at.
+// markOverlaps marks the streams of one namespace whose objects a stream of all namespaces has too. It ignores streams
+// with selectors.
 func (s *snapshot) markOverlaps(all []Resolution) {
 	wide := map[string]bool{} // classes with a stream of all objects
 	each := func(visit func(class string, st *Stream)) {

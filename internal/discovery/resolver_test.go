@@ -502,12 +502,25 @@ func TestOverlaps(t *testing.T) {
 			entries []config.Resource
 			want    []string // the names of those that are marked
 		}{
-			"plain":      {[]config.Resource{{Name: "pods"}, {Name: "deploy"}, {Name: "nodes"}}, nil},
-			"namespaces": {[]config.Resource{{Name: "pods", Namespaces: in("web", "db")}, {Name: "po", Namespaces: in("test")}}, nil},
+			"plain": {[]config.Resource{{Name: "pods"}, {Name: "deploy"}, {Name: "nodes"}}, nil},
+			"namespaces": {
+				[]config.Resource{{Name: "pods", Namespaces: in("web", "db")}, {Name: "po", Namespaces: in("test")}}, nil,
+			},
 			"of another": {[]config.Resource{{Name: "pods", Namespaces: in("web", "db")}, {Name: "deploy"}}, nil},
-			"and all":    {[]config.Resource{{Name: "po", Namespaces: in("web", "db")}, {Name: "pods"}}, in("pods?namespace=web", "pods?namespace=db")},
-			"two groups": {[]config.Resource{{Name: "events.events.k8s.io"}, {Name: "events.v1.", Namespaces: in("web")}}, in("events?namespace=web")},
-			"selectors":  {[]config.Resource{{Name: "po", LabelSelector: "a=1"}, {Name: "pods", Namespaces: in("web")}, {Name: "pods", Namespaces: in("web"), LabelSelector: "a=1"}}, nil},
+			"and all": {
+				[]config.Resource{{Name: "po", Namespaces: in("web", "db")}, {Name: "pods"}},
+				in("pods?namespace=web", "pods?namespace=db"),
+			},
+			"two groups": {
+				[]config.Resource{{Name: "events.events.k8s.io"}, {Name: "events.v1.", Namespaces: in("web")}},
+				in("events?namespace=web"),
+			},
+			"selectors": {
+				[]config.Resource{
+					{Name: "po", LabelSelector: "a=1"}, {Name: "pods", Namespaces: in("web")},
+					{Name: "pods", Namespaces: in("web"), LabelSelector: "a=1"},
+				}, nil,
+			},
 		} {
 			t.Run(name, func(t *testing.T) {
 				var got []string

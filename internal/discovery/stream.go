@@ -21,7 +21,7 @@ type Stream struct {
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
 
-	// Overlaps says that another stream, of all namespaces, has the same objects. What a stream with selectors shares is not said.
+	// Overlaps says that another stream, of all namespaces, has the same objects. It ignores streams with selectors.
 	Overlaps bool
 
 	Entry config.Resource // that the stream comes from

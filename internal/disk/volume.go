@@ -21,7 +21,8 @@ func LockError(err error) error {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return ErrLocked
 	}
-	for _, refusal := range []error{syscall.ENOLCK, errors.ErrUnsupported, os.ErrPermission, syscall.EINVAL, syscall.EBADF} {
+	refusals := []error{syscall.ENOLCK, errors.ErrUnsupported, os.ErrPermission, syscall.EINVAL, syscall.EBADF}
+	for _, refusal := range refusals {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%w: %w", ErrNoLocks, err)
 		}
@@ -45,15 +46,16 @@ func DescribeOwner(path string) string {
 	if !ok {
 		return ""
 	}
-	is := fmt.Sprintf("%s belongs to %d:%d with mode %s, and this process is %d:%d", path, owner.Uid, owner.Gid, info.Mode(), os.Geteuid(), os.Getegid())
-	if mayBy(info.Mode(), owner, need) {
+	is := fmt.Sprintf("%s belongs to %d:%d with mode %s, and this process is %d:%d",
+		path, owner.Uid, owner.Gid, info.Mode(), os.Geteuid(), os.Getegid())
+	if permits(info.Mode(), owner, need) {
 		is += ", to which that mode gives the right: SELinux, or the server of a network volume (root_squash), refuses it"
 	}
 	return is
 }
 
-// mayBy reports whether a mode gives this process the rights need of rwx.
-func mayBy(mode os.FileMode, owner *syscall.Stat_t, need os.FileMode) bool {
+// permits reports whether a mode gives this process the rights need of rwx.
+func permits(mode os.FileMode, owner *syscall.Stat_t, need os.FileMode) bool {
 	groups, _ := os.Getgroups() // without them, its own is left
 	switch {
 	case os.Geteuid() == 0:

@@ -17,9 +17,9 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Tools leave copies of an object, or of one of its values, in its annotations. In an object of which something is redacted, each
-// annotation that shows a redacted value is therefore redacted too. What is looked for, and what is looked into, is described in
-// docs/config.md, "What is redacted".
+// Tools leave copies of an object, or of one of its values, in its annotations. So where something of an object is
+// redacted, each annotation that shows a redacted value is redacted too. What is looked for, and what is looked into,
+// is described in docs/config.md, "What is redacted".
 
 // The limits of the search. An annotation that exceeds one of them is redacted.
 const (
@@ -30,8 +30,9 @@ const (
 	maxCompared  = 1 << 26 // bytes in an object, each with each value: less than 0.1 seconds
 )
 
-// copied are the annotations in which tools keep the object, or a value of it, as they wrote it last, which need not be the one it
-// has now. These are always redacted, as are all whose names begin with lastApplied after their prefix.
+// copied are the annotations in which tools keep the object, or one of its values, as they last wrote it; that may
+// differ from what the object has now. They are always redacted, and so are all whose names begin with one of
+// lastApplied after the prefix.
 var (
 	copied = []string{
 		"kapp.k14s.io/original", "kapp.k14s.io/original-diff", // kapp
@@ -48,7 +49,7 @@ func isCopied(key []byte) bool {
 		slices.ContainsFunc(lastApplied, func(begin string) bool { return strings.HasPrefix(name, begin) })
 }
 
-// copyOf says of an edit whether it is of an annotation that may copy what is redacted.
+// copyOf says whether an edit is of an annotation that may have a copy of what is redacted.
 type copyOf uint8
 
 const (
@@ -57,7 +58,7 @@ const (
 	isCopy
 )
 
-// noteAnnotation notes the value at i of an annotation, whose edits begin at mark.
+// noteAnnotation notes an annotation and its value. The edits within that value begin at mark.
 func (o *Object) noteAnnotation(key []byte, value span, mark int) {
 	switch first := o.Raw[value.start]; {
 	case first == 'n', first == '"' && len(o.edits) > mark: // null, or redacted by a path
@@ -93,8 +94,8 @@ type hiddenValues struct {
 	left   int // of maxCompared
 }
 
-// add adds a redacted value, as the object has it. What every line shows, the object's name and namespace, is not hidden, nor
-// are numbers, true and false.
+// add adds a redacted value, as the object has it. What every line shows, the object's name and namespace, is not
+// hidden, nor are numbers, true and false.
 func (h *hiddenValues) add(o *Object, value []byte) {
 	if value[0] == '{' || value[0] == '[' {
 		h.addStrings(o, value)
@@ -178,7 +179,7 @@ func (h *hiddenValues) shownBy(annotation []byte) bool {
 	return h.in(annotation, 0)
 }
 
-// in looks for what is hidden in a text, which is in so many encodings, and in all that may be encoded in it.
+// in looks for hidden values in a text that was found inside depth encodings, and in all that may be encoded in it.
 func (h *hiddenValues) in(text []byte, depth int) bool {
 	if depth > maxEncodings {
 		return true
@@ -210,9 +211,10 @@ func (h *hiddenValues) in(text []byte, depth int) bool {
 	return h.inBase64(text, depth)
 }
 
-// inBase64 looks into what may be base64, in either alphabet, with and without padding: wherever it begins in a piece of text.
+// inBase64 looks into what may be base64, in either alphabet, with and without padding, wherever it begins in a piece
+// of text.
 func (h *hiddenValues) inBase64(text []byte, depth int) bool {
-	shortest := 10 // that any copy may have which is compressed, or of an object
+	shortest := 10 // the least length of a copy that is compressed, or of an object
 	for _, v := range h.values {
 		shortest = min(shortest, len(v))
 	}
@@ -225,7 +227,7 @@ func (h *hiddenValues) inBase64(text []byte, depth int) bool {
 		for begin := range min(4, len(piece)-least+1) {
 			part := piece[begin:]
 			if len(part)%4 == 1 {
-				part = part[:len(part)-1] // which ends nothing
+				part = part[:len(part)-1] // one character alone encodes no byte
 			}
 			decoded, err := base64.RawStdEncoding.AppendDecode(nil, part)
 			if err == nil && h.in(decoded, depth+1) {
@@ -237,7 +239,8 @@ func (h *hiddenValues) inBase64(text []byte, depth int) bool {
 }
 
 func isNoBase64(c rune) bool {
-	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '/' && c != '-' && c != '_'
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') &&
+		c != '+' && c != '/' && c != '-' && c != '_'
 }
 
 // spend reports whether too much has been compared.
@@ -246,8 +249,8 @@ func (h *hiddenValues) spend(n int) bool {
 	return h.left < 0
 }
 
-// copiesObject reports whether a text without white space is, or has in it, an object or its data: perhaps of an earlier version,
-// the values of which are not known any more.
+// copiesObject reports whether a text without white space is or contains an object or its data, perhaps of an earlier
+// version, whose values are no longer known.
 func copiesObject(text []byte) bool {
 	has := func(s string) bool { return bytes.Contains(text, []byte(s)) }
 	return has(`"data":{`) || has("stringData") || has("apiVersion") && has("metadata")
@@ -282,8 +285,8 @@ func unescapePercent(text []byte) (plain []byte, found bool) {
 	return plain, found
 }
 
-// inflate returns what a compressed text, of which the beginning may be something else, holds as far as it can be read. ok is false
-// where that is too much, or compressed in another way.
+// inflate decompresses a text, which may begin with something else, as far as it can be read. is reports whether it is
+// compressed; ok is false where the result is too long, or the format is not one of those read here.
 func inflate(text []byte) (plain []byte, is, ok bool) {
 	var from io.Reader
 	var err error
@@ -296,13 +299,14 @@ func inflate(text []byte) (plain []byte, is, ok bool) {
 		from, err = zlib.NewReader(bytes.NewReader(text))
 	} else {
 		other := func(begin string) bool { return bytes.HasPrefix(text, []byte(begin)) }
-		is = slices.ContainsFunc([]string{"\x28\xb5\x2f\xfd", "\xfd7zXZ\x00", "BZh91AY&SY", "\x04\x22\x4d\x18"}, other) // zstd, xz, bzip2, LZ4
+		zstd, xz, bzip2, lz4 := "\x28\xb5\x2f\xfd", "\xfd7zXZ\x00", "BZh91AY&SY", "\x04\x22\x4d\x18"
+		is = slices.ContainsFunc([]string{zstd, xz, bzip2, lz4}, other)
 		return nil, is, false
 	}
 	if err != nil {
-		return nil, false, false // it only begins so
+		return nil, false, false // it only begins like one
 	}
-	plain, _ = io.ReadAll(io.LimitReader(from, maxInflated+1)) // of one that is damaged, what comes before that
+	plain, _ = io.ReadAll(io.LimitReader(from, maxInflated+1)) // of a damaged one, what comes before the damage
 	return plain, true, len(plain) <= maxInflated
 }
 

@@ -25,7 +25,8 @@ func secretObject(t *testing.T, annotations, values map[string]string) string {
 	}
 	b, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "data": data,
-		"metadata": map[string]any{"name": "db-login", "namespace": "shop", "uid": "u", "resourceVersion": "7", "annotations": annotations},
+		"metadata": map[string]any{"name": "db-login", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+			"annotations": annotations},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -102,32 +103,35 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		return lines + s
 	}
 	values := map[string]string{
-		"password": password, "tls.key": key, "newline": "trailing-newline\n", "pin": "417", "name": "db-login", "namespace": "shop", "empty": "", "blank": " \n",
-		".dockercfg": `{"registry:5000":{"username":"serviceaccount","password":"` + token + `","auth":"` + b64("serviceaccount:"+token) + `"}}`,
-		"config":     "url=postgres://app:0ther-Passw0rd@db/shop\n",
-		"binary":     "\x00\xff\x10 \x80binary\n\x01",
+		"password": password, "tls.key": key, "newline": "trailing-newline\n", "pin": "417", "name": "db-login",
+		"namespace": "shop", "empty": "", "blank": " \n",
+		".dockercfg": `{"registry:5000":{"username":"serviceaccount","password":"` + token + `","auth":"` +
+			b64("serviceaccount:"+token) + `"}}`,
+		"config": "url=postgres://app:0ther-Passw0rd@db/shop\n",
+		"binary": "\x00\xff\x10 \x80binary\n\x01",
 	}
 	manifest := `{"v":{"password":` + quoted(password) + `}}`
 	redactedOnes := map[string]string{
-		"plain":                password,
-		"within":               "the password is " + password + ".",
-		"as it stands":         b64(password),
-		"within, as it is":     "password=" + b64(password) + ";user=app",
-		"after a slash":        "base64/" + b64(password),
-		"after text":           "x" + b64(password),
-		"url alphabet":         base64.RawURLEncoding.EncodeToString([]byte("\xff\xfe\xfd" + values["binary"])),
-		"binary":               b64(values["binary"]),
-		"no padding":           base64.RawStdEncoding.EncodeToString([]byte(password)),
-		"in lines":             wrapped(b64("user:" + password + ":more")),
-		"twice":                b64(b64(password)),
-		"thrice":               b64(b64(b64(password))),
-		"json":                 manifest,
-		"json with base64":     `{"password":"` + b64(password) + `"}`,
-		"json in json":         quoted(manifest),
-		"json in json twice":   quoted(`{"a":` + quoted(manifest) + `}`),
-		"base64 of json":       b64(manifest),
-		"go quoted":            fmt.Sprintf("%q", password),
-		"unicode escapes":      `{"a":"` + strings.Replace(strings.Trim(quoted(password), `"`), "s3", `\u0073\u0033`, 1) + `"}`,
+		"plain":              password,
+		"within":             "the password is " + password + ".",
+		"as it stands":       b64(password),
+		"within, as it is":   "password=" + b64(password) + ";user=app",
+		"after a slash":      "base64/" + b64(password),
+		"after text":         "x" + b64(password),
+		"url alphabet":       base64.RawURLEncoding.EncodeToString([]byte("\xff\xfe\xfd" + values["binary"])),
+		"binary":             b64(values["binary"]),
+		"no padding":         base64.RawStdEncoding.EncodeToString([]byte(password)),
+		"in lines":           wrapped(b64("user:" + password + ":more")),
+		"twice":              b64(b64(password)),
+		"thrice":             b64(b64(b64(password))),
+		"json":               manifest,
+		"json with base64":   `{"password":"` + b64(password) + `"}`,
+		"json in json":       quoted(manifest),
+		"json in json twice": quoted(`{"a":` + quoted(manifest) + `}`),
+		"base64 of json":     b64(manifest),
+		"go quoted":          fmt.Sprintf("%q", password),
+		"unicode escapes": `{"a":"` +
+			strings.Replace(strings.Trim(quoted(password), `"`), "s3", `\u0073\u0033`, 1) + `"}`,
 		"url":                  "https://app:" + url.PathEscape(password) + "@db",
 		"gzip":                 b64(gzipped(t, manifest)),
 		"gzip after text":      "version-1/" + b64(gzipped(t, manifest)),
@@ -164,7 +168,8 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		"k8s.io/initial-events-end":                   password,
 	}
 	left := map[string]string{
-		"mine": "stays", "empty": "", "blank": " ", "number": "4171", "pinned": "x417x", "namespace": "shop", "name": "db-login", "both": "shop/db-login",
+		"mine": "stays", "empty": "", "blank": " ", "number": "4171", "pinned": "x417x", "namespace": "shop",
+		"name": "db-login", "both": "shop/db-login",
 		"encoded name": b64("db-login"),
 		"hash":         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		"uid":          "1fe4b2f8-dcde-4710-91df-c352aafd0b06", "time": "2026-11-22T01:54:11Z", "percent": "50% of %zz",
@@ -175,7 +180,7 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		"cert-manager.io/alt-names":           "shop.example.com,www.shop.example.com",
 		"openshift.io/token-secret.name":      "builder-token-x7k2p",
 		"kapp.k14s.io/identity":               "v1;shop//Secret/db-login;v1",
-		"words":                               strings.Repeat("nothing of it is to be seen in a long description of the thing. ", 200),
+		"words":                               strings.Repeat("nothing of it is in a long description of the thing. ", 250),
 		"a reference":                         `{"apiVersion":"v1","kind":"Service","name":"db"}`,
 		"encoded text that has nothing of it": b64(strings.Repeat("nothing of it is to be seen in a long description. ", 50)),
 	}
@@ -220,7 +225,8 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		if err := r.Scan([]byte(secretObject(t, annotations, values)), &o); err != nil {
 			t.Fatal(err)
 		}
-		b, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Added, Origin: FromWatch, Received: time.Unix(1, 0), Payload: MetadataOnly}, &o)
+		b, err := r.AppendLine(AppendSeq(nil, 1),
+			Line{Type: Added, Origin: FromWatch, Received: time.Unix(1, 0), Payload: MetadataOnly}, &o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,21 +248,76 @@ func TestAnnotationsThatCopyWhereverTheyStand(t *testing.T) {
 		shape    Shape
 		in, want string
 	}{
-		"before data":  {secret, `{"metadata":{"annotations":{"a":"hunter2","b":"c"}},"data":{"p":"aHVudGVyMg=="}}`, `{"metadata":{"annotations":{"a":"REDACTED","b":"c"}},"data":{"p":"REDACTED"}}`},
-		"after data":   {secret, `{"data":{"p":"aHVudGVyMg=="},"metadata":{"annotations":{"b":"c","a":"hunter2"}}}`, `{"data":{"p":"REDACTED"},"metadata":{"annotations":{"b":"c","a":"REDACTED"}}}`},
-		"stringData":   {secret, `{"stringData":{"p":"hunter2"},"metadata":{"annotations":{"a":"hunter2","b":"aHVudGVyMg=="}}}`, `{"stringData":{"p":"REDACTED"},"metadata":{"annotations":{"a":"REDACTED","b":"REDACTED"}}}`},
-		"repeated":     {secret, `{"metadata":{"annotations":{"a":"hunter1","a":"hunter2"},"annotations":{"a":"hunter1"}},"data":{"p":"aHVudGVyMQ=="},"data":{"p":"aHVudGVyMg=="},"metadata":{"annotations":{"a":"hunter2"}}}`, `{"metadata":{"annotations":{"a":"REDACTED","a":"REDACTED"},"annotations":{"a":"REDACTED"}},"data":{"p":"REDACTED"},"data":{"p":"REDACTED"},"metadata":{"annotations":{"a":"REDACTED"}}}`},
-		"escapes":      {secret, `{"metadata":{"annotati\u006fns":{"a":"\u0068unter2"}},"data":{"p":"\u0061HVudGVyMg\u003d\u003d"}}`, `{"metadata":{"annotati\u006fns":{"a":"REDACTED"}},"data":{"p":"REDACTED"}}`},
-		"no strings":   {secret, `{"metadata":{"annotations":{"a":{"b":"hunter2"},"c":["hunter2"],"d":null,"e":7}},"data":{}}`, `{"metadata":{"annotations":{"a":"REDACTED","c":"REDACTED","d":null,"e":"REDACTED"}},"data":{}}`},
-		"no base64":    {secret, `{"metadata":{"annotations":{"a":"hunter2!"}},"data":{"p":"hunter2!"}}`, `{"metadata":{"annotations":{"a":"REDACTED"}},"data":{"p":"REDACTED"}}`},
-		"odd values":   {secret, `{"metadata":{"annotations":{"a":"hunter2","b":"7"}},"data":{"p":["hunter2"],"q":7,"r":null}}`, `{"metadata":{"annotations":{"a":"REDACTED","b":"7"}},"data":{"p":"REDACTED","q":"REDACTED","r":"REDACTED"}}`},
-		"by path too":  {Shape{Secret: true, Redact: []string{`metadata.annotations["a"]`}}, `{"metadata":{"annotations":{"a":"hunter2","b":"of hunter2","c":"d"}},"data":{}}`, `{"metadata":{"annotations":{"a":"REDACTED","b":"REDACTED","c":"d"}},"data":{}}`},
-		"dropped":      {Shape{Secret: true, Drop: []string{`metadata.annotations["a"]`}}, `{"metadata":{"annotations":{"a":"hunter2","b":"hunter2"}},"data":{"p":"aHVudGVyMg=="}}`, `{"metadata":{"annotations":{"b":"REDACTED"}},"data":{"p":"REDACTED"}}`},
-		"all dropped":  {Shape{Secret: true, Drop: []string{`metadata.annotations`}}, `{"metadata":{"annotations":{"a":"hunter2"},"b":1},"data":{"p":"aHVudGVyMg=="}}`, `{"metadata":{"b":1},"data":{"p":"REDACTED"}}`},
-		"all redacted": {Shape{Secret: true, Redact: []string{`metadata.annotations`}}, `{"metadata":{"annotations":{"a":"x"}}}`, `{"metadata":{"annotations":{"a":"REDACTED"}}}`},
-		"other kinds":  {redact, `{"metadata":{"annotations":{"a":"hunter2","b":"c","n":"X"}},"data":{"password":"hunter2"},"spec":{"env":[{"name":"X","value":"s3cret"}]}}`, `{"metadata":{"annotations":{"a":"REDACTED","b":"c","n":"X"}},"data":{"password":"REDACTED"},"spec":{"env":"REDACTED"}}`},
-		"elements":     {redact, `{"metadata":{"annotations":{"a":"is s3cret","b":"c"}},"spec":{"env":[{"name":"X","value":"s3cret"}]}}`, `{"metadata":{"annotations":{"a":"REDACTED","b":"c"}},"spec":{"env":"REDACTED"}}`},
-		"no redaction": {Shape{Drop: []string{"x"}}, `{"metadata":{"annotations":{"a":"hunter2","kapp.k14s.io/original":"x"}},"data":{"p":"aHVudGVyMg=="}}`, `{"metadata":{"annotations":{"a":"hunter2","kapp.k14s.io/original":"x"}},"data":{"p":"aHVudGVyMg=="}}`},
+		"before data": {
+			secret, `{"metadata":{"annotations":{"a":"hunter2","b":"c"}},"data":{"p":"aHVudGVyMg=="}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","b":"c"}},"data":{"p":"REDACTED"}}`,
+		},
+		"after data": {
+			secret, `{"data":{"p":"aHVudGVyMg=="},"metadata":{"annotations":{"b":"c","a":"hunter2"}}}`,
+			`{"data":{"p":"REDACTED"},"metadata":{"annotations":{"b":"c","a":"REDACTED"}}}`,
+		},
+		"stringData": {
+			secret, `{"stringData":{"p":"hunter2"},"metadata":{"annotations":{"a":"hunter2","b":"aHVudGVyMg=="}}}`,
+			`{"stringData":{"p":"REDACTED"},"metadata":{"annotations":{"a":"REDACTED","b":"REDACTED"}}}`,
+		},
+		"repeated": {
+			secret,
+			`{"metadata":{"annotations":{"a":"hunter1","a":"hunter2"},"annotations":{"a":"hunter1"}},` +
+				`"data":{"p":"aHVudGVyMQ=="},"data":{"p":"aHVudGVyMg=="},"metadata":{"annotations":{"a":"hunter2"}}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","a":"REDACTED"},"annotations":{"a":"REDACTED"}},` +
+				`"data":{"p":"REDACTED"},"data":{"p":"REDACTED"},"metadata":{"annotations":{"a":"REDACTED"}}}`,
+		},
+		"escapes": {
+			secret, `{"metadata":{"annotati\u006fns":{"a":"\u0068unter2"}},"data":{"p":"\u0061HVudGVyMg\u003d\u003d"}}`,
+			`{"metadata":{"annotati\u006fns":{"a":"REDACTED"}},"data":{"p":"REDACTED"}}`,
+		},
+		"no strings": {
+			secret, `{"metadata":{"annotations":{"a":{"b":"hunter2"},"c":["hunter2"],"d":null,"e":7}},"data":{}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","c":"REDACTED","d":null,"e":"REDACTED"}},"data":{}}`,
+		},
+		"no base64": {
+			secret, `{"metadata":{"annotations":{"a":"hunter2!"}},"data":{"p":"hunter2!"}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED"}},"data":{"p":"REDACTED"}}`,
+		},
+		"odd values": {
+			secret, `{"metadata":{"annotations":{"a":"hunter2","b":"7"}},"data":{"p":["hunter2"],"q":7,"r":null}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","b":"7"}},"data":{"p":"REDACTED","q":"REDACTED","r":"REDACTED"}}`,
+		},
+		"by path too": {
+			Shape{Secret: true, Redact: []string{`metadata.annotations["a"]`}},
+			`{"metadata":{"annotations":{"a":"hunter2","b":"of hunter2","c":"d"}},"data":{}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","b":"REDACTED","c":"d"}},"data":{}}`,
+		},
+		"dropped": {
+			Shape{Secret: true, Drop: []string{`metadata.annotations["a"]`}},
+			`{"metadata":{"annotations":{"a":"hunter2","b":"hunter2"}},"data":{"p":"aHVudGVyMg=="}}`,
+			`{"metadata":{"annotations":{"b":"REDACTED"}},"data":{"p":"REDACTED"}}`,
+		},
+		"all dropped": {
+			Shape{Secret: true, Drop: []string{`metadata.annotations`}},
+			`{"metadata":{"annotations":{"a":"hunter2"},"b":1},"data":{"p":"aHVudGVyMg=="}}`,
+			`{"metadata":{"b":1},"data":{"p":"REDACTED"}}`,
+		},
+		"all redacted": {
+			Shape{Secret: true, Redact: []string{`metadata.annotations`}}, `{"metadata":{"annotations":{"a":"x"}}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED"}}}`,
+		},
+		"other kinds": {
+			redact,
+			`{"metadata":{"annotations":{"a":"hunter2","b":"c","n":"X"}},"data":{"password":"hunter2"},` +
+				`"spec":{"env":[{"name":"X","value":"s3cret"}]}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","b":"c","n":"X"}},"data":{"password":"REDACTED"},` +
+				`"spec":{"env":"REDACTED"}}`,
+		},
+		"elements": {
+			redact, `{"metadata":{"annotations":{"a":"is s3cret","b":"c"}},"spec":{"env":[{"name":"X","value":"s3cret"}]}}`,
+			`{"metadata":{"annotations":{"a":"REDACTED","b":"c"}},"spec":{"env":"REDACTED"}}`,
+		},
+		"no redaction": {
+			Shape{Drop: []string{"x"}},
+			`{"metadata":{"annotations":{"a":"hunter2","kapp.k14s.io/original":"x"}},"data":{"p":"aHVudGVyMg=="}}`,
+			`{"metadata":{"annotations":{"a":"hunter2","kapp.k14s.io/original":"x"}},"data":{"p":"aHVudGVyMg=="}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := objectOf(t, line(t, mustRenderer(t, podSource, c.shape), Added, c.in)); got != c.want {
@@ -273,8 +334,11 @@ func TestAnnotationsThatMayCopyWithoutEnd(t *testing.T) {
 		values[fmt.Sprint(i)] = fmt.Sprintf("value-%d", i)
 	}
 	r := mustRenderer(t, podSource, Shape{Secret: true})
-	for name, v := range map[string]string{"text": strings.Repeat("a b ", 50_000), "base64": strings.Repeat("QUJD", 50_000)} {
-		if got := annotationsOf(t, line(t, r, Added, secretObject(t, map[string]string{"a": v}, values)))["a"]; got != "REDACTED" {
+	for name, v := range map[string]string{
+		"text": strings.Repeat("a b ", 50_000), "base64": strings.Repeat("QUJD", 50_000),
+	} {
+		l := line(t, r, Added, secretObject(t, map[string]string{"a": v}, values))
+		if got := annotationsOf(t, l)["a"]; got != "REDACTED" {
 			t.Errorf("%s is %.20q", name, got)
 		}
 	}

@@ -161,7 +161,8 @@ func modelValues(v any, s Shape, namespace, name string) (values []string) {
 	for _, field := range []string{"data", "stringData"} {
 		members, _ := v.(map[string]any)[field].(map[string]any)
 		for _, m := range members {
-			if text, _ := m.(string); s.Secret && strings.TrimSpace(text) != "" && text != "REDACTED" && text != namespace && text != name {
+			if text, _ := m.(string); s.Secret && strings.TrimSpace(text) != "" && text != "REDACTED" && text != namespace &&
+				text != name {
 				values = append(values, text)
 			}
 		}
@@ -385,7 +386,8 @@ func newCheck(tb testing.TB) func(t testing.TB, raw []byte, which uint8) {
 			t.Fatalf("line %q", b)
 		}
 		var h Header
-		if err := ParseHeader(b, &h); err != nil || h.Name != text("name") || h.UID != text("uid") || h.ID != modelID(r.resource, text) && len(h.ID) != MaxID {
+		if err := ParseHeader(b, &h); err != nil || h.Name != text("name") || h.UID != text("uid") ||
+			h.ID != modelID(r.resource, text) && len(h.ID) != MaxID {
 			t.Fatalf("header %+v of %q: %v", h, b, err)
 		}
 		at := -1

@@ -12,16 +12,17 @@ import (
 // MaxID bounds an id, in bytes: Elasticsearch takes no longer one as a document's.
 const MaxID = 512
 
-// id are the parts of an id, as the insides of JSON strings. An id is the parts that are not empty, each with a slash behind it, the
-// version with its slash, and the type. So ids of one object at one version differ behind the last slash alone.
+// id has the parts of an id, each as the inside of a JSON string. An id consists of the parts that are not empty, then
+// the version, each followed by a slash, and then the type. So the ids of one object at one version differ only after
+// the last slash.
 type id struct {
-	about   [3][]byte // the object's uid, or where it has none its resource and name; the stream of a line about that
+	about   [3][]byte // the object's uid, or its resource, namespace and name; the stream of a line about a stream
 	scope   []byte    // see Distinguish
 	version []byte
 }
 
-// Distinguish lets the ids of objects name their stream, because another stream of the journal can have the same objects; with "",
-// they do not. It may be called while another goroutine writes lines.
+// Distinguish puts the name of the stream into the ids of objects, because another stream of the journal can have the
+// same objects; "" leaves it out. It may be called while another goroutine writes lines.
 func (r *Renderer) Distinguish(stream string) {
 	scope := inside(stream)
 	r.scope.Store(&scope)
@@ -64,8 +65,8 @@ func appendID(dst []byte, of id, t Type) []byte {
 	return append(dst, t...)
 }
 
-// shorten returns an id without its type, which ends with a slash, in so many bytes: its beginning, a digest of it all, and its version
-// unless that is long itself.
+// shorten cuts an id, which comes without its type and so ends with a slash, to that many bytes: its beginning, a
+// digest of the whole id, and its version unless that is itself long.
 func shorten(id string, room int) string {
 	if len(id) <= room {
 		return id

@@ -1,7 +1,6 @@
 package event
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -30,12 +29,22 @@ func TestIDs(t *testing.T) {
 		object string
 		want   string
 	}{
-		"uid":                     {web, false, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`, "u/5/"},
-		"uid, overlapping":        {web, true, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`, "u/pods?namespace=shop&labelSelector=app%3Dweb/5/"},
-		"no uid":                  {web, false, `"name":"a","namespace":"shop","resourceVersion":"5"`, "pods/shop/a/5/"},
-		"empty uid":               {web, false, `"name":"a","namespace":"shop","uid":"","resourceVersion":"5"`, "pods/shop/a/5/"},
-		"no uid, overlapping":     {web, true, `"name":"a","namespace":"shop","resourceVersion":"5"`, "pods/shop/a/pods?namespace=shop&labelSelector=app%3Dweb/5/"},
-		"no uid, of a group":      {grouped, false, `"name":"a","namespace":"shop","resourceVersion":"5"`, "things.example.com/shop/a/5/"},
+		"uid": {web, false, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`, "u/5/"},
+		"uid, overlapping": {
+			web, true, `"name":"a","namespace":"shop","uid":"u","resourceVersion":"5"`,
+			"u/pods?namespace=shop&labelSelector=app%3Dweb/5/",
+		},
+		"no uid": {web, false, `"name":"a","namespace":"shop","resourceVersion":"5"`, "pods/shop/a/5/"},
+		"empty uid": {
+			web, false, `"name":"a","namespace":"shop","uid":"","resourceVersion":"5"`, "pods/shop/a/5/",
+		},
+		"no uid, overlapping": {
+			web, true, `"name":"a","namespace":"shop","resourceVersion":"5"`,
+			"pods/shop/a/pods?namespace=shop&labelSelector=app%3Dweb/5/",
+		},
+		"no uid, of a group": {
+			grouped, false, `"name":"a","namespace":"shop","resourceVersion":"5"`, "things.example.com/shop/a/5/",
+		},
 		"no uid and no namespace": {grouped, false, `"name":"a","resourceVersion":"5"`, "things.example.com/a/5/"},
 		"no name":                 {grouped, false, `"resourceVersion":"5"`, "/5/"},
 	} {
@@ -54,7 +63,8 @@ func TestIDs(t *testing.T) {
 			if err := r.Scan([]byte(`{"metadata":{`+c.object+`}}`), &o); err != nil {
 				t.Fatal(err)
 			}
-			k := Known{Namespace: string(o.Namespace), Name: string(o.Name), UID: string(o.UID), ResourceVersion: string(o.ResourceVersion)}
+			k := Known{Namespace: string(o.Namespace), Name: string(o.Name), UID: string(o.UID),
+				ResourceVersion: string(o.ResourceVersion)}
 			if got := idOf(t, gone(t, r, 1, k)); got != c.want+"DELETED" {
 				t.Errorf("gone has id %s, want %sDELETED", got, c.want)
 			}
@@ -62,8 +72,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// No id is longer than Elasticsearch takes, whatever the stream's selectors or the server's uids and versions are, and what differs in
-// any part has another one. Those that fit are as they are.
+// No id is longer than Elasticsearch takes, whatever the stream's selectors or the server's uids and versions are, and
+// what differs in any part has another one. Those that fit are as they are.
 func TestLongIDs(t *testing.T) {
 	selector := func(n int) string { return "pods?labelSelector=" + strings.Repeat("x", n) }
 	ids := map[string]string{}
@@ -103,7 +113,8 @@ func TestLongIDs(t *testing.T) {
 				}
 				got := note(fmt.Sprint("object ", n, end, typ), []byte(line(t, r, typ,
 					`{"metadata":{"name":"a","uid":"1fe4b2f8-dcde-4710-91df-c352aafd0b06","resourceVersion":"204"}}`)), plain)
-				if !strings.HasPrefix(got, "1fe4b2f8-dcde-4710-91df-c352aafd0b06/") || !strings.HasSuffix(got, "/204/"+string(typ)) {
+				if !strings.HasPrefix(got, "1fe4b2f8-dcde-4710-91df-c352aafd0b06/") ||
+					!strings.HasSuffix(got, "/204/"+string(typ)) {
 					t.Errorf("%s does not say which object", got)
 				}
 			}
@@ -111,16 +122,19 @@ func TestLongIDs(t *testing.T) {
 	}
 	r := mustRenderer(t, podSource, Shape{})
 	for name, c := range map[string]struct{ uid, version string }{
-		"long uid": {strings.Repeat("u", 4000), "1"}, "another long uid": {strings.Repeat("u", 3999) + "v", "1"}, "its next version": {strings.Repeat("u", 4000), "2"},
-		"long version": {"u", strings.Repeat("1", 4000)}, "another long version": {"u", strings.Repeat("1", 3999) + "2"},
-		"both long": {strings.Repeat("u", 4000), strings.Repeat("1", 4000)}, "runes": {strings.Repeat("é", 2000), "1"}, "escapes": {strings.Repeat("\"\\\n", 300), "1"},
+		"long uid": {strings.Repeat("u", 4000), "1"}, "another long uid": {strings.Repeat("u", 3999) + "v", "1"},
+		"its next version": {strings.Repeat("u", 4000), "2"},
+		"long version":     {"u", strings.Repeat("1", 4000)}, "another long version": {"u", strings.Repeat("1", 3999) + "2"},
+		"both long": {strings.Repeat("u", 4000), strings.Repeat("1", 4000)}, "runes": {strings.Repeat("é", 2000), "1"},
+		"escapes":          {strings.Repeat("\"\\\n", 300), "1"},
 		"escapes that fit": {strings.Repeat("\n", 400), "1"},
 	} {
 		escaped := func(s string) string { return string(rawjson.AppendEscaped(nil, s)) }
 		in := `{"metadata":{"name":"a","uid":"` + escaped(c.uid) + `","resourceVersion":"` + c.version + `"}}`
 		l := []byte(line(t, r, Deleted, in))
 		got := idOf(t, l)
-		if before, again := ids[got]; again || len(got) > MaxID || !utf8.ValidString(got) || !strings.HasSuffix(got, "/DELETED") {
+		if before, again := ids[got]; again || len(got) > MaxID || !utf8.ValidString(got) ||
+			!strings.HasSuffix(got, "/DELETED") {
 			t.Errorf("%s: %q, as %q", name, got, before)
 		}
 		ids[got] = name
@@ -133,7 +147,8 @@ func TestLongIDs(t *testing.T) {
 			t.Errorf("%s: added has id %q, deleted %q", name, added, got)
 		}
 	}
-	if !bytes.Contains([]byte(idOf(t, []byte(line(t, r, Added, `{"metadata":{"uid":"`+strings.Repeat("u", 600)+`","resourceVersion":"7"}}`)))), []byte("/7/ADDED")) {
+	long := line(t, r, Added, `{"metadata":{"uid":"`+strings.Repeat("u", 600)+`","resourceVersion":"7"}}`)
+	if !strings.Contains(idOf(t, []byte(long)), "/7/ADDED") {
 		t.Error("the version is not readable")
 	}
 }

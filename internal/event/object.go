@@ -90,8 +90,8 @@ const (
 	texts   = ^captures(objects | numbers | 1<<managed)
 	// hideable is what a redaction of its source hides: all but what Shape.Validate lets nobody redact and what no
 	// line shows.
-	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation | 1<<initialEventsEnd |
-		1<<objectKind)
+	hideable = ^captures(1<<metadata | 1<<namespace | 1<<name | 1<<uid | 1<<resourceVersion | 1<<generation |
+		1<<initialEventsEnd | 1<<objectKind)
 )
 
 // captureMetadata marks what is wanted of any object.

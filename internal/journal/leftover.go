@@ -12,17 +12,17 @@ import (
 )
 
 // Beside a journal there are files that are being written, each under the name that temporaryOf gives it: compressed
-// files and indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', which has
-// a number of its own in the name, since a daemon or another run may make the same index. Whoever writes such a file
-// holds its lock until it has its name or is gone. A crash leaves it, without the lock, and the tidier's next pass or
-// the next run of index removes it.
+// files and indexes of the daemon's tidier, its coverage file, and indexes of a run of 'kubejournal index', whose names
+// also have a random number, since a daemon or another run may make the same index. Their writer holds the lock of such
+// a file until it is renamed or removed. A crash leaves the file without the lock, and the tidier's next pass or the
+// next run of index removes it.
 
 const temporary = ".tmp"
 
 // temporaryOf returns the name of a file that is being written.
 func temporaryOf(name string) string { return "." + name + temporary }
 
-// leftOver reports whether a name is temporaryOf that of a compressed file, an index, or the coverage file.
+// leftOver reports whether a name is the temporary one of a compressed file, an index, or the coverage file.
 func (n naming) leftOver(name string) bool {
 	rest, ok := strings.CutSuffix(name, temporary)
 	rest, hidden := strings.CutPrefix(rest, ".")
@@ -40,8 +40,8 @@ func (n naming) leftOver(name string) bool {
 	return rotated && compressed != index
 }
 
-// RemoveLeftOvers removes what runs that were killed have left beside the journal at path, and nothing that somebody
-// is writing.
+// RemoveLeftOvers removes the temporary files that killed runs have left beside the journal at path, but none that is
+// being written.
 func RemoveLeftOvers(path string) error {
 	dir, n := filepath.Dir(path), namingOf(path)
 	entries, err := disk.OS.ReadDir(dir)
@@ -112,6 +112,6 @@ func createTemporary(path string) (*os.File, error) {
 		if !errors.Is(locked, disk.ErrLocked) && err == nil && os.SameFile(is, there) {
 			return f, nil
 		}
-		_ = f.Close() // somebody took it for one that was left over
+		_ = f.Close() // another process took it for a leftover
 	}
 }

@@ -20,8 +20,9 @@ var (
 		".journal-2031-01-01T00-00-00.000.jsonl.index.9.tmp", ".journal.jsonl.coverage.tmp",
 	}
 	foreign = []string{
-		rotatedName + ".index.tmp", "." + rotatedName + ".tmp", "." + rotatedName + ".gz.index.tmp", "." + rotatedName + ".index.x1.tmp",
-		"." + rotatedName + ".index", ".journal-eu-2026-11-20T16-10-24.000.jsonl.index.1.tmp", ".journal.jsonl.tmp", ".journal-eu.jsonl.coverage.tmp",
+		rotatedName + ".index.tmp", "." + rotatedName + ".tmp", "." + rotatedName + ".gz.index.tmp",
+		"." + rotatedName + ".index.x1.tmp", "." + rotatedName + ".index",
+		".journal-eu-2026-11-20T16-10-24.000.jsonl.index.1.tmp", ".journal.jsonl.tmp", ".journal-eu.jsonl.coverage.tmp",
 		".journal.jsonl.owner", ".other.tmp",
 	}
 )

@@ -171,7 +171,7 @@ func (s *Segment) HasLine() bool {
 			return true
 		}
 	}
-	return !errors.Is(err, io.EOF) // why it cannot be read is said by who reads it
+	return !errors.Is(err, io.EOF) // its reader reports why it cannot be read
 }
 
 // Release closes what Snapshot has opened.

@@ -20,13 +20,14 @@ func CheckAuthProvider(p *clientcmdapi.AuthProviderConfig) error {
 	case p == nil:
 		return nil
 	case p.Name == "gcp":
-		return errors.New("auth-provider.name: gcp was removed from Kubernetes clients in 1.26; install gke-gcloud-auth-plugin" +
-			" and run 'gcloud container clusters get-credentials CLUSTER'")
+		return errors.New("auth-provider.name: gcp was removed from Kubernetes clients in 1.26;" +
+			" install gke-gcloud-auth-plugin and run 'gcloud container clusters get-credentials CLUSTER'")
 	case p.Name == "azure":
 		return errors.New("auth-provider.name: azure was removed from Kubernetes clients in 1.26; install kubelogin" +
 			" and run 'kubelogin convert-kubeconfig'")
 	case p.Name != "oidc":
-		return fmt.Errorf("auth-provider.name: Kubernetes clients have no %q, only oidc; replace it by a credential plugin (exec)", p.Name)
+		return fmt.Errorf("auth-provider.name: Kubernetes clients have no %q, only oidc;"+
+			" replace it by a credential plugin (exec)", p.Name)
 	}
 	for _, key := range []string{"idp-issuer-url", "client-id"} {
 		if p.Config[key] == "" {
@@ -44,8 +45,8 @@ type Tokens struct {
 	latest     atomic.Pointer[map[string]string] // what the provider has now; nil: what it was given
 }
 
-// KeepTokens has config's auth-provider keep its tokens; nil where it has none. warn is called when the kubeconfig cannot
-// be written.
+// KeepTokens has config's auth-provider keep its tokens; nil where it has none. warn is called when the kubeconfig
+// cannot be written.
 func KeepTokens(config *rest.Config, warn func(error)) *Tokens {
 	if config.AuthProvider == nil {
 		return nil
@@ -62,7 +63,8 @@ func (t *Tokens) Persist(config map[string]string) error {
 		return nil
 	}
 	if err := t.kubeconfig.Persist(config); err != nil {
-		t.warn(fmt.Errorf("the new tokens of the auth-provider cannot be written to the kubeconfig; after a restart a new login may be needed: %w", err))
+		t.warn(fmt.Errorf("the new tokens of the auth-provider cannot be written to the kubeconfig;"+
+			" after a restart a new login may be needed: %w", err))
 	}
 	return nil
 }
@@ -73,8 +75,8 @@ func (t *Tokens) has(config map[string]string) bool {
 	return latest != nil && maps.Equal(*latest, config)
 }
 
-// authenticate puts config's auth-provider, if any, around its transport. client-go would take the provider that it first
-// made for this server, issuer and client, and so never see another login: here each login has its own.
+// authenticate puts config's auth-provider, if any, around its transport. client-go would take the provider that it
+// first made for this server, issuer and client, and so never see another login: here each login has its own.
 func authenticate(config *rest.Config) error {
 	if config.AuthProvider == nil {
 		return nil

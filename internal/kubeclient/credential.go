@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// mostAbandoned is how many requests may wait for a credential plugin after their context has ended, beside those that were
-// under way when it stopped answering.
+// mostAbandoned is how many requests may wait for a credential plugin after their context has ended, beside those that
+// were under way when it stopped answering.
 const mostAbandoned = 100
 
 // reloadPause is the least time between two looks at the credentials after failures.
@@ -146,8 +146,8 @@ func (w *way) through(base *url.URL, t http.RoundTripper) *rest.Config {
 
 // RoundTrip implements http.RoundTripper.
 //
-// It returns when the request's context ends, even if a credential plugin, which client-go runs without one, goes on. Each
-// such request leaves a goroutine in the plugin; once there are mostAbandoned, the next ones wait outside of it.
+// It returns when the request's context ends, even if a credential plugin, which client-go runs without one, goes on.
+// Each such request leaves a goroutine in the plugin; once there are mostAbandoned, the next ones wait outside of it.
 func (a *Access) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := a.abandoned.Acquire(r.Context(), 1); err != nil {
 		return nil, fmt.Errorf("the credential plugin holds %d earlier requests and does not answer: %w", mostAbandoned, err)

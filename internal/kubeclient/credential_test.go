@@ -34,15 +34,16 @@ func (h *hanging) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections is for client-go.
 func (*hanging) CloseIdleConnections() {}
 
-// While a credential plugin hangs, requests end with their context, and the number of those that it holds is bounded. Once
-// it answers, the next request goes through.
+// While a credential plugin hangs, requests end with their context, and the number of those that it holds is bounded.
+// Once it answers, the next request goes through.
 func TestHangingPlugin(t *testing.T) {
 	for _, atOnce := range []int{1, 40, 300} {
 		t.Run(fmt.Sprintf("%d at once", atOnce), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := &hanging{release: make(chan struct{})}
 				load := func() (*rest.Config, error) {
-					return &rest.Config{Host: "http://127.0.0.1:1", WrapTransport: func(http.RoundTripper) http.RoundTripper { return h }}, nil
+					through := func(http.RoundTripper) http.RoundTripper { return h }
+					return &rest.Config{Host: "http://127.0.0.1:1", WrapTransport: through}, nil
 				}
 				a, err := NewAccess(load, func(context.Context, *Client, bool) error { return nil }, zap.NewNop())
 				if err != nil {

@@ -114,7 +114,10 @@ type Elector struct {
 
 // New returns an Elector that has not begun.
 func New(cfg Config) *Elector {
-	e := &Elector{cfg: cfg, saved: cfg.Terms, led: map[uint64]bool{cfg.Terms.Led: true}, logged: make(map[string]uint64), room: maxPacked}
+	e := &Elector{
+		cfg: cfg, saved: cfg.Terms, led: map[uint64]bool{cfg.Terms.Led: true}, logged: make(map[string]uint64),
+		room: maxPacked,
+	}
 	e.status.Seen, e.status.Renewed, e.status.Term = time.Now(), time.Now(), cfg.Terms.Latest
 	return e
 }
@@ -281,8 +284,8 @@ func (e *Elector) limit(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // published returns the positions in the Lease. If somebody has damaged them, or put the Lease back, it returns the last ones
-// that could be read, up to which lines were written; the leader's next renewal writes them again. A process that has read none
-// knows only that there may be lines of any stream.
+// that could be read, up to which lines were written; the leader's next renewal writes them again. A process that has
+// read none knows only that there may be lines of any stream.
 func (e *Elector) published() map[string]string {
 	restored := e.isRestored()
 	if restored && e.positions != nil {
@@ -302,8 +305,8 @@ func (e *Elector) published() map[string]string {
 	return e.positions
 }
 
-// damaged notes why the positions in the Lease cannot be decoded, nil if they can. It logs each cause once in a term: the next renewal
-// may write them again, and somebody damage them again.
+// damaged notes why the positions in the Lease cannot be decoded, nil if they can. It logs each cause once in a term:
+// the next renewal may write them again, and somebody damage them again.
 func (e *Elector) damaged(err error) {
 	d, is := errors.AsType[*damage](err)
 	if is {
@@ -317,13 +320,15 @@ func (e *Elector) damaged(err error) {
 	e.change(func(s *Status) { s.Damage = err })
 }
 
-// pack packs the positions of a turn, as many as the Lease has room for. It logs when that begins or ends not to be all of them.
+// pack packs the positions of a turn, as many as the Lease has room for. It logs when it begins to leave some out, and
+// when it no longer does.
 func (e *Elector) pack(positions map[string]string, lease *coordinationv1.Lease, term uint64) string {
 	packed, left := fit(positions, min(room(lease), e.room), term)
 	before := e.change(func(s *Status) { s.LeftOut = left })
 	switch {
 	case left > 0 && before.LeftOut == 0:
-		e.cfg.Log.Warn("the Lease has no room for the positions of all streams: a replica that takes over lists the others again",
+		e.cfg.Log.Warn(
+			"the Lease has no room for the positions of all streams: a replica that takes over lists the others again",
 			zap.String("lease", e.Describe()), zap.Int("positions", len(positions)), zap.Int("leftOut", left))
 	case left == 0 && before.LeftOut > 0:
 		e.cfg.Log.Info("the Lease has the positions of all streams again", zap.String("lease", e.Describe()))

@@ -501,6 +501,9 @@ func somePositions(streams int) map[string]string {
 	return positions
 }
 
+// encode packs positions.
+func encode(positions map[string]string) string { return compress(marshal(positions)) }
+
 // 300 streams take little of the 256 KiB that annotations may have.
 func TestPositions(t *testing.T) {
 	positions := somePositions(300)

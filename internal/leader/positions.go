@@ -17,8 +17,8 @@ import (
 	"kubejournal/internal/recorder"
 )
 
-// The annotations of the Lease. positionsKey has the positions by stream, as JSON, compressed with gzip, in base64. termKey has the
-// number of the turn.
+// The annotations of the Lease. positionsKey has the positions by stream, as JSON, compressed with gzip, in base64.
+// termKey has the number of the turn.
 const (
 	positionsKey = "kubejournal/positions"
 	termKey      = "kubejournal/term"
@@ -28,8 +28,8 @@ const (
 	maxAnnotations = 256 << 10 // bytes of names and values that the server takes, of all annotations together
 	maxPacked      = 192 << 10 // bytes of positions, packed: some 15,000 streams
 	maxContent     = 2 << 20   // the same as JSON, which a replica reads whole
-	minPacked      = 256       // which recorder.AnyOther alone takes at most
-	sparedBytes    = 1 << 10   // of annotations that are left free, for minPacked too
+	minPacked      = 256       // what recorder.AnyOther takes alone, at most
+	sparedBytes    = 1 << 10   // bytes of annotations that stay free
 )
 
 // room is how many bytes a Lease has for packed positions, beside its other annotations.
@@ -43,8 +43,8 @@ func room(l *coordinationv1.Lease) int {
 	return max(minPacked, min(left, maxPacked))
 }
 
-// fit packs as many positions as there is room for, and returns how many it leaves out. In their place is recorder.AnyOther, of the
-// turn of that number. What says that a server was put back is left out last.
+// fit packs as many positions as there is room for, and returns how many it leaves out. recorder.AnyOther, begun in the
+// given term, stands for those. Entries that say that a server was restored are left out last.
 func fit(positions map[string]string, room int, term uint64) (packed string, left int) {
 	text := marshal(positions)
 	packed = compress(text)
@@ -72,9 +72,6 @@ func fit(positions map[string]string, room int, term uint64) (packed string, lef
 	return packed, len(names) - n
 }
 
-// encode packs positions.
-func encode(positions map[string]string) string { return compress(marshal(positions)) }
-
 func marshal(positions map[string]string) []byte {
 	if len(positions) == 0 {
 		return nil
@@ -101,7 +98,7 @@ func compress(text []byte) string {
 
 // damage is why positions cannot be decoded.
 type damage struct {
-	cause string // without what differs from one damage to the next
+	cause string // the same for all damage of its kind
 	err   error  // nil where the cause says all
 }
 
@@ -131,7 +128,7 @@ func decode(packed string) (map[string]string, error) {
 	switch {
 	case err != nil:
 		return nil, &damage{"not gzip", err}
-	case len(content) > maxContent: // what is behind that is not read: anybody who may write the Lease can pack gigabytes
+	case len(content) > maxContent: // the rest is not read: anybody who may write the Lease can pack gigabytes
 		return nil, &damage{fmt.Sprintf("larger than %d MiB", maxContent>>20), nil}
 	}
 	var positions map[string]string

@@ -46,7 +46,8 @@ func (s *strict) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if size > s.limit {
 			*s.refused++
-			text := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too long","code":%d,"reason":%q}`,
+			text := fmt.Sprintf(
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too long","code":%d,"reason":%q}`,
 				s.code, map[int]string{422: "Invalid", 413: "RequestEntityTooLarge"}[s.code])
 			return &http.Response{StatusCode: s.code, Header: http.Header{"Content-Type": {"application/json"}},
 				Body: io.NopCloser(strings.NewReader(text)), Request: r}, nil
@@ -57,8 +58,8 @@ func (s *strict) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// A Lease is renewed however many positions there are, whatever other annotations it has, and where the server takes less than it
-// should. What is left out is known as begun by the leader.
+// A Lease is renewed however many positions there are, whatever other annotations it has, and where the server takes
+// less than it should. What is left out is known as begun by the leader.
 func TestManyPositions(t *testing.T) {
 	for name, c := range map[string]struct {
 		streams, others, limit, code int
@@ -79,7 +80,9 @@ func TestManyPositions(t *testing.T) {
 				w.wrap = func(next http.RoundTripper) http.RoundTripper { return &strict{next, c.limit, c.code, &refused} }
 				a, b := w.pair()
 				if c.others > 0 {
-					note := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"note": strings.Repeat("x", c.others)}}}
+					note := map[string]any{"metadata": map[string]any{
+						"annotations": map[string]any{"note": strings.Repeat("x", c.others)},
+					}}
 					if _, err := w.srv.Patch(leases, "default", "writer", note); err != nil {
 						t.Fatal(err)
 					}
@@ -106,7 +109,8 @@ func TestManyPositions(t *testing.T) {
 						t.Errorf("%d of %d positions are published, %d left out", len(published), len(positions), left)
 					}
 				} else if any := published[recorder.AnyOther]; any != "~1" || left == 0 || len(published) != len(positions)-left+1 {
-					t.Errorf("%d of %d positions are published, %d left out, any other is %q", len(published), len(positions), left, any)
+					t.Errorf("%d of %d positions are published, %d left out, any other is %q",
+						len(published), len(positions), left, any)
 				}
 				if c.others+c.limit == maxAnnotations && (len(published) < min(c.streams, 10_000) || published["!zzz"] != "1") {
 					t.Errorf("only %d positions are published", len(published))
@@ -201,8 +205,8 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// Damage is logged once for each cause, also where it comes back after each renewal, and again in another term. A replica that has
-// never read a position takes nothing for new.
+// Damage is logged once for each cause, also where it comes back after each renewal, and again in another term. A
+// replica that has never read a position takes nothing for new.
 func TestDamageIsLogged(t *testing.T) {
 	inWorld(t, func(w *world) {
 		a := w.start("a", 0)

@@ -54,14 +54,15 @@ type Manager struct {
 	crds      *discovery.CRDWatcher // says when the server may serve other resources
 	refreshed time.Time             // when the server was asked last what it serves
 	fault     string                // of that, as it was logged; "" where there was none
-	owed      map[string]bool       // streams, and entries without one, that a lost checkpoint may have had; nil while unknown
+	owed      map[string]bool       // what a lost checkpoint may have had, see loadOwed; nil while unknown
 
 	unknown sync.Map // names without a resource that were warned about
 
 	shown
 }
 
-// shown is what others may read, with mu. Only Run's goroutine writes it, with mu, and so may read it without; but for ready.
+// shown is what other goroutines may read, with mu. Only Run's goroutine writes it, with mu, and so may read it
+// without. ready is the exception.
 type shown struct {
 	mu         sync.Mutex
 	running    map[string]*running // by stream name

@@ -128,8 +128,8 @@ func (m *Manager) dropRefused(desired map[string]wanted) (dropped int) {
 	return dropped
 }
 
-// loadOwed finds out what is owed the GAP of a lost checkpoint: the streams and the entries without one that the config had at the
-// first start since the loss. What is added later is new.
+// loadOwed finds out what has to begin with the GAP of a lost checkpoint: the streams, and the entries without one,
+// that the config had at the first start since the loss. What is added later is new.
 func (m *Manager) loadOwed(desired map[string]wanted, errs []error) error {
 	m.owed = make(map[string]bool)
 	lost, err := m.store.Lost()
@@ -152,7 +152,7 @@ func (m *Manager) loadOwed(desired map[string]wanted, errs []error) error {
 	return err
 }
 
-// entryKey names an entry by what makes its streams others. It is no stream's name.
+// entryKey identifies an entry by all that distinguishes its streams from others. No stream has such a name.
 func entryKey(r config.Resource) string {
 	return fmt.Sprintf("entry %s %q %q %q", r.Name, r.Namespaces, r.LabelSelector, r.FieldSelector)
 }

@@ -26,7 +26,8 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		}
 	}
 	spec := watcher.Spec{
-		Name: d.Name(), Kind: d.Kind, Namespaced: d.Namespaced, Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
+		Name: d.Name(), Kind: d.Kind, Namespaced: d.Namespaced,
+		Cluster: o.Cluster, ClusterUID: o.ClusterUID, Silence: o.Silence,
 		SkipInitial: d.Initial == config.Skip,
 		Shape: event.Shape{
 			// In one order, so that another order in the config is the same.
@@ -40,8 +41,9 @@ func (m *Manager) spec(o Options, d discovery.Stream) watcher.Spec {
 		Changes:      d.Entry.Changes,
 		IgnoreFields: d.Entry.IgnoreFields,
 	}
-	// Selectors that are disjoint share objects too, since these move from one to the other; and what is added to the config later
-	// begins with objects of which there may be lines. So selectors count, whatever else there is.
+	// Streams with disjoint selectors share objects too, since an object can move from one to the other; and a stream that
+	// is added later begins with objects that may already have lines. So any selector counts, whatever else the config
+	// has.
 	if d.Selects() || d.Overlaps {
 		spec.IDScope, _ = discovery.CutShard(spec.Name) // an object has the same id in all shards
 	}

@@ -33,9 +33,10 @@ func (m *Manager) Synced() error {
 
 var errNotStarted = errors.New("not started yet")
 
-// Ready returns nil once the streams have started as well as this daemon can have them start, as docs/operations.md has it in a
-// table: what another's API keeps from its first sync does not count, what is for this daemon's user to mend does. standby says that
-// streams may wait for another replica to write their first lists. From then on it returns nil. Safe for concurrent use.
+// Ready returns nil once the streams have started as far as this daemon can make them; docs/operations.md has the
+// table. What another's API keeps from its first sync does not count, what is for this daemon's user to mend does.
+// standby says that streams may wait for another replica to write their first lists. Once it has returned nil, it does
+// so always. Safe for concurrent use.
 func (m *Manager) Ready(standby bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -32,12 +32,14 @@ func change(seq, term int, typ, origin string, object, version int) string {
 	if typ == typeDeleted && origin == originRelist {
 		more = `,"finalStateKnown":false`
 	}
-	return fmt.Sprintf(`{"seq":%d,"term":%d,%s,"type":"%s","origin":"%s","id":"u%d/%d/%[4]s","name":"n%[6]d","uid":"u%[6]d","resourceVersion":"%[7]d"%[8]s}`,
+	return fmt.Sprintf(`{"seq":%d,"term":%d,%s,"type":"%s","origin":"%s","id":"u%d/%d/%[4]s",`+
+		`"name":"n%[6]d","uid":"u%[6]d","resourceVersion":"%[7]d"%[8]s}`,
 		seq, term, memoryTime, typ, origin, object, version, more)
 }
 
 func mark(seq, term int, typ, reason, from string, version int) string {
-	return fmt.Sprintf(`{"seq":%d,"term":%d,%s,"type":"%s","id":"pods/%d/%[4]s","reason":"%[6]s","fromResourceVersion":"%[7]s","resourceVersion":"%[5]d","count":{"added":0,"modified":0,"deleted":0,"unchanged":0}}`,
+	return fmt.Sprintf(`{"seq":%d,"term":%d,%s,"type":"%s","id":"pods/%d/%[4]s","reason":"%[6]s",`+
+		`"fromResourceVersion":"%[7]s","resourceVersion":"%[5]d","count":{"added":0,"modified":0,"deleted":0,"unchanged":0}}`,
 		seq, term, memoryTime, typ, version, reason, from)
 }
 
@@ -64,8 +66,8 @@ func (p *peak) Write(l []byte) (at int64, err error) {
 	return int64(p.seq) - 1, nil
 }
 
-// What the merge remembers of the past is what a takeover may repeat, however long the past is, and whatever came later: versions of
-// before a restore and behind it do not compare.
+// What the merge remembers of the past is what a takeover may repeat, however long the past is, and whatever came
+// later: versions from before a restore and after it do not compare.
 func TestMemory(t *testing.T) {
 	const past, overlap, objects = 20_000, 5, 10
 	version := func(seq int) int { return 1000 + seq }
@@ -112,8 +114,14 @@ func TestMemory(t *testing.T) {
 		lines   int
 	}{
 		{"a takeover", []Source{generated("a", past, modified), generated("b", overlap, follows(2, nil))}, past},
-		{"a restore", []Source{generated("a", past, modified), generated("b", 100, restored("PositionAheadOfServer", 2))}, past + 100},
-		{"another server", []Source{generated("a", past, modified), generated("b", 100, restored("PositionRefused", 2))}, past + 100},
+		{
+			"a restore", []Source{generated("a", past, modified), generated("b", 100, restored("PositionAheadOfServer", 2))},
+			past + 100,
+		},
+		{
+			"another server", []Source{generated("a", past, modified), generated("b", 100, restored("PositionRefused", 2))},
+			past + 100,
+		},
 		{"a restore in a turn that has begun", []Source{
 			generated("a", past, modified),
 			generated("b", overlap+100, func(seq int) string {
@@ -135,24 +143,31 @@ func TestMemory(t *testing.T) {
 			generated("b", 1, func(seq int) string { return mark(seq, 2, typeGap, "PositionAheadOfServer", "", 50) }),
 			generated("c", 100, restored("PositionAheadOfServer", 3)),
 		}, past + 100},
-		{"objects that came and went before a restore", []Source{generated("a", past, passing), generated("b", 100, restored("PositionAheadOfServer", 2))}, past + 100},
+		{
+			"objects that came and went before a restore",
+			[]Source{generated("a", past, passing), generated("b", 100, restored("PositionAheadOfServer", 2))}, past + 100,
+		},
 		{"a lost checkpoint", []Source{
 			generated("a", past, modified),
 			generated("b", 3, func(seq int) string {
 				return []string{
-					mark(1, 2, typeGap, "CheckpointLost", "", version(past)), change(2, 2, typeAdded, originRelist, 10_000, 7), mark(3, 2, typeSynced, "", "", version(past)),
+					mark(1, 2, typeGap, "CheckpointLost", "", version(past)), change(2, 2, typeAdded, originRelist, 10_000, 7),
+					mark(3, 2, typeSynced, "", "", version(past)),
 				}[seq-1]
 			}),
 		}, past + 3 + objects},
 		{"a first list", []Source{
 			generated("a", past, modified),
 			generated("b", 2, func(seq int) string {
-				return []string{change(1, 2, typeAdded, "snapshot", 10_000, 7), mark(2, 2, typeSynced, "", "", version(past))}[seq-1]
+				return []string{
+					change(1, 2, typeAdded, "snapshot", 10_000, 7), mark(2, 2, typeSynced, "", "", version(past)),
+				}[seq-1]
 			}),
 		}, past + 2},
 		{"a deletion at the object's last version", []Source{
 			generated("a", past, modified),
-			generated("b", overlap+1, follows(2, func(int) string { return change(overlap+1, 2, typeDeleted, originWatch, 3, 1003) })),
+			generated("b", overlap+1,
+				follows(2, func(int) string { return change(overlap+1, 2, typeDeleted, originWatch, 3, 1003) })),
 		}, past + 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

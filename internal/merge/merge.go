@@ -52,7 +52,8 @@ type Source struct {
 	// Lines yields its lines in the order of seq, none twice: all of them, or with the GAP and SYNCED lines of a stream those
 	// about some of its objects. A line is valid until the next one. It is called more than once.
 	Lines func(context.Context) iter.Seq2[Line, error]
-	// Streams are those that it has lines of, if Lines does not yield them all. Sources that have any in common are in one order.
+	// Streams names streams that it has lines of, in case Lines does not yield them all. Sources with a stream in common
+	// are in one order.
 	Streams []string
 }
 
@@ -151,7 +152,7 @@ type state struct {
 	ids     map[string]time.Time // those that may come again, with the times of their lines
 	live    map[string]*known    // by uid; only where a replica may have to find out what is gone
 	names   map[string]string    // uids of what is live, by namespace and name
-	absent  map[string]bool      // uids of listed that are known not to be live: deleted, or shown only in a list that is left out
+	absent  map[string]bool      // uids of listed that are not live: deleted, or shown only in a list that is left out
 }
 
 type openGap struct {

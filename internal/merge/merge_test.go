@@ -379,7 +379,8 @@ func TestEarly(t *testing.T) {
 
 // Replicas' lines are in the order of terms, though one of them has written nothing about the streams of another.
 func TestStreams(t *testing.T) {
-	a, b := source("a", nodes(about(7, 1, "ADDED", "watch", "a", "3"))), source("b", about(1, 2, "ADDED", "watch", "b", "4"))
+	a := source("a", nodes(about(7, 1, "ADDED", "watch", "a", "3")))
+	b := source("b", about(1, 2, "ADDED", "watch", "b", "4"))
 	for want, streams := range map[string][]string{"a b": {"pods", "nodes"}, "b a": nil} {
 		b.Streams = streams
 		for _, sources := range [][]merge.Source{{a, b}, {b, a}} {
@@ -456,20 +457,21 @@ func TestListsOfSeveralTurns(t *testing.T) {
 			"3 SYNCED 12 15 25",
 		},
 		{
-			"an unfinished list, behind which all is written again",
+			"an unfinished list, after which all is written again",
 			[]string{first + gap(3, 1, "5", "20") + changed(4, 1, "relist", "15") + gap(5, 3, "", "40") + changed(6, 3, "relist", "16") + synced(7, 3, "40", 0, 1, 0), ""},
 			"3 SYNCED GAP 16 SYNCED",
 		},
 		{
-			"another change at the version, behind a restore",
+			"another change at the version, after a restore",
 			[]string{first + changed(3, 1, "watch", "8"), because("PositionAheadOfServer", gap(1, 2, "", "9")) + changed(2, 2, "relist", "8") + synced(3, 2, "9", 0, 1, 0)},
 			"3 SYNCED 8 GAP 8 SYNCED",
 		},
 		{
-			"repeats behind a restore",
+			"repeats after a restore",
 			[]string{
 				first + changed(3, 1, "watch", "40") + changed(4, 3, "watch", "10") + changed(5, 3, "watch", "11"),
-				because("PositionAheadOfServer", gap(1, 2, "40", "6")) + changed(2, 2, "relist", "3") + synced(3, 2, "6", 0, 1, 0) + changed(4, 2, "watch", "9") + changed(5, 2, "watch", "10"),
+				because("PositionAheadOfServer", gap(1, 2, "40", "6")) + changed(2, 2, "relist", "3") + synced(3, 2, "6", 0, 1, 0) +
+					changed(4, 2, "watch", "9") + changed(5, 2, "watch", "10"),
 			},
 			"3 SYNCED 40 GAP 3 SYNCED 9 10 11",
 		},
@@ -484,15 +486,18 @@ func TestListsOfSeveralTurns(t *testing.T) {
 		{
 			"a deletion at the object's last version, again",
 			[]string{
-				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 1, "watch", "30") + about(5, 1, "DELETED", "watch", "b", "7") + changed(6, 1, "watch", "31"),
-				changed(1, 2, "watch", "30") + about(2, 2, "DELETED", "watch", "b", "7") + changed(3, 2, "watch", "31") + changed(4, 2, "watch", "32"),
+				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 1, "watch", "30") +
+					about(5, 1, "DELETED", "watch", "b", "7") + changed(6, 1, "watch", "31"),
+				changed(1, 2, "watch", "30") + about(2, 2, "DELETED", "watch", "b", "7") + changed(3, 2, "watch", "31") +
+					changed(4, 2, "watch", "32"),
 			},
 			"3 SYNCED 7 30 7 31 32",
 		},
 		{
 			"again from a deletion at the object's last version on",
 			[]string{
-				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 1, "watch", "30") + about(5, 1, "DELETED", "watch", "b", "7") + changed(6, 1, "watch", "31"),
+				first + about(3, 1, "ADDED", "watch", "b", "7") + changed(4, 1, "watch", "30") +
+					about(5, 1, "DELETED", "watch", "b", "7") + changed(6, 1, "watch", "31"),
 				about(1, 2, "DELETED", "watch", "b", "7") + changed(2, 2, "watch", "31") + changed(3, 2, "watch", "32"),
 			},
 			"3 SYNCED 7 30 7 31 32",

@@ -8,10 +8,11 @@ import (
 	"kubejournal/internal/line"
 )
 
-// Order is the order in which the lines of several sources come: of sources that have streams in common, which are those of replicas,
-// by term and seq; of others, as those of shards, by time. It is the same whatever the order of the sources.
+// Order is the order in which the lines of several sources are merged. Sources with streams in common, which are
+// replicas, are merged by term and seq; others, such as shards, by time. The order in which the sources are given does
+// not matter.
 type Order struct {
-	team []int          // by source: one of those that are in one order with it, the same for all of them
+	team []int          // by source: one source of its team, those in one order by term and seq
 	of   map[string]int // by stream: a source that has it
 	next []int          // scratch: by team
 }
@@ -42,7 +43,7 @@ func (o *Order) Has(source int, stream string) {
 	}
 }
 
-// One reports whether all sources are in one order by term and seq, so that nothing else that they have changes it.
+// One reports whether all sources are in one order by term and seq, which nothing else that they have can change.
 func (o *Order) One() bool {
 	return !slices.ContainsFunc(o.team, func(team int) bool { return team != o.team[0] })
 }
@@ -75,7 +76,8 @@ func (o *Order) First(line func(source int) *line.Fields) int {
 	return first
 }
 
-// inTurn compares lines of replicas. No two have the same place, but where a source was once of others.
+// inTurn compares lines of replicas. Two can have the same term and seq only where a source once belonged to other
+// replicas.
 func inTurn(a, b *line.Fields) int {
 	if c := positionOf(a).compare(positionOf(b)); c != 0 {
 		return c
@@ -83,7 +85,7 @@ func inTurn(a, b *line.Fields) int {
 	return inTime(a, b)
 }
 
-// inTime compares lines of which nothing but the time is in one order. Lines of the same time and version are of different streams.
+// inTime compares lines that have no order but time. Lines of the same time and version are of different streams.
 func inTime(a, b *line.Fields) int {
 	if c := a.Time.Compare(b.Time); c != 0 {
 		return c

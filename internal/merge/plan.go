@@ -34,19 +34,20 @@ type stream struct {
 	void   []extent        // lists to be left out
 	moved  []*block        // those to come later than they were written
 	low    []part          // in order
-	listed map[string]bool // uids of what a list behind a GAP says has changed or is gone
+	listed map[string]bool // uids of what a list after a GAP says has changed or is gone
 	gaps   bool            // of replicas
 	facts  []fact
 	by     map[uint64]int // the source of a term
 	state
 }
 
-// part is what of a stream is from the beginning of a term on, or from a GAP with which versions begin anew, up to the next part.
+// part is a part of a stream: from the beginning of a term, or from a GAP after which versions start over, to the next
+// part.
 type part struct {
 	from position
 	anew bool
-	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next one that
-	// begins anew. What has a lower version does not come again.
+	// low is the lowest version that a watch brought in the part; once all is read, in the later parts up to the next GAP
+	// after which versions start over. Nothing below it comes again.
 	low     uint64
 	highest uint64 // version of a watch, but for deletions
 }
@@ -76,7 +77,8 @@ type fact struct {
 // changed. The error says too which of the sources do not belong together.
 func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bool) (*Plan, error) {
 	p := &Plan{
-		sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)), streams: make(map[string]*stream), order: NewOrder(len(sources)),
+		sources: sources, heldBack: heldBack, latest: make([]uint64, len(sources)),
+		streams: make(map[string]*stream), order: NewOrder(len(sources)),
 	}
 	var cluster string
 	for n, source := range sources {
@@ -129,8 +131,8 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 	return p, nil
 }
 
-// watched notes a line of a watch. Servers may give a deletion the object's last version: where another line says how far the watch
-// has come, that of a deletion before it says nothing.
+// watched notes a line of a watch. A server may give a deletion the object's last version: a deletion below the highest
+// version of the other lines does not say how far the watch has come.
 func (p *part) watched(f *fact) {
 	version := number(f.version)
 	if f.typ == typeDeleted && version < p.highest {

@@ -10,7 +10,8 @@ import (
 	"kubejournal/internal/line"
 )
 
-// spool is a temporary file of the lines that come later than they were written: a list may be as large as what it lists.
+// spool is a temporary file of lines that are merged later than they were written. They are those of lists, which may
+// be too large for memory.
 type spool struct {
 	f *os.File // nil: there are none
 }

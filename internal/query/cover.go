@@ -483,8 +483,9 @@ func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (in
 // clockJitter is how far the times of lines may go back without a doubt: clocks are corrected by less all the time.
 const clockJitter = 5 * time.Second
 
-// doubtClock adds a doubt where the clock was set back over a time: a line that was received after it stands before one of that time or
-// before. Both are taken by their times, and what they show together may never have been.
+// doubtClock adds a doubt where the clock was set back over a time: a line that was received after it stands before one
+// of that time or earlier. Lines are selected by their times, so what they show together may never have existed at
+// once.
 func (j *Journal) doubtClock(ctx context.Context, c *cut) error {
 	if c.latest {
 		return nil
@@ -511,7 +512,8 @@ func (j *Journal) doubtClock(ctx context.Context, c *cut) error {
 				last = l.Seq
 			} else if last > 0 && l.Time.After(late) {
 				c.doubts = append(c.doubts, Doubt{Reason: fmt.Sprintf(
-					"the clock was set back over that time: line %d is of %s, and line %d, after it, of that time or before", l.Seq, Moment{Time: l.Time}, last)})
+					"the clock was set back over that time: line %d is of %s, and line %d, after it, of that time or before",
+					l.Seq, Moment{Time: l.Time}, last)})
 				return nil
 			}
 		}

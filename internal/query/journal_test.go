@@ -33,7 +33,9 @@ type written struct {
 }
 
 // jumps are those of a clock that somebody sets.
-var jumps = []time.Duration{-26 * time.Hour, -3 * time.Hour, -90 * time.Minute, 5 * time.Hour, 4 * 365 * 24 * time.Hour, -4 * 365 * 24 * time.Hour}
+var jumps = []time.Duration{
+	-26 * time.Hour, -3 * time.Hour, -90 * time.Minute, 5 * time.Hour, 4 * 365 * 24 * time.Hour, -4 * 365 * 24 * time.Hour,
+}
 
 // random makes a journal of random lines in segments of so many at most, some of them compressed, and some with an index.
 func random(t testing.TB, r *rand.Rand, segments, most int) (path string, all []written) {

@@ -9,13 +9,16 @@ import (
 	"kubejournal/internal/line"
 )
 
-// What is read back from a merged journal, once for each object that is gone, opens no file and makes no buffer, wherever it is.
+// What is read back from a merged journal, once for each object that is gone, opens no file and makes no buffer,
+// wherever it is.
 func TestReadMerged(t *testing.T) {
 	m := &mergedFiles{j: &Journal{dir: t.TempDir(), notice: func(string) {}}, next: 1}
 	defer m.close()
 	var ats []int64
 	write := func(n, size int) {
-		at, err := m.Write(fmt.Appendf(nil, `{"seq":%d,"time":"2026-11-20T14:00:00Z","type":"ADDED","stream":"pods","name":"n%d","object":{"pad":"%s"}}`, n+1, n, strings.Repeat("x", size)))
+		at, err := m.Write(fmt.Appendf(nil,
+			`{"seq":%d,"time":"2026-11-20T14:00:00Z","type":"ADDED","stream":"pods","name":"n%d","object":{"pad":"%s"}}`,
+			n+1, n, strings.Repeat("x", size)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +61,8 @@ func TestReadManyMerged(t *testing.T) {
 	defer m.close()
 	var ats []int64
 	for n := range 3 * maxOpenMerged {
-		at, err := m.Write(fmt.Appendf(nil, `{"seq":%d,"time":"2026-11-20T14:00:00Z","type":"ADDED","stream":"pods","name":"n%d"}`, n+1, n))
+		at, err := m.Write(fmt.Appendf(nil,
+			`{"seq":%d,"time":"2026-11-20T14:00:00Z","type":"ADDED","stream":"pods","name":"n%d"}`, n+1, n))
 		if err == nil {
 			err = m.Hole("a", 1, 5)
 		}

@@ -20,11 +20,13 @@ func TestRelatedToClusterScoped(t *testing.T) {
 		if namespace != "" {
 			namespace = fmt.Sprintf(`"namespace":%q,`, namespace)
 		}
-		return fmt.Sprintf(`{"metadata":{%s"name":%q,"uid":%q,"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":"x","uid":%q}]}}`,
+		return fmt.Sprintf(`{"metadata":{%s"name":%q,"uid":%q,"ownerReferences":[{"apiVersion":"v1","kind":%q,"name":"x",`+
+			`"uid":%q}]}}`,
 			namespace, name, uid, kind, journaltest.UID(owner))
 	}
 	event := func(namespace, name, uid, kind, about, aboutUID string) string {
-		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"uid":%q},"involvedObject":{"kind":%q,"name":%q,"uid":%q},"reason":"R","message":"m","type":"Normal","lastTimestamp":"2026-11-20T12:00:00Z"}`,
+		return fmt.Sprintf(`{"metadata":{"namespace":%q,"name":%q,"uid":%q},`+
+			`"involvedObject":{"kind":%q,"name":%q,"uid":%q},"reason":"R","message":"m","type":"Normal","lastTimestamp":"2026-11-20T12:00:00Z"}`,
 			namespace, name, uid, kind, about, aboutUID)
 	}
 	for _, rotated := range []bool{false, true} {
@@ -34,7 +36,8 @@ func TestRelatedToClusterScoped(t *testing.T) {
 				w.Rotate()
 			}
 		}
-		nodes, pods, leases := w.Stream("nodes", "Node"), w.Stream("pods", "Pod"), w.Stream("leases.coordination.k8s.io", "Lease")
+		nodes, pods := w.Stream("nodes", "Node"), w.Stream("pods", "Pod")
+		leases := w.Stream("leases.coordination.k8s.io", "Lease")
 		events, csi := w.Stream("events", "Event"), w.Stream("csinodes.storage.k8s.io", "CSINode")
 		policies, deployments := w.Stream("policies.example.com", "Policy"), w.Stream("deployments.apps", "Deployment")
 		all := []*journaltest.Stream{nodes, pods, leases, events, csi, policies, deployments}

@@ -103,12 +103,12 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	return nil
 }
 
-// takeoverAfter is how long after its leader's last confirmation another replica may have taken over, where the leader's journal does
-// not say how long its leaderElection.leaseDuration is, as those of earlier versions: its default.
+// takeoverAfter is how long after its leader's last confirmation another replica may have taken over, where the
+// leader's journal does not have its leaderElection.leaseDuration, as those of earlier versions: the default of that.
 const takeoverAfter = 15 * time.Second
 
-// confirmation is when one of the replicas whose journals are named has last confirmed anything, and how long after that another one
-// may have taken over.
+// confirmation is when one of the replicas whose journals are named last confirmed anything, and how long after that
+// another one may have taken over.
 type confirmation struct {
 	at    time.Time
 	lease time.Duration
@@ -161,14 +161,16 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 	for range maxTries {
 		sources := make([]merge.Source, len(of))
 		for i, one := range of {
-			sources[i] = merge.Source{Name: one.path, Lines: func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }}
-			// Those of replicas are covered by each, though one of them may have written nothing about one. What cannot be read was said.
+			lines := func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }
+			sources[i] = merge.Source{Name: one.path, Lines: lines}
+			// The coverage of a replica has all of its streams, also those that it has written nothing about. That it cannot be
+			// read was reported before.
 			covered, _ := one.coverageOf()
 			for n := range covered {
 				sources[i].Streams = append(sources[i].Streams, covered[n].Name)
 			}
 			if s == nil {
-				continue // its lines have the others
+				continue // Lines yields those of all streams
 			}
 			for n := range one.segments {
 				x, err := one.index(ctx, n)

@@ -81,7 +81,8 @@ func TestTorn(t *testing.T) {
 			for i, content := range c.files {
 				name := path
 				if i < 2 && ours {
-					name = filepath.Join(dir, []string{"journal-2026-11-20T12-00-01.000.jsonl", "journal-2026-11-20T12-00-02.000.jsonl"}[i])
+					rotated := []string{"journal-2026-11-20T12-00-01.000.jsonl", "journal-2026-11-20T12-00-02.000.jsonl"}
+					name = filepath.Join(dir, rotated[i])
 				} else if i < 2 {
 					name += []string{".2", ".1"}[i]
 				}
@@ -107,7 +108,8 @@ func TestTorn(t *testing.T) {
 			}
 			for _, m := range []query.Moment{query.Latest(), {Seq: 100}, {Time: noon.Add(time.Hour)}} {
 				state, _ := at(t, j, sel, m)
-				if last := len(c.want) - 1; last >= 0 && state != "settings="+string(rune('0'+c.want[last]-1)) || last < 0 && state != "" {
+				last := len(c.want) - 1
+				if last >= 0 && state != "settings="+string(rune('0'+c.want[last]-1)) || last < 0 && state != "" {
 					t.Errorf("%s at %v: %q", name, m, state)
 				}
 			}
@@ -134,7 +136,8 @@ func TestTorn(t *testing.T) {
 			})
 			j.Close()
 			for i, content := range c.files {
-				if is, err := os.ReadFile([]string{path + ".2", path + ".1", path}[i]); err == nil && !bytes.Equal(is, content) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+				is, err := os.ReadFile([]string{path + ".2", path + ".1", path}[i])
+				if err == nil && !bytes.Equal(is, content) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%s: file %d was changed, %v", name, i, err)
 				}
 			}

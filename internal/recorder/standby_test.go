@@ -539,8 +539,8 @@ func TestTurnEndsWithinAList(t *testing.T) {
 	}
 }
 
-// A leader publishes the positions of streams that run, and those of others only for as long as an update of the replicas may take:
-// streams that were removed do not fill the Lease.
+// A leader publishes the positions of streams that run, and those of others only for as long as an update of the
+// replicas may take: streams that were removed do not fill the Lease.
 func TestPositionsOfRemovedStreams(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		published := func(when string, want map[string]string) {

@@ -86,7 +86,9 @@ func (r *Recorder) Published(stream string) Published {
 	if !named {
 		position = t.Published[AnyOther]
 	}
-	published := Published{Position: position, Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, turn: t}
+	published := Published{
+		Position: position, Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, turn: t,
+	}
 	published.Restored = restoredIn(t.Published, stream)
 	r.positions.mu.Lock()
 	published.Listed = r.positions.listed[stream]
@@ -127,7 +129,8 @@ func BegunByOthers(published map[string]string, turn uint64) map[string]string {
 	return begun
 }
 
-// AnyOther is, among positions that do not have all streams, the name of each one that is missing. What it has of them is BegunIn.
+// AnyOther is the name, among published positions, that stands for every stream that has none there. Its value is
+// BegunIn.
 const AnyOther = "*"
 
 // BegunIn stands in the place of a position, for a first list that was begun in the turn of that number.
@@ -157,8 +160,8 @@ type positions struct {
 	more      chan struct{}        // closed when published rises
 }
 
-// keepIdle is how long a leader publishes the position of a stream that it does not run: during an update, the others may still have
-// it, or have it already. A stream that is added later continues from a replica's own checkpoint.
+// keepIdle is how long a leader publishes the position of a stream that it does not run: during an update, the others
+// may still have it, or have it already. A stream that is added later continues from a replica's own checkpoint.
 const keepIdle = 10 * time.Minute
 
 // Positions returns up to where each stream is committed, for Turn.Published of the other replicas, and the version of

@@ -152,13 +152,15 @@ const (
 )
 
 var (
-	generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`) // as the API server and controllers generate names
+	// As the API server and controllers generate names.
+	generated = regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
 	anySuffix = regexp.MustCompile(`^[a-z0-9]{5}$`)
 )
 
 // isTokenOf reports whether the token controller gave the name to a Secret of the ServiceAccount.
 func isTokenOf(account, secret string) bool {
-	return (generated.MatchString(secret) || len(account)+len("-token-") > maxBase) && isNameFrom(account+"-token-", secret)
+	base := account + "-token-"
+	return (generated.MatchString(secret) || len(base) > maxBase) && isNameFrom(base, secret)
 }
 
 // isPullSecretOf reports whether OpenShift gave the name to a pull Secret of the ServiceAccount.

@@ -81,15 +81,21 @@ func TestCleaned(t *testing.T) {
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{},"secrets":[{"name":"web-token"}]}`},
 		{"default account of a user", "ServiceAccount", "a/default", `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"default-token-x7f2b"}],"imagePullSecrets":[{"name":"r"}]}`,
 			`{"apiVersion":"v1","imagePullSecrets":[{"name":"r"}],"kind":"ServiceAccount","metadata":{}}`},
-		{"account of OpenShift", "ServiceAccount", "a/web", `{"kind":"ServiceAccount","metadata":{"name":"web","annotations":{"openshift.io/internal-registry-pull-secret-ref":"web-dockercfg-abcde"}},"secrets":[{"name":"web-dockercfg-abcde"},{"name":"web-token-x7f2b"},{"name":"mine"}],"imagePullSecrets":[{"name":"web-dockercfg-abcde"},{"name":"web-dockercfg"},{"name":"other-dockercfg-abcde"}]}`,
+		{"account of OpenShift", "ServiceAccount", "a/web",
+			`{"kind":"ServiceAccount","metadata":{"name":"web","annotations":{"openshift.io/internal-registry-pull-secret-ref":"web-dockercfg-abcde"}},"secrets":[{"name":"web-dockercfg-abcde"},{"name":"web-token-x7f2b"},{"name":"mine"}],"imagePullSecrets":[{"name":"web-dockercfg-abcde"},{"name":"web-dockercfg"},{"name":"other-dockercfg-abcde"}]}`,
 			`{"apiVersion":"v1","imagePullSecrets":[{"name":"web-dockercfg"},{"name":"other-dockercfg-abcde"}],"kind":"ServiceAccount","metadata":{"name":"web"},"secrets":[{"name":"mine"}]}`},
-		{"account of OpenShift with nothing else", "ServiceAccount", "a/web", `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"web-dockercfg-x7f2b"}],"imagePullSecrets":[{"name":"web-dockercfg-x7f2b"}]}`,
+		{"account of OpenShift with nothing else", "ServiceAccount", "a/web",
+			`{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"web-dockercfg-x7f2b"}],"imagePullSecrets":[{"name":"web-dockercfg-x7f2b"}]}`,
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{}}`},
-		{"account of a name that is cut off", "ServiceAccount", "a/" + long, `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"` + long[:58] + `x7f2b"}],"imagePullSecrets":[{"name":"` + long[:58] + `4zq5w"}]}`,
+		{"account of a name that is cut off", "ServiceAccount", "a/" + long,
+			`{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"` + long[:58] +
+				`x7f2b"}],"imagePullSecrets":[{"name":"` + long[:58] + `4zq5w"}]}`,
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{}}`},
-		{"account with a pull secret of another name", "ServiceAccount", "a/web", `{"kind":"ServiceAccount","metadata":{"annotations":{"openshift.io/internal-registry-pull-secret-ref":"x","y":"z"}},"imagePullSecrets":[{"name":"x"}]}`,
+		{"account with a pull secret of another name", "ServiceAccount", "a/web",
+			`{"kind":"ServiceAccount","metadata":{"annotations":{"openshift.io/internal-registry-pull-secret-ref":"x","y":"z"}},"imagePullSecrets":[{"name":"x"}]}`,
 			`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"annotations":{"y":"z"}}}`},
-		{"pod of OpenShift", "Pod", "a/b", `{"kind":"Pod","metadata":{"annotations":{"k8s.ovn.org/pod-networks":"{}","x":"y"}},"spec":{"serviceAccountName":"web","imagePullSecrets":[{"name":"web-dockercfg-x7f2b"},{"name":"mine"}]}}`,
+		{"pod of OpenShift", "Pod", "a/b",
+			`{"kind":"Pod","metadata":{"annotations":{"k8s.ovn.org/pod-networks":"{}","x":"y"}},"spec":{"serviceAccountName":"web","imagePullSecrets":[{"name":"web-dockercfg-x7f2b"},{"name":"mine"}]}}`,
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{"x":"y"}},"spec":{"imagePullSecrets":[{"name":"mine"}],"serviceAccountName":"web"}}`},
 		{"a token that was asked for", "Secret", "a/web", `{"kind":"Secret","type":"kubernetes.io/service-account-token","metadata":{"annotations":{"kubernetes.io/service-account.name":"web","kubernetes.io/service-account.uid":"1"}},"data":{"token":"REDACTED"}}`,
 			`{"apiVersion":"v1","kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web"}},"type":"kubernetes.io/service-account-token"}`},
@@ -160,9 +166,21 @@ func TestLeftOut(t *testing.T) {
 		{"FlowSchema.flowcontrol.apiserver.k8s.io", "b", annotated("apf.kubernetes.io/autoupdate-spec", "true"), "API server"},
 		{"ClusterRole.rbac.authorization.k8s.io", "admin", `{"metadata":{"labels":{"kubernetes.io/bootstrapping":"rbac-defaults"},"annotations":{"rbac.authorization.kubernetes.io/autoupdate":"true"}}}`, "API server"},
 		{"ServiceAccount", "a/default", `{"kind":"ServiceAccount","metadata":{},"secrets":[{"name":"default-token-x7f2b"}]}`, "service account controller"},
-		{"ServiceAccount", "a/default", `{"kind":"ServiceAccount","metadata":{"annotations":{"openshift.io/internal-registry-pull-secret-ref":"default-dockercfg-x7f2b"}},"secrets":[{"name":"default-dockercfg-x7f2b"}],"imagePullSecrets":[{"name":"default-dockercfg-x7f2b"}]}`, "service account controller"},
-		{"Secret", "a/web-dockercfg-x7f2b", `{"kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web","openshift.io/token-secret.value":"REDACTED"}},"type":"kubernetes.io/dockercfg","data":{".dockercfg":"REDACTED"}}`, "made by OpenShift"},
-		{"Secret", "a/web-dockercfg-x7f2b", `{"kind":"Secret","metadata":{"annotations":{"openshift.io/internal-registry-auth-token.service-account":"web"}},"type":"kubernetes.io/dockercfg","data":{".dockercfg":"REDACTED"}}`, "made by OpenShift"},
+		{
+			"ServiceAccount", "a/default",
+			`{"kind":"ServiceAccount","metadata":{"annotations":{"openshift.io/internal-registry-pull-secret-ref":"default-dockercfg-x7f2b"}},"secrets":[{"name":"default-dockercfg-x7f2b"}],"imagePullSecrets":[{"name":"default-dockercfg-x7f2b"}]}`,
+			"service account controller",
+		},
+		{
+			"Secret", "a/web-dockercfg-x7f2b",
+			`{"kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web","openshift.io/token-secret.value":"REDACTED"}},"type":"kubernetes.io/dockercfg","data":{".dockercfg":"REDACTED"}}`,
+			"made by OpenShift",
+		},
+		{
+			"Secret", "a/web-dockercfg-x7f2b",
+			`{"kind":"Secret","metadata":{"annotations":{"openshift.io/internal-registry-auth-token.service-account":"web"}},"type":"kubernetes.io/dockercfg","data":{".dockercfg":"REDACTED"}}`,
+			"made by OpenShift",
+		},
 		{"ConfigMap", "any/openshift-service-ca.crt", `{"metadata":{}}`, "service CA"},
 		{"Namespace", "kube-system", `{"kind":"Namespace","metadata":{"labels":{"kubernetes.io/metadata.name":"kube-system"}},"spec":{}}`, "API server"},
 		{"Secret", "a/web-token-x7f2b", `{"kind":"Secret","metadata":{"annotations":{"kubernetes.io/service-account.name":"web"}},"type":"kubernetes.io/service-account-token"}`, "token controller"},
@@ -316,7 +334,8 @@ func TestServerSide(t *testing.T) {
 			}
 		}
 	}
-	o, _ := Clean(parse(t, "ConfigMap", "a/b", "", `{"kind":"ConfigMap","metadata":{},"data":{"x":"`+strings.Repeat("<", 60_000)+`"}}`))
+	o, _ := Clean(parse(t, "ConfigMap", "a/b", "",
+		`{"kind":"ConfigMap","metadata":{},"data":{"x":"`+strings.Repeat("<", 60_000)+`"}}`))
 	if !o.ServerSide || copyOf(o) <= 262144 {
 		t.Errorf("60,000 bytes that are escaped: %t, a copy of %d", o.ServerSide, copyOf(o))
 	}

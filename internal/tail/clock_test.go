@@ -58,7 +58,9 @@ func TestClockSet(t *testing.T) {
 				t.Fatal(err, none)
 			}
 		}
-		for _, since := range append(slices.Clone(at), time.Time{}, start.Add(50*time.Minute), start.Add(90*time.Minute), start.AddDate(10, 0, 0)) {
+		for _, since := range append(
+			slices.Clone(at), time.Time{}, start.Add(50*time.Minute), start.Add(90*time.Minute), start.AddDate(10, 0, 0),
+		) {
 			for _, until := range append(slices.Clone(at), time.Time{}, start.Add(70*time.Minute)) {
 				for _, lines := range []int{All, 2, 7} {
 					var want []int

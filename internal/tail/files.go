@@ -409,7 +409,9 @@ func firstSince(file *journal.Segment, since query.Moment) (offset int64, found 
 }
 
 // lookSince is the same for a file that is read.
-func (t *tail) lookSince(ctx context.Context, file *journal.Segment, since query.Moment) (offset int64, found bool, err error) {
+func (t *tail) lookSince(
+	ctx context.Context, file *journal.Segment, since query.Moment,
+) (offset int64, found bool, err error) {
 	defer t.otherLines.Close()
 	if err := t.otherLines.Open(*file, 0); err != nil {
 		return 0, false, err

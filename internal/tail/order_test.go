@@ -16,7 +16,8 @@ import (
 
 func timed(stream string, seq, term, second int, name string) string {
 	resource, _, _ := strings.Cut(stream, "?")
-	return fmt.Sprintf(`{"seq":%d,"term":%d,"time":"2026-11-20T14:00:%02dZ","type":"ADDED","stream":"%s","origin":"watch","id":"%s/%d/ADDED","resource":"%s","name":"%[5]s","uid":"%[5]s","resourceVersion":"7"}`+"\n",
+	return fmt.Sprintf(`{"seq":%d,"term":%d,"time":"2026-11-20T14:00:%02dZ","type":"ADDED","stream":"%s","origin":"watch",`+
+		`"id":"%s/%d/ADDED","resource":"%s","name":"%[5]s","uid":"%[5]s","resourceVersion":"7"}`+"\n",
 		seq, term, second, stream, name, 100*term+seq, resource)
 }
 
@@ -42,8 +43,8 @@ func namesIn(text string) string {
 	return strings.Join(names, " ")
 }
 
-// The order of several journals' lines is that of history, whatever the order in which they are named: by term where they have a
-// stream in common, wherever that is, and else by time.
+// The order of several journals' lines is that of history, whatever the order in which they are named: by term where
+// they have a stream in common, wherever that is, and else by time.
 func TestOrderOfFiles(t *testing.T) {
 	const s0, s1 = "pods?shard=0-of-2", "pods?shard=1-of-2"
 	for _, tt := range []struct {
@@ -112,7 +113,9 @@ func TestOrderOfFiles(t *testing.T) {
 // An id that came again after a restore is remembered from then on, and one that is forgotten is so once.
 func TestRemembers(t *testing.T) {
 	s := newSink()
-	of := &several{o: Options{Lines: All}, p: NewPrinter(s, Style{JSON: true}), ids: make(map[string]int), anew: make(map[string]bool)}
+	of := &several{
+		o: Options{Lines: All}, p: NewPrinter(s, Style{JSON: true}), ids: make(map[string]int), anew: make(map[string]bool),
+	}
 	take := func(l string) {
 		if err := of.take([]byte(l)); err != nil {
 			t.Fatal(err)
@@ -138,7 +141,8 @@ func TestRemembers(t *testing.T) {
 }
 
 func restoredGap(reason string) string {
-	return fmt.Sprintf(`{"seq":2,"term":1,"time":"2026-11-20T14:00:00Z","type":"GAP","stream":"pods","id":"pods/6/GAP","reason":"%s","resourceVersion":"6"}`+"\n", reason)
+	return fmt.Sprintf(`{"seq":2,"term":1,"time":"2026-11-20T14:00:00Z","type":"GAP","stream":"pods",`+
+		`"id":"pods/6/GAP","reason":"%s","resourceVersion":"6"}`+"\n", reason)
 }
 
 func textOf(s *sink, p *Printer) string {

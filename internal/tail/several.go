@@ -20,8 +20,8 @@ import (
 	"kubejournal/internal/merge"
 )
 
-// Files shows several journals as one, in the order in which package merge has them: those of replicas by term and seq, those of shards
-// by time. A line whose id was shown a short while ago is a repeat, and left out.
+// Files shows several journals as one, in the order in which package merge has them: those of replicas by term and seq,
+// those of shards by time. A line whose id was shown a short while ago is a repeat, and left out.
 func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 	if len(paths) == 1 {
 		return File(ctx, paths[0], o, p)
@@ -234,8 +234,8 @@ func (s *several) run(ctx context.Context) error {
 	return nil
 }
 
-// findOrder finds out which journals have streams in common, as far as that says in which order their lines come. Streams that are not
-// there yet are taken as they come.
+// findOrder finds out which journals have streams in common, as far as that says in which order their lines come.
+// Streams that are not there yet are taken as they come.
 func (s *several) findOrder(ctx context.Context) error {
 	var failed error
 	var all []func() (string, bool)
@@ -262,8 +262,8 @@ func (s *several) findOrder(ctx context.Context) error {
 	return failed
 }
 
-// streams yields the names of the streams that a journal has lines of, each once: of the active file from its end, of the others by
-// their indexes where these are there.
+// streams yields the names of the streams that a journal has lines of, each once: of the active file from its end, of
+// the others by their indexes where these are there.
 func (t *tail) streams(ctx context.Context, failed *error) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		seen := make(map[string]bool)
@@ -417,7 +417,8 @@ func (s *several) take(raw []byte) error {
 	return nil
 }
 
-// remember notes an id, in the place of the oldest one. That may have been forgotten before, and be there again at another place.
+// remember notes an id, in the place of the oldest one. That may have been forgotten before, and be there again at
+// another place.
 func (s *several) remember(id string) {
 	if len(s.recent) < remembered {
 		s.recent = append(s.recent, "")

@@ -135,8 +135,8 @@ func classify(ctx context.Context, err error) outcome {
 	return o
 }
 
-// isOurs reports whether a reason is for this daemon's user to mend, by other rights, credentials or another config. Any other
-// reason, also one that is new, is the server's.
+// isOurs reports whether a reason is for this daemon's user to mend, by other rights, credentials or another config.
+// Any other reason, also one that is new, is the server's.
 func isOurs(reason string, t kubeclient.Target) bool {
 	switch reason {
 	case "Forbidden", "Unauthorized", "UntrustedServer", reasonClusterUnknown:
@@ -175,18 +175,20 @@ func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apie
 // reports no progress (older than 3.4.31, or 3.5.0 to 3.5.12), a watch without the bookmark that ends the list from those
 // that ignore it.
 func refusesStreamedList(err error) bool {
-	return isBadRequest(err) || isInternal(err) || errors.Is(err, errNoListEnd) || errors.Is(err, errIncomplete) || isMalformed(err)
+	return isBadRequest(err) || isInternal(err) || isMalformed(err) ||
+		errors.Is(err, errNoListEnd) || errors.Is(err, errIncomplete)
 }
 
 // blamesForm reports whether a list may have failed because of the form that it was asked for in. What never reached the
 // server has not, nor what this identity may not read, in whatever form.
 func blamesForm(err error) bool {
-	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) && !kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err)
+	return !errors.Is(err, errStore) && !errors.Is(err, syscall.ECONNREFUSED) &&
+		!kubeclient.IsWaiting(err) && !apierrors.IsUnauthorized(err)
 }
 
-// refusesShards reports whether the server was asked for a shard and does not take the selector, as one may do that has another form
-// of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word alone proves nothing: it may be a
-// part of the name of a kind or of a webhook.
+// refusesShards reports whether the server was asked for a shard and does not take the selector, as one may do that has
+// another form of it: it is an alpha feature. kube-apiserver answers 500, "invalid shard selector". The word alone
+// proves nothing: it may be a part of the name of a kind or of a webhook.
 func (s *Stream) refusesShards(err error) bool {
 	if s.spec.Target.Shard == (kubeclient.Shard{}) || !isBadRequest(err) && !isInternal(err) {
 		return false

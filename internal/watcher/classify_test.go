@@ -44,7 +44,8 @@ func TestBlamesForm(t *testing.T) {
 	}
 }
 
-// A kind or a webhook may have the word in its name: that is no refusal of the shard selector, and a daemon without shards hears of none.
+// A kind or a webhook may have the word in its name: that is no refusal of the shard selector, and a daemon without
+// shards hears of none.
 func TestRefusesShards(t *testing.T) {
 	webhook := errors.New(`conversion webhook for planetscale.com/v2, Kind=VitessShard failed: Post "https://x": dial tcp: connection refused`)
 	for _, c := range []struct {

@@ -71,10 +71,10 @@ func (e *encoder) reset() {
 // maxWarned bounds how many unusable objects a stream remembers to have logged.
 const maxWarned = 1024
 
-// scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and namespace; of one that
-// is not, s.object may have the names alone. An object that no line can hold must not stall its stream: where it can be named, it takes the way
-// of all others, as an event.Object that is Unusable. What cannot be distinguished from other objects, or from its next version,
-// is an error.
+// scan reads the object of an event as the server sent it, and reports whether it is in the stream's shard and
+// namespace; of one that is not, s.object may have the names alone. An object that no line can hold must not stall its
+// stream: where it can be named, it takes the way of all others, as an event.Object that is Unusable. What cannot be
+// distinguished from other objects, or from its next version, is an error.
 func (s *Stream) scan(t event.Type, raw []byte) (mine bool, err error) {
 	o := &s.object
 	known := t == event.Added || t == event.Modified || t == event.Deleted

@@ -341,7 +341,8 @@ func TestCheckpointLost(t *testing.T) {
 	}
 }
 
-// A lost checkpoint is not lost for ever because one resource never comes to its first sync: what is added later is new.
+// A lost checkpoint is not lost for ever because one resource never comes to its first sync: what is added later is
+// new.
 func TestCheckpointLostBesideAResourceThatNeverSyncs(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
 		w.srv.AddResource(widget("v1"))

@@ -22,8 +22,9 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server says
-// is well-formed and wrong, so each statement that a line would rest on is checked against another one of the same server:
+// Aggregated API servers, forks and old versions break what the API promises of lists and watches. What such a server
+// says is well-formed and wrong, so each statement that a line would rest on is checked against another one of the same
+// server:
 //
 //	the API promises that              what is checked                             where it does not hold
 //	a watch begins after its position, versions rise; an ADDED object is not       GAP and a list; nothing of the
@@ -68,7 +69,8 @@ const (
 	maxHabitPause = 30 * time.Second
 )
 
-// seen notes a contradiction, and returns how long the stream pauses before it tries again. The first one may be an accident.
+// seen notes a contradiction, and returns how long the stream pauses before it tries again. The first one may be an
+// accident.
 func (h *habit) seen(reason string) time.Duration {
 	h.reason = reason
 	h.times++
@@ -105,8 +107,8 @@ func (o *order) move(rv []byte) bool {
 }
 
 // contradicts returns why the scanned object cannot be the next event of the watch; nil where it can. An event that was
-// read before and says nothing new is repeated, and is dropped. errNotCommitted means that the answer needs a checkpoint
-// with all that was submitted: flushed says that it has that.
+// read before and says nothing new is repeated, and is dropped. errNotCommitted means that the answer needs a
+// checkpoint with all that was submitted: flushed says that it has that.
 func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err error) {
 	o := &s.object
 	n, ok := s.order.next, s.order.number
@@ -119,7 +121,7 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	rises := s.order.version == 0 || n > s.order.version
 	switch {
 	case t != event.Deleted && !rises:
-		k, err := s.tells(o)
+		k, err := s.knownOf(o)
 		if err == nil && k.UID == string(o.UID) && (t == event.Added || k.ResourceVersion == string(o.ResourceVersion)) {
 			return false, s.contradiction(errStartsOver, t, "as before")
 		}
@@ -129,7 +131,7 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	case s.rec.Published(s.spec.Name).Standby:
 		return false, nil // what is held back is not known yet
 	}
-	k, err := s.tells(o)
+	k, err := s.knownOf(o)
 	if err != nil {
 		return false, err
 	}
@@ -147,11 +149,12 @@ func (s *Stream) contradicts(t event.Type, flushed bool) (repeated bool, err err
 	return false, err
 }
 
-// atBeginning is how many events of a watch are compared with the checkpoint though the stream has not met their objects:
-// a watch that starts over does so at its beginning.
+// atBeginning is how many events of a watch are compared with the checkpoint though the stream has not met their
+// objects: a watch that starts over does so at its beginning.
 const atBeginning = 64
 
-// agrees reports whether the event fits what the stream has met of the object, so that the checkpoint need not be asked.
+// agrees reports whether the event fits what the stream has met of the object, so that the checkpoint need not be
+// asked.
 func (s *Stream) agrees(t event.Type, rises bool) bool {
 	if !rises || s.order.version == 0 {
 		return false
@@ -193,8 +196,8 @@ func (s *Stream) contradiction(err error, t event.Type, why string) error {
 	return fmt.Errorf("%w: %s %s/%s at %s, %s", err, t, o.Namespace, o.Name, o.ResourceVersion, why)
 }
 
-// tells returns what the checkpoint knows under the name of the scanned object; the zero Known is nothing.
-func (s *Stream) tells(o *event.Object) (event.Known, error) {
+// knownOf returns what the checkpoint knows under the name of the scanned object; the zero Known is nothing.
+func (s *Stream) knownOf(o *event.Object) (event.Known, error) {
 	k, _, err := s.known(string(o.Namespace), string(o.Name))
 	return k, err
 }
@@ -218,12 +221,14 @@ func (s *Stream) isLast(t event.Type) bool {
 // noteEvent remembers the event that isLast was asked about as the last one.
 func (s *Stream) noteEvent() { s.order.last, s.order.this = s.order.this, s.order.last }
 
-// belongs reports whether the scanned object is in the stream's namespace. The error says that it cannot be an answer to what was asked.
+// belongs reports whether the scanned object is in the stream's namespace. The error says why the object cannot be an
+// answer to the request.
 func (s *Stream) belongs() (bool, error) {
 	o, spec := &s.object, &s.spec
 	switch {
 	case bytes.ContainsAny(o.Namespace, "/\x00") || bytes.ContainsAny(o.Name, "/\x00"):
-		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q", kubeclient.ErrBadFrame, o.Name, o.Namespace)
+		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
+			kubeclient.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
 		return false, fmt.Errorf("%w: %q %s/%s in the place of %s", errOtherKind, o.Kind, o.Namespace, o.Name, spec.Kind)
 	case spec.Namespaced && len(o.Namespace) == 0:
@@ -231,7 +236,8 @@ func (s *Stream) belongs() (bool, error) {
 	case spec.Target.Namespace != "" && string(o.Namespace) != spec.Target.Namespace:
 		if !s.foreign {
 			s.foreign = true
-			s.log.Warn("the server sends objects of other namespaces, they are left out", zap.String("namespace", string(o.Namespace)))
+			s.log.Warn("the server sends objects of other namespaces, they are left out",
+				zap.String("namespace", string(o.Namespace)))
 		}
 		return false, nil
 	}
@@ -244,11 +250,12 @@ func (s *Stream) belongs() (bool, error) {
 // labelsOf returns the labels of a scanned object.
 func labelsOf(o *event.Object) labels.Set {
 	var set labels.Set
-	_ = json.Unmarshal(rawjson.At(o.Raw, []byte("/metadata/labels")), &set) // what is no map of strings selects nothing
+	_ = json.Unmarshal(rawjson.At(o.Raw, []byte("/metadata/labels")), &set) // what is no map of strings counts as none
 	return set
 }
 
-// selects is the part of a stream's selectors that can be checked: labels and names. What other fields mean is the server's to say.
+// selects is the part of a stream's selectors that can be checked: labels and names. Only the server knows what other
+// fields mean.
 type selects struct {
 	labels labels.Selector // nil for none
 	names  fields.Requirements
@@ -285,7 +292,8 @@ func (s *selects) matches(o *event.Object) bool {
 	return s.labels == nil || s.labels.Matches(labelsOf(o))
 }
 
-// has reports whether the server has the object of a uid under its name, as far as it can be asked for by name.
+// has reports whether the server has an object of that uid under that name; false also where the server cannot be asked
+// for a name.
 func (s *Stream) has(ctx context.Context, namespace, name, uid string) (bool, error) {
 	t := s.spec.Target
 	t.Namespace, t.Shard = cmp.Or(t.Namespace, namespace), kubeclient.Shard{}
@@ -307,16 +315,18 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid string) (bool, er
 		return false, err
 	}
 	o := &s.object
-	return s.encoder.render.Scan(item, o) == nil && string(o.Namespace) == namespace && string(o.Name) == name && string(o.UID) == uid, nil
+	return s.encoder.render.Scan(item, o) == nil &&
+		string(o.Namespace) == namespace && string(o.Name) == name && string(o.UID) == uid, nil
 }
 
-// A server behind a balancer may lag behind the others. It was not restored if it, or another one, is at the position soon.
+// A server behind a balancer may lag behind the others. It was not restored if it, or another one, is at the position
+// soon.
 const (
 	versionAsked = 4                      // times, before a version that is behind the position is believed
 	versionPause = 250 * time.Millisecond // before the second time; it doubles
 )
 
-// version returns the server's version. One before atLeast is asked for again.
+// currentVersion returns the server's version. While that is before atLeast it asks again, versionAsked times in all.
 func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string, err error) {
 	for n, pause := 1, versionPause; ; n, pause = n+1, 2*pause {
 		rv, err = s.client.Version(ctx, s.spec.Target)
@@ -329,8 +339,8 @@ func (s *Stream) currentVersion(ctx context.Context, atLeast string) (rv string,
 	}
 }
 
-// maxAsked is how many of the objects that a list does not show any more are asked for by name, before the list is believed. A list that
-// leaves objects out leaves out the ones that it shows to be gone.
+// maxAsked is how many known objects that a list lacks are asked for by name before the list is believed. If the list
+// leaves objects out, they are among those.
 const maxAsked = 8
 
 // checkGone asks the server for some of the known objects that the list does not show.
@@ -346,8 +356,8 @@ func (r *relist) checkGone(ctx context.Context, gone []event.Known) error {
 	return nil
 }
 
-// checkFirst asks for the first object and the number of all, which a streamed list at the version rv must have had. A list in pages is
-// what it is compared with.
+// checkFirst asks for a list of one object, and compares a streamed list at the version rv with that object and the
+// number of all. A list in pages is not checked like this.
 func (r *relist) checkFirst(ctx context.Context, rv string) error {
 	s := r.s
 	meta, item, err := s.client.First(ctx, s.spec.Target)

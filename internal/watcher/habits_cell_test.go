@@ -18,8 +18,8 @@ const (
 	habitLasts    = 11 * time.Minute // longer than any watch
 	habitRecovery = 20 * time.Minute
 	habitLook     = 15 * time.Second
-	// habitSettles is how long after a write a stream need not be exact, habitWrong how often it may be seen not to be after that
-	// without a reason.
+	// habitSettles is how long after a write a stream need not be exact, habitWrong how often it may be seen not to be
+	// after that without a reason.
 	habitSettles = 30 * time.Second
 	habitWrong   = 8
 	// habitMean is how many requests a stream may make per second, but for those of its start.
@@ -237,8 +237,8 @@ func (c *habitCell) status() (st watcher.Status) {
 	return st
 }
 
-// saysWhy reports whether a stream says that something is wrong. A watch that was silent is not, on a server that sends no
-// bookmarks while nothing happens.
+// saysWhy reports whether a stream says that something is wrong. A watch that was silent is not, on a server that sends
+// no bookmarks while nothing happens.
 func saysWhy(s watcher.Status) bool { return s.Reason != "" && s.Reason != "Silent" }
 
 // look has the judge read on, and takes note of how the streams stand.
@@ -364,7 +364,8 @@ func (c *habitCell) well() string {
 	if len(states) < len(c.entries) {
 		return "a stream is missing"
 	}
-	if i := slices.IndexFunc(states, func(s manager.StreamStatus) bool { return s.State != watcher.Watching || saysWhy(s.Status) }); i >= 0 {
+	unwell := func(s manager.StreamStatus) bool { return s.State != watcher.Watching || saysWhy(s.Status) }
+	if i := slices.IndexFunc(states, unwell); i >= 0 {
 		return fmt.Sprintf("%s is %s %s", states[i].Name, states[i].State, states[i].Reason)
 	}
 	for name, s := range c.judge.streams {
@@ -384,7 +385,8 @@ func (c *habitCell) verdict() []string {
 	case c.row.must == refused && c.shown < c.all/2:
 		c.judge.fault(reasonShown, "in %d of %d looks only; reasons %v", c.shown, c.all, c.reasons)
 	case c.unsaid > habitWrong && 2*c.unsaid > c.wrong:
-		c.judge.fault(reasonShown, "%d of %d looks not exact, %d of them without a reason: %s; reasons %v", c.wrong, c.looks, c.unsaid, c.differs, c.reasons)
+		c.judge.fault(reasonShown, "%d of %d looks not exact, %d of them without a reason: %s; reasons %v",
+			c.wrong, c.looks, c.unsaid, c.differs, c.reasons)
 	}
 	var faults []string
 	seen := make(map[string]int)

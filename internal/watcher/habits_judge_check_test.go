@@ -15,8 +15,8 @@ import (
 // judgedTime is when the writes of judgedHistory begin, one a second.
 var judgedTime = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// judgedHistory is: a is created at 1, changed at 2, 3 and 4, deleted at 7, and created again at 8; b, in another namespace, is
-// created at 5; c is created at 6 and loses its label at 9.
+// judgedHistory is: a is created at 1, changed at 2, 3 and 4, deleted at 7, and created again at 8; b, in another
+// namespace, is created at 5; c is created at 6 and loses its label at 9.
 func judgedHistory() []kubefake.Write {
 	object := func(version int, namespace, name, uid string, labels map[string]any) kubefake.Write {
 		return kubefake.Write{Version: uint64(version), Time: judgedTime.Add(time.Duration(version) * time.Second), Object: map[string]any{
@@ -52,7 +52,8 @@ func judgedLine(typ, stream string, w kubefake.Write) invariant.Line {
 	}
 }
 
-// TestJudge has the judge of TestHabits find what is wrong in journals that are made by hand, and nothing in right ones.
+// TestJudge has the judge of TestHabits find what is wrong in journals that are made by hand, and nothing in right
+// ones.
 func TestJudge(t *testing.T) {
 	history := judgedHistory()
 	const whole, inX, labelled = "widgets.example.com", "widgets.example.com?namespace=x", "widgets.example.com?labelSelector=app%3Da"

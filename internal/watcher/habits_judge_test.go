@@ -15,7 +15,8 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// judge compares lines with what a server really did, by the statements of docs/line.md. It has no code of the product's.
+// judge compares lines with what a server really did, by the statements of docs/line.md. It has no code of the
+// product's.
 type judge struct {
 	streams map[string]*judgedStream
 	ids     map[string]string // the stream of each id
@@ -69,7 +70,8 @@ func newJudge() *judge {
 func (j *judge) watch(name string) *judgedStream {
 	s := &judgedStream{
 		name: name, writes: make(map[string][]kubefake.Write), said: make(map[string][]kubefake.Said),
-		known: make(map[string]invariant.Line), shows: make(map[string]int), told: make(map[string]int), gone: make(map[string]bool),
+		known: make(map[string]invariant.Line), shows: make(map[string]int), told: make(map[string]int),
+		gone: make(map[string]bool),
 	}
 	_, query, _ := strings.Cut(name, "?")
 	values, err := url.ParseQuery(query)
@@ -208,7 +210,8 @@ func (s *judgedStream) state(j *judge, l *invariant.Line) {
 	delete(s.gone, object)
 }
 
-// another reports whether two lines under one name are of two objects. Where the server gives none a uid, the name is what counts.
+// another reports whether two lines under one name are of two objects. Where the server gives none a uid, the name is
+// what counts.
 func (s *judgedStream) another(a, b *invariant.Line) bool {
 	return a.UID != b.UID && (!s.lies || a.UID != "" && b.UID != "")
 }
@@ -228,7 +231,8 @@ func (s *judgedStream) find(l *invariant.Line, key string) int {
 	}
 	kind, _ := content["kind"].(string)
 	for i, w := range slices.Backward(s.writes[key]) {
-		if serialOf(w.Object) != serialOf(content) || !s.has(w) || lineTime(l).Before(w.Time) || kind != "" && kind != w.Object["kind"] {
+		if serialOf(w.Object) != serialOf(content) || !s.has(w) || lineTime(l).Before(w.Time) ||
+			kind != "" && kind != w.Object["kind"] {
 			continue
 		}
 		m := metaOf(w.Object)
@@ -262,7 +266,8 @@ func (s *judgedStream) hasSaid(key string, l *invariant.Line, w kubefake.Write) 
 	})
 }
 
-// sameContent compares objects without managedFields, apiVersion and kind, and without uid and version if the server lies.
+// sameContent compares objects without managedFields, apiVersion and kind, and without uid and version if the server
+// lies.
 func sameContent(a, b map[string]any, lies bool) bool {
 	return reflect.DeepEqual(plainContent(a, lies), plainContent(b, lies))
 }

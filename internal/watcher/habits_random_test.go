@@ -17,13 +17,14 @@ import (
 )
 
 var (
-	habitHistories = flag.Int("habits.histories", 200, "how many histories TestHabitHistories makes up; an eighth of them under the race detector")
-	habitsFrom     = flag.Uint64("habits.from", 0, "the first history's seed")
+	habitHistories = flag.Int("habits.histories", 200,
+		"how many histories TestHabitHistories makes up; an eighth of them under the race detector")
+	habitsFrom = flag.Uint64("habits.from", 0, "the first history's seed")
 )
 
-// TestHabitHistories makes up histories of a server that takes up one habit after another of one resource, and breaks them off, while
-// it is restarted, its watches are cut, its history is lost, and the daemon is killed. The judge of TestHabits reads all lines of all
-// streams. Habits that no reader can find out are left to TestHabits.
+// TestHabitHistories makes up histories of a server that takes up one habit after another of one resource, and breaks
+// them off, while it is restarted, its watches are cut, its history is lost, and the daemon is killed. The judge of
+// TestHabits reads all lines of all streams. Habits that no reader can find out are left to TestHabits.
 func TestHabitHistories(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	n := *habitHistories
@@ -51,7 +52,8 @@ func TestHabitHistories(t *testing.T) {
 			})
 		}
 	})
-	fmt.Printf("%d histories with habits from seed %d on, %d failed, %d lines judged\n", done.Load(), *habitsFrom, failed.Load(), lines.Load())
+	fmt.Printf("%d histories with habits from seed %d on, %d failed, %d lines judged\n",
+		done.Load(), *habitsFrom, failed.Load(), lines.Load())
 }
 
 func runHabitHistory(t *testing.T, rows []habitRow, seed uint64) (lines int64) {
@@ -155,7 +157,10 @@ var badNeighbours = []kubefake.Habit{
 // startNeighbours starts a daemon with as many resources, of which the first ones have habits, and returns their names.
 func (w *harness) startNeighbours(n int, habits []kubefake.Habit) (names []string) {
 	for i := range n {
-		r := kubefake.Resource{Group: "example.com", Version: "v1", Resource: fmt.Sprintf("kind%02ds", i), Kind: fmt.Sprintf("Kind%02d", i), Namespaced: true}
+		r := kubefake.Resource{
+			Group: "example.com", Version: "v1", Namespaced: true,
+			Resource: fmt.Sprintf("kind%02ds", i), Kind: fmt.Sprintf("Kind%02d", i),
+		}
 		w.srv.AddResource(r)
 		name := r.Resource + ".example.com"
 		names = append(names, name)
@@ -184,7 +189,8 @@ func (w *harness) goOn(names []string, rounds int, pause time.Duration) {
 	}
 }
 
-// Five of forty resources misbehave in different ways, for an hour: the others are exact, without a GAP, and the daemon is ready.
+// Five of forty resources misbehave in different ways, for an hour: the others are exact, without a GAP, and the daemon
+// is ready.
 func TestNeighbours(t *testing.T) {
 	bubble(t, kubefake.Options{}, nil, func(w *harness) {
 		names := w.startNeighbours(neighbours, badNeighbours)
@@ -230,7 +236,8 @@ func BenchmarkNeighbours(b *testing.B) {
 	// testing/synctest needs a *testing.T.
 	run := func(bad bool) time.Duration {
 		took := time.Duration(0)
-		ok := testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
+		all := func(string, string) (bool, error) { return true, nil }
+		ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
 			bubble(t, kubefake.Options{}, nil, func(w *harness) {
 				n, habits := neighbours, badNeighbours
 				if !bad {
@@ -266,7 +273,8 @@ func BenchmarkNeighbours(b *testing.B) {
 	b.ReportMetric(with.Seconds()/without.Seconds(), "ratio")
 }
 
-// A known object that pages leave out, without a count that would say so, is asked for by name before it counts as deleted.
+// A known object that pages leave out, without a count that would say so, is asked for by name before it counts as
+// deleted.
 func TestLeftOutOfPages(t *testing.T) {
 	bubble(t, kubefake.Options{NoWatchList: true, MaxPage: 2}, entries("configmaps"), func(w *harness) {
 		for _, name := range []string{"a", "b", "c", "d"} {

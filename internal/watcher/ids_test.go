@@ -11,8 +11,9 @@ import (
 	"kubejournal/test/invariant"
 )
 
-// No id stands twice in a journal whose streams have the same objects: by labels, by fields, in one namespace and in all. The ids of
-// streams whose objects no other one has are as they always were, and none is longer than Elasticsearch takes.
+// No id stands twice in a journal whose streams have the same objects: by labels, by fields, in one namespace and in
+// all. The ids of streams whose objects no other one has are as they always were, and none is longer than Elasticsearch
+// takes.
 func TestIDsOfOverlappingStreams(t *testing.T) {
 	var many []string
 	for i := range 40 {
@@ -39,7 +40,8 @@ func TestIDsOfOverlappingStreams(t *testing.T) {
 			w.putIn(configMaps, "shop", name, labels)
 			w.settled()
 		}
-		web, db, other := map[string]any{"app": "web", "tier": "front"}, map[string]any{"app": "db", "tier": "front"}, map[string]any{"app": "x"}
+		web, db := map[string]any{"app": "web", "tier": "front"}, map[string]any{"app": "db", "tier": "front"}
+		other := map[string]any{"app": "x"}
 		for range 2 {
 			put("a", web)
 			put("a", db)
@@ -86,8 +88,8 @@ func TestIDsOfOverlappingStreams(t *testing.T) {
 	})
 }
 
-// A stream of all namespaces that is added to one of a single namespace changes the ids of that one's lines from then on, and does not
-// restart it.
+// A stream of all namespaces that is added to one of a single namespace changes the ids of that one's lines from then
+// on, and does not restart it.
 func TestIDsWhereAStreamIsAdded(t *testing.T) {
 	one := config.Resource{Name: "configmaps", Namespaces: []string{"shop"}}
 	bubble(t, kubefake.Options{}, []config.Resource{one}, func(w *harness) {

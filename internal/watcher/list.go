@@ -246,10 +246,12 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 	}
 }
 
-// readPage calls take with each object of a page, once the server has answered and confirm, where it is not nil, has not
-// objected to that server, nor to what it says of the list before its first object.
+// readPage calls count for each object of a page and take with each that is the stream's, once the server has answered
+// and confirm, where it is not nil, has not objected to that server, nor to what it says of the list before its first
+// object.
 func (s *Stream) readPage(
-	ctx context.Context, o v1.ListOptions, confirm func(kubeclient.ListMeta) error, count func(), take func(*event.Object) error,
+	ctx context.Context, o v1.ListOptions,
+	confirm func(kubeclient.ListMeta) error, count func(), take func(*event.Object) error,
 ) (meta kubeclient.ListMeta, err error) {
 	page, err := s.client.List(ctx, s.spec.Target, o)
 	if err != nil {

@@ -36,13 +36,15 @@ func (a *otherAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 // answerJSON is an answer in JSON.
 func answerJSON(code int, format string, args ...any) *http.Response {
 	return &http.Response{
-		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(fmt.Sprintf(format, args...))),
+		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(fmt.Sprintf(format, args...))),
 	}
 }
 
 // answerStatus is an answer with a Status.
 func answerStatus(code int, reason string) *http.Response {
-	return answerJSON(code, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
+	return answerJSON(code, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`,
+		reason, code)
 }
 
 // ofWidgets has an answer to all that is asked about widgets.
@@ -60,7 +62,8 @@ func ofWidgets(answer func(*http.Request) *http.Response) func(http.RoundTripper
 // withWidgets has a server with widgets, and entries for them and for others.
 func withWidgets(t *testing.T, test func(*harness)) {
 	t.Helper()
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets", "deployments.apps", "widgets.example.com"), func(w *harness) {
+	names := entries("configmaps", "secrets", "deployments.apps", "widgets.example.com")
+	bubble(t, kubefake.Options{}, names, func(w *harness) {
 		w.srv.AddResource(widget("v1"))
 		w.put(configMaps, "a")
 		w.put(widgets, "w")
@@ -103,8 +106,8 @@ func (w *harness) neverReady() (text string) {
 	return text
 }
 
-// One API of many that cannot be journalled does not hold back a rollout, whatever it answers. It is shown, and the others are
-// journalled.
+// One API of many that cannot be journalled does not hold back a rollout, whatever it answers. It is shown, and the
+// others are journalled.
 func TestReadyWithoutOneAPI(t *testing.T) {
 	all := map[string]func(*http.Request) *http.Response{
 		"no such resource": func(*http.Request) *http.Response { return answerStatus(404, "NotFound") },
@@ -120,7 +123,8 @@ func TestReadyWithoutOneAPI(t *testing.T) {
 		"a page":       func(*http.Request) *http.Response { return answerJSON(200, "<html>sign in</html>") },
 		"bad selector": func(*http.Request) *http.Response { return answerStatus(400, "BadRequest") },
 		"the same page": func(*http.Request) *http.Response {
-			return answerJSON(200, `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5","continue":"more"},"items":[]}`)
+			return answerJSON(200,
+				`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5","continue":"more"},"items":[]}`)
 		},
 	}
 	for _, code := range []int{402, 406, 413, 429, 500, 501, 502, 503, 504, 520} {
@@ -136,8 +140,9 @@ func TestReadyWithoutOneAPI(t *testing.T) {
 		case <-r.Context().Done():
 		}
 		n := page.Add(1)
-		return answerJSON(200, `{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5","continue":"c%d"},"items":[`+
-			`{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"w%09d","namespace":"default","uid":"u%d","resourceVersion":"4"}}]}`, n, n, n)
+		return answerJSON(200,
+			`{"kind":"WidgetList","apiVersion":"example.com/v1","metadata":{"resourceVersion":"5","continue":"c%d"},"items":[`+
+				`{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"w%09d","namespace":"default","uid":"u%d","resourceVersion":"4"}}]}`, n, n, n)
 	}
 	for name, answer := range all {
 		t.Run(name, func(t *testing.T) {
@@ -171,8 +176,9 @@ func TestReadyWithoutOneAPI(t *testing.T) {
 	}
 }
 
-// Rights, credentials and a config that are at fault hold a rollout back, however many other streams work; so does an API server of
-// which nothing can be journalled. What is mended lets it go on. What happens to one stream later does not matter.
+// Rights, credentials and a config that are at fault hold a rollout back, however many other streams work; so does an
+// API server of which nothing can be journalled. What is mended lets it go on. What happens to one stream later does
+// not matter.
 func TestNotReady(t *testing.T) {
 	forbidden := func(*http.Request) *http.Response { return answerStatus(403, "Forbidden") }
 	everything := func(code int) func(http.RoundTripper) http.RoundTripper {
@@ -192,7 +198,8 @@ func TestNotReady(t *testing.T) {
 		selector string
 		why      string
 	}{
-		"forbidden": {wrap: ofWidgets(forbidden), why: "refused by rights, credentials or config of this daemon: widgets.example.com (Forbidden)"},
+		"forbidden": {wrap: ofWidgets(forbidden),
+			why: "refused by rights, credentials or config of this daemon: widgets.example.com (Forbidden)"},
 		"watches are forbidden": {wrap: ofWidgets(func(r *http.Request) *http.Response {
 			if r.URL.Query().Get("watch") == "" {
 				return nil
@@ -203,7 +210,8 @@ func TestNotReady(t *testing.T) {
 			why: "config of this daemon: widgets.example.com (Unauthorized)"},
 		"unknown field": {wrap: ofWidgets(func(*http.Request) *http.Response { return answerStatus(400, "BadRequest") }),
 			selector: "spec.size=1", why: "config of this daemon: widgets.example.com?fieldSelector=spec.size%3D1 (BadRequest)"},
-		"all fail: 500":       {wrap: everything(500), why: "no stream has synced, failing: configmaps (ServerError), deployments.apps (ServerError), secrets"},
+		"all fail: 500": {wrap: everything(500),
+			why: "no stream has synced, failing: configmaps (ServerError), deployments.apps (ServerError), secrets"},
 		"all fail: 503":       {wrap: everything(503), why: "configmaps"},
 		"all fail: 403":       {wrap: everything(403), why: "configmaps (Forbidden), deployments.apps (Forbidden)"},
 		"all fail: no answer": {wrap: everything(504), why: "configmaps"},
@@ -236,15 +244,18 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// Rights that are taken away from a daemon that was ready are shown, and it stays ready; one that is started then is not.
+// Rights that are taken away from a daemon that was ready are shown, and it stays ready; one that is started then is
+// not.
 func TestForbiddenLater(t *testing.T) {
 	withWidgets(t, func(w *harness) {
 		w.start()
 		w.readyWithin(time.Minute)
 		w.srv.Forbid(widgets)
-		w.awaitFor(30*time.Minute, "it is pending", func() bool { return w.state("widgets.example.com").State == watcher.Pending })
+		w.awaitFor(30*time.Minute, "it is pending",
+			func() bool { return w.state("widgets.example.com").State == watcher.Pending })
 		w.staysReady(time.Minute)
-		if _, text := w.ask("/readyz?verbose"); !strings.Contains(text, "widgets.example.com (Pending for ") || !strings.Contains(text, ": Forbidden)") {
+		if _, text := w.ask("/readyz?verbose"); !strings.Contains(text, "widgets.example.com (Pending for ") ||
+			!strings.Contains(text, ": Forbidden)") {
 			t.Errorf("nothing is said of it: %s", text)
 		}
 		w.stop()
@@ -263,14 +274,15 @@ func TestReadyBeforeACRD(t *testing.T) {
 		w.start()
 		w.readyWithin(30 * time.Second)
 		w.srv.AddResource(widget("v1"))
-		w.awaitFor(time.Minute, "it is tried", func() bool { return w.state("widgets.example.com").State == watcher.Retrying })
+		w.awaitFor(time.Minute, "it is tried",
+			func() bool { return w.state("widgets.example.com").State == watcher.Retrying })
 		w.staysReady(3 * time.Minute)
 		w.kill()
 	})
 }
 
-// A standby becomes ready without an API that fails, for itself alone or for the leader too, and not where its rights are at fault.
-// It stays ready when it takes over.
+// A standby becomes ready without an API that fails, for itself alone or for the leader too, and not where its rights
+// are at fault. It stays ready when it takes over.
 func TestStandbyReady(t *testing.T) {
 	for name, c := range map[string]struct {
 		code   int
@@ -307,7 +319,8 @@ func TestStandbyReady(t *testing.T) {
 				b.readyWithin(releaseTimeout)
 				b.staysReady(time.Minute)
 				w.stop()
-				b.awaitFor(time.Minute, "it leads", func() bool { return strings.Contains(b.log.String(), "writing as the leader") })
+				b.awaitFor(time.Minute, "it leads",
+					func() bool { return strings.Contains(b.log.String(), "writing as the leader") })
 				if _, text := b.ask("/readyz?verbose"); !strings.Contains(text, "[+]streams ok") {
 					t.Errorf("as the leader: %s", text)
 				}

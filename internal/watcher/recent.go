@@ -2,13 +2,13 @@ package watcher
 
 import "hash/maphash"
 
-// recent is a cache of the objects that a stream has met: whose uid a name has. It spares most events a question to the checkpoint, and
-// has what is not committed yet. A name that it lacks may be known all the same. It is a hash table of a bounded size: a name may
-// take the place of another one. The zero value is empty.
+// recent is a cache of the uids of the objects that a stream has met, by name. With it, most events need no read of the
+// checkpoint, and it has what is not committed yet. The checkpoint may know a name that it lacks. It is a hash table of
+// a bounded size, in which a name may take the place of another one. The zero value is empty.
 type recent struct {
 	slots []recentName // their number is a power of 2
 	count int          // of slots that were empty before
-	same  bool         // look has found what put would note
+	same  bool         // the last look has found the uid, so that put has nothing to note
 }
 
 type recentName struct{ name, uid uint64 } // hashes; name is 0 in an empty slot
@@ -84,7 +84,8 @@ func (r *recent) reset() { *r = recent{} }
 // ways is how many slots a name may be in.
 const ways = 4
 
-// find returns the slot of a name, else one that is empty, else that of a name whose place it takes; nil where there are none.
+// find returns the slot of a name, else one that is empty, else that of a name whose place it takes; nil where there
+// are none.
 func (r *recent) find(hash uint64) (slot *recentName) {
 	for i := range uint64(min(ways, len(r.slots))) {
 		s := &r.slots[(hash>>1+i)&uint64(len(r.slots)-1)]

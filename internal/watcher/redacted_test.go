@@ -161,8 +161,8 @@ func TestRotatedSecrets(t *testing.T) {
 	})
 }
 
-// What other tools leave of a Secret's values in its annotations gets out no more than the values: in snapshot, watch and list, in
-// changes and deletions, with and without the object, and behind a kill.
+// What other tools leave of a Secret's values in its annotations gets out no more than the values: in snapshot, watch
+// and list, in changes and deletions, with and without the object, and behind a kill.
 func TestCopiesOfSecrets(t *testing.T) {
 	for name, demands := range map[string]func(*config.Resource){
 		"object":   func(e *config.Resource) {},
@@ -178,7 +178,8 @@ func TestCopiesOfSecrets(t *testing.T) {
 					object := map[string]any{
 						"metadata": map[string]any{"name": name, "namespace": "default", "annotations": map[string]any{
 							"kapp.k14s.io/original": `{"data":{"p":"` + base64.StdEncoding.EncodeToString([]byte(original)) + `"}}`,
-							"mine":                  "stays", "note": "it is " + password, "encoded": value, "openshift.io/token-secret.value": original,
+							"mine":                  "stays", "note": "it is " + password, "encoded": value,
+							"openshift.io/token-secret.value": original,
 						}},
 						"data": map[string]any{"p": value},
 					}

@@ -29,10 +29,10 @@ type relist struct {
 	highest     version           // that an object was shown at, of versions that have an order; 0 for none
 	state       checkpoint.Stream // as it is once the batch is submitted; dropped with it when the list fails
 	before      int64             // objects that attempts before this one have written
-	earlier     string            // the version of an object that was at a later one, "" for none; what the list shows then is not used
+	earlier     string            // the version of an object that was at a later one: the list is not used; "" for none
 	earlierText string            // says which one
 	skip        bool              // objects are taken as known, without lines
-	adopts      bool              // so are those of a published position: what is known before the end is of no one version
+	adopts      bool              // so are those of a published position; until its end, several versions are known
 	batch       *recorder.Batch
 	count       event.Count
 }
@@ -184,7 +184,8 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 		return r.submitFull(ctx)
 	}
 	if rv := string(o.ResourceVersion); r.goesBack(&d, rv) {
-		r.earlier, r.earlierText = rv, fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
+		r.earlier = rv
+		r.earlierText = fmt.Sprintf("%s/%s is at %s, and was at %s", o.Namespace, o.Name, rv, d.old.ResourceVersion)
 		return nil
 	}
 	if !r.skip {
@@ -204,8 +205,8 @@ func (r *relist) take(ctx context.Context, t event.Type, received time.Time, o *
 	return r.apply(ctx, &line)
 }
 
-// goesBack reports whether an object is at an earlier version than it was, or at one that has no order with that, or another one at the
-// same version has its name.
+// goesBack reports whether an object is at an earlier version than it was, or at one that cannot be compared with that,
+// or whether another object has its name at the same version.
 func (r *relist) goesBack(d *decision, rv string) bool {
 	if d.typ != event.Modified && !d.replaced || d.old.Doubtful || !r.vouches() {
 		return false

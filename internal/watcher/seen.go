@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity distinguishes objects over time and from each other: by uid, namespace and name. A server may give several objects one uid,
-// or none.
+// identity distinguishes objects over time and from each other: by uid, namespace and name. A server may give several
+// objects one uid, or none.
 type identity [16]byte
 
-// identify returns an object's identity: two hashes with seeds that nobody can foresee. That two of a million objects share one by
-// chance has a probability of 1.5e-27.
+// identify returns an object's identity: two hashes with seeds that nobody can foresee. That two of a million objects
+// share one by chance has a probability of 1.5e-27.
 func identify[S ~string | ~[]byte](uid, namespace, name S) (id identity) {
 	text := make([]byte, 0, 160) // on the stack, where that is enough
 	text = append(append(text, uid...), 0)

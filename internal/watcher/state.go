@@ -45,16 +45,16 @@ const (
 // stalledAfter is how long a stream may fail before it is reported as stalled.
 const stalledAfter = time.Minute
 
-// Readiness waits for a stream's first sync until it has failed heldUpFailures times in heldUpAfter, or has been listing for
-// heldUpListing without a failure: less than the five minutes that Helm waits for a release by default.
+// Readiness waits for a stream's first sync until it has failed heldUpFailures times in heldUpAfter, or has been
+// listing for heldUpListing without a failure: less than the five minutes that Helm waits for a release by default.
 const (
 	heldUpFailures = 2
 	heldUpAfter    = 10 * time.Second
 	heldUpListing  = 4 * time.Minute
 )
 
-// HeldUp reports whether the server keeps the stream from its first sync: it fails, for a reason that is not this daemon's, or
-// sends a list that does not end.
+// HeldUp reports whether the server keeps the stream from its first sync: it fails, for a reason that is not this
+// daemon's, or sends a list that does not end.
 func (s *Status) HeldUp(now time.Time) bool {
 	switch {
 	case s.Synced || s.Ours:
@@ -65,8 +65,8 @@ func (s *Status) HeldUp(now time.Time) bool {
 	return s.State == Listing && now.Sub(s.Since) >= heldUpListing
 }
 
-// Waits reports whether the stream waits for another replica to write its first list: that one has published no position, or none
-// that can be adopted. At first it may only not have been seen yet.
+// Waits reports whether the stream waits for another replica to write its first list: that one has published no
+// position, or none that can be adopted. At first, its position may only not have been seen yet.
 func (s *Status) Waits(now time.Time) bool {
 	return s.State == Starting && s.Reason == reasonStandby && (s.Failures > 0 || now.Sub(s.Since) >= heldUpAfter)
 }

@@ -118,9 +118,11 @@ func (s *Stream) submitWatched(ctx context.Context, b *recorder.Batch, confirmed
 	return s.rec.Submit(ctx, b)
 }
 
-// takeEvent adds the line of an event to the batch, and returns the batch to go on with. s.version becomes the version that the event
-// moves the position to.
-func (s *Stream) takeEvent(ctx context.Context, b *recorder.Batch, e kubeclient.Event, received time.Time) (*recorder.Batch, error) {
+// takeEvent adds the line of an event to the batch, and returns the batch to continue with. It sets s.version to the
+// version that the event moves the position to, if it moves it.
+func (s *Stream) takeEvent(
+	ctx context.Context, b *recorder.Batch, e kubeclient.Event, received time.Time,
+) (*recorder.Batch, error) {
 	o := &s.object
 	mine, err := s.scan(e.Type, e.Object)
 	if err != nil {
@@ -135,7 +137,10 @@ func (s *Stream) takeEvent(ctx context.Context, b *recorder.Batch, e kubeclient.
 		if errors.Is(err, errNotCommitted) {
 			full := b
 			b = s.producer.Batch()
-			if err := cmp.Or(s.submitWatched(ctx, full, false), s.rec.Flush(ctx)); err != nil {
+			if err := s.submitWatched(ctx, full, false); err != nil {
+				return b, err
+			}
+			if err := s.rec.Flush(ctx); err != nil {
 				return b, err
 			}
 			repeated, err = s.contradicts(e.Type, true)
