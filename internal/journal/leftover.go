@@ -98,20 +98,22 @@ func WriteIndex(segment string, content []byte) error {
 
 // createTemporary creates a temporary file under a name that nobody else writes, and locks it, if the volume has locks.
 func createTemporary(path string) (*os.File, error) {
-	for {
+	for range mostRemovals {
 		f, err := os.CreateTemp(filepath.Dir(path), temporaryOf(filepath.Base(path)+".*"))
 		if err != nil {
 			return nil, err
 		}
 		locked := disk.Lock(f)
 		is, err := f.Stat()
-		if err != nil {
-			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
-		}
-		there, err := os.Stat(f.Name())
-		if !errors.Is(locked, disk.ErrLocked) && err == nil && os.SameFile(is, there) {
+		there, errThere := os.Stat(f.Name())
+		if !errors.Is(locked, disk.ErrLocked) && err == nil && errThere == nil && os.SameFile(is, there) {
 			return f, nil
 		}
-		_ = f.Close() // another process took it for a leftover
+		_, _ = os.Remove(f.Name()), f.Close() // another process took it for a leftover, and may have removed it
 	}
+	return nil, fmt.Errorf("%s: temporary files are removed or locked by another process", filepath.Dir(path))
 }
+
+// mostRemovals is how many files in turn a run of RemoveLeftOvers can take between their creation and their lock: one is
+// unlikely.
+const mostRemovals = 10
