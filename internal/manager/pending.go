@@ -131,13 +131,15 @@ func (m *Manager) dropRefused(desired map[string]wanted) (dropped int) {
 // loadOwed finds out what has to begin with the GAP of a lost checkpoint: the streams, and the entries without one,
 // that the config had at the first start since the loss. What is added later is new.
 func (m *Manager) loadOwed(desired map[string]wanted, errs []error) error {
-	m.owed = make(map[string]bool)
 	lost, err := m.store.Lost()
-	if err != nil || !lost {
+	if err != nil {
 		return err
 	}
-	names, err := m.store.LostNames()
-	if err == nil && names == nil {
+	var names []string
+	if lost {
+		names, err = m.store.LostNames()
+	}
+	if err == nil && lost && names == nil {
 		names = slices.Sorted(maps.Keys(desired))
 		for i, err := range errs {
 			if err != nil {
@@ -146,10 +148,14 @@ func (m *Manager) loadOwed(desired map[string]wanted, errs []error) error {
 		}
 		err = m.store.SetLostNames(names)
 	}
+	if err != nil {
+		return err
+	}
+	m.owed = make(map[string]bool)
 	for _, name := range names {
 		m.owed[name] = true
 	}
-	return err
+	return nil
 }
 
 // entryKey identifies an entry by all that distinguishes its streams from others. No stream has such a name.
