@@ -172,7 +172,7 @@ func (e *encoder) addGone(b *recorder.Batch, k event.Known, silently bool) (chec
 
 // know updates the stored previous version of an object after a transition. With an empty value the stored one stays.
 func (e *encoder) know(b *recorder.Batch, t *checkpoint.Transition, value []byte) {
-	if t.Type == event.Added || t.Type == event.Modified && !e.recent.same {
+	if t.Type == event.Added || t.Type == event.Modified {
 		e.recent.put(t.Namespace, t.Name, t.UID)
 	}
 	switch t.Type {

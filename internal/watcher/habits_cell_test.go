@@ -244,14 +244,6 @@ func saysWhy(s watcher.Status) bool { return s.Reason != "" && s.Reason != "Sile
 // look has the judge read on, and takes note of how the streams stand.
 func (c *habitCell) look() {
 	states := c.life.manager.Streams()
-	for _, s := range states {
-		if c.judge.streams[s.Name] == nil {
-			stream := c.judge.watch(s.Name)
-			if strings.HasPrefix(s.Name, "widgets") {
-				c.own, stream.lies = stream, c.row.lies
-			}
-		}
-	}
 	c.readOn()
 	for _, s := range states {
 		c.judge.at(s.Name, s.Position)
@@ -278,8 +270,18 @@ func (c *habitCell) look() {
 	}
 }
 
-// readOn has the judge know what was written, said and told since.
+// readOn has the judge know what was written, said and told since. The lines are taken first: whatever wrote them is
+// known to the daemon and the server by then.
 func (c *habitCell) readOn() {
+	lines := c.lines()
+	for _, s := range c.life.manager.Streams() {
+		if c.judge.streams[s.Name] == nil {
+			stream := c.judge.watch(s.Name)
+			if strings.HasPrefix(s.Name, "widgets") {
+				c.own, stream.lies = stream, c.row.lies
+			}
+		}
+	}
 	for name, s := range c.judge.streams {
 		resource, _, _ := strings.Cut(name, "?")
 		s.wrote(c.srv.History(resourceOf(entry(resource)), s.version))
@@ -289,7 +291,6 @@ func (c *habitCell) readOn() {
 		c.own.heard(said[c.said:])
 		c.said = len(said)
 	}
-	lines := c.lines()
 	c.judge.read(lines[c.judged:])
 	c.judged = len(lines)
 }

@@ -8,7 +8,6 @@ import "hash/maphash"
 type recent struct {
 	slots []recentName // their number is a power of 2
 	count int          // of slots that were empty before
-	same  bool         // the last look has found the uid, so that put has nothing to note
 }
 
 type recentName struct{ name, uid uint64 } // hashes; name is 0 in an empty slot
@@ -36,12 +35,10 @@ func hashName(namespace, name []byte) uint64 {
 // look reports what is known under a name.
 func (r *recent) look(namespace, name, uid []byte) uidState {
 	hash := hashName(namespace, name)
-	r.same = false
 	switch slot := r.find(hash); {
 	case slot == nil || slot.name != hash:
 		return uidUnknown
 	case slot.uid == maphash.Bytes(second, uid):
-		r.same = true
 		return uidSame
 	}
 	return uidOther
