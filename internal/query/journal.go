@@ -119,6 +119,11 @@ func cannotRead(s *journal.Segment) string {
 	return fmt.Sprintf("%s cannot be read: %v", s.Path, s.Unread)
 }
 
+// cutOff says of which file the last lines are in no answer.
+func cutOff(s *journal.Segment) string {
+	return fmt.Sprintf("%s cannot be read to its end: %v", s.Path, s.Unread)
+}
+
 // Close closes the journal's files.
 func (j *Journal) Close() {
 	j.reader.lines.Close()
@@ -161,6 +166,9 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	x, err := s.MakeIndex(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	if s.Unread != nil {
+		j.notice(cutOff(&s.Segment))
 	}
 	s.x = x
 	return x, nil
