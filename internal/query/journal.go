@@ -27,6 +27,7 @@ var ErrDamaged = errors.New("damaged journal file")
 type Journal struct {
 	path     string       // of the active file; none of several journals
 	dir      string       // to be removed: of several journals
+	lock     *os.File     // of dir
 	empty    bool         // of several journals: there is no line in any of them
 	defs     []definition // of several journals, where only selected lines are there
 	segments []*segment
@@ -136,6 +137,7 @@ func (j *Journal) Close() {
 	}
 	if j.dir != "" {
 		_ = os.RemoveAll(j.dir) // what is left is in the system's folder for such files
+		_ = j.lock.Close()      // nothing was written
 	}
 }
 
