@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"kubejournal/internal/query"
 )
@@ -25,6 +27,14 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	from := func(names namesOf) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			const none = cobra.ShellCompDirectiveNoFileComp
+			// The flags have been parsed twice, and a journal that is named twice is refused.
+			if journals, ok := cmd.Flags().Lookup("journal").Value.(pflag.SliceValue); ok {
+				all := journals.GetSlice()
+				slices.Sort(all)
+				if journals.Replace(slices.Compact(all)) != nil {
+					return nil, none
+				}
+			}
 			paths, args, err := find(cmd, args)
 			if err != nil {
 				return nil, none
@@ -38,7 +48,7 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 					continue
 				}
 				for _, name := range names(ctx, j, args, word) {
-					if strings.HasPrefix(name, word) {
+					if strings.HasPrefix(name, word) && isPlain(name) {
 						fitting[name] = true
 					}
 				}
@@ -62,6 +72,14 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 			complete(cmd, flag, nil) // no files
 		}
 	}
+}
+
+// isPlain reports whether no shell takes a part of a name for more than a word. bash inserts what several names begin
+// with as it is, and anyone who may create a Role can name it x$(id)1, and another one x$(id)2.
+func isPlain(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return strings.ContainsRune("$`\\\"'!;&|<>()", r) || !unicode.IsPrint(r)
+	})
 }
 
 // objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME

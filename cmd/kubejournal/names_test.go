@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"kubejournal/test/journaltest"
 )
 
@@ -53,6 +55,44 @@ func TestAnyName(t *testing.T) {
 							t.Errorf("%q %q: it has %q too", question, object, names[other])
 						}
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestCompleteNames completes names of a journal that --journal names, and of two: all but those that do more in a shell
+// than name something.
+func TestCompleteNames(t *testing.T) {
+	clearEnv(t)
+	names := []string{
+		"web-1", "web-2", "web:3,A B", "web$(id)", "web`id`", "web;id", "web|id", "web&id", "web>x", "web'", `web"`,
+		`web\`, "web!!", "web\nid", "web\tid",
+	}
+	var flags []string
+	for _, file := range []string{"a.jsonl", "b.jsonl"} {
+		path := filepath.Join(t.TempDir(), file)
+		flags = append(flags, "--journal", path)
+		j := journaltest.New(t, path, time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC))
+		s := j.Stream("roles.rbac.authorization.k8s.io", "Role")
+		s.Snapshot()
+		for n, name := range names {
+			s.Put("", fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q,"uid":"a%d"}}`, name, n))
+		}
+		s.Synced()
+		j.Kill()
+	}
+	for _, journals := range [][]string{flags[:2], flags} {
+		for _, command := range []string{"history", "get", "diff", "blame", "tail"} {
+			for _, words := range [][]string{{"role/we"}, {"role", "we"}} {
+				_, stdout, _ := execute(t, slices.Concat([]string{cobra.ShellCompRequestCmd, command}, journals, words)...)
+				before := strings.TrimSuffix(words[0], "we")
+				if len(words) > 1 {
+					before = ""
+				}
+				want := before + "web-1\n" + before + "web-2\n" + before + "web:3,A B\n:4\n"
+				if stdout != want {
+					t.Errorf("%s %q of %d journals: %q", command, words, len(journals)/2, stdout)
 				}
 			}
 		}

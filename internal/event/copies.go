@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -192,6 +193,27 @@ func (h *hiddenValues) in(text []byte, depth int) bool {
 	if h.spend((len(text)+call)*(len(h.values)+len(h.short)+1)) || copiesObject(text) {
 		return true
 	}
+	if h.shows(text) {
+		return true
+	}
+	if bytes.IndexByte(text, '\\') >= 0 && h.in(rawjson.Unquote(nil, text), depth+1) {
+		return true
+	}
+	plain, escaped := unescapePercent(text)
+	if escaped && h.in(plain, depth+1) {
+		return true
+	}
+	if bytes.IndexByte(text, '+') >= 0 { // which may be a space, as in forms
+		form, _ := unescapePercent(bytes.ReplaceAll(text, []byte("+"), nil))
+		if h.spend(len(form)*(len(h.values)+len(h.short))) || h.shows(squeeze(form)) {
+			return true
+		}
+	}
+	return h.inHex(text, depth) || h.inBase64(text, depth)
+}
+
+// shows reports whether something of what is hidden stands in a text without white space.
+func (h *hiddenValues) shows(text []byte) bool {
 	for _, v := range h.values {
 		if bytes.Contains(text, v) {
 			return true
@@ -202,13 +224,28 @@ func (h *hiddenValues) in(text []byte, depth int) bool {
 			return true
 		}
 	}
-	if bytes.IndexByte(text, '\\') >= 0 && h.in(rawjson.Unquote(nil, text), depth+1) {
-		return true
+	return false
+}
+
+// inHex looks into what may be hexadecimal digits; where a piece of text has an odd number of them, without the last one and
+// without the first.
+func (h *hiddenValues) inHex(text []byte, depth int) bool {
+	for piece := range bytes.FieldsFuncSeq(text, isNoHex) {
+		for ; len(piece) >= 2*minValue; piece = piece[1:] {
+			decoded, err := hex.AppendDecode(nil, piece[:len(piece)&^1])
+			if err == nil && h.in(decoded, depth+1) {
+				return true
+			}
+			if len(piece)%2 == 0 {
+				break
+			}
+		}
 	}
-	if plain, ok := unescapePercent(text); ok && h.in(plain, depth+1) {
-		return true
-	}
-	return h.inBase64(text, depth)
+	return false
+}
+
+func isNoHex(c rune) bool {
+	return (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F')
 }
 
 // inBase64 looks into what may be base64, in either alphabet, with and without padding, wherever it begins in a piece

@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -108,6 +109,8 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		".dockercfg": `{"registry:5000":{"username":"serviceaccount","password":"` + token + `","auth":"` +
 			b64("serviceaccount:"+token) + `"}}`,
 		"config": "url=postgres://app:0ther-Passw0rd@db/shop\n",
+		"phrase": "two words & ünïcode",
+		"words":  "two plain words",
 		"binary": "\x00\xff\x10 \x80binary\n\x01",
 	}
 	manifest := `{"v":{"password":` + quoted(password) + `}}`
@@ -133,6 +136,15 @@ func TestAnnotationsThatCopyAreRedacted(t *testing.T) {
 		"unicode escapes": `{"a":"` +
 			strings.Replace(strings.Trim(quoted(password), `"`), "s3", `\u0073\u0033`, 1) + `"}`,
 		"url":                  "https://app:" + url.PathEscape(password) + "@db",
+		"form":                 "token=" + url.QueryEscape("two words & ünïcode") + "&x=y",
+		"form twice":           url.QueryEscape(url.QueryEscape("two words & ünïcode")),
+		"form, no escapes":     "two+plain+words",
+		"hex":                  hex.EncodeToString([]byte(password)),
+		"hex, upper case":      strings.ToUpper(hex.EncodeToString([]byte(password))),
+		"hex after a digit":    "x1" + hex.EncodeToString([]byte(password)),
+		"hex before a digit":   hex.EncodeToString([]byte(password)) + "0",
+		"hex of json, short":   `\x` + hex.EncodeToString([]byte(`{"pin":"417"}`)),
+		"hex of base64":        hex.EncodeToString([]byte(b64(password))),
 		"gzip":                 b64(gzipped(t, manifest)),
 		"gzip after text":      "version-1/" + b64(gzipped(t, manifest)),
 		"gzip, cut":            b64(gzipped(t, strings.Repeat(manifest, 100)))[:120],

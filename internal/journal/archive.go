@@ -3,6 +3,7 @@ package journal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,10 @@ func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
 
 // MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on.
 func (s *Segment) MakeIndex(ctx context.Context) (*index.Index, error) {
-	content, err := s.BuildIndex(ctx, nil, 0)
+	content, err := s.buildIndex(ctx, nil, 0)
+	if isCut(err) && content != nil {
+		s.Unread, err = err, nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +82,15 @@ func (s *Segment) isOf(x *index.Index) bool {
 
 // BuildIndex reads the segment and returns its index; a full one, if there is a base: see index.Builder.Fill.
 func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
+	content, err := s.buildIndex(ctx, base, oldest)
+	if err != nil {
+		return nil, err
+	}
+	return content, nil
+}
+
+// buildIndex is BuildIndex. Of a compressed file that is cut off it returns the index of what is there with the error.
+func (s *Segment) buildIndex(ctx context.Context, base []*index.Index, oldest uint64) ([]byte, error) {
 	var f io.ReaderAt
 	if s.file != nil {
 		f = io.NewSectionReader(s.file, 0, s.Size)
@@ -96,10 +109,17 @@ func (s *Segment) BuildIndex(ctx context.Context, base []*index.Index, oldest ui
 	if s.Gzip {
 		fill = unzip
 	}
-	if err := fill(interruptible{f, ctx}, x); err != nil {
-		return nil, err
+	cut := fill(interruptible{f, ctx}, x)
+	if cut != nil && !isCut(cut) {
+		return nil, cut
 	}
-	return x.AppendTo(nil)
+	content, err := x.AppendTo(nil)
+	return content, cmp.Or(cut, err)
+}
+
+// isCut reports whether a compressed file ends too early, or has something else behind its end. What was read is right.
+func isCut(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)
 }
 
 // interruptible is a file whose reading ends with a context.
@@ -275,11 +295,11 @@ func unzip(file io.ReaderAt, x *lineIndexer) error {
 		plain, zipped = plain+n, at()
 		err = z.Reset(buffered)
 	}
-	if !errors.Is(err, io.EOF) {
-		return err
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	x.End(plain, zipped)
-	return nil
+	x.End(max(plain, x.offset), zipped)
+	return err
 }
 
 // segment returns what a rotated file begins with.

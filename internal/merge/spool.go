@@ -3,7 +3,6 @@ package merge
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -38,6 +37,7 @@ func (p *Plan) keep(ctx context.Context) (_ *spool, err error) {
 	if t.f, err = os.CreateTemp("", "kubejournal-lists-"); err != nil {
 		return nil, fmt.Errorf("keep lists: %w", err)
 	}
+	_ = os.Remove(t.f.Name()) // so that a run that is killed leaves nothing
 	defer func() {
 		if err != nil {
 			t.close()
@@ -82,6 +82,6 @@ func (t *spool) read(at piece) (*line.Fields, error) {
 // close removes the file.
 func (t *spool) close() {
 	if t.f != nil {
-		_ = errors.Join(t.f.Close(), os.Remove(t.f.Name())) // what is left is in the system's folder for such files
+		_ = t.f.Close() // it has no name
 	}
 }

@@ -326,7 +326,7 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 	if err != nil {
 		return nil, err
 	}
-	lost, err := j.lost(ctx, first, last)
+	lost, err := j.lost(ctx, first, last, since, until)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ var ErrDamaged = errors.New("damaged journal file")
 type Journal struct {
 	path     string       // of the active file; none of several journals
 	dir      string       // to be removed: of several journals
+	lock     *os.File     // of dir
 	empty    bool         // of several journals: there is no line in any of them
 	defs     []definition // of several journals, where only selected lines are there
 	segments []*segment
@@ -119,6 +120,11 @@ func cannotRead(s *journal.Segment) string {
 	return fmt.Sprintf("%s cannot be read: %v", s.Path, s.Unread)
 }
 
+// cutOff says of which file the last lines are in no answer.
+func cutOff(s *journal.Segment) string {
+	return fmt.Sprintf("%s cannot be read to its end: %v", s.Path, s.Unread)
+}
+
 // Close closes the journal's files.
 func (j *Journal) Close() {
 	j.reader.lines.Close()
@@ -131,6 +137,7 @@ func (j *Journal) Close() {
 	}
 	if j.dir != "" {
 		_ = os.RemoveAll(j.dir) // what is left is in the system's folder for such files
+		_ = j.lock.Close()      // nothing was written
 	}
 }
 
@@ -161,6 +168,9 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	x, err := s.MakeIndex(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.Path, err)
+	}
+	if s.Unread != nil {
+		j.notice(cutOff(&s.Segment))
 	}
 	s.x = x
 	return x, nil

@@ -77,7 +77,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	if err != nil {
 		return err
 	}
-	if j.dir, err = os.MkdirTemp("", "kubejournal-"); err != nil {
+	if j.dir, j.lock, err = newScratch(); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
 	}
 	out := &mergedFiles{j: j, next: 1}

@@ -213,7 +213,7 @@ func (j *Journal) lostLines(ctx context.Context, c *cut, first, last int) ([]Dou
 	if c.Seq >= end.Next && last+1 < len(j.segments) { // the line itself is in a file that is gone
 		last++
 	}
-	lost, err := j.lost(ctx, first, last)
+	lost, err := j.lost(ctx, first, last, Moment{}, c.Moment)
 	return slices.Concat(begin, lost), err
 }
 
@@ -297,23 +297,6 @@ func (j *Journal) begins(ctx context.Context, i int) ([]Doubt, error) {
 		lines = "are not in files that can be read"
 	}
 	return []Doubt{{Reason: fmt.Sprintf("lines before line %d %s: objects that have not changed since are missing", since, lines)}}, nil
-}
-
-// lost returns a doubt for each hole in seq from one segment to another one: a file that is gone.
-func (j *Journal) lost(ctx context.Context, first, last int) (doubts []Doubt, err error) {
-	for i := first; i < last; i++ {
-		x, err := j.index(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		if next := j.segments[i+1]; next.FirstSeq > x.Next {
-			doubts = append(doubts, Doubt{Reason: cmp.Or(next.hole, missing(x.Next, next.FirstSeq, next.Path))})
-		}
-	}
-	if n := len(j.unread) - 1; last == len(j.segments)-1 && n >= 0 && j.unread[n].Active {
-		doubts = append(doubts, Doubt{Reason: cannotRead(&j.unread[n])})
-	}
-	return doubts, nil
 }
 
 // newest returns what is said last of an object that several streams may have. Where one has it, it is there: a selector

@@ -61,6 +61,7 @@ func removeServerFields(o Object, all members) {
 	switch o.Kind {
 	case "Namespace":
 		remove(spec, "finalizers") // can be changed through the subresource finalize only
+		removeEmpty(all, "spec")
 	case "Secret":
 		if all["type"] == tokenType { // the token controller fills it in
 			remove(all, "data")
@@ -90,7 +91,6 @@ func removeServerFields(o Object, all members) {
 	}
 	removeEmpty(metadata, "annotations", "labels", "finalizers")
 	removeEmpty(child(child(spec, "template"), "metadata"), "labels")
-	removeEmpty(all, "spec")
 }
 
 // removeAccountSecrets removes from a ServiceAccount the Secrets that controllers have made for it, and make again
