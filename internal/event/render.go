@@ -310,7 +310,9 @@ func (o *Object) finish() bool {
 	o.ResourceVersion = o.decode(resourceVersion)
 	o.Kind = o.decode(objectKind)
 	if g := o.raw(generation); len(g) > 0 {
-		o.Generation, _ = strconv.ParseInt(string(g), 10, 64) // no whole number: as if there were none
+		if n, err := strconv.ParseInt(string(g), 10, 64); err == nil { // else as if there were none
+			o.Generation = n
+		}
 	}
 	o.InitialEventsEnd = string(o.decode(initialEventsEnd)) == "true"
 	if o.have&managed.bit() == 0 {

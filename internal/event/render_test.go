@@ -120,6 +120,7 @@ func TestScanFields(t *testing.T) {
 		"escapes":          {`{"m\u0065tadata":{"n\u0061me":"\u0061\"\\\/\b\f\n\r\t\ud83d\ude00\ud83d","uid":"\u0075"}}`, " a\"\\/\b\f\n\r\t\U0001F600\uFFFD u  0 false"},
 		"repeated":         {`{"metadata":{"name":"a","uid":"u"},"metadata":{"name":"b","name":"c"}}`, " c   0 false"},
 		"elsewhere":        {`{"name":"x","spec":{"metadata":{"name":"y"}},"metadata":{"labels":{"name":"z"},"name":"a"}}`, " a   0 false"},
+		"beyond 64 bits":   {`{"metadata":{"generation":99999999999999999999}}`, "    0 false"},
 		"fraction":         {`{"metadata":{"generation":1.5}}`, "    0 false"},
 		"bookmark":         {`{"metadata":{"resourceVersion":"9","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}`, "   9 0 true"},
 		"bookmark, no end": {`{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"false"}}}`, "   9 0 false"},

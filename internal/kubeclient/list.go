@@ -137,6 +137,9 @@ func (l *ListReader) Close() { l.close() }
 // Meta returns the list's metadata, complete once Next has returned io.EOF.
 func (l *ListReader) Meta() ListMeta { return l.meta }
 
+// Kind returns the kind that the list says it is of, "" as long as it has not said so.
+func (l *ListReader) Kind() string { return l.kind }
+
 // Next returns the next item, an object, valid until the next call. The error is io.EOF only behind the list's closing
 // brace: a list that is cut gives io.ErrUnexpectedEOF. It wraps event.ErrTooLarge or ErrNoAnswer, is an
 // *event.SyntaxError, the API error of a Status that the server sent in the place of a list, or the connection's own.
@@ -193,7 +196,7 @@ func (l *ListReader) end() error {
 		l.status.Status = v1.StatusFailure // whatever it says: it is no list
 		return apierrors.FromObject(&l.status)
 	}
-	if !l.itemsSeen {
+	if !l.itemsSeen || l.kind == "Table" {
 		return l.buf.syntax("no items: this is not a list")
 	}
 	return io.EOF

@@ -72,6 +72,7 @@ func TestListFaults(t *testing.T) {
 		`[]`, `404 page not found`, `{"items":{}}`, `{"items":[1]}`, `{"items":[{} {}]}`, `{"items":[{},]}`, `{"items":[,{}]}`,
 		`{"items":[{}],"items":[]}`, `{"items":[]` + "\n" + `"x":1}`, `{"metadata":[]}`, `{"metadata":{]}}`, `{"metadata":{"resourceVersion":1}}`,
 		`{"a" 1}`, `{1:2}`, `{"a\x":1}`, `{"a":}`, `{"a":tru}`, `{"a":1,}`, `{"items":"x"}`,
+		`{"kind":"Table","metadata":{"resourceVersion":"1"},"rows":[],"items":null}`,
 	} {
 		for how, wrap := range readers {
 			if _, err := readAll(newListReader(wrap(strings.NewReader(in)), event.MaxObject).Next); err == io.EOF || err == io.ErrUnexpectedEOF {

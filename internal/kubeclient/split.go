@@ -68,10 +68,12 @@ func splitAny(frame []byte) (event.Type, []byte, error) {
 		if value == nil {
 			return "", nil, fault("a value")
 		}
-		switch string(rawjson.Unquote(nil, key)) {
-		case "type":
+		switch key := string(rawjson.Unquote(nil, key)); {
+		case key == "type" && t != "", key == "object" && object != nil:
+			return "", nil, fault("no key twice") // which of them counts, readers do not agree on
+		case key == "type":
 			t = event.Type(text(value))
-		case "object":
+		case key == "object":
 			object = value
 		}
 		switch {

@@ -38,6 +38,7 @@ func TestSplitWatch(t *testing.T) {
 		`{"type":"ADDED","object":[]}`, `{"type":"ADDED","object":null}`, `{"type":"ADDED","object":{}`,
 		`{"type":"ADDED" "object":{}}`, `{"type":"ADDED","object":{}} x`, `{"type","object":{}}`, `{"type":"ADDED",}`,
 		`{"type":"","object":{}}`,
+		`{"type":"ADDED","object":{},"type":"DELETED"}`, `{"object":{},"type":"ADDED","object":{}, "x":1}`,
 	} {
 		if typ, object, err := splitWatch([]byte(in)); err == nil {
 			t.Errorf("%s: got %s, %s", in, typ, object)

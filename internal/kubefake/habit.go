@@ -58,6 +58,15 @@ type Habit struct {
 	SilentUntilEnd  bool // events are held back until the watch ends
 	EventsLate      bool // events are held back until after the bookmark that covers them
 
+	ListForWatch bool // a watch is answered with a list
+	EndsAtOnce   bool // so does a watch that has a position
+
+	// What is sent is changed on its way out by these, where they are set. They must keep no state.
+
+	Object func(typ string, object map[string]any) // typ is that of the event, "" in a list
+	Body   func(list []byte) []byte
+	Frame  func(event []byte) []byte
+
 	said   []Said // guarded by Server.mu, as are the counters
 	lists  uint64
 	events uint64
@@ -176,6 +185,7 @@ const (
 	StartOverSlow       // the same, the newest first, with pauses
 	StartHistory        // all events that ever were
 	StartNow            // no event before now
+	StartWithLast       // the event at the position is sent again
 )
 
 // Said is an object that was sent while a Habit was in force.

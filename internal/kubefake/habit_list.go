@@ -37,7 +37,7 @@ func (h *Habit) contents(res *resource, o listOptions, version string, as form, 
 		if applies && h.LeaveOut.pick(i, len(recs)) {
 			continue
 		}
-		one := listed{rec.key, res.render(h.object(rec.object, rec, typ), res.apiVersion(version), as)}
+		one := listed{rec.key, h.renderObject(res, h.object(rec.object, rec, typ), version, as, typ)}
 		all = append(all, one)
 		if applies && h.Double.pick(i, len(recs)) {
 			all = append(all, one)
@@ -173,7 +173,21 @@ func (h *Habit) list(
 	} else if h.Remaining != 0 {
 		meta["remainingItemCount"] = h.Remaining
 	}
-	return h.render(res, res.apiVersion(version), items, meta, as)
+	body := h.render(res, res.apiVersion(version), items, meta, as)
+	if h.Body != nil {
+		body = h.Body(body)
+	}
+	return body
+}
+
+// renderObject is resource.render of an object that the habit may change once more, kind and all.
+func (h *Habit) renderObject(res *resource, object map[string]any, version string, as form, typ string) []byte {
+	if h.Object == nil {
+		return res.render(object, res.apiVersion(version), as)
+	}
+	object["apiVersion"], object["kind"] = res.apiVersion(version), res.Kind
+	h.Object(typ, object)
+	return marshal(object)
 }
 
 // pageMark begins what the tokens of list say: the number of the page, and the key that it begins with.

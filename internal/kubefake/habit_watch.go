@@ -72,6 +72,8 @@ func (h *Habit) start(st *stream, pos, now uint64) ([]event, uint64) {
 		return nil, 0
 	case StartNow:
 		return nil, now
+	case StartWithLast:
+		return nil, pos - 1
 	case StartAsAsked:
 	}
 	return nil, pos
@@ -132,7 +134,7 @@ func (h *Habit) translate(st *stream, rec *record) []event {
 			}
 			h.EventVersion.say(meta, rec.version, n)
 		}
-		return event{typ, st.resource.render(sent, st.resource.apiVersion(st.version), st.form)}
+		return event{typ, h.renderObject(st.resource, sent, st.version, st.form, typ)}
 	}
 	h.events++
 	var events []event

@@ -70,6 +70,9 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 		return err
 	}
 	h := s.habitOf(res)
+	if h != nil && h.ListForWatch {
+		return s.serveList(w, r, req, res, as)
+	}
 	if o.version, err = parseVersion(h.version(o.versionText)); err != nil {
 		return err
 	}
@@ -147,7 +150,7 @@ func (s *Server) serveWatch(w *recorder, r *http.Request, req Request, res *reso
 			events = append(events, event{"BOOKMARK", res.bookmark(res.apiVersion(req.Version), pos, true, as)})
 		}
 	}
-	if st.send(ctx, events) {
+	if st.send(ctx, events) && (h == nil || !h.EndsAtOnce || streamInitial) {
 		s.follow(ctx, st, pos, opened)
 	}
 	return nil
@@ -339,6 +342,9 @@ func (st *stream) sendError(status metav1.Status) {
 // indented.
 func (st *stream) frame(e event) []byte {
 	line := slices.Concat([]byte(`{"type":"`), []byte(e.kind), []byte(`","object":`), e.object, []byte("}\n"))
+	if h := st.out.server.habitOf(st.resource); h != nil && h.Frame != nil {
+		return h.Frame(line)
+	}
 	if !st.resource.Indent {
 		return line
 	}

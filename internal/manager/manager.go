@@ -201,7 +201,7 @@ func (m *Manager) retry(ctx context.Context) error {
 			due, anew = true, anew || w.pause < pendingMax
 		}
 	}
-	poll := m.openEnded() && time.Since(m.refreshed) >= m.crds.PollInterval()
+	poll := (m.openEnded() || m.mistaken()) && time.Since(m.refreshed) >= m.crds.PollInterval()
 	if !due && !poll {
 		return nil
 	}
@@ -209,6 +209,16 @@ func (m *Manager) retry(ctx context.Context) error {
 		m.refresh(ctx)
 	}
 	return m.reconcile(ctx)
+}
+
+// mistaken reports whether what a stream has met is not what the server said that it serves. That may have changed.
+func (m *Manager) mistaken() bool {
+	for _, r := range m.running {
+		if watcher.BlamesDiscovery(r.stream.Status().Reason) {
+			return true
+		}
+	}
+	return false
 }
 
 // rediscover asks the server what it serves now that a CRD has changed. What waited for one does not wait any longer.

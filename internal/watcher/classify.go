@@ -54,6 +54,8 @@ const (
 	reasonSilent         = "Silent"         // a watch has brought nothing for too long
 	ReasonNotFound       = "NotFound"       // the server does not have it
 	reasonStandby        = "Standby"        // another replica writes
+	reasonOtherKind      = "OtherKind"      // an object is of another kind than discovery has said
+	reasonOtherScope     = "OtherScope"     // or has no namespace, where it must have one
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
 )
 
@@ -83,8 +85,8 @@ var outcomes = []struct {
 	{is(errMiscounted), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errIncomplete), outcome{reason: "ListIncomplete", habit: true}},
 	{is(errListBehind), outcome{reason: "ListVersionTooLow", habit: true}},
-	{is(errOtherKind), outcome{reason: "OtherKind", habit: true}},
-	{is(errOtherScope), outcome{reason: "OtherScope", habit: true}},
+	{is(errOtherKind), outcome{reason: reasonOtherKind, habit: true}},
+	{is(errOtherScope), outcome{reason: reasonOtherScope, habit: true}},
 	{is(errUnselected), outcome{reason: "SelectorIgnored", habit: true}},
 	{is(errNoListEnd), outcome{reason: "NoListEnd"}},
 	{is(errNotExact), outcome{reason: "NotExact"}},
@@ -145,6 +147,12 @@ func isOurs(reason string, t kubeclient.Target) bool {
 		return t.FieldSelector != "" // by a field that the resource does not have, say
 	}
 	return false
+}
+
+// BlamesDiscovery reports whether a reason may be that the server has come to serve another kind under the name, or in
+// another scope.
+func BlamesDiscovery(reason string) bool {
+	return reason == reasonOtherKind || reason == reasonOtherScope
 }
 
 // isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody answered:

@@ -247,6 +247,15 @@ func (s *Stream) belongs() (bool, error) {
 	return true, nil
 }
 
+// checkListKind returns an error where the kind of a list says that its objects, which do not say so themselves, are of
+// another kind. Definitions may give the lists of a kind any name; their objects have kinds.
+func (s *Stream) checkListKind(kind string) error {
+	if of, ok := strings.CutSuffix(kind, "List"); ok && of != "" && s.spec.Kind != "" && of != s.spec.Kind {
+		return fmt.Errorf("%w: a list of the kind %q in the place of %s", errOtherKind, kind, s.spec.Kind)
+	}
+	return nil
+}
+
 // labelsOf returns the labels of a scanned object.
 func labelsOf(o *event.Object) labels.Set {
 	var set labels.Set

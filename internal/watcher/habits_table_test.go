@@ -14,11 +14,13 @@ const (
 	olderState  = "a list may say only at its end that it is of an earlier state, and until then shows as new what was deleted since"
 	sameVersion = "an object that changes without its version looks unchanged in every list"
 	noIdentity  = "without a uid, an object that is made again at the same version looks unchanged"
+	anyListKind = "a definition may give the lists of its kind any name"
 	saysDeleted = "the event is as it would be after a deletion"
 )
 
 // habitRows are the habits of servers.
-var habitRows = slices.Concat(listHabits(), pageHabits(), streamedHabits(), watchHabits(), versionHabits(), objectHabits())
+var habitRows = slices.Concat(listHabits(), pageHabits(), streamedHabits(), watchHabits(), versionHabits(),
+	objectHabits(), wireHabits())
 
 // listHabits are about what is in a list.
 func listHabits() []habitRow {

@@ -228,13 +228,12 @@ func (r *relist) readPages(ctx context.Context, o v1.ListOptions) (rv string, er
 		if rv == "" {
 			rv = meta.ResourceVersion // all pages show one version; the first names it
 		}
-		if left -= r.items - items; meta.Continue == "" {
+		if left = max(left-(r.items-items), meta.RemainingItems); meta.Continue == "" {
 			if left > 0 && s.whole() {
 				return "", fmt.Errorf("%w: %d of them are missing", errMiscounted, left)
 			}
 			return rv, nil
 		}
-		left = max(left, meta.RemainingItems)
 		o = v1.ListOptions{Limit: o.Limit, Continue: meta.Continue}
 		// Pages are in the order of names; one of a server that does not select may have nothing of the stream's shard.
 		if repeated++; r.diff.shown > shown || s.unselected && string(s.listed) > before {
@@ -258,8 +257,13 @@ func (s *Stream) readPage(
 		return meta, err
 	}
 	defer page.Close()
-	for {
+	for unnamed := false; ; {
 		item, err := page.Next()
+		if unnamed {
+			if err := s.checkListKind(page.Kind()); err != nil {
+				return meta, err
+			}
+		}
 		if confirm != nil {
 			if err := confirm(page.Meta()); err != nil {
 				return meta, err
@@ -275,6 +279,9 @@ func (s *Stream) readPage(
 		count()
 		mine, err := s.scan(event.Added, item)
 		s.listed = append(append(append(s.listed[:0], s.object.Namespace...), '/'), s.object.Name...)
+		if unnamed = len(s.object.Kind) == 0; unnamed && err == nil {
+			err = s.checkListKind(page.Kind())
+		}
 		if err == nil && mine {
 			err = take(&s.object)
 		}
