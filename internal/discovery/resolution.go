@@ -164,8 +164,8 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 	s.markOverlaps(all)
 }
 
-// markOverlaps marks the streams of one namespace whose objects a stream of all namespaces has too. It ignores streams
-// with selectors.
+// markOverlaps marks the streams of one namespace whose objects a stream of all namespaces has too, and those of views.
+// It ignores streams with selectors.
 func (s *snapshot) markOverlaps(all []Resolution) {
 	wide := map[string]bool{} // classes with a stream of all objects
 	each := func(visit func(class string, st *Stream)) {
@@ -178,5 +178,7 @@ func (s *snapshot) markOverlaps(all []Resolution) {
 		}
 	}
 	each(func(class string, st *Stream) { wide[class] = wide[class] || st.Namespace == "" })
-	each(func(class string, st *Stream) { st.Overlaps = st.Namespace != "" && wide[class] })
+	each(func(class string, st *Stream) {
+		st.Overlaps = st.Namespace != "" && wide[class] || views[st.GVR.GroupResource()]
+	})
 }

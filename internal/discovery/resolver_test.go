@@ -495,7 +495,12 @@ func TestAmbiguousText(t *testing.T) {
 
 // Streams of one namespace are marked where another one has their objects: the ids of their lines must differ.
 func TestOverlaps(t *testing.T) {
-	bothForms(t, func(t *testing.T, _ *server, r *Resolver) {
+	bothForms(t, func(t *testing.T, s *server, r *Resolver) {
+		s.set(func(s *server) {
+			s.groups = append(s.groups, group{"project.openshift.io", []version{{"v1", []metav1.APIResource{
+				res("projects", "project", "Project", false, readOnly),
+			}}}})
+		})
 		mustRefresh(t, r)
 		in := func(namespaces ...string) []string { return namespaces }
 		for name, c := range map[string]struct {
@@ -515,6 +520,7 @@ func TestOverlaps(t *testing.T) {
 				[]config.Resource{{Name: "events.events.k8s.io"}, {Name: "events.v1.", Namespaces: in("web")}},
 				in("events?namespace=web"),
 			},
+			"a view": {[]config.Resource{{Name: "nodes"}, {Name: "projects"}}, in("projects.project.openshift.io")},
 			"selectors": {
 				[]config.Resource{
 					{Name: "po", LabelSelector: "a=1"}, {Name: "pods", Namespaces: in("web")},

@@ -21,7 +21,8 @@ type Stream struct {
 	FieldSelector string // canonical
 	Initial       string // config.Snapshot or config.Skip
 
-	// Overlaps says that another stream, of all namespaces, has the same objects. It ignores streams with selectors.
+	// Overlaps says that another stream can have objects of the same uids and versions: one of all namespaces, or one of
+	// the resource that this one is a view of. It ignores streams with selectors.
 	Overlaps bool
 
 	Entry config.Resource // that the stream comes from

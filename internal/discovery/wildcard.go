@@ -21,6 +21,15 @@ var cohabitants = map[schema.GroupResource]schema.GroupResource{
 	{Group: "events.k8s.io", Resource: "events"}: {Resource: "events"},
 }
 
+// views are resources through which OpenShift shows the objects of others in another form, under their uids and versions.
+var views = map[schema.GroupResource]bool{
+	{Group: "project.openshift.io", Resource: "projects"}:                  true,
+	{Group: "authorization.openshift.io", Resource: "roles"}:               true,
+	{Group: "authorization.openshift.io", Resource: "rolebindings"}:        true,
+	{Group: "authorization.openshift.io", Resource: "clusterroles"}:        true,
+	{Group: "authorization.openshift.io", Resource: "clusterrolebindings"}: true,
+}
+
 // class identifies the objects behind a resource: it is equal for resources that serve the same ones. Where a server gives
 // no hash, each resource is a class of its own.
 func (r served) class() string {
