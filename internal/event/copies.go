@@ -10,7 +10,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"hash/maphash"
 	"io"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,20 +75,48 @@ func (o *Object) noteAnnotation(key []byte, value span, mark int) {
 
 // redactCopies decides on the annotations that were noted.
 func (o *Object) redactCopies() {
+	hash := o.hashRedacted()
+	known := o.noCopy != nil && o.noCopy[hash%mostNoCopy] == hash
 	h := hiddenValues{left: maxCompared}
 	for _, e := range o.edits {
-		if e.redact && e.copy == noCopy {
+		if !known && e.redact && e.copy == noCopy {
 			h.add(o, o.Raw[e.start:e.end])
 		}
 	}
+	none := true
 	left := o.edits[:0]
 	for _, e := range o.edits {
-		if e.copy != maybeCopy || h.shownBy(rawjson.Unquote(nil, o.Raw[e.start+1:e.end-1])) {
+		switch {
+		case e.copy != maybeCopy:
 			left = append(left, e)
+		case !known && h.shownBy(rawjson.Unquote(nil, o.Raw[e.start+1:e.end-1])):
+			left, none = append(left, e), false
 		}
 	}
-	o.edits = left
+	if o.edits = left; none && !known {
+		if o.noCopy == nil {
+			o.noCopy = make([]uint64, mostNoCopy)
+		}
+		o.noCopy[hash%mostNoCopy] = hash
+	}
 }
+
+// mostNoCopy is of how many objects it is remembered that they have no copy. Most writes change neither what is redacted
+// nor an annotation, and the search takes several times as long as the rest of a scan.
+const mostNoCopy = 1 << 12
+
+// hashRedacted returns a hash of all that redactCopies looks at; never 0.
+func (o *Object) hashRedacted() uint64 {
+	hash := maphash.Bytes(copySeed, o.Name) ^ bits.RotateLeft64(maphash.Bytes(copySeed, o.Namespace), 1)
+	for _, e := range o.edits {
+		if e.redact {
+			hash = (hash ^ maphash.Bytes(copySeed, o.Raw[e.start:e.end]) + uint64(e.copy)) * 0x9e3779b97f4a7c15 // odd
+		}
+	}
+	return hash | 1
+}
+
+var copySeed = maphash.MakeSeed()
 
 // hiddenValues are what an annotation must not show: the redacted values of an object, without white space.
 type hiddenValues struct {

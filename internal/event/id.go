@@ -12,12 +12,12 @@ import (
 // MaxID bounds an id, in bytes: Elasticsearch takes no longer one as a document's.
 const MaxID = 512
 
-// id has the parts of an id, each as the inside of a JSON string. An id consists of the parts that are not empty, then
-// the version, each followed by a slash, and then the type. So the ids of one object at one version differ only after
-// the last slash.
+// id has the parts of an id, each as the inside of a JSON string. An id consists of the first part, the scope unless it
+// is empty, and the version, each followed by a slash, and then the type. So the ids of one object at one version differ
+// only after the last slash.
 type id struct {
-	about   [3][]byte // the object's uid, or its resource, namespace and name; the stream of a line about a stream
-	scope   []byte    // see Distinguish
+	about   []byte // the object's uid, or its resource, namespace and name; the stream of a line about a stream
+	scope   []byte // see Distinguish
 	version []byte
 }
 
@@ -28,41 +28,49 @@ func (r *Renderer) Distinguish(stream string) {
 	r.scope.Store(&scope)
 }
 
-// objectID returns the id of an object at a version.
-func (r *Renderer) objectID(n names) id {
-	of := id{about: [3][]byte{n.uid}, scope: *r.scope.Load(), version: n.version}
+// objectID returns the id of an object at a version, valid until the next call.
+func (r *Renderer) objectID(n *names) *id {
+	of := &r.id
+	of.about, of.scope, of.version = n.uid, *r.scope.Load(), n.version
 	if len(n.uid) == 0 && len(n.name) > 0 {
-		of.about = [3][]byte{r.resource, n.namespace, n.name}
+		r.about = append(append(r.about[:0], r.resource...), '/')
+		if len(n.namespace) > 0 {
+			r.about = append(append(r.about, n.namespace...), '/')
+		}
+		r.about = append(r.about, n.name...)
+		of.about = r.about
 	}
 	return of
 }
 
 // streamID returns the id of a line about the stream at a version.
-func (r *Renderer) streamID(version []byte) id {
-	return id{about: [3][]byte{r.stream}, version: version}
-}
+func (r *Renderer) streamID(version []byte) *id { return &id{about: r.stream, version: version} }
 
 // appendID appends an id. One that would be longer than MaxID is shortened.
-func appendID(dst []byte, of id, t Type) []byte {
+func appendID(dst []byte, of *id, t Type) []byte {
 	start := len(dst)
-	for _, part := range [...][]byte{of.about[0], of.about[1], of.about[2], of.scope} {
-		if len(part) > 0 {
-			dst = append(append(dst, part...), '/')
-		}
-	}
-	if len(dst) == start {
-		dst = append(dst, '/')
+	dst = append(append(dst, of.about...), '/')
+	if len(of.scope) > 0 {
+		dst = append(append(dst, of.scope...), '/')
 	}
 	dst = append(append(dst, of.version...), '/')
+	if len(dst)-start > MaxID-len(Modified) {
+		dst = shortenID(dst, start, t)
+	}
+	return append(dst, t...)
+}
+
+// shortenID shortens the id that begins at start, which comes without its type.
+func shortenID(dst []byte, start int, t Type) []byte {
 	room := MaxID - len(t)
 	if t == Added || t == Deleted {
 		room = MaxID - len(Modified)
 	}
-	if len(dst)-start > room {
-		short := shorten(string(rawjson.Unquote(nil, dst[start:])), room)
-		dst = rawjson.AppendEscaped(dst[:start], short)
+	if len(dst)-start <= room {
+		return dst
 	}
-	return append(dst, t...)
+	short := shorten(string(rawjson.Unquote(nil, dst[start:])), room)
+	return rawjson.AppendEscaped(dst[:start], short)
 }
 
 // shorten cuts an id, which comes without its type and so ends with a slash, to that many bytes: its beginning, a

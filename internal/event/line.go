@@ -74,7 +74,7 @@ func (r *Renderer) AppendSynced(dst []byte, received time.Time, rv string, c Cou
 
 // appendNamed writes what a line about an object begins with.
 func (r *Renderer) appendNamed(dst []byte, received time.Time, t Type, from Origin, n names) []byte {
-	dst = r.appendHead(dst, received, t, from, r.objectID(n))
+	dst = r.appendHead(dst, received, t, from, r.objectID(&n))
 	dst = appendText(dst, `,"namespace":"`, n.namespace)
 	dst = appendText(dst, `,"name":"`, n.name)
 	dst = appendText(dst, `,"uid":"`, n.uid)
@@ -82,7 +82,7 @@ func (r *Renderer) appendNamed(dst []byte, received time.Time, t Type, from Orig
 }
 
 // appendHead writes time, type, origin, the id, and what all lines of the stream share.
-func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origin, of id) []byte {
+func (r *Renderer) appendHead(dst []byte, received time.Time, t Type, from Origin, of *id) []byte {
 	dst = append(dst, `,"time":"`...)
 	dst = r.appendTime(dst, received)
 	dst = append(dst, `","type":"`...)

@@ -27,6 +27,8 @@ type Renderer struct {
 
 	second int64  // the Unix time that clock shows
 	clock  []byte // empty until the first line
+	id     id
+	about  []byte // backs the id of an object without a uid
 
 	writtenSecond int64 // the same for writtenAt
 	writtenClock  []byte
