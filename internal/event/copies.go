@@ -76,7 +76,7 @@ func (o *Object) noteAnnotation(key []byte, value span, mark int) {
 // redactCopies decides on the annotations that were noted.
 func (o *Object) redactCopies() {
 	hash := o.hashRedacted()
-	known := o.noCopy != nil && o.noCopy[hash%mostNoCopy] == hash
+	known := len(o.noCopy) > 0 && o.noCopy[hash%mostNoCopy] == hash
 	h := hiddenValues{left: maxCompared}
 	for _, e := range o.edits {
 		if !known && e.redact && e.copy == noCopy {
@@ -94,7 +94,7 @@ func (o *Object) redactCopies() {
 		}
 	}
 	if o.edits = left; none && !known {
-		if o.noCopy == nil {
+		if len(o.noCopy) == 0 {
 			o.noCopy = make([]uint64, mostNoCopy)
 		}
 		o.noCopy[hash%mostNoCopy] = hash
