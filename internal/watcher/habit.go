@@ -221,12 +221,15 @@ func (s *Stream) isLast(t event.Type) bool {
 // noteEvent remembers the event that isLast was asked about as the last one.
 func (s *Stream) noteEvent() { s.order.last, s.order.this = s.order.this, s.order.last }
 
+// separates reports whether a name has a byte that separates it from others in a path or a key.
+func separates(name []byte) bool { return bytes.IndexByte(name, '/') >= 0 || bytes.IndexByte(name, 0) >= 0 }
+
 // belongs reports whether the scanned object is in the stream's namespace. The error says why the object cannot be an
 // answer to the request.
 func (s *Stream) belongs() (bool, error) {
 	o, spec := &s.object, &s.spec
 	switch {
-	case bytes.ContainsAny(o.Namespace, "/\x00") || bytes.ContainsAny(o.Name, "/\x00"):
+	case separates(o.Namespace) || separates(o.Name):
 		return false, fmt.Errorf("%w: an object with the name %q in the namespace %q",
 			kubeclient.ErrBadFrame, o.Name, o.Namespace)
 	case len(o.Kind) > 0 && spec.Kind != "" && string(o.Kind) != spec.Kind:
