@@ -222,7 +222,9 @@ func (s *Stream) isLast(t event.Type) bool {
 func (s *Stream) noteEvent() { s.order.last, s.order.this = s.order.this, s.order.last }
 
 // separates reports whether a name has a byte that separates it from others in a path or a key.
-func separates(name []byte) bool { return bytes.IndexByte(name, '/') >= 0 || bytes.IndexByte(name, 0) >= 0 }
+func separates(name []byte) bool {
+	return bytes.IndexByte(name, '/') >= 0 || bytes.IndexByte(name, 0) >= 0
+}
 
 // belongs reports whether the scanned object is in the stream's namespace. The error says why the object cannot be an
 // answer to the request.
