@@ -147,31 +147,11 @@ type member struct{ zipped, plain int64 } // bytes before it
 // Open reads the beginning and the directory of an index of size bytes. What is in it is known to be as it was written
 // only when it is read: a damaged block is ErrDamaged then.
 func Open(in io.ReaderAt, size int64) (*Index, error) {
-	x := &Index{in: in, blockAt: -1}
-	if _, err := io.ReadFull(io.NewSectionReader(in, 0, size), x.header[:]); err != nil {
-		return nil, short(err)
+	x, err := ReadHeader(in, size)
+	if err != nil {
+		return nil, err
 	}
-	h := x.header[:]
-	sum := binary.LittleEndian.Uint32(h[headerSize-sumSize:])
-	if string(h[:len(magic)]) != magic || crc32.Checksum(h[:headerSize-sumSize], castagnoli) != sum {
-		return nil, ErrDamaged
-	}
-	if v := binary.LittleEndian.Uint32(h[16:]); v != version {
-		return nil, fmt.Errorf("index of version %d: %w", v, ErrOther)
-	}
-	x.Head = binary.LittleEndian.Uint32(h[20:])
-	x.FirstSeq = binary.LittleEndian.Uint64(h[24:])
-	lines := binary.LittleEndian.Uint64(h[32:])
-	x.Size = int64(binary.LittleEndian.Uint64(h[40:]))
-	x.Zipped = int64(binary.LittleEndian.Uint64(h[48:]))
-	directory := extent{int64(binary.LittleEndian.Uint64(h[identity:])), int64(binary.LittleEndian.Uint32(h[identity+8:]))}
-	if directory.at < headerSize || directory.at > size || directory.at+directory.size+sumSize != size {
-		return nil, ErrDamaged
-	}
-	if lines == 0 || lines > math.MaxUint32 {
-		return nil, ErrDamaged
-	}
-	x.Lines = int(lines)
+	directory := x.directory()
 	b, err := x.read(directory)
 	if err != nil {
 		return nil, err
@@ -180,6 +160,50 @@ func Open(in io.ReaderAt, size int64) (*Index, error) {
 		return nil, err
 	}
 	return x, nil
+}
+
+// ReadHeader reads the beginning of an index of size bytes alone. It returns FirstSeq, Lines, Head, Size, Zipped and the
+// times; nothing else may be asked of it.
+func ReadHeader(in io.ReaderAt, size int64) (*Index, error) {
+	x := &Index{in: in, blockAt: -1}
+	if _, err := io.ReadFull(io.NewSectionReader(in, 0, size), x.header[:]); err != nil {
+		return nil, short(err)
+	}
+	h := x.header[:]
+	if string(h[:len(magic)]) != magic {
+		return nil, ErrDamaged
+	}
+	if v := binary.LittleEndian.Uint32(h[16:]); v != version {
+		return nil, fmt.Errorf("index of version %d: %w", v, ErrOther)
+	}
+	sum := binary.LittleEndian.Uint32(h[headerSize-sumSize:])
+	if crc32.Checksum(h[:headerSize-sumSize], castagnoli) != sum {
+		return nil, ErrDamaged
+	}
+	x.Head = binary.LittleEndian.Uint32(h[20:])
+	x.FirstSeq = binary.LittleEndian.Uint64(h[24:])
+	lines := binary.LittleEndian.Uint64(h[32:])
+	x.Size = int64(binary.LittleEndian.Uint64(h[40:]))
+	x.Zipped = int64(binary.LittleEndian.Uint64(h[48:]))
+	if d := x.directory(); d.at < headerSize || d.at > size || d.at+d.size+sumSize != size {
+		return nil, ErrDamaged
+	}
+	if lines == 0 || lines > math.MaxUint32 {
+		return nil, ErrDamaged
+	}
+	x.Lines = int(lines)
+	at := func(n int) int64 { return int64(binary.LittleEndian.Uint64(h[times+8*n:])) }
+	x.Oldest, x.Newest = instant(at(0)), instant(at(1))
+	if earliest := at(2); earliest != 0 {
+		x.Earliest = instant(earliest)
+	}
+	return x, nil
+}
+
+// directory returns where the directory is.
+func (x *Index) directory() extent {
+	at, size := binary.LittleEndian.Uint64(x.header[identity:]), binary.LittleEndian.Uint32(x.header[identity+8:])
+	return extent{int64(at), int64(size)}
 }
 
 // ErrOther says that an index is of another version.
@@ -210,10 +234,6 @@ func (x *Index) parse(b []byte, at int64) error {
 	d := decoder{b: b}
 	x.Next = uint64(d.fixed())
 	x.Since = uint64(d.fixed())
-	x.Oldest, x.Newest = instant(d.fixed()), instant(d.fixed())
-	if earliest := d.fixed(); earliest != 0 {
-		x.Earliest = instant(earliest)
-	}
 	x.earlier = make([]uint64, d.count())
 	for i := range x.earlier {
 		x.earlier[i] = uint64(d.number(math.MaxInt64))

@@ -83,6 +83,9 @@ func (w *writer) write() (err error) {
 	header := w.header[:]
 	binary.LittleEndian.PutUint64(header[identity:], uint64(at))
 	binary.LittleEndian.PutUint32(header[identity+8:], uint32(size))
+	for n, t := range []int64{w.begin, w.newest, w.earliest} {
+		binary.LittleEndian.PutUint64(header[times+8*n:], uint64(t))
+	}
 	binary.LittleEndian.PutUint32(header[headerSize-sumSize:], crc32.Checksum(header[:headerSize-sumSize], castagnoli))
 	if w.err == nil {
 		_, w.err = w.out.WriteAt(header, 0)
@@ -439,9 +442,8 @@ func (w *writer) writeNames() (int, error) {
 }
 
 func (w *writer) directory(names int) {
-	for _, t := range []int64{int64(w.next), int64(w.since), w.begin, w.newest, w.earliest} {
-		w.dst = binary.LittleEndian.AppendUint64(w.dst, uint64(t))
-	}
+	w.dst = binary.LittleEndian.AppendUint64(w.dst, w.next)
+	w.dst = binary.LittleEndian.AppendUint64(w.dst, w.since)
 	w.dst = binary.AppendUvarint(w.dst, uint64(len(w.earlier)))
 	for _, first := range w.earlier {
 		w.dst = binary.AppendUvarint(w.dst, first)

@@ -37,6 +37,26 @@ func IndexPath(segment string) string { return strings.TrimSuffix(segment, gzipp
 func (s *Segment) OpenIndex() (*index.Index, io.Closer, error) { return s.openIndex(disk.OS) }
 
 func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
+	x, f, err := s.readIndex(d, index.Open)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.index = x
+	return x, f, nil
+}
+
+// IndexHeader reads the header of the index beside the segment, as index.ReadHeader does.
+func (s *Segment) IndexHeader() (*index.Index, error) {
+	x, f, err := s.readIndex(disk.OS, index.ReadHeader)
+	if err != nil {
+		return nil, err
+	}
+	return x, f.Close()
+}
+
+func (s *Segment) readIndex(
+	d disk.FS, read func(io.ReaderAt, int64) (*index.Index, error),
+) (*index.Index, io.Closer, error) {
 	f, err := d.OpenFile(IndexPath(s.Path), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +64,7 @@ func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
 	info, err := f.Stat()
 	var x *index.Index
 	if err == nil {
-		x, err = index.Open(f, info.Size())
+		x, err = read(f, info.Size())
 	}
 	if err == nil && !s.isOf(x) {
 		err = fmt.Errorf("about another segment: %w", index.ErrDamaged)
@@ -52,7 +72,6 @@ func (s *Segment) openIndex(d disk.FS) (*index.Index, io.Closer, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	s.index = x
 	return x, f, nil
 }
 

@@ -16,14 +16,11 @@ type bounds struct {
 
 func boundsOf(x *index.Index) *bounds { return &bounds{x.Oldest, x.Newest, x.Earliest} }
 
-// bounds returns the times of a segment: of the index beside it, which is not kept open, since there may be
-// thousands; or of one that is made now.
+// bounds returns the times of a segment: of the header of the index beside it, or of an index that is made now.
 func (j *Journal) bounds(ctx context.Context, i int) (*bounds, error) {
 	s := j.segments[i]
 	if s.bounds == nil && s.x == nil && s.indexed() {
-		beside := s.Segment // which does not hold the index
-		if x, in, err := beside.OpenIndex(); err == nil {
-			_ = in.Close() // it is only read
+		if x, err := s.IndexHeader(); err == nil {
 			s.bounds = boundsOf(x)
 		}
 	}
