@@ -76,7 +76,7 @@ func (o *Object) noteAnnotation(key []byte, value span, mark int) {
 // redactCopies decides on the annotations that were noted.
 func (o *Object) redactCopies() {
 	hash := o.hashRedacted()
-	known := len(o.noCopy) > 0 && o.noCopy[hash%mostNoCopy] == hash
+	known := len(o.noCopy) > 0 && o.noCopy[hash>>1%mostNoCopy] == hash // the last bit is always 1
 	h := hiddenValues{left: maxCompared}
 	for _, e := range o.edits {
 		if !known && e.redact && e.copy == noCopy {
@@ -97,12 +97,12 @@ func (o *Object) redactCopies() {
 		if len(o.noCopy) == 0 {
 			o.noCopy = make([]uint64, mostNoCopy)
 		}
-		o.noCopy[hash%mostNoCopy] = hash
+		o.noCopy[hash>>1%mostNoCopy] = hash
 	}
 }
 
-// mostNoCopy is of how many objects it is remembered that they have no copy. Most writes change neither what is redacted
-// nor an annotation, and the search takes several times as long as the rest of a scan.
+// mostNoCopy is how many objects without a copy are remembered. Most writes change neither what is redacted nor an
+// annotation, and the search takes several times as long as the rest of a scan.
 const mostNoCopy = 1 << 12
 
 // hashRedacted returns a hash of all that redactCopies looks at; never 0.

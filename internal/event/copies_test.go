@@ -355,3 +355,35 @@ func TestAnnotationsThatMayCopyWithoutEnd(t *testing.T) {
 		}
 	}
 }
+
+// What was once found to have no copy says nothing of an object with another value, another annotation or another name.
+func TestCopiesAreLookedForAgain(t *testing.T) {
+	r := mustRenderer(t, Source{Stream: "secrets", Version: "v1", Resource: "secrets", Kind: "Secret"}, Shape{Secret: true})
+	var o Object
+	scan := func(name, value, annotation string) bool {
+		t.Helper()
+		raw := fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"shop","uid":"u","resourceVersion":"1",`+
+			`"annotations":{"a":%q}},"data":{"password":%q}}`,
+			name, annotation, base64.StdEncoding.EncodeToString([]byte(value)))
+		if err := r.Scan([]byte(raw), &o); err != nil {
+			t.Fatal(err)
+		}
+		line, err := r.AppendLine(AppendSeq(nil, 1), Line{Type: Modified, Origin: FromWatch, Received: time.Now()}, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !strings.Contains(string(line), annotation)
+	}
+	for n, c := range []struct {
+		name, value, annotation string
+		redacted                bool
+	}{
+		{"db", "first-value", "no copy", false}, {"db", "first-value", "no copy", false},
+		{"db", "first-value", "has first-value", true}, {"db", "no copy of this", "no copy of this", true},
+		{"first-value", "first-value", "has first-value", false}, {"db", "first-value", "has first-value", true},
+	} {
+		if got := scan(c.name, c.value, c.annotation); got != c.redacted {
+			t.Errorf("%d: redacted is %v, want %v", n, got, c.redacted)
+		}
+	}
+}

@@ -20,7 +20,7 @@ type Object struct {
 	writers []writer // the entries of managedFields, with the capture managed
 	edits   []edit
 	mayCopy bool     // some of the edits are of annotations on which redactCopies has to decide
-	noCopy  []uint64 // hashes of what redactCopies has found no copy in, by their last bits; nil until the first
+	noCopy  []uint64 // hashes of what redactCopies has found no copy in, each in a slot of its own; nil until the first
 	valid   []byte   // backs Raw where it was not UTF-8
 	compact []byte   // backs Raw where it was not compact
 	decoded []byte   // backs strings that had escapes

@@ -11,7 +11,7 @@ const (
 	version    = 2
 	headerSize = 96
 	identity   = 56 // bytes of the header that every checksum begins with
-	times      = 68 // where the header has the times, behind the extent of the directory
+	times      = 68 // where the header has the times, after the extent of the directory
 	sumSize    = 4
 
 	linesPerBlock = 1024

@@ -136,7 +136,7 @@ func (s *Segment) buildIndex(ctx context.Context, base []*index.Index, oldest ui
 	return content, cmp.Or(cut, err)
 }
 
-// isCut reports whether a compressed file ends too early, or has something else behind its end. What was read is right.
+// isCut reports whether a compressed file ends too early, or is followed by something else. What was read is right.
 func isCut(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrHeader)
 }

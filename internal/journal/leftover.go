@@ -105,8 +105,11 @@ func createTemporary(path string) (*os.File, error) {
 		}
 		locked := disk.Lock(f)
 		is, err := f.Stat()
-		there, errThere := os.Stat(f.Name())
-		if !errors.Is(locked, disk.ErrLocked) && err == nil && errThere == nil && os.SameFile(is, there) {
+		if err != nil {
+			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+		}
+		there, err := os.Stat(f.Name())
+		if !errors.Is(locked, disk.ErrLocked) && err == nil && os.SameFile(is, there) {
 			return f, nil
 		}
 		_, _ = os.Remove(f.Name()), f.Close() // another process took it for a leftover, and may have removed it

@@ -336,7 +336,7 @@ func (s *Stream) has(ctx context.Context, namespace, name, uid string) (bool, er
 // A server behind a balancer may lag behind the others. It was not restored if it, or another one, is at the position
 // soon.
 const (
-	versionAsked = 4                      // times, before a version that is behind the position is believed
+	versionAsked = 4                      // times, before a version earlier than the position is believed
 	versionPause = 250 * time.Millisecond // before the second time; it doubles
 )
 

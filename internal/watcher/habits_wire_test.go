@@ -52,9 +52,9 @@ func wireHabits() []habitRow {
 		})
 	}
 	either := []habitRow{
-		event("with a type before and behind", behind(`,"type":"DELETED"}`)),
-		event("with an object before and behind", behind(`,"object":{}}`)),
-		exactly(event("with other members", behind(`,"x":{"type":"DELETED"}}`))),
+		event("with a type before and behind", followedBy(`,"type":"DELETED"}`)),
+		event("with an object before and behind", followedBy(`,"object":{}}`)),
+		exactly(event("with other members", followedBy(`,"x":{"type":"DELETED"}}`))),
 		exactly(event("without newlines", bytes.TrimSpace)),
 		exactly(event("with its object first", func(b []byte) []byte {
 			head, object, _ := bytes.Cut(bytes.TrimSuffix(b, []byte("}\n")), []byte(`,"object":`))
@@ -119,8 +119,8 @@ func spelt(old, by string) func([]byte) []byte {
 	return func(b []byte) []byte { return bytes.ReplaceAll(b, []byte(old), []byte(by)) }
 }
 
-// behind puts members behind the object of an event.
-func behind(members string) func([]byte) []byte {
+// followedBy adds members after the object of an event.
+func followedBy(members string) func([]byte) []byte {
 	return func(b []byte) []byte { return slices.Concat(bytes.TrimSuffix(b, []byte("}\n")), []byte(members+"\n")) }
 }
 

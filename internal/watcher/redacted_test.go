@@ -162,7 +162,7 @@ func TestRotatedSecrets(t *testing.T) {
 }
 
 // What other tools leave of a Secret's values in its annotations gets out no more than the values: in snapshot, watch
-// and list, in changes and deletions, with and without the object, and behind a kill.
+// and list, in changes and deletions, with and without the object, and after a kill.
 func TestCopiesOfSecrets(t *testing.T) {
 	for name, demands := range map[string]func(*config.Resource){
 		"object":   func(e *config.Resource) {},

@@ -271,7 +271,7 @@ func TestStrike(t *testing.T) {
 	}
 }
 
-// A list behind a lost checkpoint that has no end leaves the next list in doubt, and one with an end does not.
+// After a lost checkpoint, a list that is cut off leaves the next list in doubt, and a complete one does not.
 func TestOutsideDoubt(t *testing.T) {
 	gap := func(reason string) invariant.Line {
 		return invariant.Line{Type: invariant.Gap, Stream: "s", Reason: reason}
