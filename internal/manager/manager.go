@@ -201,11 +201,12 @@ func (m *Manager) retry(ctx context.Context) error {
 			due, anew = true, anew || w.pause < pendingMax
 		}
 	}
-	poll := (m.openEnded() || m.mistaken()) && time.Since(m.refreshed) >= m.crds.PollInterval()
+	ago := time.Since(m.refreshed)
+	poll := m.openEnded() && ago >= m.crds.PollInterval() || m.mistaken() && ago >= mistakenPoll
 	if !due && !poll {
 		return nil
 	}
-	if anew || poll || time.Since(m.refreshed) >= pendingMax {
+	if anew || poll || ago >= pendingMax {
 		m.refresh(ctx)
 	}
 	return m.reconcile(ctx)
@@ -296,7 +297,7 @@ func (m *Manager) startAll(ctx context.Context, desired map[string]wanted, errs 
 	m.started = true
 	m.mu.Unlock()
 	missing := slices.ContainsFunc(m.pending(), func(w *waiting) bool { return w.reason == watcher.ReasonNotFound })
-	m.crds.Set(ctx, missing || m.openEnded())
+	m.crds.Set(ctx, missing || m.openEnded() || m.mistaken())
 	return dropped, nil
 }
 

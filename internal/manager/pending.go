@@ -18,6 +18,7 @@ import (
 const (
 	pendingFirst = 2 * time.Second
 	pendingMax   = 15 * time.Second
+	mistakenPoll = time.Minute // how often the server is asked what it serves while a stream meets something else
 )
 
 // waiting is why something is pending, and when it is tried again.

@@ -229,48 +229,51 @@ func TestNeighbours(t *testing.T) {
 	})
 }
 
-// BenchmarkNeighbours is an hour of 35 well-behaved resources, each written to every five seconds, with and without
-// five others that misbehave, twice each: without, with, with, without. cpu-s/hour is that of the whole process, the
-// server in it included; the ratio says what the five cost.
+// BenchmarkNeighbours is an hour of 35 well-behaved resources, each written to once in so long: alone, beside five more
+// that behave well and rest, and beside five that misbehave, in turn there and back. cpu-s/hour is that of the whole
+// process, the server in it included; the ratios say what the five cost.
 func BenchmarkNeighbours(b *testing.B) {
-	// testing/synctest needs a *testing.T.
-	run := func(bad bool) time.Duration {
-		took := time.Duration(0)
-		all := func(string, string) (bool, error) { return true, nil }
-		ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
-			bubble(t, kubefake.Options{}, nil, func(w *harness) {
-				n, habits := neighbours, badNeighbours
-				if !bad {
-					n, habits = neighbours-len(badNeighbours), nil
+	const busy = neighbours - 5
+	all := func(string, string) (bool, error) { return true, nil }
+	for _, every := range []time.Duration{5 * time.Second, time.Second} {
+		b.Run(fmt.Sprintf("every=%s", every), func(b *testing.B) {
+			defer debug.SetGCPercent(debug.SetGCPercent(400)) // the server keeps its whole history
+			kinds := []struct {
+				n      int
+				habits []kubefake.Habit
+			}{{busy, nil}, {neighbours, nil}, {neighbours, badNeighbours}}
+			var took [3]float64 // s
+			hours := 0.0
+			hour := func(i int) {
+				hours += 1.0 / 3
+				k := kinds[i]
+				runtime.GC()
+				// testing/synctest needs a *testing.T.
+				ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
+					bubble(t, kubefake.Options{}, nil, func(w *harness) {
+						w.plain = true
+						names := w.startNeighbours(k.n, k.habits)
+						w.pass(10 * time.Second)
+						began := cpuTime(t)
+						w.goOn(names[k.n-busy:], int(time.Hour/every), every)
+						took[i] += (cpuTime(t) - began).Seconds()
+					})
+				}}})
+				if !ok {
+					b.Fatal("the hour failed")
 				}
-				names := w.startNeighbours(n, habits)
-				w.pass(10 * time.Second)
-				began := cpuTime(t)
-				w.goOn(names[len(habits):], 720, 5*time.Second)
-				took = cpuTime(t) - began
-			})
-		}}})
-		if !ok {
-			b.Fatal("the hour failed")
-		}
-		return took
-	}
-	var with, without time.Duration
-	n := 0
-	for b.Loop() {
-		for _, bad := range []bool{false, true, true, false} {
-			runtime.GC()
-			if took := run(bad); bad {
-				with += took
-			} else {
-				without += took
 			}
-		}
-		n += 2
+			for b.Loop() {
+				for _, i := range []int{0, 1, 2, 2, 1, 0} {
+					hour(i)
+				}
+			}
+			b.ReportMetric(took[0]/hours, "cpu-s/hour-alone")
+			b.ReportMetric(took[1]/took[0], "5-rest/alone")
+			b.ReportMetric(took[2]/took[0], "5-misbehave/alone")
+			b.ReportMetric(took[2]/took[1], "misbehave/rest")
+		})
 	}
-	b.ReportMetric(without.Seconds()/float64(n), "cpu-s/hour-without")
-	b.ReportMetric(with.Seconds()/float64(n), "cpu-s/hour-with")
-	b.ReportMetric(with.Seconds()/without.Seconds(), "ratio")
 }
 
 // A known object that pages leave out, without a count that would say so, is asked for by name before it counts as

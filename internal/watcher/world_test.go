@@ -28,6 +28,7 @@ import (
 	"kubejournal/internal/config"
 	process "kubejournal/internal/daemon"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/disk"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/kubefake"
@@ -64,6 +65,7 @@ type harness struct {
 	options manager.Options // Resources is set at each start
 	output  journal.Options
 	atStart *injection   // what the disk does to the next start
+	plain   bool         // the daemon has the real disk, which does nothing to it
 	lease   string       // name of the Lease by which one of several daemons writes; "" where there is one
 	wrote   func([]byte) // called before each write; nil does nothing
 
@@ -166,10 +168,14 @@ func (w *harness) tryStart() error {
 	if w.wrap != nil {
 		server.Transport = w.wrap(server.Transport)
 	}
+	var files disk.FS = l.gate.disk
+	if w.plain {
+		files = disk.OS
+	}
 	assembled := make(chan struct{})
 	d := process.New(w.config(), process.Options{
 		Log:     zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel)),
-		Disk:    l.gate.disk,
+		Disk:    files,
 		Server:  func(config.Kubernetes) (*rest.Config, error) { return server, nil },
 		Changed: make(chan struct{}), // never
 		WrapRecording: func(out recorder.Output, store recorder.Checkpoint) (recorder.Output, recorder.Checkpoint) {
