@@ -50,14 +50,17 @@ type Held struct {
 	Since time.Time
 }
 
-// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back at some time: an object
-// may have been another one than its last line says. Where there is no coverage, nothing is known of it.
-func (j *Journal) HeldBack(s *Selection) (all []Held) {
+// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back between two moments, each of
+// which may be zero: an object may have been another one than its last line says. Where there is no coverage, nothing is known of
+// it.
+func (j *Journal) HeldBack(s *Selection, since, until Moment) (all []Held) {
 	streams, _ := j.Coverage(s)
 	for _, stream := range streams {
 		var keys []string
-		for i := range stream.Intervals {
-			keys = append(keys, stream.Intervals[i].HeldBack...)
+		for _, in := range stream.Intervals {
+			if !since.After(0, in.To) && (until.Time.IsZero() || !until.Before(0, in.From)) {
+				keys = append(keys, in.HeldBack...)
+			}
 		}
 		held := Held{Stream: stream.Name}
 		_, shard := discovery.CutShard(stream.Name)
