@@ -41,6 +41,17 @@ func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
 	return all, nil
 }
 
+// OneResource reports whether all objects that may be selected are known to be of one resource.
+func (j *Journal) OneResource(s *Selection) bool {
+	streams, err := j.Coverage(s)
+	resources := make(map[string]bool)
+	for _, stream := range streams {
+		resource, _, _ := strings.Cut(stream.Name, "?")
+		resources[resource] = true
+	}
+	return err == nil && len(resources) == 1
+}
+
 // Held is a stream whose entry in the config kept changes out of the journal.
 type Held struct {
 	Stream string
@@ -48,6 +59,12 @@ type Held struct {
 	// Since is, of several replicas' journals, when one of them has last confirmed anything, if that is so long ago that a replica
 	// whose journal is not named may have taken over; else zero.
 	Since time.Time
+}
+
+// OfEvents reports whether the stream has Events and nothing else, and no replica's lines are missing.
+func (h *Held) OfEvents() bool {
+	resource, _, _ := strings.Cut(h.Stream, "?")
+	return (resource == "events" || resource == "events.events.k8s.io") && h.Since.IsZero() && !slices.Contains(h.Keys, coverage.LeaderElection)
 }
 
 // HeldBack returns the streams whose objects may be selected, and whose entries have held changes back between two moments, each of
@@ -58,8 +75,10 @@ func (j *Journal) HeldBack(s *Selection, since, until Moment) (all []Held) {
 	for _, stream := range streams {
 		var keys []string
 		for _, in := range stream.Intervals {
-			if !since.After(0, in.To) && (until.Time.IsZero() || !until.Before(0, in.From)) {
+			if !since.Time.After(in.To) && (until.Time.IsZero() || !until.Time.Before(in.From)) {
 				keys = append(keys, in.HeldBack...)
+			} else if slices.Contains(in.HeldBack, coverage.LeaderElection) {
+				keys = append(keys, coverage.LeaderElection) // another replica wrote whenever this one did not
 			}
 		}
 		held := Held{Stream: stream.Name}
