@@ -65,6 +65,8 @@ const (
 	objectHeading = "OBJECT"
 	whoHeading    = "WHO"
 
+	nameLeast = 12 // columns of a name alone
+
 	wideFrom = 140
 	gap      = 2 // columns between two
 )
@@ -105,6 +107,9 @@ func (s *screen) fit(full int) {
 			}
 		}
 		s.width[i] = min(c.least, s.limit[i])
+		if s.same.Kind && c.heading == objectHeading {
+			s.width[i] = min(nameLeast, s.limit[i])
+		}
 	}
 }
 

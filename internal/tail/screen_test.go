@@ -181,7 +181,7 @@ func TestSame(t *testing.T) {
 		want  string
 	}{
 		"nothing":   {Style{Width: width}, "16:10:22  MOD   pods shop/web-0       kubectl edit/status  generation 2\n"},
-		"kind":      {Style{Width: width, Same: Same{Kind: true}}, "16:10:22  MOD   shop/web-0            kubectl edit/status  generation 2\n"},
+		"kind":      {Style{Width: width, Same: Same{Kind: true}}, "16:10:22  MOD   shop/web-0    kubectl edit/status  generation 2\n"},
 		"namespace": {Style{Width: width, Same: Same{Namespace: "shop"}}, "16:10:22  MOD   pods web-0            kubectl edit/status  generation 2\n"},
 		"another":   {Style{Width: width, Same: Same{Namespace: "sho"}}, "16:10:22  MOD   pods shop/web-0       kubectl edit/status  generation 2\n"},
 		"object":    {Style{Width: width, Same: Same{Object: true}}, "16:10:22  MOD   kubectl edit/status  generation 2\n"},

@@ -146,7 +146,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 	case len(*changed) > 0:
 		part()
 		room := limit - display.Columns(dst[start:])
-		if found && string(origin) == "relist" && room > 40 { // it was not written then
+		if found && string(origin) == "relist" && room > 50 { // it was not written then, and there may be no GAP row
 			room -= len(", ") + len(origin)
 		}
 		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
