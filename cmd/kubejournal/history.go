@@ -111,7 +111,7 @@ With --by it is 3 too if a version has no known writer.`,
 func sameRows(j *query.Journal, s *query.Selection, h *answer.History) (is tail.Same) {
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
-	is.Object = h.One && !h.Related
+	is.Object, is.NoGaps = h.One && !h.Related, h.Narrow()
 	is.Kind = len(s.Objects) == 1 && !h.Related && j.OneResource(s)
 	if len(s.Namespaces) == 1 {
 		is.Namespace = s.Namespaces[0]

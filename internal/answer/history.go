@@ -373,9 +373,9 @@ func (h *history) mark(v *query.Version) error {
 	switch {
 	case foreign, gap == nil && !h.All: // the end of a first list
 		return nil
-	case h.All, !h.narrow() && class == display.Gap:
+	case h.All, !h.Narrow() && class == display.Gap:
 		return h.row(v.Fields)
-	case !h.narrow() && h.Format != "yaml" && !h.p.Withdraw([]byte(stream)):
+	case !h.Narrow() && h.Format != "yaml" && !h.p.Withdraw([]byte(stream)):
 		return h.row(v.Fields) // the GAP was shown
 	case !h.ended[v.Seq]:
 		h.ended[v.Seq] = true
@@ -386,14 +386,14 @@ func (h *history) mark(v *query.Version) error {
 
 // showGap shows a GAP line, unless it turns out that nothing had changed.
 func (h *history) showGap(gap *line.Fields) error {
-	if h.Format == "yaml" || h.narrow() {
+	if h.Format == "yaml" || h.Narrow() {
 		return nil
 	}
 	return h.p.Hold(gap)
 }
 
-// narrow reports whether rows are about less than streams, so that gaps are counted and not shown.
-func (h *history) narrow() bool {
+// Narrow reports whether rows are about less than streams, so that gaps are counted and not shown.
+func (h *History) Narrow() bool {
 	return h.Format == "text" && !h.All && (h.One || h.Related || h.Deleted || h.By != "" || len(h.Field) > 0)
 }
 

@@ -28,6 +28,7 @@ type Same struct {
 	Namespace string // that objects are in; empty for none
 	Object    bool   // rows are about one object, which a remark names
 	Who       bool   // one manager wrote
+	NoGaps    bool   // there are no GAP rows: what was found by comparing after one says so, whatever the room
 }
 
 // rowLayout is how rows are put together: the time, the type, some columns, and what happened.
@@ -176,7 +177,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	if closed != nil {
 		p.out = appendGap(p.out, l, unchanged(closed))
 	} else {
-		p.out = appendWhat(p.out, l, left, &p.changed)
+		p.out = appendWhat(p.out, l, left, &p.same, &p.changed)
 	}
 	p.out = append(bytes.TrimRight(display.CutEnd(p.out, start, left), " "), '\n')
 }

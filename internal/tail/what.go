@@ -111,7 +111,7 @@ func who(l *line.Fields) (manager, subresource []byte) {
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
+func appendWhat(dst []byte, l *line.Fields, limit int, same *Same, changed *[]display.Change) []byte {
 	switch string(l.Text(line.Type)) {
 	case "GAP":
 		return appendGap(dst, l, nil)
@@ -146,7 +146,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 	case len(*changed) > 0:
 		part()
 		room := limit - display.Columns(dst[start:])
-		if found && string(origin) == "relist" && room > 50 { // it was not written then, and there may be no GAP row
+		if found && string(origin) == "relist" && (same.NoGaps || room > 50) { // it was not written then
 			room -= len(", ") + len(origin)
 		}
 		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
