@@ -163,7 +163,8 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	answer := func() error {
 		err := fn(j, s, o)
 		if err == nil || errors.Is(err, answer.ErrNotCovered) || errors.Is(err, answer.ErrDifferent) || errors.Is(err, answer.ErrRefused) {
-			o.HeldBack(slices.DeleteFunc(j.HeldBack(s, f.from, f.to), func(h query.Held) bool { return f.noEvents && h.OfEvents() }))
+			noMatter := func(h query.Held) bool { return f.noEvents && h.OfEvents() }
+			o.HeldBack(slices.DeleteFunc(j.HeldBack(s, f.from, f.to), noMatter))
 		}
 		return err
 	}

@@ -174,8 +174,8 @@ func theStory(t *testing.T, path string) {
 	j.Stop()
 }
 
-// An answer about one manager says how many versions somebody may have written of whom nothing is known, and has status 3 then. Who
-// deletes or binds is in no answer, and says nothing about a manager.
+// An answer about one manager says how many versions somebody may have written of whom nothing is known, and has status
+// 3 then. Who deletes or binds is in no answer, and says nothing about a manager.
 func TestUnknownWriters(t *testing.T) {
 	clearEnv(t)
 	inUTC(t)

@@ -88,7 +88,7 @@ func newBlameCommand() *cobra.Command {
 	flags.Func("at", "the object as it was at that `TIME`", atFlag(&at, parse))
 	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
-	f.add(cmd, "`FORMAT`: text, wide (nothing cut, full managers) or json", "text", "wide", "json")
+	f.add(cmd, "`FORMAT`: text, wide (nothing cut) or json", "text", "wide", "json")
 	return cmd
 }
 

@@ -78,7 +78,7 @@ func newGetCommand() *cobra.Command {
 	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
 	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
 	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
-	f.add(cmd, "`FORMAT`: table, wide (nothing cut, full managers), name, yaml or json", "table", "wide", "name", "yaml", "json")
+	f.add(cmd, "`FORMAT`: table, wide (nothing cut), name, yaml or json", "table", "wide", "name", "yaml", "json")
 	return cmd
 }
 

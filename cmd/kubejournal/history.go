@@ -22,12 +22,12 @@ Rows are those of 'kubejournal tail': WHO is the field manager that wrote, a pro
 nobody is named. 14:02:11* is when a change was made that was received late. A GAP says that the server's history was gone:
 what follows it, up to SYNC, is the net difference. "-- 14:20:00 to 14:30:00" is a time in which nobody watched.
 
-On a terminal, what the question says already is not repeated: the one object, resource or namespace that it names. -o wide
-shows every column, cuts nothing, and has managers as the API names them (kubectl-set), as into a pipe.
+On a terminal, what the question says already is not repeated: the one object, resource or namespace that it names.
+-o wide shows every column, cuts nothing, and has managers as the API names them (kubectl-set), as into a pipe.
 
 Of an object that is named, each uid is a section of its own: one that was deleted and made anew is another object. What
-says little is left out and counted at the end; --all shows it. Where an object, --related, --by, --field or --deleted narrows
-the answer, gaps are counted too. With --by, stderr counts the versions of which no writer is known.
+says little is left out and counted at the end; --all shows it. Where an object, --related, --by, --field or --deleted
+narrows the answer, gaps are counted too. With --by, stderr counts the versions of which no writer is known.
 
 The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
 an object may have been newer than its last line. stderr names such streams.
@@ -94,7 +94,7 @@ With --by it is 3 too if a version has no known writer.`,
 	flags.Func("until", "versions up to that `TIME`", moment(&h.Until))
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
 	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, and Events about them")
-	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote, by its full name or as shown; * stands for anything: 'kubectl*'")
+	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote, in full or as shown; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)
 		return err
@@ -102,7 +102,7 @@ With --by it is 3 too if a version has no known writer.`,
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
-	f.add(cmd, "`FORMAT`: text, wide (nothing cut, full managers), yaml for the objects, or json for the journal's lines",
+	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")
 	return cmd
 }

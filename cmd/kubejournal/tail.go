@@ -37,8 +37,8 @@ Kubernetes' own resources and of CustomResourceDefinitions in the journal. Witho
 
 TIME is when the line was received, in the local time zone; a line of its own names date and zone. 16:10:19* marks a change
 that was received more than 3 seconds after it was made, for example one made during an outage: the time is when it was made.
-WHO is the field manager that wrote (a program's name, not a person; into a pipe as the API has it: kubectl-edit), or the
-reporter of an Event. The API does not say who deleted. WHAT is, in short, the change (with changes: true in the
+WHO is the field manager that wrote (a program's name, not a person; into a pipe as the API has it: kubectl-edit), or
+the reporter of an Event. The API does not say who deleted. WHAT is, in short, the change (with changes: true in the
 config), an Event's message, the generation, the counts of a SYNCED, or a GAP: how long, why, the position and the
 server's version then. Changes of the spec come first, and list elements have their names. A GAP without a difference is
 one row with its SYNCED. "snapshot" existed at first sight, "relist" was found by comparing after a gap.
@@ -114,7 +114,7 @@ func newTailCommand() *cobra.Command {
 	complete(cmd, "type", tail.Types)
 	flags.Func("since", "show lines since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&f.Filter.Since))
 	flags.Func("until", "show lines up to that `TIME`, and end there", moment(&f.Filter.Until))
-	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut, full managers), or json for the lines as they are", "text", "wide", "json")
+	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are", "text", "wide", "json")
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
 	flags.StringArrayVar(&f.journals, "journal", nil, "the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")

@@ -57,7 +57,10 @@ type history struct {
 
 // Print shows the versions of the selected objects.
 func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
-	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{}}
+	p := &history{
+		History: h, o: o, p: tail.NewPrinter(o, h.Style),
+		uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
+	}
 	p.outages = j.Outages(s)
 	sections := []query.Span{{End: math.MaxUint64}}
 	if h.One && !h.Related && h.Format != "json" {
@@ -135,7 +138,8 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 			if err := h.remark(v.Time, text); err != nil {
 				return err
 			}
-			for _, gap := range slices.SortedFunc(maps.Values(h.gaps), func(a, b *line.Fields) int { return cmp.Compare(a.Seq, b.Seq) }) {
+			bySeq := func(a, b *line.Fields) int { return cmp.Compare(a.Seq, b.Seq) }
+			for _, gap := range slices.SortedFunc(maps.Values(h.gaps), bySeq) {
 				if err := h.showGap(gap); err != nil {
 					return err
 				}
@@ -269,8 +273,8 @@ func (h *history) mayBeBy(v *query.Version) bool {
 	return len(v.Text(line.Manager)) == 0 && string(v.Text(line.Origin)) != "snapshot" || string(v.Text(line.Type)) == "DELETED"
 }
 
-// countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no managedFields, as
-// docs/line.md says: of these, it is not known of any.
+// countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
+// managedFields, as docs/line.md says: of these, it is not known of any.
 func (h *history) countUnknown(v *query.Version) {
 	unnamed := string(v.Text(line.Type)) == "DELETED"
 	for op := range rawjson.Elements(v.Value(line.Changes)) {

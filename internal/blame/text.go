@@ -91,7 +91,8 @@ func (r *Result) writes(yield func(*Write) bool) {
 	}
 }
 
-// appendWho appends who made a write, on a terminal of width columns as people know it, or what is known of it in the place of that.
+// appendWho appends who made a write, on a terminal of width columns as people know it, or what is known of it in the
+// place of that.
 func appendWho(dst []byte, w *Write, width int) []byte {
 	switch {
 	case w.Origin == Gap:

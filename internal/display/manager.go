@@ -11,7 +11,8 @@ var verbs = []string{
 	"scale", "set", "taint",
 }
 
-// AppendManager appends a field manager as people know it, and the subresource that it wrote through where that tells something:
+// AppendManager appends a field manager as people know it, and the subresource that it wrote through where that tells
+// something:
 //
 //	kubectl-client-side-apply       kubectl apply
 //	kubectl-edit                    kubectl edit, and so for all of kubectl's commands

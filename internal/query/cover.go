@@ -67,9 +67,9 @@ func (h *Held) OfEvents() bool {
 	return (resource == "events" || resource == "events.events.k8s.io") && h.Since.IsZero() && !slices.Contains(h.Keys, coverage.LeaderElection)
 }
 
-// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back between two moments, each of
-// which may be zero: an object may have been another one than its last line says. Where there is no coverage, nothing is known of
-// it.
+// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back between two
+// moments, each of which may be zero: an object may have been another one than its last line says. Where there is no
+// coverage, nothing is known of it.
 func (j *Journal) HeldBack(s *Selection, since, until Moment) (all []Held) {
 	streams, _ := j.Coverage(s)
 	for _, stream := range streams {

@@ -46,8 +46,8 @@ var (
 		{objectHeading, 16, 56, 0.29, appendObject, nil, display.CutMiddle},
 		{whoHeading, 10, 28, 0.15, appendWho, appendManager, display.CutStart},
 	}}
-	// narrow has room for "pods shop/web-778fcb6d7-cdktc" and "…controller-manager" in 100 columns, says what kind of object it is even
-	// where a name is cut, and leaves what these columns do not need to what happened.
+	// narrow has room for "pods shop/web-778fcb6d7-cdktc" and "…controller-manager" in 100 columns, says what kind of
+	// object it is even where a name is cut, and leaves what these columns do not need to what happened.
 	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
 		{objectHeading, 20, 60, 0.375, appendKindAndObject, nil, cutObject},
 		{whoHeading, 13, 28, 0.24, appendWho, appendManager, display.CutStart},

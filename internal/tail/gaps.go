@@ -14,8 +14,8 @@ const patience = 2 * time.Second
 // maxHeld bounds what is held back: the first of it is shown when there is more.
 const maxHeld = 1000
 
-// held is a GAP line that waits for its stream's next line, which shows whether there was a difference, or what came after it: rows
-// keep their order.
+// held is a GAP line that waits for its stream's next line, which shows whether there was a difference, or what came
+// after it: rows keep their order.
 type held struct {
 	line   *line.Fields
 	closed *line.Fields // the SYNCED line that is shown with a GAP, else nil
@@ -25,7 +25,8 @@ type held struct {
 	since  time.Time
 }
 
-// Hold shows a GAP line where it stands among the others, once its stream's next line has come, unless Withdraw comes first.
+// Hold shows a GAP line where it stands among the others, once its stream's next line has come, unless Withdraw comes
+// first.
 func (p *Printer) Hold(l *line.Fields) error {
 	p.enqueue(l, true)
 	return p.flushIfFull()
@@ -52,8 +53,8 @@ func (p *Printer) drop(i int) {
 	p.held = slices.Delete(p.held, i, i+1)
 }
 
-// enqueue shows a line, or holds it back behind a GAP that waits, or as one that does. A GAP with a SYNCED that has no difference
-// becomes one row, at the time of that.
+// enqueue shows a line, or holds it back behind a GAP that waits, or as one that does. A GAP with a SYNCED that has no
+// difference becomes one row, at the time of that.
 func (p *Printer) enqueue(l *line.Fields, wait bool) {
 	next := held{line: l, size: len(l.Raw), open: wait}
 	if len(p.held) == 0 && !wait {

@@ -51,7 +51,8 @@ func TestGapRows(t *testing.T) {
 	}
 }
 
-// Rows are in the order in which lines came, whichever stream shows first whether there was a difference; remarks and text, too.
+// Rows are in the order in which lines came, whichever stream shows first whether there was a difference; remarks and
+// text, too.
 func TestGapOrder(t *testing.T) {
 	var out bytes.Buffer
 	p := NewPrinter(&out, Style{})

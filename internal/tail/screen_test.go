@@ -171,7 +171,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// What a question says already is in no row of a terminal, but in all of a pipe, and of a terminal where nothing is to be cut.
+// What a question says already is in no row of a terminal, but in all of a pipe, and of a terminal where nothing is to
+// be cut.
 func TestSame(t *testing.T) {
 	l := strings.Replace(objectLine("MODIFIED", `,"manager":"kubectl-edit","subresource":"status","generation":2`), `"origin":"watch",`, "", 1)
 	width := func() int { return 100 }

@@ -55,7 +55,8 @@ func appendKindAndObject(dst []byte, l *line.Fields, same *Same) []byte {
 	return dst
 }
 
-// appendObject appends the object's namespace, unless it is the same for all, and name; of a line about a stream, its scope.
+// appendObject appends the object's namespace, unless it is the same for all, and name; of a line about a stream, its
+// scope.
 func appendObject(dst []byte, l *line.Fields, same *Same) []byte {
 	if l.AboutStream() {
 		return appendScope(dst, l.Scope())
@@ -75,8 +76,8 @@ func appendScope(dst, scope []byte) []byte {
 	return display.AppendRaw(dst, []byte(plain))
 }
 
-// appendWho appends who wrote the version, as people know it: nobody for a deletion, since lines of earlier versions name the last
-// writer there, who need not be who deleted. Of a Kubernetes Event it is who reported it.
+// appendWho appends who wrote the version, as people know it: nobody for a deletion, since lines of earlier versions
+// name the last writer there, who need not be who deleted. Of a Kubernetes Event it is who reported it.
 func appendWho(dst []byte, l *line.Fields, _ *Same) []byte {
 	manager, subresource := who(l)
 	return display.AppendManager(dst, manager, subresource)
