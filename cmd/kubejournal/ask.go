@@ -39,6 +39,8 @@ type askFlags struct {
 	all        bool
 	paged      bool
 	lines      query.Lines
+	from, to   query.Moment // what was held back at other times is no matter; each may be zero
+	noEvents   bool         // Events are not shown
 }
 
 // journalHelp is a part of their help.
@@ -161,7 +163,8 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	answer := func() error {
 		err := fn(j, s, o)
 		if err == nil || errors.Is(err, answer.ErrNotCovered) || errors.Is(err, answer.ErrDifferent) || errors.Is(err, answer.ErrRefused) {
-			o.HeldBack(j.HeldBack(s))
+			noMatter := func(h query.Held) bool { return f.noEvents && h.OfEvents() }
+			o.HeldBack(slices.DeleteFunc(j.HeldBack(s, f.from, f.to), noMatter))
 		}
 		return err
 	}

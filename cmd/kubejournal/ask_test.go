@@ -174,6 +174,47 @@ func theStory(t *testing.T, path string) {
 	j.Stop()
 }
 
+// An answer about one manager says how many versions somebody may have written of whom nothing is known, and has status
+// 3 then. Who deletes or binds is in no answer, and says nothing about a manager.
+func TestUnknownWriters(t *testing.T) {
+	clearEnv(t)
+	inUTC(t)
+	t.Setenv("PAGER", "")
+	for name, tt := range map[string]struct {
+		writers []string
+		status  int
+		want    string
+	}{
+		"all are known": {[]string{"alice", "bob"}, 0, ""},
+		"one is not":    {[]string{"alice", "", "bob"}, exitNotCovered, "kubejournal: 1 version has no known writer\n"},
+		"two are not":   {[]string{"", "bob", ""}, exitNotCovered, "kubejournal: 2 versions have no known writer\n"},
+		"a deletion":    {[]string{"alice", "delete"}, 0, "kubejournal: the API names no writer of 1 deletion or binding\n"},
+	} {
+		path := filepath.Join(t.TempDir(), "journal.jsonl")
+		j := journaltest.New(t, path, time.Now().Add(-time.Minute))
+		s := j.Stream("configmaps", "ConfigMap")
+		s.Snapshot()
+		object := func(n int) string {
+			return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"a","uid":"a1"},"data":{"n":"%d"}}`, n)
+		}
+		s.Put("", object(0)) // it was there before
+		s.Synced()
+		for n, writer := range tt.writers {
+			if j.Now = j.Now.Add(time.Second); writer == "delete" {
+				s.Delete("a1")
+				continue
+			}
+			s.Put(writer, object(n+1))
+		}
+		j.Now = time.Now()
+		j.Confirm(false, s)
+		status, stdout, stderr := execute(t, "history", "--by", "alice", "--journal", path)
+		if said := strings.Contains(stderr, "writer"); status != tt.status || !strings.Contains(stderr, tt.want) || said != (tt.want != "") {
+			t.Errorf("%s: status %d\n%s%s", name, status, stdout, stderr)
+		}
+	}
+}
+
 // inUTC makes UTC the local time zone.
 func inUTC(t *testing.T) {
 	local := time.Local
@@ -508,7 +549,7 @@ func TestCompletion(t *testing.T) {
 		"get frobnicators/":         ":4",
 		"get -n shop,":              "shop,shop :4",
 		"get --at 14":               ":4",
-		"get -o ":                   "table name yaml json :4",
+		"get -o ":                   "table wide name yaml json :4",
 		"history crd/":              "crd/boxes.example.com :4",
 		"diff --since 1h se":        "secrets services :4",
 		"blame cm/s":                "cm/settings :4",

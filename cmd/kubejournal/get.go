@@ -31,7 +31,7 @@ type getFlags struct {
 const getHelp = `Show objects as they were at a time:
 
   NAMESPACE  NAME  AGE  LAST CHANGE (CET)    BY
-  shop       web   12d  2026-11-20 13:58:04  kubectl-set
+  shop       web   12d  2026-11-20 13:58:04  kubectl set
 
 TIME is one of
 ` + query.Times + `,
@@ -39,8 +39,9 @@ or rv:1234, a resourceVersion of the server, for one resource. Without --at it i
 received late, after an outage, counts from when it was made.
 
 --deleted shows instead what was deleted since a TIME, as it was last. A deletion that was found after a gap or received late
-has the times between which it was. BY is the field manager that wrote the version, a program's name, not a person. The
-columns of a custom resource are those of its CustomResourceDefinition, if that is in the journal.
+has the times between which it was. BY is the field manager that wrote the version, a program's name, not a person; into
+a pipe, and with -o wide, as the API has it (kubectl-set). The columns of a custom resource are those of its
+CustomResourceDefinition, if that is in the journal.
 
 --clean writes YAML that kubectl apply takes, Namespaces and CustomResourceDefinitions first: without what the server sets,
 addresses and ports that it has chosen, and references to owners, without whom the garbage collector would delete the object
@@ -77,7 +78,7 @@ func newGetCommand() *cobra.Command {
 	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
 	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
 	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
-	f.add(cmd, "`FORMAT`: table, name, yaml or json", "table", "name", "yaml", "json")
+	f.add(cmd, "`FORMAT`: table, wide (nothing cut), name, yaml or json", "table", "wide", "name", "yaml", "json")
 	return cmd
 }
 
@@ -111,7 +112,17 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
 		return err
 	}
+	if f.to = f.at; f.deleted {
+		f.to = f.until
+	}
+	wide := f.output == "wide"
+	if wide {
+		f.output = "table"
+	}
 	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+		if wide {
+			o.Width = 0
+		}
 		if f.at.IsZero() && !f.deleted {
 			f.at = query.Latest()
 		}
