@@ -38,7 +38,7 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [RESOURCE[/NAME]...]",
 		Short: "Show what happened, version by version",
-		Long:  historyHelp + journalHelp + "\n" + statusHelp,
+		Long:  historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp,
 		Example: `  # what happened to a Deployment, and what came of it
   kubejournal history deploy/web -n shop
   kubejournal history deploy/web -n shop --related
@@ -66,8 +66,11 @@ func newHistoryCommand() *cobra.Command {
 				h.One = len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o query.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
 				h.Style.One = h.One && !related
+				var err error
+				if h.Doubts, err = versionLines(cmd, j, s, &h.Since, &h.Until); err != nil {
+					return err
+				}
 				if related {
-					var err error
 					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {
 						return err
 					}
@@ -78,10 +81,10 @@ func newHistoryCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Func("since", "versions since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&h.Since))
-	flags.Func("until", "versions up to that `TIME`", moment(&h.Until))
+	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
-	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, and Events about them")
+	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, Events about them, and the objects of a CustomResourceDefinition")
 	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)
@@ -90,6 +93,7 @@ func newHistoryCommand() *cobra.Command {
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, yaml for the objects, or json for the journal's lines", "text", "yaml", "json")
 	return cmd
 }
