@@ -190,7 +190,9 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
-	page := pager.Start(cmd.Context(), cmd.InOrStdin(), o.Writer, os.LookupEnv, func(err error) { fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err) })
+	page := pager.Start(cmd.Context(), cmd.InOrStdin(), o.Writer, os.LookupEnv, func(err error) {
+		fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err)
+	})
 	o.Writer, o.Notes = page, page.Notes(o.Notes)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
@@ -247,12 +249,12 @@ func checkVersions(cmd *cobra.Command, s *query.Selection, moments ...query.Mome
 }
 
 // versionLines returns since and until with lines in the place of versions of the server.
-func versionLines(cmd *cobra.Command, j *query.Journal, s *query.Selection, since, until *query.Moment) ([]query.Doubt, error) {
+func versionLines(
+	cmd *cobra.Command, j *query.Journal, s *query.Selection, since, until *query.Moment,
+) (doubts []query.Doubt, err error) {
 	if err := checkVersions(cmd, s, *since, *until); err != nil {
 		return nil, err
 	}
-	var doubts []query.Doubt
-	var err error
 	*since, *until, doubts, err = j.VersionLines(cmd.Context(), s, *since, *until)
 	if several, ok := errors.AsType[*query.SeveralStreamsError](err); ok {
 		return nil, &usageError{cmd, several}

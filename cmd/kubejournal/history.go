@@ -84,7 +84,7 @@ func newHistoryCommand() *cobra.Command {
 	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
-	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, Events about them, and the objects of a CustomResourceDefinition")
+	flags.BoolVar(&related, "related", false, "show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
 	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)

@@ -140,7 +140,8 @@ func TestVersionLines(t *testing.T) {
 	))
 	for version, want := range map[uint64]string{ // lines since it, lines up to it, doubts
 		9:  "[1 2 3 4 5 6 7 8 9 10] [] 1",
-		10: "[3 4 5 6 7 8 9 10] [1 2] 0", 11: "[3 4 5 6 7 8 9 10] [1 2 3] 0", 12: "[4 5 6 7 8 9 10] [1 2 3] 0", 13: "[4 5 6 7 8 9 10] [1 2 3 4 5] 0",
+		10: "[3 4 5 6 7 8 9 10] [1 2] 0", 11: "[3 4 5 6 7 8 9 10] [1 2 3] 0",
+		12: "[4 5 6 7 8 9 10] [1 2 3] 0", 13: "[4 5 6 7 8 9 10] [1 2 3 4 5] 0",
 		14: "[5 6 7 8 9 10] [1 2 3 4 5] 0", 15: "[5 6 7 8 9 10] [1 2 3 4 5] 1", 19: "[5 6 7 8 9 10] [1 2 3 4 5] 1",
 		20: "[9 10] [1 2 3 4 5 6 7 8] 0", 21: "[9 10] [1 2 3 4 5 6 7 8] 0", 22: "[9 10] [1 2 3 4 5 6 7 8 9] 0", 24: "[10] [1 2 3 4 5 6 7 8 9 10] 0",
 		25: "[] [1 2 3 4 5 6 7 8 9 10] 1",
@@ -167,7 +168,8 @@ func TestVersionLines(t *testing.T) {
 	}
 	// Other moments stay as they are.
 	m := Moment{Time: noon}
-	if since, until, doubts, err := j.VersionLines(t.Context(), &Selection{}, m, Moment{Seq: 3}); since != m || until != (Moment{Seq: 3}) || doubts != nil || err != nil {
+	since, until, doubts, err := j.VersionLines(t.Context(), &Selection{}, m, Moment{Seq: 3})
+	if since != m || until != (Moment{Seq: 3}) || doubts != nil || err != nil {
 		t.Error(since, until, doubts, err)
 	}
 }

@@ -36,8 +36,7 @@ const quoteTime = "%q is a part of a time; write a time with spaces in quotes: '
 
 // isTime reports whether an argument is the rest of a TIME whose spaces were not quoted. No resource is named so.
 func isTime(arg string) bool {
-	m := clockForm.FindStringSubmatch(arg)
-	return arg == "ago" || m != nil && m[1]+m[2] != ""
+	return arg == "ago" || clockForm.MatchString(arg)
 }
 
 // isName reports whether an object may have the name: the API rules out /, %, . and .. alone, since a name is a

@@ -9,7 +9,8 @@ import (
 )
 
 // Times says in short what ParseMoment reads, for errors.
-const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20 14:02, 2026-11-20T14:02:00Z, 1795183320 or seq:1234"
+const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20 14:02, 2026-11-20T14:02:00Z, " +
+	"1795183320 or seq:1234"
 
 // ParseMoment reads a TIME:
 //
@@ -89,8 +90,9 @@ func parseUnix(text string) (time.Time, bool) {
 // units are how a length of time is counted. There is no month and no year: their lengths differ.
 var units = func() map[string]time.Duration {
 	const day = 24 * time.Hour
-	all := map[string]time.Duration{"ns": 1, "us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, "ms": time.Millisecond}
+	all := map[string]time.Duration{}
 	for unit, names := range map[time.Duration]string{
+		time.Nanosecond: "ns", time.Microsecond: "us µs μs", time.Millisecond: "ms",
 		time.Second: "s sec secs second seconds", time.Minute: "m min mins minute minutes", time.Hour: "h hr hrs hour hours",
 		day: "d day days", 7 * day: "w week weeks",
 	} {
@@ -114,7 +116,7 @@ func parseAgo(text string) (ago time.Duration, ok bool) {
 	}
 	for rest != "" {
 		m := amountForm.FindStringSubmatch(rest)
-		if m == nil || units[m[2]] == 0 {
+		if len(m) == 0 || units[m[2]] == 0 {
 			return 0, false
 		}
 		n, err := strconv.ParseFloat(m[1], 64)
@@ -128,9 +130,14 @@ func parseAgo(text string) (ago time.Duration, ok bool) {
 	return ago, ok
 }
 
-// A day, a time of it, and a zone; and the forms of the time.
+// A day, and a time of it, or one of both; and a zone.
+var clockForm = regexp.MustCompile(`^(?i)` +
+	`(?:(today|yesterday|[0-9]{4}-[0-9]{2}-[0-9]{2})(?:(?: +|t)(` + timeOfDay + `))?|(` + timeOfDay + `))` +
+	`(?: *(z|[+-][0-9:]+)| +([a-z]+))?$`)
+
+const timeOfDay = `[0-9]{1,2}:[0-9:.,]+`
+
 var (
-	clockForm  = regexp.MustCompile(`^(?i)(today|yesterday|[0-9]{4}-[0-9]{2}-[0-9]{2})?(?:(?:^| +|t)([0-9]{1,2}:[0-9:.,]+))?(?: *(z|[+-][0-9:]+)| +([a-z]+))?$`)
 	timeForms  = []string{"15:04", "15:04:05"}
 	zoneOffset = []string{"Z07:00", "Z0700", "Z07"}
 )
@@ -138,10 +145,10 @@ var (
 // parseClock reads a day and a time of it. The error is that it has a zone of which nothing is known.
 func parseClock(text string, now time.Time) (at time.Time, ok bool, err error) {
 	m := clockForm.FindStringSubmatch(text)
-	if m == nil || m[1]+m[2] == "" {
+	if m == nil {
 		return time.Time{}, false, nil
 	}
-	day, clock, offset, name := m[1], m[2], strings.ToUpper(m[3]), strings.ToUpper(m[4])
+	day, clock, offset, name := m[1], m[2]+m[3], strings.ToUpper(m[4]), strings.ToUpper(m[5])
 	zone := now.Location()
 	switch {
 	case name == "UTC" || name == "GMT":
@@ -181,7 +188,7 @@ func parseClock(text string, now time.Time) (at time.Time, ok bool, err error) {
 		}
 	}
 	is, _ := at.Zone()
-	return time.Time{}, false, fmt.Errorf("zone %s is not known here, where it is %s then; write UTC or e.g. +01:00", m[4], is)
+	return time.Time{}, false, fmt.Errorf("zone %s is not known here, where it is %s then; write UTC or e.g. +01:00", m[5], is)
 }
 
 // parseAny reads a text in the first of some forms that it has.

@@ -29,7 +29,9 @@ func (e *SeveralStreamsError) Error() string {
 // VersionLines returns two moments, each of which may be zero, with lines of the one selected stream in the place of versions
 // of the server: for since the first one that is at the version or later, for until the last one up to it. The error is a
 // *SeveralStreamsError where more streams are selected.
-func (j *Journal) VersionLines(ctx context.Context, s *Selection, since, until Moment) (from, to Moment, doubts []Doubt, err error) {
+func (j *Journal) VersionLines(
+	ctx context.Context, s *Selection, since, until Moment,
+) (from, to Moment, doubts []Doubt, err error) {
 	doubts, err = again(j, func() ([]Doubt, error) {
 		from, to = since, until
 		return j.versionLines(ctx, s, &from, &to)
@@ -70,9 +72,11 @@ func (j *Journal) versionLines(ctx context.Context, s *Selection, since, until *
 	return doubts, replace(until, j.atVersion)
 }
 
-// epochOf returns the epoch of a stream that a version of the server is in, and where its lines are. The doubt is that it is in
-// none: before all epochs, or in the gap behind the one that is returned.
-func (j *Journal) epochOf(ctx context.Context, stream string, version uint64) (e epoch, seqs []index.Place, doubt *Doubt, err error) {
+// epochOf returns the epoch of a stream that a version of the server is in, and where its lines are. The doubt is that it is
+// in none: before all epochs, or in the gap behind the one that is returned.
+func (j *Journal) epochOf(
+	ctx context.Context, stream string, version uint64,
+) (e epoch, seqs []index.Place, doubt *Doubt, err error) {
 	epochs, err := j.epochs(ctx, stream)
 	if err != nil {
 		return epoch{}, nil, nil, err
