@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,13 +224,23 @@ func inUTC(t *testing.T) {
 	t.Cleanup(func() { time.Local = local })
 }
 
-// onTerminal runs the program on a terminal of 100 columns.
+// onTerminal runs the program with stdout on a terminal of 100 columns.
 func onTerminal(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	return onTerminals(t, false, args...)
+}
+
+// onTerminals does so with stdin on the terminal too, if a user is there.
+func onTerminals(t *testing.T, user bool, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	const end = "\x00end\n"
 	s := newTerminal(t, 100)
 	var errs bytes.Buffer
-	status = run(t.Context(), args, strings.NewReader(""), s.tty, &errs)
+	stdin := io.Reader(strings.NewReader(""))
+	if user {
+		stdin = s.tty
+	}
+	status = run(t.Context(), args, stdin, s.tty, &errs)
 	if _, err := s.tty.WriteString(end); err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +400,7 @@ func answerOf(t *testing.T, question string) string {
 	return stdout
 }
 
-// TestPaged pages what goes to a terminal, and nothing else; JSON is not paged.
+// TestPaged pages what goes to a terminal, and nothing else; JSON is not paged, nor is anything where nobody is at the terminal.
 func TestPaged(t *testing.T) {
 	clearEnv(t)
 	inUTC(t)
@@ -414,13 +426,21 @@ func TestPaged(t *testing.T) {
 		{[]string{"coverage", "--journal", "journal.jsonl"}, false, ""},
 		{[]string{"get", "cm", "--at", "2026-11-20T14:06:00Z", "-o", "yaml", "--journal", "journal.jsonl"}, false, ""},
 	} {
-		_, shown, _ := onTerminal(t, c.args...)
+		_, shown, _ := onTerminals(t, true, c.args...)
 		paged := strings.HasPrefix(shown, "PAGED ")
 		if paged != c.paged || !strings.Contains(shown, c.colour) || c.colour == "" && strings.Contains(shown, "\x1b") {
 			t.Errorf("%q: paged: %t\n%q", c.args, paged, shown)
 		}
 		if _, piped, _ := execute(t, c.args...); piped == "" || strings.Contains(piped, "PAGED") || strings.Contains(piped, "\x1b[") {
 			t.Errorf("%q, into a pipe: %q", c.args, piped)
+		}
+		if !c.paged {
+			continue
+		}
+		for user, args := range map[bool][]string{false: c.args, true: append(slices.Clone(c.args), "--no-pager")} {
+			if _, plain, _ := onTerminals(t, user, args...); strings.ReplaceAll(shown, "PAGED ", "") != plain {
+				t.Errorf("%q, user %t: %q", args, user, plain)
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +35,7 @@ func newBlameCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "blame RESOURCE/NAME [--at TIME]",
 		Short: "Show who set each field of an object, and when",
-		Long:  blameHelp + journalHelp + "\n" + statusHelp,
+		Long:  blameHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp,
 		Example: `  kubejournal blame deploy/web -n shop --spec
 
   # as it was at two, with the fields that were gone by then
@@ -84,10 +83,10 @@ func newBlameCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
-	flags.Func("at", "the object as it was at that `TIME`", atFlag(&at, parse))
+	addTime(cmd, &at, "at", "the object as it was at that `TIME`")
 	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
+	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut) or json", "text", "wide", "json")
 	return cmd
 }

@@ -43,7 +43,7 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [RESOURCE[/NAME]...]",
 		Short: "Show what happened, version by version",
-		Long: historyHelp + journalHelp + "\n" + statusHelp + `
+		Long: historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp + `
 With --by it is 3 too if a version has no known writer.`,
 		Example: `  # what happened to a Deployment, and what came of it
   kubejournal history deploy/web -n shop
@@ -78,8 +78,11 @@ With --by it is 3 too if a version has no known writer.`,
 				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
 					h.Style.Same = sameRows(j, s, &h)
 				}
+				var err error
+				if h.Doubts, err = versionLines(cmd, j, s, &h.Since, &h.Until); err != nil {
+					return err
+				}
 				if related {
-					var err error
 					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {
 						return err
 					}
@@ -90,10 +93,10 @@ With --by it is 3 too if a version has no known writer.`,
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Func("since", "versions since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&h.Since))
-	flags.Func("until", "versions up to that `TIME`", moment(&h.Until))
+	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
-	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, and Events about them")
+	flags.BoolVar(&related, "related", false, "show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
 	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote, in full or as shown; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)
@@ -102,6 +105,7 @@ With --by it is 3 too if a version has no known writer.`,
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
 		"text", "wide", "yaml", "json")
 	return cmd

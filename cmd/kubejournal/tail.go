@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -50,8 +49,8 @@ also compressed ones, are read where --lines, --since or a rare name reaches bac
 itself is shown alone, to its end.
 
 With filters, --lines counts the lines that pass. With --since or --until, all lines are shown unless --lines is given;
---until ends with what is there. A TIME is one of
-` + query.Times + `.
+--until ends with what is there.
+` + timeHelp + `
 GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
 shown as BAD.
 
@@ -112,8 +111,8 @@ func newTailCommand() *cobra.Command {
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated",
 		each(&f.Filter.Types, tail.ParseType))
 	complete(cmd, "type", tail.Types)
-	flags.Func("since", "show lines since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&f.Filter.Since))
-	flags.Func("until", "show lines up to that `TIME`, and end there", moment(&f.Filter.Until))
+	addTime(cmd, &f.Filter.Since, "since", "show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &f.Filter.Until, "until", "show lines up to that `TIME`, and end there")
 	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are", "text", "wide", "json")
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
 	flags.StringArrayVar(&f.journals, "journal", nil, "the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
@@ -128,16 +127,6 @@ func newTailCommand() *cobra.Command {
 		return all, directive
 	}
 	return cmd
-}
-
-// moment returns what a flag does that takes a TIME.
-func moment(m *query.Moment) func(string) error {
-	return func(text string) (err error) {
-		if text != "" {
-			*m, err = query.ParseMoment(text, time.Now())
-		}
-		return err
-	}
 }
 
 // each returns what a flag does that takes a list with commas and may be repeated.
@@ -180,6 +169,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
 		return err
+	}
+	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {
+		return &usageError{cmd, errors.New("tail takes no rv:; 'kubejournal history' does")}
 	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}

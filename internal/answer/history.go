@@ -26,12 +26,13 @@ type History struct {
 	Since, Until query.Moment
 	By           string // a field manager, with or without its subresource; * stands for anything
 	Field        Path
-	Deleted      bool // deletions alone
-	All          bool // noise too
-	Owned        bool // what controllers made too, and Events
-	Related      bool // the selection is of one object and those that belong to it
-	Patch        bool // with the difference of each version
-	One          bool // an object was named
+	Deleted      bool          // deletions alone
+	All          bool          // noise too
+	Owned        bool          // what controllers made too, and Events
+	Related      bool          // the selection is of one object and those that belong to it
+	Patch        bool          // with the difference of each version
+	One          bool          // an object was named
+	Doubts       []query.Doubt // of Since and Until
 	Format       string
 	Style        tail.Style
 }
@@ -92,6 +93,7 @@ func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selectio
 	if err != nil {
 		return err
 	}
+	doubts = append(h.Doubts, doubts...)
 	p.explain(len(doubts) > 0)
 	if err := o.Doubt(doubts); err != nil || p.unknown == 0 {
 		return err
