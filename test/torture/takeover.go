@@ -396,13 +396,17 @@ func (t *team) readAsOne(ctx context.Context, lines []invariant.Line) error {
 }
 
 // outsideDoubt returns the lines that are not behind a GAP with CheckpointLost: of that list every object is told, also one that
-// this replica has told before.
+// this replica has told before. Where the list has no end, the doubt goes on in the next one, whatever its reason.
 func outsideDoubt(lines []invariant.Line) (all []invariant.Line) {
-	doubted := make(map[string]bool)
+	doubted, open := make(map[string]bool), make(map[string]bool)
 	for i := range lines {
 		l := &lines[i]
-		if l.Type == invariant.Gap {
-			doubted[l.Stream] = l.Reason == invariant.CheckpointLost
+		switch l.Type {
+		case invariant.Gap:
+			doubted[l.Stream] = l.Reason == invariant.CheckpointLost || doubted[l.Stream] && open[l.Stream]
+			open[l.Stream] = true
+		case invariant.Synced:
+			open[l.Stream] = false
 		}
 		if !doubted[l.Stream] || l.Origin != invariant.FromRelist {
 			all = append(all, *l)
