@@ -273,7 +273,9 @@ func TestStrike(t *testing.T) {
 
 // A list behind a lost checkpoint that has no end leaves the next list in doubt, and one with an end does not.
 func TestOutsideDoubt(t *testing.T) {
-	gap := func(reason string) invariant.Line { return invariant.Line{Type: invariant.Gap, Stream: "s", Reason: reason} }
+	gap := func(reason string) invariant.Line {
+		return invariant.Line{Type: invariant.Gap, Stream: "s", Reason: reason}
+	}
 	synced := invariant.Line{Type: invariant.Synced, Stream: "s"}
 	relisted := invariant.Line{Type: invariant.Deleted, Stream: "s", Origin: invariant.FromRelist}
 	for name, c := range map[string]struct {
