@@ -170,3 +170,39 @@ func TestScreen(t *testing.T) {
 		}
 	}
 }
+
+// What a question says already is in no row of a terminal, but in all of a pipe, and of a terminal where nothing is to
+// be cut.
+func TestSame(t *testing.T) {
+	l := strings.Replace(objectLine("MODIFIED", `,"manager":"kubectl-edit","subresource":"status","generation":2`), `"origin":"watch",`, "", 1)
+	width := func() int { return 100 }
+	const all = "16:10:22.500  MODIFIED  pods      shop/web-0        kubectl-edit/status  generation 2\n"
+	for name, tt := range map[string]struct {
+		style Style
+		want  string
+	}{
+		"nothing":   {Style{Width: width}, "16:10:22  MOD   pods shop/web-0       kubectl edit/status  generation 2\n"},
+		"kind":      {Style{Width: width, Same: Same{Kind: true}}, "16:10:22  MOD   shop/web-0    kubectl edit/status  generation 2\n"},
+		"namespace": {Style{Width: width, Same: Same{Namespace: "shop"}}, "16:10:22  MOD   pods web-0            kubectl edit/status  generation 2\n"},
+		"another":   {Style{Width: width, Same: Same{Namespace: "sho"}}, "16:10:22  MOD   pods shop/web-0       kubectl edit/status  generation 2\n"},
+		"object":    {Style{Width: width, Same: Same{Object: true}}, "16:10:22  MOD   kubectl edit/status  generation 2\n"},
+		"writer":    {Style{Width: width, Same: Same{Object: true, Who: true}}, "16:10:22  MOD   generation 2\n"},
+		"wide":      {Style{Width: width, Wide: true, Same: Same{Object: true, Who: true}}, all},
+		"a pipe":    {Style{Same: Same{Kind: true, Namespace: "shop", Object: true, Who: true}}, all},
+	} {
+		if got := printed(t, tt.style, l); !strings.HasSuffix(got, "CET\n"+tt.want) || strings.HasPrefix(got, "TIME") != (tt.style.Width != nil) {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}
+
+// Where no GAP is shown, a row says itself that its change was found by comparing.
+func TestRelistIsSaid(t *testing.T) {
+	l := objectLine("MODIFIED", `,"origin":"relist","changes":[{"op":"replace","path":"/spec/image","old":"registry.example/a:1","value":"registry.example/b:2"},{"op":"add","path":"/spec/x","value":1}]`)
+	for width := 70; width < 140; width += 10 {
+		got := printed(t, Style{Width: func() int { return width }, Same: Same{NoGaps: true}}, l)
+		if !strings.HasSuffix(got, ", relist\n") {
+			t.Errorf("%d columns:\n%s", width, got)
+		}
+	}
+}
