@@ -26,8 +26,8 @@ On a terminal, what the question says already is not repeated: the one object, r
 -o wide shows every column, cuts nothing, and has managers as the API names them (kubectl-set), as into a pipe.
 
 Of an object that is named, each uid is a section of its own: one that was deleted and made anew is another object. What
-says little is left out and counted at the end; --all shows it. Where an object, --related, --by, --field or --deleted
-narrows the answer, gaps are counted too. With --by, stderr counts the versions of which no writer is known.
+says little is left out and counted at the end; --all shows it. So are gaps where an object, --related, --by, --field or
+--deleted narrows the answer, but for those that a row lies in. With --by, stderr counts the versions of which no writer is known.
 
 The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
 an object may have been newer than its last line. stderr names such streams.
@@ -115,7 +115,7 @@ With --by it is 3 too if a version has no known writer.`,
 func sameRows(j *query.Journal, s *query.Selection, h *answer.History) (is tail.Same) {
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
-	is.Object, is.NoGaps = h.One && !h.Related, h.Narrow()
+	is.Object = h.One && !h.Related
 	is.Kind = len(s.Objects) == 1 && !h.Related && j.OneResource(s)
 	if len(s.Namespaces) == 1 {
 		is.Namespace = s.Namespaces[0]

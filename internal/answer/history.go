@@ -142,7 +142,10 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 			}
 			bySeq := func(a, b *line.Fields) int { return cmp.Compare(a.Seq, b.Seq) }
 			for _, gap := range slices.SortedFunc(maps.Values(h.gaps), bySeq) {
-				if err := h.showGap(gap); err != nil {
+				if h.Format == "yaml" {
+					break
+				}
+				if err := h.p.Hold(gap); err != nil {
 					return err
 				}
 			}
@@ -155,6 +158,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 			return err
 		}
 	}
+	h.dropOpenGaps()
 	return nil
 }
 
@@ -364,12 +368,11 @@ func (h *history) hold(v *query.Version) error {
 // mark shows a GAP and the SYNCED that ends it, unless nothing had changed.
 func (h *history) mark(v *query.Version) error {
 	stream := string(v.Text(line.Stream))
-	foreign := h.Related && h.Format == "text" && !h.seen[stream] // nothing of the stream is shown
 	if string(v.Text(line.Type)) == "GAP" {
-		if err := h.hold(v); err != nil || foreign {
+		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
 		}
-		return h.showGap(h.gaps[stream])
+		return h.p.Hold(h.gaps[stream])
 	}
 	gap, class := h.gaps[stream], display.Gap
 	delete(h.gaps, stream)
@@ -377,28 +380,42 @@ func (h *history) mark(v *query.Version) error {
 		class = display.QuietGap
 	}
 	switch {
-	case foreign, gap == nil && !h.All: // the end of a first list
+	case gap == nil && !h.All: // the end of a first list
 		return nil
 	case h.All, !h.Narrow() && class == display.Gap:
 		return h.row(v.Fields)
-	case !h.Narrow() && h.Format != "yaml" && !h.p.Withdraw([]byte(stream)):
-		return h.row(v.Fields) // the GAP was shown
+	case h.Format != "yaml" && !h.p.Withdraw([]byte(stream)): // the GAP was shown
+		if h.Narrow() {
+			return nil
+		}
+		return h.row(v.Fields)
 	case !h.ended[v.Seq]:
 		h.ended[v.Seq] = true
-		h.hidden[class]++
+		h.countGap(stream, class)
 	}
 	return nil
 }
 
-// showGap shows a GAP line, unless it turns out that nothing had changed.
-func (h *history) showGap(gap *line.Fields) error {
-	if h.Format == "yaml" || h.Narrow() {
-		return nil
+// countGap counts a gap that is not shown, unless nothing of its stream is.
+func (h *history) countGap(stream string, class display.Noise) {
+	if !h.Related || h.Format != "text" || h.seen[stream] {
+		h.hidden[class]++
 	}
-	return h.p.Hold(gap)
 }
 
-// Narrow reports whether rows are about less than streams, so that gaps are counted and not shown.
+// dropOpenGaps counts the gaps that no SYNCED ends, where rows are about less than streams and none is of what followed.
+func (h *history) dropOpenGaps() {
+	if !h.Narrow() {
+		return
+	}
+	for _, stream := range slices.Sorted(maps.Keys(h.gaps)) {
+		if h.p.Withdraw([]byte(stream)) {
+			h.countGap(stream, display.Gap)
+		}
+	}
+}
+
+// Narrow reports whether rows are about less than streams, so that gaps behind which none of them is are counted.
 func (h *History) Narrow() bool {
 	return h.Format == "text" && !h.All && (h.One || h.Related || h.Deleted || h.By != "" || len(h.Field) > 0)
 }

@@ -28,7 +28,6 @@ type Same struct {
 	Namespace string // that objects are in; empty for none
 	Object    bool   // rows are about one object, which a remark names
 	Who       bool   // one manager wrote
-	NoGaps    bool   // there are no GAP rows: what was found by comparing after one says so, whatever the room
 }
 
 // rowLayout is how rows are put together: the time, the type, some columns, and what happened.

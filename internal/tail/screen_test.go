@@ -195,14 +195,3 @@ func TestSame(t *testing.T) {
 		}
 	}
 }
-
-// Where no GAP is shown, a row says itself that its change was found by comparing.
-func TestRelistIsSaid(t *testing.T) {
-	l := objectLine("MODIFIED", `,"origin":"relist","changes":[{"op":"replace","path":"/spec/image","old":"registry.example/a:1","value":"registry.example/b:2"},{"op":"add","path":"/spec/x","value":1}]`)
-	for width := 70; width < 140; width += 10 {
-		got := printed(t, Style{Width: func() int { return width }, Same: Same{NoGaps: true}}, l)
-		if !strings.HasSuffix(got, ", relist\n") {
-			t.Errorf("%d columns:\n%s", width, got)
-		}
-	}
-}

@@ -147,7 +147,7 @@ func appendWhat(dst []byte, l *line.Fields, limit int, same *Same, changed *[]di
 	case len(*changed) > 0:
 		part()
 		room := limit - display.Columns(dst[start:])
-		if found && string(origin) == "relist" && (same.NoGaps || room > 50) { // it was not written then
+		if found && string(origin) == "relist" && room > 50 { // it was not written then
 			room -= len(", ") + len(origin)
 		}
 		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
