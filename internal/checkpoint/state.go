@@ -38,6 +38,10 @@ type Coverage struct {
 	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
 	// late in any case.
 	Late int64 `json:"-"`
+	// LateFrom is from when on lines came as late as at Late, where that was before a pulse that Confirmed had noted; else 0.
+	LateFrom int64 `json:"-"`
+	// Read is Confirmed without pulses: up to when something that was read has confirmed the stream. 0 is unknown.
+	Read int64 `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
 	Differences int64 `json:"differences,omitempty"`
 }
@@ -145,6 +149,11 @@ func (s *Stream) Complete(rv string, count *event.Count) {
 	if count != nil {
 		s.Closing, s.Turn, s.Coverage = new(*count), turn, Coverage{}
 	}
+}
+
+// InStep reports whether the stream follows the server behind a complete list, with no GAP that is due or open.
+func (s *Stream) InStep() bool {
+	return s.Since > 0 && s.PendingGap == "" && s.Open == nil && s.Closing == nil
 }
 
 // Valid reports whether a watch can start at the position.

@@ -37,8 +37,8 @@ type Options struct {
 
 // Progress is what a commit says of one stream, as checkpoint.Coverage has it.
 type Progress struct {
-	Since, Confirmed, Late, Differences int64
-	Lost                                string // the reason of a GAP that is due or open; "" is none
+	Since, Confirmed, Read, Late, LateFrom, Differences int64
+	Lost                                                string // the reason of a GAP that is due or open; "" is none
 }
 
 // File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
@@ -76,6 +76,7 @@ type current struct {
 	interval
 	number  int
 	segment uint64 // seq of the first line of the one that is active at its commit
+	read    int64  // what of the interval will not be taken back: pulses may be; 0 is all
 }
 
 // numbered is an interval of the stream with that number.
@@ -270,13 +271,22 @@ func (f *File) extend(c *current, p *Progress) {
 		f.next(c, Unknown, interval{since: p.Since, from: from, to: from, differences: p.Differences})
 	}
 	if c.segment != f.segment.first && c.reason == 0 && p.Confirmed > c.to {
-		f.next(c, continued, interval{late: c.late, since: c.since, from: c.to, to: c.to, differences: c.differences})
+		at := c.to
+		if c.read > 0 {
+			at = max(c.from, min(at, c.read))
+		}
+		to := c.to
+		c.to = at
+		f.next(c, continued, interval{late: c.late, since: c.since, from: at, to: to, differences: c.differences})
 	}
 	late := p.Late
 	if c.reason != 0 && !isGap(c.reason) {
 		late = p.Confirmed // the first of this process
 	}
 	if late > c.to {
+		if p.LateFrom > 0 && p.LateFrom < c.to && !c.late && c.reason == 0 { // pulses said more than was so
+			c.to = max(c.from, p.LateFrom)
+		}
 		if !c.late {
 			f.next(c, Interrupted, interval{late: true, since: c.since, from: c.to, differences: c.differences})
 		}
@@ -293,6 +303,7 @@ func (f *File) extend(c *current, p *Progress) {
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}
+	c.read = p.Read
 	c.heldBack |= f.keys[f.names[c.number]]
 	c.lease = cmp.Or(f.lease, c.lease)
 }

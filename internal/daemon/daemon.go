@@ -162,7 +162,14 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 	defer context.AfterFunc(streams, func() { time.AfterFunc(limit, stopWriting) })()
 	streamsEnded := make(chan error, 1)
 	go func() {
+		pulses, stopPulses := context.WithCancel(streams)
+		var pulsing sync.WaitGroup
+		if d.coverage != nil {
+			pulsing.Go(func() { d.manager.Pulse(pulses) })
+		}
 		err := d.manager.Run(streams)
+		stopPulses()
+		pulsing.Wait()
 		d.rec.Close()
 		streamsEnded <- err
 	}()

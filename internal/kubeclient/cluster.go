@@ -8,6 +8,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -153,6 +154,30 @@ func (v *verifier) ConfirmNow(ctx context.Context) error {
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, apart{}, true), answerTimeout)
 	defer cancel()
+	return c.clusterID(ctx)
+}
+
+// probeTime is how long the server may take to answer Probe.
+const probeTime = 3 * time.Second
+
+// Probe returns nil where the server answers now, over the connection of the watches if they share one, accepts these
+// credentials, and is the expected cluster's. Where the namespace may not be read, t is listed, an object at most.
+func (c *Client) Probe(ctx context.Context, t Target) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	known, expected := c.Cluster()
+	if expected && !known.Readable {
+		_, err := c.Version(ctx, t)
+		return err
+	}
+	id, err := c.clusterID(ctx)
+	if err == nil && expected && known.ID != "" && id != known.ID {
+		return &ClusterError{Want: known.ID, Got: id}
+	}
+	return err
+}
+
+func (c *Client) clusterID(ctx context.Context) (string, error) {
 	// Not DoRaw, whose errors lack the server's words.
 	answer, err := c.rest.Get().MaxRetries(0).AbsPath("/api/v1/namespaces/kube-system").Stream(ctx)
 	if err != nil {

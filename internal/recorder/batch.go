@@ -83,16 +83,17 @@ type Batch struct {
 	Anew    bool               // it does not follow what a standby holds of the stream, which is dropped
 	Turn    uint64             // in which the list was begun that it is of; 0 for none
 
-	producer *Producer     // nil for a flush
-	number   uint64        // see Number
-	lines    []byte        // each without its seq
-	ends     []lineEnd     // of each line
-	received time.Time     // when the first line's event came in
-	last     time.Time     // the same of the last line's
-	flushed  chan struct{} // closed once everything up to here is committed
-	end      func()        // called then; see Recorder.End
-	restart  *Producer     // that begins again; see Recorder.Restart
-	weight   int64         // its share of the recorder's budget, while it is submitted
+	producer *Producer            // nil for a flush
+	number   uint64               // see Number
+	lines    []byte               // each without its seq
+	ends     []lineEnd            // of each line
+	received time.Time            // when the first line's event came in
+	last     time.Time            // the same of the last line's
+	pulse    *checkpoint.Coverage // that a quiet stream has confirmed; not for the checkpoint
+	flushed  chan struct{}        // closed once everything up to here is committed
+	end      func()               // called then; see Recorder.End
+	restart  *Producer            // that begins again; see Recorder.Restart
+	weight   int64                // its share of the recorder's budget, while it is submitted
 }
 
 type lineEnd struct {
@@ -192,6 +193,6 @@ func (b *Batch) Release() {
 		return
 	}
 	b.Changes.Reset()
-	b.lines, b.ends, b.number, b.Anew, b.Turn = b.lines[:0], b.ends[:0], 0, false, 0
+	b.lines, b.ends, b.number, b.Anew, b.Turn, b.pulse = b.lines[:0], b.ends[:0], 0, false, 0, nil
 	b.producer.pool.Put(b)
 }

@@ -23,11 +23,14 @@ func (w *writer) startCommit(ctx context.Context) {
 	now := w.pending
 	w.pending = newPending()
 	w.pending.turn = w.turn
-	if now.Empty() {
+	seq, mark := w.seq, w.out.Mark()
+	if now.Empty() { // everything is committed
+		if len(now.pulses) > 0 && !now.turn.follows() {
+			w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)
+		}
 		now.release()
 		return
 	}
-	seq, mark := w.seq, w.out.Mark()
 	at := checkpoint.Mark{Seq: seq, FirstSeq: mark.FirstSeq, Offset: mark.Offset}
 	if w.cfg.File != nil {
 		at.Stdout, at.File = true, *w.cfg.File
@@ -55,13 +58,25 @@ func (w *writer) startCommit(ctx context.Context) {
 // progress yields how far the commit confirms each stream that it moves.
 func (p *pending) progress(yield func(string, coverage.Progress) bool) {
 	for stream, s := range p.States() {
-		c := coverage.Progress{Since: s.Since, Confirmed: s.Confirmed, Late: s.Late, Differences: s.Differences, Lost: string(s.PendingGap)}
+		c := progressOf(&s.Coverage)
+		c.Lost = string(s.PendingGap)
 		if s.Open != nil && c.Lost == "" {
 			c.Lost = cmp.Or(string(s.Open.Reason), coverage.Unknown)
 		}
 		if !yield(stream, c) {
 			return
 		}
+	}
+	for stream, c := range p.pulses {
+		if !yield(stream, progressOf(c)) {
+			return
+		}
+	}
+}
+
+func progressOf(c *checkpoint.Coverage) coverage.Progress {
+	return coverage.Progress{
+		Since: c.Since, Confirmed: c.Confirmed, Read: c.Read, Late: c.Late, LateFrom: c.LateFrom, Differences: c.Differences,
 	}
 }
 

@@ -193,6 +193,21 @@ func (r *Recorder) release(b *Batch) {
 	b.weight = 0
 }
 
+// Pulse notes in the coverage, behind everything that was submitted before, what a stream has confirmed. It is not for the
+// checkpoint: a start reads again what came behind the position. It never waits: where others do, it does nothing.
+func (r *Recorder) Pulse(p *Producer, c checkpoint.Coverage) {
+	if r.cfg.Coverage == nil || p.refused.Load() {
+		return
+	}
+	b := p.Batch()
+	b.pulse = &c
+	select {
+	case r.queue <- b:
+	default:
+		b.Release()
+	}
+}
+
 // Flush waits until everything submitted before is written and committed, but for what a standby holds.
 func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, new(Batch)) }
 
@@ -322,14 +337,15 @@ type writer struct {
 // pending is what the next commit makes durable.
 type pending struct {
 	*checkpoint.Batch
-	numbers map[*Producer]uint64 // of the last numbered batches
-	waiting []chan struct{}      // flushes, closed after the commit
-	ends    []func()             // called after it
-	turn    *Turn                // of the lines
+	numbers map[*Producer]uint64            // of the last numbered batches
+	pulses  map[string]*checkpoint.Coverage // of quiet streams, behind their changes
+	waiting []chan struct{}                 // flushes, closed after the commit
+	ends    []func()                        // called after it
+	turn    *Turn                           // of the lines
 }
 
 func newPending() pending {
-	return pending{Batch: checkpoint.NewBatch(), numbers: make(map[*Producer]uint64)}
+	return pending{Batch: checkpoint.NewBatch(), numbers: make(map[*Producer]uint64), pulses: make(map[string]*checkpoint.Coverage)}
 }
 
 func (w *writer) run(ctx context.Context) error {
@@ -439,7 +455,7 @@ func (w *writer) number(b *Batch) {
 
 // limitPending begins a commit where somebody waits for it or much is pending, and waits for it where that is too much.
 func (w *writer) limitPending(ctx context.Context) error {
-	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 {
+	if len(w.pending.waiting) > 0 || w.pending.Bytes() > maxPending/2 || len(w.pending.pulses) > 0 && w.pending.Empty() {
 		w.startCommit(ctx)
 	}
 	for w.committed != nil && w.pending.Bytes() > maxPending {
@@ -457,7 +473,16 @@ func (w *writer) written(b *Batch, now time.Time) {
 		if s := b.Changes.State; s != nil && s.Since > 0 && w.turn.leads() {
 			s.Since = max(s.Since, w.since[p.stream])
 		}
+		if b.Changes.State != nil {
+			delete(w.pending.pulses, p.stream)
+		}
 		w.pending.Add(p.stream, &b.Changes)
+		if c := b.pulse; c != nil {
+			if w.turn.leads() {
+				c.Since = max(c.Since, w.since[p.stream])
+			}
+			w.pending.pulses[p.stream] = c
+		}
 		if b.number > 0 {
 			w.pending.numbers[p] = b.number
 		}

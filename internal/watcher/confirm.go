@@ -40,26 +40,33 @@ const (
 
 // pace is how closely a stream follows the server.
 type pace struct {
-	goal    string    // the server's version when it was asked; "" once the position has reached it, and behind a list
-	asked   time.Time // for goal
-	read    time.Time // when the last read returned
-	behind  bool      // there may be more to read than a short wait shows
-	resumed time.Time // when the last pause ended, behind which that may be so
-	current time.Time // when the stream was last known to have read everything; zero is unknown
-	late    bool      // what it reads may have waited for longer than lateAfter
-	lateTo  time.Time // when the last of that was read: until then the journal lacked what had waited
-	noted   time.Time // current, as the state has it; zero is that of an earlier process
+	goal    string                              // the server's version when it was asked; "" once the position has reached it, and behind a list
+	asked   time.Time                           // for goal
+	read    time.Time                           // when the last read returned
+	behind  bool                                // there may be more to read than a short wait shows
+	resumed time.Time                           // when the last pause ended, behind which that may be so
+	current time.Time                           // when the stream was last known to have read everything; zero is unknown
+	byRead  time.Time                           // the same without pulses, which may turn out to be wrong
+	late    bool                                // what it reads may have waited for longer than lateAfter
+	since   time.Time                           // where that was before pulses: from when on; zero is from current on
+	lateTo  time.Time                           // when the last of that was read: until then the journal lacked what had waited
+	lateOf  time.Time                           // since, of lateTo
+	before  struct{ current, byRead time.Time } // the last read
+	orderly bool                                // the watch before has ended in good order
+	resumes bool                                // it has not, and nothing shows yet that this one has brought what was still to come
+	noted   time.Time                           // current, as the state has it; zero is that of an earlier process
 }
 
 // began notes that a watch begins.
 func (p *pace) began() {
 	p.read, p.behind = time.Now(), true
 	p.late = p.late || p.read.Sub(p.current) > lateAfter
+	p.resumes, p.orderly = !p.orderly, false
 }
 
 // synced notes that the stream begins anew, with a complete list that was asked for then; zero is in an earlier process. What came
 // since is still to be read.
-func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked} }
+func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked, byRead: asked} }
 
 // waited notes a read that took from asked until returned, and reports whether it had to wait.
 func (p *pace) waited(asked, returned time.Time) bool {
@@ -68,7 +75,7 @@ func (p *pace) waited(asked, returned time.Time) bool {
 		p.behind, p.resumed = true, asked
 	}
 	p.late = p.late || paused > lateAfter
-	p.read = returned
+	p.read, p.before.current, p.before.byRead = returned, p.current, p.byRead
 	need := quiet
 	if p.behind {
 		need = quietBehind
@@ -76,8 +83,17 @@ func (p *pace) waited(asked, returned time.Time) bool {
 	if returned.Sub(asked) < need {
 		return false
 	}
-	p.behind, p.goal, p.current = false, "", returned
+	p.behind, p.resumes, p.goal, p.current, p.byRead = false, false, "", returned, returned
 	return true
+}
+
+// brought notes an event, and when the server says that its change was made; zero is unknown. Where pulses said before that
+// there was nothing to read, they were wrong: the watch had stalled, or did not bring all before it broke.
+func (p *pace) brought(received, written time.Time) {
+	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.before.current)
+	if p.before.current.After(p.before.byRead) && (stalled || p.resumes) && received.Sub(p.before.byRead) > lateAfter && p.since.IsZero() {
+		p.late, p.since = true, p.before.byRead
+	}
 }
 
 // reached notes that the position is at rv, and reports whether that is what the server was at when it was asked.
@@ -87,7 +103,7 @@ func (p *pace) reached(rv string) bool {
 	}
 	p.late = p.late || p.asked.Sub(p.current) > lateAfter
 	p.behind = p.behind && p.resumed.After(p.asked)
-	p.goal, p.current = "", p.asked
+	p.goal, p.current, p.byRead = "", p.asked, p.asked
 	return true
 }
 
@@ -111,8 +127,10 @@ func (s *Stream) ask(ctx context.Context) {
 
 // ended notes that the server has ended the watch in good order, with nothing left to send.
 func (p *pace) ended() {
+	p.orderly = true
 	if !p.behind {
 		p.current = time.Now()
+		p.byRead = p.current
 	}
 }
 
@@ -120,10 +138,42 @@ func (p *pace) ended() {
 func (s *Stream) confirm() {
 	p, now := &s.pace, time.Now()
 	if p.late {
-		p.lateTo = now
+		p.lateTo, p.lateOf = now, p.since
 	}
 	s.state.Confirm(p.current, p.lateTo)
-	p.noted, p.late = p.current, now.Sub(p.current) > lateAfter // a slow answer: what is read next, too
+	s.state.Read, s.state.LateFrom = unixNano(p.byRead), unixNano(p.lateOf)
+	p.noted, p.late, p.since = p.current, now.Sub(p.current) > lateAfter, time.Time{} // a slow answer: what is read next, too
+}
+
+// unixNano is 0 for the zero time.
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+// waits notes since when the stream waits for a watch; zero says that it does not.
+func (s *Stream) waits(since time.Time) {
+	s.idleMu.Lock()
+	defer s.idleMu.Unlock()
+	s.idle = since
+}
+
+// Pulse notes that the server was well at a time, and would have been heard until now. A stream that has waited for its watch
+// since then, and for so long that this shows that nothing was to be read, is confirmed up to that time, in the coverage
+// only. A watch that has stalled in spite of that takes it back with its next event, see pace.brought. Safe for concurrent
+// use with Run.
+func (s *Stream) Pulse(well time.Time) {
+	s.idleMu.Lock()
+	defer s.idleMu.Unlock()
+	if s.idle.IsZero() || s.idle.After(well) || time.Since(well) < quietBehind || !s.state.InStep() {
+		return
+	}
+	p := &s.pace
+	p.behind, p.resumes, p.goal, p.current = false, false, "", well
+	s.confirm()
+	s.rec.Pulse(s.producer, s.state.Coverage)
 }
 
 // lastConfirmed is when the position was confirmed, by the clock as it is now: where that was set back since, the time that

@@ -16,19 +16,20 @@ import (
 
 // encoder turns a stream's events into lines: it decides which are written, and what they say beside the object.
 type encoder struct {
-	render   *event.Renderer
-	sel      *selector
-	previous *changes.Store // nil: nothing is compared
-	writers  writers
-	form     event.Line
-	filtered prometheus.Counter // events that are held back
-	others   prometheus.Counter // events of other shards
-	tracked  int                // objects that are known, by what events say; each list corrects it
-	gauge    prometheus.Gauge   // the sum of tracked over the streams of the resource
-	last     event.Object       // scratch: the previous version of an object that is gone
-	owned    [][]byte           // scratch: what the entries of managedFields own
-	unusable map[string]bool    // objects that were logged as such
-	recent   recent             // objects that the stream has met
+	render    *event.Renderer
+	sel       *selector
+	previous  *changes.Store // nil: nothing is compared
+	writers   writers
+	form      event.Line
+	filtered  prometheus.Counter // events that are held back
+	others    prometheus.Counter // events of other shards
+	tracked   int                // objects that are known, by what events say; each list corrects it
+	gauge     prometheus.Gauge   // the sum of tracked over the streams of the resource
+	last      event.Object       // scratch: the previous version of an object that is gone
+	writtenAt int64              // Unix seconds, of the last line; 0: not known
+	owned     [][]byte           // scratch: what the entries of managedFields own
+	unusable  map[string]bool    // objects that were logged as such
+	recent    recent             // objects that the stream has met
 }
 
 // newEncoder returns what makes the stream's lines.
@@ -247,7 +248,7 @@ func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before c
 	var owned bool
 	l.Payload, l.MaxBytes = e.form.Payload, e.form.MaxBytes
 	l.Write, owned = e.written(l, o, before.Mark)
-	if before.Object == nil {
+	if e.writtenAt = l.Write.At; before.Object == nil {
 		return e.render.AppendLine(dst, l, o)
 	}
 	var sets [][]byte
@@ -259,6 +260,7 @@ func (e *encoder) appendLine(dst []byte, l event.Line, o *event.Object, before c
 	l.Changes = list
 	if owned {
 		l.Write = o.WrittenBy(owner, before.Mark, l.Received)
+		e.writtenAt = l.Write.At
 	}
 	return e.render.AppendLine(dst, l, o)
 }

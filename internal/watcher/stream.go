@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +31,8 @@ import (
 type Recorder interface {
 	// Submit takes a batch; after an error it was not taken: ctx has ended, or recorder.ErrStandby.
 	Submit(context.Context, *recorder.Batch) error
+	// Pulse notes behind what was submitted what a stream has confirmed that has nothing to write. It never waits.
+	Pulse(*recorder.Producer, checkpoint.Coverage)
 	// Flush waits until all that was submitted is committed, but for what a standby holds.
 	Flush(context.Context) error
 	// Restart is Flush for a stream that takes its position from the checkpoint, where what is held is dropped.
@@ -80,7 +83,8 @@ type PendingError struct {
 func (e *PendingError) Error() string { return e.Err.Error() }
 func (e *PendingError) Unwrap() error { return e.Err }
 
-// Stream is one resumable watch. Run is its goroutine and owns all fields but report, which has a lock.
+// Stream is one resumable watch. Run is its goroutine and owns all fields but report, which has a lock. While it waits for a
+// watch, Pulse may use them.
 type Stream struct {
 	report
 	spec     Spec
@@ -106,6 +110,9 @@ type Stream struct {
 	order   order   // what the events of the current watch must come after
 	foreign bool    // the server has sent objects of other namespaces
 	selects selects // what is checked of the selectors
+
+	idleMu sync.Mutex
+	idle   time.Time // since when it waits for a watch; zero while it does not; guarded by idleMu
 
 	object  event.Object // scratch: the object being looked at
 	listed  []byte       // scratch: namespace and name of the last object of a page

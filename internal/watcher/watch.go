@@ -54,7 +54,9 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	for {
 		// How long the writing takes is not the server's silence.
 		asked := time.Now()
+		s.waits(asked)
 		e, err := w.Next(s.silence())
+		s.waits(time.Time{})
 		switch {
 		case errors.Is(err, kubeclient.ErrSilent):
 			s.bookmarks = false
@@ -149,10 +151,16 @@ func (s *Stream) takeEvent(
 			return b, err
 		}
 		s.noteEvent()
+		s.encoder.writtenAt = 0
 		t, err := s.encoder.add(b, event.Line{Type: e.Type, Origin: event.FromWatch, Received: received}, o, false)
 		if err != nil {
 			return b, err
 		}
+		written := time.Time{}
+		if at := s.encoder.writtenAt; at > 0 {
+			written = time.Unix(at, 0)
+		}
+		s.pace.brought(received, written)
 		b.Changes.Apply(&t)
 	}
 	if s.order.move(o.ResourceVersion) {
