@@ -38,7 +38,10 @@ type askFlags struct {
 	namespaces []string
 	all        bool
 	paged      bool
+	noPager    bool
 	lines      query.Lines
+	from, to   query.Moment // what was held back at other times is no matter; each may be zero
+	noEvents   bool         // Events are not shown
 }
 
 // journalHelp is a part of their help.
@@ -46,6 +49,27 @@ const journalHelp = `
 The journal's files are read: no cluster and no daemon is needed, and a daemon may be writing to them. --journal names the
 active file; the default is output.path of the config that run would read. The journals of several replicas, or shards, are
 shown as one: name each with a --journal of its own. They are merged in TMPDIR first; seq counts the merged lines.`
+
+// timeHelp is a part of the help of each command that takes times.
+const timeHelp = `
+A TIME is one of
+  now, today, yesterday                of a day its 00:00
+  90m, 2d, 1w, '30 seconds ago'        so long ago, also as -90m
+  14:02, 'yesterday 14:02'             of today or yesterday, in the local time zone; also with seconds
+  2026-11-20, '2026-11-20 14:02'       of that day
+  '2026-11-20 14:02 UTC'               of that zone, as 2026-11-20T14:02:00Z and '2026-11-20 15:02+01:00'
+  1795183320, 1795183320000            Unix seconds, milliseconds
+  seq:1234                             the journal's line of that number
+`
+
+// versionHelp goes on with it where versions of the server are taken too.
+const versionHelp = "  rv:1234                              a resourceVersion of the server, for one resource\n"
+
+// pagerHelp is a part of the help of the commands whose text is paged.
+const pagerHelp = `
+Text on a terminal is shown in a pager: $PAGER, or less. There is none with --no-pager, where PAGER is empty or cat, and where
+stdin or stdout is no terminal. less gets the options of $LESS, or FRX: it ends at once if all fits on the screen.
+`
 
 // statusHelp is another one.
 const statusHelp = `
@@ -161,14 +185,17 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	answer := func() error {
 		err := fn(j, s, o)
 		if err == nil || errors.Is(err, answer.ErrNotCovered) || errors.Is(err, answer.ErrDifferent) || errors.Is(err, answer.ErrRefused) {
-			o.HeldBack(j.HeldBack(s))
+			noMatter := func(h query.Held) bool { return f.noEvents && h.OfEvents() }
+			o.HeldBack(slices.DeleteFunc(j.HeldBack(s, f.from, f.to), noMatter))
 		}
 		return err
 	}
-	if !f.paged {
+	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
-	page := pager.Start(cmd.Context(), o.Writer, os.LookupEnv, func(err error) { fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err) })
+	page := pager.Start(cmd.Context(), cmd.InOrStdin(), o.Writer, os.LookupEnv, func(err error) {
+		fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err)
+	})
 	o.Writer, o.Notes = page, page.Notes(o.Notes)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
@@ -214,10 +241,41 @@ func checkOne(cmd *cobra.Command, m query.Moment) error {
 	return nil
 }
 
-// atFlag returns what a flag does that takes a TIME, or rv: too.
-func atFlag(m *query.Moment, parse func(string) (query.Moment, error)) func(string) error {
-	return func(text string) (err error) {
-		*m, err = parse(text)
-		return err
+// checkVersions returns a usageError for a version of the server where more than one resource is asked for.
+func checkVersions(cmd *cobra.Command, s *query.Selection, moments ...query.Moment) error {
+	for _, m := range moments {
+		if m.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
+			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+		}
 	}
+	return nil
+}
+
+// versionLines returns since and until with lines in the place of versions of the server.
+func versionLines(
+	cmd *cobra.Command, j *query.Journal, s *query.Selection, since, until *query.Moment,
+) (doubts []query.Doubt, err error) {
+	if err := checkVersions(cmd, s, *since, *until); err != nil {
+		return nil, err
+	}
+	*since, *until, doubts, err = j.VersionLines(cmd.Context(), s, *since, *until)
+	if several, ok := errors.AsType[*query.SeveralStreamsError](err); ok {
+		return nil, &usageError{cmd, several}
+	}
+	return doubts, err
+}
+
+// addTime adds a flag that takes a TIME. An empty --since or --until, as of an empty variable, is none.
+func addTime(cmd *cobra.Command, m *query.Moment, flag, usage string) {
+	cmd.Flags().Func(flag, usage, func(text string) (err error) {
+		if text != "" || flag == "at" {
+			*m, err = query.ParseMoment(text, time.Now())
+		}
+		return err
+	})
+}
+
+// addPager adds the flag of a command whose text is paged.
+func (f *askFlags) addPager(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.noPager, "no-pager", false, "print text on a terminal as it is, without a pager")
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -174,6 +176,47 @@ func theStory(t *testing.T, path string) {
 	j.Stop()
 }
 
+// An answer about one manager says how many versions somebody may have written of whom nothing is known, and has status
+// 3 then. Who deletes or binds is in no answer, and says nothing about a manager.
+func TestUnknownWriters(t *testing.T) {
+	clearEnv(t)
+	inUTC(t)
+	t.Setenv("PAGER", "")
+	for name, tt := range map[string]struct {
+		writers []string
+		status  int
+		want    string
+	}{
+		"all are known": {[]string{"alice", "bob"}, 0, ""},
+		"one is not":    {[]string{"alice", "", "bob"}, exitNotCovered, "kubejournal: 1 version has no known writer\n"},
+		"two are not":   {[]string{"", "bob", ""}, exitNotCovered, "kubejournal: 2 versions have no known writer\n"},
+		"a deletion":    {[]string{"alice", "delete"}, 0, "kubejournal: the API names no writer of 1 deletion or binding\n"},
+	} {
+		path := filepath.Join(t.TempDir(), "journal.jsonl")
+		j := journaltest.New(t, path, time.Now().Add(-time.Minute))
+		s := j.Stream("configmaps", "ConfigMap")
+		s.Snapshot()
+		object := func(n int) string {
+			return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"a","uid":"a1"},"data":{"n":"%d"}}`, n)
+		}
+		s.Put("", object(0)) // it was there before
+		s.Synced()
+		for n, writer := range tt.writers {
+			if j.Now = j.Now.Add(time.Second); writer == "delete" {
+				s.Delete("a1")
+				continue
+			}
+			s.Put(writer, object(n+1))
+		}
+		j.Now = time.Now()
+		j.Confirm(false, s)
+		status, stdout, stderr := execute(t, "history", "--by", "alice", "--journal", path)
+		if said := strings.Contains(stderr, "writer"); status != tt.status || !strings.Contains(stderr, tt.want) || said != (tt.want != "") {
+			t.Errorf("%s: status %d\n%s%s", name, status, stdout, stderr)
+		}
+	}
+}
+
 // inUTC makes UTC the local time zone.
 func inUTC(t *testing.T) {
 	local := time.Local
@@ -181,13 +224,23 @@ func inUTC(t *testing.T) {
 	t.Cleanup(func() { time.Local = local })
 }
 
-// onTerminal runs the program on a terminal of 100 columns.
+// onTerminal runs the program with stdout on a terminal of 100 columns.
 func onTerminal(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	return onTerminals(t, false, args...)
+}
+
+// onTerminals does so with stdin on the terminal too, if a user is there.
+func onTerminals(t *testing.T, user bool, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	const end = "\x00end\n"
 	s := newTerminal(t, 100)
 	var errs bytes.Buffer
-	status = run(t.Context(), args, strings.NewReader(""), s.tty, &errs)
+	stdin := io.Reader(strings.NewReader(""))
+	if user {
+		stdin = s.tty
+	}
+	status = run(t.Context(), args, stdin, s.tty, &errs)
 	if _, err := s.tty.WriteString(end); err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +400,7 @@ func answerOf(t *testing.T, question string) string {
 	return stdout
 }
 
-// TestPaged pages what goes to a terminal, and nothing else; JSON is not paged.
+// TestPaged pages what goes to a terminal, and nothing else; JSON is not paged, nor is anything where nobody is at the terminal.
 func TestPaged(t *testing.T) {
 	clearEnv(t)
 	inUTC(t)
@@ -373,13 +426,21 @@ func TestPaged(t *testing.T) {
 		{[]string{"coverage", "--journal", "journal.jsonl"}, false, ""},
 		{[]string{"get", "cm", "--at", "2026-11-20T14:06:00Z", "-o", "yaml", "--journal", "journal.jsonl"}, false, ""},
 	} {
-		_, shown, _ := onTerminal(t, c.args...)
+		_, shown, _ := onTerminals(t, true, c.args...)
 		paged := strings.HasPrefix(shown, "PAGED ")
 		if paged != c.paged || !strings.Contains(shown, c.colour) || c.colour == "" && strings.Contains(shown, "\x1b") {
 			t.Errorf("%q: paged: %t\n%q", c.args, paged, shown)
 		}
 		if _, piped, _ := execute(t, c.args...); piped == "" || strings.Contains(piped, "PAGED") || strings.Contains(piped, "\x1b[") {
 			t.Errorf("%q, into a pipe: %q", c.args, piped)
+		}
+		if !c.paged {
+			continue
+		}
+		for user, args := range map[bool][]string{false: c.args, true: append(slices.Clone(c.args), "--no-pager")} {
+			if _, plain, _ := onTerminals(t, user, args...); strings.ReplaceAll(shown, "PAGED ", "") != plain {
+				t.Errorf("%q, user %t: %q", args, user, plain)
+			}
 		}
 	}
 }
@@ -508,7 +569,7 @@ func TestCompletion(t *testing.T) {
 		"get frobnicators/":         ":4",
 		"get -n shop,":              "shop,shop :4",
 		"get --at 14":               ":4",
-		"get -o ":                   "table name yaml json :4",
+		"get -o ":                   "table wide name yaml json :4",
 		"history crd/":              "crd/boxes.example.com :4",
 		"diff --since 1h se":        "secrets services :4",
 		"blame cm/s":                "cm/settings :4",

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,11 +15,11 @@ import (
 const blameHelp = `Show an object as YAML, and for each line when its value was written, by which field manager, and the seq of that version's
 line in the journal:
 
-  2026-11-20 14:02:11  kubectl-set  1234  |         image: registry.example/web:1.5.0
+  2026-11-20 14:02:11  kubectl set  1234  |         image: registry.example/web:1.5.0
 
 A write that replaced a parent counts for all that is below it, and one that moved an element in its list for the element. "in
 the gap" is a value that was written while the server's history was gone; "or before" one that is older than the journal. A
-field manager is a program's name, not a person.
+field manager is a program's name, not a person; into a pipe, and with -o wide, as the API has it (kubectl-set).
 
 -o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
 manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
@@ -36,16 +35,17 @@ func newBlameCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "blame RESOURCE/NAME [--at TIME]",
 		Short: "Show who set each field of an object, and when",
-		Long:  blameHelp + journalHelp + "\n" + statusHelp,
+		Long:  blameHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp,
 		Example: `  kubejournal blame deploy/web -n shop --spec
 
   # as it was at two, with the fields that were gone by then
   kubejournal blame deploy/web -n shop --at 14:02 --removed`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.paged = f.output == "text"
+			f.paged = f.output != "json"
 			if err := checkPast(cmd, "at", at); err != nil {
 				return err
 			}
+			f.to = at
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if len(s.Objects) != 1 || s.Objects[0].Name == "" {
 					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
@@ -74,17 +74,20 @@ func newBlameCommand() *cobra.Command {
 				if !removed {
 					r.Removed = nil
 				}
+				if f.output == "wide" {
+					o.Width = 0
+				}
 				return showBlame(r, doubts, f.output, o)
 			})
 		},
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
-	flags.Func("at", "the object as it was at that `TIME`", atFlag(&at, parse))
+	addTime(cmd, &at, "at", "the object as it was at that `TIME`")
 	flags.BoolVar(&spec, "spec", false, "leave the status out, and resourceVersion and generation")
 	flags.BoolVar(&removed, "removed", false, "list fields that are gone too")
-	f.add(cmd, "`FORMAT`: text or json", "text", "json")
+	f.addPager(cmd)
+	f.add(cmd, "`FORMAT`: text, wide (nothing cut) or json", "text", "wide", "json")
 	return cmd
 }
 

@@ -37,8 +37,8 @@ Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 
   # for a program
   kubejournal coverage pods --journal /var/lib/kubejournal/journal.jsonl -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				args = []string{strings.Join(args, ",")}
+			if all := strings.Join(args, ","); len(args) > 1 && !strings.Contains(all, "/") {
+				args = []string{all}
 			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				streams, err := j.Coverage(s)

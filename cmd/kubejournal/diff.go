@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,11 +36,10 @@ func newDiffCommand() *cobra.Command {
 		since, until query.Moment
 		colour       string
 	)
-	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
 	cmd := &cobra.Command{
 		Use:   "diff [RESOURCE[/NAME]...] --since TIME",
 		Short: "Show what changed between two times",
-		Long: diffHelp + journalHelp + `
+		Long: diffHelp + timeHelp + versionHelp + pagerHelp + journalHelp + `
 
 Exit status: 0 if nothing differs; 2 for a usage or config fault; 1 if something differs, if the journal cannot be read, or
 if it has nothing of that name; 3 if the answer depends on a time that is not covered: stderr names stream and interval.`,
@@ -58,12 +56,13 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			if err := checkTimes(cmd, since, until); err != nil {
 				return err
 			}
+			f.to = until
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if until.IsZero() {
 					until = query.Latest()
 				}
-				if (since.Version > 0 || until.Version > 0) && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
-					return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+				if err := checkVersions(cmd, s, since, until); err != nil {
+					return err
 				}
 				c, err := j.Compare(cmd.Context(), s, since, until)
 				if err != nil {
@@ -79,11 +78,12 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Func("since", "from that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", atFlag(&since, parse))
-	flags.Func("until", "up to that `TIME`", atFlag(&until, parse))
+	addTime(cmd, &since, "since", "from that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &until, "until", "up to that `TIME`")
 	flags.BoolVar(&d.Stat, "stat", false, "a row for each object")
 	flags.BoolVar(&d.All, "all", false, "show what is left out as noise too")
 	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
+	f.addPager(cmd)
 	f.add(cmd, "`FORMAT`: text, or json for a line for each object", "text", "json")
 	return cmd
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
@@ -31,16 +31,14 @@ type getFlags struct {
 const getHelp = `Show objects as they were at a time:
 
   NAMESPACE  NAME  AGE  LAST CHANGE (CET)    BY
-  shop       web   12d  2026-11-20 13:58:04  kubectl-set
+  shop       web   12d  2026-11-20 13:58:04  kubectl set
 
-TIME is one of
-` + query.Times + `,
-or rv:1234, a resourceVersion of the server, for one resource. Without --at it is now, as far as the journal says. What was
-received late, after an outage, counts from when it was made.
+Without --at it is now, as far as the journal says. What was received late, after an outage, counts from when it was made.
 
 --deleted shows instead what was deleted since a TIME, as it was last. A deletion that was found after a gap or received late
-has the times between which it was. BY is the field manager that wrote the version, a program's name, not a person. The
-columns of a custom resource are those of its CustomResourceDefinition, if that is in the journal.
+has the times between which it was. BY is the field manager that wrote the version, a program's name, not a person; into
+a pipe, and with -o wide, as the API has it (kubectl-set). The columns of a custom resource are those of its
+CustomResourceDefinition, if that is in the journal.
 
 --clean writes YAML that kubectl apply takes, Namespaces and CustomResourceDefinitions first: without what the server sets,
 addresses and ports that it has chosen, and references to owners, without whom the garbage collector would delete the object
@@ -54,7 +52,7 @@ func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get RESOURCE[/NAME]... --at TIME",
 		Short: "Show objects as they were at a time",
-		Long:  getHelp + journalHelp + "\n" + statusHelp,
+		Long:  getHelp + timeHelp + versionHelp + journalHelp + "\n" + statusHelp,
 		Example: `  # the deployments of a namespace, as they were at two
   kubejournal get deploy -n shop --at 14:02
 
@@ -69,15 +67,14 @@ func newGetCommand() *cobra.Command {
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
-	parse := func(text string) (query.Moment, error) { return query.ParseAt(text, time.Now()) }
-	flags.Func("at", "show objects as they were at that `TIME`", atFlag(&f.at, parse))
+	addTime(cmd, &f.at, "at", "show objects as they were at that `TIME`")
 	flags.BoolVar(&f.deleted, "deleted", false, "show what was deleted, as it was last")
-	flags.Func("since", "with --deleted: since that `TIME`", moment(&f.since))
-	flags.Func("until", "with --deleted: up to that `TIME`", moment(&f.until))
+	addTime(cmd, &f.since, "since", "with --deleted: since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &f.until, "until", "with --deleted: up to that `TIME`")
 	flags.BoolVar(&f.clean, "clean", false, "make it what kubectl apply and kubectl diff take")
 	flags.StringVarP(&f.labels, "selector", "l", "", "objects whose labels match `SELECTOR`, as for kubectl")
 	flags.StringVar(&f.fields, "field-selector", "", "objects whose fields match `SELECTOR`, e.g. spec.nodeName=node-a")
-	f.add(cmd, "`FORMAT`: table, name, yaml or json", "table", "name", "yaml", "json")
+	f.add(cmd, "`FORMAT`: table, wide (nothing cut), name, yaml or json", "table", "wide", "name", "yaml", "json")
 	return cmd
 }
 
@@ -111,14 +108,28 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
 		return err
 	}
+	if f.to = f.at; f.deleted {
+		f.to = f.until
+	}
+	wide := f.output == "wide"
+	if wide {
+		f.output = "table"
+	}
 	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+		if wide {
+			o.Width = 0
+		}
 		if f.at.IsZero() && !f.deleted {
 			f.at = query.Latest()
 		}
-		if f.at.Version > 0 && (len(s.Objects) != 1 || s.Objects[0].Word() == "*") {
-			return &usageError{cmd, errors.New("rv: is for one resource: another one may be at another version")}
+		if err := checkVersions(cmd, s, f.at); err != nil {
+			return err
 		}
-		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted, One: len(args) == 1 && strings.Contains(args[0], "/") || len(args) == 2}
+		atVersions, err := versionLines(cmd, j, s, &f.since, &f.until)
+		if err != nil {
+			return err
+		}
+		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted, One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
 		if len(s.Namespaces) == 1 {
 			g.Namespace = s.Namespaces[0]
 		}
@@ -144,7 +155,7 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 			if err != nil {
 				return err
 			}
-			return show(cmd.Context(), j, items, doubts, o)
+			return show(cmd.Context(), j, items, slices.Concat(atVersions, doubts), o)
 		}
 		st, err := j.State(cmd.Context(), s, f.at)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,14 +16,18 @@ import (
 const historyHelp = `Show what happened to an object, in a namespace, or everywhere, a row for each version, oldest first:
 
   TIME      TYPE  OBJECT           WHO          WHAT
-  14:02:11  MOD   deploy shop/web  kubectl-set  containers[web].image …1.4.0→…1.5.0
+  14:02:11  MOD   deploy shop/web  kubectl set  containers[web].image …1.4.0→…1.5.0
 
 Rows are those of 'kubejournal tail': WHO is the field manager that wrote, a program's name and not a person; of a deletion
 nobody is named. 14:02:11* is when a change was made that was received late. A GAP says that the server's history was gone:
 what follows it, up to SYNC, is the net difference. "-- 14:20:00 to 14:30:00" is a time in which nobody watched.
 
+On a terminal, what the question says already is not repeated: the one object, resource or namespace that it names.
+-o wide shows every column, cuts nothing, and has managers as the API names them (kubectl-set), as into a pipe.
+
 Of an object that is named, each uid is a section of its own: one that was deleted and made anew is another object. What
-says little is left out and counted at the end; --all shows it.
+says little is left out and counted at the end; --all shows it. So are gaps where an object, --related, --by, --field or
+--deleted narrows the answer, but for those that a row lies in. With --by, stderr counts the versions of which no writer is known.
 
 The versions are those that the stream's config lets pass: what types, filter and ignoreFields hold back is in no answer, and
 an object may have been newer than its last line. stderr names such streams.
@@ -38,7 +43,8 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [RESOURCE[/NAME]...]",
 		Short: "Show what happened, version by version",
-		Long:  historyHelp + journalHelp + "\n" + statusHelp,
+		Long: historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp + `
+With --by it is 3 too if a version has no known writer.`,
 		Example: `  # what happened to a Deployment, and what came of it
   kubejournal history deploy/web -n shop
   kubejournal history deploy/web -n shop --related
@@ -49,25 +55,34 @@ func newHistoryCommand() *cobra.Command {
   # who changed the image, and when
   kubejournal history deploy/web --field 'spec.template.spec.containers[*].image'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.paged = f.output == "text"
 			if err := checkTimes(cmd, h.Since, h.Until); err != nil {
 				return err
 			}
-			if h.Patch && f.output != "text" {
+			f.paged = f.output == "text" || f.output == "wide"
+			if h.Patch && !f.paged {
 				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
 			}
+			f.from, f.to, f.noEvents = h.Since, h.Until, len(args) == 0 && !related && !h.All
 			if related {
 				f.lines = query.AllLines
 			}
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"
+				if h.Format == "wide" {
+					h.Format, h.Style.Wide = "text", true
+				}
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
 				h.One = len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o query.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
-				h.Style.One = h.One && !related
+				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
+					h.Style.Same = sameRows(j, s, &h)
+				}
+				var err error
+				if h.Doubts, err = versionLines(cmd, j, s, &h.Since, &h.Until); err != nil {
+					return err
+				}
 				if related {
-					var err error
 					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {
 						return err
 					}
@@ -78,11 +93,11 @@ func newHistoryCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.Func("since", "versions since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&h.Since))
-	flags.Func("until", "versions up to that `TIME`", moment(&h.Until))
+	addTime(cmd, &h.Since, "since", "versions since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &h.Until, "until", "versions up to that `TIME`")
 	flags.BoolVarP(&h.Patch, "patch", "p", false, "show the difference of each version, as git log -p does")
-	flags.BoolVar(&related, "related", false, "show what it owns too, its owners, and Events about them")
-	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote; * stands for anything: 'kubectl*'")
+	flags.BoolVar(&related, "related", false, "show its owners, what it owns or, as a CustomResourceDefinition, defines, and Events about them")
+	flags.StringVar(&h.By, "by", "", "versions that `MANAGER` wrote, in full or as shown; * stands for anything: 'kubectl*'")
 	flags.Func("field", "versions that changed the field at `PATH`: spec.replicas, spec.template.spec.containers[web].image", func(text string) (err error) {
 		h.Field, err = answer.ParsePath(text)
 		return err
@@ -90,6 +105,20 @@ func newHistoryCommand() *cobra.Command {
 	flags.BoolVar(&h.Deleted, "deleted", false, "deletions alone")
 	flags.BoolVar(&h.All, "all", false, "show what is left out as noise too")
 	addChoice(cmd, &colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
-	f.add(cmd, "`FORMAT`: text, yaml for the objects, or json for the journal's lines", "text", "yaml", "json")
+	f.addPager(cmd)
+	f.add(cmd, "`FORMAT`: text, wide (nothing cut), yaml for the objects, or json for the journal's lines",
+		"text", "wide", "yaml", "json")
 	return cmd
+}
+
+// sameRows returns what a question says already of all rows.
+func sameRows(j *query.Journal, s *query.Selection, h *answer.History) (is tail.Same) {
+	// Of Kubernetes' own managers the subresource may tell more.
+	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
+	is.Object = h.One && !h.Related
+	is.Kind = len(s.Objects) == 1 && !h.Related && j.OneResource(s)
+	if len(s.Namespaces) == 1 {
+		is.Namespace = s.Namespaces[0]
+	}
+	return is
 }

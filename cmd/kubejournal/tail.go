@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,18 +29,18 @@ type tailFlags struct {
 const tailHelp = `Show the last lines of a journal, one event a line, and then new ones as they come, until Ctrl-C:
 
   TIME          TYPE      RESOURCE          OBJECT    WHO             WHAT
-  16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl-edit    spec.replicas 2→3
+  16:10:22.123  MODIFIED  deployments.apps  shop/web  kubectl edit    spec.replicas 2→3
 
 Name objects as for kubectl get: pods, pods,deploy, deploy/web, deploy web, deployments.apps, '*'. Short names are those of
 Kubernetes' own resources and of CustomResourceDefinitions in the journal. Without a RESOURCE, all objects are shown.
 
 TIME is when the line was received, in the local time zone; a line of its own names date and zone. 16:10:19* marks a change
 that was received more than 3 seconds after it was made, for example one made during an outage: the time is when it was made.
-WHO is the field manager that wrote (a program's name, not a person), or the reporter of an Event. The API does not say who
-deleted. WHAT is, in short, the change (with changes: true in the config), an Event's message, the generation, the counts of
-a SYNCED, or a GAP: how long, why, the position and the server's version then. Changes of the spec come first, and list
-elements have their names. A GAP without a difference is one row with its SYNCED. "snapshot" existed at first sight,
-"relist" was found by comparing after a gap.
+WHO is the field manager that wrote (a program's name, not a person; into a pipe as the API has it: kubectl-edit), or
+the reporter of an Event. The API does not say who deleted. WHAT is, in short, the change (with changes: true in the
+config), an Event's message, the generation, the counts of a SYNCED, or a GAP: how long, why, the position and the
+server's version then. Changes of the spec come first, and list elements have their names. A GAP without a difference is
+one row with its SYNCED. "snapshot" existed at first sight, "relist" was found by comparing after a gap.
 
 FILE is the journal, - is stdin. The first argument is the FILE if such a file exists or it looks like a path; with
 --journal all arguments are objects. The default is output.path of the config that run would read. The journal is followed
@@ -50,8 +49,8 @@ also compressed ones, are read where --lines, --since or a rare name reaches bac
 itself is shown alone, to its end.
 
 With filters, --lines counts the lines that pass. With --since or --until, all lines are shown unless --lines is given;
---until ends with what is there. A TIME is one of
-` + query.Times + `.
+--until ends with what is there.
+` + timeHelp + `
 GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
 shown as BAD.
 
@@ -62,7 +61,8 @@ its group may still come, and so may an object while the journal is followed: st
 
 On a terminal lines are cut to its width and coloured (unless NO_COLOR is set), and changes that follow from others
 (heartbeats, observedGeneration, last-applied-configuration) are left out. Below 140 columns resource and object are one
-column, and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are shown as escapes. Into a pipe nothing is cut.
+column, and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are shown as escapes. Into a pipe, and with -o
+wide, nothing is cut.
 
 Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
 cannot be read or has no such resource, namespace or object.`
@@ -111,9 +111,9 @@ func newTailCommand() *cobra.Command {
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated",
 		each(&f.Filter.Types, tail.ParseType))
 	complete(cmd, "type", tail.Types)
-	flags.Func("since", "show lines since that `TIME`, e.g. 90m or 2d (ago), 14:02, yesterday 14:02", moment(&f.Filter.Since))
-	flags.Func("until", "show lines up to that `TIME`, and end there", moment(&f.Filter.Until))
-	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, or json for the lines as they are", "text", "json")
+	addTime(cmd, &f.Filter.Since, "since", "show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
+	addTime(cmd, &f.Filter.Until, "until", "show lines up to that `TIME`, and end there")
+	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are", "text", "wide", "json")
 	addChoice(cmd, &f.colour, "color", "", "`WHEN` to colour: auto (on a terminal), always or never", "auto", "always", "never")
 	flags.StringArrayVar(&f.journals, "journal", nil, "the journal's `FILE`; then all arguments name objects; may be repeated, for those of replicas and shards")
 	flags.StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
@@ -127,16 +127,6 @@ func newTailCommand() *cobra.Command {
 		return all, directive
 	}
 	return cmd
-}
-
-// moment returns what a flag does that takes a TIME.
-func moment(m *query.Moment) func(string) error {
-	return func(text string) (err error) {
-		if text != "" {
-			*m, err = query.ParseMoment(text, time.Now())
-		}
-		return err
-	}
 }
 
 // each returns what a flag does that takes a list with commas and may be repeated.
@@ -180,6 +170,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
+	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {
+		return &usageError{cmd, errors.New("tail takes no rv:; 'kubejournal history' does")}
+	}
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
 	}
@@ -191,7 +184,10 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	f.Notice = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) }
 	f.Gone = func() bool { return tail.ReaderGone(cmd.OutOrStdout()) }
 	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
-	style.JSON = f.output == "json"
+	style.JSON, style.Wide = f.output == "json", f.output == "wide"
+	if len(f.Filter.Namespaces) == 1 {
+		style.Same.Namespace = f.Filter.Namespaces[0]
+	}
 	style.Colour = f.colour == "always" || style.Colour && f.colour == "auto"
 	p := tail.NewPrinter(cmd.OutOrStdout(), style)
 	// A reader that goes away, such as head, is the end and no fault.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -45,6 +47,9 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 				return &usageError{cmd, errors.New("--kubeconfig and --context are for --server; add it")}
 			}
 			path, cfg, err := loadConfig(configFlag, givenFlags(cmd))
+			if faults, ok := errors.AsType[config.Faults](err); ok && path != "" {
+				warn(cmd, misspelt(path, givenFlags(cmd), faults))
+			}
 			if err != nil {
 				return err
 			}
@@ -73,6 +78,21 @@ func warn(cmd *cobra.Command, warnings config.Faults) {
 	for _, w := range warnings {
 		fmt.Fprintln(cmd.ErrOrStderr(), w.Error())
 	}
+}
+
+// misspelt warns of names in a config that has faults, but for those names that have one.
+func misspelt(path string, given map[string]string, faults config.Faults) config.Faults {
+	draft := config.Draft(path, config.Overrides{Flags: given}, os.LookupEnv)
+	if draft == nil {
+		return nil
+	}
+	entry := func(f config.Fault) string {
+		return strings.TrimSuffix(strings.TrimSuffix(f.Path, ".resource"), ".group")
+	}
+	_, warnings := access.ExamineOffline(draft)
+	return slices.DeleteFunc(warnings, func(w config.Fault) bool {
+		return slices.ContainsFunc(faults, func(f config.Fault) bool { return entry(f) == entry(w) })
+	})
 }
 
 // unwritable warns of files that could not be written here. The daemon may run elsewhere.

@@ -95,8 +95,12 @@ func (o *Output) HeldBack(held []query.Held) {
 			names = append(names, fmt.Sprintf("%s (%s)", name, strings.Join(keys, ", ")))
 		}
 	}
-	if len(names) > 0 {
-		o.note("the config kept some changes out of the journal: %s", some(names))
+	const few = 3
+	switch {
+	case len(names) > few:
+		o.note("the config kept changes of %d of these streams out of the journal; 'kubejournal coverage -o json' has them", len(names))
+	case len(names) > 0:
+		o.note("the config kept changes out of the journal: %s", some(names))
 	}
 	if len(elsewhere) > 0 {
 		o.note("what another replica has written is not in this journal: %s", some(elsewhere))

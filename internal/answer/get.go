@@ -275,7 +275,11 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		if row = append(row, age); g.Deleted {
 			row = append(row, ended(f.Item))
 		} else {
-			row = append(row, local(f.Made), or(f.Writer))
+			by := f.Writer
+			if o.Width > 0 {
+				by = display.Manager(by)
+			}
+			row = append(row, local(f.Made), or(by))
 		}
 		rows = append(rows, row)
 	}
@@ -334,7 +338,11 @@ func writeRows(rows [][]string, cut []int, o *Output) error {
 		}
 		for n, cell := range row {
 			at := len(out)
-			out = display.CutMiddle(append(out, cell...), at, widths[n])
+			if out = append(out, cell...); rows[0][n] == "BY" {
+				out = display.CutStart(out, at, widths[n])
+			} else {
+				out = display.CutMiddle(out, at, widths[n])
+			}
 			out = append(display.Pad(out, widths[n]-display.Columns(out[at:])), between...)
 		}
 		if out = bytes.TrimRight(out, " "); o.Width > 0 {

@@ -2,10 +2,13 @@ package answer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,12 +26,13 @@ type History struct {
 	Since, Until query.Moment
 	By           string // a field manager, with or without its subresource; * stands for anything
 	Field        Path
-	Deleted      bool // deletions alone
-	All          bool // noise too
-	Owned        bool // what controllers made too, and Events
-	Related      bool // the selection is of one object and those that belong to it
-	Patch        bool // with the difference of each version
-	One          bool // an object was named
+	Deleted      bool          // deletions alone
+	All          bool          // noise too
+	Owned        bool          // what controllers made too, and Events
+	Related      bool          // the selection is of one object and those that belong to it
+	Patch        bool          // with the difference of each version
+	One          bool          // an object was named
+	Doubts       []query.Doubt // of Since and Until
 	Format       string
 	Style        tail.Style
 }
@@ -38,12 +42,15 @@ type history struct {
 	*History
 	o      *Output
 	p      *tail.Printer
-	gaps   map[string]*line.Fields // by stream, not shown yet
-	open   map[string]*line.Fields // by stream: GAP that is shown and has not ended
+	gaps   map[string]*line.Fields // by stream: GAP lines that have not ended
+	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
+	seen   map[string]bool         // streams of which a version was there
 	uids   map[string]string       // of the last line of a name
 	hidden display.Hidden
-	shown  int
 	ops    []byte
+
+	shown, others    int // versions that match, and that do not
+	unknown, unnamed int // of others: whose writer is not known, and of whose writers the API has no record
 
 	outages []query.Outage // that are not drawn yet
 	last    time.Time      // of the line before
@@ -51,7 +58,10 @@ type history struct {
 
 // Print shows the versions of the selected objects.
 func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
-	p := &history{History: h, o: o, p: tail.NewPrinter(o, h.Style), uids: map[string]string{}}
+	p := &history{
+		History: h, o: o, p: tail.NewPrinter(o, h.Style),
+		uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
+	}
 	p.outages = j.Outages(s)
 	sections := []query.Span{{End: math.MaxUint64}}
 	if h.One && !h.Related && h.Format != "json" {
@@ -59,7 +69,7 @@ func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selectio
 		if err != nil {
 			return err
 		}
-		if len(all) > 1 {
+		if len(all) > 1 || len(all) == 1 && h.Style.Same.Object {
 			sections = all
 		}
 	}
@@ -83,14 +93,18 @@ func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selectio
 	if err != nil {
 		return err
 	}
+	doubts = append(h.Doubts, doubts...)
 	p.explain(len(doubts) > 0)
-	return o.Doubt(doubts)
+	if err := o.Doubt(doubts); err != nil || p.unknown == 0 {
+		return err
+	}
+	return ErrNotCovered // the manager may have written those
 }
 
 // section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
 // where there is one section.
 func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
-	h.gaps, h.open, h.last = map[string]*line.Fields{}, map[string]*line.Fields{}, time.Time{}
+	h.gaps, h.last = map[string]*line.Fields{}, time.Time{}
 	is, end := all[n], uint64(math.MaxUint64)
 	if len(all) > 1 {
 		of := *s
@@ -100,15 +114,15 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 	if n+1 < len(all) {
 		end = max(is.End, all[n+1].Begin-1)
 	}
-	headed := len(all) == 1
+	headed := is.Stream == nil // all lines
 	for v, err := range j.History(ctx, s, h.Since, h.Until) {
 		if err != nil {
 			return err
 		}
-		if v.Seq > end && len(h.open) == 0 {
+		if v.Seq > end && len(h.gaps) == 0 {
 			break
 		}
-		if v.Seq > end && h.open[string(v.Text(line.Stream))] == nil {
+		if v.Seq > end && h.gaps[string(v.Text(line.Stream))] == nil {
 			continue // up to the end of a gap
 		}
 		if n > 0 && v.Seq < is.Begin { // a gap in which the object came belongs to it
@@ -119,8 +133,21 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 		}
 		if !headed {
 			headed = true
-			if err := h.remark(v.Time, fmt.Sprintf("%s, uid %s (%d of %d)", title(&is.Item), printable(is.UID), n+1, len(all))); err != nil {
+			text := title(&is.Item)
+			if len(all) > 1 {
+				text = fmt.Sprintf("%s, uid %s (%d of %d)", text, printable(is.UID), n+1, len(all))
+			}
+			if err := h.remark(v.Time, text); err != nil {
 				return err
+			}
+			bySeq := func(a, b *line.Fields) int { return cmp.Compare(a.Seq, b.Seq) }
+			for _, gap := range slices.SortedFunc(maps.Values(h.gaps), bySeq) {
+				if h.Format == "yaml" {
+					break
+				}
+				if err := h.p.Hold(gap); err != nil {
+					return err
+				}
 			}
 		}
 		err := h.outage(v.Time)
@@ -131,6 +158,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 			return err
 		}
 	}
+	h.dropOpenGaps()
 	return nil
 }
 
@@ -151,13 +179,24 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if v.AboutStream() {
 		return h.mark(v)
 	}
-	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !h.isBy(v) {
+	h.seen[string(v.Text(line.Stream))] = true
+	by := h.isBy(v)
+	if h.Deleted && string(v.Text(line.Type)) != "DELETED" || !by && !h.mayBeBy(v) {
+		h.others++
 		return nil
 	}
 	if err := compare(ctx, v, &h.ops); err != nil {
 		return err
 	}
 	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
+		h.others++
+		return nil
+	}
+	if !by {
+		h.others++
+		if h.All || h.noise(v) == display.NoNoise {
+			h.countUnknown(v)
+		}
 		return nil
 	}
 	if !h.All {
@@ -169,9 +208,6 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 			h.hidden[class]++
 			return nil
 		}
-	}
-	if err := h.pending(string(v.Text(line.Stream))); err != nil {
-		return err
 	}
 	h.shown++
 	if err := h.another(v); err != nil {
@@ -230,12 +266,36 @@ func (h *history) isBy(v *query.Version) bool {
 	if sub := v.Text(line.Subresource); len(sub) > 0 {
 		full += "/" + string(sub)
 	}
-	for _, is := range []string{manager, full} {
+	for _, is := range []string{manager, full, display.Manager(manager), display.Manager(full)} {
 		if ok, err := path.Match(h.By, is); ok && err == nil || is == h.By {
 			return true
 		}
 	}
 	return false
+}
+
+// mayBeBy reports whether the manager that is asked for may have written a version of which no writer is known.
+func (h *history) mayBeBy(v *query.Version) bool {
+	return len(v.Text(line.Manager)) == 0 && string(v.Text(line.Origin)) != "snapshot" || string(v.Text(line.Type)) == "DELETED"
+}
+
+// countUnknown counts a version whose writer is not known. Who deletes an object, or binds a pod to a node, is in no
+// managedFields, as docs/line.md says: of these, it is not known of any.
+func (h *history) countUnknown(v *query.Version) {
+	unnamed := string(v.Text(line.Type)) == "DELETED"
+	for op := range rawjson.Elements(v.Value(line.Changes)) {
+		switch string(rawjson.Inside(rawjson.Pick(op, "path")[0])) {
+		case "/metadata/deletionTimestamp":
+			unnamed = true
+		case "/spec/nodeName":
+			unnamed = unnamed || string(v.Text(line.Resource)) == "pods"
+		}
+	}
+	if unnamed {
+		h.unnamed++
+		return
+	}
+	h.unknown++
 }
 
 // compare gives a line the changes from the version before, where it does not have them. They are in ops.
@@ -305,37 +365,59 @@ func (h *history) hold(v *query.Version) error {
 	return nil
 }
 
-// mark shows a SYNCED, and the GAP before it, unless nothing had changed.
+// mark shows a GAP and the SYNCED that ends it, unless nothing had changed.
 func (h *history) mark(v *query.Version) error {
 	stream := string(v.Text(line.Stream))
 	if string(v.Text(line.Type)) == "GAP" {
-		return h.hold(v)
-	}
-	switch held := h.gaps[stream] != nil; {
-	case held && tail.Unchanged(v.Fields) && !h.All:
-		delete(h.gaps, stream)
-		h.hidden[display.QuietGap]++
-		return nil
-	case held:
-		if err := h.pending(stream); err != nil {
+		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
 		}
-	case !h.All && h.open[stream] == nil:
-		return nil // of a first list
+		return h.p.Hold(h.gaps[stream])
 	}
-	delete(h.open, stream)
-	return h.row(v.Fields)
+	gap, class := h.gaps[stream], display.Gap
+	delete(h.gaps, stream)
+	if tail.Unchanged(v.Fields) {
+		class = display.QuietGap
+	}
+	switch {
+	case gap == nil && !h.All: // the end of a first list
+		return nil
+	case h.All, !h.Narrow() && class == display.Gap:
+		return h.row(v.Fields)
+	case h.Format != "yaml" && !h.p.Withdraw([]byte(stream)): // the GAP was shown
+		if h.Narrow() {
+			return nil
+		}
+		return h.row(v.Fields)
+	case !h.ended[v.Seq]:
+		h.ended[v.Seq] = true
+		h.countGap(stream, class)
+	}
+	return nil
 }
 
-// pending shows the GAP line of a stream that was held back.
-func (h *history) pending(stream string) error {
-	gap := h.gaps[stream]
-	if gap == nil {
-		return nil
+// countGap counts a gap that is not shown, unless nothing of its stream is.
+func (h *history) countGap(stream string, class display.Noise) {
+	if !h.Related || h.Format != "text" || h.seen[stream] {
+		h.hidden[class]++
 	}
-	delete(h.gaps, stream)
-	h.open[stream] = gap
-	return h.row(gap)
+}
+
+// dropOpenGaps counts the gaps that no SYNCED ends, where rows are about less than streams and none is of what followed.
+func (h *history) dropOpenGaps() {
+	if !h.Narrow() {
+		return
+	}
+	for _, stream := range slices.Sorted(maps.Keys(h.gaps)) {
+		if h.p.Withdraw([]byte(stream)) {
+			h.countGap(stream, display.Gap)
+		}
+	}
+}
+
+// Narrow reports whether rows are about less than streams, so that gaps behind which none of them is are counted.
+func (h *History) Narrow() bool {
+	return h.Format == "text" && !h.All && (h.One || h.Related || h.Deleted || h.By != "" || len(h.Field) > 0)
 }
 
 // row shows a line; of those about a stream YAML has none.
@@ -375,7 +457,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 
 // between says when it was that an object was deleted in a gap.
 func (h *history) between(v *query.Version) error {
-	gap := h.open[string(v.Text(line.Stream))]
+	gap := h.gaps[string(v.Text(line.Stream))]
 	if gap == nil || h.Format != "text" || string(v.Text(line.Type)) != "DELETED" || string(v.Text(line.Origin)) != "relist" {
 		return nil
 	}
@@ -406,9 +488,6 @@ func (h *history) object(v *query.Version) error {
 
 // patch shows the difference from the version before.
 func (h *history) patch(ctx context.Context, v *query.Version) error {
-	if err := h.p.Flush(); err != nil {
-		return err
-	}
 	previous, err := v.Previous(ctx)
 	if err != nil {
 		return err
@@ -436,8 +515,7 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 	if len(text) > 0 {
 		text = append(text, '\n')
 	}
-	_, err = h.o.Write(text)
-	return err
+	return h.p.Text(text)
 }
 
 // side is an object of a line as one side of a difference.
@@ -464,8 +542,13 @@ func (h *history) explain(doubtful bool) {
 	if hidden != "" {
 		h.o.note("%s", hidden)
 	}
+	if h.unknown+h.unnamed > 0 {
+		h.o.note("%s", h.writers())
+	}
 	switch filtered := h.Deleted || h.By != "" || len(h.Field) > 0; {
 	case h.shown > 0:
+	case filtered && h.others > 0:
+		h.o.note("none of %s matches", count(h.others, "version"))
 	case filtered:
 		h.o.note("no version matches")
 	case hidden == "" && doubtful:
@@ -473,4 +556,22 @@ func (h *history) explain(doubtful bool) {
 	case hidden == "":
 		h.o.note("nothing changed in that time")
 	}
+}
+
+// writers says of how many versions that are not shown the manager that is asked for may be the writer.
+func (h *history) writers() string {
+	var parts []string
+	switch {
+	case h.unknown == 1:
+		parts = append(parts, "1 version has no known writer")
+	case h.unknown > 1:
+		parts = append(parts, fmt.Sprintf("%d versions have no known writer", h.unknown))
+	}
+	switch {
+	case h.unnamed == 1:
+		parts = append(parts, "the API names no writer of 1 deletion or binding")
+	case h.unnamed > 1:
+		parts = append(parts, fmt.Sprintf("the API names no writer of %d deletions and bindings", h.unnamed))
+	}
+	return strings.Join(parts, "; ")
 }

@@ -331,26 +331,26 @@ TIME (CET)           MANAGER            SEQ  |
                                              | kind: Widget
                                              | metadata:
                                              |   annotations:
-2026-11-20 14:20:34  kubectl-…e-apply  1234  |     note: "\e[31mred\n\u202etwo\n"
+2026-11-20 14:20:34  kubectl apply     1234  |     note: "\e[31mred\n\u202etwo\n"
 2026-11-20 14:00:12  or before           12  |   creationTimestamp: "2026-11-01T08:00:00Z"
                                              |   name: web
                                              |   namespace: shop
-2026-11-20 13:00:00  widget-c…/status  1300  |   resourceVersion: "1400"
+2026-11-20 13:00:00  …dget-controller  1300  |   resourceVersion: "1400"
 2026-11-20 14:00:12  or before           12  | spec:
                                              |   containers:
-2026-11-20 14:20:34  kubectl-…e-apply  1234  |   - image: registry.example.com/infrastructure/proxi…
+2026-11-20 14:20:34  kubectl apply     1234  |   - image: registry.example.com/infrastructure/proxi…
                                              |     name: proxy
 2026-11-20 14:00:12  or before           12  |   - args:
                                              |     - --port
                                              |     - "8080"
-2026-11-20 14:20:34  kubectl-…e-apply  1234  |     image: web:1.5.0
+2026-11-20 14:20:34  kubectl apply     1234  |     image: web:1.5.0
 2026-11-20 14:00:12  or before           12  |     name: web
 2026-11-20 14:20:02  in the gap        1202  |   replicas: 3
 2026-11-20 14:00:12  or before           12  | status:
-2026-11-20 13:00:00  widget-c…/status  1300  |   ready: 1
+2026-11-20 13:00:00  …dget-controller  1300  |   ready: 1
                                              |
 REMOVED                                      |
-2026-11-20 14:20:34  kubectl-…e-apply  1234  | spec.paused: true
+2026-11-20 14:20:34  kubectl apply     1234  | spec.paused: true
 `
 
 const text0 = `

@@ -27,7 +27,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 		widest = max(widest, len(l.Text))
 	}
 	for w := range r.writes {
-		who, seq = max(who, display.Columns(appendWho(nil, w))), max(seq, len(fmt.Append(nil, w.Seq)))
+		who, seq = max(who, display.Columns(appendWho(nil, w, width))), max(seq, len(fmt.Append(nil, w.Seq)))
 		if zone, _ := w.When().Local().Zone(); !slices.Contains(zones, zone) {
 			zones = append(zones, zone)
 		}
@@ -42,7 +42,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 		out = display.Pad(append(out, when...), len(timeForm)-display.Columns(when))
 		begin := len(out) + len(between)
 		if out = append(append(out, between...), manager...); width > 0 {
-			out = display.CutMiddle(out, begin, who)
+			out = display.CutStart(out, begin, who)
 		}
 		out = display.Pad(out, who-display.Columns(out[begin:]))
 		out = fmt.Appendf(out, "%s%*v%s| ", between, seq, number, between)
@@ -60,7 +60,7 @@ func (r *Result) WriteText(to io.Writer, width int) error {
 			return
 		}
 		above = w
-		row(w.When().Local().AppendFormat(nil, timeForm), appendWho(nil, w), w.Seq, text)
+		row(w.When().Local().AppendFormat(nil, timeForm), appendWho(nil, w, width), w.Seq, text)
 	}
 	for _, l := range r.Lines {
 		show(l.Write, display.AppendRaw(nil, []byte(l.Text)))
@@ -91,8 +91,9 @@ func (r *Result) writes(yield func(*Write) bool) {
 	}
 }
 
-// appendWho appends who made a write, or what is known of it in the place of that.
-func appendWho(dst []byte, w *Write) []byte {
+// appendWho appends who made a write, on a terminal of width columns as people know it, or what is known of it in the
+// place of that.
+func appendWho(dst []byte, w *Write, width int) []byte {
 	switch {
 	case w.Origin == Gap:
 		return append(dst, "in the gap"...)
@@ -103,10 +104,14 @@ func appendWho(dst []byte, w *Write) []byte {
 	case w.Manager == "":
 		return append(dst, '-')
 	}
-	if dst = display.AppendRaw(dst, []byte(w.Manager)); w.Subresource != "" {
-		dst = display.AppendRaw(append(dst, '/'), []byte(w.Subresource))
+	who := w.Manager
+	if w.Subresource != "" {
+		who += "/" + w.Subresource
 	}
-	return dst
+	if width > 0 {
+		who = display.Manager(who)
+	}
+	return display.AppendRaw(dst, []byte(who))
 }
 
 // Notes returns sentences, without full stops, about what is not known exactly, with times in the local zone.

@@ -341,6 +341,24 @@ func TestExampleFile(t *testing.T) {
 	requireKeys(reflect.TypeFor[Config]())
 }
 
+// What is asked most of a journal of everything is who wrote, and ignoreFields costs writers: only nodes have it.
+func TestEverythingNamesWriters(t *testing.T) {
+	c, err := Load(filepath.Join("..", "..", "configs", "examples", "everything.yaml"), Overrides{}, envOf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignoring := map[string][]string{}
+	for _, r := range c.Resources {
+		if len(r.IgnoreFields) > 0 {
+			ignoring[r.Name] = r.IgnoreFields
+		}
+	}
+	want := map[string][]string{"nodes": {"status.conditions[*].lastHeartbeatTime", "status.conditions[*].lastProbeTime"}}
+	if diff := cmp.Diff(want, ignoring); diff != "" {
+		t.Errorf("entries with ignoreFields (-want +got):\n%s", diff)
+	}
+}
+
 // Each example is good as it stands, and its filters do what its comments say.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "configs", "examples", "*.yaml"))

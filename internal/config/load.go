@@ -98,17 +98,35 @@ func Read(path string) ([]byte, error) {
 
 // Parse is Load of a file that was read before.
 func Parse(data []byte, file string, o Overrides, env Env) (*Config, error) {
-	cfg, faults, err := decode(data, file, o, env)
-	if err != nil {
-		return nil, err
+	cfg, faults, err := draft(data, file, o, env)
+	if err == nil {
+		err = faults.err()
 	}
-	cfg.place(o.Resources)
-	faults = slices.Concat(faults, cfg.expand(env), cfg.setNamespace(o.Namespace, env), cfg.check())
-	if err := faults.err(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	cfg.canonicalise()
 	return cfg, nil
+}
+
+// Draft returns what can be read of a config file that has faults, for what else there is to say about it; nil if that is
+// nothing.
+func Draft(path string, o Overrides, env Env) *Config {
+	data, err := Read(path)
+	if err != nil {
+		return nil
+	}
+	cfg, _, _ := draft(data, path, o, env) // Load has said what is wrong
+	return cfg
+}
+
+func draft(data []byte, file string, o Overrides, env Env) (*Config, Faults, error) {
+	cfg, faults, err := decode(data, file, o, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.place(o.Resources)
+	return cfg, slices.Concat(faults, cfg.expand(env), cfg.setNamespace(o.Namespace, env), cfg.check()), nil
 }
 
 // decode reads the values. viper merges them, a later source over an earlier one: defaults, the file, the environment, the

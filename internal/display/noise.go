@@ -25,6 +25,7 @@ const (
 	Owned        // of an object that one that is shown owns; for callers, who know, as are the next ones
 	FirstSight   // of an object that existed before its stream began
 	QuietGap     // no version, but a gap behind which nothing had changed
+	Gap          // likewise one behind which something had, where rows are about less than its stream
 	noiseClasses
 )
 
@@ -277,12 +278,13 @@ var names = [noiseClasses][2]string{
 	Owned:        {"of an owned object", "of owned objects"},
 	FirstSight:   {"object that existed at first sight", "objects that existed at first sight"},
 	QuietGap:     {"gap behind which nothing had changed", "gaps behind which nothing had changed"},
+	Gap:          {"gap with differences", "gaps with differences"},
 }
 
 // keys are the classes for programs.
 var keys = [noiseClasses]string{
 	StatusOnly: "statusOnly", EventObject: "events", RevisionOnly: "revisionOnly", Heartbeat: "heartbeats", MetadataOnly: "metadataOnly",
-	Owned: "owned", FirstSight: "firstSight", QuietGap: "quietGaps",
+	Owned: "owned", FirstSight: "firstSight", QuietGap: "quietGaps", Gap: "gaps",
 }
 
 // ByClass returns what is not shown for programs, by class; those of which there is nothing are left out.

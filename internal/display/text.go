@@ -118,6 +118,21 @@ func CutMiddle(dst []byte, start, limit int) []byte {
 	return slices.Replace(dst, start+from, start+to, []byte(Ellipsis)...)
 }
 
+// CutStart does the same, and leaves out the beginning: names of programs differ in their ends.
+func CutStart(dst []byte, start, limit int) []byte {
+	text := dst[start:]
+	all := Columns(text)
+	if all <= limit || limit < 1 {
+		return CutEnd(dst, start, limit)
+	}
+	from := len(Head(text, all-limit+1))
+	if Columns(text[from:]) >= limit { // a wide rune is across the cut
+		_, size := utf8.DecodeRune(text[from:])
+		from += size
+	}
+	return slices.Replace(dst, start, start+from, []byte(Ellipsis)...)
+}
+
 // AppendSafeJSON appends JSON with escapes in the place of what a terminal would act on. It means the same.
 func AppendSafeJSON(dst, b []byte) []byte {
 	for len(b) > 0 {

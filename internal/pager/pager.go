@@ -30,22 +30,22 @@ type Pager struct {
 	stop  func() bool  // takes back that the end of the context closes pipe
 }
 
-// Start starts $PAGER (less if it is not set) if stdout is a terminal; there is none if PAGER is empty or cat. What it
-// cannot start is passed to warn, and the output then goes to stdout as it is.
+// Start starts $PAGER (less if it is not set) if stdin and stdout are terminals; there is none if PAGER is empty or cat.
+// Where stdin is none, nobody may be there to leave the pager. What it cannot start is passed to warn, and the output then
+// goes to stdout as it is.
 //
 // Ctrl-C reaches the pager too, which decides what to do with it. When ctx ends, the pager gets no more output, and Close
 // still waits for its user.
-func Start(ctx context.Context, stdout io.Writer, env func(string) (string, bool), warn func(error)) *Pager {
+func Start(ctx context.Context, stdin io.Reader, stdout io.Writer, env func(string) (string, bool), warn func(error)) *Pager {
 	p := &Pager{out: stdout}
-	terminal, ok := stdout.(*os.File)
-	if !ok || !term.IsTerminal(int(terminal.Fd())) {
+	if !isTerminal(stdin) || !isTerminal(stdout) {
 		return p
 	}
 	command := chosen(env)
 	if command == "" {
 		return p
 	}
-	if err := p.start(ctx, command, terminal, env); err != nil {
+	if err := p.start(ctx, command, stdout, env); err != nil {
 		warn(err)
 	}
 	return p
@@ -63,7 +63,7 @@ func chosen(env func(string) (string, bool)) string {
 	return command
 }
 
-func (p *Pager) start(ctx context.Context, command string, terminal *os.File, env func(string) (string, bool)) error {
+func (p *Pager) start(ctx context.Context, command string, terminal io.Writer, env func(string) (string, bool)) error {
 	// The shell would say that there is no such program, but only when the output is gone.
 	if program := strings.Fields(command)[0]; !strings.ContainsAny(program, shellSyntax) {
 		if _, err := exec.LookPath(program); err != nil {
@@ -105,10 +105,15 @@ func (p *Pager) Paged() bool { return p.pipe != nil }
 
 // Notes returns where remarks for stderr are to go: into the pager's pages if they would come up between them.
 func (p *Pager) Notes(stderr io.Writer) io.Writer {
-	if f, ok := stderr.(*os.File); ok && p.Paged() && term.IsTerminal(int(f.Fd())) {
+	if p.Paged() && isTerminal(stderr) {
 		return p
 	}
 	return stderr
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Close ends the output, and waits until the user leaves the pager. An error is that it could not be run.

@@ -36,7 +36,7 @@ func TestNoTerminal(t *testing.T) {
 	defer r.Close()
 	var buffer bytes.Buffer
 	for _, stdout := range []io.Writer{w, &buffer} {
-		p := Start(t.Context(), stdout, lookup(map[string]string{"PAGER": "false"}), func(err error) { t.Error(err) })
+		p := Start(t.Context(), os.Stdin, stdout, lookup(map[string]string{"PAGER": "false"}), func(err error) { t.Error(err) })
 		if _, err := io.WriteString(p, "text"); err != nil || p.Paged() || p.Notes(stdout) != stdout {
 			t.Error(err, p.Paged())
 		}
@@ -57,7 +57,7 @@ func TestReaderGone(t *testing.T) {
 	}
 	defer w.Close()
 	r.Close()
-	p := Start(t.Context(), w, lookup(nil), nil)
+	p := Start(t.Context(), os.Stdin, w, lookup(nil), nil)
 	if _, err := io.WriteString(p, "text"); !Quit(err) {
 		t.Error(err)
 	}

@@ -60,7 +60,7 @@ func TestPaged(t *testing.T) {
 	os.Unsetenv("LESS")
 	_, tty, end := terminal(t)
 	pager := script(t, `echo "LESS=$LESS $1"; sed "s/^/> /"; echo end`)
-	p := Start(t.Context(), tty, lookup(map[string]string{"PAGER": pager + " arg"}), noWarning(t))
+	p := Start(t.Context(), tty, tty, lookup(map[string]string{"PAGER": pager + " arg"}), noWarning(t))
 	if !p.Paged() || p.Notes(tty) != p || p.Notes(io.Discard) != io.Discard {
 		t.Error(p.Paged())
 	}
@@ -78,7 +78,7 @@ func TestPaged(t *testing.T) {
 func TestShell(t *testing.T) {
 	t.Setenv("LESS", "-S")
 	_, tty, end := terminal(t)
-	p := Start(t.Context(), tty, lookup(map[string]string{"PAGER": `tr a-z A-Z | sed "s/^/$LESS /"`, "LESS": "-S"}), noWarning(t))
+	p := Start(t.Context(), tty, tty, lookup(map[string]string{"PAGER": `tr a-z A-Z | sed "s/^/$LESS /"`, "LESS": "-S"}), noWarning(t))
 	fmt.Fprintln(p, "one")
 	if err := p.Close(); err != nil {
 		t.Error(err)
@@ -91,7 +91,7 @@ func TestShell(t *testing.T) {
 func TestNoPager(t *testing.T) {
 	for _, pager := range []string{"", "cat"} {
 		_, tty, end := terminal(t)
-		p := Start(t.Context(), tty, lookup(map[string]string{"PAGER": pager}), noWarning(t))
+		p := Start(t.Context(), tty, tty, lookup(map[string]string{"PAGER": pager}), noWarning(t))
 		fmt.Fprintln(p, "one")
 		if err := p.Close(); err != nil || p.Paged() {
 			t.Error(err)
@@ -102,11 +102,36 @@ func TestNoPager(t *testing.T) {
 	}
 }
 
+// Where stdin is no terminal, nobody may be there to leave the pager: a script in a pseudo terminal, or input from a file.
+func TestNoTerminalOnStdin(t *testing.T) {
+	r, _, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	for _, stdin := range []io.Reader{r, null, strings.NewReader(""), nil} {
+		_, tty, end := terminal(t)
+		p := Start(t.Context(), stdin, tty, lookup(map[string]string{"PAGER": "sed 's/^/> /'"}), noWarning(t))
+		fmt.Fprintln(p, "one")
+		if err := p.Close(); err != nil || p.Paged() {
+			t.Errorf("%T: paged: %t, %v", stdin, p.Paged(), err)
+		}
+		if got := end(); got != "one\n" {
+			t.Errorf("%T: %q", stdin, got)
+		}
+	}
+}
+
 // A pager that is not there is one warning.
 func TestMissing(t *testing.T) {
 	_, tty, end := terminal(t)
 	var warnings []string
-	p := Start(t.Context(), tty, lookup(map[string]string{"PAGER": "kubejournal-no-pager -R"}), func(err error) { warnings = append(warnings, err.Error()) })
+	p := Start(t.Context(), tty, tty, lookup(map[string]string{"PAGER": "kubejournal-no-pager -R"}), func(err error) { warnings = append(warnings, err.Error()) })
 	fmt.Fprintln(p, "one")
 	if err := p.Close(); err != nil || p.Paged() {
 		t.Error(err)
@@ -116,7 +141,7 @@ func TestMissing(t *testing.T) {
 	}
 	// One that only the shell can look for.
 	_, tty, _ = terminal(t)
-	p = Start(t.Context(), tty, lookup(map[string]string{"PAGER": "X=1 kubejournal-no-pager 2>/dev/null"}), noWarning(t))
+	p = Start(t.Context(), tty, tty, lookup(map[string]string{"PAGER": "X=1 kubejournal-no-pager 2>/dev/null"}), noWarning(t))
 	if err := p.Close(); err == nil || err.Error() != "run pager: exit status 127" {
 		t.Error(err)
 	}
@@ -126,7 +151,7 @@ func TestMissing(t *testing.T) {
 func TestQuit(t *testing.T) {
 	for _, end := range []string{"exit 0", "exit 3", "kill -9 $$"} {
 		_, tty, _ := terminal(t)
-		p := Start(t.Context(), tty, lookup(map[string]string{"PAGER": script(t, "read line; "+end)}), noWarning(t))
+		p := Start(t.Context(), tty, tty, lookup(map[string]string{"PAGER": script(t, "read line; "+end)}), noWarning(t))
 		var err error
 		for err == nil {
 			_, err = p.Write(bytes.Repeat([]byte("line\n"), 1000))
@@ -145,7 +170,7 @@ func TestInterrupted(t *testing.T) {
 	user, tty, end := terminal(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	pager := script(t, `exec 3<&0; echo up; read key < /dev/fd/1; wc -c <&3 > /dev/null; echo "got $key"`)
-	p := Start(ctx, tty, lookup(map[string]string{"PAGER": pager}), noWarning(t))
+	p := Start(ctx, tty, tty, lookup(map[string]string{"PAGER": pager}), noWarning(t))
 	wrote := make(chan error, 1)
 	go func() {
 		var err error
@@ -178,7 +203,7 @@ func TestLess(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TERM", "xterm")
-	p := Start(t.Context(), tty, lookup(nil), noWarning(t))
+	p := Start(t.Context(), tty, tty, lookup(nil), noWarning(t))
 	fmt.Fprintln(p, "\x1b[32mone\x1b[m")
 	if err := p.Close(); err != nil || !p.Paged() {
 		t.Error(err)

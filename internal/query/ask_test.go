@@ -131,6 +131,49 @@ func TestAtVersion(t *testing.T) {
 	}
 }
 
+// A history since or up to a version of the server has the lines since the first one that is at it or later, or up to the last
+// one that is not later.
+func TestVersionLines(t *testing.T) {
+	j := openSmall(t, small(t,
+		"ADDED a/x u1 5 snapshot", "SYNCED 10", "MODIFIED a/x u1 11", "--", "ADDED a/y u2 13", "GAP 20 14", "DELETED a/y u2 13 relist",
+		"MODIFIED a/x u1 18 relist", "SYNCED 20", "--", "MODIFIED a/x u1 22", "ADDED a/z u3 24",
+	))
+	for version, want := range map[uint64]string{ // lines since it, lines up to it, doubts
+		9:  "[1 2 3 4 5 6 7 8 9 10] [] 1",
+		10: "[3 4 5 6 7 8 9 10] [1 2] 0", 11: "[3 4 5 6 7 8 9 10] [1 2 3] 0",
+		12: "[4 5 6 7 8 9 10] [1 2 3] 0", 13: "[4 5 6 7 8 9 10] [1 2 3 4 5] 0",
+		14: "[5 6 7 8 9 10] [1 2 3 4 5] 0", 15: "[5 6 7 8 9 10] [1 2 3 4 5] 1", 19: "[5 6 7 8 9 10] [1 2 3 4 5] 1",
+		20: "[9 10] [1 2 3 4 5 6 7 8] 0", 21: "[9 10] [1 2 3 4 5 6 7 8] 0", 22: "[9 10] [1 2 3 4 5 6 7 8 9] 0", 24: "[10] [1 2 3 4 5 6 7 8 9 10] 0",
+		25: "[] [1 2 3 4 5 6 7 8 9 10] 1",
+	} {
+		var got []string
+		all := 0
+		for _, m := range [][2]Moment{{{Version: version}, {}}, {{}, {Version: version}}} {
+			since, until, doubts, err := j.VersionLines(t.Context(), &Selection{}, m[0], m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			seqs := []uint64{}
+			for v, err := range j.History(t.Context(), &Selection{}, since, until) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				seqs = append(seqs, v.Seq)
+			}
+			got, all = append(got, fmt.Sprint(seqs)), max(all, len(doubts))
+		}
+		if is := strings.Join(append(got, fmt.Sprint(all)), " "); is != want {
+			t.Errorf("version %d: %s, want %s", version, is, want)
+		}
+	}
+	// Other moments stay as they are.
+	m := Moment{Time: noon}
+	since, until, doubts, err := j.VersionLines(t.Context(), &Selection{}, m, Moment{Seq: 3})
+	if since != m || until != (Moment{Seq: 3}) || doubts != nil || err != nil {
+		t.Error(since, until, doubts, err)
+	}
+}
+
 // Behind a GAP with differences nothing is sure until the list is complete.
 func TestCoveredGap(t *testing.T) {
 	j := openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "GAP 20 10", "SYNCED 20"))

@@ -41,6 +41,17 @@ func (j *Journal) Coverage(s *Selection) ([]coverage.Stream, error) {
 	return all, nil
 }
 
+// OneResource reports whether all objects that may be selected are known to be of one resource.
+func (j *Journal) OneResource(s *Selection) bool {
+	streams, err := j.Coverage(s)
+	resources := make(map[string]bool)
+	for _, stream := range streams {
+		resource, _, _ := strings.Cut(stream.Name, "?")
+		resources[resource] = true
+	}
+	return err == nil && len(resources) == 1
+}
+
 // Held is a stream whose entry in the config kept changes out of the journal.
 type Held struct {
 	Stream string
@@ -50,14 +61,25 @@ type Held struct {
 	Since time.Time
 }
 
-// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back at some time: an object
-// may have been another one than its last line says. Where there is no coverage, nothing is known of it.
-func (j *Journal) HeldBack(s *Selection) (all []Held) {
+// OfEvents reports whether the stream has Events and nothing else, and no replica's lines are missing.
+func (h *Held) OfEvents() bool {
+	resource, _, _ := strings.Cut(h.Stream, "?")
+	return (resource == "events" || resource == "events.events.k8s.io") && h.Since.IsZero() && !slices.Contains(h.Keys, coverage.LeaderElection)
+}
+
+// HeldBack returns the streams whose objects may be selected, and whose entries have held changes back between two
+// moments, each of which may be zero: an object may have been another one than its last line says. Where there is no
+// coverage, nothing is known of it.
+func (j *Journal) HeldBack(s *Selection, since, until Moment) (all []Held) {
 	streams, _ := j.Coverage(s)
 	for _, stream := range streams {
 		var keys []string
-		for i := range stream.Intervals {
-			keys = append(keys, stream.Intervals[i].HeldBack...)
+		for _, in := range stream.Intervals {
+			if !since.Time.After(in.To) && (until.Time.IsZero() || !until.Time.Before(in.From)) {
+				keys = append(keys, in.HeldBack...)
+			} else if slices.Contains(in.HeldBack, coverage.LeaderElection) {
+				keys = append(keys, coverage.LeaderElection) // another replica wrote whenever this one did not
+			}
 		}
 		held := Held{Stream: stream.Name}
 		_, shard := discovery.CutShard(stream.Name)

@@ -69,7 +69,7 @@ func (n *Names) NoResource(r *Resource) *UnknownError {
 	near := n.nearResource(r)
 	switch {
 	case r.MayCome():
-		return &UnknownError{Unwatched: true, text: fmt.Sprintf("the journal has no line about %s: nobody watched them%s", r, mean(near))}
+		return &UnknownError{Unwatched: true, text: nobodyWatched(r.String()) + mean(near)}
 	case near == "" && len(n.resources) > 0:
 		near = "; it has " + some(slices.Sorted(maps.Keys(n.resources)))
 	default:
@@ -121,6 +121,10 @@ func (n *Names) nearResource(r *Resource) string {
 		return near
 	}
 	return ""
+}
+
+func nobodyWatched(resource string) string {
+	return fmt.Sprintf("the journal has no line about %s: nobody watched them", resource)
 }
 
 func mean(name string) string {

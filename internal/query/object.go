@@ -31,6 +31,14 @@ var (
 	versionForm  = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 )
 
+// quoteTime is the error for a part of a TIME with spaces that became an argument of its own.
+const quoteTime = "%q is a part of a time; write a time with spaces in quotes: 'yesterday 14:02'"
+
+// isTime reports whether an argument is the rest of a TIME whose spaces were not quoted. No resource is named so.
+func isTime(arg string) bool {
+	return arg == "ago" || clockForm.MatchString(arg)
+}
+
 // isName reports whether an object may have the name: the API rules out /, %, . and .. alone, since a name is a
 // segment of a URL's path.
 func isName(name string) bool {
@@ -39,26 +47,28 @@ func isName(name string) bool {
 
 // Objects reads arguments as kubectl get takes them: RESOURCE, RESOURCE NAME..., or RESOURCE/NAME..., where RESOURCE may
 // be several with commas, unless a / follows. A NAME is an argument to its end, and may have commas and spaces itself.
+// Beside a RESOURCE/NAME, what has no / is a RESOURCE.
 func Objects(args []string) ([]Object, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
-	slash := func(arg string) bool { return strings.Contains(arg, "/") }
-	if i := slices.IndexFunc(args, slash); i >= 0 {
-		var all []Object
+	var all []Object
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "/") }) {
 		for _, arg := range args {
-			if !slash(arg) {
-				return nil, fmt.Errorf("%q and %q do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs", args[i], arg)
+			of := []string{arg}
+			if !strings.Contains(arg, "/") {
+				of = strings.Split(arg, ",")
 			}
-			o, err := ParseObject(arg)
-			if err != nil {
-				return nil, err
+			for _, text := range of {
+				o, err := ParseObject(text)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, o)
 			}
-			all = append(all, o)
 		}
 		return all, nil
 	}
-	var all []Object
 	for text := range strings.SplitSeq(args[0], ",") {
 		o, err := ParseObject(text)
 		if err != nil {
@@ -68,6 +78,9 @@ func Objects(args []string) ([]Object, error) {
 			all = append(all, o)
 		}
 		for _, name := range args[1:] {
+			if isTime(name) && strings.Contains(name, ":") {
+				return nil, fmt.Errorf(quoteTime, name)
+			}
 			if o.Name = name; !isName(name) {
 				return nil, fmt.Errorf("%q is not the name of an object, which has no / and no %%", name)
 			}
@@ -101,6 +114,8 @@ func ObjectList(list string) (all []Object, err error) {
 func ParseObject(text string) (Object, error) {
 	resource, name, slash := strings.Cut(text, "/")
 	switch {
+	case isTime(text):
+		return Object{}, fmt.Errorf(quoteTime, text)
 	case !resourceForm.MatchString(resource):
 		return Object{}, fmt.Errorf("%q is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web", text)
 	case slash && !isName(name):

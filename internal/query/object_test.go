@@ -29,6 +29,10 @@ func TestObjects(t *testing.T) {
 		"crds,vac":               "customresourcedefinitions/ volumeattributesclasses/",
 		"clusterroles system:x":  "clusterroles/system:x",
 		"certificates.v1.x.io a": "certificates.v1.x.io/a",
+		"node/node-3 pods":       "node/node-3 pods/",
+		"pods deploy/web":        "pods/ deployments/web",
+		"deploy/web cm,po svc/a": "deployments/web configmaps/ pods/ services/a",
+		"z":                      "z/",
 	} {
 		objects, err := Objects(strings.Fields(args))
 		var got []string
@@ -45,8 +49,10 @@ func TestObjects(t *testing.T) {
 		"/web":                `"/web" is not the name of a resource; write it as kubectl takes it, e.g. pods, deployments.apps or deploy/web`,
 		"pods,":               `"" is not the name of a resource`,
 		".apps":               `".apps" is not the name of a resource`,
-		"pods deploy/web":     `"deploy/web" and "pods" do not go together; write RESOURCE/NAME each time, or a RESOURCE and NAMEs`,
-		"deploy/web pods":     `"deploy/web" and "pods" do not go together`,
+		"pods deploy/web ago": `"ago" is a part of a time; write a time with spaces in quotes: 'yesterday 14:02'`,
+		"14:02":               `"14:02" is a part of a time`,
+		"pods 14:02:30":       `"14:02:30" is a part of a time`,
+		"deploy/web a_b":      `"a_b" is not the name of a resource`,
 		"pods a%b":            `"a%b" is not the name of an object, which has no / and no %`,
 		"pods/a,pods/b":       `"pods/a,pods/b" is not the name of an object; write e.g. deploy/web, each as an argument of its own`,
 		"pods,deploy/web a/b": `"pods,deploy/web" is not the name of a resource`,
@@ -113,7 +119,7 @@ func TestObjectNames(t *testing.T) {
 	if err != nil || len(all) != 4 || all[0].Name != "a,b" || all[3].Name != "c d" || all[3].Word() != "deployments" {
 		t.Errorf("%+v, %v", all, err)
 	}
-	for _, name := range []string{"", ".", "..", "50%", "a/b", "a,pods/b"} {
+	for _, name := range []string{"", ".", "..", "50%", "a,pods/b"} {
 		for _, args := range [][]string{{"pods/" + name}, {"pods", name}} {
 			if all, err := Objects(args); err == nil {
 				t.Errorf("%q: %+v", args, all)

@@ -13,16 +13,18 @@ import (
 type family struct {
 	up, down   map[string]bool // uids; down has those that were selected, and "Kind namespace/name" of each
 	namespaces map[string]bool
+	defined    map[string]bool // resources of selected CustomResourceDefinitions, and whether there is a stream of them
 }
 
 // Related returns a selection of the selected objects and those that belong to them, in the lines between two moments:
-// what they own, and what that owns; their owners, and theirs; and the Events about any of what they own.
+// what they own, and what that owns; their owners, and theirs; the Events about any of what they own; and of a
+// CustomResourceDefinition all objects that it defines.
 func (j *Journal) Related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
 	return again(j, func() (*Selection, error) { return j.related(ctx, s, since, until) })
 }
 
 func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment) (*Selection, error) {
-	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	f := &family{map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	begin, _, err := j.inside(ctx, since, until)
 	if err != nil {
 		return nil, err
@@ -56,7 +58,13 @@ func (j *Journal) related(ctx context.Context, s *Selection, since, until Moment
 	uids := maps.Clone(f.up)
 	maps.Copy(uids, f.down)
 	delete(f.namespaces, "")
-	return &Selection{UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), bare: true}, nil
+	unwatched := slices.Clone(s.Unwatched)
+	for _, name := range slices.Sorted(maps.Keys(f.defined)) {
+		if !f.defined[name] {
+			unwatched = append(unwatched, Doubt{Reason: nobodyWatched(name)})
+		}
+	}
+	return &Selection{UIDs: uids, Namespaces: slices.Sorted(maps.Keys(f.namespaces)), Unwatched: unwatched, bare: true}, nil
 }
 
 // take begins with what is selected.
@@ -67,6 +75,9 @@ func (f *family) take(x *index.Index, s *Selection) error {
 		}
 		f.add(m)
 		f.own(m)
+		if m.stream.Group == "apiextensions.k8s.io" && m.stream.Resource == "customresourcedefinitions" {
+			f.defined[strings.Clone(m.Name)] = false
+		}
 	}
 	return nil
 }
@@ -93,11 +104,17 @@ func (f *family) look(x *index.Index) error {
 	if !f.namespaces[""] {
 		s.Namespaces = slices.Sorted(maps.Keys(f.namespaces))
 	}
+	for i := range x.Streams {
+		if _, defined := f.defined[named(&x.Streams[i])]; defined {
+			f.defined[named(&x.Streams[i])] = true
+		}
+	}
 	for m, err := range s.matches(x) {
 		switch {
 		case err != nil:
 			return err
-		case slices.ContainsFunc(m.Refs, func(uid string) bool { return f.down[uid] }):
+		case len(f.defined) > 0 && f.defined[named(m.stream)],
+			slices.ContainsFunc(m.Refs, func(uid string) bool { return f.down[uid] }):
 			f.add(m)
 		case f.up[m.UID] && m.stream.Resource != "events":
 			f.own(m)

@@ -101,3 +101,65 @@ func TestRelatedToClusterScoped(t *testing.T) {
 		}
 	}
 }
+
+// TestRelatedToDefinition has objects that CustomResourceDefinitions define, with what those own, in any namespace and in any
+// segment; and a definition whose objects nobody watched.
+func TestRelatedToDefinition(t *testing.T) {
+	w := begin(t)
+	crds := w.Stream("customresourcedefinitions.apiextensions.k8s.io", "CustomResourceDefinition")
+	boxes, pods := w.Stream("boxes.example.com", "Box"), w.Stream("pods", "Pod")
+	others, core := w.Stream("boxes.other.com", "Box"), w.Stream("configmaps", "ConfigMap")
+	all := []*journaltest.Stream{crds, boxes, pods, others, core}
+	for _, s := range all {
+		s.Snapshot()
+		s.Synced()
+	}
+	w.Now = noon.Add(time.Second)
+	boxes.Put("kubectl", `{"metadata":{"namespace":"a","name":"early","uid":"b1"}}`)
+	w.Rotate()
+	for n, name := range []string{"boxes.example.com", "lids.example.com", "boxes.other.com"} {
+		crds.Put("kubectl", fmt.Sprintf(`{"metadata":{"name":%q,"uid":"c%d"}}`, name, n))
+	}
+	others.Put("kubectl", `{"metadata":{"namespace":"a","name":"other","uid":"d1"}}`)
+	core.Put("kubectl", `{"metadata":{"namespace":"a","name":"core","uid":"d2"}}`)
+	w.Rotate()
+	boxes.Put("kubectl", `{"metadata":{"namespace":"b","name":"late","uid":"b2"}}`)
+	pods.Put("operator", fmt.Sprintf(`{"metadata":{"namespace":"b","name":"of-late","uid":"e1",`+
+		`"ownerReferences":[{"kind":"Box","name":"late","uid":%q}]}}`, journaltest.UID("b2")))
+	boxes.Delete("b1")
+	w.Now = noon.Add(time.Minute)
+	w.Confirm(false, all...)
+	j := open(t, w)
+	for asked, want := range map[string]string{
+		"crd/boxes.example.com":  "boxes.example.com early early late of-late",
+		"crd/lids.example.com":   "lids.example.com; the journal has no line about lids.example.com: nobody watched them",
+		"crd/boxes.other.com":    "boxes.other.com other",
+		"boxes.example.com/late": "late of-late", // a definition owns its objects, and not the other way round
+	} {
+		s := selectionOf(t, asked)
+		if err := j.Resolve(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		related, err := j.Related(t.Context(), s, query.Moment{}, query.Moment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for v, err := range j.History(t.Context(), related, query.Moment{}, query.Moment{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !v.AboutStream() {
+				names = append(names, string(v.Text(line.Name)))
+			}
+		}
+		slices.Sort(names)
+		got := strings.Join(names, " ")
+		for _, d := range related.Unwatched {
+			got += "; " + d.Reason
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
+	}
+}

@@ -35,7 +35,7 @@ func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, not
 	}
 	if err != nil {
 		if u, ok := errors.AsType[*UnknownError](err); ok {
-			u.HeldBack, u.Doubts = j.HeldBack(s), j.missingShards(s)
+			u.HeldBack, u.Doubts = j.HeldBack(s, Moment{}, Moment{}), j.missingShards(s)
 		}
 		j.Close()
 		return nil, err

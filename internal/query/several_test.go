@@ -1,6 +1,7 @@
 package query
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -37,11 +38,47 @@ func TestMayBeTakenOver(t *testing.T) {
 		j := &Journal{confirmed: confirmedByReplicas(tt.of)}
 		j.coverage = coverage.Union(tt.of...)
 		got := false
-		for _, held := range j.HeldBack(&Selection{}) {
+		for _, held := range j.HeldBack(&Selection{}, Moment{}, Moment{}) {
 			got = got || !held.Since.IsZero()
 		}
 		if got != tt.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// What a config has held back matters for the times of a question; what other replicas have written, for all.
+func TestHeldBackBetween(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 11, 20, 12, minute, 0, 0, time.UTC) }
+	j := &Journal{coverage: []coverage.Stream{
+		{Name: "events", Intervals: []coverage.Interval{{From: at(0), To: at(50), HeldBack: []string{"types"}}}},
+		{Name: "nodes", Intervals: []coverage.Interval{
+			{From: at(0), To: at(10), HeldBack: []string{"ignoreFields", coverage.LeaderElection}}, {From: at(11), To: at(20)},
+			{From: at(21), To: at(30), HeldBack: []string{"filter"}}}},
+	}}
+	for _, tt := range []struct {
+		since, until Moment
+		want         string
+	}{
+		{Moment{}, Moment{}, "[{events [types]} {nodes [filter ignoreFields leaderElection]}]"},
+		{Moment{}, Moment{Time: at(5)}, "[{events [types]} {nodes [ignoreFields leaderElection]}]"},
+		{Moment{Time: at(12)}, Moment{Time: at(15)}, "[{events [types]} {nodes [leaderElection]}]"},
+		{Moment{Time: at(25)}, Latest(), "[{events [types]} {nodes [filter leaderElection]}]"},
+		{Moment{Time: at(55)}, Moment{}, "[{nodes [leaderElection]}]"},
+	} {
+		type held struct {
+			of   string
+			keys []string
+		}
+		var got []held
+		for _, h := range j.HeldBack(&Selection{}, tt.since, tt.until) {
+			got = append(got, held{h.Stream, h.Keys})
+			if h.OfEvents() != (h.Stream == "events") {
+				t.Errorf("%s: %t", h.Stream, h.OfEvents())
+			}
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("from %v to %v: %v, want %s", tt.since, tt.until, got, tt.want)
 		}
 	}
 }

@@ -1,12 +1,8 @@
 package query
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
-
-	"kubejournal/internal/config"
 )
 
 // Moment is a place in a journal: a time, the line that has a seq, or a version of the server. The zero Moment is none.
@@ -41,7 +37,7 @@ func (m Moment) String() string {
 	return m.Time.Local().Format("2006-01-02 15:04:05 MST")
 }
 
-// Text returns the moment for a program, in a form that ParseAt reads.
+// Text returns the moment for a program, in a form that ParseMoment reads.
 func (m Moment) Text() string {
 	if m.Seq+m.Version > 0 {
 		return m.String()
@@ -74,74 +70,4 @@ func Reversed(since, until Moment) bool {
 		return false
 	}
 	return until.Before(since.Seq, since.Time)
-}
-
-// Times says in short what ParseMoment reads, for help and errors.
-const Times = "90m or 2d (ago), 14:02, yesterday 14:02, 2026-11-20 14:02, 2026-11-20T14:02:00Z or seq:1234"
-
-// The forms of a time of the local zone: of a day, and of the clock.
-var (
-	dayForms   = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
-	clockForms = []string{"15:04", "15:04:05"}
-)
-
-// ParseAt reads a TIME as ParseMoment does, or rv:1234, a version of the server.
-func ParseAt(text string, now time.Time) (Moment, error) {
-	number, ok := strings.CutPrefix(text, "rv:")
-	if !ok {
-		return ParseMoment(text, now)
-	}
-	version, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || version == 0 {
-		return Moment{}, fmt.Errorf("%q is not a resourceVersion; write e.g. rv:1234", text)
-	}
-	return Moment{Version: version}, nil
-}
-
-// ParseMoment reads a TIME: RFC 3339; 2026-11-20 14:02, 14:02 (today) or yesterday 14:02, each also with seconds and in the
-// zone of now; 90m, 2d or 1d12h ago; or seq:1234. What the clock shows twice, as it is put back, is the first time.
-func ParseMoment(text string, now time.Time) (Moment, error) {
-	if number, ok := strings.CutPrefix(text, "seq:"); ok {
-		seq, err := strconv.ParseUint(number, 10, 64)
-		if err != nil || seq == 0 {
-			return Moment{}, fmt.Errorf("%q is not the number of a line; write e.g. seq:1234", text)
-		}
-		return Moment{Seq: seq}, nil
-	}
-	if d, ok := config.ParseDuration(text); ok {
-		if d < 0 {
-			return Moment{}, fmt.Errorf("%q is negative; write how long ago, such as 90m or 2d", text)
-		}
-		return Moment{Time: now.Add(-d)}, nil
-	}
-	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return Moment{Time: t}, nil
-	}
-	for _, form := range dayForms {
-		if t, err := time.ParseInLocation(form, text, now.Location()); err == nil {
-			return Moment{Time: first(t)}, nil
-		}
-	}
-	day, clock := now, text
-	if rest, ok := strings.CutPrefix(text, "yesterday "); ok {
-		day, clock = now.AddDate(0, 0, -1), strings.TrimSpace(rest)
-	}
-	for _, form := range clockForms {
-		if t, err := time.Parse(form, clock); err == nil {
-			year, month, date := day.Date()
-			return Moment{Time: first(time.Date(year, month, date, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location()))}, nil
-		}
-	}
-	return Moment{}, fmt.Errorf("%q is not a time; write %s", text, Times)
-}
-
-// first returns the first time at which the clock shows what it shows at t. Package time returns one of two.
-func first(t time.Time) time.Time {
-	_, before := t.Add(-12 * time.Hour).Zone()
-	_, offset := t.Zone()
-	other := t.Add(time.Duration(offset-before) * time.Second)
-	if other.Before(t) && other.Format(time.DateTime) == t.Format(time.DateTime) {
-		return other
-	}
-	return t
 }

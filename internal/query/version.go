@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"time"
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/index"
@@ -18,25 +19,87 @@ type epoch struct {
 	complete uint64 // the version up to which it is complete, by the GAP; 0 where none follows
 }
 
-// atVersion returns the seq up to which the lines of a stream give its objects at a version of the server, or why they do not.
-func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
+// SeveralStreamsError says that versions were given for several streams, each of which is at another line then.
+type SeveralStreamsError struct{ Streams []string }
+
+func (e *SeveralStreamsError) Error() string {
+	return fmt.Sprintf("rv: is for one stream, and these are %s; name a namespace with -n, or write a time", some(e.Streams))
+}
+
+// VersionLines returns two moments, each of which may be zero, with lines of the one selected stream in the place of versions
+// of the server: for since the first one that is at the version or later, for until the last one up to it. The error is a
+// *SeveralStreamsError where more streams are selected.
+func (j *Journal) VersionLines(
+	ctx context.Context, s *Selection, since, until Moment,
+) (from, to Moment, doubts []Doubt, err error) {
+	doubts, err = again(j, func() ([]Doubt, error) {
+		from, to = since, until
+		return j.versionLines(ctx, s, &from, &to)
+	})
+	return from, to, doubts, err
+}
+
+func (j *Journal) versionLines(ctx context.Context, s *Selection, since, until *Moment) (doubts []Doubt, err error) {
+	if since.Version+until.Version == 0 {
+		return nil, nil
+	}
+	streams, err := j.streams(ctx, s)
+	if err != nil || len(streams) == 0 {
+		return nil, err
+	}
+	if len(streams) > 1 {
+		return nil, &SeveralStreamsError{streams}
+	}
+	replace := func(m *Moment, find func(context.Context, string, uint64) (uint64, *Doubt, error)) error {
+		if m.Version == 0 {
+			return nil
+		}
+		seq, doubt, err := find(ctx, streams[0], m.Version)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", streams[0], err)
+		}
+		if doubt != nil && !slices.Contains(doubts, *doubt) {
+			doubts = append(doubts, *doubt)
+		}
+		if *m = (Moment{Seq: seq}); seq == 0 && m == until { // the first list is later than that, and so is all else
+			m.Time = time.Unix(0, 0)
+		}
+		return nil
+	}
+	if err := replace(since, j.fromVersion); err != nil {
+		return nil, err
+	}
+	return doubts, replace(until, j.atVersion)
+}
+
+// epochOf returns the epoch of a stream that a version of the server is in, and where its lines are. The doubt is that it is
+// in none: before all epochs, or in the gap behind the one that is returned.
+func (j *Journal) epochOf(
+	ctx context.Context, stream string, version uint64,
+) (e epoch, seqs []index.Place, doubt *Doubt, err error) {
 	epochs, err := j.epochs(ctx, stream)
 	if err != nil {
-		return 0, nil, err
+		return epoch{}, nil, nil, err
 	}
 	i := len(epochs) - 1
 	for ; i >= 0 && epochs[i].version > version; i-- {
 	}
 	if i < 0 {
-		return 0, &Doubt{Stream: stream, Reason: fmt.Sprintf("its first list was at a later version than %d", version)}, nil
+		return epoch{}, nil, &Doubt{Stream: stream, Reason: fmt.Sprintf("its first list was at a later version than %d", version)}, nil
 	}
-	e := epochs[i]
+	e = epochs[i]
 	if e.to > 0 && version > e.complete {
-		return e.to, &Doubt{Stream: stream, Reason: fmt.Sprintf("version %d is in a gap behind version %d", version, e.complete)}, nil
+		return e, nil, &Doubt{Stream: stream, Reason: fmt.Sprintf("version %d is in a gap behind version %d", version, e.complete)}, nil
 	}
-	seqs, err := j.seqsOf(ctx, stream, e)
-	if err != nil {
-		return 0, nil, err
+	seqs, err = j.seqsOf(ctx, stream, e)
+	return e, seqs, nil, err
+}
+
+// atVersion returns the seq up to which the lines of a stream give its objects at a version of the server, or why they do not.
+func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
+	e, seqs, doubt, err := j.epochOf(ctx, stream, version)
+	if err != nil || doubt != nil {
+		return e.to, doubt, err
 	}
 	n, err := j.behind(ctx, seqs, version)
 	switch {
@@ -54,11 +117,38 @@ func (j *Journal) atVersion(ctx context.Context, stream string, version uint64) 
 	} else if n < len(seqs) {
 		return seqs[n].Seq, nil, nil
 	}
-	last := j.segments[len(j.segments)-1]
-	if _, err := j.index(ctx, len(j.segments)-1); err != nil {
+	return j.notYet(ctx, stream, version)
+}
+
+// fromVersion returns the seq of the first line of a stream at a version of the server or later, or why it is not known: the GAP
+// in which that was, or the line that is still to come.
+func (j *Journal) fromVersion(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
+	e, seqs, doubt, err := j.epochOf(ctx, stream, version)
+	if err != nil || doubt != nil {
+		return e.to, doubt, err
+	}
+	n, err := j.behind(ctx, seqs, version-1)
+	switch {
+	case err != nil:
+		return 0, nil, err
+	case n < len(seqs):
+		return seqs[n].Seq, nil, nil
+	case e.to > 0:
+		return e.to, nil, nil
+	case e.version == version:
+		return e.from, nil, nil
+	}
+	last, doubt, err := j.notYet(ctx, stream, version)
+	return last + 1, doubt, err
+}
+
+// notYet returns the journal's last line, with the doubt that a stream has not come to a version of the server.
+func (j *Journal) notYet(ctx context.Context, stream string, version uint64) (uint64, *Doubt, error) {
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil {
 		return 0, nil, err
 	}
-	return last.x.Next - 1, &Doubt{Stream: stream, Reason: fmt.Sprintf("it has no line at resourceVersion %d or later", version)}, nil
+	return x.Next - 1, &Doubt{Stream: stream, Reason: fmt.Sprintf("it has no line at resourceVersion %d or later", version)}, nil
 }
 
 // behind returns the index of the first of an epoch's lines that is at a later version, or how many there are. A replica that has

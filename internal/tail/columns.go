@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,17 @@ type column struct {
 	heading     string
 	least, most int     // columns; where it is no terminal, longer cells stick out
 	share       float64 // of what a terminal has for these columns and what happened
-	appendTo    func(dst []byte, l *line.Fields) []byte
-	short       func(dst []byte, l *line.Fields) []byte // for a cell that is too wide, before it is cut; may be nil
+	appendTo    func(dst []byte, l *line.Fields, same *Same) []byte
+	short       func(dst []byte, l *line.Fields, same *Same) []byte // for a cell that is too wide, before it is cut; may be nil
 	cut         func(dst []byte, start, limit int) []byte
+}
+
+// Same is what every row would say, and a reader knows: it is left out where rows are cut.
+type Same struct {
+	Kind      bool   // the objects are of one resource
+	Namespace string // that objects are in; empty for none
+	Object    bool   // rows are about one object, which a remark names
+	Who       bool   // one manager wrote
 }
 
 // rowLayout is how rows are put together: the time, the type, some columns, and what happened.
@@ -32,24 +41,32 @@ type rowLayout struct {
 var (
 	// wide is for terminals from wideFrom columns on, and where there is none.
 	wide = rowLayout{"15:04:05.000", "01-02 15:04", len("MODIFIED"), []column{
-		{"RESOURCE", 8, 32, 0.16, appendResource, appendKind, cutKind},
-		{"OBJECT", 16, 56, 0.29, appendObject, nil, display.CutMiddle},
-		{"WHO", 10, 28, 0.13, appendWho, appendManager, display.CutMiddle},
+		{kindHeading, 8, 32, 0.16, appendResource, appendKind, cutKind},
+		{objectHeading, 16, 56, 0.29, appendObject, nil, display.CutMiddle},
+		{whoHeading, 10, 28, 0.15, appendWho, appendManager, display.CutStart},
 	}}
-	// narrow leaves 45 of 100 columns for what happened, and says what kind of object it is even where a name is cut.
+	// narrow has room for "pods shop/web-778fcb6d7-cdktc" and "…controller-manager" in 100 columns, says what kind of
+	// object it is even where a name is cut, and leaves what these columns do not need to what happened.
 	narrow = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
-		{"OBJECT", 24, 60, 0.328, appendKindAndObject, nil, cutObject},
-		{"WHO", 9, 28, 0.117, appendWho, appendManager, display.CutMiddle},
+		{objectHeading, 20, 60, 0.375, appendKindAndObject, nil, cutObject},
+		{whoHeading, 13, 28, 0.24, appendWho, appendManager, display.CutStart},
 	}}
-	// ofOne is narrow for few objects, whose names a reader knows.
-	ofOne = rowLayout{"15:04:05", "01-02", len("SYNC"), []column{
-		{"OBJECT", 15, 60, 0.24, appendKindAndObject, nil, cutObject},
-		{"WHO", 14, 40, 0.24, appendWho, appendManager, display.CutMiddle},
+	// whole is for what is not cut: every column, and managers as the API names them.
+	whole = rowLayout{wide.time, wide.otherDay, wide.types, []column{
+		{kindHeading, 8, 32, 0, appendResource, nil, nil},
+		{objectHeading, 16, 56, 0, appendObject, nil, nil},
+		{whoHeading, 10, 28, 0, appendFullWho, nil, nil},
 	}}
 	shortTypes = map[string]string{"ADDED": "ADD", "MODIFIED": "MOD", "DELETED": "DEL", "SYNCED": "SYNC"}
 )
 
 const (
+	kindHeading   = "RESOURCE"
+	objectHeading = "OBJECT"
+	whoHeading    = "WHO"
+
+	nameLeast = 12 // columns of a name alone
+
 	wideFrom = 140
 	gap      = 2 // columns between two
 )
@@ -57,7 +74,8 @@ const (
 // screen is the layout for a width.
 type screen struct {
 	rowLayout
-	one   bool
+	asked Same   // what every row would say
+	same  Same   // what of it is left out
 	full  int    // columns of the terminal; 0 before anything was shown
 	width [3]int // of the layout's columns
 	limit [3]int // what width grows up to
@@ -68,20 +86,30 @@ func (s *rowLayout) head() int { return len(s.time) + gap + s.types + gap }
 
 // fit shares the columns of a terminal out. full is math.MaxInt where it is none.
 func (s *screen) fit(full int) {
-	s.full, s.rowLayout = full, wide
+	s.full, s.rowLayout, s.same = full, wide, s.asked
 	switch {
-	case full < wideFrom && s.one:
-		s.rowLayout = ofOne
+	case full == math.MaxInt:
+		s.rowLayout, s.same = whole, Same{}
 	case full < wideFrom:
 		s.rowLayout = narrow
 	}
+	s.columns = slices.DeleteFunc(slices.Clone(s.columns), func(c column) bool {
+		return c.heading == kindHeading && (s.same.Kind || s.same.Object) || c.heading == objectHeading && s.same.Object ||
+			c.heading == whoHeading && s.same.Who
+	})
 	free := max(full-s.head()-len(s.columns)*gap, 20)
 	for i, c := range s.columns {
 		s.limit[i] = c.most
 		if full < math.MaxInt {
 			s.limit[i] = min(int(float64(free)*c.share), c.most)
+			if s.same.Object { // there is room for kube-controller-manager
+				s.limit[i] = min(int(float64(free)*0.32), c.most)
+			}
 		}
 		s.width[i] = min(c.least, s.limit[i])
+		if s.same.Kind && c.heading == objectHeading {
+			s.width[i] = min(nameLeast, s.limit[i])
+		}
 	}
 }
 
@@ -91,7 +119,7 @@ func (p *Printer) layOut() {
 		return
 	}
 	full := math.MaxInt
-	if p.style.Width != nil {
+	if p.cuts() {
 		full = p.style.Width()
 	}
 	if full == p.full {
@@ -126,16 +154,16 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	left := p.full - p.head()
 	for i := range p.columns {
 		c, start := &p.columns[i], len(p.out)
-		if p.out = c.appendTo(p.out, l); len(p.out) == start {
+		if p.out = c.appendTo(p.out, l, &p.same); len(p.out) == start {
 			p.out = append(p.out, '-')
 		}
 		n := display.Columns(p.out[start:])
-		if n > p.limit[i] && c.short != nil && p.style.Width != nil {
-			p.out = c.short(p.out[:start], l)
+		if n > p.limit[i] && c.short != nil {
+			p.out = c.short(p.out[:start], l, &p.same)
 			n = display.Columns(p.out[start:])
 		}
 		p.width[i] = min(max(p.width[i], n), p.limit[i])
-		if p.style.Width != nil && n > p.limit[i] {
+		if c.cut != nil && n > p.limit[i] {
 			p.out = c.cut(p.out, start, p.limit[i])
 			n = display.Columns(p.out[start:])
 		}
@@ -148,7 +176,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	if closed != nil {
 		p.out = appendGap(p.out, l, unchanged(closed))
 	} else {
-		p.out = appendWhat(p.out, l, left, &p.changed)
+		p.out = appendWhat(p.out, l, left, &p.same, &p.changed)
 	}
 	p.out = append(bytes.TrimRight(display.CutEnd(p.out, start, left), " "), '\n')
 }

@@ -105,9 +105,9 @@ func objects(t testing.TB, names ...string) []query.Object {
 
 // Nobody is named as the one who deleted.
 func TestWho(t *testing.T) {
-	for typ, want := range map[string]string{"MODIFIED": "kubectl/scale", "DELETED": ""} {
+	for typ, want := range map[string][2]string{"MODIFIED": {"kubectl/scale", "kubectl scale"}, "DELETED": {}} {
 		l := parse(t, objectLine(typ, `,"manager":"kubectl","subresource":"scale"`))
-		if got := string(appendWho(nil, l)); got != want {
+		if got := [2]string{string(appendFullWho(nil, l, nil)), string(appendWho(nil, l, nil))}; got != want {
 			t.Errorf("%s: %s", typ, got)
 		}
 	}

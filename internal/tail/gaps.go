@@ -11,45 +11,117 @@ import (
 // patience is how long a GAP line is held back while its stream's next line is waited for.
 const patience = 2 * time.Second
 
-// maxGaps bounds the GAP lines that are held back; there is one per stream at most.
-const maxGaps = 1000
+// maxHeld bounds what is held back: the first of it is shown when there is more.
+const maxHeld = 1000
 
-// heldGap is a GAP line that is held back until its stream's next line shows whether there was a difference.
-type heldGap struct {
-	line  line.Fields
-	since time.Time // by this machine's clock
+// held is a GAP line that waits for its stream's next line, which shows whether there was a difference, or what came
+// after it: rows keep their order.
+type held struct {
+	line   *line.Fields
+	closed *line.Fields // the SYNCED line that is shown with a GAP, else nil
+	other  func()       // shows what is no line, where line is nil
+	size   int          // bytes
+	open   bool         // a GAP that waits
+	since  time.Time
 }
 
-// appendLine shows a line. A GAP is held back: with a SYNCED that has no difference it becomes one row.
-func (p *Printer) appendLine(l *line.Fields) {
-	var closed *line.Fields
-	if len(p.gaps) > 0 {
-		if i := slices.IndexFunc(p.gaps, func(g heldGap) bool {
-			return bytes.Equal(g.line.Text(line.Stream), l.Text(line.Stream))
-		}); i >= 0 {
-			if string(l.Text(line.Type)) == "SYNCED" && unchanged(l) != nil {
-				closed = l
-			}
-			p.appendRow(&p.gaps[i].line, closed)
-			p.gaps = slices.Delete(p.gaps, i, i+1)
-		}
+// Hold shows a GAP line where it stands among the others, once its stream's next line has come, unless Withdraw comes
+// first.
+func (p *Printer) Hold(l *line.Fields) error {
+	p.enqueue(l, true)
+	return p.flushIfFull()
+}
+
+// Withdraw drops the GAP line of a stream that is held back. It reports whether there was one.
+func (p *Printer) Withdraw(stream []byte) bool {
+	i := p.waiting(stream)
+	if i < 0 {
+		return false
 	}
-	switch {
-	case closed != nil:
-	case string(l.Text(line.Type)) == "GAP" && !p.separate && len(p.gaps) < maxGaps:
-		g := heldGap{since: time.Now()}
-		if g.line.Parse(bytes.Clone(l.Raw)) == nil { // it did before
-			p.gaps = append(p.gaps, g)
+	p.drop(i)
+	p.release()
+	return true
+}
+
+// waiting returns the index of the GAP line of a stream that waits; -1 for none.
+func (p *Printer) waiting(stream []byte) int {
+	return slices.IndexFunc(p.held, func(h held) bool { return h.open && bytes.Equal(h.line.Text(line.Stream), stream) })
+}
+
+func (p *Printer) drop(i int) {
+	p.heldSize -= p.held[i].size
+	p.held = slices.Delete(p.held, i, i+1)
+}
+
+// enqueue shows a line, or holds it back behind a GAP that waits, or as one that does. A GAP with a SYNCED that has no
+// difference becomes one row, at the time of that.
+func (p *Printer) enqueue(l *line.Fields, wait bool) {
+	next := held{line: l, size: len(l.Raw), open: wait}
+	if len(p.held) == 0 && !wait {
+		p.show(&next)
+		return
+	}
+	if i := p.waiting(l.Text(line.Stream)); i >= 0 {
+		if string(l.Text(line.Type)) == "SYNCED" && unchanged(l) != nil && !p.style.JSON {
+			next.line, next.closed = p.held[i].line, l
+			p.drop(i)
+		} else {
+			p.held[i].open = false
 		}
-	default:
-		p.appendRow(l, nil)
+		p.release()
+	}
+	if len(p.held) == 0 && !wait {
+		p.show(&next)
+		return
+	}
+	own := &line.Fields{}
+	if own.Parse(bytes.Clone(l.Raw)) != nil {
+		return // it did before
+	}
+	own.Set(line.Changes, bytes.Clone(l.Value(line.Changes))) // which may be of another place
+	if next.line == l {
+		next.line = own
+	} else {
+		next.closed = own
+	}
+	p.wait(next)
+}
+
+// wait holds something back.
+func (p *Printer) wait(h held) {
+	h.since = time.Now()
+	p.held = append(p.held, h)
+	p.heldSize += h.size
+	for len(p.held) > maxHeld || p.heldSize > maxKept && len(p.held) > 0 {
+		p.held[0].open = false
+		p.release()
+	}
+}
+
+// release shows what waits for nothing.
+func (p *Printer) release() {
+	for len(p.held) > 0 && !p.held[0].open {
+		first := p.held[0]
+		p.drop(0)
+		p.show(&first)
 	}
 }
 
 // releaseGaps shows the GAP lines that have been held back that long.
 func (p *Printer) releaseGaps(long time.Duration) {
-	for len(p.gaps) > 0 && time.Since(p.gaps[0].since) >= long {
-		p.appendRow(&p.gaps[0].line, nil)
-		p.gaps = slices.Delete(p.gaps, 0, 1)
+	for len(p.held) > 0 && time.Since(p.held[0].since) >= long {
+		p.held[0].open = false
+		p.release()
+	}
+}
+
+func (p *Printer) show(h *held) {
+	switch {
+	case h.line == nil:
+		h.other()
+	case p.style.JSON:
+		p.appendJSON(h.line)
+	default:
+		p.appendRow(h.line, h.closed)
 	}
 }

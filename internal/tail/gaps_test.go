@@ -2,6 +2,7 @@ package tail
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -45,8 +46,45 @@ func TestGapRows(t *testing.T) {
 	// Where no SYNCED passes, nothing is waited for.
 	var out bytes.Buffer
 	p := NewPrinter(&out, Style{})
-	if err := Stream(t.Context(), strings.NewReader(about(1, "GAP", "pods", lost)+"\n"+about(2, "GAP", "nodes", lost)+"\n"), Options{Lines: All, Filter: Filter{Types: []string{"GAP"}}}, p); err != nil || strings.Count(out.String(), "GAP") != 2 || len(p.gaps) > 0 {
+	if err := Stream(t.Context(), strings.NewReader(about(1, "GAP", "pods", lost)+"\n"+about(2, "GAP", "nodes", lost)+"\n"), Options{Lines: All, Filter: Filter{Types: []string{"GAP"}}}, p); err != nil || strings.Count(out.String(), "GAP") != 2 || len(p.held) > 0 {
 		t.Errorf("%v, %s", err, out.String())
+	}
+}
+
+// Rows are in the order in which lines came, whichever stream shows first whether there was a difference; remarks and
+// text, too.
+func TestGapOrder(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPrinter(&out, Style{})
+	show := func(l string) {
+		t.Helper()
+		if _, err := p.Write([]byte(l + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	show(about(1, "GAP", "pods", lost))
+	show(about(2, "GAP", "nodes", lost))
+	show(about(3, "DELETED", "nodes", gone))
+	if err := errors.Join(p.Note(time.Date(2026, 11, 20, 15, 10, 3, 0, time.UTC), "a remark"), p.Text([]byte("text\n"))); err != nil {
+		t.Fatal(err)
+	}
+	show("bad")
+	show(about(4, "SYNCED", "nodes", differ))
+	show(about(5, "DELETED", "pods", gone))
+	show(about(6, "GAP", "jobs", lost))
+	if !p.Withdraw([]byte("jobs")) || p.Withdraw([]byte("jobs")) {
+		t.Error("a GAP is withdrawn once")
+	}
+	if err := p.End(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for l := range strings.Lines(out.String()) {
+		got = append(got, strings.Join(strings.Fields(l)[:min(2, len(strings.Fields(l)))], " "))
+	}
+	want := "2026-11-20 CET, 16:10:01.000 GAP, 16:10:02.000 GAP, 16:10:03.000 DELETED, -- a, text, - BAD, 16:10:04.000 SYNCED, 16:10:05.000 DELETED"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("%v\n%s", got, out.String())
 	}
 }
 
@@ -65,13 +103,13 @@ func TestGapIsShown(t *testing.T) {
 		if _, err := p.Write([]byte(about(2, "SYNCED", "pods", same) + "\n")); err != nil || !strings.Contains(out.String(), "SYNCED    pods      -                 -           unchanged 7") {
 			t.Errorf("%v, %s", err, out.String())
 		}
-		for i := range 2 * maxGaps {
+		for i := range 2 * maxHeld {
 			if _, err := p.Write([]byte(about(3, "GAP", fmt.Sprint("r", i), lost) + "\n")); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(p.gaps) > maxGaps {
-			t.Errorf("%d are held back", len(p.gaps))
+		if len(p.held) > maxHeld {
+			t.Errorf("%d are held back", len(p.held))
 		}
 	})
 }

@@ -38,7 +38,7 @@ func newNames(f *Filter) *names {
 // see looks at a line. It reports whether everything is found.
 func (n *names) see(l *line.Fields) bool {
 	n.lines++
-	n.resource = appendResource(n.resource[:0], l)
+	n.resource = appendResource(n.resource[:0], l, nil)
 	n.AddResource(string(n.resource), string(l.Text(line.Kind)))
 	if string(n.resource) == "customresourcedefinitions.apiextensions.k8s.io" {
 		n.resolve(l)

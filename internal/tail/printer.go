@@ -20,9 +20,10 @@ const (
 type Style struct {
 	JSON   bool // lines as they are
 	Colour bool // for a line's type
-	One    bool // of few objects: WHO gets more of a terminal, and OBJECT less
+	Wide   bool // nothing is cut or left out, on a terminal too
+	Same   Same
 	// Width returns the columns of the terminal that is written to, and may change; nil where it is none: then there
-	// are no headings, and nothing is cut.
+	// are no headings, and nothing is cut or left out.
 	Width func() int
 }
 
@@ -35,7 +36,8 @@ type Printer struct {
 	rest  []byte // of Write: a line whose end is not there yet
 	line  line.Fields
 
-	gaps     []heldGap
+	held     []held
+	heldSize int              // bytes
 	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
 	changed  []display.Change // scratch
 
@@ -46,38 +48,61 @@ type Printer struct {
 
 // NewPrinter returns a Printer that writes to w.
 func NewPrinter(w io.Writer, style Style) *Printer {
-	return &Printer{w: w, style: style, screen: screen{one: style.One}}
+	return &Printer{w: w, style: style, screen: screen{asked: style.Same}}
 }
+
+// cuts reports whether rows are made to fit a terminal.
+func (p *Printer) cuts() bool { return p.style.Width != nil && !p.style.Wide }
 
 // Print shows a line. It may hold it back until Flush.
 func (p *Printer) Print(l *line.Fields) error {
-	switch {
-	case !p.style.JSON:
-		p.appendLine(l)
-	case p.style.Width != nil:
-		p.out = append(display.AppendSafeJSON(p.out, l.Raw), '\n')
-	default:
-		p.out = append(append(p.out, l.Raw...), '\n')
-	}
+	p.enqueue(l, string(l.Text(line.Type)) == "GAP" && !p.separate && !p.style.JSON)
 	return p.flushIfFull()
+}
+
+// appendJSON writes a line as it is.
+func (p *Printer) appendJSON(l *line.Fields) {
+	if p.style.Width != nil {
+		p.out = append(display.AppendSafeJSON(p.out, l.Raw), '\n')
+		return
+	}
+	p.out = append(append(p.out, l.Raw...), '\n')
 }
 
 // Note shows a remark about a time between lines.
 func (p *Printer) Note(at time.Time, text string) error {
-	p.layOut()
-	p.appendDate(at.Local())
-	p.appendDim([]byte("-- " + text))
+	return p.between(len(text), func() {
+		p.layOut()
+		p.appendDate(at.Local())
+		p.appendDim([]byte("-- " + text))
+	})
+}
+
+// Text shows text as it is between lines. It is kept.
+func (p *Printer) Text(text []byte) error {
+	return p.between(len(text), func() { p.out = append(p.out, text...) })
+}
+
+// between shows what is no line, where it comes.
+func (p *Printer) between(size int, show func()) error {
+	if len(p.held) > 0 {
+		p.wait(held{other: show, size: size})
+	} else {
+		show()
+	}
 	return p.flushIfFull()
 }
 
 // bad shows, as text, a line that is none of a journal.
 func (p *Printer) bad(raw []byte) error {
-	p.layOut()
-	p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
-	p.appendType([]byte("BAD"))
-	start := len(p.out)
-	p.out = append(display.CutEnd(describeBad(p.out, raw), start, p.full-p.head()), '\n')
-	return p.flushIfFull()
+	text := describeBad(nil, raw)
+	return p.between(len(text), func() {
+		p.layOut()
+		p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
+		p.appendType([]byte("BAD"))
+		start := len(p.out)
+		p.out = append(display.CutEnd(append(p.out, text...), start, p.full-p.head()), '\n')
+	})
 }
 
 // describeBad appends the beginning of a line that cannot be read, printable.

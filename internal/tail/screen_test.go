@@ -170,3 +170,28 @@ func TestScreen(t *testing.T) {
 		}
 	}
 }
+
+// What a question says already is in no row of a terminal, but in all of a pipe, and of a terminal where nothing is to
+// be cut.
+func TestSame(t *testing.T) {
+	l := strings.Replace(objectLine("MODIFIED", `,"manager":"kubectl-edit","subresource":"status","generation":2`), `"origin":"watch",`, "", 1)
+	width := func() int { return 100 }
+	const all = "16:10:22.500  MODIFIED  pods      shop/web-0        kubectl-edit/status  generation 2\n"
+	for name, tt := range map[string]struct {
+		style Style
+		want  string
+	}{
+		"nothing":   {Style{Width: width}, "16:10:22  MOD   pods shop/web-0       kubectl edit/status  generation 2\n"},
+		"kind":      {Style{Width: width, Same: Same{Kind: true}}, "16:10:22  MOD   shop/web-0    kubectl edit/status  generation 2\n"},
+		"namespace": {Style{Width: width, Same: Same{Namespace: "shop"}}, "16:10:22  MOD   pods web-0            kubectl edit/status  generation 2\n"},
+		"another":   {Style{Width: width, Same: Same{Namespace: "sho"}}, "16:10:22  MOD   pods shop/web-0       kubectl edit/status  generation 2\n"},
+		"object":    {Style{Width: width, Same: Same{Object: true}}, "16:10:22  MOD   kubectl edit/status  generation 2\n"},
+		"writer":    {Style{Width: width, Same: Same{Object: true, Who: true}}, "16:10:22  MOD   generation 2\n"},
+		"wide":      {Style{Width: width, Wide: true, Same: Same{Object: true, Who: true}}, all},
+		"a pipe":    {Style{Same: Same{Kind: true, Namespace: "shop", Object: true, Who: true}}, all},
+	} {
+		if got := printed(t, tt.style, l); !strings.HasSuffix(got, "CET\n"+tt.want) || strings.HasPrefix(got, "TIME") != (tt.style.Width != nil) {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}

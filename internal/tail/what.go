@@ -14,7 +14,7 @@ import (
 )
 
 // appendResource appends the resource as kubectl names it.
-func appendResource(dst []byte, l *line.Fields) []byte {
+func appendResource(dst []byte, l *line.Fields, _ *Same) []byte {
 	resource := l.Text(line.Resource)
 	if len(resource) == 0 {
 		resource, _, _ = bytes.Cut(l.Text(line.Stream), []byte("?"))
@@ -28,12 +28,12 @@ func appendResource(dst []byte, l *line.Fields) []byte {
 
 // appendKind appends the resource in short, as kubectl takes it: cm, rs, pods, widgets. One that has the name of one of
 // Kubernetes' own keeps its group.
-func appendKind(dst []byte, l *line.Fields) []byte {
+func appendKind(dst []byte, l *line.Fields, same *Same) []byte {
 	const long = 9 // columns of a name that is shortened
 	resource := l.Text(line.Resource)
 	switch builtin := discovery.IsBuiltin(string(l.Text(line.Group))); {
 	case len(resource) == 0 || !builtin && query.IsBuiltin(resource):
-		return appendResource(dst, l)
+		return appendResource(dst, l, same)
 	case builtin && len(resource) >= long:
 		if short := query.Short(resource); short != "" {
 			return append(dst, short...)
@@ -43,21 +43,25 @@ func appendKind(dst []byte, l *line.Fields) []byte {
 }
 
 // appendKindAndObject appends both in one cell, for narrow terminals.
-func appendKindAndObject(dst []byte, l *line.Fields) []byte {
-	dst = append(appendKind(dst, l), ' ')
+func appendKindAndObject(dst []byte, l *line.Fields, same *Same) []byte {
+	if same.Kind {
+		return appendObject(dst, l, same)
+	}
+	dst = append(appendKind(dst, l, same), ' ')
 	start := len(dst)
-	if dst = appendObject(dst, l); len(dst) == start {
+	if dst = appendObject(dst, l, same); len(dst) == start {
 		return dst[:start-1]
 	}
 	return dst
 }
 
-// appendObject appends the object's namespace and name; of a line about a stream, its scope.
-func appendObject(dst []byte, l *line.Fields) []byte {
+// appendObject appends the object's namespace, unless it is the same for all, and name; of a line about a stream, its
+// scope.
+func appendObject(dst []byte, l *line.Fields, same *Same) []byte {
 	if l.AboutStream() {
 		return appendScope(dst, l.Scope())
 	}
-	if namespace := l.Text(line.Namespace); len(namespace) > 0 {
+	if namespace := l.Text(line.Namespace); len(namespace) > 0 && string(namespace) != same.Namespace {
 		dst = append(display.AppendText(dst, namespace), '/')
 	}
 	return display.AppendText(dst, l.Text(line.Name))
@@ -72,31 +76,43 @@ func appendScope(dst, scope []byte) []byte {
 	return display.AppendRaw(dst, []byte(plain))
 }
 
-// appendWho appends who wrote the version, and through which subresource.
-func appendWho(dst []byte, l *line.Fields) []byte {
-	start := len(dst)
-	dst = appendManager(dst, l)
-	if subresource := l.Text(line.Subresource); len(dst) > start && len(subresource) > 0 && len(l.Value(line.Event)) == 0 {
+// appendWho appends who wrote the version, as people know it: nobody for a deletion, since lines of earlier versions
+// name the last writer there, who need not be who deleted. Of a Kubernetes Event it is who reported it.
+func appendWho(dst []byte, l *line.Fields, _ *Same) []byte {
+	manager, subresource := who(l)
+	return display.AppendManager(dst, manager, subresource)
+}
+
+// appendManager does the same without the subresource.
+func appendManager(dst []byte, l *line.Fields, _ *Same) []byte {
+	manager, _ := who(l)
+	return display.AppendManager(dst, manager, nil)
+}
+
+// appendFullWho appends the writer as the API has it.
+func appendFullWho(dst []byte, l *line.Fields, _ *Same) []byte {
+	manager, subresource := who(l)
+	if dst = display.AppendText(dst, manager); len(manager) > 0 && len(subresource) > 0 {
 		dst = display.AppendText(append(dst, '/'), subresource)
 	}
 	return dst
 }
 
-// appendManager appends who wrote the version, nobody for a deletion: lines of earlier versions name the last writer there,
-// who need not be who deleted. Of a Kubernetes Event it is who reported it.
-func appendManager(dst []byte, l *line.Fields) []byte {
+func who(l *line.Fields) (manager, subresource []byte) {
 	if string(l.Text(line.Type)) == "DELETED" {
-		return dst
+		return nil, nil
 	}
-	event := rawjson.Pick(l.Value(line.Event), "reporter")
-	if reporter := rawjson.Inside(event[0]); len(reporter) > 0 {
-		return display.AppendText(dst, reporter)
+	if event := l.Value(line.Event); len(event) > 0 {
+		if reporter := rawjson.Inside(rawjson.Pick(event, "reporter")[0]); len(reporter) > 0 {
+			return reporter, nil
+		}
+		return l.Text(line.Manager), nil
 	}
-	return display.AppendText(dst, l.Text(line.Manager))
+	return l.Text(line.Manager), l.Text(line.Subresource)
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
+func appendWhat(dst []byte, l *line.Fields, limit int, same *Same, changed *[]display.Change) []byte {
 	switch string(l.Text(line.Type)) {
 	case "GAP":
 		return appendGap(dst, l, nil)
@@ -130,7 +146,11 @@ func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change
 	switch {
 	case len(*changed) > 0:
 		part()
-		dst = display.AppendChanges(dst, *changed, l.Object, max(limit-display.Columns(dst[start:]), 1))
+		room := limit - display.Columns(dst[start:])
+		if found && string(origin) == "relist" && room > 50 { // it was not written then
+			room -= len(", ") + len(origin)
+		}
+		dst = display.AppendChanges(dst, *changed, l.Object, max(room, 1))
 	case len(generation) > 0 && len(event) == 0 && string(l.Text(line.Type)) != "DELETED":
 		part()
 		dst = display.AppendRaw(append(dst, "generation "...), generation)
