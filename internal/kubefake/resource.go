@@ -45,6 +45,7 @@ type resource struct {
 	// outward turns a stored object, in place, into this resource's shape, and
 	// inward turns it back; nil where they are the same.
 	outward, inward func(map[string]any)
+	removedAt       uint64 // the version behind which its store is another resource's; 0 while it is served
 }
 
 func (r *resource) groupResource() schema.GroupResource {
@@ -100,7 +101,7 @@ func (s *Server) RemoveResource(gr schema.GroupResource) {
 	for _, rec := range res.store.at(s.version, "") {
 		s.put(res.store, deepCopy(rec.object), true)
 	}
-	s.removed[gr] = res.store
+	s.removed[gr], res.removedAt = res.store, s.version
 	s.resources = slices.DeleteFunc(s.resources, func(r *resource) bool { return r == res })
 	for st := range s.streams {
 		if st.resource == res {

@@ -185,6 +185,9 @@ func (s *Server) follow(ctx context.Context, st *stream, pos, opened uint64) {
 		var events []event
 		h := s.habits[st.resource.groupResource()]
 		for _, rec := range st.resource.store.after(pos) {
+			if at := st.resource.removedAt; at > 0 && rec.version > at {
+				break // it is of the resource that came in its place
+			}
 			if h != nil {
 				events = append(events, h.translate(st, rec)...)
 			} else if e, ok := st.translate(rec); ok {

@@ -166,10 +166,15 @@ func (r *replica) end() {
 }
 
 // after compares what the recorder was given after some time.
-func (w *world) after(d time.Duration, r *replica, want string) {
-	w.t.Helper()
+// pass lets so much time pass, and what is due then happen.
+func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
+}
+
+func (w *world) after(d time.Duration, r *replica, want string) {
+	w.t.Helper()
+	pass(d)
 	if is := r.is(); is != want {
 		w.t.Errorf("%s %s, want %s", r.Identity(), is, want)
 	}
@@ -201,7 +206,7 @@ func TestPace(t *testing.T) {
 		a, b := w.pair()
 		w.after(5*time.Second, b, "follows")
 		writes := w.srv.Version()
-		<-time.After(time.Minute)
+		pass(time.Minute)
 		if n := w.srv.Version() - writes; n < 25 || n > 30 {
 			t.Errorf("%d writes in a minute", n)
 		}
@@ -282,14 +287,14 @@ func TestForbiddenUpdate(t *testing.T) {
 		a, b := w.pair()
 		w.after(5*time.Second, b, "follows")
 		w.srv.Forbid(leases, "update", "patch")
-		<-time.After(20 * time.Second)
+		pass(20 * time.Second)
 		for _, r := range []*replica{a, b} {
 			if s, err := r.Status(), r.Err(); s.Leads || s.Holder != "" || err == nil || !strings.Contains(err.Error(), "no replica holds the Lease default/writer: ") {
 				t.Errorf("%s: %+v, %v", r.Identity(), s, err)
 			}
 		}
 		w.srv.Allow(leases, "update", "patch")
-		<-time.After(20 * time.Second)
+		pass(20 * time.Second)
 		for _, r := range []*replica{a, b} {
 			if s, err := r.Status(), r.Err(); s.Holder == "" || err != nil {
 				t.Errorf("%s: %+v, %v", r.Identity(), s, err)
@@ -317,7 +322,7 @@ func TestNoNamespace(t *testing.T) {
 				return nil
 			})
 			a := w.start("a", 0)
-			<-time.After(time.Second)
+			pass(time.Second)
 			if err := a.Err(); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("reported is %v", err)
 			}
@@ -427,7 +432,7 @@ func TestUnableAsLeader(t *testing.T) {
 				<-time.After(10 * time.Millisecond)
 			}
 			a.full.Store(false)
-			<-time.After(3 * time.Second)
+			pass(3 * time.Second)
 			if !b.Status().Leads {
 				t.Error("nobody leads, or the one that could not write")
 			}

@@ -90,9 +90,9 @@ func TestManyPositions(t *testing.T) {
 				positions := somePositions(c.streams)
 				positions["pods"], positions["!zzz"] = "7", "1"
 				a.rec.commit(positions)
-				<-time.After(12 * time.Second) // longer than renewDeadline
+				pass(12 * time.Second) // longer than renewDeadline
 				for range 8 {
-					<-time.After(time.Second)
+					pass(time.Second)
 					if !a.May() {
 						t.Fatal("the leader may not write")
 					}
@@ -116,7 +116,7 @@ func TestManyPositions(t *testing.T) {
 					t.Errorf("only %d positions are published", len(published))
 				}
 				a.end()
-				<-time.After(5 * time.Second)
+				pass(5 * time.Second)
 				if !b.May() {
 					t.Error("the other does not take over")
 				}
@@ -134,12 +134,12 @@ func TestLeftOut(t *testing.T) {
 		a, b := w.pair()
 		positions := somePositions(24_000)
 		a.rec.commit(maps.Clone(positions))
-		<-time.After(10 * time.Second)
+		pass(10 * time.Second)
 		before := maps.Clone(b.rec.turn.Published)
 		for range 4 {
 			positions["pods"] = fmt.Sprint(time.Now().Unix())
 			a.rec.commit(maps.Clone(positions))
-			<-time.After(4 * time.Second)
+			pass(4 * time.Second)
 		}
 		gone := 0
 		for name := range before {
@@ -154,7 +154,7 @@ func TestLeftOut(t *testing.T) {
 			t.Errorf("it is logged %d times", n)
 		}
 		a.rec.commit(somePositions(10))
-		<-time.After(4 * time.Second)
+		pass(4 * time.Second)
 		if n := log.FilterMessageSnippet("all streams again").Len(); n != 1 || a.Status().LeftOut != 0 {
 			t.Errorf("its end is logged %d times, left out are %d", n, a.Status().LeftOut)
 		}
@@ -220,17 +220,17 @@ func TestDamageIsLogged(t *testing.T) {
 			}
 		}
 		a.rec.commit(map[string]string{"pods": "7"})
-		<-time.After(3 * time.Second)
+		pass(3 * time.Second)
 		a.cut.Store(true)
 		write("damaged")
 		b := w.start("b", 0)
-		<-time.After(time.Second)
+		pass(time.Second)
 		if b.rec.turn.Published[recorder.AnyOther] != "~1" {
 			t.Errorf("b was given %v", b.rec.turn.Published)
 		}
 		a.cut.Store(false)
 		for i := range 20 {
-			<-time.After(2 * time.Second)
+			pass(2 * time.Second)
 			write(strings.Repeat("AAAA", i) + "!")
 		}
 		if n := log.FilterMessageSnippet("cannot decode").Len(); n != 1 {
@@ -238,12 +238,12 @@ func TestDamageIsLogged(t *testing.T) {
 		}
 		for range 20 {
 			write("bm8=")
-			<-time.After(700 * time.Millisecond)
+			pass(700 * time.Millisecond)
 		}
 		if n := log.FilterMessageSnippet("cannot decode").Len(); n != 2 {
 			t.Errorf("two causes are logged %d times", n)
 		}
-		<-time.After(5 * time.Second)
+		pass(5 * time.Second)
 		if err := b.Err(); err != nil {
 			t.Errorf("after a renewal: %v", err)
 		}

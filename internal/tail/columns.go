@@ -176,7 +176,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	if closed != nil {
 		p.out = appendGap(p.out, l, unchanged(closed))
 	} else {
-		p.out = appendWhat(p.out, l, left, &p.same, &p.changed)
+		p.out = appendWhat(p.out, l, left, &p.changed)
 	}
 	p.out = append(bytes.TrimRight(display.CutEnd(p.out, start, left), " "), '\n')
 }

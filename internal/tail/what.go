@@ -112,7 +112,7 @@ func who(l *line.Fields) (manager, subresource []byte) {
 }
 
 // appendWhat appends in short what happened. It may exceed limit columns. changed is space for the changes.
-func appendWhat(dst []byte, l *line.Fields, limit int, same *Same, changed *[]display.Change) []byte {
+func appendWhat(dst []byte, l *line.Fields, limit int, changed *[]display.Change) []byte {
 	switch string(l.Text(line.Type)) {
 	case "GAP":
 		return appendGap(dst, l, nil)
