@@ -51,7 +51,7 @@ func newBlameCommand() *cobra.Command {
 					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
 				}
 				if at.IsZero() {
-					at = query.Latest()
+					at = query.LastKnown()
 				}
 				item, doubts, err := j.One(cmd.Context(), s, at)
 				if err == nil && item == nil && !cmd.Flags().Changed("at") {

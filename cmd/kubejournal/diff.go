@@ -59,7 +59,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			f.to = until
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if until.IsZero() {
-					until = query.Latest()
+					until = query.EndOf(since)
 				}
 				if err := checkVersions(cmd, s, since, until); err != nil {
 					return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/display"
@@ -61,20 +62,74 @@ func (o *Output) note(format string, args ...any) {
 	fmt.Fprintf(o.Notes, "kubejournal: %s\n", fmt.Sprintf(format, args...))
 }
 
-// Doubt says why an answer may be incomplete. It returns ErrNotCovered where there is a reason.
+// Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered where
+// there is a reason for doubt.
 func (o *Output) Doubt(doubts []query.Doubt) error {
 	const most = 5 // lines
-	for i, d := range doubts {
-		if i == most && len(doubts) > most+1 {
-			o.note("not covered: %d more times; 'kubejournal coverage' shows them", len(doubts)-most)
+	causes := causesOf(doubts)
+	for i, c := range causes {
+		if i == most && len(causes) > most+1 {
+			o.note("not covered: %d more times; 'kubejournal coverage' shows them", len(causes)-most)
 			break
 		}
-		o.note("not covered: %s", words(d))
+		o.note("%s", c.words())
 	}
-	if len(doubts) > 0 {
+	if slices.ContainsFunc(doubts, func(d query.Doubt) bool { return !d.AsOf }) {
 		return ErrNotCovered
 	}
 	return nil
+}
+
+// cause is what several streams have in common.
+type cause struct {
+	query.Doubt
+	streams []string
+}
+
+// causesOf puts doubts of the same time and reason together, in the order of the first of each. As of when an answer is
+// comes last.
+func causesOf(doubts []query.Doubt) (all []cause) {
+	for _, d := range doubts {
+		same := func(c cause) bool {
+			return c.AsOf == d.AsOf && c.Reason == d.Reason && near(c.From, d.From) && near(c.To, d.To) && c.Stream != "" && d.Stream != ""
+		}
+		if i := slices.IndexFunc(all, same); i >= 0 {
+			all[i].streams = append(all[i].streams, printable(d.Stream))
+			continue
+		}
+		all = append(all, cause{d, []string{printable(d.Stream)}})
+	}
+	slices.SortStableFunc(all, func(a, b cause) int { return boolInt(a.AsOf) - boolInt(b.AsOf) })
+	return all
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// near reports whether two times may have one cause: streams do not confirm together.
+func near(a, b time.Time) bool {
+	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < 5*time.Second
+}
+
+// words returns a cause in words.
+func (c *cause) words() string {
+	if !c.AsOf {
+		return "not covered: " + words(c.Doubt, c.streams)
+	}
+	when := why(c.Reason)
+	switch {
+	case c.Reason == query.NotConfirmed:
+		when = "this was last confirmed"
+	case c.Reason == coverage.Removed:
+		when = "it was " + when
+	case isGap(c.Reason):
+		when = "the server's history was lost (" + c.Reason + ")"
+	}
+	return fmt.Sprintf("as of %s, when %s: %s", local(c.From), when, some(c.streams))
 }
 
 // HeldBack says which streams may have had changes that the journal is not to have.
@@ -110,11 +165,14 @@ func (o *Output) HeldBack(held []query.Held) {
 	}
 }
 
-// words returns a doubt in words.
-func words(d query.Doubt) string {
+// words returns a doubt in words, of these streams.
+func words(d query.Doubt, streams []string) string {
 	var b strings.Builder
 	if d.Stream != "" {
-		fmt.Fprintf(&b, "stream %s", printable(d.Stream))
+		if b.WriteString("stream " + streams[0]); len(streams) > 1 {
+			b.Reset()
+			fmt.Fprintf(&b, "%d streams (%s)", len(streams), some(streams))
+		}
 		switch {
 		case !d.From.IsZero() && !d.To.IsZero():
 			fmt.Fprintf(&b, " from %s to %s", local(d.From), local(d.To))
@@ -145,11 +203,13 @@ func why(reason string) string {
 	case coverage.CaughtUp:
 		return "caught up"
 	}
-	if slices.Contains(gaps, event.GapReason(reason)) {
+	if isGap(reason) {
 		return "GAP " + reason
 	}
 	return reason
 }
+
+func isGap(reason string) bool { return slices.Contains(gaps, event.GapReason(reason)) }
 
 var gaps = []event.GapReason{event.Expired, event.PositionAheadOfServer, event.PositionRefused, event.CheckpointLost, event.JournalTruncated, event.RelistInterrupted}
 

@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,8 @@ type Options struct {
 	Changed <-chan struct{}                               // the config file or the kubeconfig may have changed
 	// WrapRecording wraps what the recorder writes to.
 	WrapRecording func(recorder.Output, recorder.Checkpoint) (recorder.Output, recorder.Checkpoint)
+	// PulseEvery is as in manager.Manager.Pulse; default manager.PulseEvery.
+	PulseEvery time.Duration
 	// Assembled is called with what runs, before it does.
 	Assembled func(*kubeclient.Client, *manager.Manager, *metrics.Metrics)
 }
@@ -165,7 +168,7 @@ func (d *Daemon) Run(ctx context.Context) (err error) {
 		pulses, stopPulses := context.WithCancel(streams)
 		var pulsing sync.WaitGroup
 		if d.coverage != nil {
-			pulsing.Go(func() { d.manager.Pulse(pulses) })
+			pulsing.Go(func() { d.manager.Pulse(pulses, cmp.Or(d.PulseEvery, manager.PulseEvery)) })
 		}
 		err := d.manager.Run(streams)
 		stopPulses()

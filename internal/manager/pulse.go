@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// pulseEvery is how long it is from one pulse to the next. With what a pulse takes it is less than five seconds.
-	pulseEvery = 4 * time.Second
+	// PulseEvery is how long it is from one pulse to the next. With what a pulse takes it is less than five seconds.
+	PulseEvery = 4 * time.Second
 	// pulseWait is how long the streams are given to read what the server had sent before it answered: more than shows that a
 	// watch has nothing to read.
 	pulseWait = 300 * time.Millisecond
 )
 
-// Pulse notes every few seconds in the coverage which streams are known to follow the server, until ctx ends: those whose
+// Pulse notes again and again, after so long, in the coverage which streams are known to follow the server, until ctx ends: those whose
 // watches are open and quiet, while the server answers and accepts the daemon's credentials. A daemon that was killed, cut
 // off or refused is not believed any more for longer than that.
-func (m *Manager) Pulse(ctx context.Context) {
-	for kubeclient.Sleep(ctx, pulseEvery) {
+func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
+	for kubeclient.Sleep(ctx, every) {
 		open := m.open()
 		if len(open) == 0 {
 			continue

@@ -23,6 +23,8 @@ type Doubt struct {
 	From   time.Time `json:"from,omitzero"` // since when; zero: from the beginning
 	To     time.Time `json:"to,omitzero"`   // until when; zero: up to now
 	Reason string    `json:"reason"`
+	// AsOf says that nobody asked for what came behind From: the answer is of then, and no less true for it.
+	AsOf bool `json:"asOf,omitempty"`
 }
 
 // Coverage returns from when to when the streams were watched whose objects may be selected, in the order of their names.
@@ -145,7 +147,11 @@ func (s *Selection) mayHave(stream string) bool {
 	return false
 }
 
-// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then.
+// NotConfirmed is why a stream is not known to have been followed any more where the daemon has said no reason.
+const NotConfirmed = "not confirmed any further"
+
+// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then. Of an
+// open end it returns the last interval, and as of when that is.
 func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Interval, *Doubt) {
 	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
 	for i := range intervals {
@@ -157,13 +163,17 @@ func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Inter
 			}
 			return nil, doubt
 		}
-		if m.Time.Before(in.To) || m.latest && in.End == "" && m.Time.Sub(in.To) < confirmedEvery {
+		if m.Time.Before(in.To) || m.latest && in.End == "" && m.Time.Sub(in.To) < pulseAge {
 			return in, nil
 		}
 		doubt.From, doubt.Reason = in.To, in.End
 		if in.End == "" {
-			doubt.Reason = "not confirmed any further"
+			doubt.Reason = NotConfirmed
 		}
+	}
+	if last := len(intervals) - 1; m.open && last >= 0 {
+		doubt.AsOf = true
+		return &intervals[last], doubt
 	}
 	return nil, doubt
 }
@@ -221,6 +231,8 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 		in, doubt := at(stream.Intervals, stream.Name, m)
 		if doubt != nil {
 			doubts = append(doubts, doubt)
+		}
+		if in == nil {
 			continue
 		}
 		now = append(now, stream.Name)
@@ -229,7 +241,10 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 		}
 	}
 	for _, doubt := range doubts {
-		if c.gone[doubt.Stream] = elsewhere(s, doubt.Stream, now); !c.gone[doubt.Stream] {
+		others := slices.DeleteFunc(slices.Clone(now), func(other string) bool {
+			return slices.ContainsFunc(doubts, func(d *Doubt) bool { return d.Stream == other })
+		})
+		if c.gone[doubt.Stream] = elsewhere(s, doubt.Stream, others); !c.gone[doubt.Stream] {
 			c.doubts = append(c.doubts, *doubt)
 		}
 	}
@@ -293,7 +308,9 @@ func (j *Journal) undated(ctx context.Context, s *Selection, m Moment, late map[
 	}
 	for name := range found {
 		if in := late[name]; found[name] {
-			doubts = append(doubts, Doubt{name, in.From, in.To, "was read later, and not every line says when its change was made"})
+			doubts = append(doubts, Doubt{
+				Stream: name, From: in.From, To: in.To, Reason: "was read later, and not every line says when its change was made",
+			})
 		}
 	}
 	slices.SortFunc(doubts, func(a, b Doubt) int { return strings.Compare(a.Stream, b.Stream) })
@@ -316,7 +333,7 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 	}
 	end := until
 	if until.IsZero() {
-		end = Latest()
+		end = EndOf(since)
 	}
 	doubts := append(slices.Clone(s.Unwatched), missingShards(s, namesOf(streams))...)
 	for _, bound := range []*Moment{&since, &end} {
@@ -360,8 +377,8 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 				then = Moment{Time: d.To.Add(-1)}
 			}
 			covered := slices.DeleteFunc(slices.Clone(streams), func(other coverage.Stream) bool {
-				in, _ := at(other.Intervals, other.Name, then)
-				return in == nil
+				in, doubt := at(other.Intervals, other.Name, then)
+				return in == nil || doubt != nil
 			})
 			if !elsewhere(s, stream.Name, namesOf(covered)) {
 				doubts = append(doubts, d)
@@ -391,7 +408,7 @@ func holes(stream *coverage.Stream, since, until Moment) (doubts []Doubt) {
 		before := &stream.Intervals[i-1]
 		quiet := before.Differences != nil && *before.Differences == 0
 		if !quiet && in.From.After(before.To) && in.From.After(since.Time) && before.To.Before(until.Time) {
-			doubts = append(doubts, Doubt{stream.Name, before.To, in.From, before.End})
+			doubts = append(doubts, Doubt{Stream: stream.Name, From: before.To, To: in.From, Reason: before.End})
 		}
 	}
 	if last := stream.Intervals[len(stream.Intervals)-1]; until.Seq == 0 && !until.Time.Before(last.To) {

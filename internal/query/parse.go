@@ -41,13 +41,13 @@ func ParseMoment(text string, now time.Time) (Moment, error) {
 		return Moment{Version: version}, nil
 	}
 	if strings.EqualFold(text, "now") {
-		return Moment{Time: now, latest: true}, nil
+		return Moment{Time: now, latest: true, fromNow: true}, nil
 	}
 	if t, ok := parseUnix(text); ok {
 		return Moment{Time: t}, nil
 	}
 	if d, ok := parseAgo(text); ok {
-		return Moment{Time: now.Add(-d)}, nil
+		return Moment{Time: now.Add(-d), fromNow: true}, nil
 	}
 	if later, ok := strings.CutPrefix(text, "+"); ok {
 		if _, ok := parseAgo(later); ok {

@@ -11,15 +11,30 @@ type Moment struct {
 	Seq     uint64 // 0 for any other
 	Version uint64 // the same
 
-	latest bool // Time is now, and what is asked for is the last that the journal has
+	latest  bool // Time is now, and what is asked for is the last that the journal has
+	open    bool // likewise, and as of when that is claims nothing
+	fromNow bool // Time was given as how long ago it is, which names now
 }
 
-// Latest returns the moment that is asked for by not naming one: now, as far as the journal says. A stream that is followed
-// is as good as there, if it was confirmed within the last minutes.
+// Latest returns now, as far as the journal says. A stream that is followed is as good as there, if it was confirmed within
+// pulseAge.
 func Latest() Moment { return Moment{Time: time.Now(), latest: true} }
 
-// confirmedEvery is how long a stream that is followed may go without being confirmed: servers send bookmarks once a minute.
-const confirmedEvery = 2 * time.Minute
+// LastKnown returns the moment that is asked for by not naming an end: the last time that is covered. An answer says as of
+// when it is, where that is not now.
+func LastKnown() Moment { return Moment{Time: time.Now(), latest: true, open: true} }
+
+// EndOf returns the end that is meant where only the beginning is named: now, where that was said by how long ago it is.
+func EndOf(since Moment) Moment {
+	if since.fromNow {
+		return Latest()
+	}
+	return LastKnown()
+}
+
+// pulseAge is how long a stream that is followed may go without being confirmed: a daemon that is well does so every five
+// seconds, with its next commit.
+const pulseAge = 10 * time.Second
 
 // IsZero reports whether no moment was given.
 func (m Moment) IsZero() bool { return m.Seq == 0 && m.Version == 0 && m.Time.IsZero() }

@@ -14,6 +14,9 @@ import (
 	"kubejournal/test/invariant"
 )
 
+// never as a harness's pulse leaves pulses out: what else confirms a stream can be seen.
+const never = 1000 * time.Hour
+
 // covered shows the coverage of a stream: the seconds of each interval since began, rounded.
 func (w *harness) covered(stream string, began time.Time) string {
 	w.t.Helper()
@@ -54,6 +57,7 @@ func (w *harness) wantCovered(began time.Time, want string) {
 // What happens to a stream, and what of it is covered. An event at a second confirms the position then.
 func TestCoverage(t *testing.T) {
 	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
+		w.pulse = never
 		began := time.Now()
 		put := func(second int) {
 			w.at(began, second)
@@ -151,6 +155,7 @@ func TestCoverage(t *testing.T) {
 // A stream whose events come too fast for a read to wait is confirmed all the same: from its first list on, and after a stop.
 func TestCoverageOfABusyStream(t *testing.T) {
 	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		w.pulse = never
 		began := time.Now()
 		busy := func(seconds int) {
 			for range seconds * 20 {
@@ -183,6 +188,7 @@ func TestCoverageOfABusyStream(t *testing.T) {
 // Until what had waited has come, the journal lacks it, also where the server answers the watch slowly.
 func TestCoverageBehindASlowAnswer(t *testing.T) {
 	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		w.pulse = never
 		began := time.Now()
 		w.start()
 		w.synced()
@@ -225,6 +231,7 @@ func (w *harness) fromTime(n int) (t time.Time) {
 func TestGapFromTime(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+			w.pulse = never
 			for _, name := range []string{"a", "b", "c"} {
 				w.put(configMaps, name)
 			}
@@ -279,6 +286,7 @@ func TestGapFromTime(t *testing.T) {
 // list was asked for.
 func TestGapBehindSlowList(t *testing.T) {
 	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		w.pulse = never
 		for i := range 600 { // two pages
 			w.put(configMaps, fmt.Sprint("object-", i))
 		}

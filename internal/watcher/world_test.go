@@ -77,8 +77,9 @@ type harness struct {
 	log  syncBuffer
 	wrap func(http.RoundTripper) http.RoundTripper // of the daemon's requests; nil does nothing
 
-	maxObject int    // bytes; 0 is the daemon's own limit
-	assembled func() // called before the streams start; nil does nothing
+	pulse     time.Duration // from one pulse to the next; 0 is the daemon's own
+	maxObject int           // bytes; 0 is the daemon's own limit
+	assembled func()        // called before the streams start; nil does nothing
 
 	// writes is what the server has acknowledged to streams of whole resources.
 	writes []invariant.Write
@@ -174,10 +175,11 @@ func (w *harness) tryStart() error {
 	}
 	assembled := make(chan struct{})
 	d := process.New(w.config(), process.Options{
-		Log:     zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel)),
-		Disk:    files,
-		Server:  func(config.Kubernetes) (*rest.Config, error) { return server, nil },
-		Changed: make(chan struct{}), // never
+		Log:        zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(zap.NewDevelopmentEncoderConfig()), &w.log, zap.InfoLevel)),
+		Disk:       files,
+		Server:     func(config.Kubernetes) (*rest.Config, error) { return server, nil },
+		Changed:    make(chan struct{}), // never
+		PulseEvery: w.pulse,
 		WrapRecording: func(out recorder.Output, store recorder.Checkpoint) (recorder.Output, recorder.Checkpoint) {
 			l.gate.file, l.gate.store = out.(*journal.File), store.(*checkpoint.Store)
 			return l.gate, l.gate
