@@ -361,13 +361,14 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestLatest asks for now: a stream that is followed is as good as there, but not for long.
+// TestLatest asks for now: a stream that is followed is as good as there, but not for long. An open end claims nothing: the
+// answer is as of the last time that is covered, and says so.
 func TestLatest(t *testing.T) {
 	for _, c := range []struct {
 		ago     time.Duration
 		stopped bool
 		certain bool
-	}{{time.Minute, false, true}, {time.Minute, true, false}, {time.Hour, false, false}} {
+	}{{5 * time.Second, false, true}, {5 * time.Second, true, false}, {15 * time.Second, false, false}, {time.Hour, false, false}} {
 		w := begin(t)
 		w.Kill()
 		w.Now = time.Now().Add(-c.ago - time.Second)
@@ -383,9 +384,28 @@ func TestLatest(t *testing.T) {
 		}
 		j, of := open(t, w), selectionOf(t, "cm")
 		state, doubts := at(t, j, of, query.Latest())
-		all, err := j.Uncovered(t.Context(), of, query.Moment{}, query.Moment{})
-		if state != "settings=1" || (doubts == "") != c.certain || err != nil || (len(all) == 0) != c.certain {
-			t.Errorf("%+v: %q, %q, %+v, %v", c, state, doubts, all, err)
+		if state != "settings=1" || (doubts == "") != c.certain {
+			t.Errorf("%+v: %q, %q", c, state, doubts)
+		}
+		minute, err := query.ParseMoment("1m", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, ends := range map[string]struct {
+			since query.Moment
+			open  bool
+		}{"everything": {query.Moment{}, true}, "a time": {query.Moment{Time: time.Now().Add(-time.Minute)}, true}, "how long ago": {minute, false}} {
+			all, err := j.Uncovered(t.Context(), of, ends.since, query.Moment{})
+			if !ends.since.IsZero() { // nothing was watched before
+				all = slices.DeleteFunc(all, func(d query.Doubt) bool { return d.From.IsZero() })
+			}
+			if err != nil || (len(all) == 0) != c.certain || len(all) > 0 && all[0].AsOf != ends.open {
+				t.Errorf("%+v, since %s: %+v, %v", c, name, all, err)
+			}
+		}
+		st, err := j.State(t.Context(), of, query.LastKnown())
+		if err != nil || len(st.Items) != 1 || (len(st.Doubts) == 0) != c.certain || !c.certain && !st.Doubts[0].AsOf {
+			t.Errorf("%+v, as of when it is: %+v, %v", c, st, err)
 		}
 	}
 }
