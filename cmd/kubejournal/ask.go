@@ -74,7 +74,8 @@ stdin or stdout is no terminal. less gets the options of $LESS, or FRX: it ends 
 // statusHelp is another one.
 const statusHelp = `
 Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read or has nothing of that name; 3 if the answer
-depends on a time that is not covered: stderr names stream and interval.`
+depends on a time that is not covered: stderr names streams and interval. Where no end is named, or no moment, that is the
+last time that is covered, and stderr says as of when the answer is, if it is not now.`
 
 func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags := cmd.Flags()

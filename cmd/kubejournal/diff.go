@@ -12,8 +12,8 @@ import (
 )
 
 const diffHelp = `Show what changed between two times, of an object, in a namespace, or everywhere: a unified diff of YAML for each object that
-was added, deleted or changed. Without --until it is up to now, as far as the journal says: a stream that is followed must
-have been confirmed within the last two minutes.
+was added, deleted or changed. Without --until it is up to now or, where --since is a time or a line, the last time that the
+journal covers.
 
 A difference does not show what changed and changed back, nor what came and went in between: stderr counts and names that,
 and 'kubejournal history' shows it. What says little, such as the counts in a status, is left out and counted; --all shows it.

@@ -23,6 +23,11 @@
 // a minute keeps a power cut from taking more. Only what makes a record false must be on disk first: a start that finds lines
 // missing replaces the file before it writes a line (see Open). The order is write -> fsync -> commit -> publish -> coverage.
 //
+// A pulse moves the interval of a quiet stream without a commit. It is the one thing that may turn out to be wrong, where a
+// watch has stalled while the server answers: the stream's next line takes it back with a record of a higher serial number,
+// and an interval in another segment goes on from what was read, so that this is the last record (see current.read). A crash
+// between the commit of that line and the record leaves what the pulse said.
+//
 // # The file
 //
 // Records of 64 bytes, integers little-endian, times in Unix nanoseconds. A record is read wherever it lies; one whose
