@@ -240,7 +240,9 @@ func (d *Daemon) assemble(context.Context) error {
 		{Name: "config", Err: func() error { return nil }, Note: d.reload.note}, // it was loaded, or we would not be here
 		{Name: "output", Err: d.outputError},
 		{Name: "checkpoint", Err: d.rec.CheckpointError},
-		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string { return d.manager.Outage().Text(time.Now()) }},
+		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string {
+			return cmp.Or(d.manager.Outage().Text(time.Now()), d.manager.Unconfirmed(time.Now()))
+		}},
 		{Name: "streams", Err: d.streamsReady, Note: d.manager.Stalled},
 	}
 	if d.elector != nil {

@@ -56,6 +56,7 @@ type Manager struct {
 	fault     string                // of that, as it was logged; "" where there was none
 	owed      map[string]bool       // what a lost checkpoint may have had, see loadOwed; nil while unknown
 
+	probes  probes
 	unknown sync.Map // names without a resource that were warned about
 
 	shown

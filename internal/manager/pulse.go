@@ -2,6 +2,8 @@ package manager
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,8 +30,8 @@ func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 			continue
 		}
 		well := time.Now()
-		if err := m.client.Probe(ctx, open[0].spec.Target); err != nil {
-			m.log.Debug("the server does not answer as it should, streams are not confirmed", zap.Error(err))
+		err := m.client.Probe(ctx, open[0].spec.Target)
+		if m.probed(err); err != nil {
 			continue
 		}
 		if !kubeclient.Sleep(ctx, pulseWait) {
@@ -39,6 +41,49 @@ func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 			r.stream.Pulse(well)
 		}
 	}
+}
+
+// probes is how the server answers the pulses.
+type probes struct {
+	mu     sync.Mutex
+	since  time.Time // of the first failure; zero while it answers
+	failed int       // since then
+	err    error     // the last
+}
+
+// probed takes note of a pulse's answer. That it fails for longer than a moment is logged, but where the streams show it too.
+func (m *Manager) probed(err error) {
+	p := &m.probes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil && p.failed > 1:
+		m.log.Info("the server answers again, streams are confirmed", zap.Duration("after", time.Since(p.since).Round(time.Second)))
+	case err != nil && p.failed == 1 && m.Outage().Since.IsZero():
+		m.log.Warn("the server does not answer this daemon as it should: what streams show is not confirmed until it does",
+			zap.String("reason", watcher.ReasonOf(err)), zap.Error(err))
+	}
+	switch {
+	case err == nil:
+		p.since, p.failed, p.err = time.Time{}, 0, nil
+	case p.failed == 0:
+		p.since = time.Now()
+		fallthrough
+	default:
+		p.failed, p.err = p.failed+1, err
+	}
+}
+
+// Unconfirmed says since when the server has not answered as it should, and how, where watches are open all the same; empty
+// while it does. Safe for concurrent use.
+func (m *Manager) Unconfirmed(now time.Time) string {
+	p := &m.probes
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed < 2 {
+		return ""
+	}
+	return fmt.Sprintf("no answer to this daemon for %s: %s", now.Sub(p.since).Round(time.Second), watcher.ReasonOf(p.err))
 }
 
 // open returns the streams that follow a watch.

@@ -137,6 +137,9 @@ func classify(ctx context.Context, err error) outcome {
 	return o
 }
 
+// ReasonOf returns the reason that a stream would show for an error of a request.
+func ReasonOf(err error) string { return classify(context.Background(), err).reason }
+
 // isOurs reports whether a reason is for this daemon's user to mend, by other rights, credentials or another config.
 // Any other reason, also one that is new, is the server's.
 func isOurs(reason string, t kubeclient.Target) bool {

@@ -59,6 +59,9 @@ func TestPulse(t *testing.T) {
 				}
 				ends(w)
 				w.pass(time.Minute)
+				if why := w.life; why != nil && why.manager.Unconfirmed(time.Now()) == "" && why.manager.Outage().Since.IsZero() {
+					t.Error("nothing says so")
+				}
 				if old := w.believed("configmaps"); old < time.Minute-time.Second {
 					t.Errorf("a minute after its end it is believed up to %s ago", old)
 				}
