@@ -2,6 +2,7 @@ package watcher_test
 
 import (
 	"net/http"
+	"runtime"
 	"testing"
 	"time"
 
@@ -93,4 +94,41 @@ func TestPulseOfAStalledWatch(t *testing.T) {
 		}
 		w.interrupted = true
 	})
+}
+
+// BenchmarkPulse is an hour of 57 quiet streams without and with pulses, in turn there and back. cpu-s/hour is that of the
+// whole process, the server in it included.
+func BenchmarkPulse(b *testing.B) {
+	const streams = 57
+	all := func(string, string) (bool, error) { return true, nil }
+	var took, requests [2]float64
+	hours := 0.0
+	hour := func(i int, pulse time.Duration) {
+		runtime.GC()
+		// testing/synctest needs a *testing.T.
+		ok := testing.RunTests(all, []testing.InternalTest{{Name: "hour", F: func(t *testing.T) {
+			bubble(t, kubefake.Options{}, nil, func(w *harness) {
+				w.plain, w.pulse = true, pulse
+				w.startNeighbours(streams, nil)
+				w.pass(10 * time.Second)
+				began, asked := cpuTime(t), len(w.srv.Requests())
+				w.pass(time.Hour)
+				took[i] += (cpuTime(t) - began).Seconds()
+				requests[i] += float64(len(w.srv.Requests()) - asked)
+			})
+		}}})
+		if !ok {
+			b.Fatal("the hour failed")
+		}
+		hours += 0.5
+	}
+	for b.Loop() {
+		for _, i := range []int{0, 1, 1, 0} {
+			hour(i, []time.Duration{never, 0}[i])
+		}
+	}
+	b.ReportMetric(took[0]/hours, "cpu-s/hour-without")
+	b.ReportMetric(took[1]/hours, "cpu-s/hour-with")
+	b.ReportMetric(requests[0]/hours, "requests/hour-without")
+	b.ReportMetric(requests[1]/hours, "requests/hour-with")
 }
