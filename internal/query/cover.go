@@ -13,6 +13,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/event"
 	"kubejournal/internal/index"
 	"kubejournal/internal/journal"
 )
@@ -158,9 +159,6 @@ func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Inter
 		in := &intervals[i]
 		if m.Time.Before(in.From) {
 			doubt.To = in.From
-			if i > 0 && intervals[i-1].Differences != nil && *intervals[i-1].Differences == 0 {
-				return in, nil // a GAP behind which nothing had changed
-			}
 			return nil, doubt
 		}
 		if m.Time.Before(in.To) || m.latest && in.End == "" && m.Time.Sub(in.To) < pulseAge {
@@ -385,7 +383,50 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 			}
 		}
 	}
-	return doubts, nil
+	return j.deserved(ctx, s, doubts)
+}
+
+// deserved returns the doubts without those about a gap on both sides of which the object that is asked for stands, the same
+// and at the same version: it was not written in between, unless the server was put back. What else has come and gone in a
+// gap is not known, also where the list behind it had no difference, and under a name that the journal never had.
+func (j *Journal) deserved(ctx context.Context, s *Selection, doubts []Doubt) (all []Doubt, err error) {
+	if len(s.Objects) != 1 || s.Objects[0].Name == "" || s.Objects[0].name == "*" {
+		return doubts, nil
+	}
+	for _, d := range doubts {
+		stands := false
+		if isGap(d.Reason) && !d.From.IsZero() && !d.To.IsZero() {
+			if stands, err = j.stands(ctx, s, &d); err != nil {
+				return nil, err
+			}
+		}
+		if !stands {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// stands reports whether the one object that is selected, of a name in a namespace or in none, has the same last line at both
+// ends of a gap.
+func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, error) {
+	var last [2]uint64
+	for n, at := range []time.Time{gap.From, gap.To} {
+		st, err := j.stateAt(ctx, s, Moment{Time: at}, false)
+		if err != nil {
+			return false, err
+		}
+		if len(st.Items) != 1 || len(s.Namespaces) != 1 && st.Items[0].Namespace != "" {
+			return false, nil // or another namespace may have had one of that name
+		}
+		last[n] = st.Items[0].Last.Seq
+	}
+	return last[0] == last[1], nil
+}
+
+// isGap reports whether a reason is that of a GAP behind which versions are those of the same history.
+func isGap(reason string) bool {
+	return slices.Contains([]event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}, event.GapReason(reason))
 }
 
 func namesOf(streams []coverage.Stream) (names []string) {
@@ -406,8 +447,7 @@ func holes(stream *coverage.Stream, since, until Moment) (doubts []Doubt) {
 			continue
 		}
 		before := &stream.Intervals[i-1]
-		quiet := before.Differences != nil && *before.Differences == 0
-		if !quiet && in.From.After(before.To) && in.From.After(since.Time) && before.To.Before(until.Time) {
+		if in.From.After(before.To) && in.From.After(since.Time) && before.To.Before(until.Time) {
 			doubts = append(doubts, Doubt{Stream: stream.Name, From: before.To, To: in.From, Reason: before.End})
 		}
 	}

@@ -304,15 +304,25 @@ func TestInsideGap(t *testing.T) {
 				t.Errorf("a difference: %t, seq %d: %q", differs, seq, doubts)
 			}
 		}
-		for second, certain := range map[int]bool{-1: false, 30: true, 90: !differs, 150: !differs, 200: true, 300: false} {
-			m := query.Moment{Time: noon.Add(time.Duration(second) * time.Second)}
-			state, doubts := at(t, j, of, m)
-			if want := map[bool]string{true: "settings=1", false: after}[second < 100]; (doubts == "") != certain || certain && state != want {
-				t.Errorf("a difference: %t, second %d: %q, %q", differs, second, state, doubts)
-			}
-			all, err := j.Uncovered(t.Context(), of, query.Moment{Time: noon}, m)
-			if certain = certain && (second < 60 || !differs); err != nil || second >= 0 && (len(all) == 0) != certain {
-				t.Errorf("a difference: %t, up to second %d: %+v, %v", differs, second, all, err)
+		// An object on both sides was not written in between. Others may have come and gone.
+		one, never := selectionOf(t, "cm/settings"), selectionOf(t, "cm/never")
+		one.Namespaces, never.Namespaces = []string{"shop"}, []string{"shop"}
+		for _, of := range []*query.Selection{of, one, never, selectionOf(t, "cm/settings")} {
+			stands := of == one && !differs
+			for second, certain := range map[int]bool{-1: false, 30: true, 90: stands, 150: stands, 200: true, 300: false} {
+				m := query.Moment{Time: noon.Add(time.Duration(second) * time.Second)}
+				state, doubts := at(t, j, of, m)
+				want := map[bool]string{true: "settings=1", false: after}[second < 100]
+				if of == never {
+					want = ""
+				}
+				if (doubts == "") != certain || certain && state != want {
+					t.Errorf("%v, a difference: %t, second %d: %q, %q", of, differs, second, state, doubts)
+				}
+				all, err := j.Uncovered(t.Context(), of, query.Moment{Time: noon}, m)
+				if certain = certain && (second < 60 || stands); err != nil || second >= 0 && (len(all) == 0) != certain {
+					t.Errorf("%v, a difference: %t, up to second %d: %+v, %v", of, differs, second, all, err)
+				}
 			}
 		}
 	}

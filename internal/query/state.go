@@ -118,6 +118,15 @@ func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, e
 
 // state returns those that were deleted too, if deleted is true.
 func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
+	st, err := j.stateAt(ctx, s, at, deleted)
+	if err == nil {
+		st.Doubts, err = j.deserved(ctx, s, st.Doubts)
+	}
+	return st, err
+}
+
+// stateAt is state with doubts that may not be deserved.
+func (j *Journal) stateAt(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
 	if len(j.segments) == 0 {
 		return &State{At: at}, nil
 	}
