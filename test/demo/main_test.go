@@ -32,7 +32,7 @@ var mustShow = map[string]int{
 	`"password": "REDACTED"`:                                                 1,
 	`DELETED +configmaps +shop/web-settings +-\n`:                            2,
 	`GAP +secrets +- +- +\d+s: Expired, resourceVersion \d+→`:                1,
-	`GAP +deployments.apps +- +- +\d+s: Expired, resourceVersion \d+→`:       1,
+	`GAP +deployments.apps +- +- +\d+s: Expired, resourceVersion \d+→`:       2,
 	`DELETED +secrets +shop/web-login +- +relist, final state not known`:     1,
 	`MODIFIED +deployments.apps +shop/web +- +spec.replicas 3→1, relist`:     2,
 	`SYNCED +deployments.apps +- +- +modified 1\n`:                           1,
