@@ -380,6 +380,7 @@ func TestClusterChecksAreShared(t *testing.T) {
 		e.Namespaces = append(e.Namespaces, fmt.Sprintf("n%03d", i))
 	}
 	bubble(t, kubefake.Options{}, []config.Resource{e}, func(w *harness) {
+		w.pulse = never
 		w.start()
 		w.synced()
 		w.pass(10 * time.Second)

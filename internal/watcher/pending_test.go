@@ -46,6 +46,7 @@ func (w *harness) wantOnly(stream string, want ...string) {
 // way, and without asking all the time.
 func TestPendingUntilServed(t *testing.T) {
 	bubble(t, kubefake.Options{}, entries("configmaps", "widgets.example.com"), func(w *harness) {
+		w.pulse = never
 		w.put(configMaps, "a")
 		w.start()
 		w.await("configmaps watches", func() bool { return w.state("configmaps").State == watcher.Watching })

@@ -360,6 +360,7 @@ func TestNamespaceIsDeletedUnderItsWatch(t *testing.T) {
 	e.Namespaces = []string{"web"}
 	for _, noWatchList := range []bool{false, true} {
 		bubble(t, kubefake.Options{NoWatchList: noWatchList}, []config.Resource{e}, func(w *harness) {
+			w.pulse = never
 			make := func() {
 				_, err := w.srv.Create(namespaces, map[string]any{"metadata": map[string]any{"name": "web"}})
 				must(t, err)
