@@ -161,7 +161,7 @@ func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Inter
 			doubt.To = in.From
 			return nil, doubt
 		}
-		if m.Time.Before(in.To) || m.latest && in.End == "" && m.Time.Sub(in.To) < pulseAge {
+		if m.Time.Before(in.To) || in.End == "" && time.Since(in.To) < pulseAge {
 			return in, nil
 		}
 		doubt.From, doubt.Reason = in.To, in.End

@@ -397,6 +397,9 @@ func TestLatest(t *testing.T) {
 		if state != "settings=1" || (doubts == "") != c.certain {
 			t.Errorf("%+v: %q, %q", c, state, doubts)
 		}
+		if _, doubts := at(t, j, of, query.Moment{Time: time.Now().Add(-3 * time.Second)}); (doubts == "") != c.certain {
+			t.Errorf("%+v, three seconds ago: %q", c, doubts)
+		}
 		minute, err := query.ParseMoment("1m", time.Now())
 		if err != nil {
 			t.Fatal(err)
