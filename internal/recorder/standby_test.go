@@ -540,7 +540,7 @@ func TestTurnEndsWithinAList(t *testing.T) {
 }
 
 // A leader publishes the positions of streams that run, and those of others only for as long as an update of the
-// replicas may take: streams that were removed do not fill the Lease.
+// replicas may take. Then it publishes that they were begun.
 func TestPositionsOfRemovedStreams(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		published := func(when string, want map[string]string) {
@@ -561,17 +561,17 @@ func TestPositionsOfRemovedStreams(t *testing.T) {
 		}
 		published("without b", before)
 		pass(time.Second)
-		published("later", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		published("later", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
 		r.rec.Begin("b", nil)
-		published("b is back", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		published("b is back", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
 		pass(keepIdle)
-		published("b stays", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		published("b stays", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
 		if err := r.rec.End(r.t.Context(), "b", "removed"); err != nil {
 			t.Error(err)
 		}
-		published("without b again", map[string]string{"a": "5", "!a": "1", "b": "~1"})
+		published("without b again", map[string]string{"a": "5", "!a": "1", "b": "~1", "gone": "~0", "!gone": "2", AnyOther: "~0"})
 		pass(keepIdle)
-		published("b is gone", map[string]string{"a": "5", "!a": "1"})
+		published("b is gone", map[string]string{"a": "5", "!a": "1", "b": "~0", "gone": "~0", "!gone": "2", AnyOther: "~0"})
 		r.leads(4, map[string]string{"gone": "9"})
 		published("another turn", map[string]string{"gone": "9"})
 	})

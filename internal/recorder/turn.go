@@ -161,7 +161,8 @@ type positions struct {
 }
 
 // keepIdle is how long a leader publishes the position of a stream that it does not run: during an update, the others
-// may still have it, or have it already. A stream that is added later continues from a replica's own checkpoint.
+// may still have it, or have it already. Behind that it publishes that somebody has begun it: what others have written of a
+// stream that is added later is not forgotten.
 const keepIdle = 10 * time.Minute
 
 // Positions returns up to where each stream is committed, for Turn.Published of the other replicas, and the version of
@@ -181,8 +182,8 @@ func (r *Recorder) Positions() (committed map[string]string, version uint64) {
 		if !is {
 			since = now
 		}
-		if idle[stream] = since; now.Sub(since) >= keepIdle {
-			delete(p.committed, name)
+		if idle[stream] = since; now.Sub(since) >= keepIdle && !IsRestored(name) {
+			p.committed[name] = BegunIn(0) // by others: a list that knows of no object is not its first
 		}
 	}
 	p.idle = idle
