@@ -128,10 +128,7 @@ func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
 		}
 	}
 	err := invariant.Covered(lines, m.noted, func(stream string, t time.Time) (is, late bool) {
-		for n, i := range by[stream] {
-			if m.fault.stalled() && n == len(by[stream])-1 {
-				continue // a watch that stalls takes back what pulses have claimed, but not before its lines come
-			}
+		for _, i := range by[stream] {
 			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
 				return true, i.Late || m.fault.stalled()
 			}
