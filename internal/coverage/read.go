@@ -93,14 +93,14 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 			i := &intervals[n]
 			for _, part := range c.present(i, there) {
 				s.add(part, i, goesOn)
-				goesOn = i.reason == reasonNumber(continued) && part.to == i.to
+				goesOn = i.reason == reasonNumber(continued) && part.to == i.end()
 			}
 			if n+1 < len(intervals) && intervals[n+1].since != i.since {
 				s.endGap(i, intervals[n+1].differences)
 			}
 		}
 		if i := &intervals[len(intervals)-1]; i.empty() && !isGap(i.reason) && c.presentAt(i, there) {
-			s.add(span{i.from, i.to}, i, false) // a list is complete, and nothing was confirmed behind it yet
+			s.add(span{i.from, i.end()}, i, false) // a list is complete, and nothing was confirmed behind it yet
 		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)
@@ -128,7 +128,7 @@ func (s *Stream) endGap(i *interval, differences int64) {
 // add adds a part of an interval, to the last one if that goes on.
 func (s *Stream) add(part span, i *interval, goesOn bool) {
 	from, to, end := time.Unix(0, part.from).UTC(), time.Unix(0, part.to).UTC(), reasonText(i.reason)
-	if part.to < i.to || end == continued {
+	if part.to < i.end() || end == continued {
 		end = Unknown // unless what follows is there
 	}
 	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
