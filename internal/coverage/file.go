@@ -285,7 +285,9 @@ func (f *File) extend(c *current, p *Progress) {
 	}
 	if late > c.end() {
 		f.lateNow(c)
-		c.to, c.pulse, c.reason = late, 0, 0
+		end := c.end()
+		c.to, c.pulse, c.reason = max(c.to, min(late, p.Confirmed)), 0, 0
+		c.pulseTo(end)
 	}
 	switch end := c.end(); {
 	case p.Confirmed > c.to && c.late:

@@ -167,8 +167,11 @@ func (s *Stream) Pulse(well time.Time) {
 	if s.idle.IsZero() || s.idle.After(well) || time.Since(well) < quietBehind || !s.state.InStep() {
 		return
 	}
-	s.pace.pulsed, s.pace.resumes = well, false
-	s.state.Pulse = well.UnixNano()
+	p := &s.pace
+	p.pulsed, p.resumes = well, false
+	if s.state.Pulse = well.UnixNano(); p.late {
+		p.late, p.lateTo, s.state.Late = false, well, s.state.Pulse
+	}
 	s.rec.Pulse(s.producer, s.state.Coverage)
 }
 
