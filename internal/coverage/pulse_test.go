@@ -76,6 +76,10 @@ func TestPulse(t *testing.T) {
 			j.pulse(40, 10, 20)
 			j.pods(50, 10, 50, 0)
 		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50"},
+		"another list": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pods(30, 29, 30, 0)
+		}, "pods, 10-20 Unknown, 29-30"},
 		"a GAP": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.lost(30, "Expired")

@@ -39,6 +39,10 @@ func TestPulse(t *testing.T) {
 		"forbidden": func(w *harness) {
 			w.srv.SetPolicy(func(kubefake.Attributes) (bool, string) { return false, "no more" })
 		},
+		"another cluster": func(w *harness) {
+			body := `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"another"}}`
+			w.srv.SetFault(on("namespaces", "get", &kubefake.Fault{Status: http.StatusOK, Body: body}))
+		},
 		"elsewhere": func(w *harness) {
 			w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return status(http.StatusFound) })
 		},
@@ -133,15 +137,14 @@ func TestPulseBehindABlockedOutput(t *testing.T) {
 		w.start()
 		w.synced()
 		w.pass(time.Minute)
-		w.life.gate.fillAfter(0)
+		w.life.gate.slow(30*time.Second, 0)
 		w.put(configMaps, "a")
 		w.pass(time.Second)
 		wrote := time.Now()
+		w.pad = 100_000
 		for n := range 300 { // more than the recorder holds
 			w.put(configMaps, fmt.Sprint(n))
 		}
-		w.pass(time.Minute)
-		w.life.gate.heal()
 		w.pass(time.Minute)
 		for _, l := range w.lines() {
 			if received, err := time.Parse(time.RFC3339Nano, l.Time); err != nil || received.Sub(wrote) > 10*time.Second && w.promptAt(wrote) {
@@ -163,6 +166,30 @@ func (w *harness) promptAt(t time.Time) bool {
 		}
 	}
 	return false
+}
+
+// Events that the server holds back show by when they were written that pulses before were wrong.
+func TestPulseOfHeldEvents(t *testing.T) {
+	bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+		w.srv.SetHabit(configMaps, &kubefake.Habit{EventsLate: true})
+		w.start()
+		w.synced()
+		w.put(configMaps, "a")
+		w.pass(5*time.Minute + 10*time.Second)
+		w.put(configMaps, "b")
+		wrote := time.Now()
+		w.pass(5 * time.Minute)
+		for _, l := range w.lines() {
+			received, err := time.Parse(time.RFC3339Nano, l.Time)
+			if err != nil || l.Name == "b" && received.Sub(wrote) < 20*time.Second {
+				t.Fatalf("b came at %s (%v)", l.Time, err)
+			}
+		}
+		if w.promptAt(wrote) {
+			t.Errorf("%s is covered as if it had come at once: %s", wrote, w.covered("configmaps", wrote))
+		}
+		w.interrupted = true
+	})
 }
 
 // BenchmarkPulse is an hour of 57 quiet streams without and with pulses, in turn there and back. cpu-s/hour is that of the

@@ -161,7 +161,7 @@ func (s *Stream) takeEvent(
 			written = time.Unix(at, 0)
 		}
 		if s.pace.brought(received, written) {
-			s.state.Missed = received.UnixNano()
+			s.state.Missed, s.state.Pulse = received.UnixNano(), 0
 		}
 		b.Changes.Apply(&t)
 	}
