@@ -151,7 +151,7 @@ func (s *Stream) Complete(rv string, count *event.Count) {
 	}
 }
 
-// InStep reports whether the stream follows the server behind a complete list, with no GAP that is due or open.
+// InStep reports whether the stream has a complete list, follows the server from it, and has no pending or open GAP.
 func (s *Stream) InStep() bool {
 	return s.Since > 0 && s.PendingGap == "" && s.Open == nil && s.Closing == nil
 }

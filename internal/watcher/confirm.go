@@ -40,11 +40,11 @@ const (
 
 // pace is how closely a stream follows the server.
 type pace struct {
-	goal    string    // the server's version when it was asked; "" once the position is there, and behind a list
+	goal    string    // the server's version when it was asked; "" once the position has reached it, and after a list
 	asked   time.Time // for goal
 	read    time.Time // when the last read returned
 	behind  bool      // there may be more to read than a short wait shows
-	resumed time.Time // when the last pause ended, behind which that may be so
+	resumed time.Time // when the last pause ended; until something is read after it, behind may be set
 	current time.Time // when the stream was last known to have read everything; zero is unknown
 	pulsed  time.Time // the same by a pulse, which may be wrong: a watch may stall while the server answers
 	late    bool      // what it reads may have waited for longer than lateAfter
