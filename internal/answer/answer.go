@@ -99,15 +99,16 @@ func causesOf(doubts []query.Doubt) (all []cause) {
 		}
 		all = append(all, cause{d, []string{printable(d.Stream)}})
 	}
-	slices.SortStableFunc(all, func(a, b cause) int { return boolInt(a.AsOf) - boolInt(b.AsOf) })
-	return all
-}
-
-func boolInt(b bool) int {
-	if b {
+	slices.SortStableFunc(all, func(a, b cause) int {
+		switch {
+		case a.AsOf == b.AsOf:
+			return 0
+		case b.AsOf:
+			return -1
+		}
 		return 1
-	}
-	return 0
+	})
+	return all
 }
 
 // near reports whether two times may have one cause: streams do not confirm together.

@@ -38,10 +38,10 @@ type Coverage struct {
 	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
 	// late in any case.
 	Late int64 `json:"-"`
-	// LateFrom is from when on lines came as late as at Late, where that was before a pulse that Confirmed had noted; else 0.
-	LateFrom int64 `json:"-"`
-	// Read is Confirmed without pulses: up to when something that was read has confirmed the stream. 0 is unknown.
-	Read int64 `json:"-"`
+	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
+	// pulse, which was wrong then.
+	Pulse  int64 `json:"-"`
+	Missed int64 `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
 	Differences int64 `json:"differences,omitempty"`
 }
@@ -151,7 +151,7 @@ func (s *Stream) Complete(rv string, count *event.Count) {
 	}
 }
 
-// InStep reports whether the stream follows the server behind a complete list, with no GAP that is due or open.
+// InStep reports whether the stream has a complete list, follows the server from it, and has no pending or open GAP.
 func (s *Stream) InStep() bool {
 	return s.Since > 0 && s.PendingGap == "" && s.Open == nil && s.Closing == nil
 }

@@ -34,7 +34,7 @@ func (c *content) present(i *interval, there map[uint64]uint32) (parts []span) {
 		if head, is := there[s.first]; !is || head != s.head || s.gone {
 			break
 		}
-		if from, to := max(i.from, s.time), min(i.to, end); from < to {
+		if from, to := max(i.from, s.time), min(i.end(), end); from < to {
 			if last := len(parts) - 1; last >= 0 && parts[last].from == to {
 				parts[last].from = from
 			} else {
@@ -119,7 +119,7 @@ func (c *content) limitTo(most int) {
 	var ends []int64
 	for _, all := range c.intervals {
 		for _, i := range all {
-			ends = append(ends, i.to)
+			ends = append(ends, i.end())
 		}
 	}
 	if len(ends) <= most {
@@ -128,7 +128,7 @@ func (c *content) limitTo(most int) {
 	slices.Sort(ends)
 	oldest := ends[len(ends)-most]
 	for stream, all := range c.intervals {
-		if all = slices.DeleteFunc(all, func(i interval) bool { return i.to < oldest }); len(all) == 0 {
+		if all = slices.DeleteFunc(all, func(i interval) bool { return i.end() < oldest }); len(all) == 0 {
 			delete(c.intervals, stream)
 			continue
 		}

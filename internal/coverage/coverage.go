@@ -23,10 +23,9 @@
 // a minute keeps a power cut from taking more. Only what makes a record false must be on disk first: a start that finds lines
 // missing replaces the file before it writes a line (see Open). The order is write -> fsync -> commit -> publish -> coverage.
 //
-// A pulse moves the interval of a quiet stream without a commit. It is the one thing that may turn out to be wrong, where a
-// watch has stalled while the server answers: the stream's next line takes it back with a record of a higher serial number,
-// and an interval in another segment goes on from what was read, so that this is the last record (see current.read). A crash
-// between the commit of that line and the record leaves what the pulse said.
+// A pulse moves the end of a quiet stream's interval without a commit. It is the one thing that may turn out to be wrong,
+// where a watch has stalled while the server answers. So a record says apart what pulses alone have confirmed, and the
+// stream's next line, in this process or in a later one, or a GAP, takes that back. Until then it is claimed.
 //
 // # The file
 //
@@ -53,7 +52,8 @@
 //	16      from (8)                  seq of its first line (8)
 //	24      to (8)                    that of the segment before (8)
 //	32      seq of the commit (8)     the same (8)
-//	40      differences (8)           0 (8)
+//	40      differences (4)           0 (4)
+//	44      pulse (4)                 0 (4)
 //	48      serial number (8)         the same (8)
 //	56      leaseDuration (4)         0 (4)                      0 (4)
 //	60      CRC-32C (4)               CRC-32C (4)                CRC-32C (4)
@@ -61,7 +61,8 @@
 // Of several intervals of a stream with the same since, from and lateness the one with the highest serial number counts.
 // since is the time of the SYNCED line that they follow, as the checkpoint has it too: a stream goes on with an interval
 // only where that is the same, so that no GAP that this file has missed is passed over. differences is how many objects
-// differed between the line before that SYNCED and it. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
+// differed between the line before that SYNCED and it. pulse is how many seconds behind to the interval reaches by pulses
+// alone. Of the keys, bit n stands for HoldingBack[n]. leaseDuration is
 // that of leader election in seconds, 0 without it, in files of earlier versions, and where it is longer than a day.
 //
 // A write is one pwrite of the log's end, where something was added, and then one of the slots that changed.
@@ -79,8 +80,10 @@ package coverage
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"math"
 	"path/filepath"
 	"slices"
+	"time"
 )
 
 // Why an interval has ended, beside the reasons of GAP lines.
@@ -169,9 +172,18 @@ type interval struct {
 	differences     int64
 	serial          uint64
 	lease           uint32 // seconds
+	pulse           uint32 // seconds behind to
 }
 
-func (i *interval) empty() bool { return i.to <= i.from }
+// end returns up to when the interval claims to reach.
+func (i *interval) end() int64 { return i.to + int64(i.pulse)*int64(time.Second) }
+
+// pulseTo moves the end, in whole seconds from to.
+func (i *interval) pulseTo(end int64) {
+	i.pulse = uint32(min(max(end-i.to, 0)/int64(time.Second), math.MaxUint32))
+}
+
+func (i *interval) empty() bool { return i.end() <= i.from }
 
 // void reports whether an interval says nothing: not even that a list was complete.
 func (i *interval) void() bool { return i.to < i.from || i.from == 0 }
@@ -193,7 +205,7 @@ func appendInterval(dst []byte, salt, stream uint32, i *interval) []byte {
 	}
 	dst = append(dst, kindInterval, flags, i.reason, i.heldBack)
 	return appendNumbers(dst, salt, i.lease, stream,
-		uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(i.differences), i.serial)
+		uint64(i.since), uint64(i.from), uint64(i.to), i.seq, uint64(uint32(i.differences))|uint64(i.pulse)<<32, i.serial)
 }
 
 func appendSegment(dst []byte, salt uint32, s *segment) []byte {

@@ -37,8 +37,8 @@ type Options struct {
 
 // Progress is what a commit says of one stream, as checkpoint.Coverage has it.
 type Progress struct {
-	Since, Confirmed, Read, Late, LateFrom, Differences int64
-	Lost                                                string // the reason of a GAP that is due or open; "" is none
+	Since, Confirmed, Pulse, Late, Missed, Differences int64
+	Lost                                               string // the reason of a GAP that is due or open; "" is none
 }
 
 // File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
@@ -76,7 +76,7 @@ type current struct {
 	interval
 	number  int
 	segment uint64 // seq of the first line of the one that is active at its commit
-	read    int64  // what of the interval will not be taken back: pulses may be; 0 is all
+	missed  int64  // the last Progress.Missed
 }
 
 // numbered is an interval of the stream with that number.
@@ -252,7 +252,7 @@ func (f *File) move(c *current, p *Progress) bool {
 		f.extend(c, p)
 	}
 	if p.Lost != "" && c.since > 0 {
-		c.reason = reasonNumber(p.Lost)
+		c.reason, c.pulse = reasonNumber(p.Lost), 0
 		c.to = max(c.from, min(c.to, f.now().UnixNano())) // what is lost may be from now on, by a clock that was set back
 	}
 	return c.interval != before
@@ -260,6 +260,9 @@ func (f *File) move(c *current, p *Progress) bool {
 
 // extend is move for a stream with a position that is confirmed up to a time.
 func (f *File) extend(c *current, p *Progress) {
+	if p.Missed > c.missed || c.since != p.Since {
+		c.missed, c.pulse = p.Missed, 0
+	}
 	if c.since != p.Since {
 		from := p.Since
 		if p.Since < f.opened {
@@ -270,42 +273,51 @@ func (f *File) extend(c *current, p *Progress) {
 		}
 		f.next(c, Unknown, interval{since: p.Since, from: from, to: from, differences: p.Differences})
 	}
-	if c.segment != f.segment.first && c.reason == 0 && p.Confirmed > c.to {
-		at := c.to
-		if c.read > 0 {
-			at = max(c.from, min(at, c.read))
-		}
-		to := c.to
-		c.to = at
-		f.next(c, continued, interval{late: c.late, since: c.since, from: at, to: to, differences: c.differences})
+	if c.segment != f.segment.first && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end() {
+		pulse := c.pulse
+		c.pulse = 0
+		f.next(c, continued, interval{late: c.late, since: c.since, from: c.to, to: c.to, pulse: pulse, differences: c.differences})
 	}
+	first := c.reason != 0 && !isGap(c.reason) // of this process
 	late := p.Late
-	if c.reason != 0 && !isGap(c.reason) {
-		late = p.Confirmed // the first of this process
+	if first {
+		late = p.Confirmed
 	}
-	if late > c.to {
-		if p.LateFrom > 0 && p.LateFrom < c.to && !c.late && c.reason == 0 { // pulses said more than was so
-			c.to = max(c.from, p.LateFrom)
-		}
-		if !c.late {
-			f.next(c, Interrupted, interval{late: true, since: c.since, from: c.to, differences: c.differences})
-		}
-		c.to, c.reason = late, 0
+	if late > c.end() {
+		f.lateNow(c)
+		end := c.end()
+		c.to, c.pulse, c.reason = max(c.to, min(late, p.Confirmed)), 0, 0
+		c.pulseTo(end)
 	}
-	switch {
+	switch end := c.end(); {
 	case p.Confirmed > c.to && c.late:
-		f.next(c, CaughtUp, interval{since: c.since, from: c.to, to: p.Confirmed, differences: c.differences})
+		f.next(c, CaughtUp, interval{since: c.since, from: end, to: max(end, p.Confirmed), differences: c.differences})
 	case p.Confirmed > c.to:
-		c.to = p.Confirmed
-	case p.Confirmed > 0: // the clock has gone back
-		c.to = max(c.from, p.Confirmed)
+		c.to, c.pulse = p.Confirmed, 0
+		c.pulseTo(end)
+	case p.Confirmed > 0 && max(c.from, p.Confirmed) < c.to: // the clock has gone back
+		c.to, c.pulse = max(c.from, p.Confirmed), 0
+	}
+	if p.Pulse > c.end() && !isGap(c.reason) {
+		if c.reason != 0 {
+			f.lateNow(c)
+			c.reason = 0
+		}
+		c.pulseTo(p.Pulse)
 	}
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}
-	c.read = p.Read
 	c.heldBack |= f.keys[f.names[c.number]]
 	c.lease = cmp.Or(f.lease, c.lease)
+}
+
+// lateNow begins a late interval where the last one ends, unless that is late.
+func (f *File) lateNow(c *current) {
+	if !c.late {
+		end := c.end()
+		f.next(c, Interrupted, interval{late: true, since: c.since, from: end, to: end, differences: c.differences})
+	}
 }
 
 // next begins another interval; the one before has ended for a reason, if for none yet.

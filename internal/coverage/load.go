@@ -88,7 +88,7 @@ func parseBytes(b []byte) (*content, error) {
 		case kindInterval:
 			i := interval{
 				late: r[1]&flagLate != 0, reason: r[2], heldBack: r[3], since: int64(number(0)), from: int64(number(1)), to: int64(number(2)),
-				seq: number(3), differences: int64(number(4)), serial: number(5),
+				seq: number(3), differences: int64(uint32(number(4))), pulse: uint32(number(4) >> 32), serial: number(5),
 			}
 			if lease := binary.LittleEndian.Uint32(r[leaseAt:]); lease <= maxLease {
 				i.lease = lease
@@ -132,7 +132,11 @@ func putInOrder(all []interval) {
 	end := int64(math.MaxInt64)
 	for n := len(all) - 1; n >= 0; n-- {
 		i := &all[n]
-		if i.to = min(i.to, end); n+1 < len(all) && i.reason == 0 {
+		if i.end() > end {
+			i.to = min(i.to, end)
+			i.pulseTo(end)
+		}
+		if n+1 < len(all) && i.reason == 0 {
 			i.reason = reasonNumber(Unknown)
 		}
 		end = min(end, i.from)

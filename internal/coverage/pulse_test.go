@@ -11,16 +11,16 @@ import (
 func (j *journalled) pulse(second, since, read int64) {
 	j.t.Helper()
 	<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
-	p := Progress{Since: j.at(since), Confirmed: j.at(second), Read: j.at(read)}
+	p := Progress{Since: j.at(since), Confirmed: j.at(read), Pulse: j.at(second)}
 	j.file.Committed(j.seq, j.first, maps.All(map[string]Progress{"pods": p}))
 	synctest.Wait()
 }
 
-// stalled commits a line that came late, from so long before pulses on that were wrong.
-func (j *journalled) stalled(second, since, from int64) {
+// stalled commits a line that came late, and may be older than pulses.
+func (j *journalled) stalled(second, since int64) {
 	j.t.Helper()
 	j.commit(second, map[string]Progress{"pods": {
-		Since: j.at(since), Confirmed: j.at(second), Read: j.at(second), Late: j.at(second), LateFrom: j.at(from),
+		Since: j.at(since), Confirmed: j.at(second), Late: j.at(second), Missed: j.at(second),
 	}})
 }
 
@@ -46,30 +46,48 @@ func TestPulse(t *testing.T) {
 		"taken back": {func(j *journalled) {
 			j.pulse(24, 10, 20)
 			j.pulse(28, 10, 20)
-			j.stalled(30, 10, 21)
+			j.stalled(30, 10)
 			j.pods(40, 10, 40, 30)
-		}, "pods, 10-21 Interrupted, 21-30 late CaughtUp, 30-40"},
-		"taken back behind a rotation": {func(j *journalled) {
+		}, "pods, 10-20 Interrupted, 20-30 late CaughtUp, 30-40"},
+		"taken back after a rotation": {func(j *journalled) {
 			j.pulse(24, 10, 20)
 			j.rotate("journal.jsonl.1")
 			j.append(1)
 			j.pulse(28, 10, 20)
-			j.stalled(30, 10, 21)
-		}, "pods, 10-21 Interrupted, 21-30 late"},
+			j.stalled(30, 10)
+		}, "pods, 10-20 Interrupted, 20-30 late"},
 		"taken back after a kill": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.kill()
 			j.open(Options{})
-			j.stalled(30, 10, 21)
-		}, "pods, 10-28 Unknown, 28-30 late"},
+			j.stalled(30, 10)
+		}, "pods, 10-20 Unknown, 20-30 late"},
+		"a start": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.pulse(40, 10, 20)
+			j.pulse(44, 10, 20)
+		}, "pods, 10-28 Unknown, 28-44 late"},
+		"a start, then a line": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.pulse(40, 10, 20)
+			j.pods(50, 10, 50, 0)
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50"},
+		"another list": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pods(30, 29, 30, 0)
+		}, "pods, 10-20 Unknown, 29-30"},
 		"a GAP": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.lost(30, "Expired")
-		}, "pods, 10-28 Expired"},
+		}, "pods, 10-20 Expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(j *journalled) {
-				j.commit(20, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(20), Read: j.at(20)}})
+				j.commit(20, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(20)}})
 				tt.happens(j)
 				if got := j.shown(); got != tt.want {
 					t.Errorf("%s, want %s", got, tt.want)

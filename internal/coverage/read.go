@@ -35,6 +35,8 @@ type Interval struct {
 	// HeldBack are the keys of HoldingBack that the stream's entry had, for a part of the time at least: changes that it did
 	// not select are not in the journal.
 	HeldBack []string `json:"heldBack,omitempty"`
+	// Pulsed is from when on only pulses have confirmed it; zero where there is no such part. A stalled watch takes that back.
+	Pulsed time.Time `json:"-"`
 	// LeaseDuration is that of the replica's leader election at the interval's end; 0 is none, or not known.
 	LeaseDuration time.Duration `json:"-"`
 }
@@ -93,14 +95,18 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 			i := &intervals[n]
 			for _, part := range c.present(i, there) {
 				s.add(part, i, goesOn)
-				goesOn = i.reason == reasonNumber(continued) && part.to == i.to
+				goesOn = i.reason == reasonNumber(continued) && part.to == i.end()
+			}
+			if goesOn && i.empty() { // it has ended where the next record begins
+				s.Intervals[len(s.Intervals)-1].End = reasonText(i.reason)
+				goesOn = i.reason == reasonNumber(continued)
 			}
 			if n+1 < len(intervals) && intervals[n+1].since != i.since {
 				s.endGap(i, intervals[n+1].differences)
 			}
 		}
 		if i := &intervals[len(intervals)-1]; i.empty() && !isGap(i.reason) && c.presentAt(i, there) {
-			s.add(span{i.from, i.to}, i, false) // a list is complete, and nothing was confirmed behind it yet
+			s.add(span{i.from, i.end()}, i, false) // a list is complete, and nothing was confirmed behind it yet
 		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)
@@ -128,17 +134,22 @@ func (s *Stream) endGap(i *interval, differences int64) {
 // add adds a part of an interval, to the last one if that goes on.
 func (s *Stream) add(part span, i *interval, goesOn bool) {
 	from, to, end := time.Unix(0, part.from).UTC(), time.Unix(0, part.to).UTC(), reasonText(i.reason)
-	if part.to < i.to || end == continued {
+	if part.to < i.end() || end == continued {
 		end = Unknown // unless what follows is there
 	}
+	var pulsed time.Time
+	if part.to > i.to {
+		pulsed = time.Unix(0, i.to).UTC()
+	}
 	if n := len(s.Intervals) - 1; goesOn && s.Intervals[n].To.Equal(from) && s.Intervals[n].Late == i.late {
-		s.Intervals[n].To, s.Intervals[n].End = to, end
+		s.Intervals[n].To, s.Intervals[n].End, s.Intervals[n].Pulsed = to, end, pulsed
 		s.Intervals[n].HeldBack = heldBack(i.heldBack, s.Intervals[n].HeldBack)
 		s.Intervals[n].LeaseDuration = seconds(i.lease)
 		return
 	}
 	s.Intervals = append(s.Intervals, Interval{
-		From: from, To: to, Late: i.late, End: end, HeldBack: heldBack(i.heldBack, nil), LeaseDuration: seconds(i.lease),
+		From: from, To: to, Late: i.late, End: end, HeldBack: heldBack(i.heldBack, nil), Pulsed: pulsed,
+		LeaseDuration: seconds(i.lease),
 	})
 }
 

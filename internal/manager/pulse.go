@@ -51,16 +51,16 @@ type probes struct {
 	err    error     // the last
 }
 
-// probed takes note of a pulse's answer. That it fails for longer than a moment is logged, but where the streams show it too.
+// probed records the result of a pulse. A pulse that keeps failing is logged once, unless the streams fail as well.
 func (m *Manager) probed(err error) {
 	p := &m.probes
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case err == nil && p.failed > 1:
-		m.log.Info("the server answers again, streams are confirmed", zap.Duration("after", time.Since(p.since).Round(time.Second)))
+		m.log.Info("streams are confirmed again", zap.Duration("after", time.Since(p.since).Round(time.Second)))
 	case err != nil && p.failed == 1 && m.Outage().Since.IsZero():
-		m.log.Warn("the server does not answer this daemon as it should: what streams show is not confirmed until it does",
+		m.log.Warn("streams are unconfirmed: the probe of the server fails",
 			zap.String("reason", watcher.ReasonOf(err)), zap.Error(err))
 	}
 	switch {
@@ -74,8 +74,8 @@ func (m *Manager) probed(err error) {
 	}
 }
 
-// Unconfirmed says since when the server has not answered as it should, and how, where watches are open all the same; empty
-// while it does. Safe for concurrent use.
+// Unconfirmed describes for how long, and why, pulses have failed although watches are open; empty if they have not. Safe for
+// concurrent use.
 func (m *Manager) Unconfirmed(now time.Time) string {
 	p := &m.probes
 	p.mu.Lock()
@@ -83,7 +83,7 @@ func (m *Manager) Unconfirmed(now time.Time) string {
 	if p.failed < 2 {
 		return ""
 	}
-	return fmt.Sprintf("no answer to this daemon for %s: %s", now.Sub(p.since).Round(time.Second), watcher.ReasonOf(p.err))
+	return fmt.Sprintf("unconfirmed for %s: %s", now.Sub(p.since).Round(time.Second), watcher.ReasonOf(p.err))
 }
 
 // open returns the streams that follow a watch.

@@ -386,9 +386,10 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 	return j.deserved(ctx, s, doubts)
 }
 
-// deserved returns the doubts without those about a gap on both sides of which the object that is asked for stands, the same
-// and at the same version: it was not written in between, unless the server was put back. What else has come and gone in a
-// gap is not known, also where the list behind it had no difference, and under a name that the journal never had.
+// deserved drops the doubts about gaps that cannot concern the one object that is asked for: it has the same uid and version
+// before and after them, so it was not written in between, unless the server was restored. Nothing else is known about a gap:
+// other objects may have been created and deleted in it, also where its list found no difference, and also under a name that
+// the journal never had.
 func (j *Journal) deserved(ctx context.Context, s *Selection, doubts []Doubt) (all []Doubt, err error) {
 	if len(s.Objects) != 1 || s.Objects[0].Name == "" || s.Objects[0].name == "*" {
 		return doubts, nil

@@ -133,7 +133,8 @@ func (b *Batch) split(n int) *Batch {
 	case b.isOfWatch():
 		first.Changes.State = s.Clone()
 		first.Changes.State.Move(strconv.FormatUint(b.ends[n-1].version, 10))
-		first.Changes.State.Confirmed, first.Changes.State.Late = 0, 0 // it is confirmed with the rest
+		c := &first.Changes.State.Coverage
+		c.Confirmed, c.Late, c.Pulse = 0, 0, 0 // it is confirmed with the rest
 	case s != nil && s.Open != nil:
 		first.Changes.State = s.Clone()
 		for _, l := range b.ends[n:] {

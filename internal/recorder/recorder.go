@@ -193,8 +193,8 @@ func (r *Recorder) release(b *Batch) {
 	b.weight = 0
 }
 
-// Pulse notes in the coverage, behind everything that was submitted before, what a stream has confirmed. It is not for the
-// checkpoint: a start reads again what came behind the position. It never waits: where others do, it does nothing.
+// Pulse records in the coverage what a stream has confirmed, after everything that was submitted before. The checkpoint does
+// not need it, since a restart reads again from the position. It never blocks: if others are waiting to submit, it does nothing.
 func (r *Recorder) Pulse(p *Producer, c checkpoint.Coverage) {
 	if r.cfg.Coverage == nil || p.refused.Load() {
 		return

@@ -227,8 +227,6 @@ func (w *writer) admit(b *Batch) bool {
 		return true
 	case p.refused.Load():
 		w.discard(b)
-	case w.turn.follows() && b.pulse != nil:
-		w.discard(b)
 	case w.turn.follows():
 		w.follow(b)
 	case b.Turn > 0 && !b.isOfWatch() && w.turn.othersSince(b.Turn):

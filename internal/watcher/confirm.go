@@ -40,33 +40,41 @@ const (
 
 // pace is how closely a stream follows the server.
 type pace struct {
-	goal    string                              // the server's version when it was asked; "" once the position has reached it, and behind a list
-	asked   time.Time                           // for goal
-	read    time.Time                           // when the last read returned
-	behind  bool                                // there may be more to read than a short wait shows
-	resumed time.Time                           // when the last pause ended, behind which that may be so
-	current time.Time                           // when the stream was last known to have read everything; zero is unknown
-	byRead  time.Time                           // the same without pulses, which may turn out to be wrong
-	late    bool                                // what it reads may have waited for longer than lateAfter
-	since   time.Time                           // where that was before pulses: from when on; zero is from current on
-	lateTo  time.Time                           // when the last of that was read: until then the journal lacked what had waited
-	lateOf  time.Time                           // since, of lateTo
-	before  struct{ current, byRead time.Time } // the last read
-	orderly bool                                // the watch before has ended in good order
-	resumes bool                                // it has not, and nothing shows yet that this one has brought what was still to come
-	noted   time.Time                           // current, as the state has it; zero is that of an earlier process
+	goal    string    // the server's version when it was asked; "" once the position has reached it, and after a list
+	asked   time.Time // for goal
+	read    time.Time // when the last read returned
+	behind  bool      // there may be more to read than a short wait shows
+	resumed time.Time // when the last pause ended; until something is read after it, behind may be set
+	current time.Time // when the stream was last known to have read everything; zero is unknown
+	pulsed  time.Time // the same by a pulse, which may be wrong: a watch may stall while the server answers
+	late    bool      // what it reads may have waited for longer than lateAfter
+	lateTo  time.Time // when the last of that was read: until then the journal lacked what had waited
+	noted   time.Time // current, as the state has it; zero is that of an earlier process
+
+	orderly bool // the watch before has ended in good order, so that it has brought everything
+	resumes bool // it has not, and nothing shows yet that this one has brought what was missing
+	unread  bool // that may have waited for longer than lateAfter, if pulses were wrong
+}
+
+// known is when the stream was last known to have read everything, if pulses are right.
+func (p *pace) known() time.Time {
+	if p.pulsed.After(p.current) {
+		return p.pulsed
+	}
+	return p.current
 }
 
 // began notes that a watch begins.
 func (p *pace) began() {
 	p.read, p.behind = time.Now(), true
-	p.late = p.late || p.read.Sub(p.current) > lateAfter
+	p.late = p.late || p.read.Sub(p.known()) > lateAfter
 	p.resumes, p.orderly = !p.orderly, false
+	p.unread = p.read.Sub(p.current) > lateAfter
 }
 
-// synced notes that the stream begins anew, with a complete list that was asked for then; zero is in an earlier process. What came
-// since is still to be read.
-func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked, byRead: asked} }
+// synced notes that the stream begins anew, with a complete list that was asked for then; zero is in an earlier process.
+// What came since is still to be read.
+func (p *pace) synced(asked time.Time) { *p = pace{current: asked, noted: asked} }
 
 // waited notes a read that took from asked until returned, and reports whether it had to wait.
 func (p *pace) waited(asked, returned time.Time) bool {
@@ -75,7 +83,7 @@ func (p *pace) waited(asked, returned time.Time) bool {
 		p.behind, p.resumed = true, asked
 	}
 	p.late = p.late || paused > lateAfter
-	p.read, p.before.current, p.before.byRead = returned, p.current, p.byRead
+	p.read = returned
 	need := quiet
 	if p.behind {
 		need = quietBehind
@@ -83,17 +91,17 @@ func (p *pace) waited(asked, returned time.Time) bool {
 	if returned.Sub(asked) < need {
 		return false
 	}
-	p.behind, p.resumes, p.goal, p.current, p.byRead = false, false, "", returned, returned
+	p.behind, p.resumes, p.goal, p.current = false, false, "", returned
 	return true
 }
 
-// brought notes an event, and when the server says that its change was made; zero is unknown. Where pulses said before that
-// there was nothing to read, they were wrong: the watch had stalled, or did not bring all before it broke.
-func (p *pace) brought(received, written time.Time) {
-	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.before.current)
-	if p.before.current.After(p.before.byRead) && (stalled || p.resumes) && received.Sub(p.before.byRead) > lateAfter && p.since.IsZero() {
-		p.late, p.since = true, p.before.byRead
-	}
+// brought notes an event, and when the server says that its change was made; zero is unknown. It reports whether pulses may
+// have been wrong, which said before that there was nothing to read: the watch had stalled, or had not brought everything
+// when it broke.
+func (p *pace) brought(received, written time.Time) (missed bool) {
+	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.pulsed)
+	p.late = p.late || stalled || p.resumes && p.unread
+	return stalled || p.resumes
 }
 
 // reached notes that the position is at rv, and reports whether that is what the server was at when it was asked.
@@ -101,9 +109,9 @@ func (p *pace) reached(rv string) bool {
 	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
 		return false
 	}
-	p.late = p.late || p.asked.Sub(p.current) > lateAfter
+	p.late = p.late || p.asked.Sub(p.known()) > lateAfter
 	p.behind = p.behind && p.resumed.After(p.asked)
-	p.goal, p.current, p.byRead = "", p.asked, p.asked
+	p.goal, p.current = "", p.asked
 	return true
 }
 
@@ -130,7 +138,6 @@ func (p *pace) ended() {
 	p.orderly = true
 	if !p.behind {
 		p.current = time.Now()
-		p.byRead = p.current
 	}
 }
 
@@ -138,19 +145,10 @@ func (p *pace) ended() {
 func (s *Stream) confirm() {
 	p, now := &s.pace, time.Now()
 	if p.late {
-		p.lateTo, p.lateOf = now, p.since
+		p.lateTo = now
 	}
 	s.state.Confirm(p.current, p.lateTo)
-	s.state.Read, s.state.LateFrom = unixNano(p.byRead), unixNano(p.lateOf)
-	p.noted, p.late, p.since = p.current, now.Sub(p.current) > lateAfter, time.Time{} // a slow answer: what is read next, too
-}
-
-// unixNano is 0 for the zero time.
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
+	p.noted, p.late = p.current, now.Sub(p.current) > lateAfter // a slow answer: what is read next, too
 }
 
 // waits notes since when the stream waits for a watch; zero says that it does not.
@@ -161,9 +159,8 @@ func (s *Stream) waits(since time.Time) {
 }
 
 // Pulse notes that the server was well at a time, and would have been heard until now. A stream that has waited for its watch
-// since then, and for so long that this shows that nothing was to be read, is confirmed up to that time, in the coverage
-// only. A watch that has stalled in spite of that takes it back with its next event, see pace.brought. Safe for concurrent
-// use with Run.
+// since then is confirmed up to that time, in the coverage only: if the watch has stalled in spite of that, the next event
+// takes it back, see pace.brought. Safe for concurrent use with Run.
 func (s *Stream) Pulse(well time.Time) {
 	s.idleMu.Lock()
 	defer s.idleMu.Unlock()
@@ -171,8 +168,10 @@ func (s *Stream) Pulse(well time.Time) {
 		return
 	}
 	p := &s.pace
-	p.behind, p.resumes, p.goal, p.current = false, false, "", well
-	s.confirm()
+	p.pulsed, p.resumes = well, false
+	if s.state.Pulse = well.UnixNano(); p.late {
+		p.late, p.lateTo, s.state.Late = false, well, s.state.Pulse
+	}
 	s.rec.Pulse(s.producer, s.state.Coverage)
 }
 

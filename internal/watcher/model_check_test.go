@@ -130,6 +130,9 @@ func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
 	err := invariant.Covered(lines, m.noted, func(stream string, t time.Time) (is, late bool) {
 		for _, i := range by[stream] {
 			if i.From.Before(t) && t.Before(i.To) { // of what happens in the moment of a SYNCED, the list may show the last
+				if !m.well && m.fault.stalled() && !i.Pulsed.IsZero() && !t.Before(i.Pulsed) {
+					continue // to be taken back once the watch goes on, and then this is looked at too
+				}
 				return true, i.Late || m.fault.stalled()
 			}
 		}

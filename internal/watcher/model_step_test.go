@@ -48,6 +48,7 @@ var actions = []action{
 }
 
 func (m *model) step(i int, r *rand.Rand) {
+	m.well = false
 	n, sum := 0, 0
 	for _, a := range actions {
 		sum += a.weight
@@ -487,7 +488,7 @@ func (m *model) settle() {
 			m.epochs[l.Stream]++
 		}
 	}
-	m.frozen = false
+	m.frozen, m.well = false, true
 }
 
 // heal lets the disk be well, and the daemon run with all entries.

@@ -114,6 +114,7 @@ type model struct {
 	// seen it. A server that has come past a stream's position again cannot be told
 	// from one that never went back, so nothing is written meanwhile.
 	frozen   bool
+	well     bool              // everything has healed, and nothing has happened since
 	restored bool              // it was put back once
 	epochs   map[string]int    // of each stream: how often it has seen the server go back
 	noted    []invariant.Write // the writes that the journal must tell of

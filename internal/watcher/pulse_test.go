@@ -1,8 +1,12 @@
 package watcher_test
 
 import (
+	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,8 +41,12 @@ func TestPulse(t *testing.T) {
 		"forbidden": func(w *harness) {
 			w.srv.SetPolicy(func(kubefake.Attributes) (bool, string) { return false, "no more" })
 		},
+		"another cluster": func(w *harness) {
+			body := `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"another"}}`
+			w.srv.SetFault(on("namespaces", "get", &kubefake.Fault{Status: http.StatusOK, Body: body}))
+		},
 		"elsewhere": func(w *harness) {
-			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault { return status(http.StatusFound) })
+			w.srv.SetFault(func(kubefake.Request) *kubefake.Fault { return status(http.StatusFound) })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,27 +80,152 @@ func TestPulse(t *testing.T) {
 	}
 }
 
-// A watch that stalls while the server answers takes back what pulses had said, once its late lines come.
+// A watch that stalls while the server answers takes back what pulses had said: once it is opened again, or by the next
+// process, whatever that knows.
 func TestPulseOfAStalledWatch(t *testing.T) {
-	bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+	for name, ends := range map[string]func(*harness){
+		"opened again": func(w *harness) {},
+		"opened again, at an earlier version": func(w *harness) {
+			w.put(secrets, "c")
+			w.srv.BreakWatches()
+			w.pass(3 * time.Second) // a commit before a pulse
+			if w.promptAt(time.Now().Add(-time.Minute)) {
+				w.t.Error("it is not taken back at once")
+			}
+		},
+		"killed":  func(w *harness) { w.kill(); w.start() },
+		"stopped": func(w *harness) { w.stop(); w.start() },
+		"checkpoint lost": func(w *harness) {
+			w.kill()
+			must(w.t, os.Remove(w.db()))
+			w.start()
+		},
+		"history lost": func(w *harness) {
+			w.kill()
+			w.srv.Expire(w.srv.Version())
+			w.start()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{}, entries("configmaps", "secrets"), func(w *harness) {
+				w.start()
+				w.synced()
+				w.put(configMaps, "a")
+				w.pass(5 * time.Minute)
+				w.srv.SilenceWatches()
+				began := time.Now()
+				w.pass(5 * time.Second)
+				w.put(configMaps, "b")
+				wrote := time.Now()
+				w.pass(time.Minute)
+				if old := w.believed("configmaps"); old > 6*time.Second {
+					t.Fatalf("there were no pulses for %s", old)
+				}
+				ends(w)
+				w.pass(10 * time.Minute)
+				all, err := coverage.Read(w.journal())
+				must(t, err)
+				for _, s := range all {
+					for _, i := range s.Intervals {
+						if s.Name == "configmaps" && !i.Late && !i.From.After(wrote) && i.To.After(wrote) {
+							t.Errorf("silent from %s on, but the write at %s is in %+v", began, wrote, i)
+						}
+					}
+				}
+				if old := w.believed("configmaps"); old > 6*time.Second {
+					t.Errorf("it is believed up to %s ago", old)
+				}
+				w.interrupted = true
+			})
+		})
+	}
+}
+
+// What has waited for a blocked output came late, also where a pulse is the first thing that confirms the stream.
+func TestPulseBehindABlockedOutput(t *testing.T) {
+	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
 		w.start()
 		w.synced()
+		w.pass(time.Minute)
+		w.life.gate.slow(30*time.Second, 0)
 		w.put(configMaps, "a")
-		w.pass(5 * time.Minute)
-		w.srv.SilenceWatches()
-		began := time.Now()
-		w.put(configMaps, "b")
-		w.pass(10 * time.Minute) // it is opened again meanwhile
-		all, err := coverage.Read(w.journal())
-		must(t, err)
-		for _, s := range all {
-			for _, i := range s.Intervals {
-				if s.Name == "configmaps" && !i.Late && !i.From.After(began) && i.To.After(began) {
-					t.Errorf("the write at %s is in %+v", began, i)
-				}
+		w.pass(time.Second)
+		wrote := time.Now()
+		w.pad = 100_000
+		for n := range 300 { // more than the recorder holds
+			w.put(configMaps, fmt.Sprint(n))
+		}
+		w.pass(time.Minute)
+		for _, l := range w.lines() {
+			if received, err := time.Parse(time.RFC3339Nano, l.Time); err != nil || received.Sub(wrote) > 10*time.Second && w.promptAt(wrote) {
+				t.Fatalf("line %d came at %s, and %s is covered as if it had come at once (%v)", l.Seq, l.Time, wrote, err)
 			}
 		}
 		w.interrupted = true
+	})
+}
+
+// promptAt reports whether coverage says that lines of a time came at once.
+func (w *harness) promptAt(t time.Time) bool {
+	w.t.Helper()
+	all, err := coverage.Read(w.journal())
+	must(w.t, err)
+	for _, i := range all[0].Intervals {
+		if !i.Late && !i.From.After(t) && i.To.After(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// held is the body of an answer of which nothing arrives while hold is set.
+type held struct {
+	io.ReadCloser
+	hold *atomic.Bool
+}
+
+func (h *held) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	for h.hold.Load() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	return n, err
+}
+
+// roundTripper makes requests.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An event that arrives late over a watch that stays open shows by when it was written that pulses before were wrong.
+func TestPulseOfAHeldUpWatch(t *testing.T) {
+	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+		var hold atomic.Bool
+		w.wrap = func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				answer, err := next.RoundTrip(r)
+				if err == nil && r.URL.Query().Has("watch") {
+					answer.Body = &held{answer.Body, &hold}
+				}
+				return answer, err
+			})
+		}
+		w.start()
+		w.synced()
+		w.put(configMaps, "a")
+		w.pass(10 * time.Second)
+		hold.Store(true)
+		w.put(configMaps, "b")
+		wrote := time.Now()
+		w.pass(50 * time.Second)
+		if !w.promptAt(wrote) {
+			t.Fatal("there were no pulses")
+		}
+		hold.Store(false)
+		w.pass(time.Minute)
+		if w.promptAt(wrote) {
+			t.Errorf("%s is covered as if b had come at once: %s", wrote, w.covered("configmaps", wrote))
+		}
 	})
 }
 

@@ -160,7 +160,9 @@ func (s *Stream) takeEvent(
 		if at := s.encoder.writtenAt; at > 0 {
 			written = time.Unix(at, 0)
 		}
-		s.pace.brought(received, written)
+		if s.pace.brought(received, written) {
+			s.state.Missed, s.state.Pulse = received.UnixNano(), 0
+		}
 		b.Changes.Apply(&t)
 	}
 	if s.order.move(o.ResourceVersion) {
