@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -41,6 +42,8 @@ type askFlags struct {
 	noPager    bool
 	lines      query.Lines
 	from, to   query.Moment // what was held back at other times is no matter; each may be zero
+	begin      query.Moment // since when up to to it is asked about; zero: from the beginning
+	state      bool         // it is asked about to alone, or about now where that is zero
 	noEvents   bool         // Events are not shown
 }
 
@@ -167,18 +170,15 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 		o.Terminal, o.Width = true, width()
 	}
 	j, err := query.OpenAll(cmd.Context(), paths, s, f.lines, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
+	if j != nil {
+		defer j.Close()
+	}
 	if u, ok := errors.AsType[*query.UnknownError](err); ok {
-		fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
-		o.HeldBack(u.HeldBack)
-		if o.Doubt(u.Doubts) != nil || u.Unwatched {
-			return statusError(exitNotCovered)
-		}
-		return statusError(exitFault)
+		return f.unknown(cmd.Context(), j, s, u, o)
 	}
 	if err != nil {
 		return err
 	}
-	defer j.Close()
 	if j.Empty() {
 		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", strings.Join(paths, ", "))
 		return statusError(exitNotCovered)
@@ -200,6 +200,36 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	o.Writer, o.Notes = page, page.Notes(o.Notes)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
+}
+
+// unknown explains that nothing has a name, and what may have had it all the same.
+func (f *askFlags) unknown(ctx context.Context, j *query.Journal, s *query.Selection, u *query.UnknownError, o *answer.Output) error {
+	fmt.Fprintf(o.Notes, "kubejournal: %v\n", u)
+	if u.Unwatched {
+		return statusError(exitNotCovered)
+	}
+	o.HeldBack(j.HeldBack(s, f.from, f.to))
+	if streams, err := j.Coverage(s); err == nil && len(streams) == 0 {
+		return statusError(exitFault) // there is no such resource
+	}
+	since, until := f.begin, f.to
+	if f.state && until.IsZero() {
+		until = query.Latest()
+	}
+	if f.state {
+		since = until
+	}
+	if since.Version+until.Version > 0 {
+		since, until = query.Moment{}, query.Moment{}
+	}
+	doubts, err := j.Uncovered(ctx, s, since, until)
+	switch {
+	case err != nil:
+		return err
+	case o.Doubt(doubts) != nil:
+		return statusError(exitNotCovered)
+	}
+	return statusError(exitFault)
 }
 
 // status returns the error that goes with what an answer came to.

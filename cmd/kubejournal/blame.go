@@ -45,7 +45,7 @@ func newBlameCommand() *cobra.Command {
 			if err := checkPast(cmd, "at", at); err != nil {
 				return err
 			}
-			f.to = at
+			f.to, f.state = at, true
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if len(s.Objects) != 1 || s.Objects[0].Name == "" {
 					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}

@@ -56,7 +56,7 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 			if err := checkTimes(cmd, since, until); err != nil {
 				return err
 			}
-			f.to = until
+			f.begin, f.to = since, until
 			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
 				if until.IsZero() {
 					until = query.EndOf(since)

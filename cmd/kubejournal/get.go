@@ -108,8 +108,8 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	if err := errors.Join(checkPast(cmd, "at", f.at), checkTimes(cmd, f.since, f.until)); err != nil {
 		return err
 	}
-	if f.to = f.at; f.deleted {
-		f.to = f.until
+	if f.to, f.state = f.at, true; f.deleted {
+		f.begin, f.to, f.state = f.since, f.until, false
 	}
 	wide := f.output == "wide"
 	if wide {

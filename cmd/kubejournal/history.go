@@ -62,7 +62,7 @@ With --by it is 3 too if a version has no known writer.`,
 			if h.Patch && !f.paged {
 				return &usageError{cmd, fmt.Errorf("--patch goes with text, not with -o %s", f.output)}
 			}
-			f.from, f.to, f.noEvents = h.Since, h.Until, len(args) == 0 && !related && !h.All
+			f.from, f.begin, f.to, f.noEvents = h.Since, h.Since, h.Until, len(args) == 0 && !related && !h.All
 			if related {
 				f.lines = query.AllLines
 			}

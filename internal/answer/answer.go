@@ -3,6 +3,7 @@ package answer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -80,46 +81,76 @@ func (o *Output) Doubt(doubts []query.Doubt) error {
 	return nil
 }
 
-// cause is what several streams have in common.
+// cause is why several streams may lack changes, and the time from the first of them to the last.
 type cause struct {
 	query.Doubt
 	streams []string
+	objects []string // those in doubt, if it is not all of them
 }
 
-// causesOf puts doubts of the same time and reason together, in the order of the first of each. As of when an answer is
-// comes last.
+// causesOf puts doubts of one reason together whose times overlap or are close, in the order of these times. As of when an
+// answer is comes last.
 func causesOf(doubts []query.Doubt) (all []cause) {
-	for _, d := range doubts {
-		same := func(c cause) bool {
-			return c.AsOf == d.AsOf && c.Reason == d.Reason && near(c.From, d.From) && near(c.To, d.To) && c.Stream != "" && d.Stream != ""
-		}
-		if i := slices.IndexFunc(all, same); i >= 0 {
-			all[i].streams = append(all[i].streams, printable(d.Stream))
-			continue
-		}
-		all = append(all, cause{d, []string{printable(d.Stream)}})
-	}
-	slices.SortStableFunc(all, func(a, b cause) int {
-		switch {
-		case a.AsOf == b.AsOf:
-			return 0
-		case b.AsOf:
+	doubts = slices.SortedStableFunc(slices.Values(doubts), func(a, b query.Doubt) int {
+		if a.AsOf != b.AsOf {
+			if a.AsOf {
+				return 1
+			}
 			return -1
 		}
-		return 1
+		return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To))
 	})
+	for _, d := range doubts {
+		stream, objects := printable(d.Stream), objectsOf(d)
+		i := slices.IndexFunc(all, func(c cause) bool { return c.joins(&d) })
+		if i < 0 {
+			all = append(all, cause{d, []string{stream}, objects})
+			continue
+		}
+		c := &all[i]
+		if c.objects = append(c.objects, objects...); !slices.Contains(c.streams, stream) {
+			c.streams = append(c.streams, stream)
+		}
+		switch {
+		case c.AsOf:
+			if c.To = d.From; c.Reason != d.Reason {
+				c.Reason = query.NotConfirmed
+			}
+		case d.To.IsZero() || !c.To.IsZero() && d.To.After(c.To):
+			c.To = d.To
+		}
+	}
+	for i := range all {
+		slices.Sort(all[i].streams)
+	}
 	return all
 }
 
-// near reports whether two times may have one cause: streams do not confirm together.
-func near(a, b time.Time) bool {
-	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < 5*time.Second
+// objectsOf returns the objects of a doubt with their resource.
+func objectsOf(d query.Doubt) (all []string) {
+	resource, _, _ := strings.Cut(d.Stream, "?")
+	for _, o := range d.Objects {
+		all = append(all, printable(resource+" "+o))
+	}
+	return all
+}
+
+// near is how far apart the times of one cause may be: streams do not confirm together.
+const near = 5 * time.Second
+
+// joins reports whether a doubt that begins later has the same cause. As of when an answer is has one line.
+func (c *cause) joins(d *query.Doubt) bool {
+	if c.AsOf || d.AsOf {
+		return c.AsOf && d.AsOf
+	}
+	return c.Reason == d.Reason && c.Stream != "" && d.Stream != "" && len(c.objects) > 0 == (len(d.Objects) > 0) &&
+		(c.To.IsZero() || d.From.Sub(c.To) < near)
 }
 
 // words returns a cause in words.
 func (c *cause) words() string {
 	if !c.AsOf {
-		return "not covered: " + words(c.Doubt, c.streams)
+		return "not covered: " + words(c)
 	}
 	when := why(c.Reason)
 	switch {
@@ -130,7 +161,11 @@ func (c *cause) words() string {
 	case isGap(c.Reason):
 		when = "the server's history was lost (" + c.Reason + ")"
 	}
-	return fmt.Sprintf("as of %s, when %s: %s", local(c.From), when, some(c.streams))
+	as := local(c.From)
+	if c.To.Sub(c.From) > near {
+		as += " to " + local(c.To)
+	}
+	return fmt.Sprintf("as of %s, when %s: %s", as, when, some(c.streams))
 }
 
 // HeldBack says which streams may have had changes that the journal is not to have.
@@ -166,25 +201,30 @@ func (o *Output) HeldBack(held []query.Held) {
 	}
 }
 
-// words returns a doubt in words, of these streams.
-func words(d query.Doubt, streams []string) string {
+// words returns what is in doubt, when, and why.
+func words(c *cause) string {
 	var b strings.Builder
-	if d.Stream != "" {
-		if b.WriteString("stream " + streams[0]); len(streams) > 1 {
-			b.Reset()
-			fmt.Fprintf(&b, "%d streams (%s)", len(streams), some(streams))
-		}
-		switch {
-		case !d.From.IsZero() && !d.To.IsZero():
-			fmt.Fprintf(&b, " from %s to %s", local(d.From), local(d.To))
-		case !d.From.IsZero():
-			fmt.Fprintf(&b, " since %s", local(d.From))
-		case !d.To.IsZero():
-			fmt.Fprintf(&b, " until %s", local(d.To))
-		}
+	switch {
+	case c.Stream == "":
+	case len(c.objects) > 0:
+		b.WriteString(some(c.objects))
+	case len(c.streams) == 1:
+		b.WriteString("stream " + c.streams[0])
+	default:
+		fmt.Fprintf(&b, "%d streams (%s)", len(c.streams), some(c.streams))
+	}
+	switch {
+	case c.Stream == "":
+	case !c.From.IsZero() && !c.To.IsZero():
+		fmt.Fprintf(&b, " from %s to %s: ", local(c.From), local(c.To))
+	case !c.From.IsZero():
+		fmt.Fprintf(&b, " since %s: ", local(c.From))
+	case !c.To.IsZero():
+		fmt.Fprintf(&b, " until %s: ", local(c.To))
+	default:
 		b.WriteString(": ")
 	}
-	b.WriteString(printable(why(d.Reason)))
+	b.WriteString(printable(why(c.Reason)))
 	return b.String()
 }
 

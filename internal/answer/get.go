@@ -288,7 +288,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 
 // ended says when an object was deleted, as far as that is known.
 func ended(i *query.Item) string {
-	if i.EndedAfter.IsZero() {
+	if i.EndedAfter.IsZero() || i.EndedAfter.Unix() == i.Ended.Unix() {
 		return local(i.Ended)
 	}
 	return local(i.EndedAfter) + " to " + until(i.EndedAfter, i.Ended)
@@ -440,7 +440,7 @@ func objectOf(l *line.Fields, item *query.Item) []byte {
 
 // between says when it was that an object was deleted in a gap.
 func (g *Get) between(i *query.Item, o *Output) {
-	if !i.EndedAfter.IsZero() {
+	if !i.EndedAfter.IsZero() && i.EndedAfter.Unix() != i.Ended.Unix() {
 		o.note("%s: deleted between %s and %s", title(i), local(i.EndedAfter), until(i.EndedAfter, i.Ended))
 	}
 }

@@ -205,8 +205,8 @@ func TestUndated(t *testing.T) {
 			}
 		}
 	}
-	// y was deleted before it was made anew, but its line does not say when; line 7 was not received late.
-	ask(map[time.Duration]string{190: "[1 2] 1", 210: "[1 5] 1", 270: "[6 5] 0", 380: "[6 5] 0"})
+	// y was deleted before it was made anew, and that line says when it was; line 7 was not received late.
+	ask(map[time.Duration]string{190: "[1 2] 1", 210: "[1 5] 0", 270: "[6 5] 0", 380: "[6 5] 0"})
 	j = openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "MODIFIED a/x u1 11", "MODIFIED a/x u1 12 late", "DELETED a/x u1 13"))
 	in.From, in.To = noon.Add(2*time.Minute), noon.Add(5*time.Minute)
 	ask(map[time.Duration]string{130: "[1] 1", 150: "[4] 1", 299: "[4] 1"})

@@ -178,7 +178,7 @@ func (j *Journal) between(ctx context.Context, s *Selection, from, to Moment) (m
 func mergeDoubts(a, b []Doubt) []Doubt {
 	all := slices.Clone(a)
 	for _, d := range b {
-		if !slices.Contains(all, d) {
+		if !slices.ContainsFunc(all, d.equal) {
 			all = append(all, d)
 		}
 	}

@@ -92,31 +92,30 @@ func (j *Journal) before(ctx context.Context, segment int, stream, namespace, na
 
 // step is a line of a segment that a history has.
 type step struct {
+	stream string
 	at     int // its index
 	before int // as in Version
-}
-
-// within reports whether a line is between two moments, by when the change was made as far as that is known; each may be
-// zero.
-func within(l *index.Line, since, until Moment) bool {
-	t := l.Made()
-	return !since.After(l.Seq, t) && (until.IsZero() || !until.Before(l.Seq, t))
 }
 
 // History yields the lines about the selected objects between two moments, each of which may be zero, in the order of seq;
 // with GAP and SYNCED of the streams that may have such objects. A version is valid until the next one.
 func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment) iter.Seq2[*Version, error] {
 	return func(yield func(*Version, error) bool) {
+		w, err := again(j, func() (*window, error) { return j.window(ctx, s, since, until) })
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		for i := range j.segments {
 			steps, err := again(j, func() ([]step, error) {
-				if outside, err := j.outside(ctx, i, since, until); err != nil || outside {
+				if outside, err := w.outside(ctx, j, i); err != nil || outside {
 					return nil, err
 				}
 				x, err := j.index(ctx, i)
 				if err != nil {
 					return nil, err
 				}
-				return s.steps(x, since, until)
+				return s.steps(x, w)
 			})
 			if err != nil {
 				yield(nil, fmt.Errorf("read index: %w", err))
@@ -142,8 +141,12 @@ func (j *Journal) Objects(ctx context.Context, s *Selection, since, until Moment
 
 func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment) (all []Span, err error) {
 	known := make(map[key]int)
+	w, err := j.window(ctx, s, since, until)
+	if err != nil {
+		return nil, err
+	}
 	for i := range j.segments {
-		if outside, err := j.outside(ctx, i, since, until); err != nil {
+		if outside, err := w.outside(ctx, j, i); err != nil {
 			return nil, err
 		} else if outside {
 			continue
@@ -161,7 +164,7 @@ func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment
 				if err != nil {
 					return nil, err
 				}
-				if !within(&l, since, until) {
+				if !w.has(m.stream.Name, &l) {
 					continue
 				}
 				n, there := known[item.key()]
@@ -178,12 +181,13 @@ func (j *Journal) objects(ctx context.Context, s *Selection, since, until Moment
 }
 
 // steps returns the lines of a segment that are selected, in order.
-func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
+func (s *Selection) steps(x *index.Index, w *window) ([]step, error) {
 	var all []step
 	for _, p := range s.picks(x) {
+		stream := x.Streams[p.stream].Name
 		for _, at := range x.Streams[p.stream].Marks {
-			if s.mayHave(x.Streams[p.stream].Name) {
-				all = append(all, step{at: at, before: -1})
+			if s.mayHave(stream) {
+				all = append(all, step{stream, at, -1})
 			}
 		}
 		for o, err := range s.objects(x, p) {
@@ -191,7 +195,7 @@ func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
 				return nil, err
 			}
 			for n, at := range o.Lines {
-				st := step{at: at, before: -1}
+				st := step{stream, at, -1}
 				if n > 0 {
 					st.before = o.Lines[n-1]
 				}
@@ -206,7 +210,7 @@ func (s *Selection) steps(x *index.Index, since, until Moment) ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		if within(&l, since, until) {
+		if w.has(st.stream, &l) {
 			kept = append(kept, st)
 		}
 	}
@@ -271,13 +275,17 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	if err != nil {
 		return nil, err
 	}
-	known, at, gaps := make(map[key]*Item), make(map[key]int), make(map[uint64]time.Time)
+	known, at, e := make(map[key]*Item), make(map[key]int), &ends{gaps: make(map[uint64]time.Time)}
 	for i := range after.Items {
 		known[after.Items[i].key()] = &after.Items[i]
 	}
 	var items []Item
+	w, err := j.window(ctx, s, since, until)
+	if err != nil {
+		return nil, err
+	}
 	for i := range j.segments {
-		if outside, err := j.outside(ctx, i, since, until); err != nil {
+		if outside, err := w.outside(ctx, j, i); err != nil {
 			return nil, err
 		} else if outside {
 			continue
@@ -292,7 +300,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 			}
 			item := m.item()
 			item.Created, item.Deleted = m.Created, true
-			k, before := item.key(), -1
+			k, before, made := item.key(), -1, m.Created
 			is := known[k]
 			if is != nil && item.Created.IsZero() {
 				item.Created = is.Created
@@ -302,9 +310,9 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				if l.Type == index.Deleted && within(&l, since, until) && (is == nil || is.Deleted) {
-					item.Last, item.Ended = placeOf(x, &l), l.Made()
-					if err := j.lastState(ctx, &item, i, before, gaps); err != nil {
+				if l.Type == index.Deleted && w.has(m.stream.Name, &l) && (is == nil || is.Deleted) {
+					item.Last, item.Ended, item.EndedAfter = placeOf(x, &l), l.Made(), made
+					if err := j.lastState(ctx, &item, i, before, e); err != nil {
 						return nil, err
 					}
 					if n, there := at[k]; there { // in another stream
@@ -314,7 +322,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 						items = append(items, item)
 					}
 				}
-				before = line
+				before, made = line, l.Made()
 			}
 		}
 	}
@@ -322,28 +330,39 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	return items, nil
 }
 
+// ends is what was read to find out when objects were deleted.
+type ends struct {
+	gaps    map[uint64]time.Time // when they began, by seq
+	segment int
+	stream  string
+	lines   []index.Line // of that stream in that segment
+}
+
 // lastState finds out about a deletion whether it was received late or found after a gap. After a gap the object is where it was
-// last seen, unless its DELETED line has it. before is the index of the line before in the segment, gaps has the times of gaps
-// by their seq.
-func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int, gaps map[uint64]time.Time) error {
+// last seen, unless its DELETED line has it. before is the index of the line before in the segment; item.EndedAfter is when the
+// version before was made.
+func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int, e *ends) error {
 	mark, seq, err := j.markBefore(ctx, item.Stream.Name, item.Last.Seq)
 	if err != nil {
 		return err
 	}
 	if mark != index.Gap {
-		item.EndedAfter = j.lateSince(item.Stream.Name, item.Ended)
-		return nil
+		since, err := j.notBefore(ctx, e, segment, item)
+		if item.EndedAfter = latest(since, item.EndedAfter); since.IsZero() || item.EndedAfter.After(item.Ended) {
+			item.EndedAfter = since
+		}
+		return err
 	}
-	if _, known := gaps[seq]; !known {
+	if _, known := e.gaps[seq]; !known {
 		gap, err := j.lineOf(ctx, seq)
 		if err != nil {
 			return err
 		}
 		var from time.Time
 		_ = from.UnmarshalText(gap.Text(line.FromTime)) // zero where it is not known
-		gaps[seq] = from
+		e.gaps[seq] = from
 	}
-	item.EndedAfter = gaps[seq]
+	item.EndedAfter = e.gaps[seq]
 	l, err := j.earlier(ctx, item.Last)
 	if err != nil || l == nil || rawjson.At(l.Object, []byte("/metadata/creationTimestamp")) != nil {
 		return err
@@ -354,20 +373,6 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 		return err
 	}
 	return nil
-}
-
-// lateSince returns since when what a stream received at a time may have waited; zero if it was received at once, or if that is
-// not known.
-func (j *Journal) lateSince(stream string, received time.Time) time.Time {
-	streams, _ := j.coverageOf() // it is known or not
-	for _, s := range streams {
-		for _, in := range s.Intervals {
-			if s.Name == stream && in.Late && received.After(in.From) && !received.After(in.To.Add(catchingUp)) {
-				return in.From
-			}
-		}
-	}
-	return time.Time{}
 }
 
 // lineOf reads the line with a seq. It is valid until the next call.

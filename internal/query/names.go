@@ -11,10 +11,7 @@ import (
 // UnknownError says that the journal has nothing of a name.
 type UnknownError struct {
 	Unwatched bool // it may have been there, and nobody watched
-	// HeldBack and Doubts are, from OpenAll, what the journal may not have of it: of another replica, or of another shard.
-	HeldBack []Held
-	Doubts   []Doubt
-	text     string
+	text      string
 }
 
 func (e *UnknownError) Error() string { return e.text }

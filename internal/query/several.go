@@ -23,6 +23,7 @@ import (
 
 // OpenAll opens several journals as one, those of replicas and those of shards, and resolves a selection. Their lines are merged into
 // a temporary folder, which Close removes. seq is counted anew, and term is as it was. With one path it is Open, then Resolve.
+// With an *UnknownError the journal is returned all the same: what it may not have of that name can be asked.
 func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, notice func(string)) (j *Journal, err error) {
 	if len(paths) == 1 {
 		if j, err = Open(paths[0], notice); err != nil {
@@ -33,14 +34,11 @@ func OpenAll(ctx context.Context, paths []string, s *Selection, lines Lines, not
 		j = &Journal{notice: notice}
 		err = j.openAll(ctx, paths, s, lines)
 	}
-	if err != nil {
-		if u, ok := errors.AsType[*UnknownError](err); ok {
-			u.HeldBack, u.Doubts = j.HeldBack(s, Moment{}, Moment{}), j.missingShards(s)
-		}
+	if err != nil && !errors.As(err, new(*UnknownError)) {
 		j.Close()
 		return nil, err
 	}
-	return j, nil
+	return j, err
 }
 
 // Lines says which lines of several journals an answer is made of.
@@ -406,7 +404,7 @@ func (j *Journal) selected(
 		if err != nil {
 			return nil, err
 		}
-		return s.steps(x, Moment{}, Moment{})
+		return s.steps(x, &window{})
 	})
 	if err != nil {
 		return next, err

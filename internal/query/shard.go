@@ -54,12 +54,6 @@ func elsewhere(s *Selection, stream string, others []string) bool {
 	return has.in(sharesOf(s, name, slices.DeleteFunc(slices.Clone(others), func(other string) bool { return other == stream })))
 }
 
-// missingShards returns a doubt for each selected resource of which the journal has not all shards.
-func (j *Journal) missingShards(s *Selection) []Doubt {
-	streams, _ := j.Coverage(s)
-	return missingShards(s, namesOf(streams))
-}
-
 // missingShards returns a doubt for each resource of which the journal has not all shards.
 func missingShards(s *Selection, streams []string) (doubts []Doubt) {
 	shards := map[string][]string{} // by name without shard

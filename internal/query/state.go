@@ -118,15 +118,6 @@ func (j *Journal) State(ctx context.Context, s *Selection, at Moment) (*State, e
 
 // state returns those that were deleted too, if deleted is true.
 func (j *Journal) state(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
-	st, err := j.stateAt(ctx, s, at, deleted)
-	if err == nil {
-		st.Doubts, err = j.deserved(ctx, s, st.Doubts)
-	}
-	return st, err
-}
-
-// stateAt is state with doubts that may not be deserved.
-func (j *Journal) stateAt(ctx context.Context, s *Selection, at Moment, deleted bool) (*State, error) {
 	if len(j.segments) == 0 {
 		return &State{At: at}, nil
 	}
@@ -134,6 +125,17 @@ func (j *Journal) stateAt(ctx context.Context, s *Selection, at Moment, deleted 
 	if err != nil {
 		return nil, err
 	}
+	st, err := j.stateAt(ctx, s, c, deleted)
+	if err != nil {
+		return nil, err
+	}
+	doubts, err := j.doubtsAt(ctx, s, c)
+	st.Doubts = slices.Concat(doubts, st.Doubts)
+	return st, err
+}
+
+// stateAt returns the state at a cut, with those doubts alone that are about lines that are lost.
+func (j *Journal) stateAt(ctx context.Context, s *Selection, c *cut, deleted bool) (*State, error) {
 	first, last, err := j.span(ctx, c)
 	if err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func (j *Journal) stateAt(ctx context.Context, s *Selection, at Moment, deleted 
 	if err != nil {
 		return nil, err
 	}
-	st := &State{At: at, Doubts: slices.Concat(c.doubts, doubts)}
+	st := &State{At: c.Moment, Doubts: doubts}
 	for _, of := range found {
 		item, there := newest(of)
 		if !there && !deleted {

@@ -31,18 +31,24 @@ func TestUnknownElsewhere(t *testing.T) {
 		w.Now = noon.Add(time.Minute)
 		w.Confirm(false, s)
 		w.Kill()
-		_, err := query.OpenAll(t.Context(), []string{w.Path}, selectionOf(t, "pod/other"), query.SelectedLines, func(string) {})
+		other := selectionOf(t, "pod/other")
+		j, err := query.OpenAll(t.Context(), []string{w.Path}, other, query.SelectedLines, func(string) {})
 		u, ok := errors.AsType[*query.UnknownError](err)
 		if !ok || u.Unwatched {
 			t.Fatalf("%s: %v", tt.stream, err)
 		}
+		doubts, err := j.Uncovered(t.Context(), other, query.Moment{}, query.Moment{})
 		var reasons []string
-		for _, d := range u.Doubts {
-			reasons = append(reasons, d.Reason)
+		for _, d := range doubts {
+			if !d.AsOf {
+				reasons = append(reasons, d.Reason)
+			}
 		}
-		if got := fmt.Sprint(reasons); got != tt.doubts || len(u.HeldBack) != len(tt.heldBack) {
-			t.Errorf("%s: doubts %v, held back %v", tt.stream, got, u.HeldBack)
+		held := j.HeldBack(other, query.Moment{}, query.Moment{})
+		if got := fmt.Sprint(reasons); err != nil || got != tt.doubts || len(held) != len(tt.heldBack) {
+			t.Errorf("%s: doubts %v, held back %v, %v", tt.stream, got, held, err)
 		}
+		j.Close()
 	}
 }
 

@@ -58,7 +58,7 @@ func (j *Journal) versionLines(ctx context.Context, s *Selection, since, until *
 		if err != nil {
 			return fmt.Errorf("stream %s: %w", streams[0], err)
 		}
-		if doubt != nil && !slices.Contains(doubts, *doubt) {
+		if doubt != nil && !slices.ContainsFunc(doubts, doubt.equal) {
 			doubts = append(doubts, *doubt)
 		}
 		if *m = (Moment{Seq: seq}); seq == 0 && m == until { // the first list is later than that, and so is all else

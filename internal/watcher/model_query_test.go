@@ -72,6 +72,7 @@ func (m *model) ask(r *rand.Rand) {
 		}
 		o.seqs(r, sel, o.streams[name])
 		o.times(r, sel, o.streams[name])
+		o.questions(r, sel, o.streams[name])
 	}
 	o.blames(r)
 	if len(paths) > 1 {
@@ -375,21 +376,44 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 		if !l.at.After(at) {
 			return true
 		}
-		written, err := time.Parse(time.RFC3339, l.WrittenAt)
-		return late[l.Stream] && err == nil && l.Origin != invariant.FromSnapshot && l.at.Sub(written) > tolerance && !written.After(at)
+		return late[l.Stream] && (o.lateBy(l, at) || o.passed(l, at))
 	}))
 	if o.restored || o.defined > 0 || len(st.Doubts) > 0 || o.fault.stalled() { // lines behind a stall are not known to be late
 		return
 	}
 	modelTally.times.Add(1)
-	o.truth(st, streams)
+	o.truth(st, streams, func(invariant.Key) bool { return true })
+}
+
+// lateBy reports whether a line says that it was written by a time, and came late.
+func (o *oracle) lateBy(l told, at time.Time) bool {
+	written, err := time.Parse(time.RFC3339, l.WrittenAt)
+	return err == nil && l.Origin != invariant.FromSnapshot && l.at.Sub(written) > tolerance && !written.After(at)
+}
+
+// passed reports whether a line that does not say when it was written stands before one that was written by a time, and came
+// late as well. A watch brings both in the order in which they were written.
+func (o *oracle) passed(l told, at time.Time) bool {
+	if l.UID == "" || l.WrittenAt != "" || l.Origin == invariant.FromSnapshot {
+		return false
+	}
+	for _, other := range o.lines {
+		switch {
+		case other.Stream != l.Stream || !other.at.After(at):
+		case other.Type == invariant.Gap:
+			return false
+		case other.Seq > l.Seq && o.lateBy(other, at):
+			return true
+		}
+	}
+	return false
 }
 
 // tolerance is by how much a line may be late and not be known as such.
 const tolerance = 3 * time.Second
 
-// truth checks that each object is, or is not there, as at one of the versions that the server had about then.
-func (o *oracle) truth(st *query.State, streams []modelStream) {
+// truth checks that each object that is asked for is, or is not there, as at one of the versions that the server had about then.
+func (o *oracle) truth(st *query.State, streams []modelStream, asked func(invariant.Key) bool) {
 	o.t.Helper()
 	version := func(t time.Time) uint64 {
 		n := sort.Search(len(o.written), func(i int) bool { return o.written[i].at.After(t) })
@@ -433,12 +457,12 @@ func (o *oracle) truth(st *query.State, streams []modelStream) {
 		}
 	}
 	for k, object := range got {
-		if !possible[k][object.UID+" "+object.ResourceVersion] {
+		if asked(k) && !possible[k][object.UID+" "+object.ResourceVersion] {
 			o.t.Fatalf("at %v (versions %d to %d), which is not in doubt, %v is %s at %s, the server had %v", st.At.Time, from, to, k, object.UID, object.ResourceVersion, possible[k])
 		}
 	}
 	for k, may := range possible {
-		if _, there := got[k]; !there && !may[""] {
+		if _, there := got[k]; !there && asked(k) && !may[""] {
 			o.t.Fatalf("at %v (versions %d to %d), which is not in doubt, %v is missing: %v", st.At.Time, from, to, k, may)
 		}
 	}

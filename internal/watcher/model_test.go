@@ -82,10 +82,10 @@ func runHistories(t *testing.T, replicated bool) {
 			})
 		}
 	})
-	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed, %d versions, %d times and %d values were asked for\n",
+	fmt.Printf("%d histories from seed %d on, %d failed, %v: the daemon was started %d times, %d writes were looked for in %d lines, %v were claimed, %d versions, %d times, %d windows and %d values were asked for\n",
 		done.Load(), *modelFrom, failed.Load(), time.Since(began).Round(time.Millisecond),
 		modelTally.starts.Load(), modelTally.writes.Load(), modelTally.lines.Load(),
-		time.Duration(modelTally.covered.Load()).Round(time.Second), modelTally.asked.Load(), modelTally.times.Load(), modelTally.blamed.Load())
+		time.Duration(modelTally.covered.Load()).Round(time.Second), modelTally.asked.Load(), modelTally.times.Load(), modelTally.windows.Load(), modelTally.blamed.Load())
 }
 
 // maxFailed is how many failed histories are enough.
@@ -137,6 +137,7 @@ type written struct {
 var modelTally struct {
 	starts, writes, lines atomic.Uint64
 	asked, times          atomic.Uint64 // versions and times of the server that a journal covers
+	windows               atomic.Uint64 // times between two moments that it covers
 	blamed                atomic.Uint64 // values
 	covered               atomic.Int64  // nanoseconds
 }

@@ -1,0 +1,128 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"kubejournal/internal/index"
+)
+
+// cut is a moment, and how it divides the lines of each stream.
+type cut struct {
+	Moment
+	live   map[string]bool // streams that were followed then: the time at which a line was received counts
+	gone   map[string]bool // streams that were not watched any more then, while another one has their objects
+	passed passed
+	seqs   map[string]uint64 // of a version: the last line of each stream that counts
+	doubts []Doubt           // of a version, about all; of a time, about what had waited
+}
+
+// cut finds out how the streams were covered at a moment.
+func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
+	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}}
+	switch {
+	case m.Version > 0:
+		return c, j.cutAtVersion(ctx, s, c)
+	case m.Seq > 0:
+		return c, nil
+	}
+	w, err := j.waitedAt(ctx, s, m)
+	if err != nil {
+		return nil, err
+	}
+	c.passed, c.doubts = w.passed, w.doubts
+	streams, _ := j.Coverage(s) // what is not known is in doubt
+	var covered []string
+	for _, stream := range streams {
+		in, doubt := at(stream.Intervals, stream.Name, m)
+		c.live[stream.Name] = in != nil && !in.Late
+		if c.gone[stream.Name] = doubt != nil; doubt == nil {
+			covered = append(covered, stream.Name)
+		}
+	}
+	for stream, gone := range c.gone {
+		c.gone[stream] = gone && elsewhere(s, stream, covered)
+	}
+	return c, nil
+}
+
+// timeOf returns when the line with that seq was received; where it is missing, the one behind it.
+func (j *Journal) timeOf(ctx context.Context, seq uint64) (time.Time, error) {
+	x, err := j.index(ctx, j.segmentWith(seq))
+	if err != nil || x.Lines == 0 {
+		return time.Time{}, err
+	}
+	n := sort.Search(x.Lines-1, func(n int) bool {
+		l, lineErr := x.Line(n)
+		err = errors.Join(err, lineErr)
+		return l.Seq >= seq
+	})
+	l, lineErr := x.Line(n)
+	return l.Time, errors.Join(err, lineErr)
+}
+
+// cutAtVersion finds out where each selected stream has a version of the server.
+func (j *Journal) cutAtVersion(ctx context.Context, s *Selection, c *cut) error {
+	streams, err := j.streams(ctx, s)
+	if err != nil {
+		return err
+	}
+	c.doubts = slices.Concat(s.Unwatched, missingShards(s, streams))
+	c.seqs = make(map[string]uint64)
+	for _, name := range streams {
+		seq, doubt, err := j.atVersion(ctx, name, c.Version)
+		if err != nil {
+			return fmt.Errorf("stream %s: %w", name, err)
+		}
+		if c.seqs[name] = seq; doubt != nil {
+			c.doubts = append(c.doubts, *doubt)
+		}
+	}
+	return nil
+}
+
+// markBefore returns the last GAP or SYNCED line of a stream up to seq; 0 for none, or where a first list has begun since.
+func (j *Journal) markBefore(ctx context.Context, stream string, seq uint64) (index.Type, uint64, error) {
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		if j.segments[i].FirstSeq > seq {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return 0, 0, err
+		}
+		n, there := x.Stream(stream)
+		if !there {
+			continue
+		}
+		for _, at := range slices.Backward(x.Streams[n].Starts()) {
+			l, err := x.Line(at)
+			switch {
+			case err != nil:
+				return 0, 0, fmt.Errorf("read index: %w", err)
+			case l.Seq > seq:
+			case l.Type != index.Gap && l.Type != index.Synced:
+				return 0, 0, nil
+			default:
+				return l.Type, l.Seq, nil
+			}
+		}
+	}
+	return 0, 0, nil
+}
+
+// includes reports whether a line of a stream was written by the moment: by when it was received or, where the stream
+// was not followed then, by the time at which the change was made.
+func (c *cut) includes(stream string, l *index.Line) bool {
+	switch {
+	case c.Version > 0:
+		return l.Seq <= c.seqs[stream]
+	case c.Seq > 0:
+		return l.Seq <= c.Seq
+	}
+	return c.latest || !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time) || c.passed.has(stream, l)
+}

@@ -1,0 +1,334 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/event"
+	"kubejournal/internal/index"
+)
+
+// Doubt is why an answer may be incomplete: what a stream is not known to have seen.
+type Doubt struct {
+	Stream string    `json:"stream"`
+	From   time.Time `json:"from,omitzero"` // since when; zero: from the beginning
+	To     time.Time `json:"to,omitzero"`   // until when; zero: up to now
+	Reason string    `json:"reason"`
+	// Objects are those that may be wrong, as namespace/name; none where any object may be.
+	Objects []string `json:"objects,omitempty"`
+	// AsOf says that nobody asked for what came behind From: the answer is of then, and no less true for it.
+	AsOf bool `json:"asOf,omitempty"`
+}
+
+// NotConfirmed is why a stream is not known to have been followed any more where the daemon has said no reason.
+const NotConfirmed = "not confirmed any further"
+
+// at returns how a stream was covered at a time: the interval that holds it, nil where none does; and the doubt then. Of an
+// open end it returns the last interval, and as of when that is.
+func at(intervals []coverage.Interval, stream string, m Moment) (*coverage.Interval, *Doubt) {
+	doubt := &Doubt{Stream: stream, Reason: "not watched yet"}
+	for i := range intervals {
+		in := &intervals[i]
+		if m.Time.Before(in.From) {
+			doubt.To = in.From
+			return nil, doubt
+		}
+		if m.Time.Before(in.To) || in.End == "" && time.Since(in.To) < pulseAge {
+			return in, nil
+		}
+		doubt.From, doubt.Reason = in.To, in.End
+		if in.End == "" {
+			doubt.Reason = NotConfirmed
+		}
+	}
+	if last := len(intervals) - 1; m.open && last >= 0 {
+		doubt.AsOf = true
+		return &intervals[last], doubt
+	}
+	return nil, doubt
+}
+
+var noStream = Doubt{Reason: "no stream was watched that has such objects"}
+
+// unknownCoverage is the doubt where no coverage can be read.
+func unknownCoverage(err error) Doubt { return Doubt{Reason: err.Error()} }
+
+// Uncovered returns what is not known to be in the lines between two moments, each of which may be zero: the journal's
+// beginning, and now.
+func (j *Journal) Uncovered(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
+	return again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until) })
+}
+
+func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, until Moment) (doubts []Doubt, err error) {
+	end := until
+	if until.IsZero() {
+		end = EndOf(since)
+	}
+	var waiting []Doubt
+	for _, bound := range []*Moment{&since, &end} {
+		if bound.Seq > 0 {
+			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		w, err := j.waitedAt(ctx, s, *bound)
+		if err != nil {
+			return nil, err
+		}
+		waiting = mergeDoubts(waiting, w.doubts)
+	}
+	if doubts, err = j.doubts(ctx, s, since, end, waiting); err != nil {
+		return nil, err
+	}
+	beyond, err := j.beyond(ctx, until)
+	if err != nil {
+		return nil, err
+	}
+	first, last, err := j.inside(ctx, since, until)
+	if err != nil {
+		return nil, err
+	}
+	lost, err := j.lost(ctx, first, last, since, until)
+	return slices.Concat(doubts, beyond, lost), err
+}
+
+// doubtsAt returns what may be wrong with the state at a cut, but for lines that are lost.
+func (j *Journal) doubtsAt(ctx context.Context, s *Selection, c *cut) ([]Doubt, error) {
+	switch {
+	case c.Version > 0:
+		return c.doubts, nil
+	case c.Seq > 0:
+		return j.doubtsAtSeq(ctx, s, c.Moment)
+	}
+	clock, err := j.doubtClock(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	doubts, err := j.doubts(ctx, s, c.Moment, c.Moment, c.doubts)
+	return slices.Concat(clock, doubts), err
+}
+
+// doubts returns what may be wrong with an answer about the selected objects between two moments, which may be the same one,
+// by what is known of each stream that may have them. It is the only place that judges by coverage:
+//
+//	at a time                                   may be wrong
+//	------------------------------------------  ------------------------------------------------------------------------
+//	in an interval                              nothing
+//	in a late interval, asked for as a bound    the objects of lines that came after it, do not say when the change was
+//	                                            made, and stand between lines of the stream before it and after it
+//	between two intervals                       every object: what came and went has no line
+//	  that a GAP of the same history separates    but for those asked for by name that have the same last line before and
+//	                                              after it: they were not written
+//	before the first interval                   every object, if a beginning was asked for; else the answer begins there
+//	after the last interval, which has ended    every object, if that time was asked for; else the answer is as of then
+//	after the last interval, which goes on      the same, once it was not confirmed for pulseAge
+//	any of these, and other streams have all    nothing
+//	its objects in intervals at that time
+//	of a resource that no stream is of          every object of it
+//	of a shard that no journal is of            every object of the resource
+//
+// waiting has the doubts about late intervals.
+func (j *Journal) doubts(ctx context.Context, s *Selection, since, until Moment, waiting []Doubt) ([]Doubt, error) {
+	streams, err := j.Coverage(s)
+	switch {
+	case err != nil:
+		return []Doubt{unknownCoverage(err)}, nil
+	case len(streams) == 0:
+		return []Doubt{noStream}, nil
+	}
+	doubts := slices.Concat(s.Unwatched, missingShards(s, namesOf(streams)), waiting)
+	for i := range streams {
+		for _, d := range holes(&streams[i], since, until) {
+			from, to := since, until
+			if !d.From.IsZero() && d.From.After(since.Time) {
+				from = Moment{Time: d.From}
+			}
+			if !d.To.IsZero() && d.To.Before(until.Time) {
+				to = Moment{Time: d.To.Add(-1)}
+			}
+			covered := slices.DeleteFunc(slices.Clone(streams), func(other coverage.Stream) bool {
+				return len(holes(&other, from, to)) > 0
+			})
+			if elsewhere(s, d.Stream, namesOf(covered)) {
+				continue
+			}
+			if d, err = j.restrict(ctx, s, d); err != nil {
+				return nil, err
+			}
+			if d.Reason != "" {
+				doubts = append(doubts, d)
+			}
+		}
+	}
+	return doubts, nil
+}
+
+// doubtsAtSeq returns a doubt for each stream that has no list yet at a line, or one that is not complete after a GAP.
+func (j *Journal) doubtsAtSeq(ctx context.Context, s *Selection, m Moment) ([]Doubt, error) {
+	streams, err := j.streams(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	doubts := slices.Concat(s.Unwatched, missingShards(s, streams))
+	for _, name := range streams {
+		mark, at, err := j.markBefore(ctx, name, m.Seq)
+		switch {
+		case err != nil:
+			return nil, err
+		case mark == 0:
+			doubts = append(doubts, Doubt{Stream: name, Reason: "no list of it is complete yet"})
+		case mark == index.Gap:
+			doubts = append(doubts, Doubt{Stream: name, Reason: fmt.Sprintf("line %d begins a gap, which has not ended there", at)})
+		}
+	}
+	beyond, err := j.beyond(ctx, m)
+	return slices.Concat(doubts, beyond), err
+}
+
+// restrict returns a doubt about a gap for those objects alone that may have been written in it, where all that are asked for
+// are named; the zero Doubt where none of them may.
+func (j *Journal) restrict(ctx context.Context, s *Selection, d Doubt) (Doubt, error) {
+	named := func(o Object) bool { return o.Name != "" && o.name != "*" }
+	if !isGap(d.Reason) || d.From.IsZero() || d.To.IsZero() || len(s.Objects) == 0 ||
+		slices.ContainsFunc(s.Objects, func(o Object) bool { return !named(o) }) {
+		return d, nil
+	}
+	namespaces := s.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, o := range s.Objects {
+		for _, namespace := range namespaces {
+			one := &Selection{Objects: []Object{o}, Namespaces: []string{namespace}, UIDs: s.UIDs}
+			if len(s.Namespaces) == 0 {
+				one.Namespaces = nil
+			}
+			if !one.mayHave(d.Stream) {
+				continue
+			}
+			stands, err := j.stands(ctx, one, &d)
+			if err != nil {
+				return d, err
+			}
+			if !stands {
+				d.Objects = append(d.Objects, place(namespace, o.Name))
+			}
+		}
+	}
+	if len(d.Objects) == 0 {
+		return Doubt{}, nil
+	}
+	slices.Sort(d.Objects)
+	d.Objects = slices.Compact(d.Objects)
+	return d, nil
+}
+
+// stands reports whether the object of a name, in a namespace or in none, has the same last line at both ends of a gap.
+func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, error) {
+	var last [2]uint64
+	for n, at := range []time.Time{gap.From, gap.To} {
+		c, err := j.cut(ctx, s, Moment{Time: at})
+		if err != nil {
+			return false, err
+		}
+		st, err := j.stateAt(ctx, s, c, false)
+		if err != nil {
+			return false, err
+		}
+		if len(st.Items) != 1 || len(s.Namespaces) == 0 && st.Items[0].Namespace != "" {
+			return false, nil // or another namespace may have had one of that name
+		}
+		last[n] = st.Items[0].Last.Seq
+	}
+	return last[0] == last[1], nil
+}
+
+// isGap reports whether a reason is that of a GAP behind which versions are those of the same history.
+func isGap(reason string) bool {
+	return slices.Contains([]event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}, event.GapReason(reason))
+}
+
+// holes returns the times between two moments in which changes of a stream may be missing.
+func holes(stream *coverage.Stream, since, until Moment) (doubts []Doubt) {
+	for i := range stream.Intervals {
+		in := &stream.Intervals[i]
+		if i == 0 {
+			if !since.IsZero() && since.Time.Before(in.From) {
+				doubts = append(doubts, Doubt{Stream: stream.Name, To: in.From, Reason: "not watched yet"})
+			}
+			continue
+		}
+		before := &stream.Intervals[i-1]
+		if in.From.After(before.To) && in.From.After(since.Time) && !before.To.After(until.Time) {
+			doubts = append(doubts, Doubt{Stream: stream.Name, From: before.To, To: in.From, Reason: before.End})
+		}
+	}
+	if last := stream.Intervals[len(stream.Intervals)-1]; until.Seq == 0 && !until.Time.Before(last.To) {
+		if _, doubt := at(stream.Intervals, stream.Name, until); doubt != nil {
+			doubts = append(doubts, *doubt)
+		}
+	}
+	return doubts
+}
+
+// beyond returns a doubt where a moment is a line that the journal does not have yet.
+func (j *Journal) beyond(ctx context.Context, m Moment) ([]Doubt, error) {
+	if m.Seq == 0 {
+		return nil, nil
+	}
+	x, err := j.index(ctx, len(j.segments)-1)
+	if err != nil || m.Seq < x.Next {
+		return nil, err
+	}
+	return []Doubt{{Reason: fmt.Sprintf("the journal's last line is %d", x.Next-1)}}, nil
+}
+
+// clockJitter is how far the times of lines may go back without a doubt: clocks are corrected by less all the time.
+const clockJitter = 5 * time.Second
+
+// doubtClock returns a doubt where the clock was set back over a time: a line that was received after it stands before one
+// of that time or earlier. Lines are selected by their times, so what they show together may never have existed at
+// once.
+func (j *Journal) doubtClock(ctx context.Context, c *cut) ([]Doubt, error) {
+	if c.latest {
+		return nil, nil
+	}
+	late, last := c.Time.Add(clockJitter), uint64(0) // of the last line up to that time
+	for i := len(j.segments) - 1; i >= 0; i-- {
+		b, err := j.bounds(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if last == 0 && b.oldest.After(c.Time) || last > 0 && !b.newest.After(late) {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		for at := x.Lines - 1; at >= 0 && (last == 0 || b.newest.After(late)); at-- {
+			l, err := x.Line(at)
+			if err != nil {
+				return nil, fmt.Errorf("read index: %w", err)
+			}
+			if last == 0 && !l.Time.After(c.Time) {
+				last = l.Seq
+			} else if last > 0 && l.Time.After(late) {
+				return []Doubt{{Reason: fmt.Sprintf(
+					"the clock was set back over that time: line %d is of %s, and line %d, after it, of that time or before",
+					l.Seq, Moment{Time: l.Time}, last)}}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// equal reports whether two doubts say the same.
+func (d *Doubt) equal(o Doubt) bool {
+	return d.Stream == o.Stream && d.From.Equal(o.From) && d.To.Equal(o.To) && d.Reason == o.Reason && d.AsOf == o.AsOf &&
+		slices.Equal(d.Objects, o.Objects)
+}

@@ -1,0 +1,280 @@
+package query
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/index"
+)
+
+// catchingUp is how long after the end of a late interval lines may still be received that had waited.
+const catchingUp = 10 * time.Second
+
+// Undated is why an object is in doubt whose line was received late and does not say when the change was made.
+const Undated = "received late, without the time of the change"
+
+// waited is what is known, at a moment within late intervals, of lines that were received after it.
+type waited struct {
+	passed passed
+	doubts []Doubt // about objects whose lines may have been made before the moment or after it
+}
+
+// passed has the seq of a line by stream: the lines up to that one were made by a moment. A line that does not say when it was
+// made stands before one that does, and a watch brings changes in the order in which they were made.
+type passed map[string]uint64
+
+// has reports whether it follows from the lines after it that a line was made by the moment.
+func (p passed) has(stream string, l *index.Line) bool {
+	return l.Seq <= p[stream] && l.Written.IsZero() && !l.Snapshot && l.Type != index.Gap && l.Type != index.Synced
+}
+
+// lateLine is a line that was received in a late interval.
+type lateLine struct {
+	index.Line
+	object string // its namespace and name, if it is selected
+}
+
+// undated reports whether the line is one of a selected object, and does not say when it was made.
+func (l *lateLine) undated() bool { return l.object != "" && l.Written.IsZero() }
+
+// waitedAt finds out about the lines of streams that were in a late interval at a time. Of a line or a version there are none:
+// it has its place among the lines.
+func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment) (*waited, error) {
+	w := &waited{passed: make(passed)}
+	if m.Seq+m.Version > 0 || m.IsZero() {
+		return w, nil
+	}
+	streams, _ := j.Coverage(s) // what is not known is in doubt
+	for i := range streams {
+		stream := streams[i].Name
+		in, _ := at(streams[i].Intervals, stream, m)
+		if in == nil || !in.Late {
+			continue
+		}
+		lines, err := j.lateLines(ctx, s, stream, m, in)
+		if err != nil {
+			return nil, err
+		}
+		passed, from := uint64(0), in.From
+		for i := range lines {
+			if l := &lines[i]; l.Late() && !l.Written.After(m.Time) {
+				passed, from = l.Seq, latest(in.From, l.Written)
+			}
+		}
+		doubt := Doubt{Stream: stream, From: from, Reason: Undated}
+		for i := range lines {
+			l := &lines[i]
+			if l.Seq > passed && !l.Snapshot && l.Written.After(m.Time) {
+				if to := l.Written.Add(time.Second); len(doubt.Objects) > 0 && to.Before(doubt.To) { // it is in whole seconds
+					doubt.To = to
+				}
+				break
+			}
+			if (l.Seq > passed || l.Snapshot) && l.undated() {
+				doubt.Objects, doubt.To = append(doubt.Objects, l.object), l.Time
+			}
+		}
+		if w.passed[stream] = passed; len(doubt.Objects) > 0 {
+			slices.Sort(doubt.Objects)
+			doubt.Objects = slices.Compact(doubt.Objects)
+			w.doubts = append(w.doubts, doubt)
+		}
+	}
+	return w, nil
+}
+
+// lateLines returns the lines of a stream that were received after a moment in a late interval, in order, up to a GAP; none
+// where each selected one of them says when it was made.
+func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m Moment, in *coverage.Interval) (all []lateLine, err error) {
+	end := in.To.Add(catchingUp)
+	var segments []int
+	selected := make(map[uint64]string) // by seq
+	for i := range j.segments {
+		if outside, err := j.outside(ctx, i, m, Moment{Time: end}); err != nil {
+			return nil, err
+		} else if outside {
+			continue
+		}
+		x, err := j.index(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		n, there := x.Stream(stream)
+		if !there {
+			continue
+		}
+		segments = append(segments, i)
+		p, ok := s.pick(&x.Streams[n])
+		if !ok {
+			continue
+		}
+		p.stream = n
+		for o, err := range s.objects(x, p) {
+			if err != nil {
+				return nil, fmt.Errorf("read index: %w", err)
+			}
+			for l, err := range linesOf(x, o) {
+				if err != nil {
+					return nil, err
+				}
+				if l.Written.IsZero() && l.Time.After(m.Time) && !l.Time.After(end) {
+					selected[l.Seq] = place(o.Namespace, o.Name)
+				}
+			}
+		}
+	}
+	if len(selected) == 0 {
+		return nil, nil
+	}
+	for _, i := range segments {
+		lines, err := j.linesOfStream(ctx, i, stream)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			switch {
+			case !l.Time.After(m.Time) || l.Time.After(end):
+			case l.Type == index.Gap:
+				return all, nil
+			case l.Type != index.Synced:
+				all = append(all, lateLine{l, selected[l.Seq]})
+			}
+		}
+	}
+	return all, nil
+}
+
+// linesOfStream returns the lines of a stream in a segment, in order.
+func (j *Journal) linesOfStream(ctx context.Context, i int, stream string) (all []index.Line, err error) {
+	x, err := j.index(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	n, there := x.Stream(stream)
+	if !there {
+		return nil, nil
+	}
+	at := slices.Clone(x.Streams[n].Marks)
+	for o, err := range x.Objects(n, nil, nil) {
+		if err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		at = append(at, o.Lines...)
+	}
+	slices.Sort(at)
+	for _, n := range at {
+		l, err := x.Line(n)
+		if err != nil {
+			return nil, fmt.Errorf("read index: %w", err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// place returns an object's namespace and name.
+func place(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// window says which lines are between two moments, each of which may be zero.
+type window struct {
+	since, until         Moment
+	passed, passedAtLast passed // of since and of until
+	last                 uint64 // the largest of passedAtLast
+}
+
+// has reports whether a line of a stream is in the window, by when its change was made as far as that is known.
+func (w *window) has(stream string, l *index.Line) bool {
+	made := l.Made()
+	if w.since.After(l.Seq, made) || w.passed.has(stream, l) {
+		return false
+	}
+	return w.until.IsZero() || !w.until.Before(l.Seq, made) || w.passedAtLast.has(stream, l)
+}
+
+// outside reports whether no line of a segment is in the window.
+func (w *window) outside(ctx context.Context, j *Journal, i int) (bool, error) {
+	outside, err := j.outside(ctx, i, w.since, w.until)
+	return outside && j.segments[i].FirstSeq > w.last, err
+}
+
+// window returns the window between two moments, for the selected objects.
+func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment) (*window, error) {
+	w := &window{since: since, until: until}
+	for _, bound := range []struct {
+		Moment
+		passed *passed
+	}{{since, &w.passed}, {until, &w.passedAtLast}} {
+		at, err := j.waitedAt(ctx, s, bound.Moment)
+		if err != nil {
+			return nil, err
+		}
+		*bound.passed = at.passed
+	}
+	for _, seq := range w.passedAtLast {
+		w.last = max(w.last, seq)
+	}
+	return w, nil
+}
+
+// notBefore returns the time before which an object was not deleted whose DELETED line was received in a late interval: that
+// of the line before it in its stream that says when it was made, or of the interval's beginning. It is zero where the DELETED
+// line says that itself, where it was received at once, and where that is not known.
+func (j *Journal) notBefore(ctx context.Context, e *ends, segment int, item *Item) (time.Time, error) {
+	in := j.lateInterval(item.Stream.Name, item.Ended)
+	if in == nil {
+		return time.Time{}, nil
+	}
+	if e.lines == nil || e.segment != segment || e.stream != item.Stream.Name {
+		var err error
+		if e.lines, err = j.linesOfStream(ctx, segment, item.Stream.Name); err != nil {
+			return time.Time{}, err
+		}
+		e.segment, e.stream = segment, item.Stream.Name
+	}
+	n, _ := slices.BinarySearchFunc(e.lines, item.Last.Seq, func(l index.Line, seq uint64) int { return cmp.Compare(l.Seq, seq) })
+	if n < len(e.lines) && !e.lines[n].Written.IsZero() {
+		return time.Time{}, nil
+	}
+	for _, before := range slices.Backward(e.lines[:n]) {
+		if before.Type == index.Gap || before.Type == index.Synced || !before.Time.After(in.From) {
+			break
+		}
+		if !before.Written.IsZero() {
+			return latest(in.From, before.Written), nil
+		}
+	}
+	return in.From, nil
+}
+
+// lateInterval returns the late interval of a stream in which a line was received; nil where there is none, or nothing is known.
+func (j *Journal) lateInterval(stream string, received time.Time) *coverage.Interval {
+	streams, _ := j.coverageOf()
+	for i := range streams {
+		if streams[i].Name != stream {
+			continue
+		}
+		for n := range streams[i].Intervals {
+			in := &streams[i].Intervals[n]
+			if in.Late && received.After(in.From) && !received.After(in.To.Add(catchingUp)) {
+				return in
+			}
+		}
+	}
+	return nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

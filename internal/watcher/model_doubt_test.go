@@ -1,0 +1,249 @@
+package watcher_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"kubejournal/internal/event"
+	"kubejournal/internal/query"
+	"kubejournal/test/invariant"
+)
+
+// The judge of doubts knows what the server did, and what a reader of the lines alone can know. What is answered without a doubt
+// is true, and a doubt is about an object or a time of which the same lines could tell another story.
+
+// questions asks about random moments and times between two of them: about a resource, one object, and a name that nothing has.
+func (o *oracle) questions(r *rand.Rand, sel *query.Selection, streams []modelStream) {
+	o.t.Helper()
+	moment := func() time.Time {
+		at := o.began.Add(time.Duration(r.Int64N(int64(time.Since(o.began)) + 1)))
+		if r.IntN(2) == 0 {
+			at = o.lines[r.IntN(len(o.lines))].at.Add(time.Duration(r.IntN(5)-2) * time.Second / 2)
+		}
+		if holes := o.holes(streams); len(holes) > 0 && r.IntN(2) == 0 {
+			h := holes[r.IntN(len(holes))]
+			at = h[0].Add(time.Duration(r.Int64N(int64(h[1].Sub(h[0])) + 1)))
+		}
+		return at
+	}
+	for range askedMoments {
+		of, only := sel, invariant.Key{}
+		if r.IntN(2) == 0 {
+			of, only = o.one(r, sel, streams)
+		}
+		o.state(of, streams, moment(), only)
+		a, b := moment(), moment()
+		if b.Before(a) {
+			a, b = b, a
+		}
+		o.between(of, streams, a, b, only)
+	}
+}
+
+// holes returns the times between the intervals of streams.
+func (o *oracle) holes(streams []modelStream) (all [][2]time.Time) {
+	for _, c := range o.covered {
+		if !slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) {
+			continue
+		}
+		for n := 1; n < len(c.Intervals); n++ {
+			if from, to := c.Intervals[n-1].To, c.Intervals[n].From; from.Before(to) {
+				all = append(all, [2]time.Time{from, to})
+			}
+		}
+	}
+	return all
+}
+
+// one returns a selection of one object of a resource that was written, or of a name that nothing has.
+func (o *oracle) one(r *rand.Rand, sel *query.Selection, streams []modelStream) (*query.Selection, invariant.Key) {
+	gvr := streams[0].gvr
+	var written []written
+	for _, w := range o.written {
+		if w.gvr == gvr {
+			written = append(written, w)
+		}
+	}
+	k := invariant.Key{Group: gvr.Group, Resource: gvr.Resource, Name: "none"}
+	if len(written) > 0 {
+		w := written[r.IntN(len(written))]
+		if k.Namespace = w.namespace; r.IntN(5) > 0 {
+			k.Name = w.name
+		}
+	}
+	of := &query.Selection{Objects: slices.Clone(sel.Objects)}
+	of.Objects[0].Name = k.Name
+	if k.Namespace != "" {
+		of.Namespaces = []string{k.Namespace}
+	}
+	return of, k
+}
+
+// knows reports whether the server's versions and times mean what the judge takes them for.
+func (o *oracle) knows() bool { return !o.restored && o.defined == 0 && !o.fault.stalled() }
+
+// state asks for one time.
+func (o *oracle) state(sel *query.Selection, streams []modelStream, at time.Time, only invariant.Key) {
+	o.t.Helper()
+	st, err := o.journal.State(o.t.Context(), sel, query.Moment{Time: at})
+	must(o.t, err)
+	doubted, whole := o.deserved(st.Doubts, streams, at, at, only)
+	if whole || !o.knows() {
+		return
+	}
+	modelTally.times.Add(1)
+	o.truth(st, streams, func(k invariant.Key) bool {
+		return (only.Name == "" || k == only) && !doubted[place(k)]
+	})
+}
+
+func place(k invariant.Key) string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// deserved checks that doubts about the time from since to until are deserved. It returns the objects that are in doubt, and
+// whether all are.
+func (o *oracle) deserved(
+	doubts []query.Doubt, streams []modelStream, since, until time.Time, only invariant.Key,
+) (objects map[string]bool, whole bool) {
+	o.t.Helper()
+	objects = make(map[string]bool)
+	for _, d := range doubts {
+		for _, object := range d.Objects {
+			objects[object] = true
+		}
+		whole = whole || len(d.Objects) == 0 || d.Reason != query.Undated
+		switch {
+		case d.AsOf:
+			o.t.Fatalf("from %s to %s, which are named: %+v", since, until, d)
+		case d.Reason == query.Undated:
+			o.undated(d, since, until)
+		case d.Stream != "":
+			o.uncovered(d, streams, since, until, only)
+		}
+	}
+	return objects, whole
+}
+
+// undated checks that each object of a doubt has a line that may have been written before one of two times or after it: it came
+// late, does not say when it was written, and no line before it in its stream says that it was after that time.
+func (o *oracle) undated(d query.Doubt, since, until time.Time) {
+	o.t.Helper()
+	for _, object := range d.Objects {
+		may := false
+		for _, at := range []time.Time{since, until} {
+			after := false // a line of the stream that came later was written after that time
+			for _, l := range o.lines {
+				if l.Stream != d.Stream || !l.at.After(at) {
+					continue
+				}
+				written, err := time.Parse(time.RFC3339, l.WrittenAt)
+				switch k := (invariant.Key{Namespace: l.Namespace, Name: l.Name}); {
+				case l.Type == invariant.Gap:
+					after = true
+				case err == nil && l.Origin != invariant.FromSnapshot:
+					after = after || written.After(at)
+				case l.UID != "" && place(k) == object && !after:
+					may = true
+				}
+			}
+		}
+		if !may {
+			o.t.Fatalf("from %s to %s: %s has no line that came late and may be of either side: %+v", since, until, object, d)
+		}
+	}
+}
+
+// uncovered checks that a stream was not covered at all times from since to until, and that the one object that was asked for
+// has not the same line on both sides of a gap.
+func (o *oracle) uncovered(d query.Doubt, streams []modelStream, since, until time.Time, only invariant.Key) {
+	o.t.Helper()
+	covered := since
+	for _, c := range o.covered {
+		for n, i := range c.Intervals {
+			if c.Name == d.Stream && !i.From.After(covered) && i.To.After(covered) {
+				if covered = i.To; n == len(c.Intervals)-1 && i.End == "" && time.Since(i.To) < 10*time.Second {
+					covered = time.Now().Add(time.Hour)
+				}
+			}
+		}
+	}
+	if covered.After(until) {
+		o.t.Fatalf("from %s to %s, which is covered: %+v", since, until, d)
+	}
+	same := []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
+	if only.Name == "" || d.From.IsZero() || d.To.IsZero() || !slices.Contains(same, event.GapReason(d.Reason)) {
+		return
+	}
+	var before, after told
+	for _, l := range o.lines {
+		if l.Group != only.Group || l.Resource != only.Resource || l.Namespace != only.Namespace || l.Name != only.Name || l.UID == "" {
+			continue
+		}
+		if !l.at.After(d.From) {
+			before = l
+		}
+		if !l.at.After(d.To) {
+			after = l
+		}
+	}
+	if before.Line != nil && before.Seq == after.Seq && before.Type != invariant.Deleted && len(streams) == 1 {
+		o.t.Fatalf("line %d is the last one about %v on both sides: %+v", before.Seq, only, d)
+	}
+}
+
+// between asks what happened between two times. Each write of that time has its row and each row its write, but for what is
+// in doubt.
+func (o *oracle) between(sel *query.Selection, streams []modelStream, since, until time.Time, only invariant.Key) {
+	o.t.Helper()
+	from, to := query.Moment{Time: since}, query.Moment{Time: until}
+	doubts, err := o.journal.Uncovered(o.t.Context(), sel, from, to)
+	must(o.t, err)
+	rows := make(map[uint64]invariant.Key) // by version
+	for v, err := range o.journal.History(o.t.Context(), sel, from, to) {
+		must(o.t, err)
+		l := o.lines[v.Seq-1]
+		if version, err := strconv.ParseUint(l.ResourceVersion, 10, 64); err == nil && l.UID != "" && l.Origin != invariant.FromSnapshot {
+			rows[version] = invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name}
+		}
+	}
+	doubted, whole := o.deserved(doubts, streams, since, until, only)
+	if whole || !o.knows() {
+		return
+	}
+	modelTally.windows.Add(1)
+	at := make(map[uint64]time.Time)
+	for _, w := range o.written {
+		k := invariant.Key{Group: w.gvr.Group, Resource: w.gvr.Resource, Namespace: w.namespace, Name: w.name}
+		if at[w.version] = w.at; w.gvr != streams[0].gvr || only.Name != "" && k != only || doubted[place(k)] ||
+			w.at.Before(since.Add(time.Second)) || w.at.After(until.Add(-lagging)) {
+			continue
+		}
+		if _, there := rows[w.version]; !there && o.changes(streams, k, w.version) {
+			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): the write of %v at %s, version %d, has no row", since, until, doubts, k, w.at, w.version)
+		}
+	}
+	for version, k := range rows {
+		if w, ok := at[version]; ok && !doubted[place(k)] && (w.Before(since.Add(-lagging)) || w.After(until.Add(time.Second))) {
+			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): version %d of %v is of %s", since, until, doubts, version, k, w)
+		}
+	}
+}
+
+// changes reports whether a stream sees a write of an object.
+func (o *oracle) changes(streams []modelStream, k invariant.Key, version uint64) bool {
+	before, after := invariant.State{}, invariant.State{}
+	for _, s := range streams {
+		maps.Copy(before, o.expectAt(s, version-1))
+		maps.Copy(after, o.expectAt(s, version))
+	}
+	was, there := before[k]
+	is, now := after[k]
+	return there != now || there && was.ResourceVersion != is.ResourceVersion
+}
