@@ -68,18 +68,19 @@ func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, unt
 		end = EndOf(since)
 	}
 	var waiting []Doubt
+	for _, bound := range []Moment{since.justBefore(), end} {
+		w, err := j.waitedAt(ctx, s, bound)
+		if err != nil {
+			return nil, err
+		}
+		waiting = mergeDoubts(waiting, w.doubts)
+	}
 	for _, bound := range []*Moment{&since, &end} {
 		if bound.Seq > 0 {
 			if bound.Time, err = j.timeOf(ctx, bound.Seq); err != nil {
 				return nil, err
 			}
-			continue
 		}
-		w, err := j.waitedAt(ctx, s, *bound)
-		if err != nil {
-			return nil, err
-		}
-		waiting = mergeDoubts(waiting, w.doubts)
 	}
 	if doubts, err = j.doubts(ctx, s, since, end, waiting); err != nil {
 		return nil, err

@@ -415,13 +415,17 @@ func checkHistory(t *testing.T, j *Journal, all []written, s selects, since Mome
 	if since.Seq == 0 {
 		until.Time = since.Time.Add(40 * time.Second)
 	}
+	before := since // what is of that time is in the history
+	if !since.Time.IsZero() {
+		before.Time = since.Time.Add(-1)
+	}
 	inside := func(w *written) bool {
 		i := int(w.seq) - 1 //nolint:gosec // they are few
 		at := w.received
 		if !w.made.IsZero() {
 			at = w.made
 		}
-		return !since.After(w.seq, at) && !passedBy(all, i, since, live) && (until.IsZero() || !until.Before(w.seq, at) || passedBy(all, i, until, live))
+		return !since.After(w.seq, at) && !passedBy(all, i, before, live) && (until.IsZero() || !until.Before(w.seq, at) || passedBy(all, i, until, live))
 	}
 	got := map[uint64]bool{}
 	last := uint64(0)

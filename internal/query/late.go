@@ -17,7 +17,7 @@ const catchingUp = 10 * time.Second
 // Undated is why an object is in doubt whose line was received late and does not say when the change was made.
 const Undated = "received late, without the time of the change"
 
-// waited is what is known, at a moment within late intervals, of lines that were received after it.
+// waited is what is known, at a moment at which streams were not followed, of lines that were received after it.
 type waited struct {
 	passed passed
 	doubts []Doubt // about objects whose lines may have been made before the moment or after it
@@ -41,8 +41,8 @@ type lateLine struct {
 // undated reports whether the line is one of a selected object, and does not say when it was made.
 func (l *lateLine) undated() bool { return l.object != "" && l.Written.IsZero() }
 
-// waitedAt finds out about the lines of streams that were in a late interval at a time. Of a line or a version there are none:
-// it has its place among the lines.
+// waitedAt finds out about the lines of streams that were in a late interval at a time, or in none. Of a line or a version there
+// are none: it has its place among the lines.
 func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment) (*waited, error) {
 	w := &waited{passed: make(passed)}
 	if m.Seq+m.Version > 0 || m.IsZero() {
@@ -51,8 +51,11 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment) (*waited
 	streams, _ := j.Coverage(s) // what is not known is in doubt
 	for i := range streams {
 		stream := streams[i].Name
-		in, _ := at(streams[i].Intervals, stream, m)
-		if in == nil || !in.Late {
+		in, hole := at(streams[i].Intervals, stream, m)
+		switch {
+		case in == nil && !hole.From.IsZero() && !hole.To.IsZero(): // lines may still have waited that stand before the GAP
+			in = &coverage.Interval{From: hole.From, To: hole.To}
+		case in == nil || !in.Late:
 			continue
 		}
 		lines, err := j.lateLines(ctx, s, stream, m, in)
@@ -78,7 +81,7 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment) (*waited
 				doubt.Objects, doubt.To = append(doubt.Objects, l.object), l.Time
 			}
 		}
-		if w.passed[stream] = passed; len(doubt.Objects) > 0 {
+		if w.passed[stream] = passed; len(doubt.Objects) > 0 && hole == nil {
 			slices.Sort(doubt.Objects)
 			doubt.Objects = slices.Compact(doubt.Objects)
 			w.doubts = append(w.doubts, doubt)
@@ -212,7 +215,7 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 	for _, bound := range []struct {
 		Moment
 		passed *passed
-	}{{since, &w.passed}, {until, &w.passedAtLast}} {
+	}{{since.justBefore(), &w.passed}, {until, &w.passedAtLast}} {
 		at, err := j.waitedAt(ctx, s, bound.Moment)
 		if err != nil {
 			return nil, err

@@ -60,6 +60,14 @@ func (m Moment) Text() string {
 	return m.Time.UTC().Format(time.RFC3339Nano)
 }
 
+// justBefore returns the moment before a time: what is asked for since a time includes the lines of that time.
+func (m Moment) justBefore() Moment {
+	if m.Seq+m.Version == 0 && !m.Time.IsZero() {
+		m.Time = m.Time.Add(-1)
+	}
+	return m
+}
+
 // After reports whether the moment is after the line with that seq and time; never where it is zero.
 func (m Moment) After(seq uint64, t time.Time) bool {
 	if m.Seq > 0 {

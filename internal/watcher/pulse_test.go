@@ -187,7 +187,7 @@ type held struct {
 func (h *held) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
 	for h.hold.Load() {
-		time.Sleep(100 * time.Millisecond)
+		<-time.After(100 * time.Millisecond)
 	}
 	return n, err
 }
