@@ -219,21 +219,27 @@ func TestUnknownWriters(t *testing.T) {
 	}
 }
 
-// confirmNow confirms a stream up to now, and waits until the coverage of the journal at path says so.
-func confirmNow(t *testing.T, j *journaltest.Journal, path string, s *journaltest.Stream) {
+// confirmNow confirms streams up to now, and waits until the coverage of the journal at path says so.
+func confirmNow(t *testing.T, j *journaltest.Journal, path string, streams ...*journaltest.Stream) {
 	t.Helper()
 	j.Now = time.Now()
-	j.Confirm(false, s)
+	j.Confirm(false, streams...)
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(time.Millisecond) {
 		all, err := coverage.Read(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if len(all) > 0 && !all[0].Intervals[len(all[0].Intervals)-1].To.Before(j.Now) {
+		confirmed := 0
+		for _, s := range all {
+			if !s.Intervals[len(s.Intervals)-1].To.Before(j.Now) {
+				confirmed++
+			}
+		}
+		if confirmed == len(streams) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing is covered")
+			t.Fatalf("%d streams of %d are covered up to now", confirmed, len(streams))
 		}
 	}
 }
