@@ -13,7 +13,7 @@ import (
 	"kubejournal/test/journaltest"
 )
 
-var askedOfADay = flag.Int("share.questions", 200, "how many questions are asked about each day")
+var askedOfADay = flag.Int("share.questions", 400, "how many questions are asked about each day")
 
 // aDay is a journal of the last 24 hours: six streams in which something is written every minute or two.
 type aDay struct {
