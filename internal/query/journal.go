@@ -30,6 +30,7 @@ type Journal struct {
 	lock     *os.File     // of dir
 	empty    bool         // of several journals: there is no line in any of them
 	defs     []definition // of several journals, where only selected lines are there
+	ends     []End        // of several journals
 	segments []*segment
 	notice   func(string)
 	unread   []journal.Segment // that are not among segments: they cannot be read
@@ -99,7 +100,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		switch {
 		case s.Active && denied || len(j.segments) == 0 && !s.Active:
 			j.Close()
-			return nil, fmt.Errorf("open journal %s: %w", s.Path, s.Unread)
+			return nil, fmt.Errorf("open journal %s: %v", s.Path, s.Unread) //nolint:errorlint // ErrNoLine is of the active file
 		case len(j.segments) == 0:
 			j.Close()
 			return nil, fmt.Errorf("open journal %s: %w; name the journal's active file", s.Path, s.Unread)

@@ -62,7 +62,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 		return err
 	}
 	if j.empty = !slices.ContainsFunc(of, func(one *Journal) bool { return !one.Empty() }); j.empty {
-		return nil
+		return j.takeEnds(ctx, of)
 	}
 	j.takeCoverage(of)
 	wanted := s
@@ -74,6 +74,11 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	plan, err := j.scan(ctx, of, wanted)
 	if err != nil {
 		return err
+	}
+	if lines == SelectedLines {
+		if err := j.takeEnds(ctx, of); err != nil {
+			return err
+		}
 	}
 	if j.dir, j.lock, err = newScratch(); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
@@ -161,24 +166,15 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 		for i, one := range of {
 			lines := func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }
 			sources[i] = merge.Source{Name: one.path, Lines: lines}
-			// The coverage of a replica has all of its streams, also those that it has written nothing about. That it cannot be
-			// read was reported before.
-			covered, _ := one.coverageOf()
-			for n := range covered {
-				sources[i].Streams = append(sources[i].Streams, covered[n].Name)
-			}
+			sources[i].Streams = one.coveredStreams()
 			if s == nil {
 				continue // Lines yields those of all streams
 			}
-			for n := range one.segments {
-				x, err := one.index(ctx, n)
-				if err != nil {
-					return nil, err
-				}
-				for k := range x.Streams {
-					sources[i].Streams = append(sources[i].Streams, x.Streams[k].Name)
-				}
+			indexed, err := one.indexedStreams(ctx)
+			if err != nil {
+				return nil, err
 			}
+			sources[i].Streams = append(sources[i].Streams, indexed...)
 		}
 		plan, err := merge.Scan(ctx, sources, j.holdsBack)
 		if err != nil {
@@ -199,6 +195,43 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 		}
 	}
 	return nil, errors.New("the replicas take over faster than their journals can be read")
+}
+
+// coveredStreams returns the names of the streams that the coverage of a replica has: all of them, also those that it has
+// written nothing about.
+func (j *Journal) coveredStreams() (names []string) {
+	covered, _ := j.coverageOf() // that it cannot be read was reported before
+	return namesOf(covered)
+}
+
+// indexedStreams returns the names of the streams that a journal has lines of.
+func (j *Journal) indexedStreams(ctx context.Context) (names []string, err error) {
+	for n := range j.segments {
+		x, err := j.index(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		for k := range x.Streams {
+			names = append(names, x.Streams[k].Name)
+		}
+	}
+	return names, nil
+}
+
+// takeEnds takes where journals end.
+func (j *Journal) takeEnds(ctx context.Context, of []*Journal) error {
+	for _, one := range of {
+		e, err := one.end(ctx)
+		if err == nil {
+			e.Streams, err = one.indexedStreams(ctx)
+			e.Streams = append(e.Streams, one.coveredStreams()...)
+		}
+		if err != nil {
+			return err
+		}
+		j.ends = append(j.ends, e)
+	}
+	return nil
 }
 
 // holdsBack reports whether the entries of a stream have held changes back at some time: what its lines do not show may have changed,
@@ -234,11 +267,11 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 			if failed == nil {
 				failed, unknown = err, &is
 			}
-		case best == nil || len(is.Unwatched) < len(best.Unwatched):
+		case best == nil || is.unknown() < best.unknown():
 			best = &is
 		}
 	}
-	if best == nil || len(best.Unwatched) > 0 {
+	if best == nil || best.unknown() > 0 {
 		is := *s
 		err := resolveEach(ctx, of, &is)
 		switch {
@@ -258,9 +291,13 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 	return nil
 }
 
+// unknown is how many names are in no line.
+func (s *Selection) unknown() int { return len(s.Unwatched) + len(s.Absent) }
+
 // resolveEach resolves each name of a selection in the first journal that knows it.
 func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
 	objects, unwatched := make([]Object, len(s.Objects)), []Doubt(nil)
+	s.Absent = nil
 	for i := range s.Objects {
 		err := anyKnows(of, func(j *Journal) error {
 			objects[i] = s.Objects[i]
@@ -273,9 +310,9 @@ func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
 			}
 			return err
 		})
-		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(unwatched) < len(s.Objects)-1 {
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && s.tolerates(len(unwatched)) {
 			unwatched = append(unwatched, Doubt{Reason: u.text})
-		} else if err != nil {
+		} else if is && u.Unwatched || !s.awaits(err) {
 			return err
 		}
 	}

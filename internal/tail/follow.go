@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"sort"
@@ -21,9 +22,6 @@ const (
 	pollEvery = 100 * time.Millisecond // how often a file that is followed is checked, which takes four system calls
 	findAgain = 5                      // how often a rotated file is looked for that was compressed or renamed meanwhile
 )
-
-// errEnded says that nothing behind a line is wanted.
-var errEnded = errors.New("behind the last line that is wanted")
 
 // errRewritten says that a file does not hold any more what was read from it.
 var errRewritten = errors.New("file was truncated or written anew")
@@ -88,11 +86,16 @@ func (t *tail) follow(ctx context.Context) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
 	for first := true; ctx.Err() == nil; first = false {
-		if err := t.drain(ctx); err != nil || !t.o.Follow {
+		if err := t.drain(ctx); err != nil {
 			return err
 		}
-		if first && !t.shown && t.o.Lines != 0 {
-			t.o.noticeNothing()
+		if first && t.foreign {
+			if err := t.release(); err != nil {
+				return err
+			}
+		}
+		if !t.o.Follow {
+			return nil
 		}
 		next, err := t.next()
 		if err != nil {
@@ -198,11 +201,10 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 	// Where others have truncated the file, zeros are in front until the daemon notices.
 	raw = bytes.TrimLeft(raw, "\x00")
 	if l.Parse(raw) != nil {
-		if t.reread || t.skips() {
+		if t.reread {
 			return nil
 		}
-		t.shown = true
-		return t.out.showBad(raw, &t.o)
+		return t.showBad(raw)
 	}
 	if t.skipping {
 		if l.Seq <= t.last && !l.Time.After(t.newest) {
@@ -227,23 +229,33 @@ func (t *tail) print(l *line.Fields) error {
 	if l.Time.After(t.newest) {
 		t.newest = l.Time
 	}
-	if t.o.Filter.ended(l.Seq) {
-		return errEnded
+	if t.names != nil {
+		t.names.see(l)
 	}
-	if !t.o.Filter.Match(l) || t.skips() {
+	if !t.match.Match(l) {
 		return nil
 	}
-	t.shown = true
-	return t.out.Print(l)
+	return t.show(l)
 }
 
-// skips reports whether the line is before the first one to show.
-func (t *tail) skips() bool {
-	if t.skip == 0 {
-		return false
+// linesOf yields the lines of a rotated file. A notice names a file that cannot be read to its end. One that is gone has no
+// lines: the first line of the next one shows what is missing.
+func (t *tail) linesOf(ctx context.Context, r *journal.Reader, file journal.Segment) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		defer r.Close()
+		err := r.Open(file, 0)
+		for err == nil && ctx.Err() == nil {
+			var line journal.Line
+			if line, err = r.Next(); err == nil && !yield(line.Bytes) {
+				return
+			}
+		}
+		if err == nil || errors.Is(err, io.EOF) || errors.Is(err, fs.ErrNotExist) || t.unreadable[file.Path] {
+			return
+		}
+		t.unreadable[file.Path] = true
+		t.o.notice("%s cannot be read to its end: %v", file.Path, err)
 	}
-	t.skip--
-	return true
 }
 
 // catchUp shows the lines between the last one and the line before: from the last rotated file that begins in front of
@@ -283,7 +295,7 @@ func (t *tail) missing(before uint64) {
 // holes are to be skipped.
 func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64, skipHoles bool) error {
 	var l line.Fields
-	for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
+	for raw := range t.linesOf(ctx, &t.otherLines, file) {
 		if l.Parse(raw) != nil || l.Seq <= t.last {
 			continue
 		}

@@ -8,16 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
+	"kubejournal/internal/query"
 )
 
 // Options say which lines to show, and how long to wait for more.
 type Options struct {
 	Lines  int // of the last lines that pass the filter, this many are shown first; All is every one
-	Filter Filter
+	Filter query.Filter
 	Follow bool // continue with lines that come later, until ctx ends
 	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
@@ -28,7 +30,7 @@ type Options struct {
 // All is every line.
 const All = -1
 
-// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where the options ask for
+// Stream shows the lines of r until it ends, or ctx does, through the same filter as a journal's. gzip is read too. The last lines, where the options ask for
 // those alone, are known at the end only and held in memory until then.
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
 func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
@@ -52,13 +54,15 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		}
 		from = z
 	}
-	o.Follow, p.separate = false, o.Filter.separates()
+	o.Follow, p.separate = false, separates(&o.Filter)
+	o.Filter.Objects = slices.Clone(o.Filter.Objects) // which short names become the resources of
 	var (
 		lines   journal.Reader
 		line    line.Fields
 		begun   bool
 		last    [][]byte
-		missing = newNames(&o.Filter)
+		match   = &query.Matcher{Filter: &o.Filter}
+		missing = newNames(match)
 	)
 	lines.Reset(from, 0)
 	var ended error
@@ -80,15 +84,18 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		if good && missing != nil && missing.see(&line) {
 			missing = nil
 		}
-		if good && (o.Filter.ended(line.Seq) || o.Filter.passed(line.Time)) {
+		if good && passed(&o.Filter.Until, &line) {
 			ended = io.EOF
 			break
 		}
 		if o.Lines < 0 {
+			if good && !match.Match(&line) {
+				continue
+			}
 			if err := showParsed(&line, raw, good, &o, p); err != nil {
 				return err
 			}
-		} else if !good || o.Filter.Match(&line) {
+		} else if !good || match.Match(&line) {
 			last = append(last, bytes.Clone(raw))
 			last = last[max(len(last)-o.Lines, 0):]
 		}
@@ -108,7 +115,7 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	return err
 }
 
-// show parses a line and prints it if it passes the filter. One that cannot be read always does.
+// show parses a line and prints it.
 func show(line *line.Fields, raw []byte, o *Options, p *Printer) error {
 	return showParsed(line, raw, line.Parse(raw) == nil, o, p)
 }
@@ -117,9 +124,6 @@ func show(line *line.Fields, raw []byte, o *Options, p *Printer) error {
 func showParsed(line *line.Fields, raw []byte, good bool, o *Options, p *Printer) error {
 	if !good {
 		return p.showBad(raw, o)
-	}
-	if !o.Filter.Match(line) {
-		return nil
 	}
 	return p.Print(line)
 }
@@ -136,7 +140,7 @@ func (p *Printer) showBad(raw []byte, o *Options) error {
 // noticeNothing says why the screen is empty.
 func (o *Options) noticeNothing() {
 	text := "no line of the journal passes the filters"
-	if o.Filter.isZero() {
+	if o.Filter.IsZero() {
 		text = "the journal has no line"
 	}
 	if o.Follow {
@@ -175,7 +179,10 @@ func (f flushing) Read(b []byte) (int, error) {
 // stream may never end, so that one must stop somewhere.
 const streamSlack = time.Minute
 
-// passed reports whether lines of a stream that come after one of that time are taken not to be wanted.
-func (f *Filter) passed(at time.Time) bool {
-	return f.Until.Seq == 0 && !f.Until.Time.IsZero() && at.After(f.Until.Time.Add(streamSlack))
+// passed reports whether lines of a stream that come after one are taken to be behind its end.
+func passed(until *query.Moment, l *line.Fields) bool {
+	if until.Seq > 0 {
+		return l.Seq > until.Seq
+	}
+	return !until.Time.IsZero() && l.Time.After(until.Time.Add(streamSlack))
 }
