@@ -35,7 +35,7 @@ type Column struct {
 // an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
 // the selection says so.
 func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
-	if j.Empty() {
+	if s.Unwatched, s.Absent = nil, nil; j.Empty() || s.all() {
 		return nil
 	}
 	_, err := again(j, func() (*Selection, error) { return s, j.resolve(ctx, s) })

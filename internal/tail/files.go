@@ -22,7 +22,6 @@
 package tail
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -120,10 +119,12 @@ func (o *Options) files(ctx context.Context, paths []string, p *Printer) error {
 	}
 	t := newTail(ends[0].Path, *o, p)
 	defer t.close()
-	if t.foreign = foreign; foreign {
-		t.holds, t.names = o.Lines >= 0, newNames(t.match)
+	if foreign {
+		err = t.openForeign(ctx)
+	} else {
+		err = t.open(&ends[0])
 	}
-	if err := t.open(&ends[0]); err != nil {
+	if err != nil {
 		return err
 	}
 	return t.follow(ctx)
@@ -217,23 +218,15 @@ type tail struct {
 	out   output
 	path  string // of the active file, no symbolic link
 
-	unreadable map[string]bool // files that a notice has named
-	shown      bool            // a line was
-	in         active          // in.f is nil while there is no active file
+	in active // in.f is nil while there is no active file
 
-	line       line.Fields
-	lines      journal.Reader
-	otherLines journal.Reader // for files that are read while a line of another one waits
+	line  line.Fields
+	lines journal.Reader
 
 	last     uint64    // seq of the last line taken
 	newest   time.Time // of the lines taken
 	skipping bool      // a file begins: what comes now may repeat lines that were taken
 	reread   bool      // and was read before
-
-	foreign bool // the file does not begin with a journal line; then, until it is read to its end:
-	holds   bool // the last lines alone are shown
-	held    [][]byte
-	names   *names // that are looked for, if any are
 }
 
 // output takes the lines that are to be shown.
@@ -244,14 +237,13 @@ type output interface {
 }
 
 func newTail(path string, o Options, out output) *tail {
-	t := &tail{o: o, out: out, path: path, unreadable: map[string]bool{}}
+	t := &tail{o: o, out: out, path: path}
 	t.match = &query.Matcher{Filter: &t.o.Filter}
 	return t
 }
 
 func (t *tail) close() {
 	t.lines.Close()
-	t.otherLines.Close()
 	if t.in.f != nil {
 		_ = t.in.f.Close() // only read from
 		t.in.f = nil
@@ -289,51 +281,39 @@ func (t *tail) seek(offset int64) {
 	t.lines.Reset(&t.in, offset)
 }
 
-// release shows the lines that were held.
-func (t *tail) release() error {
-	t.holds = false
-	for _, raw := range t.held {
-		err := error(nil)
-		if t.line.Parse(raw) == nil {
-			err = t.show(&t.line)
-		} else {
-			err = t.showBad(raw)
+// openForeign opens a file that does not begin with a journal line at the first of the last lines that are wanted.
+func (t *tail) openForeign(ctx context.Context) error {
+	if err := t.open(&query.End{}); err != nil || t.in.f == nil {
+		return err
+	}
+	info, err := t.in.f.Stat()
+	if err != nil {
+		return fmt.Errorf("read journal: %w", err)
+	}
+	b, names, want := journal.NewBackward(t.in.f, info.Size()), newNames(t.match), t.o.Lines
+	offset := b.Offset()
+	for (want != 0 || names != nil) && ctx.Err() == nil {
+		raw, err := b.Next()
+		if errors.Is(err, io.EOF) {
+			break
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("read journal: %w", err)
+		}
+		good := t.line.Parse(raw.Bytes) == nil
+		if good && names != nil && names.see(&t.line) {
+			names = nil
+		}
+		if want != 0 && (!good || t.match.Match(&t.line)) {
+			offset = b.Offset()
+			want--
 		}
 	}
-	if t.held = nil; !t.shown && t.o.Lines != 0 {
+	if want == t.o.Lines && want != 0 {
 		t.o.noticeNothing()
 	}
-	names := t.names
-	if t.names = nil; names == nil {
-		return nil
+	if t.seek(offset); names != nil {
+		return names.fault(&t.o)
 	}
-	return names.fault(&t.o)
-}
-
-func (t *tail) show(l *line.Fields) error {
-	if t.hold(l.Raw) {
-		return nil
-	}
-	t.shown = true
-	return t.out.Print(l)
-}
-
-func (t *tail) showBad(raw []byte) error {
-	if t.hold(raw) {
-		return nil
-	}
-	t.shown = true
-	return t.out.showBad(raw, &t.o)
-}
-
-// hold keeps a line until it is known whether it is one of the last. It reports whether it does.
-func (t *tail) hold(raw []byte) bool {
-	if t.holds {
-		t.held = append(t.held, bytes.Clone(raw))
-		t.held = t.held[max(len(t.held)-t.o.Lines, 0):]
-	}
-	return t.holds
+	return nil
 }
