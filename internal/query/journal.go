@@ -17,6 +17,7 @@ import (
 	"kubejournal/internal/index"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
 )
 
 // ErrDamaged says that a file of the journal cannot be read as its index says.
@@ -31,6 +32,7 @@ type Journal struct {
 	empty    bool         // of several journals: there is no line in any of them
 	defs     []definition // of several journals, where only selected lines are there
 	ends     []End        // of several journals
+	order    *merge.Order // of these
 	segments []*segment
 	notice   func(string)
 	unread   []journal.Segment // that are not among segments: they cannot be read

@@ -12,6 +12,7 @@ import (
 
 	"kubejournal/internal/index"
 	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
 )
 
 // End is where a journal ends, as far as it is read: who follows it begins there.
@@ -22,7 +23,6 @@ type End struct {
 	Seq      uint64    // of the journal's last line; 0 for none
 	Time     time.Time // the newest one of the last lines
 	Begin    Moment    // of the journal's first line, with both seq and time
-	Streams  []string  // of which it may have lines, if it is one of several journals
 }
 
 // end returns where a journal ends.
@@ -63,7 +63,10 @@ func (j *Journal) end(ctx context.Context) (End, error) {
 	}
 }
 
-// Ends returns where the journal ends, or each of several journals, of which SelectedLines were asked for.
+// Order returns the order in which several journals were merged, for those of Ends.
+func (j *Journal) Order() *merge.Order { return j.order }
+
+// Ends returns where the journal ends, or each of several journals that were merged.
 func (j *Journal) Ends(ctx context.Context) ([]End, error) {
 	if j.path == "" {
 		return j.ends, nil

@@ -62,6 +62,7 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 		return err
 	}
 	if j.empty = !slices.ContainsFunc(of, func(one *Journal) bool { return !one.Empty() }); j.empty {
+		j.order = merge.NewOrder(len(of))
 		return j.takeEnds(ctx, of)
 	}
 	j.takeCoverage(of)
@@ -75,11 +76,10 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	if err != nil {
 		return err
 	}
-	if lines == SelectedLines {
-		if err := j.takeEnds(ctx, of); err != nil {
-			return err
-		}
+	if err := j.takeEnds(ctx, of); err != nil {
+		return err
 	}
+	j.order = plan.Order()
 	if j.dir, j.lock, err = newScratch(); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
 	}
@@ -166,15 +166,24 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 		for i, one := range of {
 			lines := func(ctx context.Context) iter.Seq2[merge.Line, error] { return one.lines(ctx, s) }
 			sources[i] = merge.Source{Name: one.path, Lines: lines}
-			sources[i].Streams = one.coveredStreams()
+			// The coverage of a replica has all of its streams, also those that it has written nothing about. That it cannot be
+			// read was reported before.
+			covered, _ := one.coverageOf()
+			for n := range covered {
+				sources[i].Streams = append(sources[i].Streams, covered[n].Name)
+			}
 			if s == nil {
 				continue // Lines yields those of all streams
 			}
-			indexed, err := one.indexedStreams(ctx)
-			if err != nil {
-				return nil, err
+			for n := range one.segments {
+				x, err := one.index(ctx, n)
+				if err != nil {
+					return nil, err
+				}
+				for k := range x.Streams {
+					sources[i].Streams = append(sources[i].Streams, x.Streams[k].Name)
+				}
 			}
-			sources[i].Streams = append(sources[i].Streams, indexed...)
 		}
 		plan, err := merge.Scan(ctx, sources, j.holdsBack)
 		if err != nil {
@@ -197,35 +206,10 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 	return nil, errors.New("the replicas take over faster than their journals can be read")
 }
 
-// coveredStreams returns the names of the streams that the coverage of a replica has: all of them, also those that it has
-// written nothing about.
-func (j *Journal) coveredStreams() (names []string) {
-	covered, _ := j.coverageOf() // that it cannot be read was reported before
-	return namesOf(covered)
-}
-
-// indexedStreams returns the names of the streams that a journal has lines of.
-func (j *Journal) indexedStreams(ctx context.Context) (names []string, err error) {
-	for n := range j.segments {
-		x, err := j.index(ctx, n)
-		if err != nil {
-			return nil, err
-		}
-		for k := range x.Streams {
-			names = append(names, x.Streams[k].Name)
-		}
-	}
-	return names, nil
-}
-
 // takeEnds takes where journals end.
 func (j *Journal) takeEnds(ctx context.Context, of []*Journal) error {
 	for _, one := range of {
 		e, err := one.end(ctx)
-		if err == nil {
-			e.Streams, err = one.indexedStreams(ctx)
-			e.Streams = append(e.Streams, one.coveredStreams()...)
-		}
 		if err != nil {
 			return err
 		}

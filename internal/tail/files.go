@@ -51,6 +51,8 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 		}
 		if alone != nil {
 			defer alone.Close() //nolint:errcheck // only read from
+			info, err := alone.Stat()
+			o.ends = err == nil && info.Mode().IsRegular()
 			return Stream(ctx, alone, o, p)
 		}
 	}
@@ -101,7 +103,7 @@ func (o *Options) files(ctx context.Context, paths []string, p *Printer) error {
 	p.separate = separates(&o.Filter)
 	var several *several
 	if len(paths) > 1 && o.Follow {
-		several = newSeveral(len(paths), o, p)
+		several = newSeveral(o, p)
 	}
 	ends, shown, err := o.past(ctx, paths, p, several)
 	if err != nil {

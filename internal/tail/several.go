@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -33,20 +31,19 @@ type several struct {
 	recent  []string        // ids, those that are forgotten too; the next one to be replaced is at oldest
 	oldest  int
 	line    line.Fields
-	cluster string             // its uid, as the first line of any source has it that says so
-	by      *source            // which one
-	owners  map[string][]owner // by stream: whose lines are of the latest terms, at most rememberedTerms
+	cluster string // its uid, as the first line has it that says so
 }
 
-func newSeveral(count int, o *Options, p *Printer) *several {
+func newSeveral(o *Options, p *Printer) *several {
 	return &several{
-		o: o, match: &query.Matcher{Filter: &o.Filter}, p: p, order: merge.NewOrder(count), came: make(chan message), next: 1,
-		ids: make(map[string]int), anew: make(map[string]bool), owners: make(map[string][]owner),
+		o: o, match: &query.Matcher{Filter: &o.Filter}, p: p, came: make(chan message), next: 1,
+		ids: make(map[string]int), anew: make(map[string]bool),
 	}
 }
 
 // remember takes the last lines of journals that were merged, which the next leader may repeat.
 func (s *several) remember(ctx context.Context, j *query.Journal) error {
+	s.order = j.Order()
 	for l, err := range j.Last(ctx, &query.Filter{Selection: s.o.Filter.Selection}, remembered) {
 		if err != nil {
 			return err
@@ -76,9 +73,6 @@ func (s *several) follow(ctx context.Context, ends []query.End) error {
 		}
 		of.t = newTail(end.Path, o, of)
 		s.sources = append(s.sources, of)
-		for _, stream := range end.Streams {
-			s.order.Has(i, stream)
-		}
 		if err := of.t.open(end); err != nil {
 			return err
 		}
@@ -95,20 +89,10 @@ func (s *several) follow(ctx context.Context, ends []query.End) error {
 	return err
 }
 
-// owner is the source of a stream's lines in a term.
-type owner struct {
-	term uint64
-	of   *source
-}
-
-// rememberedTerms is how many terms of a stream are compared. Journals of one order are read at the same terms.
-const rememberedTerms = 64
-
-// message is what comes of a source: a line, or else that there is none for now, or that it has ended.
+// message is what comes of a source: a line, or else that there is none for now, or why it has ended.
 type message struct {
 	source int
 	line   []byte
-	ended  bool
 	err    error
 }
 
@@ -123,15 +107,15 @@ type source struct {
 	idle   bool          // it has said so
 
 	// What several knows of it.
-	waits, over bool
-	raw         []byte
-	line        line.Fields // raw, if there is any
+	waits bool
+	raw   []byte
+	line  line.Fields // raw, if there is any
 }
 
 func (s *source) run() {
-	err := s.t.follow(s.ctx)
+	err := s.t.follow(s.ctx) // which does not end by itself
 	select {
-	case s.came <- message{source: s.number, ended: true, err: err}:
+	case s.came <- message{source: s.number, err: err}:
 	case <-s.ctx.Done():
 	}
 }
@@ -189,9 +173,6 @@ func (s *several) run(ctx context.Context) error {
 				}
 				continue
 			}
-			if s.over() {
-				return nil
-			}
 			if err := s.p.Flush(); err != nil || s.o.Gone != nil && s.o.Gone() {
 				return err
 			}
@@ -208,7 +189,6 @@ func (s *several) run(ctx context.Context) error {
 				reading--
 			}
 			of.waits = true
-			of.over = m.ended
 			if m.line != nil {
 				if err := s.read(of, m.line); err != nil {
 					return err
@@ -225,38 +205,15 @@ func (s *several) read(of *source, raw []byte) error {
 	if err := of.line.Parse(raw); err != nil {
 		return err
 	}
-	return s.belongs(of)
-}
-
-// belongs returns an error where the line that was read shows that the journals are not those of one cluster's replicas and shards.
-func (s *several) belongs(of *source) error {
-	if uid := of.line.Text(line.ClusterUID); len(uid) > 0 && s.cluster == "" {
-		s.cluster, s.by = string(uid), of
-	} else if len(uid) > 0 && s.cluster != string(uid) {
-		return fmt.Errorf("%s are journals of different clusters; show one at a time", both(s.by, of))
-	}
-	term, _ := strconv.ParseUint(string(of.line.Value(line.Term)), 10, 64) // 0 without leader election
-	stream := string(of.line.Text(line.Stream))
-	owners := s.owners[stream]
-	at := slices.IndexFunc(owners, func(o owner) bool { return o.term == term })
-	if at < 0 {
-		s.order.Has(of.number, stream)
-		owners = append(owners, owner{term, of})
-		s.owners[stream] = owners[max(0, len(owners)-rememberedTerms):]
-		return nil
-	}
-	if other := owners[at].of; other != of {
-		return fmt.Errorf("%s are not journals of replicas with one Lease, or of shards: both have lines of stream %s from the same turn; show one at a time",
-			both(other, of), stream)
+	s.order.Has(of.number, string(of.line.Text(line.Stream)))
+	switch uid := string(of.line.Text(line.ClusterUID)); {
+	case uid == "" || uid == s.cluster:
+	case s.cluster == "":
+		s.cluster = uid
+	default:
+		return fmt.Errorf("%s is a journal of another cluster; show one at a time", of.path)
 	}
 	return nil
-}
-
-func both(a, b *source) string {
-	if a.number > b.number {
-		a, b = b, a
-	}
-	return a.path + " and " + b.path
 }
 
 // first returns the source with the line to be shown next.
@@ -271,15 +228,6 @@ func (s *several) first() *source {
 		return nil
 	}
 	return s.sources[first]
-}
-
-func (s *several) over() bool {
-	for _, of := range s.sources {
-		if !of.over {
-			return false
-		}
-	}
-	return true
 }
 
 // remembered is how many ids are compared: a takeover repeats what came in the last seconds before it.

@@ -25,13 +25,15 @@ type Options struct {
 	Notice func(string)
 	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
+
+	ends bool // a stream does, as a file
 }
 
 // All is every line.
 const All = -1
 
-// Stream shows the lines of r until it ends, or ctx does, through the same filter as a journal's. gzip is read too. The last lines, where the options ask for
-// those alone, are known at the end only and held in memory until then.
+// Stream shows the lines of r until it ends, or ctx does, through the same filter as a journal's. gzip is read too. The last
+// lines, where the options ask for those alone, are known at the end only and held in memory until then.
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
 func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	ended := make(chan error, 1)
@@ -84,24 +86,23 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		if good && missing != nil && missing.see(&line) {
 			missing = nil
 		}
-		if good && passed(&o.Filter.Until, &line) {
+		if good && !o.ends && passed(&o.Filter.Until, &line) {
 			ended = io.EOF
 			break
 		}
-		if o.Lines < 0 {
-			if good && !match.Match(&line) {
-				continue
-			}
-			if err := showParsed(&line, raw, good, &o, p); err != nil {
+		switch {
+		case good && !match.Match(&line):
+		case o.Lines < 0:
+			if err := p.showParsed(&line, raw, good, &o); err != nil {
 				return err
 			}
-		} else if !good || match.Match(&line) {
+		default:
 			last = append(last, bytes.Clone(raw))
 			last = last[max(len(last)-o.Lines, 0):]
 		}
 	}
 	for _, raw := range last {
-		if err := show(&line, raw, &o, p); err != nil {
+		if err := p.showParsed(&line, raw, line.Parse(raw) == nil, &o); err != nil {
 			return err
 		}
 	}
@@ -115,17 +116,12 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	return err
 }
 
-// show parses a line and prints it.
-func show(line *line.Fields, raw []byte, o *Options, p *Printer) error {
-	return showParsed(line, raw, line.Parse(raw) == nil, o, p)
-}
-
-// showParsed does so with a line that was parsed, good or not.
-func showParsed(line *line.Fields, raw []byte, good bool, o *Options, p *Printer) error {
+// showParsed shows a line that was parsed, good or not.
+func (p *Printer) showParsed(l *line.Fields, raw []byte, good bool, o *Options) error {
 	if !good {
 		return p.showBad(raw, o)
 	}
-	return p.Print(line)
+	return p.Print(l)
 }
 
 // showBad shows, as text, a line that is none of a journal. Where a program reads JSON, a notice names it.
@@ -179,7 +175,7 @@ func (f flushing) Read(b []byte) (int, error) {
 // stream may never end, so that one must stop somewhere.
 const streamSlack = time.Minute
 
-// passed reports whether lines of a stream that come after one are taken to be behind its end.
+// passed reports whether no line of a stream that comes after one is taken to be wanted.
 func passed(until *query.Moment, l *line.Fields) bool {
 	if until.Seq > 0 {
 		return l.Seq > until.Seq
