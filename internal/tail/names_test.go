@@ -157,3 +157,56 @@ func TestSinceAndUntil(t *testing.T) {
 		t.Errorf("stream until line 3: %v, %v", s.seqs(t), err)
 	}
 }
+
+// Indexes say that there is nothing of a name: of no rotated file a line is read, which the damage in each would show.
+func TestUnknownNameByIndex(t *testing.T) {
+	const files, each = 30, 20
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	for n := range files {
+		name := fmt.Sprintf("journal-2026-11-20T15-00-%02d.000.jsonl.gz", n)
+		zip(t, filepath.Join(filepath.Dir(path), name), numberedLines(n*each+1, (n+1)*each))
+	}
+	write(t, path, numberedLines(files*each+1, files*each+3))
+	j, err := query.Open(path, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Reindex(t.Context(), func(path string, err error) {
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	})
+	j.Close()
+	damaged, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.gz"))
+	if err != nil || len(damaged) != files {
+		t.Fatal(damaged, err)
+	}
+	for _, name := range damaged {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := len(b) / 2; i < len(b); i++ {
+			b[i] = 0xff
+		}
+		write(t, name, string(b))
+	}
+	ask := func(o Options) (err error, shown, notices int) {
+		s := newSink()
+		o.Notice = func(string) { notices++ }
+		err = Files(t.Context(), []string{path}, o, NewPrinter(s, Style{JSON: true}))
+		return err, len(s.seqs(t)), notices
+	}
+	of := func(name string) query.Filter { return query.Filter{Selection: query.Selection{Objects: objects(t, name)}} }
+	for _, name := range []string{"deploy/typo", "po/typo", "podz"} {
+		if err, shown, notices := ask(Options{Lines: 10, Filter: of(name)}); err == nil || shown+notices > 0 {
+			t.Errorf("%s: %v, %d lines, %d notices", name, err, shown, notices)
+		}
+	}
+	if err, shown, notices := ask(Options{Lines: 3, Filter: of("po")}); err == nil && shown == 3 && notices == 0 {
+		t.Errorf("nothing is damaged")
+	}
+	if err, shown, notices := ask(Options{Lines: 3}); err != nil || shown != 3 || notices > 0 {
+		t.Errorf("the last lines: %v, %d lines, %d notices", err, shown, notices)
+	}
+}
