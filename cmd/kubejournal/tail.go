@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
 )
@@ -44,9 +45,9 @@ one row with its SYNCED. "snapshot" existed at first sight, "relist" was found b
 
 FILE is the journal, - is stdin. The first argument is the FILE if such a file exists or it looks like a path; with
 --journal all arguments are objects. The default is output.path of the config that run would read. The journal is followed
-across rotation, by logrotate too: every line is shown once, and stderr names what went with a removed file. Rotated files,
-also compressed ones, are read where --lines, --since or a rare name reaches back into them. A rotated file that is named
-itself is shown alone, to its end.
+across rotation, by logrotate too: every line is shown once, and stderr names what went with a removed file. What is there
+is what 'kubejournal history --all' has; --since and --until go by when a change was made. A rotated file that is named itself is
+shown alone, to its end.
 
 With filters, --lines counts the lines that pass. With --since or --until, all lines are shown unless --lines is given;
 --until ends with what is there.
@@ -54,10 +55,11 @@ With filters, --lines counts the lines that pass. With --since or --until, all l
 GAP and SYNCED concern a whole stream: they pass -n and names if the stream has such objects. A line that cannot be read is
 shown as BAD.
 
-The journals of several replicas, or shards, are shown as one with a --journal for each: every line once, in one order.
+The journals of several replicas, or shards, are shown as one with a --journal for each: every line once, in one order. What is
+there is merged in TMPDIR first; seq counts the merged lines.
 
-A resource or namespace that no line is about is an error. A resource of Kubernetes' own and a custom resource named with
-its group may still come, and so may an object while the journal is followed: stderr says that there is none yet.
+A resource, namespace or object that no line is about is an error. While the journal is followed, an object may still come, and so
+may a resource of Kubernetes' own and a custom resource named with its group: stderr says that there is none yet.
 
 On a terminal lines are cut to its width and coloured (unless NO_COLOR is set), and changes that follow from others
 (heartbeats, observedGeneration, last-applied-configuration) are left out. Below 140 columns resource and object are one
@@ -65,7 +67,7 @@ column, and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are sh
 wide, nothing is cut.
 
 Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
-cannot be read or has no such resource, namespace or object.`
+cannot be read or has no such resource, namespace or object; 3 if it ends and nobody watched a resource that is named.`
 
 const tailExample = `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
   kubejournal tail
@@ -110,7 +112,7 @@ func newTailCommand() *cobra.Command {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "show objects of all namespaces, whatever -n says; the default")
 	flags.Func("type", "show lines of these `TYPE`s alone: ADDED, MODIFIED, DELETED, GAP, SYNCED; may be repeated",
 		each(&f.Filter.Types, tail.ParseType))
-	complete(cmd, "type", tail.Types)
+	complete(cmd, "type", index.Types)
 	addTime(cmd, &f.Filter.Since, "since", "show lines since that `TIME`, e.g. 90m (ago), today, 14:02, 'yesterday 14:02'")
 	addTime(cmd, &f.Filter.Until, "until", "show lines up to that `TIME`, and end there")
 	addChoice(cmd, &f.output, "output", "o", "`FORMAT`: text, wide (nothing cut), or json for the lines as they are", "text", "wide", "json")
@@ -197,8 +199,11 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	} else {
 		err = tail.Files(cmd.Context(), paths, f.Options, p)
 	}
-	if errors.Is(err, syscall.EPIPE) || errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, syscall.EPIPE) || errors.Is(err, context.Canceled):
 		return nil
+	case errors.Is(err, tail.ErrNotCovered):
+		return statusError(exitNotCovered)
 	}
 	return err
 }

@@ -219,6 +219,40 @@ type Backward struct {
 	buf []byte // what was read and not returned; it ends behind the end of a line
 	at  int64  // of buf[0]
 	err error  // that Next returns
+
+	opened io.Closer // of Segment.Backward
+}
+
+// Backward begins to read a segment from its end; Close must follow. ok is false where it is compressed, which can be
+// read forward alone.
+func (s *Segment) Backward() (b *Backward, ok bool, err error) {
+	if s.file != nil {
+		return NewBackward(s.file, s.Size), true, nil
+	}
+	if s.Gzip {
+		return nil, false, nil
+	}
+	f, err := s.open(disk.OS)
+	if err != nil || s.Gzip { // compressed since it was listed
+		if f != nil {
+			_ = f.Close() // nothing was read
+		}
+		return nil, false, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, errors.Join(err, f.Close())
+	}
+	b = NewBackward(f, info.Size())
+	b.opened = f
+	return b, true, nil
+}
+
+// Close closes the file that Segment.Backward has opened.
+func (b *Backward) Close() {
+	if b.opened != nil {
+		_ = b.opened.Close() // only read from
+	}
 }
 
 // NewBackward begins to read at the last line's end in the first size bytes of f.

@@ -200,8 +200,8 @@ func (s *Segment) open(d disk.FS) (disk.File, error) {
 	return f, nil
 }
 
-// errNoLine says that a file holds something else.
-var errNoLine = errors.New("it does not begin with a line of a journal")
+// ErrNoLine says that a file holds something else.
+var ErrNoLine = errors.New("it does not begin with a line of a journal")
 
 // look reads the file's size and first line. FirstSeq is 0 where the file is gone, or cannot be read as Unread says.
 func (s *Segment) look(d disk.FS, heads *headReader) error {
@@ -238,7 +238,7 @@ func (s *Segment) setHead(b []byte) {
 	if seq, ok := lineSeq(b); ok {
 		s.FirstSeq, s.FirstTime, s.Head = seq, lineTime(b), crc32.Checksum(b, castagnoli)
 	} else if !tornHead(b) {
-		s.Unread = errNoLine
+		s.Unread = ErrNoLine
 	}
 }
 

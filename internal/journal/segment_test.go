@@ -90,7 +90,7 @@ func TestSnapshotUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	all, err = snapshot(disk.OS, path)
-	if err != nil || len(all) != 2 || all[0].Path != rotated || !errors.Is(all[0].Unread, errNoLine) || all[1].Unread != nil {
+	if err != nil || len(all) != 2 || all[0].Path != rotated || !errors.Is(all[0].Unread, ErrNoLine) || all[1].Unread != nil {
 		t.Errorf("%+v, %v", all, err)
 	}
 	for _, s := range all {

@@ -497,6 +497,12 @@ func (e *edit) text(f line.Field, inside string) {
 }
 func (e *edit) drop(f line.Field) { e.set(f, nil) }
 
+// Renumbered returns a line with another seq.
+func Renumbered(l *line.Fields, seq uint64) []byte {
+	e := edit{line: l}
+	return e.bytes(seq)
+}
+
 // bytes returns the line with another seq.
 func (e *edit) bytes(seq uint64) []byte {
 	raw, head := e.line.Raw, []byte(`{"seq":`)

@@ -43,11 +43,6 @@ func (o *Order) Has(source int, stream string) {
 	}
 }
 
-// One reports whether all sources are in one order by term and seq, which nothing else that they have can change.
-func (o *Order) One() bool {
-	return !slices.ContainsFunc(o.team, func(team int) bool { return team != o.team[0] })
-}
-
 // teams returns the sources that are in one order by term and seq.
 func (o *Order) teams() [][]int {
 	all := make([][]int, len(o.team))

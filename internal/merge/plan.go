@@ -131,6 +131,9 @@ func Scan(ctx context.Context, sources []Source, heldBack func(stream string) bo
 	return p, nil
 }
 
+// Order returns the order of the sources, which goes on with lines that come later.
+func (p *Plan) Order() *Order { return p.order }
+
 // watched notes a line of a watch. A server may give a deletion the object's last version: a deletion below the highest
 // version of the other lines does not say how far the watch has come.
 func (p *part) watched(f *fact) {

@@ -95,6 +95,7 @@ type step struct {
 	stream string
 	at     int // its index
 	before int // as in Version
+	typ    index.Type
 }
 
 // History yields the lines about the selected objects between two moments, each of which may be zero, in the order of seq;
@@ -106,6 +107,8 @@ func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment
 			yield(nil, err)
 			return
 		}
+		var r repeats
+		each := func(v *Version, err error) bool { return err == nil && r.has(v.Fields) || yield(v, err) }
 		for i := range j.segments {
 			steps, err := again(j, func() ([]step, error) {
 				if outside, err := w.outside(ctx, j, i); err != nil || outside {
@@ -121,7 +124,7 @@ func (j *Journal) History(ctx context.Context, s *Selection, since, until Moment
 				yield(nil, fmt.Errorf("read index: %w", err))
 				return
 			}
-			if !j.walk(ctx, i, steps, yield) {
+			if r.begins = true; !j.walk(ctx, i, steps, each) {
 				return
 			}
 		}
@@ -187,7 +190,7 @@ func (s *Selection) steps(x *index.Index, w *window) ([]step, error) {
 		stream := x.Streams[p.stream].Name
 		for _, at := range x.Streams[p.stream].Marks {
 			if s.mayHave(stream) {
-				all = append(all, step{stream, at, -1})
+				all = append(all, step{stream: stream, at: at, before: -1})
 			}
 		}
 		for o, err := range s.objects(x, p) {
@@ -195,7 +198,7 @@ func (s *Selection) steps(x *index.Index, w *window) ([]step, error) {
 				return nil, err
 			}
 			for n, at := range o.Lines {
-				st := step{stream, at, -1}
+				st := step{stream: stream, at: at, before: -1}
 				if n > 0 {
 					st.before = o.Lines[n-1]
 				}
@@ -210,7 +213,7 @@ func (s *Selection) steps(x *index.Index, w *window) ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		if w.has(st.stream, &l) {
+		if st.typ = l.Type; w.has(st.stream, &l) {
 			kept = append(kept, st)
 		}
 	}

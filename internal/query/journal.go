@@ -17,6 +17,7 @@ import (
 	"kubejournal/internal/index"
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
+	"kubejournal/internal/merge"
 )
 
 // ErrDamaged says that a file of the journal cannot be read as its index says.
@@ -30,6 +31,8 @@ type Journal struct {
 	lock     *os.File     // of dir
 	empty    bool         // of several journals: there is no line in any of them
 	defs     []definition // of several journals, where only selected lines are there
+	ends     []End        // of several journals
+	order    *merge.Order // of these
 	segments []*segment
 	notice   func(string)
 	unread   []journal.Segment // that are not among segments: they cannot be read
@@ -99,7 +102,7 @@ func Open(path string, notice func(string)) (*Journal, error) {
 		switch {
 		case s.Active && denied || len(j.segments) == 0 && !s.Active:
 			j.Close()
-			return nil, fmt.Errorf("open journal %s: %w", s.Path, s.Unread)
+			return nil, fmt.Errorf("open journal %s: %v", s.Path, s.Unread) //nolint:errorlint // ErrNoLine is of the active file
 		case len(j.segments) == 0:
 			j.Close()
 			return nil, fmt.Errorf("open journal %s: %w; name the journal's active file", s.Path, s.Unread)

@@ -16,7 +16,7 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string { return e.text }
 
-func unknown(format string, args ...any) error {
+func unknown(format string, args ...any) *UnknownError {
 	return &UnknownError{text: fmt.Sprintf(format, args...)}
 }
 
@@ -76,13 +76,13 @@ func (n *Names) NoResource(r *Resource) *UnknownError {
 }
 
 // NoNamespace is the error for a namespace that is not there.
-func (n *Names) NoNamespace(name string) error {
+func (n *Names) NoNamespace(name string) *UnknownError {
 	return unknown("the journal has no line about a namespace %q%s", name, mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))))
 }
 
 // NoObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
 // take them.
-func (n *Names) NoObject(o *Object, in []string) error {
+func (n *Names) NoObject(o *Object, in []string) *UnknownError {
 	meant := mean(suggestName(o.Name, slices.Sorted(maps.Keys(n.objects[o.Resource]))))
 	if namespace := n.elsewhere[*o]; namespace != "" {
 		meant = "; namespace " + namespace + " has one"

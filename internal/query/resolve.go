@@ -35,7 +35,7 @@ type Column struct {
 // an *UnknownError for a name that no line is about, with what was probably meant. Where some of the resources were not watched,
 // the selection says so.
 func (j *Journal) Resolve(ctx context.Context, s *Selection) error {
-	if j.Empty() {
+	if s.Unwatched, s.Absent = nil, nil; j.Empty() || s.all() {
 		return nil
 	}
 	_, err := again(j, func() (*Selection, error) { return s, j.resolve(ctx, s) })
@@ -47,11 +47,11 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	if err != nil {
 		return err
 	}
-	s.Unwatched = nil
+	s.Unwatched, s.Absent = nil, nil
 	var watched []*Object
 	for i := range s.Objects {
 		err := j.resolveResource(newest, &s.Objects[i])
-		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(s.Unwatched) < len(s.Objects)-1 {
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && s.tolerates(len(s.Unwatched)) {
 			s.Unwatched = append(s.Unwatched, Doubt{Reason: u.text})
 			continue
 		}
@@ -65,12 +65,24 @@ func (j *Journal) resolve(ctx context.Context, s *Selection) error {
 	}
 	for _, o := range watched {
 		if o.Name != "" {
-			if err := j.resolveName(ctx, s, o); err != nil {
+			if err := j.resolveName(ctx, s, o); !s.awaits(err) {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// tolerates reports whether one more resource may have been watched by nobody, where that holds of some already.
+func (s *Selection) tolerates(unwatched int) bool { return s.Wait || unwatched < len(s.Objects)-1 }
+
+// awaits reports whether to go on: an object that is not there may still come where Wait is set.
+func (s *Selection) awaits(err error) bool {
+	u, unknown := errors.AsType[*UnknownError](err)
+	if unknown && s.Wait {
+		s.Absent = append(s.Absent, u)
+	}
+	return err == nil || unknown && s.Wait
 }
 
 func (o *Object) matches(s *index.Stream) bool {

@@ -16,7 +16,10 @@ type Selection struct {
 	Objects    []Object
 	Namespaces []string // objects in none of them are selected by resource alone
 	UIDs       map[string]bool
-	Unwatched  []Doubt // resources that nobody watched, by Resolve, if there are others
+	Unwatched  []Doubt // resources that nobody watched, by Resolve, if there are others or Wait is set
+
+	Wait   bool            // for what is not there, and may still come: it is no error
+	Absent []*UnknownError // objects that are not there, by Resolve, where Wait is set
 
 	bare bool // objects in no namespace too
 }

@@ -62,7 +62,8 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 		return err
 	}
 	if j.empty = !slices.ContainsFunc(of, func(one *Journal) bool { return !one.Empty() }); j.empty {
-		return nil
+		j.order = merge.NewOrder(len(of))
+		return j.takeEnds(ctx, of)
 	}
 	j.takeCoverage(of)
 	wanted := s
@@ -75,6 +76,10 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 	if err != nil {
 		return err
 	}
+	if err := j.takeEnds(ctx, of); err != nil {
+		return err
+	}
+	j.order = plan.Order()
 	if j.dir, j.lock, err = newScratch(); err != nil {
 		return fmt.Errorf("merge journals: %w", err)
 	}
@@ -201,6 +206,18 @@ func (j *Journal) scan(ctx context.Context, of []*Journal, s *Selection) (*merge
 	return nil, errors.New("the replicas take over faster than their journals can be read")
 }
 
+// takeEnds takes where journals end.
+func (j *Journal) takeEnds(ctx context.Context, of []*Journal) error {
+	for _, one := range of {
+		e, err := one.end(ctx)
+		if err != nil {
+			return err
+		}
+		j.ends = append(j.ends, e)
+	}
+	return nil
+}
+
 // holdsBack reports whether the entries of a stream have held changes back at some time: what its lines do not show may have changed,
 // and need not be gone. A first list that was skipped does not count: what is listed behind a takeover never is.
 func (j *Journal) holdsBack(stream string) bool {
@@ -234,11 +251,11 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 			if failed == nil {
 				failed, unknown = err, &is
 			}
-		case best == nil || len(is.Unwatched) < len(best.Unwatched):
+		case best == nil || is.unknown() < best.unknown():
 			best = &is
 		}
 	}
-	if best == nil || len(best.Unwatched) > 0 {
+	if best == nil || best.unknown() > 0 {
 		is := *s
 		err := resolveEach(ctx, of, &is)
 		switch {
@@ -258,9 +275,13 @@ func resolveIn(ctx context.Context, of []*Journal, s *Selection) error {
 	return nil
 }
 
+// unknown is how many names are in no line.
+func (s *Selection) unknown() int { return len(s.Unwatched) + len(s.Absent) }
+
 // resolveEach resolves each name of a selection in the first journal that knows it.
 func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
 	objects, unwatched := make([]Object, len(s.Objects)), []Doubt(nil)
+	s.Absent = nil
 	for i := range s.Objects {
 		err := anyKnows(of, func(j *Journal) error {
 			objects[i] = s.Objects[i]
@@ -273,9 +294,9 @@ func resolveEach(ctx context.Context, of []*Journal, s *Selection) error {
 			}
 			return err
 		})
-		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && len(unwatched) < len(s.Objects)-1 {
+		if u, is := errors.AsType[*UnknownError](err); is && u.Unwatched && s.tolerates(len(unwatched)) {
 			unwatched = append(unwatched, Doubt{Reason: u.text})
-		} else if err != nil {
+		} else if is && u.Unwatched || !s.awaits(err) {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package tail
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/query"
 	"kubejournal/test/eventtest"
 )
 
@@ -49,7 +51,7 @@ func BenchmarkFile(b *testing.B) {
 		show := func(o Options, style Style) func(*testing.B) {
 			return func(b *testing.B) {
 				for range b.N {
-					if err := File(context.Background(), path, o, NewPrinter(io.Discard, style)); err != nil {
+					if err := Files(context.Background(), []string{path}, o, NewPrinter(io.Discard, style)); err != nil && !errors.Is(err, ErrNotCovered) {
 						b.Fatal(err)
 					}
 				}
@@ -62,7 +64,7 @@ func BenchmarkFile(b *testing.B) {
 			"terminal":           show(Options{Lines: All}, Style{Width: width, Colour: true}),
 			"json":               show(Options{Lines: All}, Style{JSON: true}),
 			"json on a terminal": show(Options{Lines: All}, Style{JSON: true, Width: width}),
-			"filtered":           show(Options{Lines: All, Filter: Filter{Objects: objects(b, "deploy")}}, Style{}),
+			"filtered":           show(Options{Lines: All, Filter: query.Filter{Selection: query.Selection{Objects: objects(b, "deploy")}}}, Style{}),
 			"raw": func(b *testing.B) {
 				var r journal.Reader
 				for range b.N {

@@ -72,7 +72,7 @@ func TestClockSet(t *testing.T) {
 					if lines != All {
 						want = want[max(len(want)-lines, 0):]
 					}
-					f := Filter{Since: query.Moment{Time: since}, Until: query.Moment{Time: until}}
+					f := query.Filter{Since: query.Moment{Time: since}, Until: query.Moment{Time: until}}
 					got, _ := shownOf(t, path, Options{Lines: lines, Filter: f})
 					if !slices.Equal(got, want) {
 						t.Errorf("the last %d from %s to %s, indexes %t: %v, want %v", lines, since, until, indexed, got, want)

@@ -145,7 +145,7 @@ func shownOf(t *testing.T, path string, o Options) ([]int, []string) {
 	var notices []string
 	o.Notice = func(s string) { notices = append(notices, s) }
 	s := newSink()
-	if err := File(context.Background(), path, o, NewPrinter(s, Style{JSON: true})); err != nil {
+	if err := Files(context.Background(), []string{path}, o, NewPrinter(s, Style{JSON: true})); err != nil {
 		t.Fatal(err)
 	}
 	return s.seqs(t), notices
@@ -171,11 +171,11 @@ func TestLastLines(t *testing.T) {
 		if n == All {
 			want = all
 		}
-		if got, _ := shownOf(t, path, Options{Lines: n, Filter: Filter{Objects: objects(t, "deploy")}}); !slices.Equal(got, want) {
+		if got, _ := shownOf(t, path, Options{Lines: n, Filter: query.Filter{Selection: query.Selection{Objects: objects(t, "deploy")}}}); !slices.Equal(got, want) {
 			t.Errorf("last %d deployments: %v", n, got)
 		}
 	}
-	if got, _ := shownOf(t, path, Options{Lines: 5, Filter: Filter{Types: []string{"GAP"}}}); len(got) > 0 {
+	if got, _ := shownOf(t, path, Options{Lines: 5, Filter: query.Filter{Types: []string{"GAP"}}}); len(got) > 0 {
 		t.Errorf("no line is a GAP: %v", got)
 	}
 }
@@ -183,7 +183,7 @@ func TestLastLines(t *testing.T) {
 func TestSince(t *testing.T) {
 	path := layout(t)
 	for _, first := range []int{0, 1, 2, 20, 21, 35, 40, 41, 55, 61, 80, 81, 90, 100, 101, 500} {
-		f := Filter{Since: query.Moment{Time: start.Add(time.Duration(first) * time.Second)}}
+		f := query.Filter{Since: query.Moment{Time: start.Add(time.Duration(first) * time.Second)}}
 		if got, _ := shownOf(t, path, Options{Lines: All, Filter: f}); !slices.Equal(got, count(max(1, first), 100)) {
 			t.Errorf("since line %d: %v", first, got)
 		}
@@ -236,7 +236,7 @@ func TestOddFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		file("none.jsonl"): "open journal " + file("none.jsonl") + ": no such file", dir: "open journal " + dir + ": is a directory; name the file in it",
 	} {
-		if err := File(context.Background(), name, Options{}, NewPrinter(newSink(), Style{})); err == nil || err.Error() != want {
+		if err := Files(context.Background(), []string{name}, Options{}, NewPrinter(newSink(), Style{})); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -254,7 +254,7 @@ func TestEmptyAndForeign(t *testing.T) {
 	write(t, path, "first\n"+long+"\n"+numbered(5)+"\n\nlast\nno end")
 	for n, want := range map[int]int{0: 0, 1: 1, 3: 3, 4: 4, 5: 5, 9: 5} {
 		s := newSink()
-		if err := File(context.Background(), path, Options{Lines: n}, NewPrinter(s, Style{})); err != nil {
+		if err := Files(context.Background(), []string{path}, Options{Lines: n}, NewPrinter(s, Style{})); err != nil {
 			t.Fatal(err)
 		}
 		text, _ := s.state()

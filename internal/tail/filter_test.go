@@ -27,14 +27,16 @@ func parse(t testing.TB, raw string) *line.Fields {
 func TestFilter(t *testing.T) {
 	event := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop"}`
 	node := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"nodes","version":"v1","resource":"nodes","kind":"Node","name":"shop"}`
-	resources := func(names ...string) Filter { return Filter{Objects: objects(t, names...)} }
+	resources := func(names ...string) query.Filter {
+		return query.Filter{Selection: query.Selection{Objects: objects(t, names...)}}
+	}
 	at := time.Date(2026, 11, 20, 15, 10, 23, 0, time.UTC)
 	for _, c := range []struct {
-		f    Filter
+		f    query.Filter
 		line string
 		want bool
 	}{
-		{Filter{}, deploymentLine, true},
+		{query.Filter{}, deploymentLine, true},
 		{resources("deployments"), deploymentLine, true},
 		{resources("Deployment"), deploymentLine, true},
 		{resources("deploy"), deploymentLine, true},
@@ -49,32 +51,32 @@ func TestFilter(t *testing.T) {
 		{resources("po"), gapLine, true},
 		{resources("pods."), gapLine, true},
 		{resources("pods.v1."), gapLine, true},
-		{Filter{Types: []string{"GAP", "SYNCED"}}, gapLine, true},
-		{Filter{Types: []string{"DELETED"}}, gapLine, false},
-		{Filter{Namespaces: []string{"shop"}}, deploymentLine, true},
-		{Filter{Namespaces: []string{"sho", "shops"}}, deploymentLine, false},
-		{Filter{Namespaces: []string{"shop"}}, event, true},
-		{Filter{Namespaces: []string{"shop"}}, node, false},
-		{Filter{Namespaces: []string{"web"}}, gapLine, true},
-		{Filter{Namespaces: []string{"shop"}}, gapLine, false},
-		{Filter{Namespaces: []string{"shop"}}, syncedLine, true},
-		{Filter{Namespaces: []string{"shop"}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
-		{Filter{Namespaces: []string{"shop"}}, strings.Replace(strings.Replace(node, "ADDED", "SYNCED", 1), `"version"`, `"group":"example.com","version"`, 1), true},
+		{query.Filter{Types: []string{"GAP", "SYNCED"}}, gapLine, true},
+		{query.Filter{Types: []string{"DELETED"}}, gapLine, false},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, deploymentLine, true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"sho", "shops"}}}, deploymentLine, false},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, event, true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, node, false},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"web"}}}, gapLine, true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, gapLine, false},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, syncedLine, true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, strings.NewReplacer("ADDED", "SYNCED", `"nodes","version"`, `"nodes.example.com","group":"example.com","version"`).Replace(node), true},
 		{resources("deploy/web"), deploymentLine, true},
 		{resources("*/web"), deploymentLine, true},
 		{resources("*.apps"), deploymentLine, true},
 		{resources("deploy/we"), deploymentLine, false},
 		{resources("pods/web"), deploymentLine, false},
 		{resources("pods/web"), gapLine, true},
-		{Filter{Since: query.Moment{Time: at}}, gapLine, true},
-		{Filter{Since: query.Moment{Time: at.Add(1)}}, gapLine, false},
-		{Filter{Until: query.Moment{Time: at}}, gapLine, true},
-		{Filter{Until: query.Moment{Time: at.Add(-1)}}, gapLine, false},
-		{Filter{Since: query.Moment{Seq: 9}, Until: query.Moment{Seq: 9}}, gapLine, true},
-		{Filter{Since: query.Moment{Seq: 10}}, gapLine, false},
-		{Filter{Until: query.Moment{Seq: 8}}, gapLine, false},
+		{query.Filter{Since: query.Moment{Time: at}}, gapLine, true},
+		{query.Filter{Since: query.Moment{Time: at.Add(1)}}, gapLine, false},
+		{query.Filter{Until: query.Moment{Time: at}}, gapLine, true},
+		{query.Filter{Until: query.Moment{Time: at.Add(-1)}}, gapLine, false},
+		{query.Filter{Since: query.Moment{Seq: 9}, Until: query.Moment{Seq: 9}}, gapLine, true},
+		{query.Filter{Since: query.Moment{Seq: 10}}, gapLine, false},
+		{query.Filter{Until: query.Moment{Seq: 8}}, gapLine, false},
 	} {
-		if got := c.f.Match(parse(t, c.line)); got != c.want {
+		if got := (&query.Matcher{Filter: &c.f}).Match(parse(t, c.line)); got != c.want {
 			t.Errorf("%+v: %t on %s", c.f, got, c.line)
 		}
 	}

@@ -9,11 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"sort"
 	"time"
 
-	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
+	"kubejournal/internal/query"
 )
 
 const (
@@ -21,9 +20,6 @@ const (
 	pollEvery = 100 * time.Millisecond // how often a file that is followed is checked, which takes four system calls
 	findAgain = 5                      // how often a rotated file is looked for that was compressed or renamed meanwhile
 )
-
-// errEnded says that nothing behind a line is wanted.
-var errEnded = errors.New("behind the last line that is wanted")
 
 // errRewritten says that a file does not hold any more what was read from it.
 var errRewritten = errors.New("file was truncated or written anew")
@@ -87,12 +83,9 @@ func (a *active) holds(b []byte, at int64) (bool, error) {
 func (t *tail) follow(ctx context.Context) error {
 	poll := time.NewTicker(pollEvery)
 	defer poll.Stop()
-	for first := true; ctx.Err() == nil; first = false {
+	for ctx.Err() == nil {
 		if err := t.drain(ctx); err != nil || !t.o.Follow {
 			return err
-		}
-		if first && !t.shown && t.o.Lines != 0 {
-			t.o.noticeNothing()
 		}
 		next, err := t.next()
 		if err != nil {
@@ -198,10 +191,9 @@ func (t *tail) take(ctx context.Context, raw []byte) error {
 	// Where others have truncated the file, zeros are in front until the daemon notices.
 	raw = bytes.TrimLeft(raw, "\x00")
 	if l.Parse(raw) != nil {
-		if t.reread || t.skips() {
+		if t.reread {
 			return nil
 		}
-		t.shown = true
 		return t.out.showBad(raw, &t.o)
 	}
 	if t.skipping {
@@ -227,43 +219,18 @@ func (t *tail) print(l *line.Fields) error {
 	if l.Time.After(t.newest) {
 		t.newest = l.Time
 	}
-	if t.o.Filter.ended(l.Seq) {
-		return errEnded
-	}
-	if !t.o.Filter.Match(l) || t.skips() {
+	if !t.match.Match(l) {
 		return nil
 	}
-	t.shown = true
 	return t.out.Print(l)
 }
 
-// skips reports whether the line is before the first one to show.
-func (t *tail) skips() bool {
-	if t.skip == 0 {
-		return false
-	}
-	t.skip--
-	return true
-}
-
-// catchUp shows the lines between the last one and the line before: from the last rotated file that begins in front of
-// them on; where logrotate has made copies, perhaps from an earlier one. A file that is renamed or compressed while it is
-// looked for is there at the next attempt; what is missing at the last one is named.
+// catchUp shows the lines between the last one and the line before. A file that is renamed or compressed while it is looked
+// for is there at the next attempt; what is missing at the last one is named.
 func (t *tail) catchUp(ctx context.Context, before uint64) error {
-	for more := 0; more < findAgain && t.last+1 < before && ctx.Err() == nil; more++ {
-		files, err := journal.Segments(t.path)
-		if err != nil {
+	for try := 1; try <= findAgain && t.last+1 < before && ctx.Err() == nil; try++ {
+		if err := t.showMissed(ctx, before, try == findAgain); err != nil {
 			return err
-		}
-		files = slices.DeleteFunc(files, func(s journal.Segment) bool { return s.Active })
-		first := sort.Search(len(files), func(i int) bool { return files[i].FirstSeq > t.last+1 }) - 1
-		for _, file := range files[max(first-more, 0):] {
-			if file.FirstSeq >= before || t.last+1 >= before {
-				break
-			}
-			if err := t.showMissed(ctx, file, before, more == findAgain-1); err != nil {
-				return err
-			}
 		}
 	}
 	if ctx.Err() == nil {
@@ -279,19 +246,33 @@ func (t *tail) missing(before uint64) {
 	}
 }
 
-// showMissed shows the lines of a rotated file that come after the last one and before another, up to a hole unless
-// holes are to be skipped.
-func (t *tail) showMissed(ctx context.Context, file journal.Segment, before uint64, skipHoles bool) error {
-	var l line.Fields
-	for raw := range t.linesOf(ctx, &t.otherLines, file, 0) {
-		if l.Parse(raw) != nil || l.Seq <= t.last {
+// showMissed shows the lines that come after the last one and before another, up to a hole unless it is the last attempt.
+func (t *tail) showMissed(ctx context.Context, before uint64, lastly bool) error {
+	j, err := query.Open(t.path, func(text string) {
+		if lastly {
+			t.o.notice("%s", text)
+		}
+	})
+	if err != nil {
+		if lastly {
+			t.o.notice("%v", err)
+		}
+		return nil
+	}
+	defer j.Close()
+	between := query.Filter{Since: query.Moment{Seq: t.last + 1}, Until: query.Moment{Seq: before - 1}}
+	for l, err := range j.Last(ctx, &between, All) {
+		if err != nil && lastly && ctx.Err() == nil {
+			t.o.notice("%v", err)
+		}
+		if err != nil || l.Seq > t.last+1 && !lastly {
+			return nil
+		}
+		if l.Seq <= t.last {
 			continue
 		}
-		if l.Seq >= before || l.Seq > t.last+1 && !skipHoles {
-			break
-		}
 		t.missing(l.Seq)
-		if err := t.print(&l); err != nil {
+		if err := t.print(l); err != nil {
 			return err
 		}
 	}

@@ -29,6 +29,11 @@ type following struct {
 
 func follow(t *testing.T, path string, o Options) *following {
 	t.Helper()
+	return followAll(t, []string{path}, o)
+}
+
+func followAll(t *testing.T, paths []string, o Options) *following {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &following{sink: newSink(), cancel: cancel, ended: make(chan error, 1)}
 	o.Follow = true
@@ -37,7 +42,7 @@ func follow(t *testing.T, path string, o Options) *following {
 		defer f.mu.Unlock()
 		f.notices = append(f.notices, s)
 	}
-	go func() { f.ended <- File(ctx, path, o, NewPrinter(f.sink, Style{JSON: true})) }()
+	go func() { f.ended <- Files(ctx, paths, o, NewPrinter(f.sink, Style{JSON: true})) }()
 	t.Cleanup(cancel)
 	return f
 }
@@ -300,7 +305,7 @@ func TestTornLineWaits(t *testing.T) {
 
 	gone := make(chan error, 1)
 	go func() {
-		gone <- File(context.Background(), path, Options{Lines: 1, Follow: true, Gone: func() bool { return true }}, NewPrinter(newSink(), Style{}))
+		gone <- Files(context.Background(), []string{path}, Options{Lines: 1, Follow: true, Gone: func() bool { return true }}, NewPrinter(newSink(), Style{}))
 	}()
 	select {
 	case err := <-gone:

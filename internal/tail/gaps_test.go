@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"kubejournal/internal/query"
 )
 
 // about returns a line about a stream, or about an object of it.
@@ -46,7 +48,7 @@ func TestGapRows(t *testing.T) {
 	// Where no SYNCED passes, nothing is waited for.
 	var out bytes.Buffer
 	p := NewPrinter(&out, Style{})
-	if err := Stream(t.Context(), strings.NewReader(about(1, "GAP", "pods", lost)+"\n"+about(2, "GAP", "nodes", lost)+"\n"), Options{Lines: All, Filter: Filter{Types: []string{"GAP"}}}, p); err != nil || strings.Count(out.String(), "GAP") != 2 || len(p.held) > 0 {
+	if err := Stream(t.Context(), strings.NewReader(about(1, "GAP", "pods", lost)+"\n"+about(2, "GAP", "nodes", lost)+"\n"), Options{Lines: All, Filter: query.Filter{Types: []string{"GAP"}}}, p); err != nil || strings.Count(out.String(), "GAP") != 2 || len(p.held) > 0 {
 		t.Errorf("%v, %s", err, out.String())
 	}
 }

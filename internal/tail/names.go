@@ -1,7 +1,6 @@
 package tail
 
 import (
-	"context"
 	"net/url"
 	"slices"
 
@@ -10,11 +9,12 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
-// names looks in a journal for what a filter names, so that a misspelt name is an error and not an empty screen. Where a name is
-// one that a CustomResourceDefinition gives, the filter gets its resource.
+// names looks in a stream of lines for what a filter names, so that a misspelt name is an error and not an empty screen:
+// what a journal's index says of one. Where a name is one that a CustomResourceDefinition gives, the filter gets its resource.
 type names struct {
 	query.Names // that are there
-	filter      *Filter
+	match       *query.Matcher
+	filter      *query.Filter
 	lines       int
 	resources   []bool // of the filter's objects: whether there is a line about the resource
 	objects     []bool // and about one of that name, in the filter's namespaces
@@ -24,9 +24,10 @@ type names struct {
 }
 
 // newNames returns nil where the filter names nothing.
-func newNames(f *Filter) *names {
+func newNames(m *query.Matcher) *names {
+	f := m.Filter
 	n := &names{
-		filter: f, resources: make([]bool, len(f.Objects)), objects: make([]bool, len(f.Objects)),
+		match: m, filter: f, resources: make([]bool, len(f.Objects)), objects: make([]bool, len(f.Objects)),
 		namespaces: make([]bool, len(f.Namespaces)), missing: 2*len(f.Objects) + len(f.Namespaces),
 	}
 	if n.missing == 0 {
@@ -48,7 +49,7 @@ func (n *names) see(l *line.Fields) bool {
 			continue
 		}
 		o := &n.filter.Objects[i]
-		if !hasResource(o, l) {
+		if !o.Match(l.Text(line.Group), l.Text(line.Version), l.Text(line.Resource), l.Text(line.Kind)) {
 			continue
 		}
 		n.found(&n.resources[i])
@@ -99,16 +100,17 @@ func (n *names) resolve(l *line.Fields) {
 		if !n.resources[i] && n.filter.Objects[i].ResolveBy(rawjson.Inside(v[0]), v[1]) {
 			n.found(&n.resources[i])
 			n.found(&n.objects[i])
+			n.match.Forget()
 		}
 	}
 }
 
-// fault returns an error that names what is not in the journal and cannot be waited for. What can be gets a notice.
+// fault returns an error that names what is not there. What may still come, where the journal is followed, gets a notice.
 func (n *names) fault(o *Options) error {
-	waiting := ""
-	if o.Follow {
-		waiting = "; waiting for one"
+	if n.missing == 0 || n.lines == 0 {
+		return nil
 	}
+	s := &o.Filter.Selection
 	for i, there := range n.resources {
 		if there {
 			continue
@@ -117,12 +119,10 @@ func (n *names) fault(o *Options) error {
 		if !err.Unwatched {
 			return err
 		}
-		if n.lines > 0 {
-			o.notice("%v%s", err, waiting)
-		}
+		s.Unwatched = append(s.Unwatched, query.Doubt{Reason: err.Error()})
 	}
 	for i, there := range n.namespaces {
-		if !there && n.lines > 0 {
+		if !there {
 			return n.NoNamespace(n.filter.Namespaces[i])
 		}
 	}
@@ -134,29 +134,8 @@ func (n *names) fault(o *Options) error {
 		if !o.Follow {
 			return err
 		}
-		o.notice("%v%s", err, waiting)
+		s.Absent = append(s.Absent, err)
 	}
-	return nil
-}
-
-// lookFor looks for what a filter names, from the newest line back and no further than it must. It reports whether all of that was
-// found.
-func (t *tail) lookFor(ctx context.Context, n *names) (found bool, err error) {
-	visit := func(raw []byte) (wanted, done bool) {
-		found = t.line.Parse(raw) == nil && n.see(&t.line)
-		return false, found
-	}
-	if t.in.f != nil {
-		if _, err := placeBackward(ctx, t.in.f, visit); err != nil {
-			return false, err
-		}
-	}
-	for i := len(t.files) - 1; i >= 0 && !found; i-- {
-		for raw := range t.linesOf(ctx, &t.otherLines, t.files[i], 0) {
-			if visit(raw); found {
-				break
-			}
-		}
-	}
-	return found, nil
+	o.noticeUnknown()
+	return o.covered()
 }

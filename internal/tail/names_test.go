@@ -2,6 +2,7 @@ package tail
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,15 +53,19 @@ func TestUnknownNames(t *testing.T) {
 		{objects: "pods/deploy", err: `the journal has no line about pods of the name "deploy"; for both resources write pods,deploy`},
 		{objects: "svc/web", notice: "the journal has no line about services: nobody watched them"},
 	} {
-		f := Filter{Namespaces: strings.FieldsFunc(c.namespaces, func(r rune) bool { return r == ',' })}
+		f := query.Filter{Selection: query.Selection{Namespaces: strings.FieldsFunc(c.namespaces, func(r rune) bool { return r == ',' })}}
 		if c.objects != "" {
 			f.Objects = objects(t, strings.Split(c.objects, ",")...)
 		}
 		var notices []string
 		s := newSink()
 		o := Options{Lines: All, Filter: f, Notice: func(text string) { notices = append(notices, text) }}
-		err := File(context.Background(), path, o, NewPrinter(s, Style{JSON: true}))
-		if got := fmt.Sprint(err); err != nil && got != c.err || err == nil && c.err != "" {
+		err := Files(context.Background(), []string{path}, o, NewPrinter(s, Style{JSON: true}))
+		if c.notice != "" {
+			if !errors.Is(err, ErrNotCovered) {
+				t.Errorf("%s: %v", c.objects, err)
+			}
+		} else if got := fmt.Sprint(err); err != nil && got != c.err || err == nil && c.err != "" {
 			t.Errorf("%s%s: %v", c.objects, c.namespaces, err)
 		}
 		if got := len(s.seqs(t)); got != c.lines {
@@ -70,7 +75,7 @@ func TestUnknownNames(t *testing.T) {
 			t.Errorf("%s%s: notices %q", c.objects, c.namespaces, notices)
 		}
 	}
-	if _, notices := shownOf(t, path, Options{Lines: 1, Filter: Filter{Namespaces: []string{"shop"}, Objects: objects(t, "pods", "deploy")}}); notices != nil {
+	if _, notices := shownOf(t, path, Options{Lines: 1, Filter: query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}, Objects: objects(t, "pods", "deploy")}}}); notices != nil {
 		t.Errorf("all is there: %q", notices)
 	}
 	// The same of a stream, where only its end shows that there is no such line.
@@ -78,7 +83,7 @@ func TestUnknownNames(t *testing.T) {
 		"podz":        `the journal has no line about "podz", and it is not a resource of Kubernetes' own; did you mean pods?`,
 		"pods/web-44": `the journal has no line about pods of the name "web-44"; did you mean web-4?`, "pods/web-4": "<nil>",
 	} {
-		o := Options{Lines: All, Filter: Filter{Objects: objects(t, name)}, Follow: true}
+		o := Options{Lines: All, Filter: query.Filter{Selection: query.Selection{Objects: objects(t, name)}}, Follow: true}
 		err := Stream(context.Background(), strings.NewReader(numberedLines(3, 10)), o, NewPrinter(newSink(), Style{}))
 		if fmt.Sprint(err) != want {
 			t.Errorf("stream: %s: %v", name, err)
@@ -94,7 +99,7 @@ func TestWaitForNames(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "journal.jsonl")
 		write(t, path, numberedLines(1, 10))
-		f := follow(t, path, Options{Lines: All, Filter: Filter{Objects: objects(t, name)}})
+		f := follow(t, path, Options{Lines: All, Filter: query.Filter{Selection: query.Selection{Objects: objects(t, name)}}})
 		late := time.After(soon)
 		for waiting := false; !waiting; {
 			f.mu.Lock()
@@ -137,18 +142,71 @@ func TestSinceAndUntil(t *testing.T) {
 		{since: at(200), notices: "no line of the journal passes the filters"},
 		{until: at(0), notices: "no line of the journal passes the filters"},
 	} {
-		got, notices := shownOf(t, path, Options{Lines: All, Filter: Filter{Since: c.since, Until: c.until}})
+		got, notices := shownOf(t, path, Options{Lines: All, Filter: query.Filter{Since: c.since, Until: c.until}})
 		if !slices.Equal(got, c.want) || strings.Join(notices, "|") != c.notices {
 			t.Errorf("%s to %s: %v %q", c.since, c.until, got, notices)
 		}
 	}
-	if got, _ := shownOf(t, path, Options{Lines: 2, Filter: Filter{Until: at(50)}}); !slices.Equal(got, count(49, 50)) {
+	if got, _ := shownOf(t, path, Options{Lines: 2, Filter: query.Filter{Until: at(50)}}); !slices.Equal(got, count(49, 50)) {
 		t.Errorf("the last 2 until line 50: %v", got)
 	}
 	s := newSink()
 	in := numberedLines(1, 5) + strings.Repeat("not a line\n", 3)
-	far := Filter{Until: query.Moment{Seq: 3}}
+	far := query.Filter{Until: query.Moment{Seq: 3}}
 	if err := Stream(context.Background(), strings.NewReader(in), Options{Lines: All, Filter: far}, NewPrinter(s, Style{JSON: true})); err != nil || !slices.Equal(s.seqs(t), count(1, 3)) {
 		t.Errorf("stream until line 3: %v, %v", s.seqs(t), err)
+	}
+}
+
+// Indexes say that there is nothing of a name: of no rotated file a line is read, which the damage in each would show.
+func TestUnknownNameByIndex(t *testing.T) {
+	const files, each = 30, 20
+	path := filepath.Join(t.TempDir(), "journal.jsonl")
+	for n := range files {
+		name := fmt.Sprintf("journal-2026-11-20T15-00-%02d.000.jsonl.gz", n)
+		zip(t, filepath.Join(filepath.Dir(path), name), numberedLines(n*each+1, (n+1)*each))
+	}
+	write(t, path, numberedLines(files*each+1, files*each+3))
+	j, err := query.Open(path, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Reindex(t.Context(), func(path string, err error) {
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	})
+	j.Close()
+	damaged, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.gz"))
+	if err != nil || len(damaged) != files {
+		t.Fatal(damaged, err)
+	}
+	for _, name := range damaged {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := len(b) / 2; i < len(b); i++ {
+			b[i] = 0xff
+		}
+		write(t, name, string(b))
+	}
+	ask := func(o Options) (err error, shown, notices int) {
+		s := newSink()
+		o.Notice = func(string) { notices++ }
+		err = Files(t.Context(), []string{path}, o, NewPrinter(s, Style{JSON: true}))
+		return err, len(s.seqs(t)), notices
+	}
+	of := func(name string) query.Filter { return query.Filter{Selection: query.Selection{Objects: objects(t, name)}} }
+	for _, name := range []string{"deploy/typo", "po/typo", "podz"} {
+		if err, shown, notices := ask(Options{Lines: 10, Filter: of(name)}); err == nil || shown+notices > 0 {
+			t.Errorf("%s: %v, %d lines, %d notices", name, err, shown, notices)
+		}
+	}
+	if err, shown, notices := ask(Options{Lines: 3, Filter: of("po")}); err == nil && shown == 3 && notices == 0 {
+		t.Errorf("nothing is damaged")
+	}
+	if err, shown, notices := ask(Options{Lines: 3}); err != nil || shown != 3 || notices > 0 {
+		t.Errorf("the last lines: %v, %d lines, %d notices", err, shown, notices)
 	}
 }

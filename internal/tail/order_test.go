@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"kubejournal/internal/line"
-	"kubejournal/internal/merge"
 	"kubejournal/internal/query"
 )
 
@@ -113,9 +112,7 @@ func TestOrderOfFiles(t *testing.T) {
 // An id that came again after a restore is remembered from then on, and one that is forgotten is so once.
 func TestRemembers(t *testing.T) {
 	s := newSink()
-	of := &several{
-		o: Options{Lines: All}, p: NewPrinter(s, Style{JSON: true}), ids: make(map[string]int), anew: make(map[string]bool),
-	}
+	of := newSeveral(&Options{Lines: All}, NewPrinter(s, Style{JSON: true}))
 	take := func(l string) {
 		if err := of.take([]byte(l)); err != nil {
 			t.Fatal(err)
@@ -149,21 +146,4 @@ func textOf(s *sink, p *Printer) string {
 	_ = p.Flush()
 	text, _ := s.state()
 	return text
-}
-
-// However many terms there were, those that are remembered are bounded.
-func TestOwners(t *testing.T) {
-	a, b := &source{number: 0, path: "a"}, &source{number: 1, path: "b"}
-	s := &several{sources: []*source{a, b}, order: merge.NewOrder(2), owners: make(map[string][]owner)}
-	for term := 1; term <= 10*rememberedTerms; term++ {
-		if err := s.read(s.sources[term%2], []byte(timed("pods", 1, term, 1, "x"))); err != nil {
-			t.Fatal(err)
-		}
-		if len(s.owners) > 1 || len(s.owners["pods"]) > rememberedTerms {
-			t.Fatalf("%d terms of %d streams are remembered", len(s.owners["pods"]), len(s.owners))
-		}
-	}
-	if err := s.read(b, []byte(timed("pods", 2, 10*rememberedTerms, 1, "x"))); err == nil {
-		t.Error("two journals of the same turn are taken")
-	}
 }

@@ -127,7 +127,7 @@ func (p *Printer) Write(b []byte) (int, error) {
 			break
 		}
 		rest = behind
-		err = show(&p.line, raw, &Options{}, p)
+		err = p.showParsed(&p.line, raw, p.line.Parse(raw) == nil, &Options{})
 	}
 	if err == nil {
 		err = p.Flush()

@@ -3,7 +3,9 @@ package tail
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,24 +38,58 @@ func TestFiles(t *testing.T) {
 
 func showsFiles(t *testing.T, reason string) {
 	t.Helper()
-	dir := t.TempDir()
-	a, b := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
-	write(t, a, put(1, 1, "x", "7")+put(2, 1, "y", "8"))
-	write(t, b, put(1, 2, "y", "8")+of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"`+reason+`","resourceVersion":"6"`)+put(3, 2, "x", "7")+
-		deleted(4, 2, "y", "8")+of("pods", "SYNCED", 5, 2, `,"id":"pods/6/SYNCED","resourceVersion":"6"`)+deleted(6, 2, "y", "8")+deleted(7, 2, "y", "8"))
-	s := newSink()
-	if err := Files(context.Background(), []string{a, b}, Options{Lines: All}, NewPrinter(s, Style{JSON: true})); err != nil {
+	ofA := put(1, 1, "x", "7") + put(2, 1, "y", "8")
+	ofB := put(1, 2, "y", "8") + of("pods", "GAP", 2, 2, `,"id":"pods/6/GAP","reason":"`+reason+`","resourceVersion":"6"`) + put(3, 2, "x", "7") +
+		deleted(4, 2, "y", "8") + of("pods", "SYNCED", 5, 2, `,"id":"pods/6/SYNCED","resourceVersion":"6"`) + deleted(6, 2, "y", "8")
+	for there := range 3 { // of the two journals, before they are followed
+		dir := t.TempDir()
+		a, b := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "b.jsonl")
+		contents := []string{ofA, ofB}
+		for n, path := range []string{a, b} {
+			write(t, path, "")
+			if n < there {
+				write(t, path, contents[n])
+			}
+		}
+		f := followAll(t, []string{a, b}, Options{Lines: All})
+		if there > 0 {
+			f.until(t, 2)
+		}
+		for n, path := range []string{a, b} {
+			if n >= there {
+				appendTo(t, path, contents[n])
+				f.until(t, 2)
+			}
+		}
+		f.until(t, 7)
+		f.stop(t)
+		text, _ := f.state()
+		var got []string
+		for l := range strings.Lines(text) {
+			_, id, _ := strings.Cut(l, `"id":"`)
+			id, _, _ = strings.Cut(id, `"`)
+			got = append(got, id)
+		}
+		if want := "[x/7/ADDED y/8/ADDED pods/6/GAP x/7/ADDED y/8/DELETED pods/6/SYNCED y/8/DELETED]"; fmt.Sprint(got) != want {
+			t.Errorf("%d journals there: %v, want %s", there, got, want)
+		}
+		if got := f.seqs(t); !slices.Equal(got, count(1, 7)) {
+			t.Errorf("%d journals there: seqs %v", there, got)
+		}
+	}
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
 		t.Fatal(err)
 	}
-	text, _ := s.state()
-	var got []string
-	for l := range strings.Lines(text) {
-		_, id, _ := strings.Cut(l, `"id":"`)
-		id, _, _ = strings.Cut(id, `"`)
-		got = append(got, id)
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
 	}
-	if want := "[x/7/ADDED y/8/ADDED pods/6/GAP x/7/ADDED y/8/DELETED pods/6/SYNCED y/8/DELETED]"; fmt.Sprint(got) != want {
-		t.Errorf("%v, want %s", got, want)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -68,8 +104,8 @@ func TestFilesThatDoNotBelongTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"copy.jsonl":  " and " + file("copy.jsonl") + " are not journals of replicas with one Lease, or of shards: both have lines of stream pods from the same turn; show one at a time",
-		"other.jsonl": file("a.jsonl") + " and " + file("other.jsonl") + " are journals of different clusters; show one at a time",
+		"copy.jsonl":  " both have lines of stream pods in term 1: they are not journals of replicas with one Lease; query one at a time",
+		"other.jsonl": " are journals of different clusters; query one at a time",
 		"fifo":        "open journal " + file("fifo") + ": not a regular file; a stream of lines can only be shown alone",
 		"":            "open journal " + dir + ": is a directory; name the file in it",
 		"none.jsonl":  "open journal " + file("none.jsonl") + ": no such file",

@@ -8,28 +8,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"kubejournal/internal/journal"
 	"kubejournal/internal/line"
+	"kubejournal/internal/query"
 )
 
 // Options say which lines to show, and how long to wait for more.
 type Options struct {
 	Lines  int // of the last lines that pass the filter, this many are shown first; All is every one
-	Filter Filter
+	Filter query.Filter
 	Follow bool // continue with lines that come later, until ctx ends
 	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
 	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
+
+	ends bool // a stream does, as a file
 }
 
 // All is every line.
 const All = -1
 
-// Stream shows the lines of r until it ends, or ctx does. gzip is read too. The last lines, where the options ask for
-// those alone, are known at the end only and held in memory until then.
+// Stream shows the lines of r until it ends, or ctx does, through the same filter as a journal's. gzip is read too. The last
+// lines, where the options ask for those alone, are known at the end only and held in memory until then.
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
 func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	ended := make(chan error, 1)
@@ -52,13 +56,15 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		}
 		from = z
 	}
-	o.Follow, p.separate = false, o.Filter.separates()
+	o.Follow, p.separate = false, separates(&o.Filter)
+	o.Filter.Objects = slices.Clone(o.Filter.Objects) // which short names become the resources of
 	var (
 		lines   journal.Reader
 		line    line.Fields
 		begun   bool
 		last    [][]byte
-		missing = newNames(&o.Filter)
+		match   = &query.Matcher{Filter: &o.Filter}
+		missing = newNames(match)
 	)
 	lines.Reset(from, 0)
 	var ended error
@@ -80,21 +86,23 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 		if good && missing != nil && missing.see(&line) {
 			missing = nil
 		}
-		if good && (o.Filter.ended(line.Seq) || o.Filter.passed(line.Time)) {
+		if good && !o.ends && passed(&o.Filter.Until, &line) {
 			ended = io.EOF
 			break
 		}
-		if o.Lines < 0 {
-			if err := showParsed(&line, raw, good, &o, p); err != nil {
+		switch {
+		case good && !match.Match(&line):
+		case o.Lines < 0:
+			if err := p.showParsed(&line, raw, good, &o); err != nil {
 				return err
 			}
-		} else if !good || o.Filter.Match(&line) {
+		default:
 			last = append(last, bytes.Clone(raw))
 			last = last[max(len(last)-o.Lines, 0):]
 		}
 	}
 	for _, raw := range last {
-		if err := show(&line, raw, &o, p); err != nil {
+		if err := p.showParsed(&line, raw, line.Parse(raw) == nil, &o); err != nil {
 			return err
 		}
 	}
@@ -108,20 +116,12 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	return err
 }
 
-// show parses a line and prints it if it passes the filter. One that cannot be read always does.
-func show(line *line.Fields, raw []byte, o *Options, p *Printer) error {
-	return showParsed(line, raw, line.Parse(raw) == nil, o, p)
-}
-
-// showParsed does so with a line that was parsed, good or not.
-func showParsed(line *line.Fields, raw []byte, good bool, o *Options, p *Printer) error {
+// showParsed shows a line that was parsed, good or not.
+func (p *Printer) showParsed(l *line.Fields, raw []byte, good bool, o *Options) error {
 	if !good {
 		return p.showBad(raw, o)
 	}
-	if !o.Filter.Match(line) {
-		return nil
-	}
-	return p.Print(line)
+	return p.Print(l)
 }
 
 // showBad shows, as text, a line that is none of a journal. Where a program reads JSON, a notice names it.
@@ -136,7 +136,7 @@ func (p *Printer) showBad(raw []byte, o *Options) error {
 // noticeNothing says why the screen is empty.
 func (o *Options) noticeNothing() {
 	text := "no line of the journal passes the filters"
-	if o.Filter.isZero() {
+	if o.Filter.IsZero() {
 		text = "the journal has no line"
 	}
 	if o.Follow {
@@ -175,7 +175,10 @@ func (f flushing) Read(b []byte) (int, error) {
 // stream may never end, so that one must stop somewhere.
 const streamSlack = time.Minute
 
-// passed reports whether lines of a stream that come after one of that time are taken not to be wanted.
-func (f *Filter) passed(at time.Time) bool {
-	return f.Until.Seq == 0 && !f.Until.Time.IsZero() && at.After(f.Until.Time.Add(streamSlack))
+// passed reports whether no line of a stream that comes after one is taken to be wanted.
+func passed(until *query.Moment, l *line.Fields) bool {
+	if until.Seq > 0 {
+		return l.Seq > until.Seq
+	}
+	return !until.Time.IsZero() && l.Time.After(until.Time.Add(streamSlack))
 }

@@ -1,0 +1,96 @@
+package query
+
+import (
+	"slices"
+
+	"kubejournal/internal/index"
+	"kubejournal/internal/line"
+)
+
+// Filter says which lines are wanted: those that a history of the selection has between two moments, of some types. What is
+// empty or zero lets every line pass.
+type Filter struct {
+	Selection
+	Types        []string // of index.Types
+	Since, Until Moment
+}
+
+// IsZero reports whether every line passes.
+func (f *Filter) IsZero() bool {
+	return f.all() && len(f.Types) == 0 && f.Since.IsZero() && f.Until.IsZero()
+}
+
+// all reports whether every line is selected.
+func (s *Selection) all() bool { return len(s.Objects)+len(s.Namespaces)+len(s.UIDs) == 0 }
+
+// hasType reports whether lines of a type are wanted.
+func (f *Filter) hasType(name []byte) bool {
+	return len(f.Types) == 0 || slices.Contains(f.Types, string(name))
+}
+
+// Matcher finds out of single lines what an index says of many: whether a filter has them. It is for one goroutine.
+type Matcher struct {
+	Filter  *Filter
+	streams map[string]picked // by name and version
+	key     []byte            // scratch
+}
+
+// picked is what is selected of a stream, if anything is.
+type picked struct {
+	pick
+	objects, marks bool // whether any of its objects are, and its GAP and SYNCED lines
+}
+
+// maxStreams bounds the streams that a Matcher remembers.
+const maxStreams = 10_000
+
+// Forget makes the filter be looked at again: what it names was found to mean something else.
+func (m *Matcher) Forget() { m.streams = nil }
+
+// Match reports whether a filter has a line. Of a line that was received late, and does not say when it was made, other
+// lines may say more to a Journal.
+func (m *Matcher) Match(l *line.Fields) bool {
+	made := l.Time
+	if written, late := l.Late(); late {
+		made = written
+	}
+	f := m.Filter
+	return !f.Since.After(l.Seq, made) && (f.Until.IsZero() || !f.Until.Before(l.Seq, made)) &&
+		f.hasType(l.Text(line.Type)) && m.Selects(l)
+}
+
+// Selects reports whether the selection has a line, whatever its type and time.
+func (m *Matcher) Selects(l *line.Fields) bool {
+	s := &m.Filter.Selection
+	if s.all() {
+		return true
+	}
+	p := m.picked(l)
+	if l.AboutStream() || !p.objects {
+		return p.marks
+	}
+	namespace := text(l.Text(line.Namespace))
+	return (len(s.Namespaces) == 0 || p.bare && namespace == "" || slices.Contains(s.Namespaces, namespace)) &&
+		(p.names == nil || slices.Contains(p.names, text(l.Text(line.Name)))) &&
+		(len(s.UIDs) == 0 || s.UIDs[text(l.Text(line.UID))])
+}
+
+// picked returns what is selected of a line's stream.
+func (m *Matcher) picked(l *line.Fields) picked {
+	m.key = append(append(append(m.key[:0], l.Text(line.Stream)...), ' '), l.Text(line.Version)...)
+	if p, known := m.streams[string(m.key)]; known {
+		return p
+	}
+	stream := index.Stream{
+		Name: text(l.Text(line.Stream)), Group: text(l.Text(line.Group)), Version: text(l.Text(line.Version)),
+		Resource: text(l.Text(line.Resource)), Kind: text(l.Text(line.Kind)),
+	}
+	var p picked
+	p.pick, p.objects = m.Filter.pick(&stream)
+	p.marks = p.objects && m.Filter.mayHave(stream.Name)
+	if m.streams == nil || len(m.streams) >= maxStreams {
+		m.streams = make(map[string]picked)
+	}
+	m.streams[string(m.key)] = p
+	return p
+}
