@@ -122,3 +122,22 @@ func TestCopies(t *testing.T) {
 		}
 	}
 }
+
+// The last lines of all objects are found from the journal's end, without an index of the active file.
+func TestLastWithoutIndex(t *testing.T) {
+	j := openSmall(t, small(t, "ADDED a/x u1 5", "--", "MODIFIED a/x u1 6", "SYNCED 10", "MODIFIED a/x u1 11"))
+	if err := j.Resolve(t.Context(), &Selection{}); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]string{1: "[4]", 3: "[2 3 4]"} {
+		if got := fmt.Sprint(lastSeqs(t, j, &Filter{}, n)); got != want {
+			t.Errorf("the last %d: %s", n, got)
+		}
+	}
+	if got := fmt.Sprint(lastSeqs(t, j, &Filter{Types: []string{"MODIFIED"}}, 2)); got != "[2 4]" {
+		t.Errorf("the last 2 of a type: %s", got)
+	}
+	if j.segments[1].x != nil {
+		t.Error("an index was made")
+	}
+}

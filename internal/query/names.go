@@ -1,7 +1,6 @@
 package query
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,8 +19,8 @@ func unknown(format string, args ...any) *UnknownError {
 	return &UnknownError{text: fmt.Sprintf(format, args...)}
 }
 
-// Names are those that a journal has, of which one was probably meant that it does not have. The zero Names has none.
-type Names struct {
+// names are those that a journal has, of which one was probably meant that it does not have. The zero names has none.
+type names struct {
 	resources  map[string]string // with their kinds
 	namespaces map[string]bool
 	objects    map[Resource]map[string]bool // of those that are asked for
@@ -40,14 +39,14 @@ func put[V any](all *map[string]V, name string, v V) {
 	}
 }
 
-// AddResource adds a resource, with its group if it has one, and its kind.
-func (n *Names) AddResource(resource, kind string) { put(&n.resources, resource, kind) }
+// addResource adds a resource, with its group if it has one, and its kind.
+func (n *names) addResource(resource, kind string) { put(&n.resources, resource, kind) }
 
-// AddNamespace adds a namespace.
-func (n *Names) AddNamespace(name string) { put(&n.namespaces, name, true) }
+// addNamespace adds a namespace.
+func (n *names) addNamespace(name string) { put(&n.namespaces, name, true) }
 
-// AddObject adds an object of the resource of o, which is asked for in some namespaces; in any if there are none.
-func (n *Names) AddObject(o *Object, in []string, namespace, name string) {
+// addObject adds an object of the resource of o, which is asked for in some namespaces; in any if there are none.
+func (n *names) addObject(o *Object, in []string, namespace, name string) {
 	if n.objects == nil {
 		n.objects, n.elsewhere = make(map[Resource]map[string]bool), make(map[Object]string)
 	}
@@ -61,8 +60,8 @@ func (n *Names) AddObject(o *Object, in []string, namespace, name string) {
 	}
 }
 
-// NoResource is the error for a resource that is not there.
-func (n *Names) NoResource(r *Resource) *UnknownError {
+// noResource is the error for a resource that is not there.
+func (n *names) noResource(r *Resource) *UnknownError {
 	near := n.nearResource(r)
 	switch {
 	case r.MayCome():
@@ -75,14 +74,14 @@ func (n *Names) NoResource(r *Resource) *UnknownError {
 	return &UnknownError{text: fmt.Sprintf("the journal has no line about %q, and it is not a resource of Kubernetes' own%s", r, near)}
 }
 
-// NoNamespace is the error for a namespace that is not there.
-func (n *Names) NoNamespace(name string) *UnknownError {
+// noNamespace is the error for a namespace that is not there.
+func (n *names) noNamespace(name string) *UnknownError {
 	return unknown("the journal has no line about a namespace %q%s", name, mean(suggestName(name, slices.Sorted(maps.Keys(n.namespaces)))))
 }
 
-// NoObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
+// noObject is the error for an object that is in none of some namespaces. Two resources may have been named as kubectl does not
 // take them.
-func (n *Names) NoObject(o *Object, in []string) *UnknownError {
+func (n *names) noObject(o *Object, in []string) *UnknownError {
 	meant := mean(suggestName(o.Name, slices.Sorted(maps.Keys(n.objects[o.Resource]))))
 	if namespace := n.elsewhere[*o]; namespace != "" {
 		meant = "; namespace " + namespace + " has one"
@@ -99,7 +98,7 @@ func (n *Names) NoObject(o *Object, in []string) *UnknownError {
 }
 
 // nearResource suggests a resource for a word, which may have the initials of a kind or begin like it.
-func (n *Names) nearResource(r *Resource) string {
+func (n *names) nearResource(r *Resource) string {
 	there := slices.Sorted(maps.Keys(n.resources))
 	for _, resource := range there {
 		kind := n.resources[resource]
@@ -155,11 +154,4 @@ func (d *definedNames) resolve(r *Resource, group string) bool {
 	}
 	*r = Resource{name: d.Plural, group: group, hasGroup: true}
 	return true
-}
-
-// ResolveBy makes a resource select what a CustomResourceDefinition defines, if it is written in one of its names. group and names
-// are from its spec, as JSON.
-func (r *Resource) ResolveBy(group, names []byte) bool {
-	var d definedNames
-	return json.Unmarshal(names, &d) == nil && d.resolve(r, string(group)) // what is not as the API has it defines nothing
 }

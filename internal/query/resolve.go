@@ -91,11 +91,11 @@ func (o *Object) matches(s *index.Stream) bool {
 
 // resolveResource finds the resource of an object in the last indexes. A singular becomes the plural.
 func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
-	var there Names
+	var there names
 	plurals := make(map[string]bool)
 	for _, x := range newest {
 		for _, s := range x.Streams {
-			there.AddResource(named(&s), s.Kind)
+			there.addResource(named(&s), s.Kind)
 			if o.matches(&s) {
 				plurals[s.Resource] = true
 			}
@@ -114,7 +114,7 @@ func (j *Journal) resolveResource(newest []*index.Index, o *Object) error {
 	if slices.ContainsFunc(defs, func(d definition) bool { return d.Names.resolve(&o.Resource, d.Group) }) {
 		return nil
 	}
-	return there.NoResource(&o.Resource)
+	return there.noResource(&o.Resource)
 }
 
 // named returns a stream's resource, with its group if it has one.
@@ -166,7 +166,7 @@ func (j *Journal) Columns(ctx context.Context, s *index.Stream) ([]Column, error
 // resolveNamespaces makes sure that there is a line about something in each namespace, about it, or about a stream of it.
 func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 	for _, namespace := range s.Namespaces {
-		var there Names
+		var there names
 		found := false
 		for i := len(j.segments) - 1; i >= 0 && !found; i-- {
 			x, err := j.index(ctx, i)
@@ -192,7 +192,7 @@ func (j *Journal) resolveNamespaces(ctx context.Context, s *Selection) error {
 			}
 		}
 		if !found {
-			return there.NoNamespace(namespace)
+			return there.noNamespace(namespace)
 		}
 	}
 	return nil
@@ -219,14 +219,14 @@ func scopeOf(stream string) string {
 	return values.Get("namespace")
 }
 
-func namespacesOf(x *index.Index, there *Names) error {
+func namespacesOf(x *index.Index, there *names) error {
 	for n := range x.Streams {
 		for o, err := range x.Objects(n, nil, nil) {
 			if err != nil {
 				return fmt.Errorf("read index: %w", err)
 			}
 			if o.Namespace != "" {
-				there.AddNamespace(o.Namespace)
+				there.addNamespace(o.Namespace)
 			}
 		}
 	}
@@ -249,15 +249,15 @@ func (j *Journal) resolveName(ctx context.Context, s *Selection, o *Object) erro
 	if err != nil {
 		return err
 	}
-	var there Names
+	var there names
 	every := &Selection{Objects: []Object{{Resource: o.Resource}}}
 	for _, x := range newest {
 		for other, err := range every.matches(x) {
 			if err != nil {
 				return err
 			}
-			there.AddObject(o, s.Namespaces, other.Namespace, other.Name)
+			there.addObject(o, s.Namespaces, other.Namespace, other.Name)
 		}
 	}
-	return there.NoObject(o, s.Namespaces)
+	return there.noObject(o, s.Namespaces)
 }

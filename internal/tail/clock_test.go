@@ -82,3 +82,14 @@ func TestClockSet(t *testing.T) {
 		}
 	}
 }
+
+// A file has an end: where the clock was set, what is wanted may come behind what is not.
+func TestClockSetInOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal-2026-11-20T15-00-20.000.jsonl")
+	ahead := strings.Replace(numbered(2), "2026-11-20", "2026-11-21", 1)
+	write(t, path, numbered(1)+"\n"+ahead+"\n"+numbered(3)+"\n")
+	got, _ := shownOf(t, path, Options{Lines: All, Filter: query.Filter{Until: query.Moment{Time: start.Add(time.Minute)}}})
+	if !slices.Equal(got, []int{1, 3}) {
+		t.Errorf("%v", got)
+	}
+}

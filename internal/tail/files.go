@@ -292,9 +292,9 @@ func (t *tail) openForeign(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read journal: %w", err)
 	}
-	b, names, want := journal.NewBackward(t.in.f, info.Size()), newNames(t.match), t.o.Lines
+	b, seen, want := journal.NewBackward(t.in.f, info.Size()), query.NewSeen(&t.o.Filter.Selection), t.o.Lines
 	offset := b.Offset()
-	for (want != 0 || names != nil) && ctx.Err() == nil {
+	for (want != 0 || seen != nil) && ctx.Err() == nil {
 		raw, err := b.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -303,8 +303,10 @@ func (t *tail) openForeign(ctx context.Context) error {
 			return fmt.Errorf("read journal: %w", err)
 		}
 		good := t.line.Parse(raw.Bytes) == nil
-		if good && names != nil && names.see(&t.line) {
-			names = nil
+		if good && seen != nil {
+			if err := look(seen, t.match, &t.line); err != nil {
+				return err
+			}
 		}
 		if want != 0 && (!good || t.match.Match(&t.line)) {
 			offset = b.Offset()
@@ -314,8 +316,8 @@ func (t *tail) openForeign(ctx context.Context) error {
 	if want == t.o.Lines && want != 0 {
 		t.o.noticeNothing()
 	}
-	if t.seek(offset); names != nil {
-		return names.fault(&t.o)
+	if t.seek(offset); seen != nil {
+		return t.o.unknown(ctx, seen)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ func parse(t testing.TB, raw string) *line.Fields {
 func TestFilter(t *testing.T) {
 	event := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"events","version":"v1","resource":"events","kind":"Event","namespace":"shop"}`
 	node := `{"seq":8,"time":"2026-11-20T15:10:22Z","type":"ADDED","stream":"nodes","version":"v1","resource":"nodes","kind":"Node","name":"shop"}`
+	namespace := strings.NewReplacer("nodes", "namespaces", "Node", "Namespace").Replace(node)
 	resources := func(names ...string) query.Filter {
 		return query.Filter{Selection: query.Selection{Objects: objects(t, names...)}}
 	}
@@ -62,6 +63,10 @@ func TestFilter(t *testing.T) {
 		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, syncedLine, true},
 		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, strings.Replace(node, "ADDED", "SYNCED", 1), false},
 		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, strings.NewReplacer("ADDED", "SYNCED", `"nodes","version"`, `"nodes.example.com","group":"example.com","version"`).Replace(node), true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"x"}, Objects: objects(t, "no/shop")}}, node, true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"x"}, Objects: objects(t, "*/shop")}}, node, false},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"shop"}}}, namespace, true},
+		{query.Filter{Selection: query.Selection{Namespaces: []string{"x"}}}, namespace, false},
 		{resources("deploy/web"), deploymentLine, true},
 		{resources("*/web"), deploymentLine, true},
 		{resources("*.apps"), deploymentLine, true},

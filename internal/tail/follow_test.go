@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"kubejournal/internal/journal"
+	"kubejournal/internal/query"
 )
 
 // following is a tail that runs beside the test.
@@ -314,5 +315,59 @@ func TestTornLineWaits(t *testing.T) {
 		}
 	case <-time.After(soon):
 		t.Error("waits for nobody")
+	}
+}
+
+// What is followed begins where the answer ended, also if the active file was rotated, replaced or removed in between.
+func TestHandover(t *testing.T) {
+	for name, change := range map[string]func(path string){
+		"nothing": func(string) {},
+		"rotated": func(path string) {
+			if err := os.Rename(path, strings.TrimSuffix(path, ".jsonl")+"-2026-11-20T15-00-20.000.jsonl"); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, numberedLines(9, 12))
+		},
+		"copied and truncated": func(path string) {
+			write(t, path+".1", numberedLines(1, 8))
+			write(t, path, numberedLines(7, 12))
+		},
+		"removed": func(path string) {
+			if err := os.Rename(path, path+".1"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "journal.jsonl")
+		write(t, path, numberedLines(1, 5))
+		j, err := query.Open(path, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, err := j.Ends(t.Context())
+		j.Close()
+		if err != nil || len(ends) != 1 {
+			t.Fatal(ends, err)
+		}
+		write(t, path, numberedLines(1, 8))
+		change(path)
+		s := newSink()
+		p := NewPrinter(s, Style{JSON: true})
+		of := newTail(path, Options{Notice: func(text string) { t.Errorf("%s: %s", name, text) }}, p)
+		if err = of.open(&ends[0]); err == nil {
+			err = of.follow(t.Context())
+		}
+		of.close()
+		_ = p.Flush()
+		want := count(6, 12)
+		switch name {
+		case "nothing":
+			want = count(6, 8)
+		case "removed":
+			want = nil // until there is another file
+		}
+		if got := s.seqs(t); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
 }

@@ -197,7 +197,9 @@ func TestUnknownNameByIndex(t *testing.T) {
 		err = Files(t.Context(), []string{path}, o, NewPrinter(s, Style{JSON: true}))
 		return err, len(s.seqs(t)), notices
 	}
-	of := func(name string) query.Filter { return query.Filter{Selection: query.Selection{Objects: objects(t, name)}} }
+	of := func(name string) query.Filter {
+		return query.Filter{Selection: query.Selection{Objects: objects(t, name)}}
+	}
 	for _, name := range []string{"deploy/typo", "po/typo", "podz"} {
 		if err, shown, notices := ask(Options{Lines: 10, Filter: of(name)}); err == nil || shown+notices > 0 {
 			t.Errorf("%s: %v, %d lines, %d notices", name, err, shown, notices)

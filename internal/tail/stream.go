@@ -59,12 +59,12 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	o.Follow, p.separate = false, separates(&o.Filter)
 	o.Filter.Objects = slices.Clone(o.Filter.Objects) // which short names become the resources of
 	var (
-		lines   journal.Reader
-		line    line.Fields
-		begun   bool
-		last    [][]byte
-		match   = &query.Matcher{Filter: &o.Filter}
-		missing = newNames(match)
+		lines journal.Reader
+		line  line.Fields
+		begun bool
+		last  [][]byte
+		match = &query.Matcher{Filter: &o.Filter}
+		seen  = query.NewSeen(&o.Filter.Selection)
 	)
 	lines.Reset(from, 0)
 	var ended error
@@ -83,8 +83,10 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 			begun = true
 			o.noticeBegin(line.Seq, line.Time)
 		}
-		if good && missing != nil && missing.see(&line) {
-			missing = nil
+		if good && seen != nil {
+			if err := look(seen, match, &line); err != nil {
+				return err
+			}
 		}
 		if good && !o.ends && passed(&o.Filter.Until, &line) {
 			ended = io.EOF
@@ -110,10 +112,28 @@ func stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	if !errors.Is(ended, io.EOF) {
 		return errors.Join(fmt.Errorf("read lines: %w", ended), err)
 	}
-	if missing != nil {
-		err = errors.Join(err, missing.fault(&o))
+	if seen != nil {
+		err = errors.Join(err, o.unknown(ctx, seen))
 	}
 	return err
+}
+
+// look looks for names in a line.
+func look(seen *query.Seen, match *query.Matcher, l *line.Fields) error {
+	renamed, err := seen.Add(l)
+	if renamed {
+		match.Forget()
+	}
+	return err
+}
+
+// unknown returns an error for a name that no line is about. What may still come, where a file is followed, gets a notice.
+func (o *Options) unknown(ctx context.Context, seen *query.Seen) error {
+	if err := seen.Resolve(ctx); err != nil {
+		return o.unwatched(err)
+	}
+	o.noticeUnknown()
+	return o.covered()
 }
 
 // showParsed shows a line that was parsed, good or not.
