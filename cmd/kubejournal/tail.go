@@ -55,6 +55,7 @@ GAP and SYNCED concern a whole stream: they pass -n and names if the stream has 
 shown as BAD.
 
 The journals of several replicas, or shards, are shown as one with a --journal for each: every line once, in one order.
+Those of several clusters are refused: run a tail for each cluster, or 'kubejournal history', which asks them together.
 
 A resource or namespace that no line is about is an error. A resource of Kubernetes' own and a custom resource named with
 its group may still come, and so may an object while the journal is followed: stderr says that there is none yet.
@@ -168,6 +169,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 		f.Filter.Namespaces = nil
 	}
 	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
+		return err
+	}
+	if err := checkOne(cmd, len(paths), f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
 	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/query"
+)
+
+// asked returns the clusters that are asked, with their journals. One journal is not read for that.
+func (f *askFlags) asked(cmd *cobra.Command) ([]query.Cluster, error) {
+	paths, err := f.paths(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 1 && len(f.clusters) == 0 {
+		return []query.Cluster{{Paths: paths}}, nil
+	}
+	all, err := query.Clusters(cmd.Context(), paths, func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) })
+	if err != nil {
+		return nil, err
+	}
+	return query.Choose(all, f.clusters)
+}
+
+// checkClusters returns a usageError for what is asked of one cluster, or of one journal, where there are several.
+func (f *askFlags) checkClusters(cmd *cobra.Command, all []query.Cluster) error {
+	if len(all) == 1 {
+		return checkOne(cmd, len(all[0].Paths), f.begin, f.to)
+	}
+	what := f.applied
+	for _, m := range []query.Moment{f.begin, f.to} {
+		if m.Seq+m.Version > 0 {
+			what = m.String()
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return &usageError{cmd, fmt.Errorf("%s is for one cluster, and these are asked: %s; name one with --cluster", what, strings.Join(names, ", "))}
+}
+
+// completeClusters has a shell complete --cluster.
+func (f *askFlags) completeClusters(cmd *cobra.Command) {
+	err := cmd.RegisterFlagCompletionFunc("cluster", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		paths, err := f.paths(cmd)
+		if err != nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
+		defer cancel()
+		slices.Sort(paths)
+		all, err := query.Clusters(ctx, slices.Compact(paths), func(string) {})
+		if err != nil {
+			return nil, none
+		}
+		before := word[:strings.LastIndexByte(word, ',')+1]
+		var names []string
+		for _, c := range all {
+			if name := before + c.Name; strings.HasPrefix(name, word) && isPlain(c.Name) {
+				names = append(names, name)
+			}
+		}
+		return names, none
+	})
+	if err != nil {
+		panic(err) // there is no such flag
+	}
+}
