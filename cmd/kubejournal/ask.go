@@ -245,6 +245,9 @@ func (f *askFlags) answer(
 	for _, of := range opened {
 		for _, u := range of.Unknown {
 			doubt := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster))
+			if !of.Known { // else it was said
+				o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
+			}
 			if doubt != nil && !answer.IsResult(doubt) {
 				return doubt
 			}
@@ -262,7 +265,9 @@ func (f *askFlags) missing(ctx context.Context, opened []*query.Opened, o *answe
 			if !u.Everywhere {
 				continue
 			}
-			switch err := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster)); {
+			err := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster))
+			o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
+			switch {
 			case errors.Is(err, answer.ErrNotCovered):
 				status = exitNotCovered
 			case err != nil:
@@ -283,7 +288,6 @@ func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unkno
 	if u.UnknownError.Unwatched {
 		return answer.ErrNotCovered
 	}
-	o.HeldBack(j.HeldBack(u.Selection, f.from, f.to))
 	if streams, err := j.Coverage(u.Selection); err == nil && len(streams) == 0 {
 		return nil // there is no such resource
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,14 +51,14 @@ func (f *askFlags) checkClusters(cmd *cobra.Command, all []query.Cluster) error 
 func (f *askFlags) completeClusters(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("cluster", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
+		parsedOnce(cmd)
 		paths, err := f.paths(cmd)
 		if err != nil {
 			return nil, none
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
 		defer cancel()
-		slices.Sort(paths)
-		all, err := query.Clusters(ctx, slices.Compact(paths), func(string) {})
+		all, err := query.Clusters(ctx, paths, func(string) {})
 		if err != nil {
 			return nil, none
 		}

@@ -121,7 +121,7 @@ With --by it is 3 too if a version has no known writer.`,
 
 // sameRows returns what a question says already of all rows.
 func sameRows(all []answer.Asked, namespace string, h *answer.History) (is tail.Same) {
-	j, s, several := all[0].Journal, all[0].Selection, len(all) > 1
+	j, s, several := all[0].Journal, all[0].Selection, answer.Several(all)
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
 	is.Object = h.One && !h.Related && !several

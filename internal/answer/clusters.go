@@ -25,6 +25,9 @@ type Asked struct {
 	Output    *Output
 }
 
+// Several reports whether several clusters are asked, also where one of them has an answer.
+func Several(all []Asked) bool { return len(all) > 0 && all[0].Cluster != "" }
+
 // Of returns the output of one of several clusters: its notes begin with the cluster's name.
 func (o *Output) Of(cluster string) *Output {
 	of := *o

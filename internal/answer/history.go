@@ -65,11 +65,11 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 	of := make([]*history, len(all))
 	for n := range all {
 		of[n] = &history{
-			History: h, a: &all[n], o: all[n].Output, among: len(all) > 1,
+			History: h, a: &all[n], o: all[n].Output, among: Several(all),
 			uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
 		}
 	}
-	if len(all) == 1 {
+	if !Several(all) {
 		of[0].p = tail.NewPrinter(o, h.Style)
 		if err := of[0].lines(ctx); err != nil {
 			return err

@@ -75,7 +75,7 @@ func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Clust
 	return all, nil
 }
 
-// join adds the journals of c to those of the same cluster, whose name is that of the last line of all.
+// join adds the journals of c to those of the same cluster, whose name is the one in the last of the journals' last lines.
 func join(all []Cluster, c *Cluster, same func(*Cluster) bool) []Cluster {
 	for i := range all {
 		of := &all[i]
@@ -83,7 +83,7 @@ func join(all []Cluster, c *Cluster, same func(*Cluster) bool) []Cluster {
 			continue
 		}
 		of.Paths = append(of.Paths, c.Paths...)
-		if c.last.After(of.last) {
+		if c.label != "" && (of.label == "" || c.last.After(of.last)) {
 			of.label, of.last = c.label, c.last
 		}
 		return all
@@ -137,7 +137,7 @@ func Choose(all []Cluster, names []string) ([]Cluster, error) {
 			if there = slices.DeleteFunc(there, func(name string) bool { return name == "" }); len(there) == 0 {
 				return nil, fmt.Errorf("no journal is of cluster %q: no line says which cluster it is of", name)
 			}
-			return nil, fmt.Errorf("no journal is of cluster %q; there is %s", name, some(there))
+			return nil, fmt.Errorf("no journal is of cluster %q; they are of %s", name, some(there))
 		}
 		chosen[all[i].Name] = true
 	}
