@@ -57,10 +57,11 @@ shown as one: name each with a --journal of its own. They are merged in TMPDIR f
 
 // clustersHelp is a part of it for the commands that ask several clusters together.
 const clustersHelp = `
-Journals of several clusters are asked together, and the answer says which cluster each part is of, also in JSON. --cluster
-narrows it. A cluster is called as cluster in its config has it; without that, by the first 8 digits of its clusterUID. A
-name that one cluster does not have is an error only if no other one has it. seq: and rv: are for one cluster, and so is
-output that kubectl takes.
+Journals of several clusters are asked together: --journal names them all, and --cluster the clusters to ask. Text then has a
+column or a heading for the cluster, JSON a field "cluster", and stderr says of which cluster it speaks. A cluster is called
+by the name that "cluster" in its config gives it; without one, by the first 8 characters of its clusterUID. What one cluster
+does not have is an error only if no other one has it. seq: and rv: are for one cluster; so is output that kubectl takes
+(-o yaml, --clean, and of get -o name and json).
 `
 
 // timeHelp is a part of the help of each command that takes times.
@@ -196,7 +197,8 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked
 	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
 		o.Terminal, o.Width = true, width()
 	}
-	opened, err := query.OpenClusters(cmd.Context(), clusters, s, f.lines, func(cluster, text string) { o.Of(cluster).Note("%s", text) })
+	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }
+	opened, err := query.OpenClusters(cmd.Context(), clusters, s, f.lines, notice)
 	for _, of := range opened {
 		defer of.Close()
 	}

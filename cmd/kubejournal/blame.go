@@ -23,7 +23,7 @@ field manager is a program's name, not a person; into a pipe, and with -o wide, 
 
 -o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
 manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
-the same form, missed, deleted, and notCovered. Fields may be added.
+the same form, missed, deleted, and notCovered. Several clusters have a document each. Fields may be added.
 `
 
 func newBlameCommand() *cobra.Command {

@@ -19,7 +19,8 @@ func (f *askFlags) asked(cmd *cobra.Command) ([]query.Cluster, error) {
 	if len(paths) == 1 && len(f.clusters) == 0 {
 		return []query.Cluster{{Paths: paths}}, nil
 	}
-	all, err := query.Clusters(cmd.Context(), paths, func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) })
+	notice := func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) }
+	all, err := query.Clusters(cmd.Context(), paths, notice)
 	if err != nil {
 		return nil, err
 	}
@@ -44,12 +45,13 @@ func (f *askFlags) checkClusters(cmd *cobra.Command, all []query.Cluster) error 
 	for i := range all {
 		names[i] = all[i].Name
 	}
-	return &usageError{cmd, fmt.Errorf("%s is for one cluster, and these are asked: %s; name one with --cluster", what, strings.Join(names, ", "))}
+	return &usageError{cmd, fmt.Errorf("%s is for one cluster, and these are asked: %s; name one with --cluster",
+		what, strings.Join(names, ", "))}
 }
 
 // completeClusters has a shell complete --cluster.
 func (f *askFlags) completeClusters(cmd *cobra.Command) {
-	err := cmd.RegisterFlagCompletionFunc("cluster", func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	names := func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp
 		parsedOnce(cmd)
 		paths, err := f.paths(cmd)
@@ -70,8 +72,8 @@ func (f *askFlags) completeClusters(cmd *cobra.Command) {
 			}
 		}
 		return names, none
-	})
-	if err != nil {
+	}
+	if err := cmd.RegisterFlagCompletionFunc("cluster", names); err != nil {
 		panic(err) // there is no such flag
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,31 +15,82 @@ import (
 	"kubejournal/test/journaltest"
 )
 
+// shop writes a journal about a shop.
+type shop struct {
+	*journaltest.Journal
+	deployments, configmaps *journaltest.Stream
+}
+
+func openShop(t *testing.T, path, cluster, uid string, when time.Time) *shop {
+	d := &shop{Journal: journaltest.New(t, path, when)}
+	d.Cluster, d.ClusterUID = cluster, journaltest.UID(uid)
+	d.deployments, d.configmaps = d.Stream("deployments.apps", "Deployment"), d.Stream("configmaps", "ConfigMap")
+	return d
+}
+
+// list writes what existed.
+func (d *shop) list(image string, configmaps ...string) {
+	d.deployments.Snapshot()
+	d.configmaps.Snapshot()
+	d.deployments.Put("", shopWeb(image))
+	for n, name := range configmaps {
+		d.configmaps.Put("", shopConfig(name, fmt.Sprintf("c%d", n+1), "info"))
+	}
+	d.deployments.Synced()
+	d.configmaps.Synced()
+}
+
+func shopWeb(image string) string {
+	return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"web","uid":"d1"},
+		"spec":{"template":{"spec":{"containers":[{"name":"web","image":"registry.example/web:%s"}]}}}}`, image)
+}
+
+func shopConfig(name, uid, level string) string {
+	return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q,"uid":%q},"data":{"log.level":%q}}`, name, uid, level)
+}
+
+// at14 is a time of the afternoon.
+func at14(minute, second int) time.Time {
+	return time.Date(2026, 11, 20, 14, minute, second, 0, time.UTC)
+}
+
+// TestPageOfClusters shows what the page shows of two clusters.
+func TestPageOfClusters(t *testing.T) {
+	dir := t.TempDir()
+	eu := openShop(t, filepath.Join(dir, "eu.jsonl"), "eu-west", "e0", at14(0, 0))
+	us := openShop(t, filepath.Join(dir, "us.jsonl"), "us-east", "a5", at14(0, 5))
+	eu.list("1.4.0", "settings", "old")
+	us.list("1.4.0", "settings", "canary")
+	us.Now = at14(2, 11)
+	us.deployments.Put("argocd", shopWeb("1.5.0"))
+	eu.Now = at14(4, 30)
+	eu.configmaps.Put("kubectl-edit", shopConfig("settings", "c1", "debug"))
+	us.Now = at14(6, 2)
+	us.configmaps.Delete("c2")
+	eu.Now = at14(7, 40)
+	eu.deployments.Put("kubectl-set", shopWeb("1.5.1"))
+	for _, d := range []*shop{eu, us} {
+		d.Now = at14(20, 0)
+		d.Confirm(false, d.deployments, d.configmaps)
+		d.Stop()
+	}
+	if shown := pageShows(t, "docs/find-out.md", "text clusters", dir); strings.Count(shown, "\n") < 4 {
+		t.Errorf("the page shows %s", shown)
+	}
+}
+
 // theFleet are journals of two clusters, with two replicas each. One cluster has no name; of the other one, the second replica
 // wrote no line with a clusterUID. Uids, names and seq are the same in both.
 func theFleet(t *testing.T) []string {
-	at := func(minute, second int) time.Time { return time.Date(2026, 11, 20, 14, minute, second, 0, time.UTC) }
-	web := func(image string) string {
-		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":"web","uid":"d1"},
-			"spec":{"template":{"spec":{"containers":[{"name":"web","image":"registry.example/web:%s"}]}}}}`, image)
-	}
-	configmap := func(name, uid, level string) string {
-		return fmt.Sprintf(`{"metadata":{"namespace":"shop","name":%q,"uid":%q},"data":{"log.level":%q}}`, name, uid, level)
-	}
-	type replica struct {
-		*journaltest.Journal
-		deployments, configmaps *journaltest.Stream
-	}
-	begin := func(path, cluster, uid string, term uint64, when time.Time) *replica {
-		r := &replica{Journal: journaltest.New(t, path, when)}
-		r.Cluster, r.ClusterUID, r.Term = cluster, journaltest.UID(uid), term
-		r.deployments, r.configmaps = r.Stream("deployments.apps", "Deployment"), r.Stream("configmaps", "ConfigMap")
+	begin := func(path, cluster, uid string, term uint64, when time.Time) *shop {
+		r := openShop(t, path, cluster, uid, when)
+		r.Term = term
 		r.deployments.HeldBack(coverage.LeaderElection)
 		r.configmaps.HeldBack(coverage.LeaderElection)
 		return r
 	}
 	// takeOver ends a replica's turn, and begins another one's.
-	takeOver := func(of *replica, path, cluster, uid string, when time.Time) *replica {
+	takeOver := func(of *shop, path, cluster, uid string, when time.Time) *shop {
 		of.Now = when
 		of.Confirm(false, of.deployments, of.configmaps)
 		of.Stop()
@@ -47,57 +99,47 @@ func theFleet(t *testing.T) []string {
 		next.configmaps.Adopt(of.configmaps)
 		return next
 	}
-	list := func(r *replica, image string, configmaps ...string) {
-		r.deployments.Snapshot()
-		r.configmaps.Snapshot()
-		r.deployments.Put("", web(image))
-		for n, name := range configmaps {
-			r.configmaps.Put("", configmap(name, fmt.Sprintf("c%d", n+1), "info"))
-		}
-		r.deployments.Synced()
-		r.configmaps.Synced()
-	}
-	eu, us := begin("eu-a.jsonl", "eu1", "e0", 1, at(0, 0)), begin("us-a.jsonl", "", "a5", 1, at(0, 5))
-	list(eu, "1.4.0", "settings", "old")
-	list(us, "2.0.0", "settings", "canary")
+	eu, us := begin("eu-a.jsonl", "eu1", "e0", 1, at14(0, 0)), begin("us-a.jsonl", "", "a5", 1, at14(0, 5))
+	eu.list("1.4.0", "settings", "old")
+	us.list("2.0.0", "settings", "canary")
 
-	eu.Now = at(2, 0)
-	eu.deployments.Put("kubectl-set", web("1.5.0"))
+	eu.Now = at14(2, 0)
+	eu.deployments.Put("kubectl-set", shopWeb("1.5.0"))
 	eu.Confirm(false, eu.deployments, eu.configmaps)
 	eu.Rotate()
-	us.Now = at(2, 1)
-	us.deployments.Put("argocd", web("2.1.0"))
+	us.Now = at14(2, 1)
+	us.deployments.Put("argocd", shopWeb("2.1.0"))
 	us.Confirm(false, us.deployments, us.configmaps)
-	eu.Now = at(2, 30)
-	eu.deployments.Gap(event.Expired, at(2, 0))
-	us.Now = at(2, 31)
-	us.deployments.Gap(event.Expired, at(2, 1))
-	us.Now = at(2, 32)
-	us.configmaps.Put("kubectl-edit", configmap("settings", "c1", "debug"))
-	eu.Now, us.Now = at(2, 33), at(2, 34)
+	eu.Now = at14(2, 30)
+	eu.deployments.Gap(event.Expired, at14(2, 0))
+	us.Now = at14(2, 31)
+	us.deployments.Gap(event.Expired, at14(2, 1))
+	us.Now = at14(2, 32)
+	us.configmaps.Put("kubectl-edit", shopConfig("settings", "c1", "debug"))
+	eu.Now, us.Now = at14(2, 33), at14(2, 34)
 	eu.deployments.Synced()
-	us.deployments.Put("", web("2.2.0"))
+	us.deployments.Put("", shopWeb("2.2.0"))
 	us.deployments.Synced()
 
-	eu = takeOver(eu, "eu-b.jsonl", "eu1", "e0", at(5, 0))
-	us = takeOver(us, "us-b.jsonl", "", "a5", at(5, 2))
-	eu.Now = at(6, 0)
-	eu.configmaps.Put("kubectl-edit", configmap("settings", "c1", "warn"))
-	us.Now = at(6, 1)
+	eu = takeOver(eu, "eu-b.jsonl", "eu1", "e0", at14(5, 0))
+	us = takeOver(us, "us-b.jsonl", "", "a5", at14(5, 2))
+	eu.Now = at14(6, 0)
+	eu.configmaps.Put("kubectl-edit", shopConfig("settings", "c1", "warn"))
+	us.Now = at14(6, 1)
 	us.configmaps.Delete("c2")
-	eu.Now = at(6, 2)
+	eu.Now = at14(6, 2)
 	eu.configmaps.Delete("c2")
-	us.Now = at(6, 30)
+	us.Now = at14(6, 30)
 	us.Confirm(false, us.deployments, us.configmaps)
-	us.Now = at(7, 0)
-	us.configmaps.Gap(event.Expired, at(6, 30))
-	us.Now = at(7, 5)
-	us.configmaps.Put("", configmap("settings", "c1", "error"))
+	us.Now = at14(7, 0)
+	us.configmaps.Gap(event.Expired, at14(6, 30))
+	us.Now = at14(7, 5)
+	us.configmaps.Put("", shopConfig("settings", "c1", "error"))
 	us.configmaps.Synced()
-	eu.Now = at(8, 0)
-	eu.configmaps.Put("kubectl-create", configmap("old", "c9", "info"))
-	for _, r := range []*replica{eu, us} {
-		r.Now = at(20, 0)
+	eu.Now = at14(8, 0)
+	eu.configmaps.Put("kubectl-create", shopConfig("old", "c9", "info"))
+	for _, r := range []*shop{eu, us} {
+		r.Now = at14(20, 0)
 		r.Confirm(false, r.deployments, r.configmaps)
 		r.Stop()
 	}

@@ -22,7 +22,7 @@ and 'kubejournal history' shows it. What says little, such as the counts in a st
 went), what names it, versions (lines about it in between), before and after (seq, time, writtenAt, resourceVersion, manager,
 subresource of the line with that state), changes (as in a line, of what was there at both times) and incomplete (why lines
 do not have all of it). The last line is a SUMMARY: since, until, different, reverted, transient, hidden, gone, notCovered.
-Fields may be added.
+Of several clusters, each has one. Fields may be added.
 
 A redacted value is listed as changed if any version in between changed it.
 

@@ -148,14 +148,14 @@ func TestInOrder(t *testing.T) {
 			of(nil, at(1, "a1"), at(5, "a5"), at(5, "a5 too"), at(4, "a4, the clock was set back")),
 			of(fault, at(1, "b1"), at(-1, "text of b1"), at(1, "remark on b1"), at(5, "b5"), at(6, "b6")),
 			of(nil),
-			of(nil, at(1, "c1"), at(2, "c2")),
+			of(nil, at(1, "c1"), at(2, "c2"), at(5, "c5"), at(5, "remark on c5")),
 		}, func(n int, r *row) error {
 			got = append(got, fmt.Sprint(n, " ", r.text))
 			return nil
 		})
 		return strings.Join(got, "; "), err
 	}
-	const want = "0 a1; 1 b1; 1 text of b1; 1 remark on b1; 3 c1; 3 c2; 0 a5; 0 a5 too; 0 a4, the clock was set back; 1 b5; 1 b6"
+	const want = "0 a1; 1 b1; 1 text of b1; 1 remark on b1; 3 c1; 3 c2; 3 c5; 3 remark on c5; 0 a5; 0 a5 too; 0 a4, the clock was set back; 1 b5; 1 b6"
 	if got, err := merge(nil); err != nil || got != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}
