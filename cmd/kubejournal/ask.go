@@ -35,6 +35,7 @@ func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e
 type askFlags struct {
 	config     string
 	journals   []string
+	clusters   []string
 	output     string
 	namespaces []string
 	all        bool
@@ -45,6 +46,7 @@ type askFlags struct {
 	begin      query.Moment // since when up to to it is asked about; zero: from the beginning
 	state      bool         // it is asked about to alone, or about now where that is zero
 	noEvents   bool         // Events are not shown
+	applied    string       // the flags with which the output is what kubectl takes, which is of one cluster; else empty
 }
 
 // journalHelp is a part of their help.
@@ -52,6 +54,15 @@ const journalHelp = `
 The journal's files are read: no cluster and no daemon is needed, and a daemon may be writing to them. --journal names the
 active file; the default is output.path of the config that run would read. The journals of several replicas, or shards, are
 shown as one: name each with a --journal of its own. They are merged in TMPDIR first; seq counts the merged lines.`
+
+// clustersHelp is a part of it for the commands that ask several clusters together.
+const clustersHelp = `
+Journals of several clusters are asked together: --journal names them all, and --cluster the clusters to ask. Text then has a
+column or a heading for the cluster, JSON a field "cluster", and stderr says of which cluster it speaks. A cluster is called
+by the name that "cluster" in its config gives it; without one, by the first 8 characters of its clusterUID. What one cluster
+does not have is an error only if no other one has it. seq: and rv: are for one cluster; so is output that kubectl takes
+(-o yaml, --clean, and of get -o name and json).
+`
 
 // timeHelp is a part of the help of each command that takes times.
 const timeHelp = `
@@ -87,14 +98,20 @@ func (f *askFlags) add(cmd *cobra.Command, outputs string, formats ...string) {
 	flags.BoolVarP(&f.all, "all-namespaces", "A", false, "objects of all namespaces, whatever -n says; the default")
 	addChoice(cmd, &f.output, "output", "o", outputs, formats...)
 	f.addJournal(cmd)
-	completeNames(cmd, func(cmd *cobra.Command, args []string) ([]string, []string, error) {
-		paths, err := f.paths(cmd)
+	flags.StringSliceVar(&f.clusters, "cluster", nil, "journals of these `CLUSTER`s alone; may be repeated")
+	completeNames(cmd, func(cmd *cobra.Command, args []string) (paths, objects []string, err error) {
+		all, err := f.asked(cmd)
+		for _, c := range all {
+			paths = append(paths, c.Paths...)
+		}
 		return paths, args, err
 	}, &f.namespaces)
+	f.completeClusters(cmd)
 }
 
 func (f *askFlags) addJournal(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.journals, "journal", nil, "the journal's active `FILE`; may be repeated, for those of replicas and shards")
+	cmd.Flags().StringArrayVar(&f.journals, "journal", nil,
+		"the journal's active `FILE`; may be repeated, for those of replicas, shards and clusters")
 	cmd.Flags().StringVar(&f.config, "config", "", "config `FILE` that names the journal (default: as for run)")
 }
 
@@ -153,10 +170,21 @@ func (f *askFlags) selection(cmd *cobra.Command, args []string) (*query.Selectio
 	return s, nil
 }
 
-// ask opens the journal, finds out what is selected, and calls fn.
-func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal, *query.Selection, *answer.Output) error) error {
-	paths, err := f.paths(cmd)
+// namespace returns the one namespace that is asked for, "" for any other number.
+func (f *askFlags) namespace() string {
+	if f.all || len(f.namespaces) != 1 {
+		return ""
+	}
+	return f.namespaces[0]
+}
+
+// ask opens the journals, finds out what is selected, and calls fn with the clusters that have it.
+func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked, *answer.Output) error) error {
+	clusters, err := f.asked(cmd)
 	if err != nil {
+		return err
+	}
+	if err := f.checkClusters(cmd, clusters); err != nil {
 		return err
 	}
 	s, err := f.selection(cmd, args)
@@ -169,28 +197,22 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	if width := tail.Terminal(o.Writer, os.Getenv).Width; width != nil {
 		o.Terminal, o.Width = true, width()
 	}
-	j, err := query.OpenAll(cmd.Context(), paths, s, f.lines, func(text string) { fmt.Fprintf(o.Notes, "kubejournal: %s\n", text) })
-	if j != nil {
-		defer j.Close()
-	}
-	if u, ok := errors.AsType[*query.UnknownError](err); ok {
-		return f.unknown(cmd.Context(), j, s, u, o)
+	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }
+	opened, err := query.OpenClusters(cmd.Context(), clusters, s, f.lines, notice)
+	for _, of := range opened {
+		defer of.Close()
 	}
 	if err != nil {
 		return err
 	}
-	if j.Empty() {
-		fmt.Fprintf(o.Notes, "kubejournal: journal %s has no line yet\n", strings.Join(paths, ", "))
-		return statusError(exitNotCovered)
-	}
-	answer := func() error {
-		err := fn(j, s, o)
-		if err == nil || errors.Is(err, answer.ErrNotCovered) || errors.Is(err, answer.ErrDifferent) || errors.Is(err, answer.ErrRefused) {
-			noMatter := func(h query.Held) bool { return f.noEvents && h.OfEvents() }
-			o.HeldBack(slices.DeleteFunc(j.HeldBack(s, f.from, f.to), noMatter))
-		}
+	if err := f.missing(cmd.Context(), opened, o); err != nil {
 		return err
 	}
+	if one := opened[0]; len(opened) == 1 && one.Empty() {
+		o.Note("journal %s has no line yet", strings.Join(clusters[0].Paths, ", "))
+		return statusError(exitNotCovered)
+	}
+	answer := func() error { return f.answer(cmd.Context(), opened, o, fn) }
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
@@ -202,15 +224,74 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func(*query.Journal
 	return f.status(errors.Join(err, page.Close()))
 }
 
-// unknown explains that nothing has a name, and what may have had it all the same.
-func (f *askFlags) unknown(ctx context.Context, j *query.Journal, s *query.Selection, u *query.UnknownError, o *answer.Output) error {
-	fmt.Fprintf(o.Notes, "kubejournal: %v\n", u)
-	if u.Unwatched {
-		return statusError(exitNotCovered)
+// answer calls fn, and says what was kept out of the journals and which clusters do not have a name.
+func (f *askFlags) answer(
+	ctx context.Context, opened []*query.Opened, o *answer.Output, fn func([]answer.Asked, *answer.Output) error,
+) error {
+	var all []answer.Asked
+	for _, of := range opened {
+		if of.Known {
+			all = append(all, answer.Asked{
+				Cluster: of.Cluster, Journal: of.Journal, Selection: of.Selection, Output: o.Of(of.Cluster),
+			})
+		}
 	}
-	o.HeldBack(j.HeldBack(s, f.from, f.to))
-	if streams, err := j.Coverage(s); err == nil && len(streams) == 0 {
-		return statusError(exitFault) // there is no such resource
+	err := fn(all, o)
+	if err != nil && !answer.IsResult(err) {
+		return err
+	}
+	for _, a := range all {
+		noMatter := func(h query.Held) bool { return f.noEvents && h.OfEvents() }
+		a.Output.HeldBack(slices.DeleteFunc(a.Journal.HeldBack(a.Selection, f.from, f.to), noMatter))
+	}
+	for _, of := range opened {
+		for _, u := range of.Unknown {
+			doubt := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster))
+			if !of.Known { // else it was said
+				o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
+			}
+			if doubt != nil && !answer.IsResult(doubt) {
+				return doubt
+			}
+			err = errors.Join(err, doubt)
+		}
+	}
+	return err
+}
+
+// missing reports the names that no cluster has.
+func (f *askFlags) missing(ctx context.Context, opened []*query.Opened, o *answer.Output) error {
+	status := 0
+	for _, of := range opened {
+		for _, u := range of.Unknown {
+			if !u.Everywhere {
+				continue
+			}
+			err := f.unknown(ctx, of.Journal, &u, o.Of(of.Cluster))
+			o.Of(of.Cluster).HeldBack(of.HeldBack(u.Selection, f.from, f.to))
+			switch {
+			case errors.Is(err, answer.ErrNotCovered):
+				status = exitNotCovered
+			case err != nil:
+				return err
+			}
+			status = max(status, exitFault)
+		}
+	}
+	if status == 0 {
+		return nil
+	}
+	return statusError(status)
+}
+
+// unknown explains that nothing has a name, and what may have had it all the same: then it is ErrNotCovered.
+func (f *askFlags) unknown(ctx context.Context, j *query.Journal, u *query.Unknown, o *answer.Output) error {
+	o.Note("%v", u.UnknownError)
+	if u.UnknownError.Unwatched {
+		return answer.ErrNotCovered
+	}
+	if streams, err := j.Coverage(u.Selection); err == nil && len(streams) == 0 {
+		return nil // there is no such resource
 	}
 	since, until := f.begin, f.to
 	if f.state && until.IsZero() {
@@ -222,14 +303,11 @@ func (f *askFlags) unknown(ctx context.Context, j *query.Journal, s *query.Selec
 	if since.Version+until.Version > 0 {
 		since, until = query.Moment{}, query.Moment{}
 	}
-	doubts, err := j.Uncovered(ctx, s, since, until)
-	switch {
-	case err != nil:
+	doubts, err := j.Uncovered(ctx, u.Selection, since, until)
+	if err != nil {
 		return err
-	case o.Doubt(doubts) != nil:
-		return statusError(exitNotCovered)
 	}
-	return statusError(exitFault)
+	return o.Doubt(doubts)
 }
 
 // status returns the error that goes with what an answer came to.
@@ -252,7 +330,7 @@ func checkTimes(cmd *cobra.Command, since, until query.Moment) error {
 	if query.Reversed(since, until) {
 		return &usageError{cmd, errors.New("--until is before --since")}
 	}
-	return errors.Join(checkPast(cmd, "since", since), checkOne(cmd, until))
+	return checkPast(cmd, "since", since)
 }
 
 // checkPast returns a usageError where the time of a flag is still to come. It may come from a clock that is ahead of this one.
@@ -261,13 +339,15 @@ func checkPast(cmd *cobra.Command, flag string, m query.Moment) error {
 	if m.Time.After(time.Now().Add(ahead)) {
 		return &usageError{cmd, fmt.Errorf("--%s: %s is still to come; for the day before write e.g. yesterday 14:02", flag, m)}
 	}
-	return checkOne(cmd, m)
+	return nil
 }
 
 // checkOne returns a usageError for a line's number where there are several journals.
-func checkOne(cmd *cobra.Command, m query.Moment) error {
-	if journals, _ := cmd.Flags().GetStringArray("journal"); m.Seq > 0 && len(journals) > 1 {
-		return &usageError{cmd, fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
+func checkOne(cmd *cobra.Command, journals int, moments ...query.Moment) error {
+	for _, m := range moments {
+		if m.Seq > 0 && journals > 1 {
+			return &usageError{cmd, fmt.Errorf("%s is a line of one journal, and several are named; write a time instead", m)}
+		}
 	}
 	return nil
 }

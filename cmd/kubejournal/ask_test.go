@@ -355,12 +355,12 @@ func TestAnswers(t *testing.T) {
 	for folder, story := range map[string]func(*testing.T, string){"ask": theStory, "loss": theLoss} {
 		t.Chdir(t.TempDir())
 		story(t, "journal.jsonl")
-		answersOf(t, folder)
+		answersOf(t, folder, "journal.jsonl")
 	}
 }
 
 // answersOf asks the questions of a folder.
-func answersOf(t *testing.T, folder string) {
+func answersOf(t *testing.T, folder string, journals ...string) {
 	pages, err := filepath.Glob(filepath.Join(source, "testdata", folder, "*.txt"))
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no questions: %v", err)
@@ -377,7 +377,7 @@ func answersOf(t *testing.T, folder string) {
 					got.WriteString(l)
 				}
 				if question, ok := strings.CutPrefix(l, "$ kubejournal "); ok {
-					got.WriteString(l + answerOf(t, strings.TrimSuffix(question, "\n")) + "\n")
+					got.WriteString(l + answerOf(t, strings.TrimSuffix(question, "\n"), journals) + "\n")
 				}
 			}
 			if *update {
@@ -396,7 +396,7 @@ var (
 )
 
 // answerOf returns what the program answers: stdout, stderr and the status.
-func answerOf(t *testing.T, question string) string {
+func answerOf(t *testing.T, question string, journals []string) string {
 	t.Helper()
 	ask := onTerminal
 	question, piped := strings.CutSuffix(question, " | cat")
@@ -407,7 +407,10 @@ func answerOf(t *testing.T, question string) string {
 	for _, arg := range word.FindAllString(question, -1) {
 		args = append(args, strings.Trim(arg, "'"))
 	}
-	status, stdout, stderr := ask(t, append(args, "--journal", "journal.jsonl")...)
+	for _, path := range journals {
+		args = append(args, "--journal", path)
+	}
+	status, stdout, stderr := ask(t, args...)
 	bad := escape.FindString(stdout + stderr)
 	if objects := piped && args[0] == "get"; bad != "" && !objects { // which are as they are
 		t.Errorf("%s: %q reaches a terminal", question, bad)

@@ -23,7 +23,7 @@ field manager is a program's name, not a person; into a pipe, and with -o wide, 
 
 -o json has what names the object, seq and time of its version, and fields: path, value, and of the write seq, time, writtenAt,
 manager, subresource, origin (watch: this line's; gap, between or older: as above, not before what after says); removed in
-the same form, missed, deleted, and notCovered. Fields may be added.
+the same form, missed, deleted, and notCovered. Several clusters have a document each. Fields may be added.
 `
 
 func newBlameCommand() *cobra.Command {
@@ -35,7 +35,7 @@ func newBlameCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "blame RESOURCE/NAME [--at TIME]",
 		Short: "Show who set each field of an object, and when",
-		Long:  blameHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp,
+		Long:  blameHelp + timeHelp + versionHelp + pagerHelp + journalHelp + clustersHelp + "\n" + statusHelp,
 		Example: `  kubejournal blame deploy/web -n shop --spec
 
   # as it was at two, with the fields that were gone by then
@@ -46,38 +46,41 @@ func newBlameCommand() *cobra.Command {
 				return err
 			}
 			f.to, f.state = at, true
-			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
-				if len(s.Objects) != 1 || s.Objects[0].Name == "" {
-					return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
-				}
+			return f.ask(cmd, args, func(all []answer.Asked, _ *answer.Output) error {
 				if at.IsZero() {
 					at = query.LastKnown()
 				}
-				item, doubts, err := j.One(cmd.Context(), s, at)
-				if err == nil && item == nil && !cmd.Flags().Changed("at") {
-					item, doubts, err = lastOne(cmd, j, s) // it is gone
-				}
-				if err != nil {
-					return err
-				}
-				if item == nil {
-					fmt.Fprintf(o.Notes, "kubejournal: no such object was there at %s\n", at)
-					return o.Doubt(doubts)
-				}
-				r, err := blameOf(cmd, j, s, item, spec)
-				if errors.Is(err, blame.ErrNoObject) {
-					return fmt.Errorf("%w: its lines are truncated, or its stream has another payload than object", err)
-				}
-				if err != nil {
-					return err
-				}
-				if !removed {
-					r.Removed = nil
-				}
-				if f.output == "wide" {
-					o.Width = 0
-				}
-				return showBlame(r, doubts, f.output, o)
+				return answer.Each(all, func(a answer.Asked) error {
+					j, s, o := a.Journal, a.Selection, a.Output
+					if len(s.Objects) != 1 || s.Objects[0].Name == "" {
+						return &usageError{cmd, errors.New("name one object, e.g. deploy/web")}
+					}
+					item, doubts, err := j.One(cmd.Context(), s, at)
+					if err == nil && item == nil && !cmd.Flags().Changed("at") {
+						item, doubts, err = lastOne(cmd, j, s) // it is gone
+					}
+					if err != nil {
+						return err
+					}
+					if item == nil {
+						o.Note("no such object was there at %s", at)
+						return o.Doubt(doubts)
+					}
+					r, err := blameOf(cmd, j, s, item, spec)
+					if errors.Is(err, blame.ErrNoObject) {
+						return fmt.Errorf("%w: its lines are truncated, or its stream has another payload than object", err)
+					}
+					if err != nil {
+						return err
+					}
+					if !removed {
+						r.Removed = nil
+					}
+					if f.output == "wide" {
+						o.Width = 0
+					}
+					return showBlame(r, doubts, f.output, &a)
+				})
 			})
 		},
 	}
@@ -91,21 +94,23 @@ func newBlameCommand() *cobra.Command {
 	return cmd
 }
 
-func showBlame(r *blame.Result, doubts []query.Doubt, format string, o *answer.Output) error {
+func showBlame(r *blame.Result, doubts []query.Doubt, format string, a *answer.Asked) error {
+	o := a.Output
 	var err error
 	if format == "json" {
 		err = o.JSON(struct {
+			Cluster string `json:"cluster,omitempty"`
 			*blame.Result
 			Doubts []query.Doubt `json:"notCovered,omitempty"`
-		}{r, doubts}, "  ")
-	} else {
+		}{a.Cluster, r, doubts}, "  ")
+	} else if err = o.Heading(); err == nil {
 		err = r.WriteText(o, o.Width)
 	}
 	if err != nil {
 		return err
 	}
 	for _, note := range r.Notes() {
-		fmt.Fprintf(o.Notes, "kubejournal: %s\n", note)
+		o.Note("%s", note)
 	}
 	return o.Doubt(doubts)
 }

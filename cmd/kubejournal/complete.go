@@ -27,14 +27,7 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 	from := func(names namesOf) cobra.CompletionFunc {
 		return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			const none = cobra.ShellCompDirectiveNoFileComp
-			// The flags have been parsed twice, and a journal that is named twice is refused.
-			if journals, ok := cmd.Flags().Lookup("journal").Value.(pflag.SliceValue); ok {
-				all := journals.GetSlice()
-				slices.Sort(all)
-				if journals.Replace(slices.Compact(all)) != nil {
-					return nil, none
-				}
-			}
+			parsedOnce(cmd)
 			paths, args, err := find(cmd, args)
 			if err != nil {
 				return nil, none
@@ -71,6 +64,15 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 		if cmd.Flags().Lookup(flag) != nil {
 			complete(cmd, flag, nil) // no files
 		}
+	}
+}
+
+// parsedOnce undoes that cobra parses the flags twice for a completion: a journal that is named twice is refused.
+func parsedOnce(cmd *cobra.Command) {
+	if journals, ok := cmd.Flags().Lookup("journal").Value.(pflag.SliceValue); ok {
+		all := journals.GetSlice()
+		slices.Sort(all)
+		_ = journals.Replace(slices.Compact(all)) // which takes any text
 	}
 }
 

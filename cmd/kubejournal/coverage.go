@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +28,7 @@ says: a daemon that was killed could not say otherwise.
 Interrupted, CaughtUp or the reason of a GAP; none while it goes on), differences (how many objects differed behind the
 GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter, excludeNamespaces,
 ignoreFields, initial). Fields may be added.
-` + journalHelp + `
+` + journalHelp + clustersHelp + `
 
 Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 3 if nothing is known.`,
 		Example: `  kubejournal coverage
@@ -40,23 +39,37 @@ Exit status: 0; 2 for a usage or config fault; 1 if the journal cannot be read; 
 			if all := strings.Join(args, ","); len(args) > 1 && !strings.Contains(all, "/") {
 				args = []string{all}
 			}
-			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
-				streams, err := j.Coverage(s)
-				if err != nil {
-					fmt.Fprintf(o.Notes, "kubejournal: %v\n", err)
-					return answer.ErrNotCovered
-				}
-				if err := answer.Coverage(streams, f.output, o); err != nil {
-					return err
-				}
-				if len(streams) == 0 {
-					fmt.Fprintln(o.Notes, "kubejournal: no stream was watched that has such objects")
-					return answer.ErrNotCovered
-				}
-				return o.Doubt(s.Unwatched)
-			})
+			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error { return showCoverage(all, f.output, o) })
 		},
 	}
 	f.add(cmd, "`FORMAT`: table or json", "table", "json")
 	return cmd
+}
+
+func showCoverage(all []answer.Asked, format string, o *answer.Output) error {
+	var shown []answer.Watched
+	of, faults := make(map[string]int), make(map[string]error)
+	for _, a := range all {
+		streams, err := a.Journal.Coverage(a.Selection)
+		for i := range streams {
+			shown = append(shown, answer.Watched{Cluster: a.Cluster, Stream: streams[i]})
+		}
+		of[a.Cluster], faults[a.Cluster] = len(streams), err
+	}
+	if len(shown) > 0 || format == "json" && faults[""] == nil {
+		if err := answer.Coverage(shown, format, o); err != nil {
+			return err
+		}
+	}
+	return answer.Each(all, func(a answer.Asked) error {
+		switch {
+		case faults[a.Cluster] != nil:
+			a.Output.Note("%v", faults[a.Cluster])
+		case of[a.Cluster] == 0:
+			a.Output.Note("no stream was watched that has such objects")
+		default:
+			return a.Output.Doubt(a.Selection.Unwatched)
+		}
+		return answer.ErrNotCovered
+	})
 }

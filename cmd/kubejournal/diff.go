@@ -22,7 +22,7 @@ and 'kubejournal history' shows it. What says little, such as the counts in a st
 went), what names it, versions (lines about it in between), before and after (seq, time, writtenAt, resourceVersion, manager,
 subresource of the line with that state), changes (as in a line, of what was there at both times) and incomplete (why lines
 do not have all of it). The last line is a SUMMARY: since, until, different, reverted, transient, hidden, gone, notCovered.
-Fields may be added.
+Of several clusters, each has one. Fields may be added.
 
 A redacted value is listed as changed if any version in between changed it.
 
@@ -39,7 +39,7 @@ func newDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff [RESOURCE[/NAME]...] --since TIME",
 		Short: "Show what changed between two times",
-		Long: diffHelp + timeHelp + versionHelp + pagerHelp + journalHelp + `
+		Long: diffHelp + timeHelp + versionHelp + pagerHelp + journalHelp + clustersHelp + `
 
 Exit status: 0 if nothing differs; 2 for a usage or config fault; 1 if something differs, if the journal cannot be read, or
 if it has nothing of that name; 3 if the answer depends on a time that is not covered: stderr names stream and interval.`,
@@ -57,22 +57,26 @@ if it has nothing of that name; 3 if the answer depends on a time that is not co
 				return err
 			}
 			f.begin, f.to = since, until
-			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 				if until.IsZero() {
 					until = query.EndOf(since)
 				}
-				if err := checkVersions(cmd, s, since, until); err != nil {
-					return err
-				}
-				c, err := j.Compare(cmd.Context(), s, since, until)
-				if err != nil {
-					return err
+				compared := make([]answer.Compared, len(all))
+				for n, a := range all {
+					if err := checkVersions(cmd, a.Selection, since, until); err != nil {
+						return err
+					}
+					c, err := a.Journal.Compare(cmd.Context(), a.Selection, since, until)
+					if err != nil {
+						return err
+					}
+					compared[n] = answer.Compared{Asked: a, Comparison: c}
 				}
 				style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				d.Format = f.output
 				d.Colour, d.Named = colour == "always" || style.Colour && colour == "auto", len(args) > 0
 				d.External = os.Getenv("KUBECTL_EXTERNAL_DIFF")
-				return d.Print(cmd.Context(), j, c, o)
+				return d.Print(cmd.Context(), compared, o)
 			})
 		},
 	}

@@ -52,7 +52,7 @@ func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get RESOURCE[/NAME]... --at TIME",
 		Short: "Show objects as they were at a time",
-		Long:  getHelp + timeHelp + versionHelp + journalHelp + "\n" + statusHelp,
+		Long:  getHelp + timeHelp + versionHelp + journalHelp + clustersHelp + "\n" + statusHelp,
 		Example: `  # the deployments of a namespace, as they were at two
   kubejournal get deploy -n shop --at 14:02
 
@@ -115,54 +115,68 @@ func (f *getFlags) run(cmd *cobra.Command, args []string) error {
 	if wide {
 		f.output = "table"
 	}
-	return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+	switch {
+	case f.clean:
+		f.applied = "--clean"
+	case f.output != "table":
+		f.applied = "-o " + f.output
+	}
+	return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 		if wide {
 			o.Width = 0
 		}
 		if f.at.IsZero() && !f.deleted {
 			f.at = query.Latest()
 		}
-		if err := checkVersions(cmd, s, f.at); err != nil {
-			return err
-		}
-		atVersions, err := versionLines(cmd, j, s, &f.since, &f.until)
-		if err != nil {
-			return err
-		}
+		s := all[0].Selection
 		g := &answer.Get{Format: f.output, At: f.at, Deleted: f.deleted, One: len(s.Objects) == 1 && s.Objects[0].Name != ""}
-		if len(s.Namespaces) == 1 {
-			g.Namespace = s.Namespaces[0]
-		}
-		g.Columns = func(s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
+		g.Namespace = f.namespace()
+		g.Columns = func(j *query.Journal, s *index.Stream) ([]answer.Column, error) { return columns(cmd, j, s) }
 		if f.labels != "" || f.fields != "" {
 			g.Match = f.match
 		}
-		show := g.Items
-		if f.clean {
-			show = g.Cleaned
+		found := make([]answer.Found, len(all))
+		for n := range all {
+			found[n].Asked = all[n]
+			if err := f.find(cmd, &found[n]); err != nil {
+				return err
+			}
+		}
+		if !f.clean {
+			return g.Items(cmd.Context(), found, o)
 		}
 		if f.deleted {
-			items, err := j.Deleted(cmd.Context(), s, f.since, f.until)
-			if err != nil {
+			if g.Replaced, err = all[0].Journal.Replaced(cmd.Context(), s, found[0].Items); err != nil {
 				return err
 			}
-			if f.clean {
-				if g.Replaced, err = j.Replaced(cmd.Context(), s, items); err != nil {
-					return err
-				}
-			}
-			doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
-			if err != nil {
-				return err
-			}
-			return show(cmd.Context(), j, items, slices.Concat(atVersions, doubts), o)
 		}
-		st, err := j.State(cmd.Context(), s, f.at)
-		if err != nil {
-			return err
-		}
-		return show(cmd.Context(), j, st.Items, st.Doubts, o)
+		return g.Cleaned(cmd.Context(), &found[0])
 	})
+}
+
+// find finds the objects of a cluster.
+func (f *getFlags) find(cmd *cobra.Command, found *answer.Found) error {
+	j, s := found.Journal, found.Selection
+	if err := checkVersions(cmd, s, f.at); err != nil {
+		return err
+	}
+	atVersions, err := versionLines(cmd, j, s, &f.since, &f.until)
+	if err != nil {
+		return err
+	}
+	if !f.deleted {
+		st, err := j.State(cmd.Context(), s, f.at)
+		if err == nil {
+			found.Items, found.Doubts = st.Items, st.Doubts
+		}
+		return err
+	}
+	if found.Items, err = j.Deleted(cmd.Context(), s, f.since, f.until); err != nil {
+		return err
+	}
+	doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
+	found.Doubts = slices.Concat(atVersions, doubts)
+	return err
 }
 
 // match reports whether an object is selected by its labels and fields.

@@ -43,7 +43,7 @@ func newHistoryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [RESOURCE[/NAME]...]",
 		Short: "Show what happened, version by version",
-		Long: historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + "\n" + statusHelp + `
+		Long: historyHelp + timeHelp + versionHelp + pagerHelp + journalHelp + clustersHelp + "\n" + statusHelp + `
 With --by it is 3 too if a version has no known writer.`,
 		Example: `  # what happened to a Deployment, and what came of it
   kubejournal history deploy/web -n shop
@@ -66,28 +66,36 @@ With --by it is 3 too if a version has no known writer.`,
 			if related {
 				f.lines = query.AllLines
 			}
-			return f.ask(cmd, args, func(j *query.Journal, s *query.Selection, o *answer.Output) error {
+			if f.output == "yaml" {
+				f.applied = "-o yaml"
+			}
+			return f.ask(cmd, args, func(all []answer.Asked, o *answer.Output) error {
 				h.Format, h.Style = f.output, tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 				h.Style.JSON = f.output == "json"
 				if h.Format == "wide" {
 					h.Format, h.Style.Wide = "text", true
 				}
 				h.Style.Colour = colour == "always" || h.Style.Colour && colour == "auto"
-				h.One = len(s.Objects) > 0 && !slices.ContainsFunc(s.Objects, func(o query.Object) bool { return o.Name == "" })
+				var objects []query.Object
+				for _, a := range all {
+					objects = append(objects, a.Selection.Objects...)
+				}
+				h.One = len(objects) > 0 && !slices.ContainsFunc(objects, func(o query.Object) bool { return o.Name == "" })
 				h.Owned, h.Related = related || len(args) > 0, related
 				if h.Format == "text" && h.Style.Width != nil && !h.Style.Wide {
-					h.Style.Same = sameRows(j, s, &h)
+					h.Style.Same = sameRows(all, f.namespace(), &h)
 				}
-				var err error
-				if h.Doubts, err = versionLines(cmd, j, s, &h.Since, &h.Until); err != nil {
-					return err
-				}
-				if related {
-					if s, err = j.Related(cmd.Context(), s, h.Since, h.Until); err != nil {
+				for n := range all {
+					a := &all[n]
+					doubts, err := versionLines(cmd, a.Journal, a.Selection, &h.Since, &h.Until)
+					if h.Doubts = append(h.Doubts, doubts...); err == nil && related {
+						a.Selection, err = a.Journal.Related(cmd.Context(), a.Selection, h.Since, h.Until)
+					}
+					if err != nil {
 						return err
 					}
 				}
-				return h.Print(cmd.Context(), j, s, o)
+				return h.Print(cmd.Context(), all, o)
 			})
 		},
 	}
@@ -112,13 +120,12 @@ With --by it is 3 too if a version has no known writer.`,
 }
 
 // sameRows returns what a question says already of all rows.
-func sameRows(j *query.Journal, s *query.Selection, h *answer.History) (is tail.Same) {
+func sameRows(all []answer.Asked, namespace string, h *answer.History) (is tail.Same) {
+	j, s, several := all[0].Journal, all[0].Selection, answer.Several(all)
 	// Of Kubernetes' own managers the subresource may tell more.
 	is.Who = h.By != "" && !strings.ContainsAny(h.By, `*?[\`) && !strings.HasPrefix(h.By, "kube")
-	is.Object = h.One && !h.Related
-	is.Kind = len(s.Objects) == 1 && !h.Related && j.OneResource(s)
-	if len(s.Namespaces) == 1 {
-		is.Namespace = s.Namespaces[0]
-	}
+	is.Object = h.One && !h.Related && !several
+	is.Kind = len(s.Objects) == 1 && !h.Related && !several && j.OneResource(s)
+	is.Namespace = namespace
 	return is
 }

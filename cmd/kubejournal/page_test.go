@@ -12,9 +12,6 @@ import (
 	"testing"
 )
 
-// asked is a block with a question and its answer.
-var asked = regexp.MustCompile("(?ms)^```text\n[$] (kubejournal [^\n]*)\n(?:.*?\n)?```$")
-
 // What the pages show of test/sample, which is the journal of a played incident, is what a terminal of 100 columns shows. With
 // -update it is written anew, and missing indexes of the sample first; test/sample/README.md says how the sample is made.
 func TestPagesAsk(t *testing.T) {
@@ -26,39 +23,44 @@ func TestPagesAsk(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	shown := ""
-	for _, name := range []string{"docs/find-out.md", "README.md"} {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		page, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := asked.ReplaceAllFunc(page, func(block []byte) []byte {
-			command := string(asked.FindSubmatch(block)[1])
-			shown += command + "\n"
-			return fmt.Appendf(nil, "```text\n$ %s\n%s```", command, asShown(t, sample, command))
-		})
-		if bytes.Equal(page, want) {
-			continue
-		}
-		if *update {
-			if err := os.WriteFile(path, want, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			continue
-		}
-		blocks := asked.FindAll(want, -1)
-		for i, is := range asked.FindAll(page, -1) {
-			if !bytes.Equal(is, blocks[i]) {
-				t.Errorf("%s shows\n%s\nbut it is\n%s", name, is, blocks[i])
-			}
-		}
-	}
+	shown := pageShows(t, "docs/find-out.md", "text", sample) + pageShows(t, "README.md", "text", sample)
 	for _, command := range []string{"history ", "get ", "get .* --clean", "diff ", "blame ", "coverage", "index --verify"} {
 		if !regexp.MustCompile("(?m)^kubejournal " + command).MatchString(shown) {
 			t.Errorf("no page shows %s", command)
 		}
 	}
+}
+
+// pageShows compares the questions and answers in a page's blocks of a kind with what is shown in a folder, and returns the questions.
+func pageShows(t *testing.T, name, kind, dir string) (shown string) {
+	t.Helper()
+	asked := regexp.MustCompile("(?ms)^```" + kind + "\n[$] (kubejournal [^\n]*)\n(?:.*?\n)?```$")
+	path := filepath.Join(source, root, filepath.FromSlash(name))
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := asked.ReplaceAllFunc(page, func(block []byte) []byte {
+		command := string(asked.FindSubmatch(block)[1])
+		shown += command + "\n"
+		return fmt.Appendf(nil, "```%s\n$ %s\n%s```", kind, command, asShown(t, dir, command))
+	})
+	if bytes.Equal(page, want) {
+		return shown
+	}
+	if *update {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return shown
+	}
+	blocks := asked.FindAll(want, -1)
+	for i, is := range asked.FindAll(page, -1) {
+		if !bytes.Equal(is, blocks[i]) {
+			t.Errorf("%s shows\n%s\nbut it is\n%s", name, is, blocks[i])
+		}
+	}
+	return shown
 }
 
 // asShown returns what a command shows on a terminal of 100 columns, and its exit status unless that is 0.

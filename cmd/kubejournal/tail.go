@@ -57,6 +57,7 @@ shown as BAD.
 
 The journals of several replicas, or shards, are shown as one with a --journal for each: every line once, in one order. What is
 there is merged in TMPDIR first; seq counts the merged lines.
+Those of several clusters are refused: run a tail for each cluster, or 'kubejournal history', which asks them together.
 
 A resource, namespace or object that no line is about is an error. While the journal is followed, an object may still come, and so
 may a resource of Kubernetes' own and a custom resource named with its group: stderr says that there is none yet.
@@ -170,6 +171,9 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 		f.Filter.Namespaces = nil
 	}
 	if err := checkTimes(cmd, f.Filter.Since, f.Filter.Until); err != nil {
+		return err
+	}
+	if err := checkOne(cmd, len(paths), f.Filter.Since, f.Filter.Until); err != nil {
 		return err
 	}
 	if f.Filter.Since.Version+f.Filter.Until.Version > 0 {

@@ -28,6 +28,8 @@ type Output struct {
 	Notes    io.Writer
 	Terminal bool // the data is for one
 	Width    int  // its columns; 0 where there is none
+
+	cluster string // whose answer it is, where several are asked
 }
 
 // JSON writes a value, on one line or indented. What a terminal would act on is escaped there.
@@ -60,8 +62,11 @@ func safeJSON(text []byte) (safe []byte) {
 
 // note writes a sentence without its full stop.
 func (o *Output) note(format string, args ...any) {
-	fmt.Fprintf(o.Notes, "kubejournal: %s\n", fmt.Sprintf(format, args...))
+	fmt.Fprintf(o.Notes, "kubejournal: %s%s\n", o.prefix(), fmt.Sprintf(format, args...))
 }
+
+// Note writes a sentence without its full stop, which begins with the cluster where several are asked.
+func (o *Output) Note(format string, args ...any) { o.note(format, args...) }
 
 // Doubt says why an answer may be incomplete, a line for each cause, and as of when it is. It returns ErrNotCovered where
 // there is a reason for doubt.

@@ -9,11 +9,17 @@ import (
 	"kubejournal/internal/display"
 )
 
+// Watched is a stream of a cluster, which is named where several are asked, and from when to when it was watched.
+type Watched struct {
+	Cluster string `json:"cluster,omitempty"`
+	coverage.Stream
+}
+
 // Coverage shows from when to when streams were watched.
-func Coverage(streams []coverage.Stream, format string, o *Output) error {
+func Coverage(streams []Watched, format string, o *Output) error {
 	if format == "json" {
 		if streams == nil {
-			streams = []coverage.Stream{}
+			streams = []Watched{}
 		}
 		return o.JSON(streams, "  ")
 	}
@@ -22,7 +28,10 @@ func Coverage(streams []coverage.Stream, format string, o *Output) error {
 	}
 	var of zones
 	rows := [][]string{nil} // the heading
-	for _, s := range streams {
+	for n, s := range streams {
+		if s.Cluster != "" && (n == 0 || streams[n-1].Cluster != s.Cluster) {
+			rows = append(rows, []string{heading(s.Cluster)})
+		}
 		for i, in := range s.Intervals {
 			name := ""
 			if i == 0 {
@@ -45,13 +54,15 @@ func longNames(rows [][]string, width int) [][]string {
 	for n := range rows[0][1:] {
 		widest := 0
 		for _, row := range rows {
-			widest = max(widest, display.Columns([]byte(row[n+1])))
+			if len(row) > 1 { // no heading of a cluster
+				widest = max(widest, display.Columns([]byte(row[n+1])))
+			}
 		}
 		left -= widest + len("  ")
 	}
 	var all [][]string
 	for _, row := range rows {
-		if display.Columns([]byte(printable(row[0]))) > left {
+		if len(row) > 1 && display.Columns([]byte(printable(row[0]))) > left {
 			all = append(all, row[:1])
 			row = append([]string{""}, row[1:]...)
 		}

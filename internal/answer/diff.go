@@ -36,7 +36,8 @@ type Diff struct {
 // diff prints one answer.
 type diff struct {
 	*Diff
-	o        *Output
+	c        *Compared
+	o        *Output // of c
 	stat     *tabwriter.Writer
 	external *yamltext.External
 
@@ -65,35 +66,53 @@ func (p *pair) same() bool {
 	return p.Before != nil && p.After != nil && bytes.Equal(p.from.Text, p.to.Text)
 }
 
+// Compared is a cluster with its states at two moments.
+type Compared struct {
+	Asked
+	*query.Comparison
+}
+
 // Print shows what differs, and counts what changed in between and does not differ.
-func (d *Diff) Print(ctx context.Context, j *query.Journal, c *query.Comparison, o *Output) error {
-	p := &diff{Diff: d, o: o, stat: tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)}
+func (d *Diff) Print(ctx context.Context, all []Compared, o *Output) error {
+	stat := tabwriter.NewWriter(o, 0, 0, 2, ' ', 0)
+	var external *yamltext.External
 	if d.External != "" && d.Format == "text" && !d.Stat {
 		var err error
-		if p.external, err = yamltext.NewExternal(d.External); err != nil {
+		if external, err = yamltext.NewExternal(d.External); err != nil {
 			return err
 		}
-		defer p.external.Close() //nolint:errcheck // folders of its own
+		defer external.Close() //nolint:errcheck // folders of its own
 	}
-	if err := p.all(ctx, j, c); err != nil {
+	of, different := make([]*diff, len(all)), 0
+	for n := range all {
+		of[n] = &diff{Diff: d, c: &all[n], o: all[n].Output, stat: stat, external: external}
+		if err := of[n].all(ctx, all[n].Journal, all[n].Comparison); err != nil {
+			return err
+		}
+		different += of[n].different
+	}
+	if err := stat.Flush(); err != nil {
 		return err
 	}
-	if err := p.stat.Flush(); err != nil {
-		return err
-	}
-	if p.external != nil && p.different > 0 {
-		if _, err := p.external.Run(ctx, o, o.Notes); err != nil {
+	if external != nil && different > 0 {
+		if _, err := external.Run(ctx, o, o.Notes); err != nil {
 			return err
 		}
 	}
-	p.explain(c)
+	return Each(of, (*diff).finish)
+}
+
+// finish says what the difference does not show.
+func (d *diff) finish() error {
+	c := d.c.Comparison
+	d.explain(c)
 	if d.Format == "json" {
-		if err := p.summary(c); err != nil {
+		if err := d.summary(c); err != nil {
 			return err
 		}
 	}
-	doubt := o.Doubt(c.Doubts)
-	if p.different > 0 {
+	doubt := d.o.Doubt(c.Doubts)
+	if d.different > 0 {
 		return ErrDifferent
 	}
 	return doubt
@@ -176,6 +195,7 @@ func (d *diff) pair(ctx context.Context, j *query.Journal, c *query.Change) (*pa
 			return nil, err
 		}
 		*of.side, p.points[n] = side(l), pointOf(l)
+		of.side.Title = d.o.prefix() + of.side.Title
 		p.hides = p.hides || bytes.Contains(l.Object, []byte(redacted))
 		if lack[n] = lacking(l); lack[n] != "" {
 			p.lacking = lack[n]
@@ -245,14 +265,22 @@ func (d *diff) show(p *pair) error {
 	case d.Format == "json":
 		return d.json(strings.ToUpper(p.what()), p)
 	case d.Stat:
-		_, err := fmt.Fprintln(d.stat, p.row())
+		row := p.row()
+		if d.c.Cluster != "" {
+			row = printable(d.c.Cluster) + "\t" + row
+		}
+		_, err := fmt.Fprintln(d.stat, row)
 		return err
 	case d.external != nil:
 		s := p.Item().Stream
 		for _, op := range p.redacted {
 			d.lacking = append(d.lacking, title(p.Item())+": "+short(op))
 		}
-		return d.external.Add(yamltext.FileName(s.Group, s.Version, s.Kind, p.Item().Namespace, p.Item().Name), p.from.Text, p.to.Text)
+		namespace := p.Item().Namespace
+		if d.c.Cluster != "" {
+			namespace = d.c.Cluster + "." + namespace
+		}
+		return d.external.Add(yamltext.FileName(s.Group, s.Version, s.Kind, namespace, p.Item().Name), p.from.Text, p.to.Text)
 	}
 	text := yamltext.AppendDiff(nil, p.from, p.to, d.Colour)
 	if len(text) == 0 {
@@ -330,6 +358,7 @@ func (d *diff) passed(c *query.Comparison) error {
 type Difference struct {
 	// Change is ADDED, MODIFIED or DELETED; REVERTED for what changed and changed back, TRANSIENT for what came and went.
 	Change    string          `json:"change"`
+	Cluster   string          `json:"cluster,omitempty"` // where several are asked
 	Group     string          `json:"group,omitempty"`
 	Version   string          `json:"version"`
 	Resource  string          `json:"resource"`
@@ -363,7 +392,8 @@ func pointOf(l *line.Fields) *Point {
 
 // Summary is the last line of diff -o json. Fields may be added to it.
 type Summary struct {
-	Change    string         `json:"change"` // SUMMARY
+	Change    string         `json:"change"`            // SUMMARY
+	Cluster   string         `json:"cluster,omitempty"` // where several are asked: each has its own
 	Since     string         `json:"since"`
 	Until     string         `json:"until"`
 	Different int            `json:"different"` // objects that are ADDED, MODIFIED or DELETED
@@ -385,14 +415,16 @@ func (d *diff) json(change string, p *pair) error {
 		all = slices.Concat([]byte{'['}, bytes.TrimPrefix(list, []byte{','}), []byte{']'})
 	}
 	return d.o.JSON(&Difference{
-		Change: change, Group: i.Stream.Group, Version: i.Stream.Version, Resource: i.Stream.Resource, Kind: i.Stream.Kind, Namespace: i.Namespace,
+		Change: change, Cluster: d.c.Cluster,
+		Group: i.Stream.Group, Version: i.Stream.Version, Resource: i.Stream.Resource, Kind: i.Stream.Kind, Namespace: i.Namespace,
 		Name: i.Name, UID: i.UID, Versions: p.Versions, Before: p.points[0], After: p.points[1], Changes: all, Lacking: p.lacking,
 	}, "")
 }
 
 func (d *diff) summary(c *query.Comparison) error {
 	return d.o.JSON(&Summary{
-		Change: "SUMMARY", Since: c.From.Text(), Until: c.To.Text(), Different: d.different, Reverted: len(d.back), Transient: len(c.Passed),
+		Change: "SUMMARY", Cluster: d.c.Cluster, Since: c.From.Text(), Until: c.To.Text(),
+		Different: d.different, Reverted: len(d.back), Transient: len(c.Passed),
 		Hidden: d.hidden.ByClass(), Gone: d.gone, Doubts: c.Doubts,
 	}, "")
 }

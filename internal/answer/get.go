@@ -32,7 +32,16 @@ type Get struct {
 	// Namespace is the one that was asked for, which the table does not repeat; empty for several.
 	Namespace string
 	// Columns returns the columns that a table of a stream's objects has beside its own; nil for none.
-	Columns func(*index.Stream) ([]Column, error)
+	Columns func(*query.Journal, *index.Stream) ([]Column, error)
+}
+
+// Found is a cluster with the objects that were there, and why that may not be all.
+type Found struct {
+	Asked
+	Items  []query.Item
+	Doubts []query.Doubt
+
+	lost, shown int
 }
 
 // Column is one of the columns that a CustomResourceDefinition gives a table.
@@ -44,107 +53,132 @@ type Column struct {
 // found is an object to show in a table.
 type found struct {
 	*query.Item
-	cells []string
+	cluster string
+	cells   []string
 }
 
-// Items shows objects as they were.
-func (g *Get) Items(ctx context.Context, j *query.Journal, items []query.Item, doubts []query.Doubt, o *Output) error {
-	there, lost := make([]query.Item, 0, len(items)), 0
-	for _, item := range items {
-		if item.Gone {
-			lost++
-		}
-		if !item.Gone || g.Format == "name" {
-			there = append(there, item)
+// Items shows objects as they were. Those of several clusters are in one table: any other form, which kubectl takes, does not say
+// where an object is.
+func (g *Get) Items(ctx context.Context, all []Found, o *Output) error {
+	var rows []found
+	for n := range all {
+		f := &all[n]
+		f.Items = slices.DeleteFunc(slices.Clone(f.Items), func(i query.Item) bool {
+			if i.Gone {
+				f.lost++
+			}
+			return i.Gone && g.Format != "name"
+		})
+		if g.Format != "name" && !(g.Format == "table" && g.Deleted) {
+			if err := f.Journal.Describe(ctx, f.Items); err != nil {
+				return err
+			}
 		}
 	}
-	if g.Format != "name" && !(g.Format == "table" && g.Deleted) {
-		if err := j.Describe(ctx, there); err != nil {
-			return err
-		}
-	}
-	show := g.objects
-	if g.Format == "name" || g.Format == "table" {
-		show = g.rows
-	}
-	shown, err := show(ctx, j, there, o)
+	columns, err := g.columns(all)
 	if err != nil {
 		return err
 	}
-	if lost > 0 {
-		o.note("%d objects were there whose last lines are in files that were removed", lost)
+	for n := range all {
+		f := &all[n]
+		if g.Format != "name" && g.Format != "table" {
+			f.shown, err = g.objects(ctx, f.Journal, f.Items, f.Output)
+		} else {
+			var more []found
+			more, err = g.rows(ctx, f, columns)
+			f.shown, rows = len(more), append(rows, more...)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if shown+lost == 0 {
-		g.nothing(o)
+	switch g.Format {
+	case "table":
+		err = g.table(rows, columns, o)
+	case "name":
+		err = g.names(rows, o)
 	}
-	err = o.Doubt(doubts)
-	if lost > 0 {
-		err = ErrNotCovered
+	if err != nil {
+		return err
 	}
-	return err
+	return Each(all, func(f Found) error {
+		if f.lost > 0 {
+			f.Output.note("%d objects were there whose last lines are in files that were removed", f.lost)
+		}
+		if f.shown+f.lost == 0 {
+			g.nothing(f.Output)
+		}
+		err := f.Output.Doubt(f.Doubts)
+		if f.lost > 0 {
+			err = ErrNotCovered
+		}
+		return err
+	})
 }
 
-// rows shows names or a table, and returns how many objects there were.
-func (g *Get) rows(ctx context.Context, j *query.Journal, items []query.Item, o *Output) (int, error) {
-	columns, err := g.columns(items)
+// rows returns the objects of a cluster that match.
+func (g *Get) rows(ctx context.Context, f *Found, columns []Column) ([]found, error) {
+	shown := make([]found, len(f.Items))
+	for i := range f.Items {
+		shown[i].Item, shown[i].cluster = &f.Items[i], f.Cluster
+	}
+	if g.Match == nil && len(columns) == 0 {
+		return shown, nil
+	}
+	dropped := make([]bool, len(f.Items))
+	var one sync.Mutex
+	err := f.Journal.Read(ctx, f.Items, func(i int, l *line.Fields) error {
+		dropped[i] = g.Match != nil && !g.Match(l.Object)
+		one.Lock()
+		defer one.Unlock()
+		for _, c := range columns {
+			shown[i].cells = append(shown[i].cells, c.Of(l.Object))
+		}
+		return nil
+	})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	shown := make([]found, len(items))
-	for i := range items {
-		shown[i].Item = &items[i]
-	}
-	if g.Match != nil || len(columns) > 0 {
-		dropped := make([]bool, len(items))
-		var one sync.Mutex
-		err := j.Read(ctx, items, func(i int, l *line.Fields) error {
-			dropped[i] = g.Match != nil && !g.Match(l.Object)
-			one.Lock()
-			defer one.Unlock()
-			for _, c := range columns {
-				shown[i].cells = append(shown[i].cells, c.Of(l.Object))
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
+	kept := shown[:0]
+	for i := range shown {
+		if !dropped[i] {
+			kept = append(kept, shown[i])
 		}
-		kept := shown[:0]
-		for i := range shown {
-			if !dropped[i] {
-				kept = append(kept, shown[i])
-			}
-		}
-		shown = kept
 	}
-	if g.Format == "table" {
-		return len(shown), g.table(shown, columns, o)
-	}
-	for _, f := range shown {
+	return kept, nil
+}
+
+func (g *Get) names(all []found, o *Output) error {
+	for _, f := range all {
 		if _, err := fmt.Fprintf(o, "%s/%s\n", printable(kind(f.Stream)), printable(f.Name)); err != nil {
-			return 0, err
+			return err
 		}
 		g.between(f.Item, o)
 	}
-	return len(shown), nil
+	return nil
 }
 
-// columns returns those of a table of one kind.
-func (g *Get) columns(items []query.Item) ([]Column, error) {
-	if g.Format != "table" || g.Columns == nil || len(items) == 0 || severalKinds(items) {
+// columns returns those of a table of one kind: in several clusters, those that the first one gives it which has such objects.
+func (g *Get) columns(all []Found) ([]Column, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(f Found) bool { return len(f.Items) == 0 })
+	if g.Format != "table" || g.Columns == nil || len(all) == 0 {
 		return nil, nil
 	}
-	return g.Columns(items[0].Stream)
+	first := all[0].Items[0].Stream
+	if slices.ContainsFunc(all, func(f Found) bool { return severalKinds(first, f.Items) }) {
+		return nil, nil
+	}
+	return g.Columns(all[0].Journal, first)
 }
 
-func severalKinds(items []query.Item) bool {
-	first := items[0].Stream
+func severalKinds(first *index.Stream, items []query.Item) bool {
 	return slices.ContainsFunc(items, func(i query.Item) bool { return i.Stream.Resource != first.Resource || i.Stream.Group != first.Group })
 }
 
 // Cleaned shows objects as kubectl apply takes them. What controllers make again is left out, and what the journal does not
 // have in full is refused: ErrRefused.
-func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item, doubts []query.Doubt, o *Output) error {
+func (g *Get) Cleaned(ctx context.Context, f *Found) error {
+	j, items, o := f.Journal, f.Items, f.Output
 	cleaned, verdicts := make([]restore.Object, len(items)), make([]restore.Verdict, len(items))
 	dropped := make([]bool, len(items))
 	err := j.Read(ctx, items, func(i int, l *line.Fields) error {
@@ -197,7 +231,7 @@ func (g *Get) Cleaned(ctx context.Context, j *query.Journal, items []query.Item,
 	} else if named == 0 {
 		g.nothing(o)
 	}
-	doubt := o.Doubt(doubts)
+	doubt := o.Doubt(f.Doubts)
 	switch {
 	case err != nil:
 		return err
@@ -238,10 +272,16 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 		several = several || f.Stream.Resource != all[0].Stream.Resource || f.Stream.Group != all[0].Stream.Group
 		namespaced = namespaced || f.Namespace != "" && g.Namespace == "" || f.Namespace != all[0].Namespace
 	}
-	head, cut := []string{"NAME"}, []int{0} // what is cut first is behind
-	if namespaced {
-		head, cut = []string{"NAMESPACE", "NAME"}, []int{0, 1}
+	clusters := all[0].cluster != ""
+	var head []string
+	var cut []int // what is cut first is behind
+	if clusters {
+		cut, head = append(cut, len(head)), append(head, clusterHeading)
 	}
+	if namespaced {
+		cut, head = append(cut, len(head)), append(head, "NAMESPACE")
+	}
+	cut, head = append(cut, len(head)), append(head, "NAME")
 	for _, c := range columns {
 		cut = append(cut, len(head))
 		head = append(head, strings.ToUpper(printable(c.Name)))
@@ -255,6 +295,9 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 	rows := [][]string{head}
 	for _, f := range all {
 		var row []string
+		if clusters {
+			row = append(row, f.cluster)
+		}
 		if namespaced {
 			row = append(row, or(f.Namespace))
 		}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"path"
@@ -40,8 +42,10 @@ type History struct {
 // history prints one answer.
 type history struct {
 	*History
-	o      *Output
-	p      *tail.Printer
+	a      *Asked
+	o      *Output // of a
+	p      rows
+	among  bool                    // its rows are among those of other clusters
 	gaps   map[string]*line.Fields // by stream: GAP lines that have not ended
 	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
 	seen   map[string]bool         // streams of which a version was there
@@ -56,15 +60,50 @@ type history struct {
 	last    time.Time      // of the line before
 }
 
-// Print shows the versions of the selected objects.
-func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selection, o *Output) error {
-	p := &history{
-		History: h, o: o, p: tail.NewPrinter(o, h.Style),
-		uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
+// Print shows the versions of the selected objects, of several clusters in the order of their times.
+func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
+	of := make([]*history, len(all))
+	for n := range all {
+		of[n] = &history{
+			History: h, a: &all[n], o: all[n].Output, among: Several(all),
+			uids: map[string]string{}, ended: map[uint64]bool{}, seen: map[string]bool{},
+		}
 	}
-	p.outages = j.Outages(s)
+	if !Several(all) {
+		of[0].p = tail.NewPrinter(o, h.Style)
+		if err := of[0].lines(ctx); err != nil {
+			return err
+		}
+		return of[0].finish(ctx)
+	}
+	t := newClusterTable(o, h.Style, all)
+	each := make([]iter.Seq2[row, error], len(all))
+	for n := range all {
+		each[n] = of[n].rows(ctx)
+	}
+	err := inOrder(each, func(n int, r *row) error { return t.show(all[n].Cluster, r) })
+	if err = errors.Join(err, t.end()); err != nil {
+		return err
+	}
+	return Each(of, func(one *history) error { return one.finish(ctx) })
+}
+
+// rows yields what the history shows.
+func (h *history) rows(ctx context.Context) iter.Seq2[row, error] {
+	return func(yield func(row, error) bool) {
+		h.p = &rowQueue{yield: func(r row) bool { return yield(r, nil) }, json: h.Style.JSON}
+		if err := h.lines(ctx); err != nil && !errors.Is(err, errStopped) {
+			yield(row{}, err)
+		}
+	}
+}
+
+// lines shows the lines.
+func (h *history) lines(ctx context.Context) error {
+	j, s := h.a.Journal, h.a.Selection
+	h.outages = j.Outages(s)
 	sections := []query.Span{{End: math.MaxUint64}}
-	if h.One && !h.Related && h.Format != "json" {
+	if h.One && !h.Related && !h.among && h.Format != "json" {
 		all, err := j.Objects(ctx, s, h.Since, h.Until)
 		if err != nil {
 			return err
@@ -74,28 +113,30 @@ func (h *History) Print(ctx context.Context, j *query.Journal, s *query.Selectio
 		}
 	}
 	for n := range sections {
-		if err := p.section(ctx, j, s, sections, n); err != nil {
+		if err := h.section(ctx, j, s, sections, n); err != nil {
 			return err
 		}
 	}
-	for _, o := range p.outages {
+	for _, o := range h.outages {
 		if h.Until.Seq > 0 {
 			break // it may be behind that line
 		}
-		if err := p.draw(o); err != nil {
+		if err := h.draw(o); err != nil {
 			return err
 		}
 	}
-	if err := p.p.End(); err != nil {
-		return err
-	}
-	doubts, err := j.Uncovered(ctx, s, h.Since, h.Until)
+	return h.p.End()
+}
+
+// finish says what was left out, and why there may be more.
+func (h *history) finish(ctx context.Context) error {
+	doubts, err := h.a.Journal.Uncovered(ctx, h.a.Selection, h.Since, h.Until)
 	if err != nil {
 		return err
 	}
-	doubts = append(h.Doubts, doubts...)
-	p.explain(len(doubts) > 0)
-	if err := o.Doubt(doubts); err != nil || p.unknown == 0 {
+	doubts = append(slices.Clone(h.Doubts), doubts...)
+	h.explain(len(doubts) > 0)
+	if err := h.o.Doubt(doubts); err != nil || h.unknown == 0 {
 		return err
 	}
 	return ErrNotCovered // the manager may have written those
@@ -430,7 +471,7 @@ func (h *history) row(l *line.Fields) error {
 
 // another remarks where a name is another object's from now on, in a table of several objects.
 func (h *history) another(v *query.Version) error {
-	if !h.One || !h.Related || h.Format != "text" {
+	if !h.One || !h.Related && !h.among || h.Format != "text" {
 		return nil
 	}
 	name, uid := strings.Join([]string{string(v.Text(line.Resource)), string(v.Text(line.Namespace)), string(v.Text(line.Name))}, "/"), string(v.Text(line.UID))

@@ -20,11 +20,11 @@ func TestCoverageWidth(t *testing.T) {
 	time.Local = time.UTC
 	t.Cleanup(func() { time.Local = local })
 	from, two := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), int64(2)
-	streams := []coverage.Stream{
-		{Name: "validatingadmissionpolicybindings.admissionregistration.k8s.io", Intervals: []coverage.Interval{
+	streams := []Watched{
+		{Stream: coverage.Stream{Name: "validatingadmissionpolicybindings.admissionregistration.k8s.io", Intervals: []coverage.Interval{
 			{From: from, To: from.Add(time.Hour), End: "Expired", Late: true, Differences: &two}, {From: from.Add(2 * time.Hour), To: from.Add(3 * time.Hour)},
-		}},
-		{Name: "pods", Intervals: []coverage.Interval{{From: from, To: from.Add(time.Hour)}}},
+		}}},
+		{Stream: coverage.Stream{Name: "pods", Intervals: []coverage.Interval{{From: from, To: from.Add(time.Hour)}}}},
 	}
 	for width, want := range map[int]string{
 		100: `STREAM  FROM (UTC)           TO        FOR  END

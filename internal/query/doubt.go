@@ -230,6 +230,9 @@ func (j *Journal) restrict(ctx context.Context, s *Selection, d Doubt) (Doubt, e
 
 // stands reports whether the object of a name, in a namespace or in none, has the same last line at both ends of a gap.
 func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, error) {
+	if len(j.segments) == 0 { // of several journals, none of which has a line about it
+		return false, nil
+	}
 	var last [2]uint64
 	for n, at := range []time.Time{gap.From, gap.To} {
 		c, err := j.cut(ctx, s, Moment{Time: at})

@@ -28,7 +28,9 @@ type Journal struct {
 	Now, Made time.Time
 	// MaxBytes bounds lines; 0 is as usual.
 	MaxBytes int
-	Cluster  string
+	// Cluster and ClusterUID are those of streams that Stream returns. Term is that of a replica; 0 is no replica.
+	Cluster, ClusterUID string
+	Term                uint64
 
 	t        testing.TB
 	file     *journal.File
@@ -41,7 +43,7 @@ type Journal struct {
 
 // New begins a journal, in an existing folder, with a daemon that starts at a time.
 func New(t testing.TB, path string, at time.Time) *Journal {
-	j := &Journal{Path: path, Now: at, Cluster: "prod", t: t, streams: map[string]*Stream{}}
+	j := &Journal{Path: path, Now: at, Cluster: "prod", ClusterUID: UID("cluster"), t: t, streams: map[string]*Stream{}}
 	j.Start()
 	t.Cleanup(j.Kill)
 	return j
@@ -145,7 +147,11 @@ func (j *Journal) rotating() {
 // write appends one line.
 func (j *Journal) write(line []byte) {
 	j.t.Helper()
-	all := append(event.AppendSeq(nil, j.seq+1), line...)
+	all := event.AppendSeq(nil, j.seq+1)
+	if j.Term > 0 {
+		all = event.AppendTerm(all, j.Term)
+	}
+	all = append(all, line...)
 	first := j.file.Mark().FirstSeq
 	n, err := j.file.Write(all)
 	for err == nil && n < len(all) { // the file is rotated
@@ -209,7 +215,7 @@ func (j *Journal) Stream(name, kind string) *Stream {
 	s.secret = kind == "Secret"
 	var err error
 	s.renderer, err = event.NewRenderer(event.Source{
-		Stream: name, Cluster: j.Cluster, Group: group, Version: apiVersion, Resource: resource, Kind: kind, ClusterUID: UID("cluster"),
+		Stream: name, Cluster: j.Cluster, Group: group, Version: apiVersion, Resource: resource, Kind: kind, ClusterUID: j.ClusterUID,
 	}, event.Shape{Secret: s.secret})
 	j.check(err)
 	return s
@@ -339,6 +345,13 @@ func (s *Stream) line(l event.Line, o *event.Object) {
 
 // Snapshot begins the stream: what is put up to Synced existed before.
 func (s *Stream) Snapshot() { s.origin, s.count = event.FromSnapshot, event.Count{} }
+
+// Adopt goes on behind the last line of a stream that another replica has written.
+func (s *Stream) Adopt(of *Stream) {
+	s.before, s.position, s.origin = maps.Clone(of.before), of.position, event.FromWatch
+	s.j.rv = max(s.j.rv, of.j.rv)
+	s.progress = coverage.Progress{Since: s.j.Now.UnixNano()}
+}
 
 // HeldBack says by which keys of its entry the stream holds changes back from now on.
 func (s *Stream) HeldBack(keys ...string) { s.j.coverage.Begin(s.name, keys) }

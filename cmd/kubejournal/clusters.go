@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubejournal/internal/query"
+)
+
+// asked returns the clusters that are asked, with their journals. One journal is not read for that.
+func (f *askFlags) asked(cmd *cobra.Command) ([]query.Cluster, error) {
+	paths, err := f.paths(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) == 1 && len(f.clusters) == 0 {
+		return []query.Cluster{{Paths: paths}}, nil
+	}
+	notice := func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) }
+	all, err := query.Clusters(cmd.Context(), paths, notice)
+	if err != nil {
+		return nil, err
+	}
+	return query.Choose(all, f.clusters)
+}
+
+// checkClusters returns a usageError for what is asked of one cluster, or of one journal, where there are several.
+func (f *askFlags) checkClusters(cmd *cobra.Command, all []query.Cluster) error {
+	if len(all) == 1 {
+		return checkOne(cmd, len(all[0].Paths), f.begin, f.to)
+	}
+	what := f.applied
+	for _, m := range []query.Moment{f.begin, f.to} {
+		if m.Seq+m.Version > 0 {
+			what = m.String()
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	names := make([]string, len(all))
+	for i := range all {
+		names[i] = all[i].Name
+	}
+	return &usageError{cmd, fmt.Errorf("%s is for one cluster, and these are asked: %s; name one with --cluster",
+		what, strings.Join(names, ", "))}
+}
+
+// completeClusters has a shell complete --cluster.
+func (f *askFlags) completeClusters(cmd *cobra.Command) {
+	names := func(cmd *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		parsedOnce(cmd)
+		paths, err := f.paths(cmd)
+		if err != nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), longestCompletion)
+		defer cancel()
+		all, err := query.Clusters(ctx, paths, func(string) {})
+		if err != nil {
+			return nil, none
+		}
+		before := word[:strings.LastIndexByte(word, ',')+1]
+		var names []string
+		for _, c := range all {
+			if name := before + c.Name; strings.HasPrefix(name, word) && isPlain(c.Name) {
+				names = append(names, name)
+			}
+		}
+		return names, none
+	}
+	if err := cmd.RegisterFlagCompletionFunc("cluster", names); err != nil {
+		panic(err) // there is no such flag
+	}
+}

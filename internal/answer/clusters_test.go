@@ -1,0 +1,236 @@
+package answer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"kubejournal/internal/line"
+	"kubejournal/internal/tail"
+)
+
+// lineAt returns a line of a stream.
+func lineAt(t *testing.T, second int, typ, stream, more string) *line.Fields {
+	t.Helper()
+	raw := fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T14:00:%02dZ","type":%q,"stream":%q,"version":"v1","resource":%q,"kind":"Pod","name":"o%d"%s}`,
+		second+1, second, typ, stream, stream, second, more)
+	l := &line.Fields{}
+	if err := l.Parse([]byte(raw)); err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return l
+}
+
+// TestRowQueue has rows of one history that go through a queue come out as they do from a tail.Printer, whatever GAPs wait.
+func TestRowQueue(t *testing.T) {
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		json := seed%5 == 0
+		var want, got bytes.Buffer
+		printer := tail.NewPrinter(&want, tail.Style{JSON: json})
+		table := newClusterTable(&Output{Writer: &got}, tail.Style{JSON: json}, []Asked{{Cluster: "eu"}})
+		queue := &rowQueue{json: json, yield: func(r row) bool {
+			if err := table.show("eu", &r); err != nil {
+				t.Fatal(err)
+			}
+			return true
+		}}
+		for second := range random.IntN(30) {
+			stream := []string{"pods", "nodes", "services"}[random.IntN(3)]
+			var l *line.Fields
+			hold := false
+			kind := random.IntN(9)
+			if second == 0 {
+				kind = 9 // a printer lays nothing out for text
+			}
+			switch kind {
+			case 0:
+				l = lineAt(t, second, "GAP", stream, `,"reason":"Expired"`)
+			case 1:
+				l, hold = lineAt(t, second, "GAP", stream, `,"reason":"Expired"`), true
+			case 2:
+				l = lineAt(t, second, "SYNCED", stream, `,"count":{"added":0,"modified":0,"deleted":0,"unchanged":2}`)
+			case 3:
+				l = lineAt(t, second, "SYNCED", stream, `,"count":{"added":1,"modified":0,"deleted":0,"unchanged":2}`)
+			case 4:
+				if json {
+					continue
+				}
+				for _, to := range []rows{printer, queue} {
+					if err := to.Text([]byte("text\n")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				continue
+			case 5:
+				if a, b := printer.Withdraw([]byte(stream)), queue.Withdraw([]byte(stream)); a != b {
+					t.Fatalf("seed %d: withdrawn: %t, %t", seed, a, b)
+				}
+				continue
+			default:
+				l = lineAt(t, second, "DELETED", stream, "")
+			}
+			for _, to := range []rows{printer, queue} {
+				show := to.Print
+				if hold {
+					show = to.Hold
+				}
+				if err := show(l); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for _, to := range []rows{printer, queue} {
+			if err := to.End(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := table.end(); err != nil {
+			t.Fatal(err)
+		}
+		shown := strings.NewReplacer("  eu       ", "  ", `,"cluster":"eu"`, "").Replace(got.String())
+		if shown != want.String() {
+			t.Fatalf("seed %d:\n%s\nwant:\n%s", seed, shown, want.String())
+		}
+	}
+}
+
+// TestRowQueueBound does not hold a whole history behind a GAP that never ends.
+func TestRowQueueBound(t *testing.T) {
+	shown := 0
+	q := &rowQueue{yield: func(row) bool { shown++; return true }}
+	if err := q.Hold(lineAt(t, 0, "GAP", "pods", "")); err != nil {
+		t.Fatal(err)
+	}
+	l := lineAt(t, 1, "ADDED", "nodes", "")
+	for range maxHeld {
+		if err := q.Print(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shown == 0 {
+		t.Error("nothing is shown")
+	}
+	q = &rowQueue{yield: func(row) bool { return false }}
+	if err := q.Print(l); !errors.Is(err, errStopped) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestInOrder merges rows by time, and leaves what belongs to a row behind it.
+func TestInOrder(t *testing.T) {
+	at := func(second int, text string) row {
+		if second < 0 {
+			return row{text: text}
+		}
+		return row{at: time.Unix(int64(second), 0), text: text, remark: true}
+	}
+	of := func(fault error, all ...row) iter.Seq2[row, error] {
+		return func(yield func(row, error) bool) {
+			for _, r := range all {
+				if !yield(r, nil) {
+					return
+				}
+			}
+			if fault != nil {
+				yield(row{}, fault)
+			}
+		}
+	}
+	merge := func(fault error) (string, error) {
+		var got []string
+		err := inOrder([]iter.Seq2[row, error]{
+			of(nil, at(1, "a1"), at(5, "a5"), at(5, "a5 too"), at(4, "a4, the clock was set back")),
+			of(fault, at(1, "b1"), at(-1, "text of b1"), at(1, "remark on b1"), at(5, "b5"), at(6, "b6")),
+			of(nil),
+			of(nil, at(1, "c1"), at(2, "c2"), at(5, "c5"), at(5, "remark on c5")),
+		}, func(n int, r *row) error {
+			got = append(got, fmt.Sprint(n, " ", r.text))
+			return nil
+		})
+		return strings.Join(got, "; "), err
+	}
+	const want = "0 a1; 1 b1; 1 text of b1; 1 remark on b1; 3 c1; 3 c2; 3 c5; 3 remark on c5; 0 a5; 0 a5 too; 0 a4, the clock was set back; 1 b5; 1 b6"
+	if got, err := merge(nil); err != nil || got != want {
+		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+	fault := errors.New("torn")
+	if _, err := merge(fault); !errors.Is(err, fault) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestWithCluster gives lines the name under which their cluster is asked.
+func TestWithCluster(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"seq":1,"stream":"pods","version":"v1"}`:                                     `{"seq":1,"stream":"pods","cluster":"a\"b","version":"v1"}`,
+		`{"seq":1,"stream":"pods","cluster":"old","object":{}}`:                        `{"seq":1,"stream":"pods","cluster":"a\"b","object":{}}`,
+		`{"stream": "pods", "object": {"cluster":"of a user"} }`:                       `{"stream": "pods","cluster":"a\"b", "object": {"cluster":"of a user"} }`,
+		`{"cluster":"","stream":"pods","object":{"stream":"x","cluster":"of a user"}}`: `{"cluster":"a\"b","stream":"pods","object":{"stream":"x","cluster":"of a user"}}`,
+	} {
+		if got := string(withCluster([]byte(raw), `a"b`)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestClusterColumn shows it on terminals of all widths, in colour, and for times of other days.
+func TestClusterColumn(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	for name, tt := range map[string]struct {
+		style   tail.Style
+		width   int
+		cluster string
+		want    string
+	}{
+		"a pipe": {tail.Style{}, 0, "eu", "2026-11-20 UTC\n" +
+			"14:00:01.000  eu       DELETED   pods      o1                -\n" +
+			"14:00:00*     eu       DELETED   pods      o5                -\n" +
+			"11-18 14:00*  eu       DELETED   pods      o6                -\n" +
+			"-- eu: remark\n"},
+		"narrow": {tail.Style{}, 70, "a-cluster-with-a-name-that-is-too-long", "" +
+			"TIME      CLUSTER                   TYPE  OBJECT     WHO    WHAT\n" +
+			"2026-11-20 UTC\n" +
+			"14:00:01  a-cluster-wi…is-too-long  DEL   pods o1    -\n" +
+			"14:00:00* a-cluster-wi…is-too-long  DEL   pods o5    -\n" +
+			"11-18*    a-cluster-wi…is-too-long  DEL   pods o6    -\n" +
+			"-- a-cluster-with-a-name-that-is-too-long: remark\n"},
+		"colour": {tail.Style{Colour: true}, 160, "e\x1bu", "" +
+			"\x1b[2mTIME          CLUSTER  TYPE      RESOURCE  OBJECT            WHO         WHAT\x1b[0m\n" +
+			"\x1b[2m2026-11-20 UTC\x1b[0m\n" +
+			"14:00:01.000  e\\x1bu   \x1b[31mDELETED\x1b[0m   pods      o1                -\n" +
+			"14:00:00*     e\\x1bu   \x1b[31mDELETED\x1b[0m   pods      o5                -\n" +
+			"11-18 14:00*  e\\x1bu   \x1b[31mDELETED\x1b[0m   pods      o6                -\n" +
+			"\x1b[2m-- e\\x1bu: remark\x1b[0m\n"},
+	} {
+		var b bytes.Buffer
+		if tt.style.Width = nil; tt.width > 0 {
+			tt.style.Width = func() int { return tt.width }
+		}
+		table := newClusterTable(&Output{Writer: &b}, tt.style, []Asked{{Cluster: tt.cluster}})
+		for _, l := range []*line.Fields{
+			lineAt(t, 1, "DELETED", "pods", ""), lineAt(t, 5, "DELETED", "pods", `,"writtenAt":"2026-11-20T14:00:00Z"`),
+			lineAt(t, 6, "DELETED", "pods", `,"writtenAt":"2026-11-18T14:00:00Z"`),
+		} {
+			if err := table.show(tt.cluster, &row{at: l.Time, line: l}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := table.show(tt.cluster, &row{at: time.Date(2026, 11, 20, 14, 0, 7, 0, time.UTC), text: "remark", remark: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := table.end(); err != nil {
+			t.Fatal(err)
+		}
+		if b.String() != tt.want {
+			t.Errorf("%s:\n%s\n%q", name, b.String(), b.String())
+		}
+	}
+}
