@@ -180,7 +180,7 @@ func TestClusters(t *testing.T) {
 	}
 
 	status, _, stderr := ask("tail", "--no-follow")
-	if status != exitFault || !strings.Contains(stderr, "show one at a time") {
+	if status != exitFault || !strings.Contains(stderr, "run a tail for each cluster") {
 		t.Errorf("tail: status %d, %s", status, stderr)
 	}
 	for words, want := range map[string]string{

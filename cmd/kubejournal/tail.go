@@ -182,6 +182,16 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	if cmd.Flags().Changed("follow") && f.Follow && !f.Filter.Until.IsZero() {
 		return &usageError{cmd, errors.New("--until ends with what is there; leave --follow out")}
 	}
+	if len(paths) > 1 {
+		clusters, err := query.Clusters(cmd.Context(), paths, func(string) {})
+		if err != nil {
+			return err
+		}
+		if len(clusters) > 1 {
+			return fmt.Errorf("the journals are of clusters %s and %s; run a tail for each cluster, or 'kubejournal history', which asks them together",
+				clusters[0].Name, clusters[1].Name)
+		}
+	}
 	stdin := paths[0] == config.Stdout
 	if !cmd.Flags().Changed("lines") && (stdin || !f.Filter.Since.IsZero() || !f.Filter.Until.IsZero()) {
 		f.Lines = tail.All // of stdin the last ones are known at the end only
