@@ -13,6 +13,7 @@ import (
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/config"
+	"kubejournal/internal/daemon"
 	"kubejournal/internal/disk"
 )
 
@@ -25,7 +26,8 @@ func newValidateCommand() *cobra.Command {
 		Use:   "validate --config FILE",
 		Short: "Check a config without a cluster, or with --server against one",
 		Long: `Read a config as run would, with the same environment, and report everything that is wrong with it, one line per fault.
-No cluster is asked. Names that may be misspelt, and an output or checkpoint that could not be written here, are warnings.
+No cluster is asked. Warnings are names that may be misspelt, an output or checkpoint that could not be written here, and limits
+of the output that contradict each other or do not fit its volume.
 
 With --server, the API server is asked too: which streams each entry results in, and whether this identity may list and
 watch them. To ask as the daemon, use its credentials, or impersonate it in the kubeconfig. A table of all streams goes to
@@ -53,7 +55,7 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 			if err != nil {
 				return err
 			}
-			warn(cmd, unwritable(cfg))
+			warn(cmd, slices.Concat(unwritable(cfg), daemon.LimitWarnings(cfg)))
 			if server {
 				return validateOnServer(cmd, path, cfg)
 			}

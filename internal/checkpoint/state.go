@@ -42,6 +42,8 @@ type Coverage struct {
 	// pulse, which was wrong then.
 	Pulse  int64 `json:"-"`
 	Missed int64 `json:"-"`
+	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one commit.
+	Lost event.GapReason `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
 	Differences int64 `json:"differences,omitempty"`
 }
@@ -144,10 +146,13 @@ func (s *Stream) Lose(reason event.GapReason) { s.PendingGap = reason }
 
 // Complete notes that all lines of a list are written but SYNCED, which has count; nil for none.
 func (s *Stream) Complete(rv string, count *event.Count) {
-	turn := s.Turn
+	turn, lost := s.Turn, event.GapReason("")
+	if s.Open != nil {
+		lost = s.Open.Reason
+	}
 	s.Move(rv)
 	if count != nil {
-		s.Closing, s.Turn, s.Coverage = new(*count), turn, Coverage{}
+		s.Closing, s.Turn, s.Coverage = new(*count), turn, Coverage{Lost: lost}
 	}
 }
 

@@ -151,6 +151,7 @@ type Output struct {
 	MaxSize      int64         `mapstructure:"maxSize"`                   // bytes at which the file is rotated; 0: never
 	MaxAge       time.Duration `mapstructure:"maxAge" eg:"7d for a week"` // older rotated files are removed; 0: no limit
 	MaxFiles     int           `mapstructure:"maxFiles"`                  // more rotated files are removed, the oldest first; 0: no limit
+	MaxTotalSize int64         `mapstructure:"maxTotalSize"`              // bytes of all files above which the oldest are removed; 0: no limit
 	Compress     bool          `mapstructure:"compress"`                  // rotated files, gzip
 	Sync         string        `mapstructure:"sync"`                      // SyncCommit or SyncNever
 	MaxLineBytes int64         `mapstructure:"maxLineBytes"`              // a longer line keeps its metadata only; 0: no limit

@@ -81,9 +81,10 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
-	"path/filepath"
 	"slices"
 	"time"
+
+	"kubejournal/internal/disk"
 )
 
 // Why an interval has ended, beside the reasons of GAP lines.
@@ -156,10 +157,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Path returns the path of the coverage file of the journal at path, which may be a symbolic link.
 func Path(journal string) string {
-	if real, err := filepath.EvalSymlinks(journal); err == nil {
-		journal = real
-	}
-	return journal + suffix
+	return disk.Real(journal) + suffix
 }
 
 // interval is one record of its kind. The zero value is none.

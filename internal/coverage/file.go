@@ -77,6 +77,7 @@ type current struct {
 	number  int
 	segment uint64 // seq of the first line of the one that is active at its commit
 	missed  int64  // the last Progress.Missed
+	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 }
 
 // numbered is an interval of the stream with that number.
@@ -261,7 +262,7 @@ func (f *File) move(c *current, p *Progress) bool {
 // extend is move for a stream with a position that is confirmed up to a time.
 func (f *File) extend(c *current, p *Progress) {
 	if p.Missed > c.missed || c.since != p.Since {
-		c.missed, c.pulse = p.Missed, 0
+		c.missed, c.pulse, c.caught = p.Missed, 0, 0
 	}
 	if c.since != p.Since {
 		from := p.Since
@@ -291,7 +292,13 @@ func (f *File) extend(c *current, p *Progress) {
 	}
 	switch end := c.end(); {
 	case p.Confirmed > c.to && c.late:
-		f.next(c, CaughtUp, interval{since: c.since, from: end, to: max(end, p.Confirmed), differences: c.differences})
+		// What came after the first pulse did not come late. It is known only now that the watch had not stalled then.
+		if c.caught > 0 {
+			c.to, c.pulse = max(c.from, min(c.caught, p.Confirmed)), 0
+		}
+		from := c.end()
+		f.next(c, CaughtUp, interval{since: c.since, from: from, to: max(from, p.Confirmed), differences: c.differences})
+		c.pulseTo(end)
 	case p.Confirmed > c.to:
 		c.to, c.pulse = p.Confirmed, 0
 		c.pulseTo(end)
@@ -299,11 +306,16 @@ func (f *File) extend(c *current, p *Progress) {
 		c.to, c.pulse = max(c.from, p.Confirmed), 0
 	}
 	if p.Pulse > c.end() && !isGap(c.reason) {
-		if c.reason != 0 {
+		switch {
+		case c.reason != 0:
 			f.lateNow(c)
 			c.reason = 0
+		case c.late && c.to > c.from && c.to >= p.Late: // all that had waited was read by then
+			f.next(c, CaughtUp, interval{since: c.since, from: c.to, to: c.to, differences: c.differences})
 		}
-		c.pulseTo(p.Pulse)
+		if c.pulseTo(p.Pulse); c.late && c.caught == 0 {
+			c.caught = p.Pulse
+		}
 	}
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
@@ -338,7 +350,7 @@ func (f *File) next(c *current, reason string, i interval) {
 		}
 	}
 	i.heldBack, i.lease = f.keys[f.names[c.number]], f.lease
-	c.interval = i
+	c.interval, c.caught = i, 0
 }
 
 func (f *File) wakeUp() {

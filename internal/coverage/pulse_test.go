@@ -76,6 +76,34 @@ func TestPulse(t *testing.T) {
 			j.pulse(40, 10, 20)
 			j.pods(50, 10, 50, 0)
 		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50"},
+		// What came after the first pulse did not come late.
+		"a start, then a line after some pulses": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.pulse(40, 10, 20)
+			j.pulse(44, 10, 20)
+			j.pulse(48, 10, 20)
+			j.pods(50, 10, 50, 0)
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50"},
+		"caught up at once, then pulses": {func(j *journalled) {
+			j.pods(30, 10, 30, 30)
+			j.pulse(34, 10, 30)
+			j.pulse(38, 10, 30)
+		}, "pods, 10-20 Interrupted, 20-30 late CaughtUp, 30-38"},
+		"caught up at once, then a wrong pulse": {func(j *journalled) {
+			j.pods(30, 10, 30, 30)
+			j.pulse(34, 10, 30)
+			j.stalled(36, 10)
+		}, "pods, 10-20 Interrupted, 20-30 late CaughtUp, 30-36 late"},
+		"not caught up, then a wrong pulse": {func(j *journalled) {
+			j.kill()
+			j.open(Options{})
+			j.pulse(34, 10, 20)
+			j.pulse(38, 10, 20)
+			j.stalled(40, 10)
+			j.pods(50, 10, 50, 40)
+		}, "pods, 10-20 Unknown, 20-40 late CaughtUp, 40-50"},
 		"another list": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pods(30, 29, 30, 0)

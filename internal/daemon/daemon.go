@@ -241,7 +241,7 @@ func (d *Daemon) assemble(context.Context) error {
 		{Name: "output", Err: d.outputError},
 		{Name: "checkpoint", Err: d.rec.CheckpointError},
 		{Name: ops.ServerCheck, Err: d.manager.Reachable, Note: func() string {
-			return cmp.Or(d.manager.Outage().Text(time.Now()), d.manager.Unconfirmed(time.Now()))
+			return d.manager.Outage().Text(time.Now())
 		}},
 		{Name: "streams", Err: d.streamsReady, Note: d.manager.Stalled},
 	}

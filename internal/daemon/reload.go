@@ -171,6 +171,7 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 	}
 	if isFile {
 		file.SetLimits(journalOptions(next.Output))
+		d.warnOfLimits(next)
 	}
 	d.rec.SetCommits(next.Checkpoint.Interval, next.Output.Sync == config.SyncNever)
 	if now.Listen != next.Listen {

@@ -103,12 +103,38 @@ func (d *Daemon) openOutput(context.Context) error {
 	d.output = f
 	d.closers = append(d.closers, f.Close)
 	d.metrics.WatchFilesystem("output", filepath.Dir(f.Path()))
+	d.warnOfLimits(d.cfg)
 	return nil
 }
 
 // journalOptions is the part of a config that concerns the journal's files.
 func journalOptions(o config.Output) journal.Options {
-	return journal.Options{MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, Compress: o.Compress}
+	return journal.Options{
+		MaxSize: o.MaxSize, MaxAge: o.MaxAge, MaxFiles: o.MaxFiles, MaxTotalSize: o.MaxTotalSize, Compress: o.Compress,
+	}
+}
+
+// LimitWarnings returns which limits of a config contradict each other, the volume of the journal, or what is in it.
+func LimitWarnings(cfg *config.Config) config.Faults {
+	if cfg.Output.Path == config.Stdout {
+		return nil
+	}
+	var at config.Disk // what cannot be found out here is left out: the daemon may run elsewhere
+	path := disk.Real(cfg.Output.Path)
+	if _, size, err := disk.Space(filepath.Dir(path)); err == nil {
+		at.Volume = size
+	}
+	if kept, err := journal.Measure(path); err == nil && kept.Files > 0 {
+		at.Files, at.Size, at.Reach = kept.Files, kept.Size, time.Since(kept.Oldest)
+	}
+	return cfg.CheckLimits(at)
+}
+
+// warnOfLimits logs what LimitWarnings returns.
+func (d *Daemon) warnOfLimits(cfg *config.Config) {
+	for _, w := range LimitWarnings(cfg) {
+		d.Log.Warn("the limits of the journal do not fit", zap.String("limit", w.Error()))
+	}
 }
 
 // terminal is a stdout that people look at. It reports that it was closed as a pipe does: SIGHUP, by which other

@@ -331,3 +331,33 @@ func TestAnswersWhileItWaitsForTheServer(t *testing.T) {
 	}
 	l.until("it is ready", func() bool { return l.get("/readyz") == "ok\n" })
 }
+
+// Limits that do not fit are logged at the start and after a reload, one line each, and the daemon runs.
+func TestLimitsDoNotFit(t *testing.T) {
+	l := newLive(t)
+	out := func(limits string) string { return fmt.Sprintf("output: {path: %q, %s}", l.journal(), limits) }
+	writeFile(t, l.config(), l.text("configmaps", out("maxTotalSize: 1000TiB, maxFiles: 0")))
+	l.start()
+	l.watched("configmaps")
+	const volume = "output.maxTotalSize: warning: 1000TiB and one file of maxSize (100MiB), for one that is being compressed, " +
+		"are more than the volume has ("
+	if all, this := l.logged("limits of the journal"), l.logged(volume); all != 1 || this != 1 {
+		t.Errorf("%d warnings, %d of them of the volume", all, this)
+	}
+	writeFile(t, l.config(), l.text("configmaps", out("maxTotalSize: 1MiB, maxFiles: 0")))
+	l.until("it warns of the new limit", func() bool {
+		return l.logged("output.maxTotalSize: warning: 1MiB is less than two files of maxSize (100MiB)") == 1
+	})
+	writeFile(t, l.config(), l.text("configmaps", out("maxTotalSize: 1MiB, maxFiles: 0, maxSize: 4KiB")))
+	l.until("it has reloaded twice", func() bool { return l.logged("config reloaded") == 2 })
+	if n := l.logged("limits of the journal"); n != 2 {
+		t.Errorf("%d warnings", n)
+	}
+	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	writeFile(t, l.config(), l.text("configmaps", out("maxTotalSize: 8KiB, maxFiles: 0, maxSize: 4KiB")))
+	l.until("it has reloaded", func() bool { return l.logged("config reloaded") == 3 })
+	for i := range 40 {
+		l.put(configMaps, fmt.Sprint("a", i))
+	}
+	l.until("the size removes files", func() bool { return l.logged(`"limit":"maxTotalSize"`) > 0 })
+}

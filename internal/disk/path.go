@@ -22,6 +22,25 @@ func Absolute(path string) string {
 	return full
 }
 
+// Real returns the path that symbolic links lead to, beside which a journal has its other files; path itself where there is
+// nothing yet.
+func Real(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return path
+}
+
+// Space returns how many bytes the file system of a folder has, and how many of them can still be written.
+func Space(folder string) (free, size uint64, err error) {
+	var is unix.Statfs_t
+	if err := unix.Statfs(folder, &is); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: folder, Err: err}
+	}
+	block := uint64(is.Bsize) //nolint:gosec // never negative
+	return is.Bavail * block, is.Blocks * block, nil
+}
+
 // CheckWritable returns why this process could not open a file for writing, or make it and others beside it. It changes
 // nothing. The folder must exist.
 func CheckWritable(path string) error {

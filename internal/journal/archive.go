@@ -376,11 +376,11 @@ func (p *pass) follow(x *index.Index, in io.Closer) {
 	}
 }
 
-// remove removes a file. A crash leaves some of its names, which the next pass removes.
-func (p *pass) remove(a *archive) error {
+// remove removes a file by a limit.
+func (p *pass) remove(a *archive, limit string) error {
 	x, in, err := p.look(a)
 	p.follow(x, in)
-	return errors.Join(err, p.File.remove(a.name), p.File.remove(a.name+gzipped), p.File.remove(a.name+indexed))
+	return errors.Join(err, p.removeFiles(a, limit))
 }
 
 // firstSeq returns the seq of a file's first line.

@@ -76,12 +76,15 @@ type Mark struct {
 	Offset   int64  // bytes from the file's beginning
 }
 
-// Options configures a File. SetLimits changes the first four.
+// Options configures a File. SetLimits changes the first five.
 type Options struct {
 	MaxSize  int64         // bytes above which the active file is rotated; 0 is never. Only a single longer line makes it larger
 	MaxAge   time.Duration // how long ago a file may have been rotated before it is removed; 0 is for ever
 	MaxFiles int           // rotated files that are kept; 0 is all
-	Compress bool          // makes gzip files of rotated ones
+	// MaxTotalSize is how many bytes all files may have, with their indexes; 0 is no limit. A rotated file counts as what
+	// it is compressed to.
+	MaxTotalSize int64
+	Compress     bool // makes gzip files of rotated ones
 
 	Disk   disk.FS     // default disk.OS
 	Log    *zap.Logger // default none
@@ -160,9 +163,7 @@ func OpenFile(path string, o Options) (*File, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	// Rotated files lie beside the file that a link leads to.
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
+	path = disk.Real(path)
 	j := &File{path: path, name: namingOf(path), disk: o.Disk, log: o.Log, active: active{f: f}}
 	j.options.Store(&o)
 	j.idle.L = &j.mu

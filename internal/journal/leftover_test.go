@@ -89,7 +89,7 @@ func TestLeftOvers(t *testing.T) {
 
 func removeAll(j *File, by string) error {
 	if by == "the tidier" {
-		_, err := j.archives()
+		_, _, err := j.archives()
 		return err
 	}
 	return RemoveLeftOvers(j.Path())

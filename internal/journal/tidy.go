@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"kubejournal/internal/disk"
 )
 
 const (
@@ -113,25 +115,24 @@ func (t *tidier) run(j *File) {
 type archive struct {
 	name              string    // the plain one
 	at                time.Time // of its rotation, at the latest
+	size              int64     // bytes of all that there is
 	plain, zip, index bool      // what there is
 }
 
-// archives returns the rotated files in the order of their names, and removes what an interrupted pass has left over.
-func (j *File) archives() ([]archive, error) {
-	entries, err := j.disk.ReadDir(filepath.Dir(j.path)) // in the order of names
+// readArchives returns the rotated files of a journal in the order of their names, and what an interrupted pass has left
+// over.
+func readArchives(d disk.FS, dir string, names naming) (all []archive, leftOver []string, err error) {
+	entries, err := d.ReadDir(dir) // in the order of names
 	if err != nil {
-		return nil, fmt.Errorf("tidy journal: %w", err)
+		return nil, nil, err
 	}
-	var all []archive
 	for _, e := range entries {
-		if j.name.leftOver(e.Name()) {
-			if err := removeLeftOver(j.disk, filepath.Join(filepath.Dir(j.path), e.Name())); err != nil {
-				return nil, err
-			}
+		if names.leftOver(e.Name()) {
+			leftOver = append(leftOver, filepath.Join(dir, e.Name()))
 			continue
 		}
 		name, isIndex := strings.CutSuffix(e.Name(), indexed)
-		at, compressed, ok := j.name.parse(name)
+		at, compressed, ok := names.parse(name)
 		if !ok || isIndex && compressed || !e.Type().IsRegular() {
 			continue
 		}
@@ -148,7 +149,45 @@ func (j *File) archives() ([]archive, error) {
 			all = append(all, archive{name: name, at: at})
 		}
 		last := &all[len(all)-1]
+		last.size += info.Size()
 		last.plain, last.zip, last.index = last.plain || !compressed && !isIndex, last.zip || compressed, last.index || isIndex
+	}
+	return all, leftOver, nil
+}
+
+// Kept is what there is of a journal's rotated files.
+type Kept struct {
+	Files  int
+	Size   int64     // bytes, with the indexes
+	Oldest time.Time // when the oldest was rotated; zero where there is none
+}
+
+// Measure returns what a journal has kept, by the names of its files. Another process may write to it.
+func Measure(path string) (kept Kept, err error) {
+	path = disk.Real(path)
+	all, _, err := readArchives(disk.OS, filepath.Dir(path), namingOf(path))
+	for _, a := range all {
+		if a.plain || a.zip {
+			if kept.Files++; kept.Files == 1 {
+				kept.Oldest = a.at
+			}
+		}
+		kept.Size += a.size
+	}
+	return kept, err
+}
+
+// archives returns the rotated files in the order of their names, and how many of them are committed: they come first. It
+// removes what an interrupted pass has left over.
+func (j *File) archives() (all []archive, committed int, err error) {
+	all, leftOver, err := readArchives(j.disk, filepath.Dir(j.path), j.name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("tidy journal: %w", err)
+	}
+	for _, path := range leftOver {
+		if err := removeLeftOver(j.disk, path); err != nil {
+			return nil, 0, err
+		}
 	}
 	var errs []error
 	all = slices.DeleteFunc(all, func(a archive) bool {
@@ -158,22 +197,25 @@ func (j *File) archives() ([]archive, error) {
 		}
 		return gone
 	})
-	return all, errors.Join(errs...)
+	// After the folder was read: a file that is in it was held before its rename.
+	j.tidy.mu.Lock()
+	defer j.tidy.mu.Unlock()
+	committed = slices.IndexFunc(all, func(a archive) bool { _, held := j.tidy.held[a.name]; return held })
+	if committed < 0 {
+		committed = len(all)
+	}
+	return all, committed, errors.Join(errs...)
 }
 
-// tidyUp does all that there is to do now, but for files that are held.
+// tidyUp does all that there is to do now, but for files that are held and those that come after them.
 func (j *File) tidyUp(now time.Time) error {
 	if err := j.owned(); err != nil {
 		return err
 	}
-	all, err := j.archives()
+	all, committed, err := j.archives()
 	if err != nil {
 		return err
 	}
-	// Behind archives: a file that this has seen was held before its rename.
-	j.tidy.mu.Lock()
-	held := maps.Clone(j.tidy.held)
-	j.tidy.mu.Unlock()
 	surplus, o := 0, j.options.Load()
 	if o.MaxFiles > 0 {
 		surplus = len(all) - o.MaxFiles
@@ -182,16 +224,15 @@ func (j *File) tidyUp(now time.Time) error {
 	p := pass{File: j}
 	defer p.close()
 	stuck := false // a file could not be removed: without those behind it seq would have a hole
-	for i := range all {
+	for i := range all[:committed] {
 		a := &all[i]
-		if _, is := held[a.name]; is {
-			break // and so are all that come after it
-		}
 		var err error
 		if old := o.MaxAge > 0 && now.Sub(a.at) > o.MaxAge; (i < surplus || old) && !stuck {
-			if err = p.remove(a); err == nil {
-				j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.Bool("byAge", i >= surplus))
+			limit := "maxFiles"
+			if i >= surplus {
+				limit = "maxAge"
 			}
+			err = p.remove(a, limit)
 			stuck = err != nil
 		} else if p.oldest == 0 {
 			p.oldest, err = p.firstSeq(a)
@@ -204,7 +245,33 @@ func (j *File) tidyUp(now time.Time) error {
 		}
 		errs = append(errs, err) // no reason to leave the other files as they are
 	}
+	if o.MaxTotalSize > 0 && !stuck {
+		errs = append(errs, j.shrink(o))
+	}
 	return errors.Join(errs...)
+}
+
+// shrink removes the oldest files until the journal has at most MaxTotalSize. It comes after the others are compressed, by
+// which that may be reached. The active file counts as the size that it can grow to, since nothing is removed until then.
+func (j *File) shrink(o *Options) error {
+	all, committed, err := j.archives()
+	if err != nil {
+		return err
+	}
+	total := o.MaxSize
+	if active, err := j.disk.Stat(j.path); err == nil { // else it is about to be there
+		total = max(total, active.Size())
+	}
+	for _, a := range all {
+		total += a.size
+	}
+	for i := 0; i < committed && total > o.MaxTotalSize; i++ {
+		if err := j.removeFiles(&all[i], "maxTotalSize"); err != nil {
+			return err // and those after it stay: without them seq would have a hole
+		}
+		total -= all[i].size
+	}
+	return nil
 }
 
 func (j *File) remove(name string) error {
@@ -213,4 +280,13 @@ func (j *File) remove(name string) error {
 		return fmt.Errorf("remove rotated journal: %w", err)
 	}
 	return nil
+}
+
+// removeFiles removes a rotated file by a limit. A crash leaves some of its names, which the next pass removes.
+func (j *File) removeFiles(a *archive, limit string) error {
+	err := errors.Join(j.remove(a.name), j.remove(a.name+gzipped), j.remove(a.name+indexed))
+	if err == nil {
+		j.log.Info("removed a rotated journal file", zap.String("name", a.name), zap.String("limit", limit))
+	}
+	return err
 }

@@ -178,3 +178,151 @@ func TestSetLimits(t *testing.T) {
 		}
 	})
 }
+
+// totalSize is how many bytes the journal's files have, with their indexes.
+func (r *rig) totalSize() (total int64) {
+	r.t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(r.path))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if strings.Contains(e.Name(), ".jsonl") && !strings.HasPrefix(e.Name(), ".") {
+			total += info.Size()
+		}
+	}
+	return total
+}
+
+// The files' bytes stay within their limit, whatever the active one grows to: the oldest go, no more than it takes, and what
+// is not committed stays.
+func TestMaxTotalSize(t *testing.T) {
+	const limit = 40 << 10
+	for _, compress := range []bool{false, true} {
+		inBubble(t, Options{MaxSize: 4 << 10, MaxTotalSize: limit, Compress: compress}, func(r *rig) {
+			full := int64(0) // the most that there was
+			for range 60 {
+				r.write(40)
+				r.commitAll()
+				r.wait(time.Second)
+				size := r.totalSize()
+				if full = max(full, size); size > limit {
+					t.Fatalf("compress %t: %d bytes", compress, size)
+				}
+			}
+			if full < limit-6<<10 {
+				t.Errorf("compress %t: at most %d bytes are kept", compress, full)
+			}
+			first := r.first()
+			r.holds(first, "")
+			if first == 1 {
+				t.Errorf("compress %t: nothing was removed", compress)
+			}
+			r.write(600)
+			r.wait(2 * tidyEvery)
+			if size := r.totalSize(); size <= limit {
+				t.Errorf("compress %t: %d bytes of lines that are not committed", compress, size)
+			}
+			r.holds(r.first(), "")
+		})
+	}
+}
+
+// first is seq of the first line that is left.
+func (r *rig) first() uint64 {
+	r.t.Helper()
+	seq, ok := lineSeq([]byte(r.files()))
+	if !ok {
+		r.t.Fatal("there is no line")
+	}
+	return seq
+}
+
+// The active file counts as what it can grow to, and without a limit of its own as what it has. It is never removed. What
+// only age and number leave is removed by the size too, from the start on.
+func TestMaxTotalSizeOfTheActive(t *testing.T) {
+	inBubble(t, Options{MaxSize: 700}, func(r *rig) {
+		r.write(60)
+		r.commitAll()
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:8]")
+		if err := r.j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		r.options.MaxTotalSize = 1
+		r.open()
+		if err := r.commit(r.j, r.next-1); err != nil {
+			t.Fatal(err)
+		}
+		r.wait(time.Second)
+		if got := r.names(); got != "map[journal.jsonl:1]" {
+			t.Errorf("files are %s", got)
+		}
+		r.j.SetLimits(Options{MaxTotalSize: 1 << 20})
+		r.write(30000)
+		r.commitAll()
+		r.wait(tidyEvery)
+		if got := r.names(); got != "map[journal.jsonl:1]" {
+			t.Errorf("files are %s", got)
+		}
+	})
+}
+
+// While a file cannot be removed for the size, none behind it is.
+func TestShrinkInOrder(t *testing.T) {
+	failing := true
+	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
+		if failing && op.Kind == faultdisk.Remove {
+			failing = false
+			return faultdisk.Fail
+		}
+		return faultdisk.None
+	})
+	inBubble(t, Options{MaxSize: 700, MaxTotalSize: 1500, Disk: d}, func(r *rig) {
+		r.write(30)
+		r.commitAll()
+		r.wait(time.Second)
+		r.holds(1, "map[journal.jsonl:1 rotated:4]")
+		if r.j.TidyError() == nil {
+			t.Error("TidyError = nil while a file cannot be removed")
+		}
+		r.wait(tidyRetry)
+		if first := r.first(); first == 1 || r.j.TidyError() != nil {
+			t.Errorf("first line %d, %v", first, r.j.TidyError())
+		}
+		r.holds(r.first(), "")
+	})
+}
+
+// A journal is measured by the names of its files, through a link too, while it is written.
+func TestMeasure(t *testing.T) {
+	inBubble(t, Options{MaxSize: 700, Compress: true}, func(r *rig) {
+		if kept, err := Measure(r.path); err != nil || kept != (Kept{}) {
+			t.Errorf("a new journal: %+v, %v", kept, err)
+		}
+		before := time.Now()
+		r.write(60)
+		r.commitAll()
+		r.wait(time.Second)
+		link := filepath.Join(t.TempDir(), "link.jsonl")
+		if err := os.Symlink(r.path, link); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(r.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept, err := Measure(link)
+		if err != nil || kept.Files != 8 || kept.Size != r.totalSize()-info.Size() || kept.Oldest.Before(before) ||
+			kept.Oldest.After(time.Now()) {
+			t.Errorf("%+v, %v; the files have %d bytes", kept, err, r.totalSize())
+		}
+	})
+	if _, err := Measure(filepath.Join(t.TempDir(), "none", "a.jsonl")); err == nil {
+		t.Error("a folder that is missing is measured")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"kubejournal/internal/config"
@@ -56,7 +57,6 @@ type Manager struct {
 	fault     string                // of that, as it was logged; "" where there was none
 	owed      map[string]bool       // what a lost checkpoint may have had, see loadOwed; nil while unknown
 
-	probes  probes
 	unknown sync.Map // names without a resource that were warned about
 
 	shown
@@ -358,8 +358,12 @@ func (m *Manager) refresh(ctx context.Context) {
 	before := m.fault
 	m.fault = ""
 	if err != nil {
+		level := zapcore.WarnLevel
+		if !m.Outage().Since.IsZero() {
+			level = zapcore.DebugLevel // which explains it
+		}
 		if m.fault = err.Error(); m.fault != before {
-			m.log.Warn("discovery is incomplete", zap.Error(err))
+			m.log.Log(level, "discovery is incomplete", zap.Error(err))
 		}
 	}
 }

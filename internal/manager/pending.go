@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
@@ -96,8 +97,7 @@ func (m *Manager) wait(before *waiting, name, reason string, err error) *waiting
 	}
 	w.until = time.Now().Add(w.pause)
 	if before == nil || before.reason != reason {
-		m.log.Warn("pending: cannot be journalled now, trying again",
-			zap.String("resource", name), zap.String("reason", reason), zap.Error(err))
+		m.outages.Note(name, zapcore.WarnLevel, "pending: cannot be journalled now, trying again", reason, err)
 	}
 	return w
 }

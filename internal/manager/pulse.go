@@ -2,11 +2,7 @@ package manager
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"time"
-
-	"go.uber.org/zap"
 
 	"kubejournal/internal/kubeclient"
 	"kubejournal/internal/watcher"
@@ -22,18 +18,25 @@ const (
 
 // Pulse notes again and again, after so long, in the coverage which streams are known to follow the server, until ctx ends: those whose
 // watches are open and quiet, while the server answers and accepts the daemon's credentials. A daemon that was killed, cut
-// off or refused is not believed any more for longer than that.
+// off or refused is not believed any more for longer than that, and shows an outage.
 func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 	for kubeclient.Sleep(ctx, every) {
 		open := m.open()
-		if len(open) == 0 {
+		target, ok := m.probeTarget(open)
+		if !ok {
 			continue
 		}
 		well := time.Now()
-		err := m.client.Probe(ctx, open[0].spec.Target)
-		if m.probed(err); err != nil {
+		err := m.client.Probe(ctx, target)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			failure, _ := watcher.FailureOf("", err)
+			m.outages.Probed(&failure)
 			continue
 		}
+		m.outages.Probed(nil)
 		if !kubeclient.Sleep(ctx, pulseWait) {
 			return
 		}
@@ -43,47 +46,20 @@ func (m *Manager) Pulse(ctx context.Context, every time.Duration) {
 	}
 }
 
-// probes is how the server answers the pulses.
-type probes struct {
-	mu     sync.Mutex
-	since  time.Time // of the first failure; zero while it answers
-	failed int       // since then
-	err    error     // the last
-}
-
-// probed records the result of a pulse. A pulse that keeps failing is logged once, unless the streams fail as well.
-func (m *Manager) probed(err error) {
-	p := &m.probes
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case err == nil && p.failed > 1:
-		m.log.Info("streams are confirmed again", zap.Duration("after", time.Since(p.since).Round(time.Second)))
-	case err != nil && p.failed == 1 && m.Outage().Since.IsZero():
-		m.log.Warn("streams are unconfirmed: the probe of the server fails",
-			zap.String("reason", watcher.ReasonOf(err)), zap.Error(err))
+// probeTarget is what a probe asks for where it cannot read the namespace kube-system: what a stream watches, or what the
+// server does not let this daemon watch. While streams list, or try to reach the server, there is none.
+func (m *Manager) probeTarget(open []*running) (target kubeclient.Target, ok bool) {
+	if len(open) > 0 {
+		return open[0].spec.Target, true
 	}
-	switch {
-	case err == nil:
-		p.since, p.failed, p.err = time.Time{}, 0, nil
-	case p.failed == 0:
-		p.since = time.Now()
-		fallthrough
-	default:
-		p.failed, p.err = p.failed+1, err
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, w := range m.refused {
+		if w.last.Ours && m.running[name] == nil {
+			return w.spec.Target, true
+		}
 	}
-}
-
-// Unconfirmed describes for how long, and why, pulses have failed although watches are open; empty if they have not. Safe for
-// concurrent use.
-func (m *Manager) Unconfirmed(now time.Time) string {
-	p := &m.probes
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.failed < 2 {
-		return ""
-	}
-	return fmt.Sprintf("unconfirmed for %s: %s", now.Sub(p.since).Round(time.Second), watcher.ReasonOf(p.err))
+	return target, false
 }
 
 // open returns the streams that follow a watch.

@@ -142,7 +142,9 @@ func (m *Manager) Outage() outage.Outage {
 	if !o.Since.IsZero() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		o.Of = len(m.running) + len(m.pending())
+		if o.Of = len(m.running) + len(m.pending()); o.Streams == 0 { // all are pending
+			o.Streams = o.Of
+		}
 	}
 	return o
 }

@@ -4,7 +4,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sys/unix"
+
+	"kubejournal/internal/disk"
 )
 
 var (
@@ -29,18 +30,9 @@ func (m *Metrics) WatchFilesystem(path, folder string) {
 // nothing.
 func (m *Metrics) Space(path string) (free, size uint64) {
 	if folder, is := m.filesystems.folders.Load(path); is {
-		free, size, _ = space(folder.(string))
+		free, size, _ = disk.Space(folder.(string))
 	}
 	return free, size
-}
-
-func space(folder string) (free, size uint64, ok bool) {
-	var is unix.Statfs_t
-	if err := unix.Statfs(folder, &is); err != nil {
-		return 0, 0, false
-	}
-	block := uint64(is.Bsize) //nolint:gosec // never negative
-	return is.Bavail * block, is.Blocks * block, true
 }
 
 // Describe implements prometheus.Collector.
@@ -52,8 +44,8 @@ func (f *filesystems) Describe(c chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (f *filesystems) Collect(c chan<- prometheus.Metric) {
 	for path, folder := range f.folders.Range {
-		free, size, ok := space(folder.(string))
-		if !ok {
+		free, size, err := disk.Space(folder.(string))
+		if err != nil {
 			continue
 		}
 		c <- prometheus.MustNewConstMetric(filesystemFree, prometheus.GaugeValue, float64(free), path.(string))

@@ -1,10 +1,15 @@
-// Package outage finds the one cause that failing streams have in common: the API server cannot be reached. It is logged and
-// shown once, in the place of every stream's failures.
+// Package outage finds the one cause that failing streams have in common: the API server cannot be reached, or refuses this
+// daemon. It is logged and shown once, in the place of every stream's failures.
 //
 // A stream reports each session that failed without the API server. The report is held back for a moment, since streams that
-// lose one server lose it together. If most of them have failed by then, an outage begins, with one line in the log. Until it
-// ends, with another line, failures are counted and logged at debug level only. Otherwise what was held back is logged: a
-// stream that fails alone shows as such.
+// lose one server lose it together. If most of them have failed by then, an outage begins, with one line in the log. It ends
+// when most reach the server. It has another line once all of them are watched again: a server that was restarted has lost
+// its history, and they list again. Until then what they have to say is logged at debug level only. Otherwise what was held
+// back is logged: a stream that fails alone shows as such, and several that say the same have one line.
+//
+// The daemon also asks the server for one thing every few seconds (manager.Pulse). Where that fails twice in a row, there is
+// an outage too, although watches may be open: a server that hangs ends none, and one that refuses a token or its rights
+// only those that are opened anew.
 package outage
 
 import (
@@ -17,23 +22,29 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 const (
-	settle = 2 * time.Second // how long a failure is held back: longer than the first pause of most streams
+	// settle is how long a line is held back, longer than the first pause of most streams; and how long all streams must have
+	// been watched for an outage to be over.
+	settle = 2 * time.Second
 
 	// Readiness does not flap: it ends once an outage has lasted for lasting, and comes back once the server has been
-	// reachable for calm. An outage that begins before that continues the one before.
+	// reachable for calm. An outage that begins before that continues the one before. The lines of streams that are not
+	// watched are logged again after lasting.
 	lasting = time.Minute
 	calm    = 10 * time.Second
 
-	maxNamed = 10 // streams that one line names
+	enoughProbes = 2  // that fail in a row
+	maxNamed     = 10 // streams that one line names
 )
 
-// Failure is a session that failed because the API server could not be reached.
+// Failure is a request that failed because the API server could not be reached, or refused this daemon.
 type Failure struct {
 	Stream, Reason string
-	Answered       bool // something before the server has said so, such as a load balancer
+	Answered       bool // something before the server has said so, such as a load balancer, or the server
+	Refused        bool // the server does not accept the credentials, or gives them no rights
 	Err            error
 }
 
@@ -41,29 +52,66 @@ type Failure struct {
 type Tracker struct {
 	log *zap.Logger
 
-	mu      sync.Mutex          // guards all below
-	streams map[string]*contact // that run, by name
-	held    []Failure           // not logged yet
-	timer   *time.Timer         // runs while there is some
-	closed  bool                // nothing is logged any more
-	outage  *outage             // nil while there is none
-	unready time.Time           // until when an outage that is over keeps the daemon unready
+	mu       sync.Mutex          // guards all below
+	streams  map[string]*contact // that run, by name
+	probe    contact             // of the probes
+	held     []note              // not logged yet
+	timer    *time.Timer         // runs while something is to be decided
+	closed   bool                // nothing is logged any more
+	answered time.Time           // when the server answered a stream again last
+	outage   *outage             // nil while there is none
+	recovery *outage             // one that is over, until all of its streams are watched again
+	unready  time.Time           // until when an outage that is over keeps the daemon unready
 }
 
-// contact is how a stream gets on with the server. The zero contact has not failed since the server answered last.
+// note is a line about a stream.
+type note struct {
+	stream, message, reason string
+	level                   zapcore.Level
+	err                     error
+	fields                  []zap.Field
+	at                      time.Time
+	failure                 *Failure // nil where it is about something else
+}
+
+func (n *note) all() []zap.Field {
+	fields := []zap.Field{zap.String("stream", n.stream), zap.String("reason", n.reason)}
+	if n.err != nil {
+		fields = append(fields, zap.Error(n.err))
+	}
+	return append(fields, n.fields...)
+}
+
+// contact is how a stream, or the probes, get on with the server. The zero contact has not failed since the server answered
+// last.
 type contact struct {
 	since    time.Time // of the first failure
 	attempts int       // since then
 	last     Failure
+	watched  time.Time // since when it has a watch; zero without one
+}
+
+func (c *contact) failed(f Failure) {
+	if c.since.IsZero() {
+		c.since = time.Now()
+	}
+	c.attempts++
+	c.last, c.watched = f, time.Time{}
 }
 
 // outage is a time in which most streams cannot reach the server.
 type outage struct {
 	since     time.Time       // of the first failure
-	streams   map[string]bool // that have failed in it
+	streams   map[string]bool // that have failed in it; false where they do not run any more
 	attempts  int
+	refused   bool      // the server answers, and refuses this daemon
 	reached   time.Time // when the server answered again; zero after each failure
 	continued bool      // it follows one that made the daemon unready
+
+	// Once it is over.
+	relisted map[string]bool // streams that have lost their positions
+	settled  *time.Timer     // runs while all are watched
+	limit    *time.Timer
 }
 
 // Outage describes an outage. The zero value is none.
@@ -72,6 +120,7 @@ type Outage struct {
 	Streams  int    // that fail now
 	Of       int    // streams that run
 	Attempts int    // sessions that have failed
+	Refused  bool   // the server answers, and refuses this daemon
 	Reason   string // that most of the streams have
 	Error    string // the same in full, without the request
 }
@@ -86,16 +135,23 @@ func (t *Tracker) Join(stream string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.streams[stream] = new(contact)
+	t.checkRecovery()
 }
 
-// Leave removes a stream, which says nothing about the server.
-func (t *Tracker) Leave(stream string) {
+// Leave removes a stream, which says nothing about the server. again says that it will be tried again.
+func (t *Tracker) Leave(stream string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.streams, stream)
-	if failing, _ := t.failing(); failing == 0 && len(t.streams) > 0 {
+	for _, o := range []*outage{t.outage, t.recovery} {
+		if o != nil && o.streams[stream] && !again {
+			o.streams[stream] = false
+		}
+	}
+	if failing, _ := t.failing(); failing == 0 && len(t.streams) > 0 && !t.most() {
 		t.end()
 	}
+	t.checkRecovery()
 }
 
 // Close logs what is held back, and nothing later.
@@ -106,6 +162,7 @@ func (t *Tracker) Close() {
 		t.timer.Stop()
 	}
 	t.logHeld()
+	t.recovered()
 	t.closed = true
 }
 
@@ -117,21 +174,67 @@ func (t *Tracker) Failed(f Failure) {
 	if c == nil || t.closed {
 		return
 	}
-	if c.since.IsZero() {
-		c.since = time.Now()
-	}
-	c.attempts++
-	c.last = f
+	c.failed(f)
 	if o := t.outage; o != nil {
 		o.attempts++
 		o.streams[f.Stream] = true
 		o.reached = time.Time{}
-		t.log.Debug(watchEnded, f.fields()...)
+	}
+	t.checkRecovery()
+	t.add(note{
+		stream: f.Stream, message: watchEnded, reason: f.Reason, level: zapcore.WarnLevel, err: f.Err, failure: &f,
+	})
+}
+
+// Note logs a line about a stream: together with others of the same message and reason, or at debug level where an outage
+// explains it.
+func (t *Tracker) Note(stream string, level zapcore.Level, message, reason string, err error, fields ...zap.Field) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(note{stream: stream, message: message, reason: reason, level: level, err: err, fields: fields})
+}
+
+// Lost takes note that a stream has lost its position: it is not watched until it has listed.
+func (t *Tracker) Lost(stream, reason string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.streams[stream]; c != nil {
+		c.watched = time.Time{}
+	}
+	for _, o := range []*outage{t.outage, t.recovery} {
+		if o != nil && o.streams[stream] {
+			o.relisted[stream] = true
+		}
+	}
+	t.checkRecovery()
+	t.add(note{stream: stream, message: positionLost, reason: reason, level: zapcore.WarnLevel, err: err})
+}
+
+const (
+	watchEnded   = "watch ended, trying again"
+	positionLost = "position is no longer valid, listing again"
+)
+
+// add logs a line now or later, and sees to it that it is decided then whether there is an outage.
+func (t *Tracker) add(n note) {
+	if t.closed {
 		return
 	}
-	if t.held = append(t.held, f); len(t.held) == 1 {
+	explained := t.explains(n.stream)
+	if explained {
+		t.log.Debug(n.message, n.all()...)
+	} else {
+		n.at = time.Now()
+		t.held = append(t.held, n)
+	}
+	if t.timer == nil && (!explained || t.outage == nil) {
 		t.timer = time.AfterFunc(settle, t.decide)
 	}
+}
+
+// explains reports whether an outage, or that one is just over, is why there is something to log about a stream.
+func (t *Tracker) explains(stream string) bool {
+	return t.outage != nil && t.outage.streams[stream] || t.recovery != nil && t.recovery.streams[stream]
 }
 
 // Reached takes note that the API server has answered a stream.
@@ -142,13 +245,43 @@ func (t *Tracker) Reached(stream string) {
 	if c == nil {
 		return
 	}
-	*c = contact{}
+	*c, t.probe, t.answered = contact{watched: c.watched}, contact{}, time.Now()
 	if o := t.outage; o != nil {
 		if o.reached.IsZero() {
-			o.reached = time.Now()
+			o.reached = t.answered
 		}
 		if !t.most() {
 			t.end()
+		}
+	}
+}
+
+// Watched takes note that a stream has a watch.
+func (t *Tracker) Watched(stream string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if c := t.streams[stream]; c != nil && c.watched.IsZero() {
+		c.watched = time.Now()
+		t.checkRecovery()
+	}
+}
+
+// Probed takes note of what came of a probe: nil is the answer that it should have. A failure names no stream.
+func (t *Tracker) Probed(f *Failure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed:
+	case f == nil:
+		t.probe = contact{}
+		if t.outage != nil && !t.most() {
+			t.end()
+		}
+	default:
+		if t.probe.failed(*f); t.outage != nil {
+			t.outage.attempts++
+		} else if t.most() {
+			t.begin()
 		}
 	}
 }
@@ -166,46 +299,107 @@ func (t *Tracker) failing() (all, silent int) {
 	return all, silent
 }
 
-// most reports whether the server is what fails. A 503 that only some streams get may be that of an aggregated API.
-func (t *Tracker) most() bool {
-	all, silent := t.failing()
+// most reports whether the server is what fails.
+func (t *Tracker) most() bool { return t.isMost(t.failing()) || t.probe.attempts >= enoughProbes }
+
+// isMost reports whether so many streams are most of them. A 503 that only some streams get may be that of an aggregated
+// API.
+func (t *Tracker) isMost(all, silent int) bool {
 	return all > 0 && all == len(t.streams) || 2*silent > len(t.streams)
 }
 
-// decide begins an outage, or logs what is held back.
+// heldMost reports whether most streams have failed since the first line that is held back, and may have come back.
+func (t *Tracker) heldMost() bool {
+	all, silent := make(map[string]bool), make(map[string]bool)
+	for _, n := range t.held {
+		if n.failure == nil || t.streams[n.stream] == nil {
+			continue
+		}
+		if all[n.stream] = true; !n.failure.Answered {
+			silent[n.stream] = true
+		}
+	}
+	return t.isMost(len(all), len(silent))
+}
+
+// decide begins an outage, which may be over already, and logs what it does not explain.
 func (t *Tracker) decide() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.closed || t.outage != nil {
+	if t.timer = nil; t.closed {
 		return
 	}
-	if !t.most() {
-		t.logHeld()
-		return
+	if t.outage == nil && (t.most() || t.heldMost()) {
+		t.begin()
 	}
-	o := &outage{streams: make(map[string]bool)}
-	for _, f := range t.held { // streams that are back already were part of it
-		o.streams[f.Stream] = true
-	}
-	t.held = nil
-	for name, c := range t.streams {
-		if c.since.IsZero() {
-			continue
-		}
-		o.streams[name] = true
-		o.attempts += c.attempts
-		if o.since.IsZero() || c.since.Before(o.since) {
-			o.since = c.since
-		}
-	}
-	o.continued = o.since.Before(t.unready)
-	t.outage = o
-	now := t.now()
-	t.log.Warn("API server unreachable", zap.Int("streams", now.Streams), zap.Int("of", now.Of),
-		zap.String("reason", now.Reason), zap.String("error", now.Error))
+	t.logHeld()
 }
 
-// end ends the outage, if there is one.
+// begin begins an outage.
+func (t *Tracker) begin() {
+	t.recovered() // the one before
+	o := &outage{streams: make(map[string]bool), relisted: make(map[string]bool)}
+	var failures []Failure // the last of each stream
+	add := func(f Failure, since time.Time, attempts int) {
+		failures = append(failures, f)
+		if o.attempts += attempts; o.since.IsZero() || since.Before(o.since) {
+			o.since = since
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.streams)) {
+		if c := t.streams[name]; !c.since.IsZero() {
+			o.streams[name] = true
+			add(c.last, c.since, c.attempts)
+		}
+	}
+	failing := len(failures)
+	for _, n := range t.held { // streams that are back already were part of it
+		if n.failure != nil && (failing == 0 || !o.streams[n.stream]) {
+			o.streams[n.stream] = true
+			add(*n.failure, n.at, 1)
+		}
+	}
+	if len(failures) == 0 { // only the probes fail: every watch is in doubt
+		add(t.probe.last, t.probe.since, t.probe.attempts)
+		for name := range t.streams {
+			o.streams[name] = true
+		}
+	}
+	for _, n := range t.held {
+		if n.message == positionLost && o.streams[n.stream] {
+			o.relisted[n.stream] = true
+		}
+	}
+	common := commonOf(failures)
+	o.refused, o.continued = common.Refused, o.since.Before(t.unready)
+	t.outage = o
+	t.log.Warn(names[o.refused].is, zap.Int("streams", len(o.streams)), zap.Int("of", len(t.streams)),
+		zap.String("reason", common.Reason), zap.NamedError("error", cause(common.Err)))
+	if !t.most() {
+		o.reached = t.answered
+		t.end()
+	}
+}
+
+// names are what an outage is called, by whether the server refuses this daemon.
+var names = map[bool]struct{ is, ended string }{
+	false: {"API server unreachable", "API server reachable again"},
+	true:  {"API server refuses this daemon", "API server accepts this daemon again"},
+}
+
+// commonOf is the failure with the reason that most of them have.
+func commonOf(failures []Failure) (common Failure) {
+	count := make(map[string]int)
+	most := 0
+	for _, f := range failures {
+		if count[f.Reason]++; count[f.Reason] > most {
+			most, common = count[f.Reason], f
+		}
+	}
+	return common
+}
+
+// end ends the outage, if there is one. Its streams are still to be watched again.
 func (t *Tracker) end() {
 	o := t.outage
 	if o == nil {
@@ -219,36 +413,115 @@ func (t *Tracker) end() {
 	if o.unready(now) {
 		t.unready = now.Add(calm)
 	}
-	t.log.Info("API server reachable again", zap.Duration("after", o.reached.Sub(o.since).Round(time.Millisecond)),
-		zap.Int("streams", len(o.streams)), zap.Int("attempts", o.attempts))
+	t.recovery = o
+	o.limit = time.AfterFunc(lasting, func() { t.giveUp(o) })
+	t.checkRecovery()
+}
+
+// checkRecovery sees whether all streams of an outage that is over are watched again. A moment later it is known whether
+// they stay so: a position that is not valid shows only then.
+func (t *Tracker) checkRecovery() {
+	o := t.recovery
+	if o == nil {
+		return
+	}
+	all := len(t.unwatched(o)) == 0
+	switch {
+	case all && o.settled == nil:
+		o.settled = time.AfterFunc(settle, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if o.settled != nil && len(t.unwatched(o)) == 0 && t.recovery == o {
+				t.recovered()
+			}
+		})
+	case !all && o.settled != nil:
+		o.settled.Stop()
+		o.settled = nil
+	}
+}
+
+// giveUp stops waiting for the streams of an outage that is over: those that are not watched fail for their own reasons.
+func (t *Tracker) giveUp(o *outage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.recovery == o {
+		t.recovered()
+	}
+}
+
+// unwatched returns the streams of an outage that are not watched.
+func (t *Tracker) unwatched(o *outage) (streams []string) {
+	for name, runs := range o.streams {
+		if c := t.streams[name]; runs && (c == nil || c.watched.IsZero()) {
+			streams = append(streams, name)
+		}
+	}
+	slices.Sort(streams)
+	return streams
+}
+
+// recovered logs that the outage before, if there is one, is over.
+func (t *Tracker) recovered() {
+	o := t.recovery
+	if o == nil {
+		return
+	}
+	t.recovery = nil
+	o.limit.Stop()
+	if o.settled != nil {
+		o.settled.Stop()
+	}
+	var watched time.Time // all of them
+	for name := range o.streams {
+		if c := t.streams[name]; c != nil && c.watched.After(watched) {
+			watched = c.watched
+		}
+	}
+	fields := []zap.Field{
+		zap.Duration("after", o.reached.Sub(o.since).Round(time.Millisecond)),
+		zap.Int("streams", len(o.streams)), zap.Int("attempts", o.attempts), zap.Int("listedAgain", len(o.relisted)),
+	}
+	if not := t.unwatched(o); len(not) > 0 {
+		fields = append(fields, zap.Int("notWatched", len(not)), zap.Strings("names", not[:min(len(not), maxNamed)]))
+	} else if !watched.IsZero() {
+		fields = append(fields, zap.Duration("watchedAfter", max(0, watched.Sub(o.since)).Round(time.Millisecond)))
+	}
+	t.log.Info(names[o.refused].ended, fields...)
 }
 
 // unready reports whether an outage lasts long enough to make the daemon unready.
 func (o *outage) unready(now time.Time) bool { return o.continued || now.Sub(o.since) >= lasting }
 
-const watchEnded = "watch ended, trying again"
-
-func (f Failure) fields() []zap.Field {
-	return []zap.Field{zap.String("stream", f.Stream), zap.String("reason", f.Reason), zap.Error(f.Err)}
-}
-
-// logHeld logs what is held back: one line for each failure, or for streams that have failed together for one reason.
+// logHeld logs what is held back: one line for each, or for streams that have the same to say.
 func (t *Tracker) logHeld() {
-	streams := make(map[string][]string) // by reason
-	for _, f := range t.held {
-		if !slices.Contains(streams[f.Reason], f.Stream) {
-			streams[f.Reason] = append(streams[f.Reason], f.Stream)
+	type kind struct{ message, reason string }
+	streams := make(map[kind][]string)
+	for _, n := range t.held {
+		k := kind{n.message, n.reason}
+		if !t.explains(n.stream) && !slices.Contains(streams[k], n.stream) {
+			streams[k] = append(streams[k], n.stream)
 		}
 	}
-	for _, f := range t.held {
-		switch names := streams[f.Reason]; len(names) {
-		case 0: // logged
-		case 1:
-			t.log.Warn(watchEnded, f.fields()...)
+	for _, n := range t.held {
+		k := kind{n.message, n.reason}
+		switch all := streams[k]; {
+		case t.explains(n.stream):
+			t.log.Debug(n.message, n.all()...)
+		case len(all) == 1:
+			t.log.Log(n.level, n.message, n.all()...)
+		case len(all) > 1:
+			streams[k] = nil
+			fields := []zap.Field{
+				zap.Int("streams", len(all)), zap.Strings("names", all[:min(len(all), maxNamed)]), zap.String("reason", n.reason),
+			}
+			if n.err != nil {
+				fields = append(fields, zap.NamedError("error", cause(n.err)))
+			}
+			t.log.Log(n.level, n.message, fields...)
+			fallthrough
 		default:
-			delete(streams, f.Reason)
-			t.log.Warn("watches ended, trying again", zap.Int("streams", len(names)), zap.Strings("names", names[:min(len(names), maxNamed)]),
-				zap.String("reason", f.Reason), zap.NamedError("error", cause(f.Err)))
+			t.log.Debug(n.message, n.all()...)
 		}
 	}
 	t.held = nil
@@ -266,27 +539,24 @@ func cause(err error) error {
 func (t *Tracker) Now() Outage {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.now()
-}
-
-func (t *Tracker) now() Outage {
 	if t.outage == nil {
 		return Outage{}
 	}
-	o := Outage{Since: t.outage.since, Of: len(t.streams), Attempts: t.outage.attempts}
-	o.Streams, _ = t.failing()
 	// Of the reason that most streams have: the one before may have found its connection cut, the others find none.
-	count := make(map[string]int)
-	most := 0
+	var failures []Failure
 	for _, name := range slices.Sorted(maps.Keys(t.streams)) {
-		c := t.streams[name]
-		if c.since.IsZero() {
-			continue
+		if c := t.streams[name]; !c.since.IsZero() {
+			failures = append(failures, c.last)
 		}
-		reason := c.last.Reason
-		if count[reason]++; count[reason] > most {
-			most, o.Reason, o.Error = count[reason], reason, cause(c.last.Err).Error()
-		}
+	}
+	o := Outage{Since: t.outage.since, Streams: len(failures), Of: len(t.streams), Attempts: t.outage.attempts}
+	if len(failures) == 0 {
+		failures, o.Streams = []Failure{t.probe.last}, len(t.streams)
+	}
+	common := commonOf(failures)
+	o.Refused, o.Reason = common.Refused, common.Reason
+	if common.Err != nil {
+		o.Error = cause(common.Err).Error()
 	}
 	return o
 }
@@ -323,5 +593,5 @@ func (o Outage) Text(now time.Time) string {
 
 // Headline says it without the error.
 func (o Outage) Headline(now time.Time) string {
-	return fmt.Sprintf("API server unreachable for %s: %d of %d streams", now.Sub(o.Since).Round(time.Second), o.Streams, o.Of)
+	return fmt.Sprintf("%s for %s: %d of %d streams", names[o.Refused].is, now.Sub(o.Since).Round(time.Second), o.Streams, o.Of)
 }

@@ -64,6 +64,14 @@ func (r *rig) reach(streams ...string) {
 	}
 }
 
+// back has streams reach the server and be watched.
+func (r *rig) back(streams ...string) {
+	r.reach(streams...)
+	for _, s := range streams {
+		r.Watched(s)
+	}
+}
+
 // logged checks what was logged since the last call, as message and fields.
 func (r *rig) logged(want ...string) {
 	r.t.Helper()
@@ -108,11 +116,12 @@ func TestOneLineEach(t *testing.T) {
 		r.reach("a")
 		r.pass(5 * time.Second) // the others come back when their pauses are over
 		r.logged()
-		r.reach(most...)
-		r.logged("API server reachable again after=14s streams=21 attempts=84")
+		r.back(most...)
 		if got := r.Now(); got != (Outage{}) || r.Explains("a") {
 			t.Errorf("over, and %+v", got)
 		}
+		r.pass(settle)
+		r.logged("API server reachable again after=14s streams=21 attempts=84 listedAgain=0 watchedAfter=19s")
 	})
 }
 
@@ -139,25 +148,103 @@ func TestAnsweredByAnother(t *testing.T) {
 	bubble(t, 3, func(r *rig) {
 		r.fail(unavailable, "a", "b")
 		r.pass(settle)
-		r.logged("watches ended, trying again streams=2 names=[a b] reason=ServerError error=503 for a")
+		r.logged("watch ended, trying again streams=2 names=[a b] reason=ServerError error=503 for a")
 		r.fail(unavailable, "a", "b", "c")
 		r.pass(settle)
 		r.logged("API server unreachable streams=3 of=3 reason=ServerError error=503 for c")
-		r.reach("b")
-		r.logged("API server reachable again after=4s streams=3 attempts=5")
+		r.back("b") // the others fail for reasons of their own
+		r.pass(lasting)
+		r.logged("API server reachable again after=4s streams=3 attempts=5 listedAgain=0 notWatched=2 names=[a c]")
+		r.fail(unavailable, "a")
+		r.pass(settle)
+		r.logged("watch ended, trying again stream=a reason=ServerError error=503 for a")
 	})
 }
 
-// A server that is back at once leaves one line for each reason.
+// lose has streams lose their positions, list and be watched again.
+func (r *rig) lose(streams ...string) {
+	for _, s := range streams {
+		r.Lost(s, "Expired", errors.New("too old: "+s))
+		r.Note(s, zap.WarnLevel, "history was lost", "Expired", nil, zap.String("from", s))
+	}
+	r.pass(time.Second)
+	for _, s := range streams {
+		r.Note(s, zap.InfoLevel, "synced", "Expired", nil)
+		r.Watched(s)
+	}
+}
+
+// A server that is restarted leaves one line when it is lost and one when all streams are watched again, also where it is
+// back at once, and where it has lost its history. What comes later is not its doing.
 func TestRestart(t *testing.T) {
+	for _, down := range []time.Duration{time.Second, 10 * time.Second} {
+		bubble(t, 12, func(r *rig) {
+			r.back(r.streams...)
+			r.fail(refused, r.streams...)
+			r.fail(unavailable, "l")
+			r.pass(down)
+			r.back(r.streams...)
+			r.lose(r.streams[:11]...)
+			r.pass(settle)
+			listed := down + time.Second
+			r.logged("API server unreachable streams=12 of=12 reason=ConnectionRefused error="+commonCause,
+				fmt.Sprintf("API server reachable again after=%s streams=12 attempts=13 listedAgain=11 watchedAfter=%s",
+					down, listed))
+			r.lose("b")
+			r.pass(settle)
+			r.logged("position is no longer valid, listing again stream=b reason=Expired error=too old: b",
+				"history was lost stream=b reason=Expired from=b", "synced stream=b reason=Expired")
+		})
+	}
+}
+
+// Streams that say the same together have one line; what differs is said of each at debug level.
+func TestSameLines(t *testing.T) {
 	bubble(t, 12, func(r *rig) {
-		r.fail(refused, r.streams...)
-		r.fail(unavailable, "l")
-		r.pass(time.Second)
-		r.reach(r.streams...)
-		r.pass(time.Second)
-		r.logged("watches ended, trying again streams=12 names=[a b c d e f g h i j] reason=ConnectionRefused error="+commonCause,
-			"watch ended, trying again stream=l reason=ServerError error=503 for l")
+		r.back(r.streams...)
+		r.lose(r.streams[:3]...)
+		r.pass(settle)
+		r.logged("position is no longer valid, listing again streams=3 names=[a b c] reason=Expired error=too old: a",
+			"history was lost streams=3 names=[a b c] reason=Expired", "synced streams=3 names=[a b c] reason=Expired")
+	})
+}
+
+// Where the probes fail and the watches are open, the server hangs or refuses this daemon: that is an outage from the
+// second failure on, until a probe gets its answer.
+func TestProbes(t *testing.T) {
+	forbidden := func(context string) *Failure {
+		return &Failure{Reason: "Forbidden", Answered: true, Refused: true, Err: errors.New(context)}
+	}
+	bubble(t, 3, func(r *rig) {
+		r.back(r.streams...)
+		r.Probed(forbidden("once"))
+		r.Probed(nil)
+		r.Probed(forbidden("first"))
+		r.pass(settle)
+		r.logged()
+		r.Probed(forbidden("second"))
+		r.logged("API server refuses this daemon streams=3 of=3 reason=Forbidden error=second")
+		want := "API server refuses this daemon for 1m2s: 3 of 3 streams: third"
+		r.Probed(forbidden("third"))
+		if err := r.Unready(r.Now()); err != nil {
+			t.Errorf("at once: %v", err)
+		}
+		r.pass(lasting)
+		if err := r.Unready(r.Now()); err == nil || err.Error() != want || !r.Now().Refused {
+			t.Errorf("after a minute: %v", err)
+		}
+		r.Leave("a", true) // it is pending
+		r.Leave("b", true)
+		r.Leave("c", true)
+		r.logged()
+		r.Probed(nil)
+		for _, s := range r.streams {
+			r.Join(s)
+		}
+		r.logged()
+		r.back(r.streams...)
+		r.pass(settle)
+		r.logged("API server accepts this daemon again after=1m2s streams=3 attempts=3 listedAgain=0 watchedAfter=1m2s")
 	})
 }
 
@@ -208,19 +295,21 @@ func TestJoinAndLeave(t *testing.T) {
 		r.pass(settle)
 		r.logged("API server unreachable streams=3 of=3 reason=ConnectionRefused error=" + commonCause)
 		r.Join("d") // has not asked yet
-		r.Leave("a")
-		r.Leave("b")
+		r.Leave("a", false)
+		r.Leave("b", false)
 		r.logged()
-		r.Leave("c") // nobody is left who fails
-		r.logged("API server reachable again after=2s streams=3 attempts=3")
+		r.Leave("c", false) // nobody is left who fails
+		r.pass(settle)
+		r.logged("API server reachable again after=2s streams=3 attempts=3 listedAgain=0")
 		r.fail(refused, "d", "nobody")
 		r.pass(settle)
 		r.logged("API server unreachable streams=1 of=1 reason=ConnectionRefused error=" + commonCause)
-		r.Leave("d") // it is started anew
+		r.Leave("d", false) // it is started anew
 		r.logged()
 		r.Join("d")
-		r.reach("d")
-		r.logged("API server reachable again after=2s streams=1 attempts=1")
+		r.back("d")
+		r.pass(settle)
+		r.logged("API server reachable again after=2s streams=1 attempts=1 listedAgain=0 watchedAfter=2s")
 	})
 }
 

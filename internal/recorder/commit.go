@@ -59,7 +59,7 @@ func (w *writer) startCommit(ctx context.Context) {
 func (p *pending) progress(yield func(string, coverage.Progress) bool) {
 	for stream, s := range p.States() {
 		c := progressOf(&s.Coverage)
-		c.Lost = string(s.PendingGap)
+		c.Lost = string(cmp.Or(s.PendingGap, s.Coverage.Lost))
 		if s.Open != nil && c.Lost == "" {
 			c.Lost = cmp.Or(string(s.Open.Reason), coverage.Unknown)
 		}

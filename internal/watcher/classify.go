@@ -17,6 +17,7 @@ import (
 
 	"kubejournal/internal/event"
 	"kubejournal/internal/kubeclient"
+	"kubejournal/internal/outage"
 	"kubejournal/internal/recorder"
 )
 
@@ -56,6 +57,7 @@ const (
 	reasonStandby        = "Standby"        // another replica writes
 	reasonOtherKind      = "OtherKind"      // an object is of another kind than discovery has said
 	reasonOtherScope     = "OtherScope"     // or has no namespace, where it must have one
+	reasonUnauthorized   = "Unauthorized"   // the server does not accept the credentials
 	reasonClusterUnknown = "ClusterUnknown" // the server does not let its cluster's uid be read any more
 )
 
@@ -96,7 +98,7 @@ var outcomes = []struct {
 	{apierrors.IsNotFound, outcome{action: actionWait, reason: ReasonNotFound}},
 	{apierrors.IsForbidden, outcome{action: actionWait, reason: "Forbidden"}},
 	{apierrors.IsMethodNotSupported, outcome{action: actionWait, reason: "MethodNotAllowed"}},
-	{apierrors.IsUnauthorized, outcome{reason: "Unauthorized"}},
+	{apierrors.IsUnauthorized, outcome{reason: reasonUnauthorized}},
 	{apierrors.IsTooManyRequests, outcome{reason: "TooManyRequests"}},
 	{apierrors.IsTimeout, outcome{reason: reasonTimeout}},
 	{apierrors.IsServerTimeout, outcome{reason: reasonTimeout}},
@@ -144,7 +146,7 @@ func ReasonOf(err error) string { return classify(context.Background(), err).rea
 // Any other reason, also one that is new, is the server's.
 func isOurs(reason string, t kubeclient.Target) bool {
 	switch reason {
-	case "Forbidden", "Unauthorized", "UntrustedServer", reasonClusterUnknown:
+	case "Forbidden", reasonUnauthorized, "UntrustedServer", reasonClusterUnknown:
 		return true
 	case "BadRequest":
 		return t.FieldSelector != "" // by a field that the resource does not have, say
@@ -156,6 +158,17 @@ func isOurs(reason string, t kubeclient.Target) bool {
 // another scope.
 func BlamesDiscovery(reason string) bool {
 	return reason == reasonOtherKind || reason == reasonOtherScope
+}
+
+// FailureOf describes a failed request of a stream, or of none, to package outage, and reports whether the server may be what
+// fails: it could not be reached, or does not accept the credentials. Rights are of single resources.
+func FailureOf(stream string, err error) (f outage.Failure, serverFails bool) {
+	reason := ReasonOf(err)
+	unreachable, answered := isUnreachable(err)
+	f = outage.Failure{
+		Stream: stream, Reason: reason, Answered: answered, Refused: isOurs(reason, kubeclient.Target{}) && answered, Err: err,
+	}
+	return f, unreachable || reason == reasonUnauthorized
 }
 
 // isUnreachable reports whether a session failed because the API server could not be reached, and whether somebody answered:

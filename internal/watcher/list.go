@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubejournal/internal/event"
@@ -91,7 +92,8 @@ func (s *Stream) list(ctx context.Context) error {
 		if ctx.Err() != nil || s.refusesShards(err) || !blamesForm(err) || !s.lists.failed(refused) {
 			return err
 		}
-		s.log.Info("list failed, asking for it in another form", zap.String("form", listForm[s.lists.paged]), zap.Error(err))
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list failed, asking for it in another form", ReasonOf(err), err,
+			zap.String("form", listForm[s.lists.paged]))
 		if !refused {
 			return err
 		}
@@ -175,7 +177,7 @@ func (s *Stream) listPaged(ctx context.Context) error {
 		if expired >= maxExpired || errors.Is(err, errMiscounted) {
 			limit = 0
 		}
-		s.log.Info("list is not complete, beginning again", zap.Error(err))
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "list is not complete, beginning again", ReasonOf(err), err)
 		if !kubeclient.Sleep(ctx, kubeclient.FirstPause+rand.N(kubeclient.FirstPause)) {
 			return ctx.Err()
 		}

@@ -83,7 +83,7 @@ func TestOutage(t *testing.T) {
 			}
 		}
 		w.pass(45 * time.Second)
-		if got := w.logged("API server unreachable"); got != 1 || w.logged("watch ended") > 0 || w.logged("watches ended") > 0 {
+		if got := w.logged("API server unreachable"); got != 1 || w.logged("watch ended") > 0 {
 			t.Errorf("the outage is logged %d times, and single streams", got)
 		}
 		if !strings.Contains(w.log.String(), `API server unreachable	{"streams": 21, "of": 21, "reason": "ConnectionRefused", "error": "`) {
@@ -91,6 +91,7 @@ func TestOutage(t *testing.T) {
 		}
 		must(t, w.srv.StartAPIServer())
 		w.await("they watch", func() bool { return w.watch() == 21 })
+		w.pass(3 * time.Second)
 		if got := w.logged("API server reachable again"); got != 1 || w.status().Outage != nil {
 			t.Errorf("the end is logged %d times, and the status says %+v", got, w.status().Outage)
 		}
@@ -98,6 +99,43 @@ func TestOutage(t *testing.T) {
 			t.Error("the line does not say how many streams and attempts")
 		}
 	})
+}
+
+// A restart of the API server, by which it loses its history, leaves two lines in the log: it is lost, and all streams are
+// watched again. The streams' own are at debug level.
+func TestRestartIsTwoLines(t *testing.T) {
+	for _, down := range []time.Duration{100 * time.Millisecond, 20 * time.Second} {
+		manyStreams(t, func(w *harness) {
+			before := w.log.String()
+			w.srv.StopAPIServer()
+			w.srv.Expire(w.srv.Version())
+			w.put(secrets, "b")
+			w.srv.Expire(w.srv.Version())
+			w.pass(down)
+			must(t, w.srv.StartAPIServer())
+			w.await("they watch", func() bool { return w.watch() == 21 })
+			w.pass(2 * time.Minute)
+			lines := strings.Split(strings.TrimSpace(strings.TrimPrefix(w.log.String(), before)), "\n")
+			if len(lines) != 2 || !strings.Contains(lines[0], `API server unreachable	{"streams": 21, "of": 21, "reason": "`) ||
+				!strings.Contains(lines[1], `API server reachable again	{"after": "`) || !strings.Contains(lines[1], `, "watchedAfter": "`) ||
+				!strings.Contains(lines[1], `"listedAgain": `) || strings.Contains(lines[1], `"listedAgain": 0`) {
+				t.Errorf("down for %s:\n%s", down, strings.Join(lines, "\n"))
+			}
+			before = w.log.String()
+			w.srv.SetFault(func(r kubefake.Request) *kubefake.Fault {
+				if r.Resource == "secrets" && r.Verb == "watch" {
+					return status(http.StatusInternalServerError)
+				}
+				return nil
+			})
+			w.srv.EndWatches()
+			w.pass(10 * time.Second)
+			if text := strings.TrimPrefix(w.log.String(), before); !strings.Contains(text, `watch ended, trying again	{"stream": "secrets", "reason": "ServerError"`) {
+				t.Errorf("one that fails alone is not logged:\n%s", text)
+			}
+			w.srv.SetFault(nil)
+		})
+	}
 }
 
 // Readiness ends a minute into an outage, for one reason that is said once, and comes back behind it.
@@ -152,6 +190,7 @@ func TestEditInAnOutage(t *testing.T) {
 		}
 		must(t, w.srv.StartAPIServer())
 		w.await("it watches again", w.watching)
+		w.pass(3 * time.Second)
 		if w.status().Outage != nil || w.logged("API server reachable again") != 1 {
 			t.Errorf("%+v", w.status().Outage)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
@@ -134,7 +135,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	}
 	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, told)
 	r.batch.AddLine(line, event.Gap, "", now, nil)
-	s.log.Warn("history was lost, writing the difference", zap.String("reason", string(r.gap)),
+	s.outages.Note(s.spec.Name, zapcore.WarnLevel, "history was lost, writing the difference", string(r.gap), nil,
 		zap.String("from", from), zap.String("serverVersion", r.version))
 	s.note(func(n *Status) { n.LastGap, n.Missed = now, 0 })
 	t := checkpoint.Transition{Type: event.Gap, Reason: r.gap, FromResourceVersion: []byte(from), ResourceVersion: []byte(r.version)}
@@ -314,16 +315,21 @@ func (r *relist) finish(ctx context.Context, rv string) error {
 	if err := s.writeSynced(ctx); err != nil {
 		return err
 	}
+	result := []zap.Field{
+		zap.String("resourceVersion", s.state.ResourceVersion),
+		zap.Int64("added", r.count.Added), zap.Int64("modified", r.count.Modified),
+		zap.Int64("deleted", r.count.Deleted), zap.Int64("unchanged", r.count.Unchanged),
+	}
 	reason := "FirstSync"
-	if r.gap != "" {
+	if r.gap == "" {
+		s.log.Info("synced", result...)
+	} else {
 		reason = string(r.gap)
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "synced", reason, nil, result...)
 		s.note(func(n *Status) { n.Missed = r.count.Added + r.count.Modified + r.count.Deleted })
 	}
 	s.m.Relists.WithLabelValues(s.resource.Group, s.resource.Resource, reason).Inc()
 	s.m.RelistSeconds.Observe(time.Since(r.began).Seconds())
-	s.log.Info("synced", zap.String("resourceVersion", s.state.ResourceVersion),
-		zap.Int64("added", r.count.Added), zap.Int64("modified", r.count.Modified),
-		zap.Int64("deleted", r.count.Deleted), zap.Int64("unchanged", r.count.Unchanged))
 	return nil
 }
 

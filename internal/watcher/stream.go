@@ -17,6 +17,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/checkpoint"
@@ -215,7 +216,8 @@ func (s *Stream) known(namespace, name string) (event.Known, bool, error) {
 func (s *Stream) Run(ctx context.Context) error {
 	defer func() { s.encoder.track(-s.encoder.tracked) }()
 	s.outages.Join(s.spec.Name)
-	defer s.outages.Leave(s.spec.Name)
+	again := false
+	defer func() { s.outages.Leave(s.spec.Name, again) }()
 	s.unreached = true
 	for {
 		began := time.Now()
@@ -233,8 +235,8 @@ func (s *Stream) Run(ctx context.Context) error {
 			continue
 		}
 		o := classify(ctx, err)
-		unreachable, answered := isUnreachable(err)
-		if answered && !unreachable {
+		failure, serverFails := FailureOf(s.spec.Name, err)
+		if failure.Answered && !serverFails {
 			s.reached()
 		}
 		healthy := time.Since(began) >= kubeclient.HealthyAfter
@@ -264,6 +266,7 @@ func (s *Stream) Run(ctx context.Context) error {
 			return nil
 		case actionWait:
 			s.setState(Pending, o.reason)
+			again = true
 			return &PendingError{Reason: o.reason, Err: err}
 		case actionRelist:
 			// At once, unless it was a list that failed, or the last one was just now.
@@ -273,7 +276,7 @@ func (s *Stream) Run(ctx context.Context) error {
 				s.loaded = false
 				continue // or ctx has ended
 			}
-			s.log.Warn("position is no longer valid, listing again", zap.String("reason", o.reason), zap.Error(err))
+			s.outages.Lost(s.spec.Name, o.reason, err)
 			if atOnce {
 				continue
 			}
@@ -289,11 +292,11 @@ func (s *Stream) Run(ctx context.Context) error {
 				}
 				continue
 			}
-			if unreachable {
+			if serverFails {
 				s.unreached = true
-				s.outages.Failed(outage.Failure{Stream: s.spec.Name, Reason: o.reason, Answered: answered, Err: err})
+				s.outages.Failed(failure)
 			} else {
-				s.log.Warn("watch ended, trying again", zap.String("reason", o.reason), zap.Error(err))
+				s.outages.Note(s.spec.Name, zapcore.WarnLevel, "watch ended, trying again", o.reason, err)
 			}
 		}
 		s.reason = o.reason

@@ -48,6 +48,7 @@ func (s *Stream) follow(ctx context.Context, w *kubeclient.WatchReader) error {
 	s.setState(Watching, cmp.Or(reason, s.habit.reason))
 	s.note(func(n *Status) { n.passing = reason == "" })
 	s.reached()
+	s.outages.Watched(s.spec.Name)
 	s.pace.began()
 	s.order = order{last: s.order.last[:0], this: s.order.this}
 	s.order.version, _ = event.VersionNumber([]byte(s.state.ResourceVersion))

@@ -87,6 +87,8 @@ func TestHelm(t *testing.T) {
 			values: "{mode: statefulset, replicas: 3, shards: 2, config: {leaderElection: {leaseName: mine, leaseDuration: 20s}}}",
 			notes:  []string{"Of the 3 replicas of each of the 2 shards one writes", " journal-kubejournal-0-0 -- /kubejournal status"}, silent: []string{"WARNING"},
 		},
+		"everything":       {values: "preset: everything", silent: []string{"WARNING"}},
+		"every shard":      {values: "{preset: everything, mode: statefulset, shards: 2}", silent: []string{"WARNING"}},
 		"without a volume": {values: "persistence: {enabled: false}", notes: []string{"emptyDir"}},
 		"stdout":           {values: `config: {output: {path: "-"}}`, notes: []string{"16 KiB", "logs -c kubejournal"}},
 		"another port":     {values: `config: {listen: ":9090"}`, notes: []string{" 9090 "}},
@@ -230,6 +232,9 @@ func TestHelmRefuses(t *testing.T) {
 		"unknown env":     {"config: {resources: [{resource: pods, namespaces: [$(WHERE)]}]}", "config.resources[0].namespaces: $(WHERE) is not known here"},
 		"nameless":        {"serviceAccount: {create: false}", "serviceAccount.name"},
 		"sidecar's name":  {"sidecar: {container: {name: kubejournal}}", "name"},
+		"unknown preset":  {"preset: all", "preset"},
+		"preset and own":  {"{preset: everything, config: {resources: [pods]}}", "preset: config.resources says what is journalled"},
+		"preset per node": {"{preset: everything, mode: daemonset}", "preset: each pod of a daemonset would journal all of it"},
 		"two-digit ports": {"networkPolicy: {apiServerPorts: [https]}", "apiServerPorts"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -432,6 +437,8 @@ func TestHelmFiles(t *testing.T) {
 	for name, from := range map[string]string{
 		"builtin.txt": "internal/discovery/builtin.txt",
 		"rules.yaml":  "deploy/monitoring/rules.yaml",
+		// The resources of a preset.
+		"everything.yaml": "configs/examples/everything.yaml",
 	} {
 		want, err := os.ReadFile(filepath.Join(root, from))
 		if err != nil {

@@ -79,10 +79,35 @@ true
 {{- end -}}
 {{- end }}
 
-{{- /* The entries of the config: those of the values, else what fits the mode. */ -}}
+{{- /* The config of a preset, "" for none. */ -}}
+{{- define "kubejournal.preset" -}}
+{{- with .Values.preset -}}
+{{ $.Files.Get (printf "files/%s.yaml" .) }}
+{{- end -}}
+{{- end }}
+
+{{- /* The config's output: what it keeps fits the volume. */ -}}
+{{- define "kubejournal.output" -}}
+{{- $output := deepCopy .Values.config.output -}}
+{{- if not (or (eq $output.path "-") (hasKey $output "maxTotalSize")) -}}
+{{- $size := "1GiB" -}}
+{{- if ne .Values.mode "daemonset" -}}
+{{- $size = printf "%.0fMiB" (divf (include "kubejournal.bytes" .Values.persistence.size) 1048576 | mulf 0.8 | floor) -}}
+{{- end -}}
+{{- $_ := set $output "maxTotalSize" $size -}}
+{{- end -}}
+{{- with include "kubejournal.preset" . | fromYaml -}}
+{{- if not (hasKey $output "maxAge") -}}{{- $_ := set $output "maxAge" .output.maxAge -}}{{- end -}}
+{{- end -}}
+{{ toYaml $output }}
+{{- end }}
+
+{{- /* The entries of the config: those of the values, else of the preset, else what fits the mode. */ -}}
 {{- define "kubejournal.resources" -}}
 {{- if .Values.config.resources -}}
 {{ toYaml .Values.config.resources }}
+{{- else if .Values.preset -}}
+{{ (include "kubejournal.preset" . | fromYaml).resources | toYaml }}
 {{- else if eq .Values.mode "daemonset" -}}
 - resource: pods
   fieldSelector: spec.nodeName=$(NODE_NAME)

@@ -6,6 +6,12 @@
 {{- if and (eq .Values.mode "statefulset") (or .Values.persistence.existingClaim (eq (toString .Values.persistence.enabled) "false")) -}}
 {{- fail "persistence: each replica of a statefulset has a volume of its own; leave existingClaim and enabled out" -}}
 {{- end -}}
+{{- if and .Values.preset .Values.config.resources -}}
+{{- fail "preset: config.resources says what is journalled; leave one of the two out" -}}
+{{- end -}}
+{{- if and .Values.preset (has .Values.mode (list "daemonset" "sidecar")) -}}
+{{- fail (printf "preset: each pod of a %s would journal all of it; use the mode deployment or statefulset" .Values.mode) -}}
+{{- end -}}
 {{- if and .Values.config.leaderElection (ne .Values.mode "statefulset") -}}
 {{- fail "config.leaderElection: only the mode statefulset has replicas of which one writes" -}}
 {{- end -}}
