@@ -199,9 +199,11 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked
 	}
 	notice := func(cluster, text string) { o.Of(cluster).Note("%s", text) }
 	opened, err := query.OpenClusters(cmd.Context(), clusters, s, f.lines, notice)
-	for _, of := range opened {
-		defer of.Close()
-	}
+	defer func() {
+		for _, of := range opened {
+			of.Close()
+		}
+	}()
 	if err != nil {
 		return err
 	}

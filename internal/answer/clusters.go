@@ -208,6 +208,12 @@ func inOrder(all []iter.Seq2[row, error], show func(n int, r *row) error) error 
 		there bool
 	}
 	heads := make([]head, len(all))
+	var stops []func()
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
 	step := func(n int) (err error) {
 		h := &heads[n]
 		h.row, err, h.there = h.pull()
@@ -215,8 +221,7 @@ func inOrder(all []iter.Seq2[row, error], show func(n int, r *row) error) error 
 	}
 	for n, one := range all {
 		pull, stop := iter.Pull2(one)
-		defer stop()
-		heads[n].pull = pull
+		heads[n].pull, stops = pull, append(stops, stop)
 		if err := step(n); err != nil {
 			return err
 		}
@@ -292,7 +297,7 @@ func (t *clusterTable) show(cluster string, r *row) error {
 	default:
 		err = t.p.Text([]byte(r.text))
 	}
-	if err = errors.Join(err, t.p.End()); err != nil {
+	if err := errors.Join(err, t.p.End()); err != nil {
 		return err
 	}
 	text := t.one.Bytes()

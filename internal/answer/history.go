@@ -82,7 +82,7 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 		each[n] = of[n].rows(ctx)
 	}
 	err := inOrder(each, func(n int, r *row) error { return t.show(all[n].Cluster, r) })
-	if err = errors.Join(err, t.end()); err != nil {
+	if err := errors.Join(err, t.end()); err != nil {
 		return err
 	}
 	return Each(of, func(one *history) error { return one.finish(ctx) })

@@ -50,10 +50,7 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 			return err
 		}
 		if alone != nil {
-			defer alone.Close() //nolint:errcheck // only read from
-			info, err := alone.Stat()
-			o.ends = err == nil && info.Mode().IsRegular()
-			return Stream(ctx, alone, o, p)
+			return showAlone(ctx, alone, o, p)
 		}
 	}
 	err := o.files(ctx, paths, p)
@@ -61,6 +58,14 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 		err = nil
 	}
 	return errors.Join(err, p.End())
+}
+
+// showAlone shows what is no active file of a journal, and closes it.
+func showAlone(ctx context.Context, f *os.File, o Options, p *Printer) error {
+	defer f.Close() //nolint:errcheck // only read from
+	info, err := f.Stat()
+	o.ends = err == nil && info.Mode().IsRegular()
+	return Stream(ctx, f, o, p)
 }
 
 // resolved returns where a path leads to: rotated files lie there.
