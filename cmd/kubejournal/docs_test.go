@@ -179,6 +179,7 @@ func TestDocsMetrics(t *testing.T) {
 	described := make(chan *prometheus.Desc)
 	go func() {
 		m := metrics.New("", "")
+		m.WatchServer(func() float64 { return 1 })
 		m.WatchElection("", func() float64 { return 0 }, func() float64 { return 0 })
 		m.Registry.Describe(described)
 		close(described)

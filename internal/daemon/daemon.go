@@ -233,6 +233,12 @@ func (d *Daemon) assemble(context.Context) error {
 		return faults
 	}
 	d.metrics.WatchJournal(d.journal)
+	d.metrics.WatchServer(func() float64 {
+		if d.manager.Outage().Since.IsZero() {
+			return 1
+		}
+		return 0
+	})
 	d.reload = &reloader{d: d}
 	d.reload.inEffect.Store(d.cfg)
 	d.reload.last.Store(new(ops.Reload))

@@ -34,6 +34,7 @@ func TestShardOfFiles(t *testing.T) {
 	config("{index: 0, count: 2}")
 	l.start()
 	l.watched("configmaps?shard=0-of-2")
+	l.until("it says that it resumes", func() bool { return l.logged(`"msg":"resuming"`) > 0 })
 	if n := l.logged(`"msg":"resuming"`); n != 1 {
 		t.Errorf("resumed %d times", n)
 	}

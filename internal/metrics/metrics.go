@@ -125,6 +125,12 @@ func (m *Metrics) SetConfig(hash string) {
 	}
 }
 
+// WatchServer shows how the daemon gets on with the API server: up returns 0 in an outage, else 1.
+func (m *Metrics) WatchServer(up func() float64) {
+	promauto.With(m.Registry).NewGaugeFunc(prometheus.GaugeOpts{Name: "kubejournal_apiserver_up",
+		Help: "1 while the API server answers and accepts this daemon, 0 in an outage."}, up)
+}
+
 // WatchElection shows the metrics of the leader election by a Lease: held returns how many bytes a standby holds, seen
 // when the Lease was read or renewed last, as a Unix time.
 func (m *Metrics) WatchElection(lease string, held, seen func() float64) {

@@ -38,6 +38,7 @@ type Outage struct {
 	Attempts int       `json:"attempts"` // that have failed
 	Reason   string    `json:"reason"`   // as a stream has it
 	Error    string    `json:"error"`
+	Refused  bool      `json:"refused,omitempty"` // the server answers, and refuses this daemon
 }
 
 // Journal is how far the output reaches.
@@ -86,7 +87,7 @@ func (s *Site) statusNow() Status {
 		Server: about.Server, Config: about.Config, Election: about.Election,
 	}
 	if o := about.Outage; !o.Since.IsZero() {
-		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Attempts, o.Reason, o.Error}
+		now.Outage = &Outage{o.Since.UTC(), o.Streams, o.Attempts, o.Reason, o.Error, o.Refused}
 	}
 	if is := about.Journal; about.Output != "" {
 		now.Journal = &Journal{about.Output, is.Oldest.UTC(), is.Seq, is.Segments, about.OutputSpace}

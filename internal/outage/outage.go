@@ -54,6 +54,7 @@ type Tracker struct {
 
 	mu       sync.Mutex          // guards all below
 	streams  map[string]*contact // that run, by name
+	away     map[string]bool     // that will run again
 	probe    contact             // of the probes
 	held     []note              // not logged yet
 	timer    *time.Timer         // runs while something is to be decided
@@ -62,6 +63,7 @@ type Tracker struct {
 	outage   *outage             // nil while there is none
 	recovery *outage             // one that is over, until all of its streams are watched again
 	unready  time.Time           // until when an outage that is over keeps the daemon unready
+	refused  bool                // in that outage
 }
 
 // note is a line about a stream.
@@ -75,7 +77,10 @@ type note struct {
 }
 
 func (n *note) all() []zap.Field {
-	fields := []zap.Field{zap.String("stream", n.stream), zap.String("reason", n.reason)}
+	fields := []zap.Field{zap.String("stream", n.stream)}
+	if n.reason != "" {
+		fields = append(fields, zap.String("reason", n.reason))
+	}
 	if n.err != nil {
 		fields = append(fields, zap.Error(n.err))
 	}
@@ -127,7 +132,7 @@ type Outage struct {
 
 // New returns a tracker without streams.
 func New(log *zap.Logger) *Tracker {
-	return &Tracker{log: log, streams: make(map[string]*contact)}
+	return &Tracker{log: log, streams: make(map[string]*contact), away: make(map[string]bool)}
 }
 
 // Join adds a stream.
@@ -135,6 +140,7 @@ func (t *Tracker) Join(stream string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.streams[stream] = new(contact)
+	delete(t.away, stream)
 	t.checkRecovery()
 }
 
@@ -143,6 +149,9 @@ func (t *Tracker) Leave(stream string, again bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.streams, stream)
+	if t.away[stream] = true; !again {
+		delete(t.away, stream)
+	}
 	for _, o := range []*outage{t.outage, t.recovery} {
 		if o != nil && o.streams[stream] && !again {
 			o.streams[stream] = false
@@ -359,11 +368,16 @@ func (t *Tracker) begin() {
 			add(*n.failure, n.at, 1)
 		}
 	}
-	if len(failures) == 0 { // only the probes fail: every watch is in doubt
+	of := len(t.streams)
+	if len(failures) == 0 { // only the probes fail: no stream can be followed
 		add(t.probe.last, t.probe.since, t.probe.attempts)
 		for name := range t.streams {
 			o.streams[name] = true
 		}
+		for name := range t.away {
+			o.streams[name] = true
+		}
+		of = len(o.streams)
 	}
 	for _, n := range t.held {
 		if n.message == positionLost && o.streams[n.stream] {
@@ -373,7 +387,7 @@ func (t *Tracker) begin() {
 	common := commonOf(failures)
 	o.refused, o.continued = common.Refused, o.since.Before(t.unready)
 	t.outage = o
-	t.log.Warn(names[o.refused].is, zap.Int("streams", len(o.streams)), zap.Int("of", len(t.streams)),
+	t.log.Warn(names[o.refused].is, zap.Int("streams", len(o.streams)), zap.Int("of", of),
 		zap.String("reason", common.Reason), zap.NamedError("error", cause(common.Err)))
 	if !t.most() {
 		o.reached = t.answered
@@ -411,7 +425,7 @@ func (t *Tracker) end() {
 		o.reached = now
 	}
 	if o.unready(now) {
-		t.unready = now.Add(calm)
+		t.unready, t.refused = now.Add(calm), o.refused
 	}
 	t.recovery = o
 	o.limit = time.AfterFunc(lasting, func() { t.giveUp(o) })
@@ -513,7 +527,10 @@ func (t *Tracker) logHeld() {
 		case len(all) > 1:
 			streams[k] = nil
 			fields := []zap.Field{
-				zap.Int("streams", len(all)), zap.Strings("names", all[:min(len(all), maxNamed)]), zap.String("reason", n.reason),
+				zap.Int("streams", len(all)), zap.Strings("names", all[:min(len(all), maxNamed)]),
+			}
+			if n.reason != "" {
+				fields = append(fields, zap.String("reason", n.reason))
 			}
 			if n.err != nil {
 				fields = append(fields, zap.NamedError("error", cause(n.err)))
@@ -578,7 +595,7 @@ func (t *Tracker) Unready(o Outage) error {
 	case t.outage != nil && t.outage.unready(now):
 		return errors.New(o.Text(now))
 	case now.Before(t.unready):
-		return fmt.Errorf("API server reachable again; ready when it has been so for %s", calm)
+		return fmt.Errorf("%s; ready when it has been so for %s", names[t.refused].ended, calm)
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (s *Stream) load(ctx context.Context) error {
 		return err
 	}
 	if s.state.Valid() {
-		s.log.Info("resuming", zap.String("resourceVersion", st.ResourceVersion))
+		s.outages.Note(s.spec.Name, zapcore.InfoLevel, "resuming", "", nil, zap.String("resourceVersion", st.ResourceVersion))
 	}
 	s.note(func(n *Status) {
 		n.Position, n.Synced = st.ResourceVersion, s.state.Valid() && st.Closing == nil
@@ -236,7 +236,7 @@ func (s *Stream) Run(ctx context.Context) error {
 		}
 		o := classify(ctx, err)
 		failure, serverFails := FailureOf(s.spec.Name, err)
-		if failure.Answered && !serverFails {
+		if failure.Answered && !failure.Refused && !serverFails {
 			s.reached()
 		}
 		healthy := time.Since(began) >= kubeclient.HealthyAfter

@@ -33,6 +33,7 @@ var description = regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{(?:(\w+)
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	m := metrics.New(version, commit)
+	m.WatchServer(func() float64 { return 1 })
 	m.WatchElection("default/kubejournal", func() float64 { return 0 }, func() float64 { return 0 })
 	m.WatchFilesystem("output", t.TempDir())
 	m.WatchJournal(func() metrics.Journal { return metrics.Journal{Oldest: time.Now(), Seq: 1, Segments: 1} })
