@@ -191,24 +191,24 @@ func TestUnknownNameByIndex(t *testing.T) {
 		}
 		write(t, name, string(b))
 	}
-	ask := func(o Options) (err error, shown, notices int) {
+	ask := func(o Options) (shown, notices int, err error) {
 		s := newSink()
 		o.Notice = func(string) { notices++ }
 		err = Files(t.Context(), []string{path}, o, NewPrinter(s, Style{JSON: true}))
-		return err, len(s.seqs(t)), notices
+		return len(s.seqs(t)), notices, err
 	}
 	of := func(name string) query.Filter {
 		return query.Filter{Selection: query.Selection{Objects: objects(t, name)}}
 	}
 	for _, name := range []string{"deploy/typo", "po/typo", "podz"} {
-		if err, shown, notices := ask(Options{Lines: 10, Filter: of(name)}); err == nil || shown+notices > 0 {
+		if shown, notices, err := ask(Options{Lines: 10, Filter: of(name)}); err == nil || shown+notices > 0 {
 			t.Errorf("%s: %v, %d lines, %d notices", name, err, shown, notices)
 		}
 	}
-	if err, shown, notices := ask(Options{Lines: 3, Filter: of("po")}); err == nil && shown == 3 && notices == 0 {
+	if shown, notices, err := ask(Options{Lines: 3, Filter: of("po")}); err == nil && shown == 3 && notices == 0 {
 		t.Errorf("nothing is damaged")
 	}
-	if err, shown, notices := ask(Options{Lines: 3}); err != nil || shown != 3 || notices > 0 {
+	if shown, notices, err := ask(Options{Lines: 3}); err != nil || shown != 3 || notices > 0 {
 		t.Errorf("the last lines: %v, %d lines, %d notices", err, shown, notices)
 	}
 }
