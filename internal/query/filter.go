@@ -7,8 +7,8 @@ import (
 	"kubejournal/internal/line"
 )
 
-// Filter says which lines are wanted: those that a history of the selection has between two moments, of some types. What is
-// empty or zero lets every line pass.
+// Filter says which lines are wanted: those that a history of the selection has between two moments, of some types.
+// What is empty or zero lets every line pass.
 type Filter struct {
 	Selection
 	Types        []string // of index.Types

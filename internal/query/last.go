@@ -76,9 +76,9 @@ func (j *Journal) Ends(ctx context.Context) ([]End, error) {
 }
 
 // Last yields the last n lines of those that a history has which pass a filter, or all of them if n is negative, in the
-// order of seq. Where neither objects nor times are asked for, lines that cannot be read are among them: their Seq is 0,
-// and nothing but Raw is there. A line is valid until the next one. The journal's notice names files that cannot be read to
-// their end or were removed meanwhile, and lines that are missing between two files.
+// order of seq. Where neither objects nor times are asked for, lines that cannot be read are among them: their Seq is
+// 0, and nothing but Raw is there. A line is valid until the next one. The journal's notice names files that cannot be
+// read to their end or were removed meanwhile, and lines that are missing between two files.
 func (j *Journal) Last(ctx context.Context, f *Filter, n int) iter.Seq2[*line.Fields, error] {
 	return func(yield func(*line.Fields, error) bool) {
 		w, err := again(j, func() (*window, error) { return j.window(ctx, &f.Selection, f.Since, f.Until) })
@@ -282,8 +282,8 @@ func (r *reading) begins(s *segment, seq uint64) {
 	}
 }
 
-// repeats finds lines that an earlier file has too: what others have rotated may be copies. A journal that was begun anew
-// has newer lines with a lower seq.
+// repeats finds lines that an earlier file has too: what others have rotated may be copies. A journal that was begun
+// again has newer lines with a lower seq.
 type repeats struct {
 	last   uint64 // seq of the line before
 	newest time.Time

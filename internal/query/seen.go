@@ -10,7 +10,7 @@ import (
 	"kubejournal/internal/line"
 )
 
-// Seen resolves a selection of lines that come as a stream: what it has seen of them is indexed as a journal's segment is.
+// Seen resolves a selection of lines that come as a stream: what it has seen of them is indexed as a segment is.
 type Seen struct {
 	s       *Selection
 	b       *index.Builder
@@ -31,8 +31,8 @@ func NewSeen(s *Selection) *Seen {
 	return &Seen{s: s, b: index.NewBuilder(0), objects: make(map[string]bool), named: named}
 }
 
-// Add adds a line: one of each object, up to a bound for those that are not asked for by name. It reports whether a name means
-// something else from now on, since the line is about a CustomResourceDefinition that gives it.
+// Add adds a line: one of each object, up to a bound for those that are not asked for by name. It reports whether a
+// name means something else from now on, since the line is about a CustomResourceDefinition that gives it.
 func (n *Seen) Add(l *line.Fields) (renamed bool, err error) {
 	n.key = append(append(append(n.key[:0], l.Text(line.Stream)...), 0), l.Text(line.Namespace)...)
 	scope := n.isNew()

@@ -1,10 +1,9 @@
 // Package tail shows journal lines to people: those that a history has, as package query has them, and those that come.
 //
-// Lines that come are shown once, in the order of seq: when the active
-// file is rotated by the daemon or renamed by logrotate, when several rotations happen between two checks, when it is
-// removed, truncated or replaced. Where lines went with a removed file before they could be read, a notice names them.
-// A line is shown when its end is there. Until then nothing of it is kept: a daemon that starts after a crash cuts off
-// a torn line and writes another in its place.
+// Lines that come are shown once, in the order of seq: when the active file is rotated by the daemon or renamed by
+// logrotate, when several rotations happen between two checks, when it is removed, truncated or replaced. Where lines
+// went with a removed file before they could be read, a notice names them. A line is shown when its end is there. Until
+// then nothing of it is kept: a daemon that starts after a crash cuts off a torn line and writes another in its place.
 //
 // seq rises by one from line to line. The first line of each further file is compared with the last one shown: lines up
 // to that one, no newer than it, are what the daemon carried over; a higher seq says which lines are missing, and those
@@ -13,12 +12,12 @@
 // A journal that begins anew under the same name has newer lines with a lower seq, and is shown from its first line. If
 // the clock was set back meanwhile, it is taken for a repetition until its time passes that of the last line.
 //
-// Names and messages come from anybody who may write to the cluster. What does not print (control characters, those that
-// turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
+// Names and messages come from anybody who may write to the cluster. What does not print (control characters, those
+// that turn the direction of text) is shown as an escape such as \x1b, in text and in JSON on a terminal.
 //
-// While lines are followed, the memory used is bounded by the longest line, by one GAP line per stream that is held back
-// until it is known whether there was a difference, and by the ids that are remembered of several journals. The object in
-// a line is passed over, not checked, except where a change is in a list, whose elements' names it has.
+// While lines are followed, the memory used is bounded by the longest line, by one GAP line per stream that is held
+// back until it is known whether there was a difference, and by the ids that are remembered of several journals. The
+// object in a line is passed over, not checked, except where a change is in a list, whose elements' names it has.
 package tail
 
 import (
@@ -44,28 +43,21 @@ var ErrNotCovered = errors.New("not covered")
 // Files shows a journal, or several as one: the lines that a history has, and those to come. What is no regular file is
 // shown as Stream does it, and so is a rotated file that is named itself: alone, to its end.
 func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
-	for _, path := range paths {
-		alone, err := openAlone(path, len(paths) > 1)
-		if err != nil {
-			return err
-		}
-		if alone != nil {
-			return showAlone(ctx, alone, o, p)
-		}
+	alone, err := openAlone(paths)
+	if err != nil {
+		return err
 	}
-	err := o.files(ctx, paths, p)
+	if alone != nil {
+		defer alone.Close() //nolint:errcheck // only read from
+		info, err := alone.Stat()
+		o.ends = err == nil && info.Mode().IsRegular()
+		return Stream(ctx, alone, o, p)
+	}
+	err = o.files(ctx, paths, p)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil
 	}
 	return errors.Join(err, p.End())
-}
-
-// showAlone shows what is no active file of a journal, and closes it.
-func showAlone(ctx context.Context, f *os.File, o Options, p *Printer) error {
-	defer f.Close() //nolint:errcheck // only read from
-	info, err := f.Stat()
-	o.ends = err == nil && info.Mode().IsRegular()
-	return Stream(ctx, f, o, p)
 }
 
 // resolved returns where a path leads to: rotated files lie there.
@@ -77,28 +69,29 @@ func resolved(path string) string {
 	return path
 }
 
-// openAlone opens what is shown as a stream; nil for a journal's active file. Of several journals each must be one.
-func openAlone(path string, several bool) (*os.File, error) {
-	path = resolved(path)
-	info, err := os.Stat(path)
-	switch {
-	case err != nil || info.IsDir() || info.Mode().IsRegular() && several:
-		return nil, nil //nolint:nilerr // package query says it
-	case several:
-		return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can only be shown alone", path)
+// openAlone opens what is shown as a stream; nil for active files of journals, which several paths must be.
+func openAlone(paths []string) (*os.File, error) {
+	path, regular := "", true
+	for i := 0; i < len(paths) && regular; i++ {
+		path = resolved(paths[i])
+		info, err := os.Stat(path)
+		regular = err != nil || info.IsDir() || info.Mode().IsRegular() // package query says what is wrong
 	}
-	f, err := os.Open(path) //nolint:gosec // the user's own
+	if len(paths) > 1 {
+		if !regular {
+			return nil, fmt.Errorf("open journal %s: not a regular file; a stream of lines can only be shown alone", path)
+		}
+		return nil, nil
+	}
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open journal: %w", err)
+		return nil, nil //nolint:nilerr // as above
 	}
 	var magic [2]byte
-	if info.Mode().IsRegular() {
-		_, err = f.ReadAt(magic[:], 0)
+	if regular {
+		_, _ = f.ReadAt(magic[:], 0) // as above
 	}
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, errors.Join(fmt.Errorf("read journal: %w", err), f.Close())
-	case info.Mode().IsRegular() && !isGzip(magic[:]) && !journal.IsRotated(path):
+	if regular && !isGzip(magic[:]) && !journal.IsRotated(path) {
 		return nil, f.Close()
 	}
 	return f, nil

@@ -225,8 +225,8 @@ func (t *tail) print(l *line.Fields) error {
 	return t.out.Print(l)
 }
 
-// catchUp shows the lines between the last one and the line before. A file that is renamed or compressed while it is looked
-// for is there at the next attempt; what is missing at the last one is named.
+// catchUp shows the lines between the last one and the line before. A file that is renamed or compressed while it is
+// looked for is there at the next attempt; what is missing at the last one is named.
 func (t *tail) catchUp(ctx context.Context, before uint64) error {
 	for try := 1; try <= findAgain && t.last+1 < before && ctx.Err() == nil; try++ {
 		if err := t.showMissed(ctx, before, try == findAgain); err != nil {
@@ -246,7 +246,8 @@ func (t *tail) missing(before uint64) {
 	}
 }
 
-// showMissed shows the lines that come after the last one and before another, up to a hole unless it is the last attempt.
+// showMissed shows the lines that come after the last one and before another, up to a hole unless it is the last
+// attempt.
 func (t *tail) showMissed(ctx context.Context, before uint64, lastly bool) error {
 	j, err := query.Open(t.path, func(text string) {
 		if lastly {

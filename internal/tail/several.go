@@ -16,8 +16,8 @@ import (
 )
 
 // several shows the lines that come to sources, each of which has one line at most that waits, in the order in which
-// package merge has them. A line whose id was shown a short while ago is a repeat, and left out. seq counts on from what a
-// history has.
+// package merge has them. A line whose id was shown a short while ago is a repeat, and left out. seq counts on from
+// what a history has.
 type several struct {
 	o       *Options
 	match   *query.Matcher

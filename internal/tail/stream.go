@@ -32,8 +32,8 @@ type Options struct {
 // All is every line.
 const All = -1
 
-// Stream shows the lines of r until it ends, or ctx does, through the same filter as a journal's. gzip is read too. The last
-// lines, where the options ask for those alone, are known at the end only and held in memory until then.
+// Stream shows the lines of r until it ends, or ctx does, through the same filter as a journal's. gzip is read too. The
+// last lines, where the options ask for those alone, are known at the end only and held in memory until then.
 // Where r blocks when ctx ends, the goroutine that reads it is left behind; it does nothing any more.
 func Stream(ctx context.Context, r io.Reader, o Options, p *Printer) error {
 	ended := make(chan error, 1)
