@@ -19,6 +19,10 @@ import (
 	"kubejournal/internal/journal"
 )
 
+// silence is how long nothing confirms a stream that pulses do confirm, and what is read next may have waited: the process or the
+// server has stood still. Pulses come every few seconds.
+const silence = 10 * time.Second
+
 // closeWait is how long Close waits for the last write.
 const closeWait = 300 * time.Millisecond
 
@@ -77,6 +81,7 @@ type current struct {
 	number  int
 	segment uint64 // seq of the first line of the one that is active at its commit
 	missed  int64  // the last Progress.Missed
+	pulsed  bool   // in this process
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 }
 
@@ -284,6 +289,11 @@ func (f *File) extend(c *current, p *Progress) {
 	if first {
 		late = p.Confirmed
 	}
+	if c.pulsed && !first && max(p.Confirmed, p.Pulse) > c.end()+int64(silence) {
+		late = max(late, p.Confirmed)
+		f.lateNow(c)
+	}
+	c.pulsed = c.pulsed || p.Pulse > 0
 	if late > c.end() {
 		f.lateNow(c)
 		end := c.end()

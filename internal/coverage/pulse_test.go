@@ -104,6 +104,24 @@ func TestPulse(t *testing.T) {
 			j.stalled(40, 10)
 			j.pods(50, 10, 50, 40)
 		}, "pods, 10-20 Unknown, 20-40 late CaughtUp, 40-50"},
+		// The process was stopped, or the server: nobody looked, and the watch brought what had waited.
+		"a silence, then a line": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pods(48, 10, 48, 0)
+			j.pulse(52, 10, 48)
+			j.pods(56, 10, 56, 0)
+		}, "pods, 10-28 Interrupted, 28-48 late CaughtUp, 48-56"},
+		"a silence, then pulses": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pulse(48, 10, 20)
+			j.pulse(52, 10, 20)
+			j.pods(56, 10, 56, 0)
+		}, "pods, 10-28 Interrupted, 28-48 late CaughtUp, 48-56"},
+		"no silence": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pods(36, 10, 36, 0)
+			j.pulse(45, 10, 36)
+		}, "pods, 10-45"},
 		"another list": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pods(30, 29, 30, 0)
