@@ -114,8 +114,8 @@ type outage struct {
 	continued bool      // it follows one that made the daemon unready
 
 	// Once it is over.
-	relisted map[string]bool // streams that have lost their positions
-	settled  *time.Timer     // runs while all are watched
+	relisted map[string]string // why streams have lost their positions
+	settled  *time.Timer       // runs while all are watched
 	limit    *time.Timer
 }
 
@@ -212,7 +212,7 @@ func (t *Tracker) Lost(stream, reason string, err error) {
 	}
 	for _, o := range []*outage{t.outage, t.recovery} {
 		if o != nil && o.streams[stream] {
-			o.relisted[stream] = true
+			o.relisted[stream] = reason
 		}
 	}
 	t.checkRecovery()
@@ -347,7 +347,7 @@ func (t *Tracker) decide() {
 // begin begins an outage.
 func (t *Tracker) begin() {
 	t.recovered() // the one before
-	o := &outage{streams: make(map[string]bool), relisted: make(map[string]bool)}
+	o := &outage{streams: make(map[string]bool), relisted: make(map[string]string)}
 	var failures []Failure // the last of each stream
 	add := func(f Failure, since time.Time, attempts int) {
 		failures = append(failures, f)
@@ -381,7 +381,7 @@ func (t *Tracker) begin() {
 	}
 	for _, n := range t.held {
 		if n.message == positionLost && o.streams[n.stream] {
-			o.relisted[n.stream] = true
+			o.relisted[n.stream] = n.reason
 		}
 	}
 	common := commonOf(failures)
@@ -495,6 +495,10 @@ func (t *Tracker) recovered() {
 	fields := []zap.Field{
 		zap.Duration("after", o.reached.Sub(o.since).Round(time.Millisecond)),
 		zap.Int("streams", len(o.streams)), zap.Int("attempts", o.attempts), zap.Int("listedAgain", len(o.relisted)),
+	}
+	if len(o.relisted) > 0 {
+		why := slices.Compact(slices.Sorted(maps.Values(o.relisted)))
+		fields = append(fields, zap.Strings("gaps", why))
 	}
 	if not := t.unwatched(o); len(not) > 0 {
 		fields = append(fields, zap.Int("notWatched", len(not)), zap.Strings("names", not[:min(len(not), maxNamed)]))

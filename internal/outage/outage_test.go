@@ -188,7 +188,7 @@ func TestRestart(t *testing.T) {
 			r.pass(settle)
 			listed := down + time.Second
 			r.logged("API server unreachable streams=12 of=12 reason=ConnectionRefused error="+commonCause,
-				fmt.Sprintf("API server reachable again after=%s streams=12 attempts=13 listedAgain=11 watchedAfter=%s",
+				fmt.Sprintf("API server reachable again after=%s streams=12 attempts=13 listedAgain=11 gaps=[Expired] watchedAfter=%s",
 					down, listed))
 			r.lose("b")
 			r.pass(settle)

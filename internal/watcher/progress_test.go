@@ -80,6 +80,7 @@ func TestSilentWatchIsOpenedAgain(t *testing.T) {
 		if n := w.restarts("Silent"); n != 1 {
 			t.Errorf("%d restarts are counted", n)
 		}
+		w.pass(3 * time.Second) // in case others have the same to say
 		if n := strings.Count(w.log.String(), `"Silent"`); n != 1 {
 			t.Errorf("%d lines in the log", n)
 		}

@@ -250,7 +250,7 @@ func TestBackIsKept(t *testing.T) {
 		w.start()
 		w.pass(time.Minute) // so that the next pause is long
 		w.srv.SetFault(nil)
-		w.await("c has shown it", func() bool { return w.logged("/c is at") > 0 })
+		w.await("c has shown it", func() bool { return w.restarts("PositionAheadOfServer") > 0 })
 		w.pass(2 * time.Second)
 		w.kill()
 		w.put(configMaps, "c")
