@@ -91,8 +91,8 @@ type row struct {
 	open   bool // a GAP that waits for its stream's next line
 }
 
-// rowQueue yields the rows of one cluster's history in order. Behind a GAP that waits for its stream's next line, which may
-// be shown with it or withdraw it, they wait too.
+// rowQueue yields the rows of one cluster's history in order. Rows after a GAP that waits for its stream's next line, which
+// may be shown with it or withdraw it, wait too.
 type rowQueue struct {
 	yield func(row) bool
 	json  bool
@@ -200,7 +200,7 @@ func (q *rowQueue) End() error {
 }
 
 // inOrder shows the rows of several histories in the order of their times, each with the index of its history. Those of one
-// history stay in their order, and text stays behind its row.
+// history stay in their order, and text follows its row.
 func inOrder(all []iter.Seq2[row, error], show func(n int, r *row) error) error {
 	type head struct {
 		row
@@ -247,7 +247,7 @@ func inOrder(all []iter.Seq2[row, error], show func(n int, r *row) error) error 
 	}
 }
 
-// clusterTable is the rows of several clusters, in text with a column for the cluster behind the time.
+// clusterTable shows the rows of several clusters, in text with a column for the cluster after the time.
 type clusterTable struct {
 	p     *tail.Printer
 	style tail.Style
@@ -325,7 +325,7 @@ func (t *clusterTable) show(cluster string, r *row) error {
 // isRow reports whether a line of text begins with the time of a row, not with a date.
 func isRow(l []byte) bool { return len(l) > 2 && (l[2] == ':' || l[2] == '-') && l[0] != '-' }
 
-// beginsType reports whether a rune is the first one behind a row's time: of its type, or of the type's colour.
+// beginsType reports whether a rune is the first one after a row's time: of its type, or of the type's colour.
 func beginsType(r rune) bool { return r == '\x1b' || unicode.IsLetter(r) }
 
 // insert appends a line with a cell before a place in it.

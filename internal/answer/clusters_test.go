@@ -100,7 +100,7 @@ func TestRowQueue(t *testing.T) {
 	}
 }
 
-// TestRowQueueBound does not hold a whole history behind a GAP that never ends.
+// A GAP that never ends does not hold back a whole history.
 func TestRowQueueBound(t *testing.T) {
 	shown := 0
 	q := &rowQueue{yield: func(row) bool { shown++; return true }}

@@ -39,7 +39,7 @@ func (c *Config) CheckLimits(at Disk) (warnings Faults) {
 		warn("maxTotalSize", "is 0, as are maxFiles and maxAge: nothing is ever removed, until the volume is full; "+
 			"write maxTotalSize, at most four fifths of the volume%s", ofVolume(at.Volume))
 	case total > 0 && total < 2*size:
-		warn("maxTotalSize", "%s is less than two files of maxSize (%s), of which the active one is never removed: "+
+		warn("maxTotalSize", "%s is less than two files of maxSize (%s), and the active one is never removed: "+
 			"hardly a rotated file would be kept; write at least %s, or a lower maxSize",
 			inBytes(total), inBytes(size), inBytes(2*size))
 	case total > 0 && volume > 0 && total+size > volume:

@@ -29,7 +29,7 @@ func TestCheckLimits(t *testing.T) {
 			"test.yaml:2: output.maxTotalSize: warning: is 0, as are maxFiles and maxAge: nothing is ever removed, until the volume is full; write maxTotalSize, at most four fifths of the volume",
 		}},
 		"below two files": {"{path: a.jsonl, maxTotalSize: 150MiB}", Disk{Volume: 5 << 30}, []string{
-			"test.yaml:2: output.maxTotalSize: warning: 150MiB is less than two files of maxSize (100MiB), of which the active one is never removed: hardly a rotated file would be kept; write at least 200MiB, or a lower maxSize",
+			"test.yaml:2: output.maxTotalSize: warning: 150MiB is less than two files of maxSize (100MiB), and the active one is never removed: hardly a rotated file would be kept; write at least 200MiB, or a lower maxSize",
 		}},
 		"volume": {"{path: a.jsonl, maxTotalSize: 20GB, maxFiles: 0}", Disk{Volume: 20e9}, []string{
 			"test.yaml:2: output.maxTotalSize: warning: 20GB and one file of maxSize (100MiB), for one that is being compressed, are more than the volume has (20GB); write at most 14GiB, or enlarge the volume",

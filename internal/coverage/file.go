@@ -19,8 +19,8 @@ import (
 	"kubejournal/internal/journal"
 )
 
-// silence is how long nothing confirms a stream that pulses do confirm, and what is read next may have waited: the process or the
-// server has stood still. Pulses come every few seconds.
+// silence is for how long neither a pulse nor anything that was read has confirmed a stream that gets pulses, until what is
+// read next counts as late: the process or the server has stood still, and pulses come every few seconds.
 const silence = 10 * time.Second
 
 // closeWait is how long Close waits for the last write.
@@ -289,7 +289,7 @@ func (f *File) extend(c *current, p *Progress) {
 	if first {
 		late = p.Confirmed
 	}
-	if c.pulsed && !first && max(p.Confirmed, p.Pulse) > c.end()+int64(silence) {
+	if c.pulsed && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end()+int64(silence) {
 		late = max(late, p.Confirmed)
 		f.lateNow(c)
 	}

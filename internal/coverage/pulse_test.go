@@ -117,6 +117,11 @@ func TestPulse(t *testing.T) {
 			j.pulse(52, 10, 20)
 			j.pods(56, 10, 56, 0)
 		}, "pods, 10-28 Interrupted, 28-48 late CaughtUp, 48-56"},
+		"a silence in which nothing was lost": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.lost(30, "Expired")
+			j.pods(48, 10, 48, 0)
+		}, "pods, 10-48"},
 		"no silence": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pods(36, 10, 36, 0)

@@ -275,7 +275,7 @@ func (t *Tracker) Watched(stream string) {
 	}
 }
 
-// Probed takes note of what came of a probe: nil is the answer that it should have. A failure names no stream.
+// Probed records the result of a probe, nil if it succeeded. Its failure names no stream.
 func (t *Tracker) Probed(f *Failure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -262,7 +262,7 @@ type Opened struct {
 	names []any // that they have, as in Unknown
 }
 
-// Unknown is a name that the journals of a cluster do not have, or several of which they do not have all.
+// Unknown is a name that the journals of a cluster do not have, or a list of names of which at least one is missing.
 type Unknown struct {
 	*UnknownError
 	*Selection      // what is asked for by that name

@@ -132,7 +132,7 @@ func TestClusterOfArchive(t *testing.T) {
 	}
 }
 
-// corrupt damages a file behind its head.
+// corrupt damages a file after its head.
 func corrupt(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)

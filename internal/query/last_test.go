@@ -82,7 +82,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// What others have copied is in an answer once, and a journal that was begun anew is no copy.
+// Lines in copies of rotated files are answered with once. A journal that was started again is no copy.
 func TestCopies(t *testing.T) {
 	of := func(day, from, to int) string {
 		var b strings.Builder

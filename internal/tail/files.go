@@ -27,7 +27,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -62,11 +61,7 @@ func Files(ctx context.Context, paths []string, o Options, p *Printer) error {
 
 // resolved returns where a path leads to: rotated files lie there.
 func resolved(path string) string {
-	path = disk.Absolute(path)
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return path
+	return disk.Real(disk.Absolute(path))
 }
 
 // openAlone opens what is shown as a stream; nil for active files of journals, which several paths must be.

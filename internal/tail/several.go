@@ -27,7 +27,7 @@ type several struct {
 	came    chan message
 	next    uint64          // seq
 	ids     map[string]int  // where in recent they are
-	anew    map[string]bool // streams whose list is not told yet behind a GAP with which versions begin anew
+	anew    map[string]bool // streams after a GAP that restarts versions, until their list is complete
 	recent  []string        // ids, those that are forgotten too; the next one to be replaced is at oldest
 	oldest  int
 	line    line.Fields

@@ -13,7 +13,7 @@ import (
 )
 
 // The judge of doubts knows what the server did, and what a reader of the lines alone can know. What is answered without a doubt
-// is true, and a doubt is about an object or a time of which the same lines could tell another story.
+// must be true. A doubt is deserved only if the same lines could also come from a history in which the answer is false.
 
 // questions asks about random moments and times between two of them: about a resource, one object, and a name that nothing has.
 func (o *oracle) questions(r *rand.Rand, sel *query.Selection, streams []modelStream) {
