@@ -188,6 +188,7 @@ func (t *Tracker) Failed(f Failure) {
 		o.attempts++
 		o.streams[f.Stream] = true
 		o.reached = time.Time{}
+		t.turn(o)
 	}
 	t.checkRecovery()
 	t.add(note{
@@ -289,6 +290,7 @@ func (t *Tracker) Probed(f *Failure) {
 	default:
 		if t.probe.failed(*f); t.outage != nil {
 			t.outage.attempts++
+			t.turn(t.outage)
 		} else if t.most() {
 			t.begin()
 		}
@@ -387,12 +389,43 @@ func (t *Tracker) begin() {
 	common := commonOf(failures)
 	o.refused, o.continued = common.Refused, o.since.Before(t.unready)
 	t.outage = o
-	t.log.Warn(names[o.refused].is, zap.Int("streams", len(o.streams)), zap.Int("of", of),
-		zap.String("reason", common.Reason), zap.NamedError("error", cause(common.Err)))
+	t.warn(o, of, common)
 	if !t.most() {
 		o.reached = t.answered
 		t.end()
 	}
+}
+
+// turn logs that the server, which could not be reached, is back and refuses this daemon, or the other way round, once all
+// that fail say so.
+func (t *Tracker) turn(o *outage) {
+	failures := t.failures()
+	for _, f := range failures {
+		if f.Refused == o.refused {
+			return
+		}
+	}
+	o.refused = !o.refused
+	t.warn(o, len(t.streams), commonOf(failures))
+}
+
+// warn logs what an outage is now.
+func (t *Tracker) warn(o *outage, of int, common Failure) {
+	t.log.Warn(names[o.refused].is, zap.Int("streams", len(o.streams)), zap.Int("of", of),
+		zap.String("reason", common.Reason), zap.NamedError("error", cause(common.Err)))
+}
+
+// failures are the last ones of all that fail: of the probes, where no stream does.
+func (t *Tracker) failures() (all []Failure) {
+	for _, name := range slices.Sorted(maps.Keys(t.streams)) {
+		if c := t.streams[name]; !c.since.IsZero() {
+			all = append(all, c.last)
+		}
+	}
+	if len(all) == 0 {
+		all = []Failure{t.probe.last}
+	}
+	return all
 }
 
 // names are what an outage is called, by whether the server refuses this daemon.
@@ -564,17 +597,11 @@ func (t *Tracker) Now() Outage {
 		return Outage{}
 	}
 	// Of the reason that most streams have: the one before may have found its connection cut, the others find none.
-	var failures []Failure
-	for _, name := range slices.Sorted(maps.Keys(t.streams)) {
-		if c := t.streams[name]; !c.since.IsZero() {
-			failures = append(failures, c.last)
-		}
+	common := commonOf(t.failures())
+	o := Outage{Since: t.outage.since, Of: len(t.streams), Attempts: t.outage.attempts}
+	if o.Streams, _ = t.failing(); o.Streams == 0 { // only the probes fail
+		o.Streams = o.Of
 	}
-	o := Outage{Since: t.outage.since, Streams: len(failures), Of: len(t.streams), Attempts: t.outage.attempts}
-	if len(failures) == 0 {
-		failures, o.Streams = []Failure{t.probe.last}, len(t.streams)
-	}
-	common := commonOf(failures)
 	o.Refused, o.Reason = common.Refused, common.Reason
 	if common.Err != nil {
 		o.Error = cause(common.Err).Error()

@@ -125,6 +125,30 @@ func TestOneLineEach(t *testing.T) {
 	})
 }
 
+// A server that comes back and refuses the daemon is told, once all streams have seen it; and so is one that is gone then.
+func TestTurns(t *testing.T) {
+	bubble(t, 2, func(r *rig) {
+		forbidden := func(stream string) Failure {
+			return Failure{Stream: stream, Reason: "Unauthorized", Answered: true, Refused: true, Err: errors.New("401")}
+		}
+		r.fail(refused, "a", "b")
+		r.pass(settle)
+		r.logged("API server unreachable streams=2 of=2 reason=ConnectionRefused error=" + commonCause)
+		r.fail(forbidden, "a")
+		r.logged()
+		r.fail(forbidden, "b", "a")
+		r.logged("API server refuses this daemon streams=2 of=2 reason=Unauthorized error=401")
+		r.fail(refused, "b", "a", "b")
+		r.logged("API server unreachable streams=2 of=2 reason=ConnectionRefused error=" + commonCause)
+		r.fail(forbidden, "a", "b")
+		r.logged("API server refuses this daemon streams=2 of=2 reason=Unauthorized error=401")
+		r.pass(settle)
+		r.back("a", "b")
+		r.pass(settle)
+		r.logged("API server accepts this daemon again after=4s streams=2 attempts=10 listedAgain=0 watchedAfter=4s")
+	})
+}
+
 // A stream that fails alone is logged each time it does.
 func TestAlone(t *testing.T) {
 	bubble(t, 3, func(r *rig) {
