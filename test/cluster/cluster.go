@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -42,7 +43,8 @@ type Cluster struct {
 	dir       string // everything on disk; made by Start, removed by Close
 	etcdPort  int    // ports stay the same for the cluster's life
 	apiPort   int
-	token     string // the administrator's
+	claims    []io.Closer // to the ports that this cluster picked
+	token     string      // the administrator's
 	apiserver server
 	etcd      server
 	life      context.Context // no server starts after it
@@ -102,12 +104,12 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 
 func (c *Cluster) bringUp(ctx context.Context) error {
 	var err error
-	if c.apiPort, err = freePort(); err != nil {
+	if c.apiPort, err = c.pickPort(); err != nil {
 		return err
 	}
 	if beside := c.options.Beside; beside != nil {
 		c.etcdPort, c.token = beside.etcdPort, beside.token
-	} else if c.etcdPort, err = freePort(); err != nil {
+	} else if c.etcdPort, err = c.pickPort(); err != nil {
 		return err
 	}
 	if err := c.writeCredentials(); err != nil {
@@ -137,10 +139,14 @@ func (c *Cluster) Close() error {
 	c.limit.Stop()
 	c.end(errClosed)
 	<-c.ended
-	if err := os.RemoveAll(c.dir); err != nil {
-		return fmt.Errorf("remove cluster folder: %w", err)
+	var errs []error
+	for _, claim := range c.claims {
+		errs = append(errs, claim.Close())
 	}
-	return nil
+	if err := os.RemoveAll(c.dir); err != nil {
+		errs = append(errs, fmt.Errorf("remove cluster folder: %w", err))
+	}
+	return errors.Join(errs...)
 }
 
 // Kubeconfig is the path of the administrator's kubeconfig.
@@ -174,14 +180,20 @@ func (c *Cluster) url() string { return "https://" + address(c.apiPort) }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// freePort picks a port below those that the kernel hands out by itself. A server that is down keeps its port only by
+// pickPort picks a port below those that the kernel hands out by itself. A server that is down keeps its port only by
 // nobody else taking it, and a client that dials it in a loop would sooner or later get that very port from the
-// kernel for its own end.
-func freePort() (int, error) {
+// kernel for its own end. Clusters of other processes find the claim to it, which Close gives up.
+func (c *Cluster) pickPort() (int, error) {
 	const low, high, tries = 20000, 30000, 100
 	var last error
 	for range tries {
 		port := low + rand.IntN(high-low)
+		claim, err := claimPort(port)
+		if err != nil {
+			last = err
+			continue
+		}
+		c.claims = append(c.claims, claim)
 		listener, err := net.Listen("tcp", address(port))
 		if err != nil {
 			last = err

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"io"
+	"net"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,4 +20,10 @@ func stopped(pid int) (bool, error) {
 		return false, fmt.Errorf("ask for process state: %w", err)
 	}
 	return info.Signo != 0, nil
+}
+
+// claimPort takes a name that stands for the port, which the kernel gives up with this process. It fails if another
+// cluster has it.
+func claimPort(port int) (io.Closer, error) {
+	return net.Listen("unix", fmt.Sprintf("@kubejournal/port/%d", port))
 }

@@ -94,7 +94,7 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 				`(?m)^[0-9:.]+ +DELETED +configmaps +shop/web-banner +- +relist.*\n-- deleted between [0-9:]{8} and [0-9:]{8}$`))
 		}},
 		{"in-gap.txt", "get cm/web-banner -n shop --at " + moment(out.Until), 3, func(r *reply) error {
-			return errors.Join(has(r.stdout, `(?m)^web-banner `), has(r.stderr, `not covered: stream configmaps .*Expired`))
+			return errors.Join(has(r.stdout, `(?m)^web-banner `), has(r.stderr, `not covered: configmaps shop/web-banner .*Expired`))
 		}},
 		{"never.txt", "get cm/web-setting -n shop", 1, func(r *reply) error {
 			return errors.Join(agree("nothing", "", r.stdout), has(r.stderr, `no line about configmaps of the name "web-setting".*did you mean web-settings\?`))
