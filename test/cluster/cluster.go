@@ -43,8 +43,7 @@ type Cluster struct {
 	dir       string // everything on disk; made by Start, removed by Close
 	etcdPort  int    // ports stay the same for the cluster's life
 	apiPort   int
-	claims    []io.Closer // to the ports that this cluster picked
-	token     string      // the administrator's
+	token     string // the administrator's
 	apiserver server
 	etcd      server
 	life      context.Context // no server starts after it
@@ -54,6 +53,7 @@ type Cluster struct {
 
 	mu        sync.Mutex
 	gates     map[string]bool
+	claims    []io.Closer  // to the ports that this cluster picked
 	client    *http.Client // the administrator's; set once the API server has a certificate
 	grants    int          // how often Grant has run
 	snapshots int
@@ -139,10 +139,13 @@ func (c *Cluster) Close() error {
 	c.limit.Stop()
 	c.end(errClosed)
 	<-c.ended
+	c.mu.Lock()
 	var errs []error
 	for _, claim := range c.claims {
 		errs = append(errs, claim.Close())
 	}
+	c.claims = nil
+	c.mu.Unlock()
 	if err := os.RemoveAll(c.dir); err != nil {
 		errs = append(errs, fmt.Errorf("remove cluster folder: %w", err))
 	}
@@ -193,7 +196,9 @@ func (c *Cluster) pickPort() (int, error) {
 			last = err
 			continue
 		}
+		c.mu.Lock()
 		c.claims = append(c.claims, claim)
+		c.mu.Unlock()
 		listener, err := net.Listen("tcp", address(port))
 		if err != nil {
 			last = err
