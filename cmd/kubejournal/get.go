@@ -171,11 +171,8 @@ func (f *getFlags) find(cmd *cobra.Command, found *answer.Found) error {
 		}
 		return err
 	}
-	if found.Items, err = j.Deleted(cmd.Context(), s, f.since, f.until); err != nil {
-		return err
-	}
-	doubts, err := j.Uncovered(cmd.Context(), s, f.since, f.until)
-	found.Doubts = slices.Concat(atVersions, doubts)
+	items, doubts, err := j.Deleted(cmd.Context(), s, f.since, f.until)
+	found.Items, found.Doubts = items, slices.Concat(atVersions, doubts)
 	return err
 }
 

@@ -488,7 +488,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 	}
 	err := h.p.Print(v.Fields)
 	if err == nil {
-		err = h.between(v)
+		err = h.between(ctx, v)
 	}
 	if err != nil || !h.Patch || h.Format == "json" {
 		return err
@@ -496,17 +496,23 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 	return h.patch(ctx, v)
 }
 
-// between says when it was that an object was deleted in a gap.
-func (h *history) between(v *query.Version) error {
-	gap := h.gaps[string(v.Text(line.Stream))]
-	if gap == nil || h.Format != "text" || string(v.Text(line.Type)) != "DELETED" || string(v.Text(line.Origin)) != "relist" {
+// between says when it was that an object was deleted in a gap, or changed where that was received late and does not say so.
+func (h *history) between(ctx context.Context, v *query.Version) (err error) {
+	typ := string(v.Text(line.Type))
+	if h.Format != "text" || typ != "DELETED" && typ != "MODIFIED" {
 		return nil
 	}
-	from, err := time.Parse(time.RFC3339Nano, string(gap.Text(line.FromTime)))
-	if err != nil {
-		return nil //nolint:nilerr // it is not known
+	var from time.Time
+	if gap := h.gaps[string(v.Text(line.Stream))]; gap == nil {
+		from, err = v.NotBefore(ctx)
+	} else if typ == "DELETED" && string(v.Text(line.Origin)) == "relist" {
+		_ = from.UnmarshalText(gap.Text(line.FromTime)) // zero where it is not known
 	}
-	return h.p.Note(v.Time, fmt.Sprintf("deleted between %s and %s", clock(from), clock(v.Time)))
+	if err != nil || from.IsZero() {
+		return err
+	}
+	did := map[string]string{"DELETED": "deleted", "MODIFIED": "changed"}[typ]
+	return h.p.Note(v.Time, fmt.Sprintf("%s between %s and %s", did, clock(from), clock(v.Time)))
 }
 
 func (h *history) object(v *query.Version) error {

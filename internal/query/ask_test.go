@@ -214,6 +214,18 @@ func TestUndated(t *testing.T) {
 	if err != nil || len(st.Doubts) > 0 {
 		t.Errorf("of another object: %+v, %v", st, err)
 	}
+	// Which objects were deleted depends on DELETED lines alone.
+	for name, want := range map[string][2]int{"MODIFIED": {1, 0}, "DELETED": {1, 1}} {
+		j = openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", name+" a/x u1 11"))
+		in.From, in.To = noon.Add(2*time.Minute), noon.Add(5*time.Minute)
+		j.uncovered, j.coverage = nil, []coverage.Stream{{Name: "pods", Intervals: []coverage.Interval{in}}}
+		since, until := Moment{Time: in.From}, Moment{Time: noon.Add(150 * time.Second)}
+		all, err := j.Uncovered(t.Context(), &Selection{}, since, until)
+		_, deletions, err2 := j.Deleted(t.Context(), &Selection{}, since, until)
+		if got := [2]int{len(all), len(deletions)}; got != want || err != nil || err2 != nil {
+			t.Errorf("%s: %v doubts, %v, %v, want %v", name, got, err, err2, want)
+		}
+	}
 }
 
 // What a stream that is not watched any more says does not count beside another one that has its objects.
@@ -318,7 +330,7 @@ func TestDeleted(t *testing.T) {
 		{want: []uint64{2, 4}}, {since: Moment{Seq: 3}, want: []uint64{4}}, {until: Moment{Seq: 3}, want: []uint64{2}},
 		{since: minute(3), until: Moment{Seq: 3}}, {since: minute(4), until: minute(4), want: []uint64{4}},
 	} {
-		items, err := j.Deleted(t.Context(), &Selection{}, c.since, c.until)
+		items, _, err := j.Deleted(t.Context(), &Selection{}, c.since, c.until)
 		var got []uint64
 		for _, i := range items {
 			got = append(got, i.Last.Seq)

@@ -30,7 +30,7 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 	case m.Seq > 0:
 		return c, nil
 	}
-	w, err := j.waitedAt(ctx, s, m)
+	w, err := j.waitedAt(ctx, s, m, 0)
 	if err != nil {
 		return nil, err
 	}

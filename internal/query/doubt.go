@@ -59,17 +59,18 @@ func unknownCoverage(err error) Doubt { return Doubt{Reason: err.Error()} }
 // Uncovered returns what is not known to be in the lines between two moments, each of which may be zero: the journal's
 // beginning, and now.
 func (j *Journal) Uncovered(ctx context.Context, s *Selection, since, until Moment) ([]Doubt, error) {
-	return again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until) })
+	return again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until, 0) })
 }
 
-func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, until Moment) (doubts []Doubt, err error) {
+// uncoveredBetween is Uncovered; with a type other than 0 the question is only for the lines of it.
+func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, until Moment, only index.Type) (doubts []Doubt, err error) {
 	end := until
 	if until.IsZero() {
 		end = EndOf(since)
 	}
 	var waiting []Doubt
 	for _, bound := range []Moment{since.justBefore(), end} {
-		w, err := j.waitedAt(ctx, s, bound)
+		w, err := j.waitedAt(ctx, s, bound, only)
 		if err != nil {
 			return nil, err
 		}

@@ -264,9 +264,14 @@ func (j *Journal) earlier(ctx context.Context, at index.Place) (*line.Fields, er
 }
 
 // Deleted returns the selected objects that were deleted between two moments, each of which may be zero, with their last
-// states. One that only left the selection of a stream, and is there in another, was not.
-func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
-	return again(j, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
+// states; and why that may not be all. One that only left the selection of a stream, and is there in another, was not.
+func (j *Journal) Deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, []Doubt, error) {
+	items, err := again(j, func() ([]Item, error) { return j.deleted(ctx, s, since, until) })
+	if err != nil {
+		return nil, nil, err
+	}
+	doubts, err := again(j, func() ([]Doubt, error) { return j.uncoveredBetween(ctx, s, since, until, index.Deleted) })
+	return items, doubts, err
 }
 
 func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment) ([]Item, error) {
@@ -333,12 +338,11 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 	return items, nil
 }
 
-// ends is what was read to find out when objects were deleted.
+// ends is what was read to find out when changes were made that do not say so.
 type ends struct {
 	gaps    map[uint64]time.Time // when they began, by seq
 	segment int
-	stream  string
-	lines   []index.Line // of that stream in that segment
+	lines   map[string][]index.Line // of that segment, by stream
 }
 
 // lastState finds out about a deletion whether it was received late or found after a gap. After a gap the object is where it was
@@ -350,7 +354,7 @@ func (j *Journal) lastState(ctx context.Context, item *Item, segment, before int
 		return err
 	}
 	if mark != index.Gap {
-		since, err := j.notBefore(ctx, e, segment, item)
+		since, err := j.notBefore(ctx, e, segment, item.Stream.Name, item.Last.Seq, item.Ended)
 		if item.EndedAfter = latest(since, item.EndedAfter); since.IsZero() || item.EndedAfter.After(item.Ended) {
 			item.EndedAfter = since
 		}

@@ -38,6 +38,7 @@ type Journal struct {
 	unread   []journal.Segment // that are not among segments: they cannot be read
 	reader   reader            // of a history
 	second   reader            // of lines that are read beside those
+	late     ends              // of the versions of a history
 
 	record    *coverage.Record        // loaded before the segments were listed
 	coverage  []coverage.Stream       // once asked for

@@ -552,7 +552,7 @@ func TestReplaced(t *testing.T) {
 	j := openSmall(t, small(t, "DELETED a/gone u1", "DELETED a/twice u1", "ADDED a/twice u2", "DELETED a/again u1", "DELETED a/twice u2", "ADDED a/again u2",
 		"ADDED a/other u1", "DELETED b/again u1"))
 	s := &Selection{}
-	items, err := j.Deleted(t.Context(), s, Moment{}, Moment{})
+	items, _, err := j.Deleted(t.Context(), s, Moment{}, Moment{})
 	if err != nil {
 		t.Fatal(err)
 	}

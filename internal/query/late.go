@@ -9,6 +9,7 @@ import (
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/index"
+	"kubejournal/internal/line"
 )
 
 // catchingUp is how long after the end of a late interval lines may still be received that had waited.
@@ -41,9 +42,9 @@ type lateLine struct {
 // undated reports whether the line is one of a selected object, and does not say when it was made.
 func (l *lateLine) undated() bool { return l.object != "" && l.Written.IsZero() }
 
-// waitedAt finds out about the lines of streams that were in a late interval at a time, or in none. Of a line or a version there
-// are none: it has its place among the lines.
-func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment) (*waited, error) {
+// waitedAt finds out about the lines of streams that were in a late interval at a time, or in none: only those of a type, where
+// that is not 0, leave a doubt. Of a line or a version there are none: it has its place among the lines.
+func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only index.Type) (*waited, error) {
 	w := &waited{passed: make(passed)}
 	if m.Seq+m.Version > 0 || m.IsZero() {
 		return w, nil
@@ -77,7 +78,7 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment) (*waited
 				}
 				break
 			}
-			if (l.Seq > passed || l.Snapshot) && l.undated() {
+			if (l.Seq > passed || l.Snapshot) && l.undated() && (only == 0 || l.Type == only) {
 				doubt.Objects, doubt.To = append(doubt.Objects, l.object), l.Time
 			}
 		}
@@ -216,7 +217,7 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 		Moment
 		passed *passed
 	}{{since.justBefore(), &w.passed}, {until, &w.passedAtLast}} {
-		at, err := j.waitedAt(ctx, s, bound.Moment)
+		at, err := j.waitedAt(ctx, s, bound.Moment, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -228,26 +229,30 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 	return w, nil
 }
 
-// notBefore returns the time before which an object was not deleted whose DELETED line was received in a late interval: that
-// of the line before it in its stream that says when it was made, or of the interval's beginning. It is zero where the DELETED
-// line says that itself, where it was received at once, and where that is not known.
-func (j *Journal) notBefore(ctx context.Context, e *ends, segment int, item *Item) (time.Time, error) {
-	in := j.lateInterval(item.Stream.Name, item.Ended)
+// notBefore returns the time before which a change was not made whose line, of a seq, was received in a late interval: that of
+// the line before it in its stream that says when it was made, or of the interval's beginning. It is zero where the line says
+// that itself, where it was received at once, and where that is not known.
+func (j *Journal) notBefore(ctx context.Context, e *ends, segment int, stream string, seq uint64, received time.Time) (time.Time, error) {
+	in := j.lateInterval(stream, received)
 	if in == nil {
 		return time.Time{}, nil
 	}
-	if e.lines == nil || e.segment != segment || e.stream != item.Stream.Name {
+	if e.lines == nil || e.segment != segment {
+		e.segment, e.lines = segment, make(map[string][]index.Line)
+	}
+	lines, there := e.lines[stream]
+	if !there {
 		var err error
-		if e.lines, err = j.linesOfStream(ctx, segment, item.Stream.Name); err != nil {
+		if lines, err = j.linesOfStream(ctx, segment, stream); err != nil {
 			return time.Time{}, err
 		}
-		e.segment, e.stream = segment, item.Stream.Name
+		e.lines[stream] = lines
 	}
-	n, _ := slices.BinarySearchFunc(e.lines, item.Last.Seq, func(l index.Line, seq uint64) int { return cmp.Compare(l.Seq, seq) })
-	if n < len(e.lines) && !e.lines[n].Written.IsZero() {
+	n, _ := slices.BinarySearchFunc(lines, seq, func(l index.Line, seq uint64) int { return cmp.Compare(l.Seq, seq) })
+	if n < len(lines) && !lines[n].Written.IsZero() {
 		return time.Time{}, nil
 	}
-	for _, before := range slices.Backward(e.lines[:n]) {
+	for _, before := range slices.Backward(lines[:n]) {
 		if before.Type == index.Gap || before.Type == index.Synced || !before.Time.After(in.From) {
 			break
 		}
@@ -256,6 +261,18 @@ func (j *Journal) notBefore(ctx context.Context, e *ends, segment int, item *Ite
 		}
 	}
 	return in.From, nil
+}
+
+// NotBefore returns the time before which the change of a version was not made that was received late and does not say when it
+// was made; zero where that is no question.
+func (v *Version) NotBefore(ctx context.Context) (time.Time, error) {
+	return again(v.journal, func() (time.Time, error) {
+		from, err := v.journal.notBefore(ctx, &v.journal.late, v.segment, string(v.Text(line.Stream)), v.Seq, v.Time)
+		if v.Time.Sub(from) < coverage.LateAfter {
+			return time.Time{}, err
+		}
+		return from, err
+	})
 }
 
 // lateInterval returns the late interval of a stream in which a line was received; nil where there is none, or nothing is known.

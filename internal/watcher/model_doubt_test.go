@@ -40,6 +40,7 @@ func (o *oracle) questions(r *rand.Rand, sel *query.Selection, streams []modelSt
 			a, b = b, a
 		}
 		o.between(of, streams, a, b, only)
+		o.deletions(of, streams, a, b, only)
 	}
 }
 
@@ -254,6 +255,61 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): version %d of %v is of %s", since, until, doubts, version, k, w)
 		}
 	}
+}
+
+// deletions asks what was deleted between two times: each object that went then and did not come back, and each at a time
+// that the answer gives.
+func (o *oracle) deletions(sel *query.Selection, streams []modelStream, since, until time.Time, only invariant.Key) {
+	o.t.Helper()
+	items, doubts, err := o.journal.Deleted(o.t.Context(), sel, query.Moment{Time: since}, query.Moment{Time: until})
+	must(o.t, err)
+	doubted, whole := o.deserved(doubts, streams, since, until, only)
+	if whole || !o.knows() {
+		return
+	}
+	went := make(map[invariant.Key][]time.Time)
+	for _, w := range o.written {
+		k := invariant.Key{Group: w.gvr.Group, Resource: w.gvr.Resource, Namespace: w.namespace, Name: w.name}
+		if w.gvr != streams[0].gvr || only.Name != "" && k != only || doubted[place(k)] || w.at.After(until.Add(time.Second)) {
+			continue
+		}
+		before, after := o.sees(streams, k, w.version-1), o.sees(streams, k, w.version)
+		if before.UID == "" || before.UID == after.UID {
+			continue
+		}
+		went[k] = append(went[k], w.at)
+		found := slices.ContainsFunc(items, func(i query.Item) bool { return i.Namespace == k.Namespace && i.Name == k.Name })
+		if !found && w.at.After(since.Add(time.Second)) && w.at.Before(until.Add(-lagging)) && !o.returned(streams, k, w.version, before.UID) {
+			o.t.Fatalf("deleted from %s to %s, which are not in doubt (%+v): %v went at %s, version %d", since, until, doubts, k, w.at, w.version)
+		}
+	}
+	for _, i := range items {
+		k := invariant.Key{Group: streams[0].gvr.Group, Resource: streams[0].gvr.Resource, Namespace: i.Namespace, Name: i.Name}
+		at := func(t time.Time) bool {
+			return !t.Before(i.EndedAfter.Add(-lagging)) && !t.After(i.Ended.Add(time.Second))
+		}
+		if !doubted[place(k)] && !slices.ContainsFunc(went[k], at) {
+			o.t.Fatalf("deleted from %s to %s, which are not in doubt (%+v): %v from %s to %s, and it went %v",
+				since, until, doubts, k, i.EndedAfter, i.Ended, went[k])
+		}
+	}
+}
+
+// sees returns what streams have of an object at a version of the server.
+func (o *oracle) sees(streams []modelStream, k invariant.Key, version uint64) (is invariant.Object) {
+	for _, s := range streams {
+		if of, there := o.expectAt(s, version)[k]; there {
+			is = of
+		}
+	}
+	return is
+}
+
+// returned reports whether streams have an object again at a later version.
+func (o *oracle) returned(streams []modelStream, k invariant.Key, version uint64, uid string) bool {
+	return slices.ContainsFunc(o.written, func(w written) bool {
+		return w.version > version && o.sees(streams, k, w.version).UID == uid
+	})
 }
 
 func latest(a, b time.Time) time.Time {
