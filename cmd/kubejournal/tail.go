@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/answer"
 	"kubejournal/internal/config"
 	"kubejournal/internal/index"
 	"kubejournal/internal/query"
@@ -68,7 +69,8 @@ column, and types are ADD, MOD, DEL, GAP and SYNC. Unprintable characters are sh
 wide, nothing is cut.
 
 Exit status: 0, also after Ctrl-C and when the reader of a pipe goes away; 2 for a usage or config fault; 1 if the journal
-cannot be read or has no such resource, namespace or object; 3 if it ends and nobody watched a resource that is named.`
+cannot be read or has no such resource, namespace or object; 3 if it ends and nobody watched a resource that is named, or not all
+of the time that --since and --until name.`
 
 const tailExample = `  # the last ten lines and what comes, of the journal that kubejournal.yaml names
   kubejournal tail
@@ -198,6 +200,7 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 	}
 	f.Follow = f.Follow && !f.noFollow && f.Filter.Until.IsZero()
 	f.Notice = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) }
+	f.Doubt = (&answer.Output{Notes: cmd.ErrOrStderr()}).Doubt
 	f.Gone = func() bool { return tail.ReaderGone(cmd.OutOrStdout()) }
 	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)
 	style.JSON, style.Wide = f.output == "json", f.output == "wide"

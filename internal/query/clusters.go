@@ -72,6 +72,9 @@ func Clusters(ctx context.Context, paths []string, notice func(string)) ([]Clust
 	}
 	name(all)
 	slices.SortFunc(all, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
+	for i := range all { // as they were given
+		slices.SortFunc(all[i].Paths, func(a, b string) int { return slices.Index(paths, a) - slices.Index(paths, b) })
+	}
 	return all, nil
 }
 

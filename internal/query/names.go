@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"kubejournal/internal/discovery"
 )
 
 // UnknownError says that the journal has nothing of a name.
@@ -67,7 +69,9 @@ func (n *names) noResource(r *Resource) *UnknownError {
 	case r.MayCome():
 		return &UnknownError{Unwatched: true, text: nobodyWatched(r.String()) + mean(near)}
 	case near == "" && len(n.resources) > 0:
-		near = "; it has " + some(slices.Sorted(maps.Keys(n.resources)))
+		all := slices.Sorted(maps.Keys(n.resources)) // custom ones first: it is one of these
+		slices.SortStableFunc(all, func(a, b string) int { return rank(a) - rank(b) })
+		near = "; it has " + some(all)
 	default:
 		near = mean(near)
 	}
@@ -113,10 +117,37 @@ func (n *names) nearResource(r *Resource) string {
 			return resource
 		}
 	}
-	if near := suggestResource(r.name, there); near != r.name {
+	if near := suggestResource(r.name, there); near != "" && near != r.name {
 		return near
 	}
+	short := slices.DeleteFunc(there, func(resource string) bool { return rank(resource) > 0 || !abbreviates(r.name, resource) })
+	if len(short) == 1 {
+		return short[0]
+	}
 	return ""
+}
+
+// rank is 0 for a custom resource.
+func rank(resource string) int {
+	if discovery.IsCustom(resource) {
+		return 0
+	}
+	return 1
+}
+
+// abbreviates reports whether a word begins like a name and has letters of it in their order, as short names do.
+func abbreviates(word, name string) bool {
+	if word == "" || name == "" || word[0] != name[0] {
+		return false
+	}
+	for i := range len(word) {
+		n := strings.IndexByte(name, word[i])
+		if n < 0 {
+			return false
+		}
+		name = name[n+1:]
+	}
+	return true
 }
 
 func nobodyWatched(resource string) string {

@@ -113,6 +113,11 @@ func parseAgo(text string) (ago time.Duration, ok bool) {
 	rest, negative := strings.CutPrefix(text, "-")
 	if before, said := strings.CutSuffix(rest, " ago"); said && !negative {
 		rest = before
+		for word, number := range map[string]string{"half a ": "0.5 ", "half an ": "0.5 ", "a ": "1 ", "an ": "1 "} {
+			if after, begins := strings.CutPrefix(before, word); begins {
+				rest = number + after
+			}
+		}
 	}
 	for rest != "" {
 		m := amountForm.FindStringSubmatch(rest)

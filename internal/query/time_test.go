@@ -21,6 +21,7 @@ func TestParseMoment(t *testing.T) {
 		"30s ago": at(20, 15, 59, 30), "30 seconds ago": at(20, 15, 59, 30), "1 second ago": at(20, 15, 59, 59),
 		"5sec":  at(20, 15, 59, 55),
 		"10min": at(20, 15, 50, 0), "5mins": at(20, 15, 55, 0), "5 minutes ago": at(20, 15, 55, 0),
+		"half an hour ago": at(20, 15, 30, 0), "an hour ago": at(20, 15, 0, 0), "half a minute ago": at(20, 15, 59, 30), "a day ago": at(19, 16, 0, 0),
 		"1 minute": at(20, 15, 59, 0),
 		"2h":       at(20, 14, 0, 0), "2hrs ago": at(20, 14, 0, 0), "1 hour 30 minutes ago": at(20, 14, 30, 0),
 		"1.5h": at(20, 14, 30, 0), ".5h": at(20, 15, 30, 0),

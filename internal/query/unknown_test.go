@@ -86,3 +86,23 @@ func TestNamesInSeveralJournals(t *testing.T) {
 		}
 	}
 }
+
+// A short name of a custom resource is in its definition, which the journal may not have.
+func TestShortNameOfNoDefinition(t *testing.T) {
+	w := begin(t)
+	for stream, kind := range map[string]string{"configmaps": "ConfigMap", "widgets.example.com": "Widget", "works.example.com": "Work"} {
+		s := w.Stream(stream, kind)
+		s.Snapshot()
+		s.Put("", strings.Replace(settings(1), "ConfigMap", kind, 1))
+		s.Synced()
+	}
+	for name, want := range map[string]string{
+		"wd": "; did you mean widgets.example.com?", "wk": "; did you mean works.example.com?",
+		"cfg": "; it has widgets.example.com, works.example.com, configmaps",
+	} {
+		_, err := query.OpenAll(t.Context(), []string{w.Path}, selectionOf(t, name), query.SelectedLines, func(string) {})
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}

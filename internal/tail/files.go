@@ -36,7 +36,7 @@ import (
 	"kubejournal/internal/query"
 )
 
-// ErrNotCovered says that nobody watched a resource that is asked for. It was said which one.
+// ErrNotCovered says that nobody watched what is asked for, or not all the time. It was said.
 var ErrNotCovered = errors.New("not covered")
 
 // Files shows a journal, or several as one: the lines that a history has, and those to come. What is no regular file is
@@ -165,7 +165,26 @@ func (o *Options) past(
 	if several != nil {
 		err = several.remember(ctx, j)
 	}
-	return ends, shown, err
+	return ends, shown, errors.Join(err, o.doubt(ctx, j))
+}
+
+// doubt says why lines of the time that is asked for may be missing.
+func (o *Options) doubt(ctx context.Context, j *query.Journal) error {
+	f := &o.Filter
+	if o.Doubt == nil || f.Since.IsZero() && f.Until.IsZero() {
+		return nil
+	}
+	doubts, err := j.Uncovered(ctx, &f.Selection, f.Since, f.Until)
+	if err != nil {
+		return err
+	}
+	said := func(d query.Doubt) bool {
+		return slices.ContainsFunc(f.Unwatched, func(u query.Doubt) bool { return u.Reason == d.Reason })
+	}
+	if err := o.Doubt(slices.DeleteFunc(doubts, said)); err != nil && !o.Follow {
+		o.doubted = ErrNotCovered
+	}
+	return nil
 }
 
 // unwatched returns an error, in the place of one for a resource that nobody watched ErrNotCovered.
@@ -182,7 +201,7 @@ func (o *Options) covered() error {
 	if len(o.Filter.Unwatched) > 0 && !o.Follow {
 		return ErrNotCovered
 	}
-	return nil
+	return o.doubted
 }
 
 // noticeUnknown says what is not there, and may still come.

@@ -23,10 +23,14 @@ type Options struct {
 	Follow bool // continue with lines that come later, until ctx ends
 	// Notice gets a sentence without a full stop about the files, not the cluster: lines that are gone. Default none.
 	Notice func(string)
+	// Doubt gets why lines of the time that is asked for may be missing, if one is; its error ends a tail that does not follow.
+	// Default: nothing is said.
+	Doubt func([]query.Doubt) error
 	// Gone reports whether nobody reads the output any more; it is called while there is nothing to show. Default never.
 	Gone func() bool
 
-	ends bool // a stream does, as a file
+	ends    bool // a stream does, as a file
+	doubted error
 }
 
 // All is every line.

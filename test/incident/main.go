@@ -94,7 +94,7 @@ func (x *incident) finish(ctx context.Context, strict bool) error {
 	since := x.ledger.Steps[1].From.UTC().Format(time.RFC3339Nano) // what was there before is long
 	if err := errors.Join(
 		x.ledger.write(filepath.Join(x.out, "ledger.json")),
-		x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl", 0),
+		x.onTerminal("tail.txt", "tail -N all --no-follow --since "+since+" journal.jsonl", 3), // there is a gap
 	); err != nil {
 		return err
 	}

@@ -213,6 +213,9 @@ func (x *incident) tail(l *invariant.Line) (who, what string, err error) {
 	cmd := exec.Command(x.program, "tail", "--since", seq, "--until", seq, "--no-follow", "journal.jsonl")
 	cmd.Dir, cmd.Env = x.out, program.Environ(x.work, "TZ=UTC")
 	shown, err := cmd.Output()
+	if status, _ := statusOf(err); status == 3 { // it is the line of a gap
+		err = nil
+	}
 	for row := range strings.Lines(string(shown)) {
 		if cell := strings.Fields(row); len(cell) > 4 && cell[1] == l.Type {
 			return cell[4], strings.Join(cell[5:], " "), err
