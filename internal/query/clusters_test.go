@@ -33,10 +33,10 @@ func TestClusterNames(t *testing.T) {
 		"whose uids begin alike":          {[]string{list(c, "eu", 0), list(a, "eu", 1), list(b, "us", 2)}, a + ": 1; " + c + ": 0; us: 2"},
 		"renamed":                         {[]string{list(a, "old", 0) + line("new", 2, 5), list(a, "old", 1), list(b, "us", 2)}, "new: 0 1; us: 2"},
 		"renamed, another one's last":     {[]string{list(a, "old", 0) + line("new", 2, 5), list(a, "old", 6), list(b, "us", 2)}, "old: 0 1; us: 2"},
-		"no uid, and a name":              {[]string{line("us", 1, 3), list(a, "eu", 1), list(b, "us", 2)}, "eu: 1; us: 2 0"},
+		"no uid, and a name":              {[]string{line("us", 1, 3), list(a, "eu", 1), list(b, "us", 2)}, "eu: 1; us: 0 2"},
 		"no uid, and another name":        {[]string{line("ap", 1, 3), list(a, "eu", 1), line("ap", 1, 2)}, "ap: 0 2; eu: 1"},
-		"no uid and no name, one cluster": {[]string{line("", 1, 3), list(a, "eu", 1)}, "eu: 1 0"},
-		"no uid, and one has a name":      {[]string{line("", 1, 3), line("ap", 1, 1)}, "ap: 1 0"},
+		"no uid and no name, one cluster": {[]string{line("", 1, 3), list(a, "eu", 1)}, "eu: 0 1"},
+		"no uid, and one has a name":      {[]string{line("", 1, 3), line("ap", 1, 1)}, "ap: 0 1"},
 		"no uid and no name at all":       {[]string{line("", 1, 3), line("", 1, 1)}, ": 0 1"},
 		"no uid and no name, two clusters": {[]string{line("", 1, 3), list(a, "eu", 1), list(b, "us", 2)},
 			"journal 0 may be of eu or us: no line has a clusterUID, and no cluster that tells them apart; " +
@@ -44,7 +44,7 @@ func TestClusterNames(t *testing.T) {
 		"no uid, and a name of two": {[]string{line("eu", 1, 3), list(a, "eu", 1), list(b, "eu", 2)},
 			"journal 0 may be of eu-aaaa1111 or eu-bbbb2222: no line has a clusterUID, and no cluster that tells them apart; " +
 				"set another cluster in each config, or ask for the journals of one alone"},
-		"no line, one cluster":  {[]string{"", list(a, "eu", 1)}, "eu: 1 0"},
+		"no line, one cluster":  {[]string{"", list(a, "eu", 1)}, "eu: 0 1"},
 		"no line, two clusters": {[]string{"", list(a, "eu", 1), list(b, "us", 2)}, "eu: 1; us: 2; journal 0 has no line yet, so nothing says which cluster it is of; it is left out"},
 		"no line":               {[]string{"", ""}, ": 0 1"},
 		"a uid in a later line": {[]string{line("", 1, 0) + strings.Replace(list(b, "", 1), `"seq":1`, `"seq":2`, 1) + "torn", list(a, "eu", 1)}, "bbbb2222: 0; eu: 1"},
