@@ -161,8 +161,8 @@ func (s *Stream) takeEvent(
 		if at := s.encoder.writtenAt; at > 0 {
 			written = time.Unix(at, 0)
 		}
-		if s.pace.brought(received, written) {
-			s.state.Missed, s.state.Pulse = received.UnixNano(), 0
+		if from, missed := s.pace.brought(received, written); missed {
+			s.state.Miss(received, from)
 		}
 		b.Changes.Apply(&t)
 	}
