@@ -85,9 +85,9 @@ type current struct {
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 	ended   byte   // its reason before that of a GAP, which may turn out to be none; 0 says that it went on
 
-	// tentative are the intervals before it, oldest first, of which pulses alone have confirmed the ends, while nothing is
-	// confirmed in it: what takes back its pulses may take back theirs.
-	tentative []interval
+	// before are those since the same SYNCED, back to the last one in which something is confirmed, while nothing is in this
+	// one. What takes back its pulses may take back theirs.
+	before []interval
 }
 
 // numbered is an interval of the stream with that number.
@@ -170,10 +170,10 @@ func (f *File) take(old *content, o Options) (more bool, err error) {
 		c, last := f.add(name), len(all)-1
 		before[uint32(c.number)], c.interval = all[:last], all[last]
 		first := last
-		for first > 0 && all[first].to <= all[first].from && all[first].since == all[first-1].since && all[first-1].pulse > 0 {
+		for first > 0 && all[first].to <= all[first].from && all[first-1].since == all[first].since {
 			first--
 		}
-		c.tentative = slices.Clone(all[first:last])
+		c.before = slices.Clone(all[first:last])
 		if n := old.of(c.seq); n >= 0 {
 			c.segment = old.segments[n].first
 		}
@@ -184,7 +184,7 @@ func (f *File) take(old *content, o Options) (more bool, err error) {
 			c.ended = reasonNumber(Unknown)
 		}
 		if o.Elsewhere {
-			c.since = 0
+			c.since, c.before = 0, nil
 		}
 	}
 	old.intervals = before
@@ -355,18 +355,18 @@ func (f *File) extend(c *current, p *Progress) {
 		c.reason = 0 // there was none
 	}
 	if c.to > c.from {
-		c.tentative = nil
+		c.before = nil
 	}
 	c.heldBack |= f.keys[f.names[c.number]]
 	c.lease = cmp.Or(f.lease, c.lease)
 }
 
-// takeBack takes back the part of the claims that pulses alone have confirmed and that lies after a time: the watch had stalled
-// by then, or may have. Where nothing is confirmed in the last interval, the one before it may become the last one again.
+// takeBack takes back what pulses alone have confirmed after a time: the watch had stalled by then, or may have. Where that
+// leaves nothing of the last interval, the one before it is the last one again.
 func (c *current) takeBack(to int64) {
-	for n := len(c.tentative) - 1; n >= 0 && c.to <= c.from && to <= c.from; n-- {
-		c.interval, c.tentative, c.caught = c.tentative[n], c.tentative[:n], 0
-		if c.late {
+	for n := len(c.before) - 1; n >= 0 && c.to <= c.from && to <= c.from; n-- {
+		c.interval, c.before, c.caught = c.before[n], c.before[:n], 0
+		if c.late && c.to <= c.from || c.reason == reasonNumber(continued) {
 			c.reason = 0 // what had waited was not read by its end
 		}
 	}
@@ -376,10 +376,10 @@ func (c *current) takeBack(to int64) {
 	}
 }
 
-// lateNow begins a late interval where the last one ends, unless that is late and goes on: a pulse has not said that all was
-// read by the end of the process before.
+// lateNow begins a late interval where the last one ends, unless that is late and goes on: nothing says that what had waited was
+// read by its end.
 func (f *File) lateNow(c *current) {
-	if !c.late || c.reason != 0 && c.pulse > 0 {
+	if !c.late || c.reason == reasonNumber(CaughtUp) || c.reason != 0 && c.pulse > 0 {
 		end := c.end()
 		f.next(c, Interrupted, interval{late: true, since: c.since, from: end, to: end, differences: c.differences})
 	}
@@ -387,8 +387,8 @@ func (f *File) lateNow(c *current) {
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
 func (f *File) next(c *current, reason string, i interval) {
-	if c.to > c.from {
-		c.tentative = nil
+	if c.to > c.from || c.since != i.since {
+		c.before = nil
 	}
 	if !c.void() {
 		last := numbered{c.number, c.interval}
@@ -400,8 +400,8 @@ func (f *File) next(c *current, reason string, i interval) {
 		}
 		f.serial++
 		last.serial = f.serial
-		if last.pulse > 0 {
-			c.tentative = append(c.tentative, last.interval)
+		if c.since == i.since {
+			c.before = append(c.before, last.interval)
 		}
 		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
 			f.ended = f.ended[1:] // nothing is moved: a write may be reading them

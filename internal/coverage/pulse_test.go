@@ -160,6 +160,11 @@ func TestPulse(t *testing.T) {
 			j.lost(70, "Expired")
 			j.pods(80, 80, 85, 0)
 		}, "pods, 10-20 Expired(0), 80-85"},
+		"a quiet run after a time that is confirmed, then a GAP": {func(j *journalled) {
+			j.restart((*journalled).kill, 40)
+			j.lost(70, "Expired")
+			j.pods(80, 80, 85, 0)
+		}, "pods, 10-20 Expired(0), 80-85"},
 		"quiet runs, then no GAP": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.restart((*journalled).kill, 40)
