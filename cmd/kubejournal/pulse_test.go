@@ -23,7 +23,7 @@ type quiet struct {
 	process                      *exec.Cmd
 }
 
-// startQuiet starts a process, and waits until pulses have confirmed it for longer than a change or a bookmark can have.
+// startQuiet starts a process, and waits until pulses have confirmed it for longer than a change can have.
 func startQuiet(t *testing.T) *quiet {
 	t.Helper()
 	q := &quiet{Server: kubefake.New(kubefake.Options{BookmarkInterval: time.Hour}), t: t}
@@ -41,7 +41,8 @@ func startQuiet(t *testing.T) *quiet {
 
 func (q *quiet) start() {
 	q.t.Helper()
-	q.process = exec.Command("kubejournal", "run", "configmaps", "--kubeconfig", q.kubeconfig, "--output", q.output, "--checkpoint", q.position)
+	q.process = exec.Command("kubejournal", "run", "configmaps", "--kubeconfig", q.kubeconfig,
+		"--output", q.output, "--checkpoint", q.position)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "KUBEJOURNAL_") {
 			q.process.Env = append(q.process.Env, kv)
@@ -88,7 +89,8 @@ func (q *quiet) change(name string) {
 func (q *quiet) intervals() []coverage.Interval {
 	q.t.Helper()
 	var out strings.Builder
-	if status := run(q.t.Context(), []string{"coverage", "configmaps", "-o", "json", "--journal", q.output}, nil, &out, io.Discard); status != 0 {
+	args := []string{"coverage", "configmaps", "-o", "json", "--journal", q.output}
+	if status := run(q.t.Context(), args, nil, &out, io.Discard); status != 0 {
 		return nil
 	}
 	var streams []coverage.Stream
@@ -106,7 +108,7 @@ func (q *quiet) last() (last coverage.Interval) {
 	return last
 }
 
-// What pulses have confirmed stays covered over the end of a process, though changes follow that were made while none ran.
+// What pulses have confirmed stays covered over the end of a process, though changes follow of the time between.
 func TestPulsesOverRestart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end  os.Signal
@@ -124,7 +126,10 @@ func TestPulsesOverRestart(t *testing.T) {
 			ended := time.Now()
 			q.create("between")
 			q.start()
-			until(t, "it is followed again", func() bool { last := q.last(); return !last.Late && last.From.After(ended) })
+			until(t, "it is followed again", func() bool {
+				last := q.last()
+				return !last.Late && last.From.After(ended)
+			})
 			q.change("after")
 			first := q.intervals()[0]
 			if first.Late || first.End != tt.want || first.To.Before(reached) || first.To.After(ended) {
@@ -143,7 +148,10 @@ func TestPulsesOverSuspension(t *testing.T) {
 	<-time.After(13 * time.Second)
 	q.signal(syscall.SIGCONT)
 	continued := time.Now()
-	until(t, "it is followed again", func() bool { last := q.last(); return !last.Late && last.To.Sub(continued) > time.Second })
+	until(t, "it is followed again", func() bool {
+		last := q.last()
+		return !last.Late && last.To.Sub(continued) > time.Second
+	})
 	q.change("after")
 	late := false
 	for _, i := range q.intervals() {

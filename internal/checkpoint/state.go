@@ -142,8 +142,8 @@ func (s *Stream) Confirm(at, late time.Time) {
 	}
 }
 
-// Miss notes that a line was received that may be older than a pulse, and before which time its change was not made; zero is
-// unknown.
+// Miss notes that a line was received that may be older than a pulse, and the time before which its change was not
+// made; zero is unknown.
 func (s *Stream) Miss(received, from time.Time) {
 	missed := Coverage{Missed: received.UnixNano()}
 	if !from.IsZero() {

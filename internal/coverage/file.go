@@ -39,10 +39,11 @@ type Options struct {
 	Now    func() time.Time // default time.Now
 }
 
-// Progress is what a commit says of one stream, as checkpoint.Coverage has it.
+// Progress is what a commit says of one stream, as checkpoint.Coverage has it, which says what each time means.
 type Progress struct {
 	Since, Confirmed, Pulse, Late, Missed, MissedFrom, Differences int64
-	Lost                                                           string // the reason of a GAP that is due or open; "" is none
+	// Lost is the reason of a GAP that is due or open; "" is none.
+	Lost string
 }
 
 // File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
@@ -85,8 +86,8 @@ type current struct {
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 	ended   byte   // its reason before that of a GAP, which may turn out to be none; 0 says that it went on
 
-	// before are those since the same SYNCED, back to the last one in which something is confirmed, while nothing is in this
-	// one. What takes back its pulses may take back theirs.
+	// before are those since the same SYNCED, back to the last one in which something is confirmed, while nothing is in
+	// this one. What takes back its pulses may take back theirs.
 	before []interval
 }
 
@@ -361,8 +362,8 @@ func (f *File) extend(c *current, p *Progress) {
 	c.lease = cmp.Or(f.lease, c.lease)
 }
 
-// takeBack takes back what pulses alone have confirmed after a time: the watch had stalled by then, or may have. Where that
-// leaves nothing of the last interval, the one before it is the last one again.
+// takeBack takes back what pulses alone have confirmed after a time: the watch had stalled by then, or may have. Where
+// that leaves nothing of the last interval, the one before it is the last one again.
 func (c *current) takeBack(to int64) {
 	for n := len(c.before) - 1; n >= 0 && c.to <= c.from && to <= c.from; n-- {
 		c.interval, c.before, c.caught = c.before[n], c.before[:n], 0
@@ -376,8 +377,8 @@ func (c *current) takeBack(to int64) {
 	}
 }
 
-// lateNow begins a late interval where the last one ends, unless that is late and goes on: nothing says that what had waited was
-// read by its end.
+// lateNow begins a late interval where the last one ends, unless that is late and goes on: nothing says that what had
+// waited was read by its end.
 func (f *File) lateNow(c *current) {
 	if !c.late || c.reason == reasonNumber(CaughtUp) || c.reason != 0 && c.pulse > 0 {
 		end := c.end()

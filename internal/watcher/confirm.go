@@ -99,8 +99,9 @@ func (p *pace) waited(asked, returned time.Time) bool {
 
 // brought notes an event, and when the server says that its change was made; zero is unknown. It reports whether pulses may
 // have been wrong, which said before that there was nothing to read: the watch had stalled, or had not brought everything
-// when it broke; those of an earlier process, too. A watch brings changes in the order in which they were made. So pulses
-// are right up to from, the time of this one or of one before it in the same watch; where that is zero, any may be wrong.
+// when it broke; those of an earlier process, too. A watch brings changes in the order in which they were made. So
+// pulses are right up to from, the time of this change or of one before it in the same watch; where that is zero, any
+// may be wrong.
 func (p *pace) brought(received, written time.Time) (from time.Time, missed bool) {
 	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.pulsed)
 	p.late = p.late || stalled || p.resumes && p.unread

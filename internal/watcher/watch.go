@@ -161,7 +161,8 @@ func (s *Stream) takeEvent(
 		if at := s.encoder.writtenAt; at > 0 {
 			written = time.Unix(at, 0)
 		}
-		if from, missed := s.pace.brought(received, written); missed {
+		from, missed := s.pace.brought(received, written)
+		if missed && (!t.HeldBack || !written.IsZero()) { // or nothing is missing, as far as this event shows
 			s.state.Miss(received, from)
 		}
 		b.Changes.Apply(&t)
