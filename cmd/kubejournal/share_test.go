@@ -173,6 +173,7 @@ func TestShareOfDoubts(t *testing.T) {
 				j.Now = j.Now.Add(5 * time.Second)
 			}
 			d.follow(begin.Add(24 * time.Hour))
+			confirmNow(t, j, d.path, d.streams...) // waits until all of it is written
 			r, doubts := rand.New(rand.NewPCG(3, 4)), 0
 			kinds := map[string]int{}
 			for range *askedOfADay {

@@ -74,8 +74,11 @@ func (c *Changes) Reset() { c.State, c.known, c.kept = nil, c.known[:0], c.kept[
 
 // Add appends later changes.
 func (c *Changes) Add(later *Changes) {
-	if later.State != nil {
-		c.State = later.State
+	if s := later.State; s != nil {
+		if c.State != nil && c.State.Missed > 0 && s.Missed > 0 {
+			s.MissedFrom = min(s.MissedFrom, c.State.MissedFrom) // one commit says both
+		}
+		c.State = s
 	}
 	c.known, c.kept = append(c.known, later.known...), append(c.kept, later.kept...)
 }

@@ -39,9 +39,10 @@ type Coverage struct {
 	// late in any case.
 	Late int64 `json:"-"`
 	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
-	// pulse, which was wrong then.
-	Pulse  int64 `json:"-"`
-	Missed int64 `json:"-"`
+	// pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown.
+	Pulse      int64 `json:"-"`
+	Missed     int64 `json:"-"`
+	MissedFrom int64 `json:"-"`
 	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one commit.
 	Lost event.GapReason `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
@@ -139,6 +140,19 @@ func (s *Stream) Confirm(at, late time.Time) {
 	if c.Since == 0 { // the checkpoint of an earlier version
 		c.Since = c.Confirmed
 	}
+}
+
+// Miss notes that a line was received that may be older than a pulse, and the time before which its change was not
+// made; zero is unknown.
+func (s *Stream) Miss(received, from time.Time) {
+	missed := Coverage{Missed: received.UnixNano()}
+	if !from.IsZero() {
+		missed.MissedFrom = from.UnixNano()
+	}
+	if s.Missed == missed.Missed { // it came together with others
+		missed.MissedFrom = min(missed.MissedFrom, s.MissedFrom)
+	}
+	s.Missed, s.MissedFrom, s.Pulse = missed.Missed, missed.MissedFrom, 0
 }
 
 // Lose notes that the position is not valid any more.

@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -58,6 +59,37 @@ func TestTransitions(t *testing.T) {
 	} {
 		if c.s.Valid() != c.valid || c.s.From() != c.from {
 			t.Errorf("%s: valid %v from %q, want %v from %q", name, c.s.Valid(), c.s.From(), c.valid, c.from)
+		}
+	}
+}
+
+// Of lines that may be older than a pulse, the earliest counts, where they come together or in one commit.
+func TestMiss(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	var s Stream
+	s.Pulse = at(20).UnixNano()
+	s.Miss(at(30), at(15))
+	s.Miss(at(30), at(17))
+	if s.Missed != at(30).UnixNano() || s.MissedFrom != at(15).UnixNano() || s.Pulse != 0 {
+		t.Errorf("%+v", s.Coverage)
+	}
+	for name, tt := range map[string]struct {
+		first, later, want time.Time
+	}{
+		"the first": {at(15), at(32), at(15)},
+		"the later": {at(15), at(12), at(12)},
+		"unknown":   {time.Time{}, at(32), time.Unix(0, 0)},
+	} {
+		var first, later Stream
+		first.Miss(at(30), tt.first)
+		later.Miss(at(40), tt.later)
+		b := NewBatch()
+		b.Add("pods", &Changes{State: &first})
+		b.Add("pods", &Changes{State: &later})
+		for _, s := range b.States() {
+			if s.Missed != at(40).UnixNano() || s.MissedFrom != tt.want.UnixNano() {
+				t.Errorf("%s: %+v", name, s.Coverage)
+			}
 		}
 	}
 }

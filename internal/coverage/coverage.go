@@ -24,8 +24,13 @@
 // missing replaces the file before it writes a line (see Open). The order is write -> fsync -> commit -> publish -> coverage.
 //
 // A pulse moves the end of a quiet stream's interval without a commit. It is the one thing that may turn out to be wrong,
-// where a watch has stalled while the server answers. So a record says apart what pulses alone have confirmed, and the
-// stream's next line, in this process or in a later one, or a GAP, takes that back. Until then it is claimed.
+// where a watch has stalled while the server answers. So a record says apart what pulses alone have confirmed, and
+// keeps it over the end of a process. It is taken back by the first line that a watch brings after it stalled or was
+// opened again, in this process or in a later one: from the time on at which its change was made, and all of it where
+// the line has no such time. Changes come in order, so nothing before that time is missing. A GAP takes all of it back:
+// what it hides has no line. Until then it is claimed, and what is confirmed later confirms it. Where pulses alone have
+// confirmed an interval, the pulses of the one before may be taken back with it: records of a higher serial number
+// replace both.
 //
 // # The file
 //

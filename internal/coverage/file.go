@@ -39,10 +39,11 @@ type Options struct {
 	Now    func() time.Time // default time.Now
 }
 
-// Progress is what a commit says of one stream, as checkpoint.Coverage has it.
+// Progress is what a commit says of one stream, as checkpoint.Coverage has it, which says what each time means.
 type Progress struct {
-	Since, Confirmed, Pulse, Late, Missed, Differences int64
-	Lost                                               string // the reason of a GAP that is due or open; "" is none
+	Since, Confirmed, Pulse, Late, Missed, MissedFrom, Differences int64
+	// Lost is the reason of a GAP that is due or open; "" is none.
+	Lost string
 }
 
 // File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
@@ -83,6 +84,11 @@ type current struct {
 	missed  int64  // the last Progress.Missed
 	pulsed  bool   // in this process
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
+	ended   byte   // its reason before that of a GAP, which may turn out to be none; 0 says that it went on
+
+	// before are those since the same SYNCED, back to the last one in which something is confirmed, while nothing is in
+	// this one. What takes back its pulses may take back theirs.
+	before []interval
 }
 
 // numbered is an interval of the stream with that number.
@@ -164,14 +170,22 @@ func (f *File) take(old *content, o Options) (more bool, err error) {
 		}
 		c, last := f.add(name), len(all)-1
 		before[uint32(c.number)], c.interval = all[:last], all[last]
+		first := last
+		for first > 0 && all[first].to <= all[first].from && all[first-1].since == all[first].since {
+			first--
+		}
+		c.before = slices.Clone(all[first:last])
 		if n := old.of(c.seq); n >= 0 {
 			c.segment = old.segments[n].first
 		}
 		if c.reason == 0 {
 			c.reason = reasonNumber(Unknown)
 		}
+		if c.ended = c.reason; isGap(c.reason) {
+			c.ended = reasonNumber(Unknown)
+		}
 		if o.Elsewhere {
-			c.since = 0
+			c.since, c.before = 0, nil
 		}
 	}
 	old.intervals = before
@@ -258,7 +272,11 @@ func (f *File) move(c *current, p *Progress) bool {
 		f.extend(c, p)
 	}
 	if p.Lost != "" && c.since > 0 {
-		c.reason, c.pulse = reasonNumber(p.Lost), 0
+		c.takeBack(0)
+		if !isGap(c.reason) {
+			c.ended = c.reason
+		}
+		c.reason = reasonNumber(p.Lost)
 		c.to = max(c.from, min(c.to, f.now().UnixNano())) // what is lost may be from now on, by a clock that was set back
 	}
 	return c.interval != before
@@ -266,10 +284,13 @@ func (f *File) move(c *current, p *Progress) bool {
 
 // extend is move for a stream with a position that is confirmed up to a time.
 func (f *File) extend(c *current, p *Progress) {
-	if p.Missed > c.missed || c.since != p.Since {
-		c.missed, c.pulse, c.caught = p.Missed, 0, 0
+	if p.Missed > c.missed {
+		c.missed = p.Missed
+		c.takeBack(p.MissedFrom)
 	}
-	if c.since != p.Since {
+	switch {
+	case c.since != p.Since:
+		c.takeBack(0)
 		from := p.Since
 		if p.Since < f.opened {
 			from = p.Confirmed // what was before is not known to be in this journal
@@ -278,6 +299,8 @@ func (f *File) extend(c *current, p *Progress) {
 			return
 		}
 		f.next(c, Unknown, interval{since: p.Since, from: from, to: from, differences: p.Differences})
+	case p.Lost == "" && isGap(c.reason) && c.ended != 0: // there was none, but it had ended before
+		c.reason = c.ended
 	}
 	if c.segment != f.segment.first && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end() {
 		pulse := c.pulse
@@ -304,7 +327,7 @@ func (f *File) extend(c *current, p *Progress) {
 	case p.Confirmed > c.to && c.late:
 		// What came after the first pulse did not come late. It is known only now that the watch had not stalled then.
 		if c.caught > 0 {
-			c.to, c.pulse = max(c.from, min(c.caught, p.Confirmed)), 0
+			c.to, c.pulse = max(c.from, min(c.end(), p.Confirmed)), 0
 		}
 		from := c.end()
 		f.next(c, CaughtUp, interval{since: c.since, from: from, to: max(from, p.Confirmed), differences: c.differences})
@@ -322,21 +345,42 @@ func (f *File) extend(c *current, p *Progress) {
 			c.reason = 0
 		case c.late && c.to > c.from && c.to >= p.Late: // all that had waited was read by then
 			f.next(c, CaughtUp, interval{since: c.since, from: c.to, to: c.to, differences: c.differences})
+		case c.late && c.caught > 0 && c.caught >= late: // the same by a pulse
+			f.next(c, CaughtUp, interval{since: c.since, from: c.end(), to: c.end(), differences: c.differences})
 		}
-		if c.pulseTo(p.Pulse); c.late && c.caught == 0 {
+		if c.pulseTo(p.Pulse); c.late && (c.caught == 0 || c.caught < late) {
 			c.caught = p.Pulse
 		}
 	}
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}
+	if c.to > c.from {
+		c.before = nil
+	}
 	c.heldBack |= f.keys[f.names[c.number]]
 	c.lease = cmp.Or(f.lease, c.lease)
 }
 
-// lateNow begins a late interval where the last one ends, unless that is late.
+// takeBack takes back what pulses alone have confirmed after a time: the watch had stalled by then, or may have. Where
+// that leaves nothing of the last interval, the one before it is the last one again.
+func (c *current) takeBack(to int64) {
+	for n := len(c.before) - 1; n >= 0 && c.to <= c.from && to <= c.from; n-- {
+		c.interval, c.before, c.caught = c.before[n], c.before[:n], 0
+		if c.late && c.to <= c.from || c.reason == reasonNumber(continued) {
+			c.reason = 0 // what had waited was not read by its end
+		}
+	}
+	if to < c.end() {
+		c.caught = 0
+		c.pulseTo(to)
+	}
+}
+
+// lateNow begins a late interval where the last one ends, unless that is late and goes on: nothing says that what had
+// waited was read by its end.
 func (f *File) lateNow(c *current) {
-	if !c.late {
+	if !c.late || c.reason == reasonNumber(CaughtUp) || c.reason != 0 && c.pulse > 0 {
 		end := c.end()
 		f.next(c, Interrupted, interval{late: true, since: c.since, from: end, to: end, differences: c.differences})
 	}
@@ -344,6 +388,9 @@ func (f *File) lateNow(c *current) {
 
 // next begins another interval; the one before has ended for a reason, if for none yet.
 func (f *File) next(c *current, reason string, i interval) {
+	if c.to > c.from || c.since != i.since {
+		c.before = nil
+	}
 	if !c.void() {
 		last := numbered{c.number, c.interval}
 		if last.reason == 0 {
@@ -354,13 +401,16 @@ func (f *File) next(c *current, reason string, i interval) {
 		}
 		f.serial++
 		last.serial = f.serial
+		if c.since == i.since {
+			c.before = append(c.before, last.interval)
+		}
 		if f.ended = append(f.ended, last); len(f.ended) > maxIntervals { // the file could not be written for long
 			f.ended = f.ended[1:] // nothing is moved: a write may be reading them
 			f.dropped++
 		}
 	}
 	i.heldBack, i.lease = f.keys[f.names[c.number]], f.lease
-	c.interval, c.caught = i, 0
+	c.interval, c.caught, c.ended = i, 0, 0
 }
 
 func (f *File) wakeUp() {

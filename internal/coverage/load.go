@@ -118,8 +118,9 @@ func parseBytes(b []byte) (*content, error) {
 	for id, i := range newest {
 		c.intervals[id.stream] = append(c.intervals[id.stream], i)
 	}
-	for _, all := range c.intervals {
+	for stream, all := range c.intervals {
 		putInOrder(all)
+		c.intervals[stream] = slices.DeleteFunc(all, func(i interval) bool { return i.void() }) // taken back
 	}
 	c.segments = slices.SortedFunc(maps.Values(segments), func(a, b segment) int { return cmp.Compare(a.first, b.first) })
 	return c, nil

@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"maps"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +20,25 @@ func (j *journalled) pulse(second, since, read int64) {
 // stalled commits a line that came late, and may be older than pulses.
 func (j *journalled) stalled(second, since int64) {
 	j.t.Helper()
+	j.made(second, since, math.MinInt32)
+}
+
+// made is stalled for a line whose change was not made before a second.
+func (j *journalled) made(second, since, from int64) {
+	j.t.Helper()
 	j.commit(second, map[string]Progress{"pods": {
-		Since: j.at(since), Confirmed: j.at(second), Late: j.at(second), Missed: j.at(second),
+		Since: j.at(since), Confirmed: j.at(second), Late: j.at(second), Missed: j.at(second), MissedFrom: j.at(from),
 	}})
+}
+
+// restart ends the process, and begins another one in which pulses come at a second and four seconds later.
+func (j *journalled) restart(end func(*journalled), second int64) {
+	j.t.Helper()
+	end(j)
+	<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
+	j.open(Options{})
+	j.pulse(second, 10, 20)
+	j.pulse(second+4, 10, 20)
 }
 
 // What a pulse confirms is believed, also by the next process, until a late line takes it back.
@@ -68,7 +85,7 @@ func TestPulse(t *testing.T) {
 			j.open(Options{})
 			j.pulse(40, 10, 20)
 			j.pulse(44, 10, 20)
-		}, "pods, 10-28 Unknown, 28-44 late"},
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-44"},
 		"a start, then a line": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.kill()
@@ -76,6 +93,91 @@ func TestPulse(t *testing.T) {
 			j.pulse(40, 10, 20)
 			j.pods(50, 10, 50, 0)
 		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50"},
+		// The first line of a process shows by its time up to when the pulses before were right.
+		"a kill, then a change": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.made(40, 10, 29)
+			j.pods(50, 10, 50, 40)
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50"},
+		"a stop, then a change": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.stop()
+			j.open(Options{})
+			j.made(40, 10, 28)
+		}, "pods, 10-28 Stopped, 28-40 late"},
+		"a stop, then a change that was made before": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.stop()
+			j.open(Options{})
+			j.made(40, 10, 24)
+		}, "pods, 10-24 Stopped, 24-40 late"},
+		"a change that was made before, in the same process": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.made(40, 10, 24)
+			j.pods(50, 10, 50, 40)
+		}, "pods, 10-24 Interrupted, 24-40 late CaughtUp, 40-50"},
+		"quiet runs, then a change": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.restart((*journalled).stop, 60)
+			j.kill()
+			j.open(Options{})
+			j.made(80, 10, 70)
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-44 Stopped, 44-60 late CaughtUp, 60-64 Unknown, 64-80 late"},
+		"quiet runs, then a change that was made in an outage": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.restart((*journalled).stop, 60)
+			j.kill()
+			j.open(Options{})
+			j.made(80, 10, 50)
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-44 Stopped, 44-80 late"},
+		"quiet runs, then a change that was made in the first of them": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.restart((*journalled).stop, 60)
+			j.kill()
+			j.open(Options{})
+			j.made(80, 10, 26)
+			j.kill()
+			j.open(Options{})
+			j.pulse(90, 10, 80)
+		}, "pods, 10-26 Unknown, 26-90 late"},
+		"quiet runs, then a change of any time": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.restart((*journalled).stop, 60)
+			j.stalled(70, 10)
+		}, "pods, 10-20 Unknown, 20-70 late"},
+		"quiet runs, then a GAP": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.restart((*journalled).stop, 60)
+			j.kill()
+			j.open(Options{})
+			j.lost(70, "Expired")
+			j.pods(80, 80, 85, 0)
+		}, "pods, 10-20 Expired(0), 80-85"},
+		"a quiet run after a time that is confirmed, then a GAP": {func(j *journalled) {
+			j.restart((*journalled).kill, 40)
+			j.lost(70, "Expired")
+			j.pods(80, 80, 85, 0)
+		}, "pods, 10-20 Expired(0), 80-85"},
+		"quiet runs, then no GAP": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.lost(70, "Expired")
+			j.pods(80, 10, 80, 0)
+		}, "pods, 10-20 Unknown, 20-80 late"},
+		"quiet runs, then something that confirms them": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.restart((*journalled).kill, 40)
+			j.pods(50, 10, 50, 0)
+			j.pulse(54, 10, 50)
+			j.stalled(60, 10)
+		}, "pods, 10-28 Unknown, 28-40 late CaughtUp, 40-50 Interrupted, 50-60 late"},
 		// What came after the first pulse did not come late.
 		"a start, then a line after some pulses": {func(j *journalled) {
 			j.pulse(28, 10, 20)

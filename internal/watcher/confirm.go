@@ -54,6 +54,8 @@ type pace struct {
 	orderly bool // the watch before has ended in good order, so that it has brought everything
 	resumes bool // it has not, and nothing shows yet that this one has brought what was missing
 	unread  bool // that may have waited for longer than lateAfter, if pulses were wrong
+
+	made time.Time // no change of the watch that is still to be read was made before; zero is unknown
 }
 
 // known is when the stream was last known to have read everything, if pulses are right.
@@ -69,7 +71,7 @@ func (p *pace) began() {
 	p.read, p.behind = time.Now(), true
 	p.late = p.late || p.read.Sub(p.known()) > lateAfter
 	p.resumes, p.orderly = !p.orderly, false
-	p.unread = p.read.Sub(p.current) > lateAfter
+	p.unread, p.made = p.read.Sub(p.current) > lateAfter, time.Time{}
 }
 
 // synced notes that the stream begins anew, with a complete list that was asked for then; zero is in an earlier process.
@@ -97,11 +99,17 @@ func (p *pace) waited(asked, returned time.Time) bool {
 
 // brought notes an event, and when the server says that its change was made; zero is unknown. It reports whether pulses may
 // have been wrong, which said before that there was nothing to read: the watch had stalled, or had not brought everything
-// when it broke.
-func (p *pace) brought(received, written time.Time) (missed bool) {
+// when it broke; those of an earlier process, too. A watch brings changes in the order in which they were made. So
+// pulses are right up to from, the time of this change or of one before it in the same watch; where that is zero, any
+// may be wrong.
+func (p *pace) brought(received, written time.Time) (from time.Time, missed bool) {
 	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.pulsed)
 	p.late = p.late || stalled || p.resumes && p.unread
-	return stalled || p.resumes
+	if from = written; from.IsZero() {
+		from = p.made
+	}
+	p.made = from
+	return from, stalled || p.resumes
 }
 
 // reached notes that the position is at rv, and reports whether that is what the server was at when it was asked.

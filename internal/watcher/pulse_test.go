@@ -81,8 +81,17 @@ func TestPulse(t *testing.T) {
 }
 
 // A watch that stalls while the server answers takes back what pulses had said: once it is opened again, or by the next
-// process, whatever that knows.
+// process, whatever that knows. A deletion does not say when it was made.
 func TestPulseOfAStalledWatch(t *testing.T) {
+	for change, happens := range map[string]func(*harness){
+		"a write":    func(w *harness) { w.put(configMaps, "b") },
+		"a deletion": func(w *harness) { w.remove(configMaps, "a") },
+	} {
+		t.Run(change, func(t *testing.T) { pulseOfAStalledWatch(t, happens) })
+	}
+}
+
+func pulseOfAStalledWatch(t *testing.T, happens func(*harness)) {
 	for name, ends := range map[string]func(*harness){
 		"opened again": func(w *harness) {},
 		"opened again, at an earlier version": func(w *harness) {
@@ -95,6 +104,18 @@ func TestPulseOfAStalledWatch(t *testing.T) {
 		},
 		"killed":  func(w *harness) { w.kill(); w.start() },
 		"stopped": func(w *harness) { w.stop(); w.start() },
+		"killed, and the next watch stalls": func(w *harness) {
+			w.kill()
+			w.srv.SetFault(on("configmaps", "watch", &kubefake.Fault{Stream: kubefake.Silent}))
+			w.start()
+			w.pass(20 * time.Second)
+			if old := w.believed("configmaps"); old > 6*time.Second {
+				w.t.Errorf("the next one is believed up to %s ago", old)
+			}
+			w.kill()
+			w.srv.SetFault(nil)
+			w.start()
+		},
 		"checkpoint lost": func(w *harness) {
 			w.kill()
 			must(w.t, os.Remove(w.db()))
@@ -115,7 +136,7 @@ func TestPulseOfAStalledWatch(t *testing.T) {
 				w.srv.SilenceWatches()
 				began := time.Now()
 				w.pass(5 * time.Second)
-				w.put(configMaps, "b")
+				happens(w)
 				wrote := time.Now()
 				w.pass(time.Minute)
 				if old := w.believed("configmaps"); old > 6*time.Second {
@@ -227,6 +248,42 @@ func TestPulseOfAHeldUpWatch(t *testing.T) {
 			t.Errorf("%s is covered as if b had come at once: %s", wrote, w.covered("configmaps", wrote))
 		}
 	})
+}
+
+// A server that stands still for a while, or a daemon, confirms nothing, and what has waited comes late.
+func TestPulseOfAStoppedServer(t *testing.T) {
+	for _, still := range []time.Duration{13 * time.Second, 30 * time.Second, 48 * time.Second} {
+		t.Run(still.String(), func(t *testing.T) {
+			bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps"), func(w *harness) {
+				var hold atomic.Bool
+				w.wrap = func(next http.RoundTripper) http.RoundTripper {
+					return roundTripper(func(r *http.Request) (*http.Response, error) {
+						answer, err := next.RoundTrip(r)
+						if err == nil {
+							answer.Body = &held{answer.Body, &hold}
+						}
+						return answer, err
+					})
+				}
+				w.start()
+				w.synced()
+				w.put(configMaps, "a")
+				w.pass(20 * time.Second)
+				hold.Store(true)
+				w.pass(time.Second)
+				w.put(configMaps, "b")
+				wrote := time.Now()
+				w.pass(still)
+				hold.Store(false)
+				w.pass(10 * time.Second)
+				w.put(configMaps, "c")
+				w.pass(10 * time.Second)
+				if w.promptAt(wrote) || !w.promptAt(time.Now().Add(-10*time.Second)) {
+					t.Errorf("written at %s, read %s later: %s", wrote, still, w.covered("configmaps", wrote))
+				}
+			})
+		})
+	}
 }
 
 // BenchmarkPulse is an hour of 57 quiet streams without and with pulses, in turn there and back. cpu-s/hour is that of the

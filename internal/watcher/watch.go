@@ -161,8 +161,9 @@ func (s *Stream) takeEvent(
 		if at := s.encoder.writtenAt; at > 0 {
 			written = time.Unix(at, 0)
 		}
-		if s.pace.brought(received, written) {
-			s.state.Missed, s.state.Pulse = received.UnixNano(), 0
+		from, missed := s.pace.brought(received, written)
+		if missed && (!t.HeldBack || !written.IsZero()) { // or nothing is missing, as far as this event shows
+			s.state.Miss(received, from)
 		}
 		b.Changes.Apply(&t)
 	}
