@@ -39,9 +39,10 @@ type Coverage struct {
 	// late in any case.
 	Late int64 `json:"-"`
 	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
-	// pulse, which was wrong then.
-	Pulse  int64 `json:"-"`
-	Missed int64 `json:"-"`
+	// pulse, which was wrong then; MissedMade when the change of the first such line of its watch was made, 0 if that is unknown.
+	Pulse      int64 `json:"-"`
+	Missed     int64 `json:"-"`
+	MissedMade int64 `json:"-"`
 	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one commit.
 	Lost event.GapReason `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.

@@ -41,8 +41,9 @@ type Options struct {
 
 // Progress is what a commit says of one stream, as checkpoint.Coverage has it.
 type Progress struct {
-	Since, Confirmed, Pulse, Late, Missed, Differences int64
-	Lost                                               string // the reason of a GAP that is due or open; "" is none
+	Since, Confirmed, Pulse, Late, Missed, MissedMade, Differences int64
+
+	Lost string // the reason of a GAP that is due or open; "" is none
 }
 
 // File is the coverage file of a journal that is being written. Committed and End only change what is in memory, and never
@@ -227,7 +228,8 @@ func (f *File) Followed(moved iter.Seq2[string, Progress]) {
 		switch {
 		case c == nil || c.passed:
 		case p.Missed > c.missed || p.Lost != "":
-			if c.passed = true; c.pulse > 0 {
+			c.passed = true
+			if c.pulse > 0 && (p.Lost != "" || p.MissedMade <= c.end()) {
 				c.pulse = 0
 				f.touch(c)
 			}

@@ -155,6 +155,11 @@ func TestPulse(t *testing.T) {
 			j.kill()
 			j.open(Options{})
 		}, "pods, 10-20 Unknown"},
+		"a standby that reads what was made later": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.follows(36, Progress{Confirmed: j.at(20), Missed: j.at(36), MissedMade: j.at(29)})
+			j.follows(40, Progress{Confirmed: j.at(40), Missed: j.at(40), MissedMade: j.at(29)})
+		}, "pods, 10-28 HandedOver"},
 		"a standby that does not read what was missed": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.follows(32, Progress{Lost: "Expired"})

@@ -85,7 +85,8 @@ func (p *pending) progress(yield func(string, coverage.Progress) bool) {
 
 func progressOf(c *checkpoint.Coverage) coverage.Progress {
 	return coverage.Progress{
-		Since: c.Since, Confirmed: c.Confirmed, Pulse: c.Pulse, Late: c.Late, Missed: c.Missed, Differences: c.Differences,
+		Since: c.Since, Confirmed: c.Confirmed, Pulse: c.Pulse, Late: c.Late, Missed: c.Missed, MissedMade: c.MissedMade,
+		Differences: c.Differences,
 	}
 }
 

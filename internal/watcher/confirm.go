@@ -54,6 +54,9 @@ type pace struct {
 	orderly bool // the watch before has ended in good order, so that it has brought everything
 	resumes bool // it has not, and nothing shows yet that this one has brought what was missing
 	unread  bool // that may have waited for longer than lateAfter, if pulses were wrong
+
+	misses bool  // the watch has brought an event that may be older than a pulse
+	missed int64 // when the change of the first of them was made; 0 is unknown
 }
 
 // known is when the stream was last known to have read everything, if pulses are right.
@@ -68,7 +71,7 @@ func (p *pace) known() time.Time {
 func (p *pace) began() {
 	p.read, p.behind = time.Now(), true
 	p.late = p.late || p.read.Sub(p.known()) > lateAfter
-	p.resumes, p.orderly = !p.orderly, false
+	p.resumes, p.orderly, p.misses = !p.orderly, false, false
 	p.unread = p.read.Sub(p.current) > lateAfter
 }
 
@@ -101,7 +104,13 @@ func (p *pace) waited(asked, returned time.Time) bool {
 func (p *pace) brought(received, written time.Time) (missed bool) {
 	stalled := !written.IsZero() && received.Sub(written) > lateAfter && written.Before(p.pulsed)
 	p.late = p.late || stalled || p.resumes && p.unread
-	return stalled || p.resumes
+	if missed = stalled || p.resumes; missed && !p.misses {
+		p.misses, p.missed = true, 0
+		if !written.IsZero() {
+			p.missed = written.UnixNano()
+		}
+	}
+	return missed
 }
 
 // reached notes that the position is at rv, and reports whether that is what the server was at when it was asked.

@@ -47,6 +47,41 @@ func TestPulseOfAStalledLeader(t *testing.T) {
 	}
 }
 
+// Pulses of a leader that was killed stay believed where its watch was well: the next one has followed, or reads what was written
+// after them.
+func TestPulseOfAKilledLeader(t *testing.T) {
+	for name, follows := range map[string]bool{"the next one follows": true, "the next one starts later": false} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, kubefake.Options{}, entries("configmaps"), func(w *harness) {
+				b := w.followed()
+				defer b.kill()
+				w.pass(5 * time.Minute)
+				if !follows {
+					b.kill()
+				}
+				w.pass(45 * time.Second)
+				killed := time.Now()
+				w.kill()
+				w.pass(10 * time.Second)
+				w.put(configMaps, "b")
+				if !follows {
+					b.start()
+				}
+				b.awaitFor(time.Minute, "it writes", func() bool { return len(b.lines()) > 0 })
+				w.pass(10 * time.Second)
+				if at := killed.Add(-5 * time.Second); !w.togetherAt(b.harness, at) {
+					t.Errorf("they are not believed at %s, before the leader was killed at %s", at, killed)
+				}
+				w.start()
+				w.pass(2 * time.Minute)
+				if at := killed.Add(-5 * time.Second); !w.promptAt(at) || !w.togetherAt(b.harness, at) {
+					t.Errorf("behind a start it is not believed at %s, before it was killed at %s", at, killed)
+				}
+			})
+		})
+	}
+}
+
 // togetherAt reports whether the coverage of two replicas says that lines of a time came at once.
 func (w *harness) togetherAt(b *harness, t time.Time) bool {
 	w.t.Helper()

@@ -162,7 +162,7 @@ func (s *Stream) takeEvent(
 			written = time.Unix(at, 0)
 		}
 		if s.pace.brought(received, written) {
-			s.state.Missed, s.state.Pulse = received.UnixNano(), 0
+			s.state.Missed, s.state.MissedMade, s.state.Pulse = received.UnixNano(), s.pace.missed, 0
 		}
 		b.Changes.Apply(&t)
 	}
