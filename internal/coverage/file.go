@@ -83,6 +83,7 @@ type current struct {
 	segment uint64 // seq of the first line of the one that is active at its commit
 	missed  int64  // the last Progress.Missed
 	pulsed  bool   // in this process
+	passed  bool   // a standby has read on behind its end: what it misses from there on is not of the interval
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 	ended   byte   // its reason before that of a GAP, which may turn out to be none; 0 says that it went on
 
@@ -229,6 +230,35 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.wakeUp()
 }
 
+// Followed says what a standby has committed: it has written no line, and so this confirms nothing. But it may show that a watch
+// had stalled in this replica's own turn, with what is read behind the end of that, or lost. Then what only pulses have confirmed is
+// taken back; the lines are in another replica's journal, if anywhere.
+func (f *File) Followed(moved iter.Seq2[string, Progress]) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, p := range moved {
+		c := f.streams[name]
+		switch {
+		case c == nil || c.passed:
+		case p.Missed > c.missed || p.Lost != "":
+			c.passed = true
+			to, before := p.MissedFrom, c.interval
+			if p.Lost != "" {
+				to = 0
+			}
+			if c.takeBack(to); c.reason == 0 {
+				c.reason = before.reason
+			}
+			if c.interval != before {
+				f.touch(c)
+			}
+		case p.Confirmed > c.end():
+			c.passed = true
+		}
+	}
+	f.wakeUp()
+}
+
 // Begin says by which keys of HoldingBack the entry of a stream, which is about to be watched, keeps changes out of the journal.
 func (f *File) Begin(stream string, keys []string) {
 	f.mu.Lock()
@@ -265,6 +295,7 @@ func (f *File) touch(c *current) {
 // move makes an interval of what a commit says, and reports whether it has changed.
 func (f *File) move(c *current, p *Progress) bool {
 	before := c.interval
+	c.passed = false
 	switch {
 	case p.Since == 0 && p.Lost == "":
 		return false // a list that is not complete

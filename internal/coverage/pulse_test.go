@@ -41,6 +41,15 @@ func (j *journalled) restart(end func(*journalled), second int64) {
 	j.pulse(second+4, 10, 20)
 }
 
+// follows notes what a standby has committed at a second.
+func (j *journalled) follows(second int64, p Progress) {
+	j.t.Helper()
+	<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
+	j.file.End("pods", HandedOver)
+	j.file.Followed(maps.All(map[string]Progress{"pods": p}))
+	synctest.Wait()
+}
+
 // What a pulse confirms is believed, also by the next process, until a late line takes it back.
 func TestPulse(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -229,6 +238,35 @@ func TestPulse(t *testing.T) {
 			j.pods(36, 10, 36, 0)
 			j.pulse(45, 10, 36)
 		}, "pods, 10-45"},
+		"a standby that misses nothing": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.follows(32, Progress{Confirmed: j.at(32)})
+			j.follows(36, Progress{Confirmed: j.at(32), Missed: j.at(36)}) // not in its turn
+			j.follows(40, Progress{Lost: "Expired"})
+		}, "pods, 10-28 HandedOver"},
+		"a standby that reads what its watch had missed": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.follows(32, Progress{Confirmed: j.at(20), Pulse: j.at(32)})
+			j.follows(36, Progress{Confirmed: j.at(36), Missed: j.at(36)})
+		}, "pods, 10-20 HandedOver"},
+		"a standby that was killed as the leader": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.follows(36, Progress{Confirmed: j.at(36), Missed: j.at(36)})
+			j.kill()
+			j.open(Options{})
+		}, "pods, 10-20 Unknown"},
+		"a standby that reads what was made later": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.follows(36, Progress{Confirmed: j.at(20), Missed: j.at(36), MissedFrom: j.at(29)})
+			j.follows(40, Progress{Confirmed: j.at(40), Missed: j.at(40), MissedFrom: j.at(29)})
+		}, "pods, 10-28 HandedOver"},
+		"a standby that does not read what was missed": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.follows(32, Progress{Lost: "Expired"})
+			j.follows(36, Progress{Confirmed: j.at(36)})
+		}, "pods, 10-20 HandedOver"},
 		"another list": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pods(30, 29, 30, 0)

@@ -294,10 +294,10 @@ func (e *Elector) published() map[string]string {
 	positions, err := decode(e.lease.Annotations[positionsKey])
 	switch {
 	case err != nil && e.positions == nil:
-		e.positions = map[string]string{recorder.AnyOther: recorder.BegunIn(max(e.cfg.Terms.Latest, term(e.lease)))}
+		e.positions = map[string]string{recorder.AnyOther: recorder.BegunIn(recorder.ByOthers)}
 	case err != nil:
 	case restored: // of a process that was not there then
-		e.positions = recorder.BegunByOthers(positions, e.cfg.Terms.Latest)
+		e.positions = recorder.BegunByOthers(positions)
 	default:
 		e.positions = positions
 	}
@@ -320,10 +320,10 @@ func (e *Elector) damaged(err error) {
 	e.change(func(s *Status) { s.Damage = err })
 }
 
-// pack packs the positions of a turn, as many as the Lease has room for. It logs when it begins to leave some out, and
+// pack packs positions, as many as the Lease has room for. It logs when it begins to leave some out, and
 // when it no longer does.
-func (e *Elector) pack(positions map[string]string, lease *coordinationv1.Lease, term uint64) string {
-	packed, left := fit(positions, min(room(lease), e.room), term)
+func (e *Elector) pack(positions map[string]string, lease *coordinationv1.Lease) string {
+	packed, left := fit(positions, min(room(lease), e.room))
 	before := e.change(func(s *Status) { s.LeftOut = left })
 	switch {
 	case left > 0 && before.LeftOut == 0:
@@ -447,10 +447,10 @@ func (e *Elector) write(
 	version, at := uint64(0), max(before.Term, term(lease))
 	if before.Leads {
 		committed, version = e.cfg.Recorder.Positions()
-		lease.Annotations[positionsKey] = e.pack(committed, lease, at)
+		lease.Annotations[positionsKey] = e.pack(committed, lease)
 	} else if record.HolderIdentity != "" {
 		if at++; e.lease != nil && e.isRestored() {
-			lease.Annotations[positionsKey] = e.pack(e.published(), lease, at)
+			lease.Annotations[positionsKey] = e.pack(e.published(), lease)
 		}
 	}
 	setTerm(lease, at)

@@ -43,9 +43,9 @@ func room(l *coordinationv1.Lease) int {
 	return max(minPacked, min(left, maxPacked))
 }
 
-// fit packs as many positions as there is room for, and returns how many it leaves out. recorder.AnyOther, begun in the
-// given term, stands for those. Entries that say that a server was restored are left out last.
-func fit(positions map[string]string, room int, term uint64) (packed string, left int) {
+// fit packs as many positions as there is room for, and returns how many it leaves out. recorder.AnyOther
+// stands for those. Entries that say that a server was restored are left out last.
+func fit(positions map[string]string, room int) (packed string, left int) {
 	text := marshal(positions)
 	packed = compress(text)
 	if len(packed) <= room && len(text) <= maxContent {
@@ -62,7 +62,7 @@ func fit(positions map[string]string, room int, term uint64) (packed string, lef
 	for n > 0 && (len(packed) > room || len(text) > maxContent) {
 		share := min(float64(room)/float64(len(packed)), float64(maxContent)/float64(len(text)))
 		n = min(n-1, int(0.98*share*float64(n)))
-		some := map[string]string{recorder.AnyOther: recorder.BegunIn(term)}
+		some := map[string]string{recorder.AnyOther: recorder.BegunIn(recorder.ByOthers)}
 		for _, name := range names[:n] {
 			some[name] = positions[name]
 		}

@@ -108,7 +108,7 @@ func TestManyPositions(t *testing.T) {
 					if !maps.Equal(published, positions) || left > 0 {
 						t.Errorf("%d of %d positions are published, %d left out", len(published), len(positions), left)
 					}
-				} else if any := published[recorder.AnyOther]; any != "~1" || left == 0 || len(published) != len(positions)-left+1 {
+				} else if any := published[recorder.AnyOther]; any != "~0" || left == 0 || len(published) != len(positions)-left+1 {
 					t.Errorf("%d of %d positions are published, %d left out, any other is %q",
 						len(published), len(positions), left, any)
 				}
@@ -225,7 +225,7 @@ func TestDamageIsLogged(t *testing.T) {
 		write("damaged")
 		b := w.start("b", 0)
 		pass(time.Second)
-		if b.rec.turn.Published[recorder.AnyOther] != "~1" {
+		if b.rec.turn.Published[recorder.AnyOther] != "~0" {
 			t.Errorf("b was given %v", b.rec.turn.Published)
 		}
 		a.cut.Store(false)

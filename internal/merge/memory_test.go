@@ -45,12 +45,12 @@ func mark(seq, term int, typ, reason, from string, version int) string {
 
 // peak takes a merged journal, and counts what the merge remembers of a stream's past.
 type peak struct {
-	plan *Plan
-	seq  uint64
-	all  [][]byte
-	read line.Fields
-	ids  int // at most
-	gone int
+	plan   *Plan
+	seq    uint64
+	all    [][]byte
+	read   line.Fields
+	events int // at most
+	gone   int
 }
 
 func (*peak) Hole(string, uint64, uint64) error     { return nil }
@@ -59,7 +59,7 @@ func (p *peak) Next() uint64                        { return p.seq + 1 }
 func (p *peak) Read(at int64) (*line.Fields, error) { return &p.read, p.read.Parse(p.all[at]) }
 func (p *peak) Write(l []byte) (at int64, err error) {
 	for _, s := range p.plan.streams {
-		p.ids, p.gone = max(p.ids, len(s.ids)), max(p.gone, len(s.absent))
+		p.events, p.gone = max(p.events, len(s.events)), max(p.gone, len(s.absent))
 	}
 	p.seq++
 	p.all = append(p.all, l)
@@ -182,8 +182,8 @@ func TestMemory(t *testing.T) {
 			if int(out.seq) != tt.lines && tt.name != "a restore of which one wrote nothing" {
 				t.Errorf("%d lines, want %d", out.seq, tt.lines)
 			}
-			if limit := 2 * (overlap + objects); out.ids > limit || out.gone > limit {
-				t.Errorf("remembers %d ids and %d objects that are gone, want at most %d", out.ids, out.gone, limit)
+			if limit := 2 * (overlap + objects); out.events > limit || out.gone > limit {
+				t.Errorf("remembers %d events and %d objects that are gone, want at most %d", out.events, out.gone, limit)
 			}
 		})
 	}

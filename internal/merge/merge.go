@@ -3,8 +3,9 @@
 // Replicas' lines are in one order, by term and seq (see internal/leader), and shards' lines by time. Of replicas, a takeover may
 // leave behind what is not in the merged journal, or not as it was written:
 //
-//   - A line of a watch whose id came before in its stream is a repeat, and left out. Behind a GAP PositionAheadOfServer or
-//     PositionRefused versions begin anew, and ids with them; ids do once more behind its SYNCED.
+//   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of the
+//     same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer or
+//     PositionRefused versions begin anew, and events with them; they do once more behind its SYNCED.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
 //   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
@@ -149,7 +150,7 @@ type state struct {
 	term    uint64 // of its last line
 	turn    int    // counts how often another replica's lines began
 	gap     *openGap
-	ids     map[string]time.Time // those that may come again, with the times of their lines
+	events  map[string]time.Time // those that may come again, as EventOf has them, with the times of their lines
 	live    map[string]*known    // by uid; only where a replica may have to find out what is gone
 	names   map[string]string    // uids of what is live, by namespace and name
 	absent  map[string]bool      // uids of listed that are not live: deleted, or shown only in a list that is left out
@@ -268,7 +269,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		}
 		s.gap = &openGap{turn: s.turn, from: from, anew: f.anew || s.gap != nil && s.gap.anew}
 		if f.anew {
-			s.ids, s.highest = nil, ""
+			s.events, s.highest = nil, ""
 			for _, last := range s.live {
 				last.undone = true
 			}
@@ -285,7 +286,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 		}
 		gap := s.gap
 		if gap.anew {
-			s.ids = nil
+			s.events = nil
 		}
 		if s.gap = nil; gap.due != nil {
 			return nil
@@ -304,7 +305,7 @@ func (m *merger) take(s *stream, l *line.Fields, moved bool) error {
 	}
 	uid := uidOf(l)
 	last := s.live[uid]
-	before, again := s.ids[string(l.Text(line.ID))]
+	before, again := s.events[EventOf(l)]
 	repeats := again && f.origin == originWatch
 	if repeats && l.Time.Before(before) {
 		m.out.Late(s.name, l.Time, before)
@@ -367,10 +368,10 @@ func (m *merger) add(s *stream, e *edit, f fact) error {
 		version = max(version, number(s.highest)) // a server may give it the object's last one
 	}
 	if e.is[line.ID] == nil && s.mayRepeat(f.position, version) {
-		if s.ids == nil {
-			s.ids = make(map[string]time.Time)
+		if s.events == nil {
+			s.events = make(map[string]time.Time)
 		}
-		s.ids[string(e.line.Text(line.ID))] = e.line.Time
+		s.events[EventOf(e.line)] = e.line.Time
 	}
 	if !s.gaps {
 		return nil
@@ -406,6 +407,12 @@ func uidOf(l *line.Fields) string {
 		return string(uid)
 	}
 	return "/" + nameOf(l)
+}
+
+// EventOf returns what is the same for lines of one event in the journals of replicas: the id without the part that depends
+// on which other entries a replica has, and that is the same for all events of a stream.
+func EventOf(l *line.Fields) string {
+	return uidOf(l) + "/" + string(l.Text(line.ResourceVersion)) + "/" + string(l.Text(line.Type))
 }
 
 func nameOf(l *line.Fields) string {

@@ -95,6 +95,14 @@ func TestMerge(t *testing.T) {
 				numbered(5, about(3, 2, "MODIFIED", "watch", "a", "9")) + numbered(6, about(5, 3, "MODIFIED", "watch", "a", "10")),
 		},
 		{
+			"repeats by a replica with other entries",
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "MODIFIED", "watch", "a", "8"),
+			shared(about(1, 2, "ADDED", "watch", "b", "7") + about(2, 2, "MODIFIED", "watch", "a", "8") +
+				about(3, 2, "MODIFIED", "watch", "a", "9")),
+			first + about(3, 1, "ADDED", "watch", "b", "7") + about(4, 1, "MODIFIED", "watch", "a", "8") +
+				numbered(5, shared(about(3, 2, "MODIFIED", "watch", "a", "9"))),
+		},
+		{
 			"a first list that was not finished",
 			about(1, 1, "ADDED", "snapshot", "a", "3") + about(2, 1, "ADDED", "snapshot", "b", "4"),
 			about(1, 2, "ADDED", "snapshot", "a", "3") + synced(2, 2, "9", 1, 0, 0),
@@ -299,6 +307,9 @@ var (
 	objectID  = regexp.MustCompile(`"id":"u-[^/]*/`)
 	uidMember = regexp.MustCompile(`"uid":"[^"]*",`)
 )
+
+// shared is lines of a stream that shares its objects with another one of the replica.
+func shared(lines string) string { return objectID.ReplaceAllString(lines, "${0}pods/") }
 
 // shard is a line of a shard's stream, and later one of a minute later.
 func shard(index int, l string) string {

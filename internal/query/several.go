@@ -65,7 +65,9 @@ func (j *Journal) openAll(ctx context.Context, paths []string, s *Selection, lin
 		j.order = merge.NewOrder(len(of))
 		return j.takeEnds(ctx, of)
 	}
-	j.takeCoverage(of)
+	if err := j.takeCoverage(ctx, of); err != nil {
+		return err
+	}
 	wanted := s
 	if lines == AllLines {
 		wanted = nil
@@ -137,7 +139,7 @@ func confirmedByReplicas(of [][]coverage.Stream) map[string]confirmation {
 }
 
 // takeCoverage takes what is known beside the lines of journals.
-func (j *Journal) takeCoverage(of []*Journal) {
+func (j *Journal) takeCoverage(ctx context.Context, of []*Journal) error {
 	var all [][]coverage.Stream
 	for _, one := range of {
 		j.unread = append(j.unread, one.unread...)
@@ -152,11 +154,16 @@ func (j *Journal) takeCoverage(of []*Journal) {
 		all = append(all, streams)
 	}
 	j.confirmed = confirmedByReplicas(all)
+	all, err := takeBack(ctx, of, all)
+	if err != nil {
+		return err
+	}
 	if j.coverage = coverage.Union(all...); len(j.coverage) > 0 && j.uncovered != nil {
 		j.notice(j.uncovered.Error())
 		j.uncovered = nil // what one has no coverage of is not covered
 	}
 	slices.SortStableFunc(j.unread, func(a, b journal.Segment) int { return btoi(a.Active) - btoi(b.Active) })
+	return nil
 }
 
 // scan finds out how the journals go together, which are opened again where a takeover has come between.

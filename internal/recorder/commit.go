@@ -25,8 +25,8 @@ func (w *writer) startCommit(ctx context.Context) {
 	w.pending.turn = w.turn
 	seq, mark := w.seq, w.out.Mark()
 	if now.Empty() { // everything is committed
-		if len(now.pulses) > 0 && !now.turn.follows() {
-			w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)
+		if len(now.pulses) > 0 {
+			w.confirm(&now, seq, mark.FirstSeq)
 		}
 		now.release()
 		return
@@ -46,13 +46,22 @@ func (w *writer) startCommit(ctx context.Context) {
 			if now.turn.leads() {
 				now.publish(&w.positions)
 			}
-			if w.cfg.Coverage != nil && !now.turn.follows() {
-				w.cfg.Coverage.Committed(seq, mark.FirstSeq, now.progress)
-			}
+			w.confirm(&now, seq, mark.FirstSeq)
 			now.release()
 		}
 		done <- err
 	}()
+}
+
+// confirm notes in the coverage what a commit says.
+func (w *writer) confirm(p *pending, seq, firstSeq uint64) {
+	switch {
+	case w.cfg.Coverage == nil:
+	case p.turn.follows():
+		w.cfg.Coverage.Followed(p.progress)
+	default:
+		w.cfg.Coverage.Committed(seq, firstSeq, p.progress)
+	}
 }
 
 // progress yields how far the commit confirms each stream that it moves.

@@ -78,6 +78,8 @@ type Checkpoint interface {
 type Coverage interface {
 	// Committed follows each commit: of all lines up to seq, the last one in the segment that begins with firstSeq.
 	Committed(seq, firstSeq uint64, moved iter.Seq2[string, coverage.Progress])
+	// Followed follows each commit of a standby.
+	Followed(moved iter.Seq2[string, coverage.Progress])
 	Begin(stream string, heldBackBy []string)
 	End(stream, reason string)
 }

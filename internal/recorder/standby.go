@@ -277,6 +277,10 @@ func (w *writer) begins(stream string, at int64) { w.since[stream] = max(w.since
 func (w *writer) follow(b *Batch) {
 	if b.Anew {
 		w.forget(b.producer.stream)
+		if w.cfg.Coverage != nil { // nobody reads what was between
+			lost := coverage.Progress{Lost: string(event.CheckpointLost)}
+			w.cfg.Coverage.Followed(maps.All(map[string]coverage.Progress{b.producer.stream: lost}))
+		}
 	}
 	switch {
 	case len(b.ends) == 0 && (b.Changes.State == nil || b.Changes.State.ResourceVersion == ""): // what is known, and no position

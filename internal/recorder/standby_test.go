@@ -592,3 +592,21 @@ func TestAnyOther(t *testing.T) {
 		}
 	})
 }
+
+// What a leader did not run for long was begun by others, for each replica: also for one that was never the leader before,
+// whose last turn has the number 0.
+func TestBegunByOthers(t *testing.T) {
+	asReplica(t, func(r *replica) {
+		r.leads(2, map[string]string{"a": "5"})
+		pass(time.Second)
+		_, _ = r.rec.Positions()
+		pass(keepIdle)
+		published, _ := r.rec.Positions()
+		for _, led := range []uint64{0, 1, 2} {
+			r.rec.SetTurn(Turn{May: r.may.Load, Term: 3, Published: published, Led: map[uint64]bool{led: true}})
+			if p := r.rec.Published("a"); p.Position != "" || !p.Begun {
+				t.Errorf("a replica that led turn %d: %+v, of %v", led, p, published)
+			}
+		}
+	})
+}

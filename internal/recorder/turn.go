@@ -69,12 +69,15 @@ func (t *Turn) othersSince(turn uint64) bool {
 		return false
 	}
 	for turn++; turn < t.Term; turn++ {
-		if !t.Led[turn] {
+		if !t.isOwn(turn) {
 			return true
 		}
 	}
 	return false
 }
+
+// isOwn reports whether the turn of that number is known to be this replica's. Turns count from 1: ByOthers is none.
+func (t *Turn) isOwn(turn uint64) bool { return turn > 0 && t.Led[turn] }
 
 // Published returns what other replicas have published of a stream.
 func (r *Recorder) Published(stream string) Published {
@@ -87,7 +90,8 @@ func (r *Recorder) Published(stream string) Published {
 		position = t.Published[AnyOther]
 	}
 	published := Published{
-		Position: position, Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.Led[t.Term-1], Turn: t.Term, turn: t,
+		Position: position, Standby: t.May == nil, Over: t.over, Other: t.Term > 1 && !t.isOwn(t.Term-1),
+		Turn: t.Term, turn: t,
 	}
 	published.Restored = restoredIn(t.Published, stream)
 	r.positions.mu.Lock()
@@ -95,7 +99,7 @@ func (r *Recorder) Published(stream string) Published {
 	r.positions.mu.Unlock()
 	if text, begun := strings.CutPrefix(published.Position, begunIn); begun {
 		term, err := strconv.ParseUint(text, 10, 64)
-		published.Position, published.Begun = "", err != nil || !t.Led[term]
+		published.Position, published.Begun = "", err != nil || !t.isOwn(term)
 	}
 	return published
 }
@@ -118,12 +122,12 @@ func restoredIn(published map[string]string, stream string) uint64 {
 	return n
 }
 
-// BegunByOthers makes of published positions that their streams were begun in a turn, where the positions do not hold any more.
-func BegunByOthers(published map[string]string, turn uint64) map[string]string {
+// BegunByOthers makes of published positions, which do not hold any more, that their streams were begun.
+func BegunByOthers(published map[string]string) map[string]string {
 	begun := maps.Clone(published)
 	for stream := range begun {
 		if !IsRestored(stream) {
-			begun[stream] = BegunIn(turn)
+			begun[stream] = BegunIn(ByOthers)
 		}
 	}
 	return begun
@@ -138,6 +142,10 @@ func BegunIn(turn uint64) string { return begunIn + strconv.FormatUint(turn, 10)
 
 // IsRestored reports whether a name among positions has checkpoint.Stream.Restored.
 func IsRestored(name string) bool { return strings.HasPrefix(name, restoredOf) }
+
+// ByOthers stands for the number of a turn that no replica takes for its own, not even the one that publishes it: there may be
+// lines of others about objects that this one has never known, in a stream that it has not run.
+const ByOthers = 0
 
 // begunIn precedes the number of the turn in which a first list was begun.
 const begunIn = "~"
@@ -183,7 +191,7 @@ func (r *Recorder) Positions() (committed map[string]string, version uint64) {
 			since = now
 		}
 		if idle[stream] = since; now.Sub(since) >= keepIdle && !IsRestored(name) {
-			p.committed[name] = BegunIn(0) // by others: a list that knows of no object is not its first
+			p.committed[name] = BegunIn(ByOthers) // a list that knows of no object is not its first
 		}
 	}
 	p.idle = idle

@@ -16,7 +16,7 @@ import (
 )
 
 // several shows the lines that come to sources, each of which has one line at most that waits, in the order in which
-// package merge has them. A line whose id was shown a short while ago is a repeat, and left out. seq counts on from
+// package merge has them. A line whose event was shown a short while ago is a repeat, and left out. seq counts on from
 // what a history has.
 type several struct {
 	o       *Options
@@ -26,9 +26,9 @@ type several struct {
 	order   *merge.Order
 	came    chan message
 	next    uint64          // seq
-	ids     map[string]int  // where in recent they are
+	events  map[string]int  // where in recent they are, by stream and merge.EventOf
 	anew    map[string]bool // streams after a GAP that restarts versions, until their list is complete
-	recent  []string        // ids, those that are forgotten too; the next one to be replaced is at oldest
+	recent  []string        // events, those that are forgotten too; the next one to be replaced is at oldest
 	oldest  int
 	line    line.Fields
 	cluster string // its uid, as the first line has it that says so
@@ -37,7 +37,7 @@ type several struct {
 func newSeveral(o *Options, p *Printer) *several {
 	return &several{
 		o: o, match: &query.Matcher{Filter: &o.Filter}, p: p, came: make(chan message), next: 1,
-		ids: make(map[string]int), anew: make(map[string]bool),
+		events: make(map[string]int), anew: make(map[string]bool),
 	}
 }
 
@@ -230,7 +230,7 @@ func (s *several) first() *source {
 	return s.sources[first]
 }
 
-// remembered is how many ids are compared: a takeover repeats what came in the last seconds before it.
+// remembered is how many events are compared: a takeover repeats what came in the last seconds before it.
 const remembered = 1 << 16
 
 // take shows a line, unless it is a repeat.
@@ -254,30 +254,31 @@ func (s *several) take(raw []byte) error {
 func (s *several) repeats(l *line.Fields) bool {
 	stream := string(l.Text(line.Stream)) + " "
 	anew := event.GapReason(l.Text(line.Reason)).BeginsAnew()
-	if anew || s.anew[stream] && string(l.Text(line.Type)) == string(event.Synced) { // what has these ids from here on is something else
-		maps.DeleteFunc(s.ids, func(id string, _ int) bool { return strings.HasPrefix(id, stream) })
+	// What has these versions behind it is something else.
+	if anew || s.anew[stream] && string(l.Text(line.Type)) == string(event.Synced) {
+		maps.DeleteFunc(s.events, func(e string, _ int) bool { return strings.HasPrefix(e, stream) })
 		s.anew[stream] = anew
 	}
 	if l.AboutStream() {
 		return false
 	}
-	id := stream + string(l.Text(line.ID))
-	_, again := s.ids[id]
+	e := stream + merge.EventOf(l)
+	_, again := s.events[e]
 	if !again {
-		s.rememberID(id)
+		s.rememberEvent(e)
 	}
 	return again
 }
 
-// rememberID notes an id, in the place of the oldest one. That may have been forgotten before, and be there again at
+// rememberEvent notes an event, in the place of the oldest one. That may have been forgotten before, and be there again at
 // another place.
-func (s *several) rememberID(id string) {
+func (s *several) rememberEvent(e string) {
 	if len(s.recent) < remembered {
 		s.recent = append(s.recent, "")
 	}
-	if at, there := s.ids[s.recent[s.oldest]]; there && at == s.oldest {
-		delete(s.ids, s.recent[s.oldest])
+	if at, there := s.events[s.recent[s.oldest]]; there && at == s.oldest {
+		delete(s.events, s.recent[s.oldest])
 	}
-	s.recent[s.oldest], s.ids[id] = id, s.oldest
+	s.recent[s.oldest], s.events[e] = e, s.oldest
 	s.oldest = (s.oldest + 1) % remembered
 }

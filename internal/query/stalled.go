@@ -1,0 +1,91 @@
+package query
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/index"
+)
+
+// takeBack returns the coverage of several journals without what only pulses of a replica have confirmed, where another one has
+// read what shows that they may have been wrong: the watch may have stalled in the first one's turn, which was killed then, so
+// that no later line of its own says so. That is where nothing covers the time between the two turns, and the first line of that
+// time is a GAP, or does not say that its change was made after the pulses.
+func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]coverage.Stream, error) {
+	all = slices.Clone(all)
+	for n := range all {
+		all[n] = slices.Clone(all[n])
+		for s := range all[n] {
+			stream := &all[n][s]
+			stream.Intervals = slices.Clone(stream.Intervals)
+			for i := range stream.Intervals {
+				in := &stream.Intervals[i]
+				next, goesOn := continued(all, stream.Name, in.To)
+				if in.Pulsed.IsZero() || goesOn {
+					continue
+				}
+				others := slices.Delete(slices.Clone(of), n, n+1) // its own coverage knows what its own lines show
+				missed, err := readLater(ctx, others, stream.Name, in.To, next)
+				if err != nil {
+					return nil, err
+				}
+				if missed {
+					in.To, in.Pulsed, in.End = latest(in.From, in.Pulsed), time.Time{}, coverage.Unknown
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// continued reports whether the time at which an interval of a stream ends is covered by another one. Otherwise it returns when
+// the next one begins, zero if there is none.
+func continued(all [][]coverage.Stream, stream string, end time.Time) (next time.Time, is bool) {
+	for _, streams := range all {
+		for _, s := range streams {
+			if s.Name != stream {
+				continue
+			}
+			for _, in := range s.Intervals {
+				switch {
+				case !in.From.After(end) && in.To.After(end):
+					return time.Time{}, true
+				case in.From.After(end) && (next.IsZero() || in.From.Before(next)):
+					next = in.From
+				}
+			}
+		}
+	}
+	return next, false
+}
+
+// readLater reports whether the first line of a stream between two times, of which the later one may be zero, is a GAP, or about
+// a change that may have been made before.
+func readLater(ctx context.Context, of []*Journal, stream string, from, to time.Time) (bool, error) {
+	var first *index.Line
+	for _, j := range of {
+		for i := range j.segments {
+			if outside, err := j.outside(ctx, i, Moment{Time: from}, Moment{Time: to}); err != nil {
+				return false, err
+			} else if outside {
+				continue
+			}
+			lines, err := j.linesOfStream(ctx, i, stream)
+			if err != nil {
+				return false, err
+			}
+			for n := range lines {
+				l := &lines[n]
+				if l.Type == index.Synced || !l.Time.After(from) || !to.IsZero() && l.Time.After(to) {
+					continue
+				}
+				if first == nil || l.Time.Before(first.Time) {
+					first = l
+				}
+			}
+		}
+	}
+	return first != nil && !first.Written.After(from), nil
+}
