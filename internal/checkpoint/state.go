@@ -38,8 +38,9 @@ type Coverage struct {
 	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
 	// late in any case.
 	Late int64 `json:"-"`
-	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
-	// pulse, which was wrong then; MissedMade when the change of the first such line of its watch was made, 0 if that is unknown.
+	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be
+	// older than a pulse, which was wrong then; MissedMade when the change of the first such line of its watch was
+	// made, 0 if that is unknown.
 	Pulse      int64 `json:"-"`
 	Missed     int64 `json:"-"`
 	MissedMade int64 `json:"-"`
