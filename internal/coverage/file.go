@@ -230,9 +230,9 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.wakeUp()
 }
 
-// Followed says what a standby has committed: it has written no line, and so this confirms nothing. But it may show that a watch
-// had stalled in this replica's own turn, with what is read behind the end of that, or lost. Then what only pulses have confirmed is
-// taken back; the lines are in another replica's journal, if anywhere.
+// Followed says what a standby has committed: it has written no line, and so this confirms nothing. But it may show
+// that a watch had stalled in this replica's own turn, with what is read behind the end of that, or lost. Then what
+// only pulses have confirmed is taken back; the lines are in another replica's journal, if anywhere.
 func (f *File) Followed(moved iter.Seq2[string, Progress]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -108,7 +108,8 @@ func TestManyPositions(t *testing.T) {
 					if !maps.Equal(published, positions) || left > 0 {
 						t.Errorf("%d of %d positions are published, %d left out", len(published), len(positions), left)
 					}
-				} else if any := published[recorder.AnyOther]; any != "~0" || left == 0 || len(published) != len(positions)-left+1 {
+				} else if any := published[recorder.AnyOther]; any != "~0" || left == 0 ||
+					len(published) != len(positions)-left+1 {
 					t.Errorf("%d of %d positions are published, %d left out, any other is %q",
 						len(published), len(positions), left, any)
 				}

@@ -183,7 +183,8 @@ func TestMemory(t *testing.T) {
 				t.Errorf("%d lines, want %d", out.seq, tt.lines)
 			}
 			if limit := 2 * (overlap + objects); out.events > limit || out.gone > limit {
-				t.Errorf("remembers %d events and %d objects that are gone, want at most %d", out.events, out.gone, limit)
+				t.Errorf("remembers %d events and %d objects that are gone, want at most %d",
+					out.events, out.gone, limit)
 			}
 		})
 	}

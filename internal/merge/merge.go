@@ -3,9 +3,9 @@
 // Replicas' lines are in one order, by term and seq (see internal/leader), and shards' lines by time. Of replicas, a takeover may
 // leave behind what is not in the merged journal, or not as it was written:
 //
-//   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of the
-//     same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer or
-//     PositionRefused versions begin anew, and events with them; they do once more behind its SYNCED.
+//   - A line of a watch whose event came before in its stream is a repeat, and left out: the same version and type of
+//     the same object. Their ids differ if the replicas' entries did, for a while. Behind a GAP PositionAheadOfServer
+//     or PositionRefused versions begin anew, and events with them; they do once more behind its SYNCED.
 //   - A list that a replica began and did not finish, because another took over, is left out: that one writes everything from
 //     the position before it.
 //   - A list behind a GAP that was finished, and not published yet when the other took over, comes later than it was written: the
@@ -409,8 +409,8 @@ func uidOf(l *line.Fields) string {
 	return "/" + nameOf(l)
 }
 
-// EventOf returns what is the same for lines of one event in the journals of replicas: the id without the part that depends
-// on which other entries a replica has, and that is the same for all events of a stream.
+// EventOf returns what is the same for lines of one event in the journals of replicas: the id without the part that
+// depends on which other entries a replica has, and that is the same for all events of a stream.
 func EventOf(l *line.Fields) string {
 	return uidOf(l) + "/" + string(l.Text(line.ResourceVersion)) + "/" + string(l.Text(line.Type))
 }

@@ -9,10 +9,11 @@ import (
 	"kubejournal/internal/index"
 )
 
-// takeBack returns the coverage of several journals without what only pulses of a replica have confirmed, where another one has
-// read what shows that they may have been wrong: the watch may have stalled in the first one's turn, which was killed then, so
-// that no later line of its own says so. That is where nothing covers the time between the two turns, and the first line of that
-// time is a GAP, or does not say that its change was made after the pulses.
+// takeBack returns the coverage of several journals without what only pulses of a replica have confirmed, where
+// another one has read what shows that they may have been wrong: the watch may have stalled in the first one's
+// turn, which was killed then, so that no later line of its own says so. That is where nothing covers the time
+// between the two turns, and the first line of that time is a GAP, or does not say that its change was made after
+// the pulses.
 func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]coverage.Stream, error) {
 	all = slices.Clone(all)
 	for n := range all {
@@ -40,8 +41,8 @@ func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]
 	return all, nil
 }
 
-// continued reports whether the time at which an interval of a stream ends is covered by another one. Otherwise it returns when
-// the next one begins, zero if there is none.
+// continued reports whether the time at which an interval of a stream ends is covered by another one. Otherwise it
+// returns when the next one begins, zero if there is none.
 func continued(all [][]coverage.Stream, stream string, end time.Time) (next time.Time, is bool) {
 	for _, streams := range all {
 		for _, s := range streams {
@@ -61,8 +62,8 @@ func continued(all [][]coverage.Stream, stream string, end time.Time) (next time
 	return next, false
 }
 
-// readLater reports whether the first line of a stream between two times, of which the later one may be zero, is a GAP, or about
-// a change that may have been made before.
+// readLater reports whether the first line of a stream between two times, of which the later one may be zero, is a
+// GAP, or about a change that may have been made before.
 func readLater(ctx context.Context, of []*Journal, stream string, from, to time.Time) (bool, error) {
 	var first *index.Line
 	for _, j := range of {

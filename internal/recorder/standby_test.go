@@ -593,8 +593,8 @@ func TestAnyOther(t *testing.T) {
 	})
 }
 
-// What a leader did not run for long was begun by others, for each replica: also for one that was never the leader before,
-// whose last turn has the number 0.
+// What a leader did not run for long was begun by others, for each replica: also for one that was never the leader
+// before, whose last turn has the number 0.
 func TestBegunByOthers(t *testing.T) {
 	asReplica(t, func(r *replica) {
 		r.leads(2, map[string]string{"a": "5"})

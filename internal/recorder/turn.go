@@ -143,8 +143,8 @@ func BegunIn(turn uint64) string { return begunIn + strconv.FormatUint(turn, 10)
 // IsRestored reports whether a name among positions has checkpoint.Stream.Restored.
 func IsRestored(name string) bool { return strings.HasPrefix(name, restoredOf) }
 
-// ByOthers stands for the number of a turn that no replica takes for its own, not even the one that publishes it: there may be
-// lines of others about objects that this one has never known, in a stream that it has not run.
+// ByOthers stands for the number of a turn that no replica takes for its own, not even the one that publishes it:
+// there may be lines of others about objects that this one has never known, in a stream that it has not run.
 const ByOthers = 0
 
 // begunIn precedes the number of the turn in which a first list was begun.

@@ -109,8 +109,8 @@ func TestOrderOfFiles(t *testing.T) {
 	}
 }
 
-// An event that came again after a restore is remembered from then on, by whatever id another replica gives it, and one that
-// is forgotten is so once.
+// An event that came again after a restore is remembered from then on, by whatever id another replica gives it, and
+// one that is forgotten is so once.
 func TestRemembers(t *testing.T) {
 	s := newSink()
 	of := newSeveral(&Options{Lines: All}, NewPrinter(s, Style{JSON: true}))

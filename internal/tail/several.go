@@ -270,8 +270,8 @@ func (s *several) repeats(l *line.Fields) bool {
 	return again
 }
 
-// rememberEvent notes an event, in the place of the oldest one. That may have been forgotten before, and be there again at
-// another place.
+// rememberEvent notes an event, in the place of the oldest one. That may have been forgotten before, and be there
+// again at another place.
 func (s *several) rememberEvent(e string) {
 	if len(s.recent) < remembered {
 		s.recent = append(s.recent, "")

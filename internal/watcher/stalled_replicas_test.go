@@ -8,8 +8,8 @@ import (
 	"kubejournal/internal/query"
 )
 
-// A leader whose watch has stalled is believed until somebody reads what was missing: the next leader, for all journals together,
-// and this replica for its own one, once it follows again.
+// A leader whose watch has stalled is believed until somebody reads what was missing: the next leader, for all
+// journals together, and this replica for its own one, once it follows again.
 func TestPulseOfAStalledLeader(t *testing.T) {
 	for name, lost := range map[string]bool{"read by the next leader": false, "listed by the next leader": true} {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,8 @@ func TestPulseOfAStalledLeader(t *testing.T) {
 				b.awaitFor(time.Minute, "it writes", func() bool { return len(b.lines()) > 0 })
 				w.pass(10 * time.Second)
 				if w.togetherAt(b.harness, wrote) {
-					t.Errorf("together they are believed at %s, though a write of then came at %s", wrote, b.lines()[0].Time)
+					came := b.lines()[0].Time
+					t.Errorf("together they are believed at %s, though a write of then came at %s", wrote, came)
 				}
 				w.start()
 				w.pass(2 * time.Minute)
@@ -47,8 +48,8 @@ func TestPulseOfAStalledLeader(t *testing.T) {
 	}
 }
 
-// Pulses of a leader that was killed stay believed where its watch was well: the next one has followed, or reads what was written
-// after them.
+// Pulses of a leader that was killed stay believed where its watch was well: the next one has followed, or reads
+// what was written after them.
 func TestPulseOfAKilledLeader(t *testing.T) {
 	for name, follows := range map[string]bool{"the next one follows": true, "the next one starts later": false} {
 		t.Run(name, func(t *testing.T) {
