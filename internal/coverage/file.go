@@ -398,8 +398,8 @@ func (f *File) extend(c *current, p *Progress) {
 func (c *current) takeBack(to int64) {
 	for n := len(c.before) - 1; n >= 0 && c.to <= c.from && to <= c.from; n-- {
 		c.interval, c.before, c.caught = c.before[n], c.before[:n], 0
-		if c.late && c.to <= c.from || c.reason == reasonNumber(continued) {
-			c.reason = 0 // what had waited was not read by its end
+		if c.late || c.reason == reasonNumber(continued) {
+			c.reason = 0 // of a late one, what had waited was not read by its end
 		}
 	}
 	if to < c.end() {
@@ -411,7 +411,7 @@ func (c *current) takeBack(to int64) {
 // lateNow begins a late interval where the last one ends, unless that is late and goes on: nothing says that what had
 // waited was read by its end.
 func (f *File) lateNow(c *current) {
-	if !c.late || c.reason == reasonNumber(CaughtUp) || c.reason != 0 && c.pulse > 0 {
+	if !c.late || c.reason != 0 && c.pulse > 0 {
 		end := c.end()
 		f.next(c, Interrupted, interval{late: true, since: c.since, from: end, to: end, differences: c.differences})
 	}

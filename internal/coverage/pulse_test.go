@@ -206,7 +206,7 @@ func TestPulse(t *testing.T) {
 			j.pods(30, 10, 30, 30)
 			j.pulse(34, 10, 30)
 			j.stalled(36, 10)
-		}, "pods, 10-20 Interrupted, 20-30 late CaughtUp, 30-36 late"},
+		}, "pods, 10-20 Interrupted, 20-36 late"},
 		"not caught up, then a wrong pulse": {func(j *journalled) {
 			j.kill()
 			j.open(Options{})
