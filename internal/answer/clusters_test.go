@@ -26,20 +26,15 @@ func lineAt(t *testing.T, second int, typ, stream, more string) *line.Fields {
 	return l
 }
 
-// TestRowQueue has rows of one history that go through a queue come out as they do from a tail.Printer, whatever GAPs wait.
-func TestRowQueue(t *testing.T) {
+// TestQueue has rows of one history that go through a queue come out as they do from a Printer that writes, whatever GAPs wait.
+func TestQueue(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		json := seed%5 == 0
 		var want, got bytes.Buffer
 		printer := tail.NewPrinter(&want, tail.Style{JSON: json})
-		table := newClusterTable(&Output{Writer: &got}, tail.Style{JSON: json}, []Asked{{Cluster: "eu"}})
-		queue := &rowQueue{json: json, yield: func(r row) bool {
-			if err := table.show("eu", &r); err != nil {
-				t.Fatal(err)
-			}
-			return true
-		}}
+		table := tail.NewPrinter(&got, tail.Style{JSON: json, Clusters: []string{"eu"}})
+		queue := tail.NewQueue(tail.Style{JSON: json}, func(r *tail.Row) error { return showOf(table, "eu", r, json) })
 		for second := range random.IntN(30) {
 			stream := []string{"pods", "nodes", "services"}[random.IntN(3)]
 			var l *line.Fields
@@ -61,7 +56,7 @@ func TestRowQueue(t *testing.T) {
 				if json {
 					continue
 				}
-				for _, to := range []rows{printer, queue} {
+				for _, to := range []*tail.Printer{printer, queue} {
 					if err := to.Text([]byte("text\n")); err != nil {
 						t.Fatal(err)
 					}
@@ -75,7 +70,7 @@ func TestRowQueue(t *testing.T) {
 			default:
 				l = lineAt(t, second, "DELETED", stream, "")
 			}
-			for _, to := range []rows{printer, queue} {
+			for _, to := range []*tail.Printer{printer, queue} {
 				show := to.Print
 				if hold {
 					show = to.Hold
@@ -85,12 +80,12 @@ func TestRowQueue(t *testing.T) {
 				}
 			}
 		}
-		for _, to := range []rows{printer, queue} {
+		for _, to := range []*tail.Printer{printer, queue} {
 			if err := to.End(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := table.end(); err != nil {
+		if err := table.End(); err != nil {
 			t.Fatal(err)
 		}
 		shown := strings.NewReplacer("  eu       ", "  ", `,"cluster":"eu"`, "").Replace(got.String())
@@ -101,14 +96,14 @@ func TestRowQueue(t *testing.T) {
 }
 
 // A GAP that never ends does not hold back a whole history.
-func TestRowQueueBound(t *testing.T) {
+func TestQueueBound(t *testing.T) {
 	shown := 0
-	q := &rowQueue{yield: func(row) bool { shown++; return true }}
+	q := tail.NewQueue(tail.Style{}, func(*tail.Row) error { shown++; return nil })
 	if err := q.Hold(lineAt(t, 0, "GAP", "pods", "")); err != nil {
 		t.Fatal(err)
 	}
 	l := lineAt(t, 1, "ADDED", "nodes", "")
-	for range maxHeld {
+	for range 1000 {
 		if err := q.Print(l); err != nil {
 			t.Fatal(err)
 		}
@@ -116,41 +111,46 @@ func TestRowQueueBound(t *testing.T) {
 	if shown == 0 {
 		t.Error("nothing is shown")
 	}
-	q = &rowQueue{yield: func(row) bool { return false }}
-	if err := q.Print(l); !errors.Is(err, errStopped) {
-		t.Errorf("%v", err)
+	q = tail.NewQueue(tail.Style{}, func(*tail.Row) error { shown = 0; return errStopped })
+	for range 2 {
+		if err := q.Print(l); !errors.Is(err, errStopped) {
+			t.Errorf("%v", err)
+		}
+		if shown++; shown > 2 {
+			t.Error("there are rows after the error")
+		}
 	}
 }
 
 // TestInOrder merges rows by time, and leaves what belongs to a row behind it.
 func TestInOrder(t *testing.T) {
-	at := func(second int, text string) row {
+	at := func(second int, text string) *tail.Row {
 		if second < 0 {
-			return row{text: text}
+			return &tail.Row{Text: text}
 		}
-		return row{at: time.Unix(int64(second), 0), text: text, remark: true}
+		return &tail.Row{At: time.Unix(int64(second), 0), Text: text, Remark: true}
 	}
-	of := func(fault error, all ...row) iter.Seq2[row, error] {
-		return func(yield func(row, error) bool) {
+	of := func(fault error, all ...*tail.Row) iter.Seq2[*tail.Row, error] {
+		return func(yield func(*tail.Row, error) bool) {
 			for _, r := range all {
 				if !yield(r, nil) {
 					return
 				}
 			}
 			if fault != nil {
-				yield(row{}, fault)
+				yield(nil, fault)
 			}
 		}
 	}
 	merge := func(fault error) (string, error) {
 		var got []string
-		err := inOrder([]iter.Seq2[row, error]{
+		err := inOrder([]iter.Seq2[*tail.Row, error]{
 			of(nil, at(1, "a1"), at(5, "a5"), at(5, "a5 too"), at(4, "a4, the clock was set back")),
 			of(fault, at(1, "b1"), at(-1, "text of b1"), at(1, "remark on b1"), at(5, "b5"), at(6, "b6")),
 			of(nil),
 			of(nil, at(1, "c1"), at(2, "c2"), at(5, "c5"), at(5, "remark on c5")),
-		}, func(n int, r *row) error {
-			got = append(got, fmt.Sprint(n, " ", r.text))
+		}, func(n int, r *tail.Row) error {
+			got = append(got, fmt.Sprint(n, " ", r.Text))
 			return nil
 		})
 		return strings.Join(got, "; "), err
@@ -214,19 +214,21 @@ func TestClusterColumn(t *testing.T) {
 		if tt.style.Width = nil; tt.width > 0 {
 			tt.style.Width = func() int { return tt.width }
 		}
-		table := newClusterTable(&Output{Writer: &b}, tt.style, []Asked{{Cluster: tt.cluster}})
+		tt.style.Clusters = []string{tt.cluster}
+		table := tail.NewPrinter(&b, tt.style)
 		for _, l := range []*line.Fields{
 			lineAt(t, 1, "DELETED", "pods", ""), lineAt(t, 5, "DELETED", "pods", `,"writtenAt":"2026-11-20T14:00:00Z"`),
 			lineAt(t, 6, "DELETED", "pods", `,"writtenAt":"2026-11-18T14:00:00Z"`),
 		} {
-			if err := table.show(tt.cluster, &row{at: l.Time, line: l}); err != nil {
+			if err := showOf(table, tt.cluster, &tail.Row{At: l.Time, Line: l}, false); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := table.show(tt.cluster, &row{at: time.Date(2026, 11, 20, 14, 0, 7, 0, time.UTC), text: "remark", remark: true}); err != nil {
+		remark := &tail.Row{At: time.Date(2026, 11, 20, 14, 0, 7, 0, time.UTC), Text: "remark", Remark: true}
+		if err := showOf(table, tt.cluster, remark, false); err != nil {
 			t.Fatal(err)
 		}
-		if err := table.end(); err != nil {
+		if err := table.End(); err != nil {
 			t.Fatal(err)
 		}
 		if b.String() != tt.want {

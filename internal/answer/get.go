@@ -276,7 +276,7 @@ func (g *Get) table(all []found, columns []Column, o *Output) error {
 	var head []string
 	var cut []int // what is cut first is behind
 	if clusters {
-		cut, head = append(cut, len(head)), append(head, clusterHeading)
+		cut, head = append(cut, len(head)), append(head, "CLUSTER")
 	}
 	if namespaced {
 		cut, head = append(cut, len(head)), append(head, "NAMESPACE")

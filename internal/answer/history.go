@@ -44,7 +44,7 @@ type history struct {
 	*History
 	a      *Asked
 	o      *Output // of a
-	p      rows
+	p      *tail.Printer
 	among  bool                    // its rows are among those of other clusters
 	gaps   map[string]*line.Fields // by stream: GAP lines that have not ended
 	ended  map[uint64]bool         // SYNCED lines that were counted as gaps
@@ -76,24 +76,30 @@ func (h *History) Print(ctx context.Context, all []Asked, o *Output) error {
 		}
 		return of[0].finish(ctx)
 	}
-	t := newClusterTable(o, h.Style, all)
-	each := make([]iter.Seq2[row, error], len(all))
+	style := h.Style
+	each := make([]iter.Seq2[*tail.Row, error], len(all))
 	for n := range all {
-		each[n] = of[n].rows(ctx)
+		each[n], style.Clusters = of[n].rows(ctx), append(style.Clusters, all[n].Cluster)
 	}
-	err := inOrder(each, func(n int, r *row) error { return t.show(all[n].Cluster, r) })
-	if err := errors.Join(err, t.end()); err != nil {
+	p := tail.NewPrinter(o, style)
+	err := inOrder(each, func(n int, r *tail.Row) error { return showOf(p, all[n].Cluster, r, style.JSON) })
+	if err := errors.Join(err, p.End()); err != nil {
 		return err
 	}
 	return Each(of, func(one *history) error { return one.finish(ctx) })
 }
 
 // rows yields what the history shows.
-func (h *history) rows(ctx context.Context) iter.Seq2[row, error] {
-	return func(yield func(row, error) bool) {
-		h.p = &rowQueue{yield: func(r row) bool { return yield(r, nil) }, json: h.Style.JSON}
+func (h *history) rows(ctx context.Context) iter.Seq2[*tail.Row, error] {
+	return func(yield func(*tail.Row, error) bool) {
+		h.p = tail.NewQueue(h.Style, func(r *tail.Row) error {
+			if !yield(r, nil) {
+				return errStopped
+			}
+			return nil
+		})
 		if err := h.lines(ctx); err != nil && !errors.Is(err, errStopped) {
-			yield(row{}, err)
+			yield(nil, err)
 		}
 	}
 }

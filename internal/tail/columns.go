@@ -65,6 +65,9 @@ const (
 	objectHeading = "OBJECT"
 	whoHeading    = "WHO"
 
+	clusterHeading = "CLUSTER"
+	clusterMost    = 24 // columns, where rows are cut
+
 	nameLeast = 12 // columns of a name alone
 
 	wideFrom = 140
@@ -77,12 +80,13 @@ type screen struct {
 	asked Same   // what every row would say
 	same  Same   // what of it is left out
 	full  int    // columns of the terminal; 0 before anything was shown
+	first int    // columns of the cluster and the gap behind it; 0 where there is no such column
 	width [3]int // of the layout's columns
 	limit [3]int // what width grows up to
 }
 
 // head is how many columns are in front of the layout's.
-func (s *rowLayout) head() int { return len(s.time) + gap + s.types + gap }
+func (s *screen) head() int { return len(s.time) + gap + s.first + s.types + gap }
 
 // fit shares the columns of a terminal out. full is math.MaxInt where it is none.
 func (s *screen) fit(full int) {
@@ -126,14 +130,46 @@ func (p *Printer) layOut() {
 		return
 	}
 	first, before := p.full == 0, p.rowLayout.time
+	p.fitClusters()
 	p.fit(full)
 	if p.style.Width != nil && (first || before != p.rowLayout.time) {
 		p.appendHeadings()
 	}
 }
 
+// fitClusters makes the column for the cluster as wide as the longest name.
+func (p *Printer) fitClusters() {
+	if len(p.style.Clusters) == 0 {
+		return
+	}
+	width := len(clusterHeading)
+	for _, cluster := range p.style.Clusters {
+		width = max(width, display.Columns(display.AppendText(nil, []byte(cluster))))
+	}
+	if p.cuts() {
+		width = min(width, clusterMost)
+	}
+	p.first = width + gap
+}
+
+func (p *Printer) appendCluster() {
+	if p.first == 0 {
+		return
+	}
+	start := len(p.out)
+	p.out = display.AppendText(p.out, []byte(p.cluster))
+	if p.cuts() {
+		p.out = display.CutMiddle(p.out, start, p.first-gap)
+	}
+	p.out = display.Pad(p.out, p.first-display.Columns(p.out[start:]))
+}
+
 func (p *Printer) appendHeadings() {
-	row := fmt.Appendf(nil, "%-*s%-*s", len(p.time)+gap, "TIME", p.types+gap, "TYPE")
+	row := fmt.Appendf(nil, "%-*s", len(p.time)+gap, "TIME")
+	if p.first > 0 {
+		row = fmt.Appendf(row, "%-*s", p.first, clusterHeading)
+	}
+	row = fmt.Appendf(row, "%-*s", p.types+gap, "TYPE")
 	for i, c := range p.columns {
 		row = fmt.Appendf(row, "%-*s", p.width[i]+gap, c.heading)
 	}
@@ -150,6 +186,7 @@ func (p *Printer) appendRow(l, closed *line.Fields) {
 	local := at.Local()
 	p.appendDate(local)
 	p.appendTime(l, local)
+	p.appendCluster()
 	p.appendType(l.Text(line.Type))
 	left := p.full - p.head()
 	for i := range p.columns {

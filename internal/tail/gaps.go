@@ -14,15 +14,23 @@ const patience = 2 * time.Second
 // maxHeld bounds what is held back: the first of it is shown when there is more.
 const maxHeld = 1000
 
+// Row is what a Printer shows: a line, or a remark or text between lines.
+type Row struct {
+	At     time.Time    // zero for text, which directly follows the row before
+	Line   *line.Fields // nil for any other
+	Closed *line.Fields // the SYNCED line of a GAP that is shown with it, else nil
+	Text   string
+	Remark bool // the text is one
+}
+
 // held is a GAP line that waits for its stream's next line, which shows whether there was a difference, or what came
 // after it: rows keep their order.
 type held struct {
-	line   *line.Fields
-	closed *line.Fields // the SYNCED line that is shown with a GAP, else nil
-	other  func()       // shows what is no line, where line is nil
-	size   int          // bytes
-	open   bool         // a GAP that waits
-	since  time.Time
+	Row
+	bad   []byte // a line that is none, else nil
+	size  int    // bytes
+	open  bool   // a GAP that waits
+	since time.Time
 }
 
 // Hold shows a GAP line where it stands among the others, once its stream's next line has come, unless Withdraw comes
@@ -45,7 +53,7 @@ func (p *Printer) Withdraw(stream []byte) bool {
 
 // waiting returns the index of the GAP line of a stream that waits; -1 for none.
 func (p *Printer) waiting(stream []byte) int {
-	return slices.IndexFunc(p.held, func(h held) bool { return h.open && bytes.Equal(h.line.Text(line.Stream), stream) })
+	return slices.IndexFunc(p.held, func(h held) bool { return h.open && bytes.Equal(h.Line.Text(line.Stream), stream) })
 }
 
 func (p *Printer) drop(i int) {
@@ -56,14 +64,14 @@ func (p *Printer) drop(i int) {
 // enqueue shows a line, or holds it back behind a GAP that waits, or as one that does. A GAP with a SYNCED that has no
 // difference becomes one row, at the time of that.
 func (p *Printer) enqueue(l *line.Fields, wait bool) {
-	next := held{line: l, size: len(l.Raw), open: wait}
+	next := held{Row: Row{At: l.Time, Line: l}, size: len(l.Raw), open: wait}
 	if len(p.held) == 0 && !wait {
 		p.show(&next)
 		return
 	}
 	if i := p.waiting(l.Text(line.Stream)); i >= 0 {
 		if string(l.Text(line.Type)) == "SYNCED" && unchanged(l) != nil && !p.style.JSON {
-			next.line, next.closed = p.held[i].line, l
+			next.Line, next.Closed = p.held[i].Line, l
 			p.drop(i)
 		} else {
 			p.held[i].open = false
@@ -79,10 +87,10 @@ func (p *Printer) enqueue(l *line.Fields, wait bool) {
 		return // it did before
 	}
 	own.Set(line.Changes, bytes.Clone(l.Value(line.Changes))) // which may be of another place
-	if next.line == l {
-		next.line = own
+	if next.Line == l {
+		next.Line = own
 	} else {
-		next.closed = own
+		next.Closed = own
 	}
 	p.wait(next)
 }
@@ -117,11 +125,20 @@ func (p *Printer) releaseGaps(long time.Duration) {
 
 func (p *Printer) show(h *held) {
 	switch {
-	case h.line == nil:
-		h.other()
+	case p.yield != nil && p.stopped == nil:
+		p.stopped = p.yield(&h.Row)
+	case p.yield != nil:
+	case h.bad != nil:
+		p.appendBad(h.bad)
+	case h.Line == nil && !h.Remark:
+		p.out = append(p.out, h.Text...)
+	case h.Line == nil:
+		p.layOut()
+		p.appendDate(h.At.Local())
+		p.appendDim([]byte("-- " + h.Text))
 	case p.style.JSON:
-		p.appendJSON(h.line)
+		p.appendJSON(h.Line)
 	default:
-		p.appendRow(h.line, h.closed)
+		p.appendRow(h.Line, h.Closed)
 	}
 }

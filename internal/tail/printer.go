@@ -22,6 +22,8 @@ type Style struct {
 	Colour bool // for a line's type
 	Wide   bool // nothing is cut or left out, on a terminal too
 	Same   Same
+	// Clusters are those that rows may be of, as Show says; none where there is no column for them.
+	Clusters []string
 	// Width returns the columns of the terminal that is written to, and may change; nil where it is none: then there
 	// are no headings, and nothing is cut or left out.
 	Width func() int
@@ -40,6 +42,9 @@ type Printer struct {
 	heldSize int              // bytes
 	separate bool             // GAP and SYNCED lines are shown as they come, since not all of them do
 	changed  []display.Change // scratch
+	cluster  string           // of the row
+	yield    func(*Row) error // shows the rows in the place of w; nil for w
+	stopped  error            // what it returned
 
 	day  int    // of the last line's date, as year*1000 + day of the year
 	zone string // of that date
@@ -49,6 +54,19 @@ type Printer struct {
 // NewPrinter returns a Printer that writes to w.
 func NewPrinter(w io.Writer, style Style) *Printer {
 	return &Printer{w: w, style: style, screen: screen{asked: style.Same}}
+}
+
+// NewQueue returns a Printer that gives its rows to yield. A row is valid until the next one. Once yield has returned
+// an error there are no more rows, and that is the error of all methods.
+func NewQueue(style Style, yield func(*Row) error) *Printer {
+	return &Printer{style: style, yield: yield}
+}
+
+// Show shows a row of a queue, at once.
+func (p *Printer) Show(cluster string, r *Row) error {
+	p.cluster = cluster
+	p.show(&held{Row: *r})
+	return p.flushIfFull()
 }
 
 // cuts reports whether rows are made to fit a terminal.
@@ -71,38 +89,36 @@ func (p *Printer) appendJSON(l *line.Fields) {
 
 // Note shows a remark about a time between lines.
 func (p *Printer) Note(at time.Time, text string) error {
-	return p.between(len(text), func() {
-		p.layOut()
-		p.appendDate(at.Local())
-		p.appendDim([]byte("-- " + text))
-	})
+	return p.between(held{Row: Row{At: at, Text: text, Remark: true}, size: len(text)})
 }
 
-// Text shows text as it is between lines. It is kept.
+// Text shows text as it is between lines.
 func (p *Printer) Text(text []byte) error {
-	return p.between(len(text), func() { p.out = append(p.out, text...) })
-}
-
-// between shows what is no line, where it comes.
-func (p *Printer) between(size int, show func()) error {
-	if len(p.held) > 0 {
-		p.wait(held{other: show, size: size})
-	} else {
-		show()
-	}
-	return p.flushIfFull()
+	return p.between(held{Row: Row{Text: string(text)}, size: len(text)})
 }
 
 // bad shows, as text, a line that is none of a journal.
 func (p *Printer) bad(raw []byte) error {
 	text := describeBad(nil, raw)
-	return p.between(len(text), func() {
-		p.layOut()
-		p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
-		p.appendType([]byte("BAD"))
-		start := len(p.out)
-		p.out = append(display.CutEnd(append(p.out, text...), start, p.full-p.head()), '\n')
-	})
+	return p.between(held{bad: text, size: len(text)})
+}
+
+// between shows what is no line, where it comes.
+func (p *Printer) between(h held) error {
+	if len(p.held) > 0 {
+		p.wait(h)
+	} else {
+		p.show(&h)
+	}
+	return p.flushIfFull()
+}
+
+func (p *Printer) appendBad(text []byte) {
+	p.layOut()
+	p.out = display.Pad(append(p.out, '-'), len(p.time)-1+gap)
+	p.appendType([]byte("BAD"))
+	start := len(p.out)
+	p.out = append(display.CutEnd(append(p.out, text...), start, p.full-p.head()), '\n')
 }
 
 // describeBad appends the beginning of a line that cannot be read, printable.
@@ -155,7 +171,7 @@ func (p *Printer) End() error {
 }
 
 func (p *Printer) flush() error {
-	var err error
+	err := p.stopped
 	if len(p.out) > 0 {
 		_, err = p.w.Write(p.out)
 	}
@@ -167,7 +183,7 @@ func (p *Printer) flush() error {
 
 func (p *Printer) flushIfFull() error {
 	if len(p.out) < flushAt {
-		return nil
+		return p.stopped
 	}
 	return p.flush()
 }
