@@ -30,9 +30,9 @@ type Pager struct {
 	stop  func() bool  // takes back that the end of the context closes pipe
 }
 
-// Start starts $PAGER (less if it is not set) if stdin and stdout are terminals; there is none if PAGER is empty or cat.
-// Where stdin is none, nobody may be there to leave the pager. What it cannot start is passed to warn, and the output then
-// goes to stdout as it is.
+// Start starts $PAGER (less if it is not set) if stdin and stdout are terminals; there is none if PAGER is empty or cat, or
+// not set on a terminal that is dumb. Where stdin is none, nobody may be there to leave the pager. What it cannot start is
+// passed to warn, and the output then goes to stdout as it is.
 //
 // Ctrl-C reaches the pager too, which decides what to do with it. When ctx ends, the pager gets no more output, and Close
 // still waits for its user.
@@ -54,6 +54,9 @@ func Start(ctx context.Context, stdin io.Reader, stdout io.Writer, env func(stri
 // chosen returns the user's pager, empty where there is none.
 func chosen(env func(string) (string, bool)) string {
 	command, ok := env("PAGER")
+	if term, _ := env("TERM"); !ok && term == "dumb" {
+		return "" // less would ask for a key there
+	}
 	if !ok {
 		return usual
 	}

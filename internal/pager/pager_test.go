@@ -20,6 +20,8 @@ func TestChosen(t *testing.T) {
 		{map[string]string{"PAGER": ""}, ""},
 		{map[string]string{"PAGER": " cat "}, ""},
 		{map[string]string{"PAGER": "more -s"}, "more -s"},
+		{map[string]string{"TERM": "dumb"}, ""},
+		{map[string]string{"TERM": "dumb", "PAGER": "more"}, "more"},
 	} {
 		if got := chosen(lookup(c.env)); got != c.want {
 			t.Errorf("%v: %q", c.env, got)

@@ -16,10 +16,10 @@ const Times = "now, 90m, 2d or 5 minutes ago, 14:02, yesterday 14:02, 2026-11-20
 //
 //   - now, which is the moment of Latest;
 //   - how long ago: 90m, 1d12h, 2 weeks, each also with "ago" behind it or a - before it;
-//   - a day and a time of it, either of which may be left out: today, yesterday or 2026-11-20, by default today; 14:02 or
-//     14:02:05.5, by default 00:00; between them a T or spaces. They are of the zone of now, unless Z, UTC, +01:00 or what the
-//     zone of now is called then follows;
-//   - Unix seconds, which may have a fraction, or milliseconds;
+//   - a day and a time of it, either of which may be left out: today, yesterday, 2026-11-20, or 11-20 for the last one, by
+//     default today; 14:02 or 14:02:05.5, by default 00:00; between them a T or spaces. They are of the zone of now, unless Z,
+//     UTC, +01:00 or what the zone of now is called then follows. A * behind them is that of the rows of a history;
+//   - Unix seconds, which may have a fraction, or milliseconds, also behind an @;
 //   - seq:1234, a line, or rv:1234, a version of the server.
 //
 // What the clock shows twice, as it is put back, is the first time, unless the zone's name says that it is the second one.
@@ -71,6 +71,7 @@ var (
 )
 
 func parseUnix(text string) (time.Time, bool) {
+	text = strings.TrimPrefix(text, "@")
 	if unixMillis.MatchString(text) {
 		millis, err := strconv.ParseInt(text, 10, 64)
 		return time.UnixMilli(millis), err == nil
@@ -137,7 +138,7 @@ func parseAgo(text string) (ago time.Duration, ok bool) {
 
 // A day, and a time of it, or one of both; and a zone.
 var clockForm = regexp.MustCompile(`^(?i)` +
-	`(?:(today|yesterday|[0-9]{4}-[0-9]{2}-[0-9]{2})(?:(?: +|t)(` + timeOfDay + `))?|(` + timeOfDay + `))` +
+	`(?:(today|yesterday|(?:[0-9]{4}-)?[0-9]{2}-[0-9]{2})(?:(?: +|t)(` + timeOfDay + `))?|(` + timeOfDay + `))` +
 	`(?: *(z|[+-][0-9:]+)| +([a-z]+))?$`)
 
 const timeOfDay = `[0-9]{1,2}:[0-9:.,]+`
@@ -149,7 +150,7 @@ var (
 
 // parseClock reads a day and a time of it. The error is that it has a zone of which nothing is known.
 func parseClock(text string, now time.Time) (at time.Time, ok bool, err error) {
-	m := clockForm.FindStringSubmatch(text)
+	m := clockForm.FindStringSubmatch(strings.TrimSuffix(text, "*"))
 	if m == nil {
 		return time.Time{}, false, nil
 	}
@@ -172,6 +173,11 @@ func parseClock(text string, now time.Time) (at time.Time, ok bool, err error) {
 	case "yesterday":
 		of = of.AddDate(0, 0, -1)
 	default:
+		if len(day) < len(time.DateOnly) {
+			if day = fmt.Sprintf("%d-%s", of.Year(), day); day > of.Format(time.DateOnly) {
+				day = fmt.Sprintf("%d%s", of.Year()-1, day[4:])
+			}
+		}
 		if of, err = time.Parse(time.DateOnly, day); err != nil {
 			return time.Time{}, false, nil //nolint:nilerr // it is no time
 		}
