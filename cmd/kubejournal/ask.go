@@ -81,8 +81,9 @@ const versionHelp = "  rv:1234                              a resourceVersion of
 
 // pagerHelp is a part of the help of the commands whose text is paged.
 const pagerHelp = `
-Text on a terminal is shown in a pager: $PAGER, or less. There is none with --no-pager, where PAGER is empty or cat, where TERM
-is dumb and PAGER is not set, and where stdin or stdout is no terminal. less gets the options of $LESS, or FRX: it ends at once if all fits on the screen.
+Text on a terminal is shown in a pager: $PAGER, or less. There is none with --no-pager, where PAGER is empty or cat, where
+TERM is dumb and PAGER is not set, and where stdin or stdout is no terminal. less gets the options of $LESS, or FRX: it ends
+at once if all fits on the screen.
 `
 
 // statusHelp is another one.
