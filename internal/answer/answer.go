@@ -235,24 +235,10 @@ func words(c *cause) string {
 
 // why says in words why a stream was not followed, by coverage's reasons.
 func why(reason string) string {
-	switch reason {
-	case coverage.Unknown:
-		return "the daemon was killed"
-	case coverage.Stopped:
-		return "the daemon was stopped"
-	case coverage.Removed:
-		return "removed from the config"
-	case coverage.Interrupted:
-		return "the server could not be read"
-	case coverage.HandedOver:
-		return "another replica wrote"
-	case coverage.CaughtUp:
-		return "caught up"
-	}
 	if isGap(reason) {
 		return "GAP " + reason
 	}
-	return reason
+	return coverage.Words(reason)
 }
 
 func isGap(reason string) bool { return slices.Contains(gaps, event.GapReason(reason)) }

@@ -56,8 +56,7 @@ type history struct {
 	shown, others    int // versions that match, and that do not
 	unknown, unnamed int // of others: whose writer is not known, and of whose writers the API has no record
 
-	outages []query.Outage // that are not drawn yet
-	last    time.Time      // of the line before
+	remarks *tail.Remarks // nil but for text
 }
 
 // Print shows the versions of the selected objects, of several clusters in the order of their times.
@@ -107,7 +106,9 @@ func (h *history) rows(ctx context.Context) iter.Seq2[*tail.Row, error] {
 // lines shows the lines.
 func (h *history) lines(ctx context.Context) error {
 	j, s := h.a.Journal, h.a.Selection
-	h.outages = j.Outages(s)
+	if h.Format == "text" {
+		h.remarks = tail.NewRemarks(h.p, j, s, h.Since, h.Until)
+	}
 	sections := []query.Span{{End: math.MaxUint64}}
 	if h.One && !h.Related && !h.among && h.Format != "json" {
 		all, err := j.Objects(ctx, s, h.Since, h.Until)
@@ -123,11 +124,8 @@ func (h *history) lines(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, o := range h.outages {
-		if h.Until.Seq > 0 {
-			break // it may be behind that line
-		}
-		if err := h.draw(o); err != nil {
+	if h.remarks != nil && !h.Narrow() {
+		if err := h.remarks.End(); err != nil {
 			return err
 		}
 	}
@@ -151,7 +149,10 @@ func (h *history) finish(ctx context.Context) error {
 // section shows one of several objects, with the gaps and outages from its first line up to the next one's; or all lines,
 // where there is one section.
 func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
-	h.gaps, h.last = map[string]*line.Fields{}, time.Time{}
+	h.gaps = map[string]*line.Fields{}
+	if h.remarks != nil {
+		h.remarks.Restart()
+	}
 	is, end := all[n], uint64(math.MaxUint64)
 	if len(all) > 1 {
 		of := *s
@@ -197,11 +198,12 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 				}
 			}
 		}
-		err := h.outage(v.Time)
-		if err == nil {
-			err = h.version(ctx, v)
+		if h.remarks != nil && !h.Narrow() {
+			if err := h.remarks.Before(v.Fields); err != nil {
+				return err
+			}
 		}
-		if err != nil {
+		if err := h.version(ctx, v); err != nil {
 			return err
 		}
 	}
@@ -235,6 +237,11 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 	if err := compare(ctx, v, &h.ops); err != nil {
 		return err
 	}
+	if string(v.Text(line.Type)) == "ADDED" && len(h.Field) > 0 {
+		if h.ops = h.Field.appendAdded(h.ops[:0], "", v.Object); len(h.ops) > 0 {
+			v.Set(line.Changes, slices.Concat([]byte{'['}, h.ops, []byte{']'}))
+		}
+	}
 	if len(h.Field) > 0 && !h.Field.touched(v.Value(line.Changes), v.Object) {
 		h.others++
 		return nil
@@ -256,45 +263,20 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 			return nil
 		}
 	}
+	if h.remarks != nil && h.Narrow() {
+		if h.shown == 0 {
+			h.remarks.Since(v.Time)
+		}
+		if err := h.remarks.Before(v.Fields); err != nil {
+			return err
+		}
+	}
 	h.shown++
 	if err := h.another(v); err != nil {
 		return err
 	}
 	return h.show(ctx, v)
 }
-
-// outage draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
-func (h *history) outage(at time.Time) error {
-	silence := time.Duration(0)
-	if !h.last.IsZero() {
-		silence = at.Sub(h.last)
-	}
-	h.last = at
-	for len(h.outages) > 0 {
-		o := h.outages[0]
-		if silent := at.After(o.From) && silence > o.To.Sub(o.From)/2; !silent && at.Before(o.To) {
-			return nil
-		}
-		h.outages = h.outages[1:]
-		if err := h.draw(o); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (h *history) draw(o query.Outage) error {
-	if h.Format != "text" || h.Since.After(0, o.To) || !h.Until.Time.IsZero() && h.Until.Before(0, o.From) {
-		return nil
-	}
-	streams := fmt.Sprintf("%d streams were", o.Streams)
-	if o.Streams == 1 {
-		streams = "1 stream was"
-	}
-	return h.p.Note(o.From, fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why(o.Reason)))
-}
-
-func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }
 
 // filters reports whether lines are left out.
 func (h *history) filters() bool {
@@ -399,6 +381,9 @@ func owned(v *query.Version) bool {
 
 // hold takes note of a GAP or a SYNCED without showing it.
 func (h *history) hold(v *query.Version) error {
+	if h.remarks != nil {
+		h.remarks.Gap(v.Fields)
+	}
 	stream := string(v.Text(line.Stream))
 	if string(v.Text(line.Type)) != "GAP" {
 		delete(h.gaps, stream)
@@ -419,10 +404,17 @@ func (h *history) mark(v *query.Version) error {
 		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
 		}
+		if h.remarks != nil && h.Narrow() && h.shown > 0 {
+			if err := h.remarks.Before(v.Fields); err != nil {
+				return err
+			}
+		}
 		return h.p.Hold(h.gaps[stream])
 	}
 	gap, class := h.gaps[stream], display.Gap
-	delete(h.gaps, stream)
+	if err := h.hold(v); err != nil {
+		return err
+	}
 	if tail.Unchanged(v.Fields) {
 		class = display.QuietGap
 	}
@@ -493,32 +485,13 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 		return h.object(v)
 	}
 	err := h.p.Print(v.Fields)
-	if err == nil {
-		err = h.between(ctx, v)
+	if err == nil && h.remarks != nil {
+		err = h.remarks.After(ctx, v.Fields)
 	}
 	if err != nil || !h.Patch || h.Format == "json" {
 		return err
 	}
 	return h.patch(ctx, v)
-}
-
-// between says when it was that an object was deleted in a gap, or changed where that was received late and does not say so.
-func (h *history) between(ctx context.Context, v *query.Version) (err error) {
-	typ := string(v.Text(line.Type))
-	if h.Format != "text" || typ != "DELETED" && typ != "MODIFIED" {
-		return nil
-	}
-	var from time.Time
-	if gap := h.gaps[string(v.Text(line.Stream))]; gap == nil {
-		from, err = v.NotBefore(ctx)
-	} else if typ == "DELETED" && string(v.Text(line.Origin)) == "relist" {
-		_ = from.UnmarshalText(gap.Text(line.FromTime)) // zero where it is not known
-	}
-	if err != nil || from.IsZero() {
-		return err
-	}
-	did := map[string]string{"DELETED": "deleted", "MODIFIED": "changed"}[typ]
-	return h.p.Note(v.Time, fmt.Sprintf("%s between %s and %s", did, clock(from), clock(v.Time)))
 }
 
 func (h *history) object(v *query.Version) error {

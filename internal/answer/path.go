@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"kubejournal/internal/changes"
@@ -58,6 +59,31 @@ func (p Path) touched(operations, object []byte) bool {
 		}
 	}
 	return false
+}
+
+// appendAdded appends to the inside of a list of operations those that would add what a value, which is at a pointer, has at
+// the path.
+func (p Path) appendAdded(ops []byte, pointer string, value []byte) []byte {
+	if len(p) == 0 {
+		if len(ops) > 0 {
+			ops = append(ops, ',')
+		}
+		return fmt.Appendf(ops, `{"op":"add","path":"%s","value":%s}`, pointer, value)
+	}
+	for key, v := range rawjson.Members(value) {
+		if p[0] == "*" || string(rawjson.Unquote(nil, key)) == p[0] {
+			token := strings.NewReplacer("~", "~0", "/", "~1").Replace(string(key))
+			ops = p[1:].appendAdded(ops, pointer+"/"+token, v)
+		}
+	}
+	n := 0
+	for v := range rawjson.Elements(value) {
+		if at := strconv.Itoa(n); p[0] == "*" || p[0] == at || changes.Name(v) == p[0] {
+			ops = p[1:].appendAdded(ops, pointer+"/"+at, v)
+		}
+		n++
+	}
+	return ops
 }
 
 // at reports whether the pointer of an operation leads to the path, below or above it. changed is what is there before or

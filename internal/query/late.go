@@ -263,12 +263,16 @@ func (j *Journal) notBefore(ctx context.Context, e *ends, segment int, stream st
 	return in.From, nil
 }
 
-// NotBefore returns the time before which the change of a version was not made that was received late and does not say when it
+// NotBefore returns the time before which the change of a line was not made that was received late and does not say when it
 // was made; zero where that is no question.
-func (v *Version) NotBefore(ctx context.Context) (time.Time, error) {
-	return again(v.journal, func() (time.Time, error) {
-		from, err := v.journal.notBefore(ctx, &v.journal.late, v.segment, string(v.Text(line.Stream)), v.Seq, v.Time)
-		if v.Time.Sub(from) < coverage.LateAfter {
+func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, error) {
+	stream := string(l.Text(line.Stream))
+	if j.lateInterval(stream, l.Time) == nil {
+		return time.Time{}, nil
+	}
+	return again(j, func() (time.Time, error) {
+		from, err := j.notBefore(ctx, &j.late, j.segmentWith(l.Seq), stream, l.Seq, l.Time)
+		if l.Time.Sub(from) < coverage.LateAfter {
 			return time.Time{}, err
 		}
 		return from, err

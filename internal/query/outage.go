@@ -2,6 +2,7 @@ package query
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"kubejournal/internal/coverage"
@@ -15,14 +16,49 @@ type Outage struct {
 	Reason string
 }
 
+// sameOutage is how much of an outage may be missing in what a stream has confirmed of the time before and after it: it is a
+// minute from one bookmark to the next, and streams that have no pulse are confirmed by these.
+const sameOutage = 75 * time.Second
+
 // Outages returns the times in which the streams were not followed that may have selected objects, in order; those of several
-// streams that overlap are one, in which none of them was followed. Gaps are not among them: they have lines.
+// streams that overlap are one, in which none of them was followed. When one began and ended is taken from all streams, so that
+// it is the same whatever is asked for. Gaps are not among them: they have lines.
 func (j *Journal) Outages(s *Selection) []Outage {
-	streams, err := j.Coverage(s)
+	selected, err := j.Coverage(s)
 	if err != nil {
 		return nil // the answer says so
 	}
-	var all []Outage
+	streams, _ := j.coverageOf()
+	every, all := outagesOf(streams), outagesOf(selected)
+	for i, o := range all {
+		first := sort.Search(len(every), func(n int) bool { return !every[n].From.Before(o.From) })
+		for _, p := range every[first:] {
+			if p.From.Sub(o.From) > sameOutage || !p.From.Before(o.To) {
+				break
+			}
+			if p.Reason == o.Reason && o.To.Sub(p.To) < sameOutage {
+				all[i].From, all[i].To = latest(all[i].From, p.From), earliest(all[i].To, p.To)
+			}
+		}
+	}
+	slices.SortFunc(all, Outage.compare)
+	var merged []Outage
+	for _, o := range all {
+		if n := len(merged) - 1; n >= 0 && o.From.Before(merged[n].To) {
+			// What was confirmed last of any was the end, and what was confirmed first again is the new beginning.
+			merged[n].Streams++
+			merged[n].From, merged[n].To = o.From, earliest(merged[n].To, o.To)
+		} else if o.From.Before(o.To) {
+			merged = append(merged, o)
+		}
+	}
+	return merged
+}
+
+func (o Outage) compare(p Outage) int { return o.From.Compare(p.From) }
+
+// outagesOf returns the outages of each of some streams, in order.
+func outagesOf(streams []coverage.Stream) (all []Outage) {
 	for _, stream := range streams {
 		for i := 1; i < len(stream.Intervals); i++ {
 			before, in := &stream.Intervals[i-1], &stream.Intervals[i]
@@ -38,18 +74,13 @@ func (j *Journal) Outages(s *Selection) []Outage {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b Outage) int { return a.From.Compare(b.From) })
-	var merged []Outage
-	for _, o := range all {
-		if n := len(merged) - 1; n >= 0 && o.From.Before(merged[n].To) {
-			// What was confirmed last of any was the end, and what was confirmed first again is the new beginning.
-			merged[n].Streams++
-			if merged[n].From = o.From; o.To.Before(merged[n].To) {
-				merged[n].To = o.To
-			}
-			continue
-		}
-		merged = append(merged, o)
+	slices.SortFunc(all, Outage.compare)
+	return all
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
 	}
-	return merged
+	return a
 }

@@ -139,7 +139,7 @@ func (o *Options) past(
 		return []query.End{{Path: resolved(paths[0])}}, false, nil
 	}
 	if err != nil {
-		return nil, false, o.unwatched(err)
+		return nil, false, o.unknownName(ctx, j, err)
 	}
 	o.noticeUnknown()
 	if ends, err = j.Ends(ctx); err != nil {
@@ -149,18 +149,29 @@ func (o *Options) past(
 	if begin.Seq > 0 {
 		o.noticeBegin(begin.Seq, begin.Time)
 	}
+	var remarks *Remarks
 	for l, err := range j.Last(ctx, &o.Filter, o.Lines) {
 		switch {
 		case err != nil:
 		case l.Seq == 0:
 			err = p.showBad(l.Raw, o)
-		default:
+		case p.style.JSON:
 			err = p.Print(l)
+		default:
+			if remarks == nil {
+				remarks = o.remarks(p, j, l.Time)
+			}
+			err = remarks.print(ctx, l)
 		}
 		if err != nil {
 			return nil, false, err
 		}
 		shown = true
+	}
+	if remarks != nil {
+		if err := remarks.End(); err != nil {
+			return nil, false, err
+		}
 	}
 	if several != nil {
 		err = several.remember(ctx, j)
@@ -187,6 +198,15 @@ func (o *Options) doubt(ctx context.Context, j *query.Journal) error {
 	return nil
 }
 
+// remarks returns the remarks of lines that begin with one of a time.
+func (o *Options) remarks(p *Printer, j *query.Journal, first time.Time) *Remarks {
+	since := o.Filter.Since
+	if since.IsZero() {
+		since = query.Moment{Time: first}
+	}
+	return NewRemarks(p, j, &o.Filter.Selection, since, o.Filter.Until)
+}
+
 // unwatched returns an error, in the place of one for a resource that nobody watched ErrNotCovered.
 func (o *Options) unwatched(err error) error {
 	if u, ok := errors.AsType[*query.UnknownError](err); ok && u.Unwatched {
@@ -194,6 +214,28 @@ func (o *Options) unwatched(err error) error {
 		return ErrNotCovered
 	}
 	return err
+}
+
+// unknownName says why a name may have been there that no line is about. It returns ErrNotCovered where there is a reason, else
+// the error.
+func (o *Options) unknownName(ctx context.Context, j *query.Journal, err error) error {
+	u, ok := errors.AsType[*query.UnknownError](err)
+	if !ok || u.Unwatched {
+		return o.unwatched(err)
+	}
+	if streams, covered := j.Coverage(&o.Filter.Selection); o.Doubt == nil || covered == nil && len(streams) == 0 {
+		return err // there is no such resource
+	}
+	doubts, failed := j.Uncovered(ctx, &o.Filter.Selection, o.Filter.Since, o.Filter.Until)
+	if failed != nil {
+		return failed
+	}
+	if !slices.ContainsFunc(doubts, func(d query.Doubt) bool { return !d.AsOf }) {
+		return err
+	}
+	o.notice("%v", u)
+	_ = o.Doubt(doubts) // as above
+	return ErrNotCovered
 }
 
 // covered returns ErrNotCovered where nobody watched some of what is asked for, unless it is waited for.

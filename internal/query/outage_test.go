@@ -1,0 +1,44 @@
+package query
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"kubejournal/internal/coverage"
+)
+
+// When an outage began and ended is the same whichever streams are asked for, though not all are confirmed equally long.
+func TestOutageIsTheSame(t *testing.T) {
+	j := openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10"))
+	second := func(n time.Duration) time.Time { return noon.Add(n * time.Second) }
+	stream := func(name, end string, seconds ...time.Duration) coverage.Stream {
+		s := coverage.Stream{Name: name}
+		for i := 0; i < len(seconds); i += 2 {
+			s.Intervals = append(s.Intervals, coverage.Interval{From: second(seconds[i]), To: second(seconds[i+1]), End: end})
+		}
+		return s
+	}
+	j.uncovered, j.coverage = nil, []coverage.Stream{
+		stream("configmaps", coverage.Unknown, 0, 300, 330, 400, 430, 900),
+		stream("pods", coverage.Unknown, 0, 250, 335, 345, 432, 900),     // until its last bookmark
+		stream("secrets", coverage.Unknown, 0, 240, 431, 900),            // the run between is not known to have confirmed it
+		stream("services", coverage.Unknown, 0, 302, 4000, 5000),         // it was watched again much later
+		stream("nodes", coverage.Stopped, 0, 310, 320, 5000, 6000, 6100), // for another reason
+	}
+	for name, want := range map[string]string{
+		"configmaps": "302-330 400-430", "pods": "302-330 400-430", "services": "302-4000", "nodes": "310-320 5000-6000",
+		"secrets": "302-431",
+	} {
+		got := ""
+		for _, o := range j.Outages(selected(t, name)) {
+			if got != "" {
+				got += " "
+			}
+			got += fmt.Sprintf("%d-%d", o.From.Unix()-noon.Unix(), o.To.Unix()-noon.Unix())
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package tail
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kubejournal/internal/coverage"
+	"kubejournal/internal/line"
+	"kubejournal/internal/query"
+)
+
+// Remarks are what stands between the rows of a history: the times in which nobody watched, and between which times a change
+// was made that does not say so.
+type Remarks struct {
+	p            *Printer
+	j            *query.Journal
+	since, until query.Moment
+	outages      []query.Outage       // that are not drawn yet
+	last         time.Time            // of the line before
+	gaps         map[string]time.Time // when those began that have not ended, by stream; zero where that is not known
+}
+
+// NewRemarks returns the remarks of a history of the selected objects between two moments, each of which may be zero.
+func NewRemarks(p *Printer, j *query.Journal, s *query.Selection, since, until query.Moment) *Remarks {
+	return &Remarks{p: p, j: j, since: since, until: until, outages: j.Outages(s), gaps: make(map[string]time.Time)}
+}
+
+// Restart says that the rows to come are about another object, from its first line on.
+func (r *Remarks) Restart() {
+	r.last = time.Time{}
+	clear(r.gaps)
+}
+
+// Since leaves out what ended before a time.
+func (r *Remarks) Since(at time.Time) { r.since = query.Moment{Time: at} }
+
+// print shows a line, and what there is to say before it and after it.
+func (r *Remarks) print(ctx context.Context, l *line.Fields) error {
+	if l.AboutStream() {
+		r.Gap(l)
+	}
+	if err := r.Before(l); err != nil {
+		return err
+	}
+	if err := r.p.Print(l); err != nil {
+		return err
+	}
+	return r.After(ctx, l)
+}
+
+// Before draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
+func (r *Remarks) Before(l *line.Fields) error {
+	silence, at := time.Duration(0), l.Time
+	if !r.last.IsZero() {
+		silence = at.Sub(r.last)
+	}
+	r.last = at
+	written, late := l.Late()
+	for len(r.outages) > 0 {
+		o := r.outages[0]
+		silent := silence > o.To.Sub(o.From)/2 || late && !written.Before(o.From.Truncate(time.Second))
+		if at.Before(o.To) && !(silent && at.After(o.From)) {
+			return nil
+		}
+		r.outages = r.outages[1:]
+		if err := r.draw(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End draws what is left, unless it may be behind the line at which the history ends.
+func (r *Remarks) End() error {
+	for _, o := range r.outages {
+		if r.until.Seq > 0 {
+			break
+		}
+		if err := r.draw(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Remarks) draw(o query.Outage) error {
+	if r.since.After(0, o.To) || !r.until.Time.IsZero() && r.until.Before(0, o.From) {
+		return nil
+	}
+	streams := fmt.Sprintf("%d streams were", o.Streams)
+	if o.Streams == 1 {
+		streams = "1 stream was"
+	}
+	why := coverage.Words(o.Reason)
+	return r.p.Note(o.From, fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why))
+}
+
+func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }
+
+// Gap takes note of a line that begins or ends a gap, shown or not.
+func (r *Remarks) Gap(l *line.Fields) {
+	stream := string(l.Text(line.Stream))
+	if string(l.Text(line.Type)) != "GAP" {
+		delete(r.gaps, stream)
+		return
+	}
+	var from time.Time
+	_ = from.UnmarshalText(l.Text(line.FromTime)) // zero where it is not known
+	r.gaps[stream] = from
+}
+
+// After says when it was that an object was deleted in a gap, or changed where that was received late and does not say so.
+func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
+	typ := string(l.Text(line.Type))
+	did := map[string]string{"DELETED": "deleted", "MODIFIED": "changed"}[typ]
+	if did == "" {
+		return nil
+	}
+	from, inGap := r.gaps[string(l.Text(line.Stream))]
+	switch {
+	case !inGap:
+		from, err = r.j.NotBefore(ctx, l)
+	case typ != "DELETED" || string(l.Text(line.Origin)) != "relist":
+		from = time.Time{}
+	}
+	if err != nil || from.IsZero() {
+		return err
+	}
+	return r.p.Note(l.Time, fmt.Sprintf("%s between %s and %s", did, clock(from), clock(l.Time)))
+}
