@@ -50,6 +50,7 @@ func (x *incident) questions(lines []invariant.Line, writes *cluster.Writes) []q
 			{"A bad image", `MODIFIED deployments.apps shop/web kubectl-set .*web:1.4.0→.*web:1.5.0-bad`},
 		}, false)},
 		{"image.txt", "history deploy/web -n shop --field 'spec.template.spec.containers[*].image'", answered, x.rows([]expected{
+			{"The shop", `ADDED deployments.apps shop/web kubectl-client-side-apply .*\+spec.*image registry.example/web:1.4.0`},
 			{"A bad image", `MODIFIED deployments.apps shop/web kubectl-set .*:1.4.0→.*:1.5.0-bad`},
 			{"Meanwhile", `MODIFIED deployments.apps shop/web kubectl .*:1.5.0-bad→.*:1.4.0`},
 			{"and a second", `MODIFIED deployments.apps shop/web kubectl-set .*:1.4.0→.*:1.5.1-bad`},
