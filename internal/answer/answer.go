@@ -244,6 +244,8 @@ func why(reason string) string {
 		return "removed from the config"
 	case coverage.Interrupted:
 		return "the server could not be read"
+	case coverage.Silent:
+		return "not confirmed for over 10 s"
 	case coverage.HandedOver:
 		return "another replica wrote"
 	case coverage.CaughtUp:

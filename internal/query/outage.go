@@ -11,9 +11,12 @@ import (
 type Outage struct {
 	From, To time.Time
 	Streams  int
-	// Reason is why the first of the streams was not followed any more: coverage.Unknown, Stopped, Interrupted or Removed.
+	// Reason is why the first of the streams was not followed any more: coverage.Unknown, Stopped, Interrupted, Silent or Removed.
 	Reason string
 }
+
+// notFollowed are the reasons of coverage for that.
+var notFollowed = []string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Silent, coverage.Removed}
 
 // Outages returns the times in which the streams were not followed that may have selected objects, in order; those of several
 // streams that overlap are one, in which none of them was followed. Gaps are not among them: they have lines.
@@ -26,7 +29,7 @@ func (j *Journal) Outages(s *Selection) []Outage {
 	for _, stream := range streams {
 		for i := 1; i < len(stream.Intervals); i++ {
 			before, in := &stream.Intervals[i-1], &stream.Intervals[i]
-			if !slices.Contains([]string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Removed}, before.End) {
+			if !slices.Contains(notFollowed, before.End) {
 				continue
 			}
 			o := Outage{From: before.To, To: in.From, Streams: 1, Reason: before.End}
