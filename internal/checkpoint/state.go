@@ -35,8 +35,8 @@ type Coverage struct {
 	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the list
 	// was read is not in it.
 	Confirmed int64 `json:"confirmed,omitempty"`
-	// Read is when the last change was made that a watch brought since, by the server's clock, or when it was received, if that is
-	// earlier: all that was made before has been read, in order. It says nothing of what has no confirmation.
+	// Read is when the last change was made that a watch has brought behind that, by the server's clock, and no later than
+	// it was received: all that was made before has been read, for a watch brings changes in order.
 	Read int64 `json:"read,omitempty"`
 	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
 	// late in any case.

@@ -424,8 +424,8 @@ func (c *current) keep(read int64) {
 	}
 }
 
-// lateNow begins a late interval where the last one ends, for a reason if that had none, unless that is late and goes on:
-// nothing says that what had waited was read by its end.
+// lateNow begins a late interval where the last one ends, for a reason if that had none, unless that is late and
+// goes on: nothing says that what had waited was read by its end.
 func (f *File) lateNow(c *current, reason string) {
 	if !c.late || c.reason != 0 && c.pulse > 0 {
 		end := c.end()

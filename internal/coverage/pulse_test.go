@@ -265,7 +265,8 @@ func TestPulse(t *testing.T) {
 		"a change that was made before, behind one of any time": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pulse(36, 10, 20)
-			j.commit(40, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(20), Missed: j.at(40), Read: j.at(24)}})
+			p := Progress{Since: j.at(10), Confirmed: j.at(20), Missed: j.at(40), Read: j.at(24)}
+			j.commit(40, map[string]Progress{"pods": p})
 			j.quiet(44, 10, 24)
 			j.quiet(48, 10, 24)
 			j.lost(50, "Expired")

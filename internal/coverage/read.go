@@ -19,8 +19,8 @@ type Stream struct {
 	Intervals []Interval `json:"intervals"` // in order; no two overlap
 }
 
-// Interval is a time in which every change that the server made is in the journal. An empty one is a point: a list was complete
-// then, and nothing is confirmed between it and the GAP that ended it, or yet.
+// Interval is a time in which every change that the server made is in the journal. An empty one is a point: a list
+// was complete then, and nothing is confirmed between it and the GAP that ended it, or yet.
 type Interval struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"` // the first time that is not covered
@@ -105,7 +105,8 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 			if !last && intervals[n+1].since == i.since {
 				continue
 			}
-			point := i.isPoint() && c.presentSince(i, there) || last && i.empty() && !isGap(i.reason) && c.presentAt(i, there)
+			point := i.isPoint() && c.presentSince(i, there) ||
+				last && i.empty() && !isGap(i.reason) && c.presentAt(i, there)
 			if point {
 				s.add(span{i.from, i.from}, i, false)
 			}
@@ -121,8 +122,8 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 	return all
 }
 
-// endGap notes how many objects differed behind the GAP that ended an interval, which may be a point. Between one GAP and the
-// next nothing of the stream may be known: then they are one.
+// endGap notes how many objects differed behind the GAP that ended an interval, which may be a point. Between one
+// GAP and the next nothing of the stream may be known: then they are one.
 func (s *Stream) endGap(i *interval, point bool, differences int64) {
 	n := len(s.Intervals) - 1
 	if n < 0 || !isGap(i.reason) {

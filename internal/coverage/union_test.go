@@ -70,7 +70,9 @@ func TestUnion(t *testing.T) {
 		{
 			"a list between two gaps",
 			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "PositionRefused"), in(40, 50, "")},
-			[]coverage.Interval{in(5, 15, coverage.HandedOver), in(16, 16, coverage.HandedOver), in(45, 45, "Expired"), in(48, 50, "")},
+			[]coverage.Interval{
+				in(5, 15, coverage.HandedOver), in(16, 16, coverage.HandedOver), in(45, 45, "Expired"), in(48, 50, ""),
+			},
 			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "PositionRefused"), in(40, 50, "")},
 		},
 		{

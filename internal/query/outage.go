@@ -11,7 +11,7 @@ import (
 type Outage struct {
 	From, To time.Time
 	Streams  int
-	// Reason is why the first of the streams was not followed any more: coverage.Unknown, Stopped, Interrupted, Silent or Removed.
+	// Reason is why the first of the streams was not followed any more, as notFollowed has them.
 	Reason string
 }
 
