@@ -320,7 +320,6 @@ func (f *File) extend(c *current, p *Progress) {
 		c.missed = p.Missed
 		c.takeBack(p.MissedFrom)
 	}
-	read := min(p.Read, f.now().UnixNano())
 	switch {
 	case c.since != p.Since:
 		c.takeBack(0)
@@ -335,7 +334,7 @@ func (f *File) extend(c *current, p *Progress) {
 	case p.Lost == "" && isGap(c.reason) && c.ended != 0: // there was none, but it had ended before
 		c.reason = c.ended
 	}
-	c.keep(read)
+	c.keep(p.Read)
 	if c.segment != f.segment.first && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end() {
 		pulse := c.pulse
 		c.pulse = 0
@@ -373,8 +372,8 @@ func (f *File) extend(c *current, p *Progress) {
 	case p.Confirmed > c.to:
 		c.to, c.pulse = p.Confirmed, 0
 		c.pulseTo(end)
-	case p.Confirmed > 0 && max(c.from, p.Confirmed, read) < c.to: // the clock has gone back
-		c.to, c.pulse = max(c.from, p.Confirmed, read), 0
+	case p.Confirmed > 0 && max(c.from, p.Confirmed, p.Read) < c.to: // the clock has gone back
+		c.to, c.pulse = max(c.from, p.Confirmed, p.Read), 0
 	}
 	if p.Pulse > c.end() && !isGap(c.reason) {
 		switch {
@@ -390,7 +389,7 @@ func (f *File) extend(c *current, p *Progress) {
 			c.caught = p.Pulse
 		}
 	}
-	c.keep(read)
+	c.keep(p.Read)
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}

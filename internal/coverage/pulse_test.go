@@ -271,12 +271,6 @@ func TestPulse(t *testing.T) {
 			j.quiet(48, 10, 24)
 			j.lost(50, "Expired")
 		}, "pods, 10-20 Interrupted, 20-24 late Expired"},
-		"a change of a clock that is ahead": {func(j *journalled) {
-			j.pulse(28, 10, 20)
-			j.commit(30, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(20), Read: j.at(90)}})
-			j.pulse(34, 10, 20)
-			j.lost(40, "Expired")
-		}, "pods, 10-20 Expired"},
 		// A list was complete at its SYNCED, whatever is taken back behind it.
 		"pulses behind a list, between two GAPs": {func(j *journalled) {
 			j.lost(25, "Expired")
