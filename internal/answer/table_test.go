@@ -63,3 +63,26 @@ func TestByKind(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+// A list between two gaps is an interval that takes no time, and a silence has a reason of its own.
+func TestCoverageOfAPoint(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	t.Cleanup(func() { time.Local = local })
+	from, two := time.Date(2026, 11, 20, 14, 0, 0, 0, time.UTC), int64(2)
+	streams := []Watched{{Stream: coverage.Stream{Name: "pods", Intervals: []coverage.Interval{
+		{From: from, To: from.Add(time.Hour), End: coverage.Silent},
+		{From: from.Add(2 * time.Hour), To: from.Add(2 * time.Hour), End: "Expired", Differences: &two},
+	}}}}
+	want := `STREAM  FROM (UTC)           TO        FOR  END
+pods    2026-11-20 14:00:00  15:00:00  1h   not confirmed for over 10 s
+        2026-11-20 16:00:00  16:00:00  0s   GAP Expired, 2 objects differed
+`
+	var b bytes.Buffer
+	if err := Coverage(streams, "table", &Output{Writer: &b}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

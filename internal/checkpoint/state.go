@@ -35,6 +35,9 @@ type Coverage struct {
 	// Confirmed is up to when it surely reaches: the position may be later. It may be before Since: what came while the list
 	// was read is not in it.
 	Confirmed int64 `json:"confirmed,omitempty"`
+	// Read is when the last change was made that a watch has brought behind that, by the server's clock, and no later than
+	// it was received: all that was made before has been read, for a watch brings changes in order.
+	Read int64 `json:"read,omitempty"`
 	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
 	// late in any case.
 	Late int64 `json:"-"`
@@ -133,7 +136,7 @@ func (s *Stream) Move(rv string) {
 // late; zero if none did.
 func (s *Stream) Confirm(at, late time.Time) {
 	c := &s.Coverage
-	c.Confirmed = at.UnixNano()
+	c.Confirmed, c.Read = at.UnixNano(), 0
 	if !late.IsZero() {
 		c.Late = min(late.UnixNano(), c.Confirmed)
 	}
@@ -153,6 +156,11 @@ func (s *Stream) Miss(received, from time.Time) {
 		missed.MissedFrom = min(missed.MissedFrom, s.MissedFrom)
 	}
 	s.Missed, s.MissedFrom, s.Pulse = missed.Missed, missed.MissedFrom, 0
+}
+
+// Reach notes that a watch has brought a change, and when that was made: all that was made before has been read.
+func (s *Stream) Reach(received, made time.Time) {
+	s.Read = min(max(s.Read, made.UnixNano()), received.UnixNano())
 }
 
 // Lose notes that the position is not valid any more.

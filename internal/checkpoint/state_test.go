@@ -93,3 +93,19 @@ func TestMiss(t *testing.T) {
 		}
 	}
 }
+
+// What was made before a change has been read, as far as it was received by then, until something confirms more.
+func TestReach(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(second, 0) }
+	var s Stream
+	for _, step := range []struct{ received, made, want int64 }{
+		{30, 15, 15}, {31, 12, 15}, {32, 20, 20}, {33, 90, 33}, {34, 21, 33},
+	} {
+		if s.Reach(at(step.received), at(step.made)); s.Read != at(step.want).UnixNano() {
+			t.Errorf("%+v: %v", step, time.Unix(0, s.Read))
+		}
+	}
+	if s.Confirm(at(40), time.Time{}); s.Read != 0 {
+		t.Errorf("confirmed: %+v", s.Coverage)
+	}
+}

@@ -60,6 +60,13 @@ func (c *content) presentAt(i *interval, there map[uint64]uint32) bool {
 	return is && head == c.segments[n].head
 }
 
+// presentSince reports whether all segments are there from the one that was active when an interval began.
+func (c *content) presentSince(i *interval, there map[uint64]uint32) bool {
+	instant := *i
+	instant.to, instant.pulse = i.from+1, 0
+	return len(c.present(&instant, there)) > 0
+}
+
 // heads are the checksums of the beginnings of segments, by the seq of their first lines.
 func heads(there []journal.Segment) map[uint64]uint32 {
 	all := make(map[uint64]uint32)

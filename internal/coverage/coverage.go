@@ -27,10 +27,11 @@
 // where a watch has stalled while the server answers. So a record says apart what pulses alone have confirmed, and
 // keeps it over the end of a process. It is taken back by the first line that a watch brings after it stalled or was
 // opened again, in this process or in a later one: from the time on at which its change was made, and all of it where
-// the line has no such time. Changes come in order, so nothing before that time is missing. A GAP takes all of it back:
-// what it hides has no line. Until then it is claimed, and what is confirmed later confirms it. Where pulses alone have
-// confirmed an interval, the pulses of the one before may be taken back with it: records of a higher serial number
-// replace both.
+// the line has no such time. Changes come in order, so nothing before that time is missing, and what pulses
+// have confirmed up to it stays. A GAP takes all of the rest back: what it hides has no line. Until then it is
+// claimed, and what is confirmed later confirms it. Where pulses alone have confirmed an interval, the pulses of
+// the one before may be taken back with it: records of a higher serial number replace both. What is left of the
+// interval behind a list, where pulses alone have confirmed all of it, is a point: the list was complete then.
 //
 // # The file
 //
@@ -100,6 +101,7 @@ const (
 	Interrupted = "Interrupted" // a late interval follows
 	CaughtUp    = "CaughtUp"    // of a late one
 	HandedOver  = "HandedOver"  // another replica writes
+	Silent      = "Silent"      // a late interval follows: for longer than pulses take, nothing had confirmed it
 
 	continued = "Continued" // in the next record, whose lines are in a later segment
 )
@@ -108,7 +110,7 @@ const (
 var reasons = [...]string{
 	"", Unknown, Stopped, Removed, Interrupted, CaughtUp, continued,
 	"Expired", "PositionAheadOfServer", "PositionRefused", "CheckpointLost", "JournalTruncated", "RelistInterrupted",
-	HandedOver,
+	HandedOver, Silent,
 }
 
 // HoldingBack are the keys of an entry that keep changes out of the journal, and LeaderElection. Later versions append to
@@ -132,7 +134,9 @@ func reasonText(n byte) string {
 }
 
 // isGap reports whether a reason is that of a GAP line.
-func isGap(n byte) bool { return n > reasonNumber(continued) && n != reasonNumber(HandedOver) }
+func isGap(n byte) bool {
+	return n > reasonNumber(continued) && n != reasonNumber(HandedOver) && n != reasonNumber(Silent)
+}
 
 const (
 	suffix = ".coverage"
@@ -187,6 +191,13 @@ func (i *interval) pulseTo(end int64) {
 }
 
 func (i *interval) empty() bool { return i.end() <= i.from }
+
+// isPoint reports whether all that is left of an interval behind a list is that the list was complete, before a
+// GAP. Of a replica it may be a takeover instead, and what it found may be in another one's lines.
+func (i *interval) isPoint() bool {
+	replica := i.lease > 0 || slices.Contains(heldBack(i.heldBack, nil), LeaderElection)
+	return i.empty() && i.since == i.from && isGap(i.reason) && !replica
+}
 
 // void reports whether an interval says nothing: not even that a list was complete.
 func (i *interval) void() bool { return i.to < i.from || i.from == 0 }

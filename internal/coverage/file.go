@@ -41,7 +41,7 @@ type Options struct {
 
 // Progress is what a commit says of one stream, as checkpoint.Coverage has it, which says what each time means.
 type Progress struct {
-	Since, Confirmed, Pulse, Late, Missed, MissedFrom, Differences int64
+	Since, Confirmed, Pulse, Late, Read, Missed, MissedFrom, Differences int64
 	// Lost is the reason of a GAP that is due or open; "" is none.
 	Lost string
 }
@@ -83,6 +83,7 @@ type current struct {
 	segment uint64 // seq of the first line of the one that is active at its commit
 	missed  int64  // the last Progress.Missed
 	pulsed  bool   // in this process
+	heard   int64  // when it was last confirmed in this process, also where that was taken back
 	passed  bool   // a standby has read on behind its end: what it misses from there on is not of the interval
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 	ended   byte   // its reason before that of a GAP, which may turn out to be none; 0 says that it went on
@@ -333,6 +334,7 @@ func (f *File) extend(c *current, p *Progress) {
 	case p.Lost == "" && isGap(c.reason) && c.ended != 0: // there was none, but it had ended before
 		c.reason = c.ended
 	}
+	c.keep(p.Read)
 	if c.segment != f.segment.first && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end() {
 		pulse := c.pulse
 		c.pulse = 0
@@ -344,12 +346,16 @@ func (f *File) extend(c *current, p *Progress) {
 		late = p.Confirmed
 	}
 	if c.pulsed && c.reason == 0 && max(p.Confirmed, p.Pulse) > c.end()+int64(silence) {
+		reason := Interrupted
+		if late <= c.end() && max(p.Confirmed, p.Pulse) > c.heard+int64(silence) {
+			reason = Silent
+		}
+		f.lateNow(c, reason)
 		late = max(late, p.Confirmed)
-		f.lateNow(c)
 	}
-	c.pulsed = c.pulsed || p.Pulse > 0
+	c.pulsed, c.heard = c.pulsed || p.Pulse > 0, max(c.heard, p.Confirmed, p.Pulse)
 	if late > c.end() {
-		f.lateNow(c)
+		f.lateNow(c, Interrupted)
 		end := c.end()
 		c.to, c.pulse, c.reason = max(c.to, min(late, p.Confirmed)), 0, 0
 		c.pulseTo(end)
@@ -366,15 +372,15 @@ func (f *File) extend(c *current, p *Progress) {
 	case p.Confirmed > c.to:
 		c.to, c.pulse = p.Confirmed, 0
 		c.pulseTo(end)
-	case p.Confirmed > 0 && max(c.from, p.Confirmed) < c.to: // the clock has gone back
-		c.to, c.pulse = max(c.from, p.Confirmed), 0
+	case p.Confirmed > 0 && max(c.from, p.Confirmed, p.Read) < c.to: // the clock has gone back
+		c.to, c.pulse = max(c.from, p.Confirmed, p.Read), 0
 	}
 	if p.Pulse > c.end() && !isGap(c.reason) {
 		switch {
 		case c.reason != 0:
-			f.lateNow(c)
+			f.lateNow(c, Interrupted)
 			c.reason = 0
-		case c.late && c.to > c.from && c.to >= p.Late: // all that had waited was read by then
+		case c.late && c.to > c.from && c.to >= p.Late && c.to <= p.Confirmed: // all that had waited was read by then
 			f.next(c, CaughtUp, interval{since: c.since, from: c.to, to: c.to, differences: c.differences})
 		case c.late && c.caught > 0 && c.caught >= late: // the same by a pulse
 			f.next(c, CaughtUp, interval{since: c.since, from: c.end(), to: c.end(), differences: c.differences})
@@ -383,6 +389,7 @@ func (f *File) extend(c *current, p *Progress) {
 			c.caught = p.Pulse
 		}
 	}
+	c.keep(p.Read)
 	if p.Lost == "" && isGap(c.reason) {
 		c.reason = 0 // there was none
 	}
@@ -408,12 +415,20 @@ func (c *current) takeBack(to int64) {
 	}
 }
 
-// lateNow begins a late interval where the last one ends, unless that is late and goes on: nothing says that what had
-// waited was read by its end.
-func (f *File) lateNow(c *current) {
+// keep makes final what pulses have confirmed up to a time, to the second: all that was made before has been read.
+func (c *current) keep(read int64) {
+	if kept := min(read-c.to, c.end()-c.to) / int64(time.Second); kept > 0 {
+		c.to += kept * int64(time.Second)
+		c.pulse -= uint32(kept)
+	}
+}
+
+// lateNow begins a late interval where the last one ends, for a reason if that had none, unless that is late and
+// goes on: nothing says that what had waited was read by its end.
+func (f *File) lateNow(c *current, reason string) {
 	if !c.late || c.reason != 0 && c.pulse > 0 {
 		end := c.end()
-		f.next(c, Interrupted, interval{late: true, since: c.since, from: end, to: end, differences: c.differences})
+		f.next(c, reason, interval{late: true, since: c.since, from: end, to: end, differences: c.differences})
 	}
 }
 

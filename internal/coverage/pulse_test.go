@@ -31,6 +31,23 @@ func (j *journalled) made(second, since, from int64) {
 	}})
 }
 
+// dated commits the line of a change that was made at a second and came later, with others that are still to come.
+func (j *journalled) dated(second, since, made int64) {
+	j.t.Helper()
+	j.commit(second, map[string]Progress{"pods": {
+		Since: j.at(since), Confirmed: j.at(20), Missed: j.at(second), MissedFrom: j.at(made), Read: j.at(made),
+	}})
+}
+
+// quiet is pulse behind the line of a change that was made at a second, where what waited with it came late.
+func (j *journalled) quiet(second, since, made int64) {
+	j.t.Helper()
+	<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
+	p := Progress{Since: j.at(since), Confirmed: j.at(20), Pulse: j.at(second), Read: j.at(made)}
+	j.file.Committed(j.seq, j.first, maps.All(map[string]Progress{"pods": p}))
+	synctest.Wait()
+}
+
 // restart ends the process, and begins another one in which pulses come at a second and four seconds later.
 func (j *journalled) restart(end func(*journalled), second int64) {
 	j.t.Helper()
@@ -215,19 +232,88 @@ func TestPulse(t *testing.T) {
 			j.stalled(40, 10)
 			j.pods(50, 10, 50, 40)
 		}, "pods, 10-20 Unknown, 20-40 late CaughtUp, 40-50"},
+		// What was made before a change that was read has been read for good.
+		"a change that was made before, then a GAP": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.dated(40, 10, 24)
+			j.lost(50, "Expired")
+		}, "pods, 10-24 Expired"},
+		"a change that was made later, then a GAP": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.dated(40, 10, 34)
+			j.quiet(44, 10, 34)
+			j.quiet(48, 10, 34)
+			j.kill()
+			j.open(Options{})
+			j.quiet(60, 10, 34)
+			j.lost(70, "Expired")
+			j.pods(80, 80, 85, 0)
+		}, "pods, 10-28 Unknown, 28-34 late Expired(0), 80-85"},
+		"a change that was made before, then one of any time": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pulse(36, 10, 20)
+			j.dated(40, 10, 24)
+			j.quiet(44, 10, 24)
+			j.kill()
+			j.open(Options{})
+			j.stalled(60, 10)
+		}, "pods, 10-24 Interrupted, 24-60 late"},
+		"a change that was made before, behind one of any time": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.pulse(36, 10, 20)
+			p := Progress{Since: j.at(10), Confirmed: j.at(20), Missed: j.at(40), Read: j.at(24)}
+			j.commit(40, map[string]Progress{"pods": p})
+			j.quiet(44, 10, 24)
+			j.quiet(48, 10, 24)
+			j.lost(50, "Expired")
+		}, "pods, 10-20 Interrupted, 20-24 late Expired"},
+		// A list was complete at its SYNCED, whatever is taken back behind it.
+		"pulses behind a list, between two GAPs": {func(j *journalled) {
+			j.lost(25, "Expired")
+			j.pods(31, 31, 30, 0)
+			j.pulse(35, 31, 30)
+			j.pulse(39, 31, 30)
+			j.lost(45, "PositionRefused")
+			j.pods(53, 53, 54, 0)
+		}, "pods, 10-20 Expired(1), 31-31 PositionRefused(3), 53-54"},
+		"pulses behind a list, over a start": {func(j *journalled) {
+			j.lost(25, "Expired")
+			j.pods(31, 31, 30, 0)
+			j.pulse(35, 31, 30)
+			j.kill()
+			j.open(Options{})
+			j.pulse(45, 31, 30)
+			j.lost(50, "Expired")
+			j.kill()
+			j.open(Options{})
+		}, "pods, 10-20 Expired(1), 31-31 Expired"},
+		"pulses behind a list whose segment is gone": {func(j *journalled) {
+			j.lost(25, "Expired")
+			j.pods(31, 31, 30, 0)
+			j.rotate("journal.jsonl.1")
+			j.append(1)
+			j.pulse(35, 31, 30)
+			j.lost(45, "Expired")
+			j.pods(53, 53, 54, 0)
+			j.remove("journal.jsonl.1")
+		}, "pods, 53-54"},
 		// The process was stopped, or the server: nobody looked, and the watch brought what had waited.
 		"a silence, then a line": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pods(48, 10, 48, 0)
 			j.pulse(52, 10, 48)
 			j.pods(56, 10, 56, 0)
-		}, "pods, 10-28 Interrupted, 28-48 late CaughtUp, 48-56"},
+		}, "pods, 10-28 Silent, 28-48 late CaughtUp, 48-56"},
 		"a silence, then pulses": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.pulse(48, 10, 20)
 			j.pulse(52, 10, 20)
 			j.pods(56, 10, 56, 0)
-		}, "pods, 10-28 Interrupted, 28-48 late CaughtUp, 48-56"},
+		}, "pods, 10-28 Silent, 28-48 late CaughtUp, 48-56"},
 		"a silence in which nothing was lost": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.lost(30, "Expired")

@@ -19,8 +19,8 @@ type Stream struct {
 	Intervals []Interval `json:"intervals"` // in order; no two overlap
 }
 
-// Interval is a time in which every change that the server made is in the journal. A stream's last one is empty where a list
-// is complete and nothing was confirmed behind it yet.
+// Interval is a time in which every change that the server made is in the journal. An empty one is a point: a list
+// was complete then, and nothing is confirmed between it and the GAP that ended it, or yet.
 type Interval struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"` // the first time that is not covered
@@ -101,12 +101,18 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 				s.Intervals[len(s.Intervals)-1].End = reasonText(i.reason)
 				goesOn = i.reason == reasonNumber(continued)
 			}
-			if n+1 < len(intervals) && intervals[n+1].since != i.since {
-				s.endGap(i, intervals[n+1].differences)
+			last := n+1 == len(intervals)
+			if !last && intervals[n+1].since == i.since {
+				continue
 			}
-		}
-		if i := &intervals[len(intervals)-1]; i.empty() && !isGap(i.reason) && c.presentAt(i, there) {
-			s.add(span{i.from, i.end()}, i, false) // a list is complete, and nothing was confirmed behind it yet
+			point := i.isPoint() && c.presentSince(i, there) ||
+				last && i.empty() && !isGap(i.reason) && c.presentAt(i, there)
+			if point {
+				s.add(span{i.from, i.from}, i, false)
+			}
+			if !last {
+				s.endGap(i, point, intervals[n+1].differences)
+			}
 		}
 		if len(s.Intervals) > 0 {
 			all = append(all, s)
@@ -116,17 +122,17 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 	return all
 }
 
-// endGap notes how many objects differed behind the GAP that ended an interval. Between one GAP and the next the stream may not
-// have been confirmed: then they are one.
-func (s *Stream) endGap(i *interval, differences int64) {
+// endGap notes how many objects differed behind the GAP that ended an interval, which may be a point. Between one
+// GAP and the next nothing of the stream may be known: then they are one.
+func (s *Stream) endGap(i *interval, point bool, differences int64) {
 	n := len(s.Intervals) - 1
 	if n < 0 || !isGap(i.reason) {
 		return
 	}
 	switch last := &s.Intervals[n]; {
-	case i.empty() && last.Differences != nil:
+	case i.empty() && !point && last.Differences != nil:
 		*last.Differences += differences
-	case !i.empty() && last.End == reasonText(i.reason):
+	case (point || !i.empty()) && last.End == reasonText(i.reason):
 		last.Differences = new(differences)
 	}
 }

@@ -35,11 +35,15 @@ func union(of []Interval) (all []Interval) {
 	}
 	var bounds []bound
 	var last *Interval // of those that are empty: a list is complete, and nothing was confirmed behind it yet
+	var points []Interval
 	for i := range of {
 		in := &of[i]
 		if !in.From.Before(in.To) {
 			if last == nil || in.From.After(last.From) {
 				last = in
+			}
+			if isGap(reasonNumber(in.End)) {
+				points = append(points, *in)
 			}
 			continue
 		}
@@ -81,7 +85,13 @@ func union(of []Interval) (all []Interval) {
 			all = append(all, Interval{From: at, Late: prompt == 0})
 		}
 	}
-	if n := len(all) - 1; last != nil && (n < 0 || !last.From.Before(all[n].To)) {
+	for _, p := range points { // in a hole, each is known to be apart from what is before and behind it
+		n, found := slices.BinarySearchFunc(all, p, func(in, p Interval) int { return in.From.Compare(p.From) })
+		if !found && (n == 0 || !p.From.Before(all[n-1].To)) {
+			all = slices.Insert(all, n, p)
+		}
+	}
+	if n := len(all) - 1; last != nil && (n < 0 || last.From.After(all[n].From) && !last.From.Before(all[n].To)) {
 		all = append(all, *last)
 	}
 	for i := range of {

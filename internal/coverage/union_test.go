@@ -67,6 +67,26 @@ func TestUnion(t *testing.T) {
 			[]coverage.Interval{in(5, 5, coverage.HandedOver)},
 			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "")},
 		},
+		{
+			"a list between two gaps",
+			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "PositionRefused"), in(40, 50, "")},
+			[]coverage.Interval{
+				in(5, 15, coverage.HandedOver), in(16, 16, coverage.HandedOver), in(45, 45, "Expired"), in(48, 50, ""),
+			},
+			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "PositionRefused"), in(40, 50, "")},
+		},
+		{
+			"a list between two gaps that the other does not have",
+			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "Expired"), in(40, 50, "")},
+			[]coverage.Interval{in(15, 45, coverage.HandedOver)},
+			[]coverage.Interval{in(0, 50, "")},
+		},
+		{
+			"two lists at once before a gap",
+			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "Expired")},
+			[]coverage.Interval{in(30, 30, "Expired")},
+			[]coverage.Interval{in(0, 20, "Expired"), in(30, 30, "Expired")},
+		},
 		{"the other has none", []coverage.Interval{in(3, 3, "")}, nil, []coverage.Interval{in(3, 3, "")}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,6 +11,8 @@ func Words(reason string) string {
 		return "removed from the config"
 	case Interrupted:
 		return "the server could not be read"
+	case Silent:
+		return "not confirmed for over 10 s"
 	case HandedOver:
 		return "another replica wrote"
 	case CaughtUp:

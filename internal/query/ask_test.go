@@ -349,13 +349,16 @@ func TestOutages(t *testing.T) {
 	j.uncovered = nil
 	j.coverage = []coverage.Stream{
 		{Name: "pods", Intervals: []coverage.Interval{in(0, 10, coverage.Interrupted, false), in(10, 20, coverage.CaughtUp, true), in(20, 30, "Expired", false), in(35, 50, "", false)}},
-		{Name: "secrets", Intervals: []coverage.Interval{in(0, 12, coverage.Stopped, false), in(18, 40, coverage.Unknown, false), in(45, 50, "", false)}},
+		{Name: "secrets", Intervals: []coverage.Interval{
+			in(0, 12, coverage.Stopped, false), in(18, 40, coverage.Unknown, false), in(45, 55, coverage.Silent, false), in(55, 60, "", true),
+		}},
 	}
 	var got []string
 	for _, o := range j.Outages(&Selection{}) {
 		got = append(got, fmt.Sprintf("%v-%v %d %s", o.From.Sub(noon), o.To.Sub(noon), o.Streams, o.Reason))
 	}
-	if want := []string{"12m0s-18m0s 2 Interrupted", "40m0s-45m0s 1 Unknown"}; !slices.Equal(got, want) {
+	want := []string{"12m0s-18m0s 2 Interrupted", "40m0s-45m0s 1 Unknown", "55m0s-1h0m0s 1 Silent"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -328,6 +328,52 @@ func TestInsideGap(t *testing.T) {
 	}
 }
 
+// Two GAPs are two, also where nothing was confirmed behind the list between them: each has its reason, and an
+// object that the first list shows as it was is not in doubt before it.
+func TestListBetweenGaps(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	minute := func(n int) { w.Now = noon.Add(time.Duration(n) * time.Minute) }
+	s.Snapshot()
+	s.Put("", settings(1))
+	s.Synced()
+	minute(1)
+	w.Confirm(false, s)
+	minute(2)
+	s.Gap(event.Expired, noon.Add(time.Minute))
+	minute(3)
+	s.Synced()
+	minute(4)
+	s.Gap(event.PositionRefused, noon.Add(3*time.Minute))
+	s.Put("", settings(2))
+	minute(5)
+	s.Synced()
+	minute(6)
+	w.Confirm(false, s)
+
+	j, one := open(t, w), selectionOf(t, "cm/settings")
+	one.Namespaces = []string{"shop"}
+	for second, want := range map[int][2]string{
+		30:  {"", ""},
+		90:  {"configmaps: Expired", ""},
+		170: {"configmaps: Expired", ""},
+		210: {"configmaps: PositionRefused", "configmaps: PositionRefused"},
+		330: {"", ""},
+	} {
+		for n, of := range []*query.Selection{selectionOf(t, "cm"), one} {
+			m := query.Moment{Time: noon.Add(time.Duration(second) * time.Second)}
+			if _, doubts := at(t, j, of, m); doubts != want[n] {
+				t.Errorf("%v at second %d: %q, want %q", of.Objects, second, doubts, want[n])
+			}
+		}
+	}
+	to := query.Moment{Time: noon.Add(330 * time.Second)}
+	all, err := j.Uncovered(t.Context(), selectionOf(t, "cm"), query.Moment{Time: noon}, to)
+	if got := reasons(all); err != nil || got != "configmaps: Expired; configmaps: PositionRefused" {
+		t.Errorf("over both: %q, %v", got, err)
+	}
+}
+
 // TestOutage has lines that came late: those that say when their changes were made are put there, and those that do not are
 // a reason to doubt what depends on it.
 func TestOutage(t *testing.T) {

@@ -12,9 +12,12 @@ import (
 type Outage struct {
 	From, To time.Time
 	Streams  int
-	// Reason is why the first of the streams was not followed any more: coverage.Unknown, Stopped, Interrupted or Removed.
+	// Reason is why the first of the streams was not followed any more, as notFollowed has them.
 	Reason string
 }
+
+// notFollowed are the reasons of coverage for that.
+var notFollowed = []string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Silent, coverage.Removed}
 
 // sameOutage is how much of an outage may be missing in what a stream has confirmed of the time before and after it: it is a
 // minute from one bookmark to the next, and streams that have no pulse are confirmed by these.
@@ -44,11 +47,14 @@ func (j *Journal) Outages(s *Selection) []Outage {
 	slices.SortFunc(all, Outage.compare)
 	var merged []Outage
 	for _, o := range all {
+		if !o.From.Before(o.To) {
+			continue
+		}
 		if n := len(merged) - 1; n >= 0 && o.From.Before(merged[n].To) {
 			// What was confirmed last of any was the end, and what was confirmed first again is the new beginning.
 			merged[n].Streams++
 			merged[n].From, merged[n].To = o.From, earliest(merged[n].To, o.To)
-		} else if o.From.Before(o.To) {
+		} else {
 			merged = append(merged, o)
 		}
 	}
@@ -62,7 +68,7 @@ func outagesOf(streams []coverage.Stream) (all []Outage) {
 	for _, stream := range streams {
 		for i := 1; i < len(stream.Intervals); i++ {
 			before, in := &stream.Intervals[i-1], &stream.Intervals[i]
-			if !slices.Contains([]string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Removed}, before.End) {
+			if !slices.Contains(notFollowed, before.End) {
 				continue
 			}
 			o := Outage{From: before.To, To: in.From, Streams: 1, Reason: before.End}

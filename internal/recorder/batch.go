@@ -134,7 +134,7 @@ func (b *Batch) split(n int) *Batch {
 		first.Changes.State = s.Clone()
 		first.Changes.State.Move(strconv.FormatUint(b.ends[n-1].version, 10))
 		c := &first.Changes.State.Coverage
-		c.Confirmed, c.Late, c.Pulse = 0, 0, 0 // it is confirmed with the rest
+		c.Confirmed, c.Read, c.Late, c.Pulse = 0, 0, 0, 0 // it is confirmed with the rest
 	case s != nil && s.Open != nil:
 		first.Changes.State = s.Clone()
 		for _, l := range b.ends[n:] {

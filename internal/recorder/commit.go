@@ -86,7 +86,7 @@ func (p *pending) progress(yield func(string, coverage.Progress) bool) {
 func progressOf(c *checkpoint.Coverage) coverage.Progress {
 	return coverage.Progress{
 		Since: c.Since, Confirmed: c.Confirmed, Pulse: c.Pulse, Late: c.Late,
-		Missed: c.Missed, MissedFrom: c.MissedFrom, Differences: c.Differences,
+		Read: c.Read, Missed: c.Missed, MissedFrom: c.MissedFrom, Differences: c.Differences,
 	}
 }
 

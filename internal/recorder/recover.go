@@ -277,7 +277,7 @@ func (r *recovery) finish() error {
 			state.Lose(event.JournalTruncated)
 		case r.lost && r.mark.Seq == 0: // made again from the journal, whose beginning may be missing
 			state.Lose(event.CheckpointLost)
-			state.Confirmed = 0 // the lines do not say when
+			state.Confirmed, state.Read = 0, 0 // the lines do not say when
 		}
 		r.batch.Add(stream, &checkpoint.Changes{State: &state})
 	}

@@ -92,8 +92,11 @@ func (r *Remarks) draw(o query.Outage) error {
 	if o.Streams == 1 {
 		streams = "1 stream was"
 	}
-	why := coverage.Words(o.Reason)
-	return r.p.Note(o.From, fmt.Sprintf("%s to %s: %s not followed, %s", clock(o.From), clock(o.To), streams, why))
+	what := "not followed, " + coverage.Words(o.Reason)
+	if o.Reason == coverage.Silent { // the watches may have been open
+		what = "not confirmed, and may have been read later"
+	}
+	return r.p.Note(o.From, fmt.Sprintf("%s to %s: %s %s", clock(o.From), clock(o.To), streams, what))
 }
 
 func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }

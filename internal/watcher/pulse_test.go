@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"kubejournal/internal/coverage"
 	"kubejournal/internal/kubefake"
+	"kubejournal/test/invariant"
 )
 
 // believed is how long ago the last time of a stream is that is covered.
@@ -246,6 +248,48 @@ func TestPulseOfAHeldUpWatch(t *testing.T) {
 		w.pass(time.Minute)
 		if w.promptAt(wrote) {
 			t.Errorf("%s is covered as if b had come at once: %s", wrote, w.covered("configmaps", wrote))
+		}
+	})
+}
+
+// What was made before a change that a watch has brought is known for good, also where the history is lost before
+// anything else confirms that.
+func TestGapBehindALateChange(t *testing.T) {
+	bubble(t, kubefake.Options{BookmarkInterval: time.Hour}, entries("configmaps", "secrets"), func(w *harness) {
+		w.start()
+		w.synced()
+		w.put(configMaps, "a")
+		w.pass(20 * time.Second)
+		w.kill()
+		w.pass(10 * time.Second)
+		w.put(configMaps, "b")
+		wrote := time.Now()
+		w.put(secrets, "c") // the server's version is behind b
+		w.pass(20 * time.Second)
+		w.start()
+		w.pass(20 * time.Second)
+		w.srv.Expire(w.srv.Version())
+		w.srv.BreakWatches()
+		isGap := func(l invariant.Line) bool { return l.Type == invariant.Gap && l.Stream == "configmaps" }
+		w.await("a GAP", func() bool { return slices.ContainsFunc(w.lines(), isGap) })
+		w.synced()
+		w.pass(time.Minute)
+		from := w.fromTime(slices.IndexFunc(w.lines(), isGap))
+		if from.Before(wrote.Truncate(time.Second)) || from.After(wrote) {
+			t.Errorf("b was written at %s, and the GAP is from %s on", wrote, from)
+		}
+		all, err := coverage.Read(w.journal())
+		must(t, err)
+		for _, s := range all {
+			if s.Name != "configmaps" {
+				continue
+			}
+			ends := slices.ContainsFunc(s.Intervals, func(in coverage.Interval) bool {
+				return in.Late && in.End == "Expired" && in.To.After(wrote.Add(-2*time.Second)) && !in.To.After(wrote)
+			})
+			if !ends {
+				t.Errorf("b was written at %s: %+v", wrote, s.Intervals)
+			}
 		}
 	})
 }

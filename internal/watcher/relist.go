@@ -131,7 +131,7 @@ func (r *relist) writeGap(ctx context.Context, rv string) error {
 	case r.gap == event.JournalTruncated:
 		from = "" // the lines that the reader has are not known
 	case confirmed > 0:
-		fromTime = time.Unix(0, confirmed)
+		fromTime = time.Unix(0, max(confirmed, min(s.state.Read, now.UnixNano())))
 	}
 	line := s.encoder.render.AppendGap(r.batch.Lines(), now, r.gap, from, fromTime, told)
 	r.batch.AddLine(line, event.Gap, "", now, nil)

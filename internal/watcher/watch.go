@@ -165,6 +165,9 @@ func (s *Stream) takeEvent(
 		if missed && (!t.HeldBack || !written.IsZero()) { // or nothing is missing, as far as this event shows
 			s.state.Miss(received, from)
 		}
+		if !written.IsZero() {
+			s.state.Reach(received, written)
+		}
 		b.Changes.Apply(&t)
 	}
 	if s.order.move(o.ResourceVersion) {
