@@ -79,7 +79,8 @@ func claimed(t *testing.T, all []Stream, first, last int64) (sum float64) {
 	for _, s := range all {
 		for n, i := range s.Intervals {
 			point := n == len(s.Intervals)-1 || isGap(reasonNumber(i.End))
-			if i.To.Before(i.From) || i.To.Equal(i.From) && !point || n > 0 && i.From.Before(s.Intervals[n-1].To) || i.From.UnixNano() < first || i.To.UnixNano() > last {
+			if i.To.Before(i.From) || i.To.Equal(i.From) && !point || n > 0 && i.From.Before(s.Intervals[n-1].To) ||
+				i.From.UnixNano() < first || i.To.UnixNano() > last {
 				t.Fatalf("interval %d of %+v", n, s.Intervals)
 			}
 			sum += float64(i.To.UnixNano()) - float64(i.From.UnixNano())

@@ -350,7 +350,8 @@ func TestOutages(t *testing.T) {
 	j.coverage = []coverage.Stream{
 		{Name: "pods", Intervals: []coverage.Interval{in(0, 10, coverage.Interrupted, false), in(10, 20, coverage.CaughtUp, true), in(20, 30, "Expired", false), in(35, 50, "", false)}},
 		{Name: "secrets", Intervals: []coverage.Interval{
-			in(0, 12, coverage.Stopped, false), in(18, 40, coverage.Unknown, false), in(45, 55, coverage.Silent, false), in(55, 60, "", true),
+			in(0, 12, coverage.Stopped, false), in(18, 40, coverage.Unknown, false),
+			in(45, 55, coverage.Silent, false), in(55, 60, "", true),
 		}},
 	}
 	var got []string

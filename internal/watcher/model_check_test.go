@@ -127,7 +127,8 @@ func (m *model) claims(all []coverage.Stream, lines []invariant.Line) error {
 				return l.Type == invariant.Synced && l.Stream == s.Name && l.Time == at
 			})
 			point = point || n == len(s.Intervals)-1
-			if i.To.Before(i.From) || i.To.Equal(i.From) && !point || i.To.After(time.Now()) || n > 0 && i.From.Before(s.Intervals[n-1].To) {
+			if i.To.Before(i.From) || i.To.Equal(i.From) && !point || i.To.After(time.Now()) ||
+				n > 0 && i.From.Before(s.Intervals[n-1].To) {
 				m.t.Fatalf("%s: interval %d of %+v", s.Name, n, s.Intervals)
 			}
 		}
