@@ -42,10 +42,11 @@ type Coverage struct {
 	// late in any case.
 	Late int64 `json:"-"`
 	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
-	// pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown.
+	// pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown. They are kept
+	// for a process that is killed before the coverage file says so.
 	Pulse      int64 `json:"-"`
-	Missed     int64 `json:"-"`
-	MissedFrom int64 `json:"-"`
+	Missed     int64 `json:"missed,omitempty"`
+	MissedFrom int64 `json:"missedFrom,omitempty"`
 	// Lost is the reason of the GAP whose list is complete, while its SYNCED is to come: it may begin and end in one commit.
 	Lost event.GapReason `json:"-"`
 	// Differences is how many objects differed in the list of that SYNCED.
@@ -156,6 +157,14 @@ func (s *Stream) Miss(received, from time.Time) {
 		missed.MissedFrom = min(missed.MissedFrom, s.MissedFrom)
 	}
 	s.Missed, s.MissedFrom, s.Pulse = missed.Missed, missed.MissedFrom, 0
+}
+
+// MissBefore is Miss for a line that was read back, after others if it is not the first one: coverage has heard of none of them.
+func (s *Stream) MissBefore(received, from time.Time, first bool) {
+	before := s.MissedFrom
+	if s.Miss(received, from); !first {
+		s.MissedFrom = min(s.MissedFrom, before)
+	}
 }
 
 // Reach notes that a watch has brought a change, and when that was made: all that was made before has been read.

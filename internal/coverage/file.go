@@ -172,6 +172,7 @@ func (f *File) take(old *content, o Options) (more bool, err error) {
 		}
 		c, last := f.add(name), len(all)-1
 		before[uint32(c.number)], c.interval = all[:last], all[last]
+		c.missed = c.to // what was missed before that is known here
 		first := last
 		for first > 0 && all[first].to <= all[first].from && all[first-1].since == all[first].since {
 			first--

@@ -324,6 +324,23 @@ func TestPulse(t *testing.T) {
 			j.pods(36, 10, 36, 0)
 			j.pulse(45, 10, 36)
 		}, "pods, 10-45"},
+		"a kill before it was told of a line that had waited": {func(j *journalled) {
+			j.pulse(28, 10, 20)
+			j.kill()
+			j.open(Options{})
+			j.commit(48, map[string]Progress{"pods": {
+				Since: j.at(10), Confirmed: j.at(48), Late: j.at(48), Missed: j.at(27), MissedFrom: j.at(25),
+			}})
+		}, "pods, 10-25 Unknown, 25-48 late"},
+		"a kill after it was told": {func(j *journalled) {
+			j.pods(27, 10, 27, 0)
+			j.pulse(31, 10, 27)
+			j.kill()
+			j.open(Options{})
+			j.commit(48, map[string]Progress{"pods": {
+				Since: j.at(10), Confirmed: j.at(48), Late: j.at(48), Missed: j.at(26), MissedFrom: j.at(25),
+			}})
+		}, "pods, 10-31 Unknown, 31-48 late"},
 		"a standby that misses nothing": {func(j *journalled) {
 			j.pulse(28, 10, 20)
 			j.follows(32, Progress{Confirmed: j.at(32)})

@@ -330,7 +330,10 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 						items = append(items, item)
 					}
 				}
-				before, made = line, l.Made()
+				before = line
+				if !l.Written.IsZero() || j.lateInterval(m.stream.Name, l.Time) == nil { // else it may have been made earlier
+					made = l.Made()
+				}
 			}
 		}
 	}

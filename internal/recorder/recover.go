@@ -12,6 +12,7 @@ import (
 	"kubejournal/internal/checkpoint"
 	"kubejournal/internal/event"
 	"kubejournal/internal/journal"
+	"kubejournal/internal/rawjson"
 )
 
 const (
@@ -230,6 +231,10 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		}, &r.known)
 		if state.Open != nil {
 			state.Turn = h.Term
+		}
+		if h.Origin == event.FromWatch {
+			written, _ := time.Parse(time.RFC3339, string(rawjson.Inside(rawjson.Pick(line, "writtenAt")[0])))
+			state.MissBefore(h.Time, written, !ok)
 		}
 		if header, ok := r.headers[h.Stream]; ok {
 			changes.Replay(header, h, &r.known)

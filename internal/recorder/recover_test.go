@@ -144,6 +144,27 @@ func TestRecoverAfterCrash(t *testing.T) {
 	}
 }
 
+// Of lines that are read back, coverage has not heard: they may show that pulses were wrong.
+func TestReadBackIsMissed(t *testing.T) {
+	lines := ""
+	for n, more := range []string{``, `,"writtenAt":"2026-11-20T16:10:20Z"`, `,"writtenAt":"2026-11-20T16:10:21Z"`} {
+		lines += fmt.Sprintf(`{"seq":%d,"time":"2026-11-20T16:10:2%dZ","type":"ADDED","origin":"watch","id":"u%[1]d/%[1]d/ADDED","stream":"pods",`+
+			`"version":"v1","resource":"pods","kind":"Pod","name":"x%[1]d","uid":"u%[1]d","resourceVersion":"%[1]d"%[3]s}`+"\n", n+1, n+2, more)
+	}
+	first := strings.Index(lines, "\n") + 1
+	at := func(second int) int64 { return time.Date(2026, 11, 20, 16, 10, second, 0, time.UTC).UnixNano() }
+	for text, from := range map[string]int64{lines: 0, lines[first:]: at(20)} {
+		store := tempStore(t)
+		if _, err := Recover(t.Context(), openJournal(t, filepath.Join(t.TempDir(), "j"), []byte(text)), store); err != nil {
+			t.Fatal(err)
+		}
+		states, err := store.Streams()
+		if got := states["pods"].Coverage; err != nil || got.Missed != at(24) || got.MissedFrom != from {
+			t.Errorf("%+v, %v, want what was missed from %d on", got, err, from)
+		}
+	}
+}
+
 // TestRecoverLong reads back more than Recover holds between two commits.
 func TestRecoverLong(t *testing.T) {
 	s := newSource(t, "pods", 1)

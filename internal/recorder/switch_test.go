@@ -155,8 +155,8 @@ func TestStdoutInBetween(t *testing.T) {
 						t.Fatal(err)
 					}
 					for stream, n := range map[string]int{"pods": max(events, told), "a": events} {
-						if want := (checkpoint.Stream{ResourceVersion: versionOf(n - 1)}); states[stream] != want && !old {
-							t.Errorf("stream %s: %+v, want %+v", stream, states[stream], want)
+						if want := versionOf(n - 1); states[stream].ResourceVersion != want && !old {
+							t.Errorf("stream %s: %+v, want version %s", stream, states[stream], want)
 						}
 					}
 					runOnce(t, file, store, Config{Seq: found.Seq}, 30, 32, "pods", "a")

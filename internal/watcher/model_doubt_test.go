@@ -241,6 +241,7 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 			continue
 		}
 		if _, there := rows[w.version]; !there && o.changes(streams, k, w.version) {
+			o.logCoverage()
 			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): the write of %v at %s, version %d, has no row", since, until, doubts, k, w.at, w.version)
 		}
 	}
@@ -249,11 +250,15 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 			if o.hasCopy(version, since) {
 				continue
 			}
-			for _, c := range o.covered {
-				o.t.Logf("%s is covered %+v", c.Name, c.Intervals)
-			}
+			o.logCoverage()
 			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): version %d of %v is of %s", since, until, doubts, version, k, w)
 		}
+	}
+}
+
+func (o *oracle) logCoverage() {
+	for _, c := range o.covered {
+		o.t.Logf("%s is covered %+v", c.Name, c.Intervals)
 	}
 }
 
@@ -280,6 +285,7 @@ func (o *oracle) deletions(sel *query.Selection, streams []modelStream, since, u
 		went[k] = append(went[k], w.at)
 		found := slices.ContainsFunc(items, func(i query.Item) bool { return i.Namespace == k.Namespace && i.Name == k.Name })
 		if !found && w.at.After(since.Add(time.Second)) && w.at.Before(until.Add(-lagging)) && !o.returned(streams, k, w.version, before.UID) {
+			o.logCoverage()
 			o.t.Fatalf("deleted from %s to %s, which are not in doubt (%+v): %v went at %s, version %d", since, until, doubts, k, w.at, w.version)
 		}
 	}
@@ -289,6 +295,7 @@ func (o *oracle) deletions(sel *query.Selection, streams []modelStream, since, u
 			return !t.Before(i.EndedAfter.Add(-lagging)) && !t.After(i.Ended.Add(time.Second))
 		}
 		if !doubted[place(k)] && !slices.ContainsFunc(went[k], at) {
+			o.logCoverage()
 			o.t.Fatalf("deleted from %s to %s, which are not in doubt (%+v): %v from %s to %s, and it went %v",
 				since, until, doubts, k, i.EndedAfter, i.Ended, went[k])
 		}
