@@ -284,6 +284,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 		return nil, err
 	}
 	known, at, e := make(map[key]*Item), make(map[key]int), &ends{gaps: make(map[uint64]time.Time)}
+	ends := make(map[key]uint64) // the seq of the DELETED line
 	for i := range after.Items {
 		known[after.Items[i].key()] = &after.Items[i]
 	}
@@ -323,11 +324,13 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 					if err := j.lastState(ctx, &item, i, before, e); err != nil {
 						return nil, err
 					}
-					if n, there := at[k]; there { // in another stream
-						items[n] = item
-					} else {
-						at[k] = len(items)
+					n, there := at[k]
+					switch {
+					case !there:
+						at[k], ends[k] = len(items), l.Seq
 						items = append(items, item)
+					case l.Seq > ends[k]: // in another stream, whose selection the object has left before
+						items[n], ends[k] = item, l.Seq
 					}
 				}
 				before = line
