@@ -290,6 +290,7 @@ func (m *model) requests() error {
 				continue
 			case discoveryKey:
 				b.most, b.byStart = 2*b.most+worst(m.asked.all[pagesKey], b.window), 2*b.byStart
+				b.most += int(b.window / (4 * time.Second)) // the pulses ask there too
 			case leasesKey: // two at most for each look
 				b.most = int(b.window / (config.Default().LeaderElection.RetryPeriod / 8))
 			}
