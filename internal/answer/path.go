@@ -72,8 +72,8 @@ func (p Path) appendAdded(ops []byte, pointer string, value []byte) []byte {
 	}
 	for key, v := range rawjson.Members(value) {
 		if p[0] == "*" || string(rawjson.Unquote(nil, key)) == p[0] {
-			token := strings.NewReplacer("~", "~0", "/", "~1").Replace(string(key))
-			ops = p[1:].appendAdded(ops, pointer+"/"+token, v)
+			token := strings.NewReplacer("~", "~0", "/", "~1").Replace(string(rawjson.Unquote(nil, key)))
+			ops = p[1:].appendAdded(ops, pointer+"/"+string(rawjson.AppendEscaped(nil, token)), v)
 		}
 	}
 	n := 0

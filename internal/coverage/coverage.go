@@ -135,7 +135,7 @@ func reasonText(n byte) string {
 
 // isGap reports whether a reason is that of a GAP line.
 func isGap(n byte) bool {
-	return n > reasonNumber(continued) && n != reasonNumber(HandedOver) && n != reasonNumber(Silent)
+	return n >= reasonNumber("Expired") && n <= reasonNumber("RelistInterrupted")
 }
 
 const (

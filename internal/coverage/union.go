@@ -34,7 +34,7 @@ func union(of []Interval) (all []Interval) {
 		from *Interval
 	}
 	var bounds []bound
-	var last *Interval // of those that are empty: a list is complete, and nothing was confirmed behind it yet
+	var last *Interval // of those that are empty: a list was complete, and nothing was confirmed behind it
 	var points []Interval
 	for i := range of {
 		in := &of[i]

@@ -399,11 +399,14 @@ func (t *Tracker) begin() {
 // turn logs that the server, which could not be reached, is back and refuses this daemon, or the other way round, once all
 // that fail say so.
 func (t *Tracker) turn(o *outage) {
-	failures := t.failures()
-	for _, f := range failures {
-		if f.Refused == o.refused {
+	for _, c := range t.streams {
+		if !c.since.IsZero() && c.last.Refused == o.refused {
 			return
 		}
+	}
+	failures := t.failures()
+	if failures[0].Refused == o.refused { // of the probes
+		return
 	}
 	o.refused = !o.refused
 	t.warn(o, len(t.streams), commonOf(failures))

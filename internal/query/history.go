@@ -311,6 +311,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 			item.Created, item.Deleted = m.Created, true
 			k, before, made := item.key(), -1, m.Created
 			is := known[k]
+			gone := is == nil || is.Deleted
 			if is != nil && item.Created.IsZero() {
 				item.Created = is.Created
 			}
@@ -319,7 +320,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 				if err != nil {
 					return nil, fmt.Errorf("read index: %w", err)
 				}
-				if l.Type == index.Deleted && w.has(m.stream.Name, &l) && (is == nil || is.Deleted) {
+				if l.Type == index.Deleted && w.has(m.stream.Name, &l) && gone {
 					item.Last, item.Ended, item.EndedAfter = placeOf(x, &l), l.Made(), made
 					if err := j.lastState(ctx, &item, i, before, e); err != nil {
 						return nil, err
@@ -334,7 +335,7 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 					}
 				}
 				before = line
-				if !l.Written.IsZero() || j.lateInterval(m.stream.Name, l.Time) == nil { // else it may have been made earlier
+				if gone && (!l.Written.IsZero() || j.lateInterval(m.stream.Name, l.Time) == nil) { // else it may have been made earlier
 					made = l.Made()
 				}
 			}

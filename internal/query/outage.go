@@ -19,9 +19,12 @@ type Outage struct {
 // notFollowed are the reasons of coverage for that.
 var notFollowed = []string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Silent, coverage.Removed}
 
-// sameOutage is how much of an outage may be missing in what a stream has confirmed of the time before and after it: it is a
-// minute from one bookmark to the next, and streams that have no pulse are confirmed by these.
-const sameOutage = 75 * time.Second
+// Streams are not confirmed equally long before an outage, of which they are seen to have the same: it is a minute from one
+// bookmark to the next, and pulses may be taken back to the last one. They are watched again within seconds of each other.
+const (
+	sameOutage = 75 * time.Second
+	sameEnd    = 10 * time.Second
+)
 
 // Outages returns the times in which the streams were not followed that may have selected objects, in order; those of several
 // streams that overlap are one, in which none of them was followed. When one began and ended is taken from all streams, so that
@@ -32,15 +35,16 @@ func (j *Journal) Outages(s *Selection) []Outage {
 		return nil // the answer says so
 	}
 	streams, _ := j.coverageOf()
-	every, all := outagesOf(streams), outagesOf(selected)
+	every, all := alike(outagesOf(streams)), outagesOf(selected)
 	for i, o := range all {
 		first := sort.Search(len(every), func(n int) bool { return !every[n].From.Before(o.From) })
 		for _, p := range every[first:] {
 			if p.From.Sub(o.From) > sameOutage || !p.From.Before(o.To) {
 				break
 			}
-			if p.Reason == o.Reason && o.To.Sub(p.To) < sameOutage {
-				all[i].From, all[i].To = latest(all[i].From, p.From), earliest(all[i].To, p.To)
+			from, to := latest(all[i].From, p.From), earliest(all[i].To, p.To)
+			if p.Reason == o.Reason && o.To.Sub(p.To).Abs() < sameEnd && from.Before(to) {
+				all[i].From, all[i].To = from, to
 			}
 		}
 	}
@@ -62,6 +66,27 @@ func (j *Journal) Outages(s *Selection) []Outage {
 }
 
 func (o Outage) compare(p Outage) int { return o.From.Compare(p.From) }
+
+// alike returns one outage for all that began and ended in the same seconds for the same reason.
+func alike(all []Outage) (some []Outage) {
+	type seconds struct {
+		from, to int64
+		reason   string
+	}
+	at := make(map[seconds]int)
+	for _, o := range all {
+		is := seconds{o.From.Unix(), o.To.Unix(), o.Reason}
+		n, there := at[is]
+		if !there {
+			at[is] = len(some)
+			some = append(some, o)
+			continue
+		}
+		some[n].From, some[n].To = latest(some[n].From, o.From), earliest(some[n].To, o.To)
+	}
+	slices.SortFunc(some, Outage.compare)
+	return some
+}
 
 // outagesOf returns the outages of each of some streams, in order.
 func outagesOf(streams []coverage.Stream) (all []Outage) {

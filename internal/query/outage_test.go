@@ -21,14 +21,16 @@ func TestOutageIsTheSame(t *testing.T) {
 	}
 	j.uncovered, j.coverage = nil, []coverage.Stream{
 		stream("configmaps", coverage.Unknown, 0, 300, 330, 400, 430, 900),
-		stream("pods", coverage.Unknown, 0, 250, 335, 345, 432, 900),     // until its last bookmark
-		stream("secrets", coverage.Unknown, 0, 240, 431, 900),            // the run between is not known to have confirmed it
-		stream("services", coverage.Unknown, 0, 302, 4000, 5000),         // it was watched again much later
+		stream("pods", coverage.Unknown, 0, 250, 335, 345, 432, 900), // until its last bookmark
+		stream("secrets", coverage.Unknown, 0, 240, 431, 900),        // the run between is not known to have confirmed it
+		stream("services", coverage.Unknown, 0, 302, 4000, 5000),     // it was watched again much later
+		stream("events", coverage.Unknown, 0, 2000, 2060, 3000),      // the next one has two short outages then
+		stream("leases", coverage.Unknown, 0, 2005, 2012, 2040, 2047, 3000),
 		stream("nodes", coverage.Stopped, 0, 310, 320, 5000, 6000, 6100), // for another reason
 	}
 	for name, want := range map[string]string{
-		"configmaps": "302-330 400-430", "pods": "302-330 400-430", "services": "302-4000", "nodes": "310-320 5000-6000",
-		"secrets": "302-431",
+		"configmaps": "300-330 400-430", "pods": "300-330 400-430", "services": "302-4000", "nodes": "310-320 5000-6000",
+		"secrets": "240-431", "events": "2000-2060", "leases": "2005-2012 2040-2047",
 	} {
 		got := ""
 		for _, o := range j.Outages(selected(t, name)) {

@@ -16,6 +16,12 @@ import (
 // the pulses.
 func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]coverage.Stream, error) {
 	all = slices.Clone(all)
+	intervals := make(map[string][]coverage.Interval) // by stream
+	for n := range all {
+		for _, s := range all[n] {
+			intervals[s.Name] = append(intervals[s.Name], s.Intervals...)
+		}
+	}
 	for n := range all {
 		all[n] = slices.Clone(all[n])
 		for s := range all[n] {
@@ -23,8 +29,11 @@ func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]
 			stream.Intervals = slices.Clone(stream.Intervals)
 			for i := range stream.Intervals {
 				in := &stream.Intervals[i]
-				next, goesOn := continued(all, stream.Name, in.To)
-				if in.Pulsed.IsZero() || goesOn {
+				if in.Pulsed.IsZero() {
+					continue
+				}
+				next, goesOn := continued(intervals[stream.Name], in.To)
+				if goesOn {
 					continue
 				}
 				others := slices.Delete(slices.Clone(of), n, n+1) // its own coverage knows what its own lines show
@@ -43,20 +52,13 @@ func takeBack(ctx context.Context, of []*Journal, all [][]coverage.Stream) ([][]
 
 // continued reports whether the time at which an interval of a stream ends is covered by another one. Otherwise it
 // returns when the next one begins, zero if there is none.
-func continued(all [][]coverage.Stream, stream string, end time.Time) (next time.Time, is bool) {
-	for _, streams := range all {
-		for _, s := range streams {
-			if s.Name != stream {
-				continue
-			}
-			for _, in := range s.Intervals {
-				switch {
-				case !in.From.After(end) && in.To.After(end):
-					return time.Time{}, true
-				case in.From.After(end) && (next.IsZero() || in.From.Before(next)):
-					next = in.From
-				}
-			}
+func continued(all []coverage.Interval, end time.Time) (next time.Time, is bool) {
+	for _, in := range all {
+		switch {
+		case !in.From.After(end) && in.To.After(end):
+			return time.Time{}, true
+		case in.From.After(end) && (next.IsZero() || in.From.Before(next)):
+			next = in.From
 		}
 	}
 	return next, false

@@ -234,6 +234,9 @@ func (r *recovery) line(line []byte, seq uint64) error {
 		}
 		if h.Origin == event.FromWatch {
 			written, _ := time.Parse(time.RFC3339, string(rawjson.Inside(rawjson.Pick(line, "writtenAt")[0])))
+			if written.After(h.Time) { // which proves nothing
+				written = time.Time{}
+			}
 			state.MissBefore(h.Time, written, !ok)
 		}
 		if header, ok := r.headers[h.Stream]; ok {

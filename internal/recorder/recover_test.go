@@ -153,7 +153,8 @@ func TestReadBackIsMissed(t *testing.T) {
 	}
 	first := strings.Index(lines, "\n") + 1
 	at := func(second int) int64 { return time.Date(2026, 11, 20, 16, 10, second, 0, time.UTC).UnixNano() }
-	for text, from := range map[string]int64{lines: 0, lines[first:]: at(20)} {
+	future := strings.ReplaceAll(lines[first:], "16:10:20Z", "18:10:20Z")
+	for text, from := range map[string]int64{lines: 0, lines[first:]: at(20), future: 0} {
 		store := tempStore(t)
 		if _, err := Recover(t.Context(), openJournal(t, filepath.Join(t.TempDir(), "j"), []byte(text)), store); err != nil {
 			t.Fatal(err)

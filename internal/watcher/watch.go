@@ -161,8 +161,11 @@ func (s *Stream) takeEvent(
 		if at := s.encoder.writtenAt; at > 0 {
 			written = time.Unix(at, 0)
 		}
+		if written.After(received) { // clients may write any time into an object: that proves nothing
+			written = time.Time{}
+		}
 		from, missed := s.pace.brought(received, written)
-		if missed && (!t.HeldBack || !written.IsZero()) { // or nothing is missing, as far as this event shows
+		if missed && !t.HeldBack { // else nothing is missing, as far as this event shows
 			s.state.Miss(received, from)
 		}
 		if !written.IsZero() {
