@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -274,10 +275,13 @@ func TestMaxTotalSizeOfTheActive(t *testing.T) {
 
 // While a file cannot be removed for the size, none behind it is.
 func TestShrinkInOrder(t *testing.T) {
-	failing := true
+	var first atomic.Value // the first file that was to be removed
+	var works atomic.Bool
 	d := faultdisk.New(func(op faultdisk.Op) faultdisk.Fault {
-		if failing && op.Kind == faultdisk.Remove {
-			failing = false
+		if op.Kind != faultdisk.Remove || works.Load() {
+			return faultdisk.None
+		}
+		if first.CompareAndSwap(nil, op.Path) || first.Load() == op.Path {
 			return faultdisk.Fail
 		}
 		return faultdisk.None
@@ -290,6 +294,7 @@ func TestShrinkInOrder(t *testing.T) {
 		if r.j.TidyError() == nil {
 			t.Error("TidyError = nil while a file cannot be removed")
 		}
+		works.Store(true)
 		r.wait(tidyRetry)
 		if first := r.first(); first == 1 || r.j.TidyError() != nil {
 			t.Errorf("first line %d, %v", first, r.j.TidyError())
