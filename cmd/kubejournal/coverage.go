@@ -24,11 +24,11 @@ func newCoverageCommand() *cobra.Command {
 where it was. Between two intervals changes may be missing, unless there was no difference. "goes on" is as far as the file
 says: a daemon that was killed could not say otherwise.
 
-An interval FOR 0s is a list that was complete, and nothing behind it is certain.
+An interval FOR 0s is a list that was complete; nothing after it is certain.
 
 -o json is a list of streams, each with its intervals: from, to, late, end (why it ended: Unknown, Stopped, Removed,
 Interrupted, Silent, CaughtUp, HandedOver or the reason of a GAP; none while it goes on), differences (how many objects
-differed behind the GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter,
+differed after the GAP) and heldBack (the keys by which the config kept changes out of the journal: types, filter,
 excludeNamespaces, ignoreFields, initial). Fields may be added.
 ` + journalHelp + clustersHelp + `
 

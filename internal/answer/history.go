@@ -124,7 +124,7 @@ func (h *history) lines(ctx context.Context) error {
 			return err
 		}
 	}
-	if h.remarks != nil && !h.Narrow() {
+	if !h.Narrow() {
 		if err := h.remarks.End(); err != nil {
 			return err
 		}
@@ -150,9 +150,7 @@ func (h *history) finish(ctx context.Context) error {
 // where there is one section.
 func (h *history) section(ctx context.Context, j *query.Journal, s *query.Selection, all []query.Span, n int) error {
 	h.gaps = map[string]*line.Fields{}
-	if h.remarks != nil {
-		h.remarks.Restart()
-	}
+	h.remarks.Restart()
 	is, end := all[n], uint64(math.MaxUint64)
 	if len(all) > 1 {
 		of := *s
@@ -198,7 +196,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 				}
 			}
 		}
-		if h.remarks != nil && !h.Narrow() {
+		if !h.Narrow() {
 			if err := h.remarks.Before(v.Fields); err != nil {
 				return err
 			}
@@ -263,7 +261,7 @@ func (h *history) version(ctx context.Context, v *query.Version) error {
 			return nil
 		}
 	}
-	if h.remarks != nil && h.Narrow() {
+	if h.Narrow() {
 		if h.shown == 0 {
 			h.remarks.Since(v.Time)
 		}
@@ -381,9 +379,7 @@ func owned(v *query.Version) bool {
 
 // hold takes note of a GAP or a SYNCED without showing it.
 func (h *history) hold(v *query.Version) error {
-	if h.remarks != nil {
-		h.remarks.Gap(v.Fields)
-	}
+	h.remarks.Gap(v.Fields)
 	stream := string(v.Text(line.Stream))
 	if string(v.Text(line.Type)) != "GAP" {
 		delete(h.gaps, stream)
@@ -404,7 +400,7 @@ func (h *history) mark(v *query.Version) error {
 		if err := h.hold(v); err != nil || h.Format == "yaml" {
 			return err
 		}
-		if h.remarks != nil && h.Narrow() && h.shown > 0 {
+		if h.Narrow() && h.shown > 0 {
 			if err := h.remarks.Before(v.Fields); err != nil {
 				return err
 			}
@@ -485,7 +481,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 		return h.object(v)
 	}
 	err := h.p.Print(v.Fields)
-	if err == nil && h.remarks != nil {
+	if err == nil {
 		err = h.remarks.After(ctx, v.Fields)
 	}
 	if err != nil || !h.Patch || h.Format == "json" {

@@ -30,8 +30,8 @@
 // the line has no such time. Changes come in order, so nothing before that time is missing, and what pulses
 // have confirmed up to it stays. A GAP takes all of the rest back: what it hides has no line. Until then it is
 // claimed, and what is confirmed later confirms it. Where pulses alone have confirmed an interval, the pulses of
-// the one before may be taken back with it: records of a higher serial number replace both. What is left of the
-// interval behind a list, where pulses alone have confirmed all of it, is a point: the list was complete then.
+// the one before may be taken back with it: records of a higher serial number replace both. If pulses alone
+// have confirmed an interval since its list, what is left of it is a point: the list was complete then.
 //
 // # The file
 //
@@ -192,8 +192,8 @@ func (i *interval) pulseTo(end int64) {
 
 func (i *interval) empty() bool { return i.end() <= i.from }
 
-// isPoint reports whether all that is left of an interval behind a list is that the list was complete, before a
-// GAP. Of a replica it may be a takeover instead, and what it found may be in another one's lines.
+// isPoint reports whether an interval says only that its list was complete, before a GAP. For a replica this may be
+// a takeover instead, and what it found may be in another one's lines.
 func (i *interval) isPoint() bool {
 	replica := i.lease > 0 || slices.Contains(heldBack(i.heldBack, nil), LeaderElection)
 	return i.empty() && i.since == i.from && isGap(i.reason) && !replica

@@ -84,7 +84,7 @@ type current struct {
 	missed  int64  // the last Progress.Missed
 	pulsed  bool   // in this process
 	heard   int64  // when it was last confirmed in this process, also where that was taken back
-	passed  bool   // a standby has read on behind its end: what it misses from there on is not of the interval
+	passed  bool   // a standby has read on after its end: what it misses from there on is not of the interval
 	caught  int64  // of a late interval: when a pulse first said that all was read that had waited; 0 is not yet
 	ended   byte   // its reason before that of a GAP, which may turn out to be none; 0 says that it went on
 
@@ -232,9 +232,9 @@ func (f *File) Committed(seq, firstSeq uint64, moved iter.Seq2[string, Progress]
 	f.wakeUp()
 }
 
-// Followed says what a standby has committed: it has written no line, and so this confirms nothing. But it may show
-// that a watch had stalled in this replica's own turn, with what is read behind the end of that, or lost. Then what
-// only pulses have confirmed is taken back; the lines are in another replica's journal, if anywhere.
+// Followed says what a standby has committed. It has written no line, so this confirms nothing. But what it reads
+// after its own turn has ended, or loses then, may show that a watch had stalled in that turn. If so, what only
+// pulses have confirmed is taken back; the lines are in another replica's journal, if anywhere.
 func (f *File) Followed(moved iter.Seq2[string, Progress]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

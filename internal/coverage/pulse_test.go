@@ -39,7 +39,7 @@ func (j *journalled) dated(second, since, made int64) {
 	}})
 }
 
-// quiet is pulse behind the line of a change that was made at a second, where what waited with it came late.
+// quiet is a pulse after the line of a change that was made at a second; what had waited with it came late.
 func (j *journalled) quiet(second, since, made int64) {
 	j.t.Helper()
 	<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
@@ -271,8 +271,8 @@ func TestPulse(t *testing.T) {
 			j.quiet(48, 10, 24)
 			j.lost(50, "Expired")
 		}, "pods, 10-20 Interrupted, 20-24 late Expired"},
-		// A list was complete at its SYNCED, whatever is taken back behind it.
-		"pulses behind a list, between two GAPs": {func(j *journalled) {
+		// A list was complete at its SYNCED, whatever is taken back after it.
+		"pulses after a list, between two GAPs": {func(j *journalled) {
 			j.lost(25, "Expired")
 			j.pods(31, 31, 30, 0)
 			j.pulse(35, 31, 30)
@@ -280,7 +280,7 @@ func TestPulse(t *testing.T) {
 			j.lost(45, "PositionRefused")
 			j.pods(53, 53, 54, 0)
 		}, "pods, 10-20 Expired(1), 31-31 PositionRefused(3), 53-54"},
-		"pulses behind a list, over a start": {func(j *journalled) {
+		"pulses after a list, over a start": {func(j *journalled) {
 			j.lost(25, "Expired")
 			j.pods(31, 31, 30, 0)
 			j.pulse(35, 31, 30)
@@ -291,7 +291,7 @@ func TestPulse(t *testing.T) {
 			j.kill()
 			j.open(Options{})
 		}, "pods, 10-20 Expired(1), 31-31 Expired"},
-		"pulses behind a list whose segment is gone": {func(j *journalled) {
+		"pulses after a list whose segment is gone": {func(j *journalled) {
 			j.lost(25, "Expired")
 			j.pods(31, 31, 30, 0)
 			j.rotate("journal.jsonl.1")

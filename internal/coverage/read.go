@@ -122,7 +122,7 @@ func (c *content) streams(there map[uint64]uint32) []Stream {
 	return all
 }
 
-// endGap notes how many objects differed behind the GAP that ended an interval, which may be a point. Between one
+// endGap notes how many objects differed after the GAP that ended an interval, which may be a point. Between one
 // GAP and the next nothing of the stream may be known: then they are one.
 func (s *Stream) endGap(i *interval, point bool, differences int64) {
 	n := len(s.Intervals) - 1

@@ -63,7 +63,9 @@ func (j *Journal) Uncovered(ctx context.Context, s *Selection, since, until Mome
 }
 
 // uncoveredBetween is Uncovered; with a type other than 0 the question is only for the lines of it.
-func (j *Journal) uncoveredBetween(ctx context.Context, s *Selection, since, until Moment, only index.Type) (doubts []Doubt, err error) {
+func (j *Journal) uncoveredBetween(
+	ctx context.Context, s *Selection, since, until Moment, only index.Type,
+) (doubts []Doubt, err error) {
 	end := until
 	if until.IsZero() {
 		end = EndOf(since)

@@ -335,7 +335,8 @@ func (j *Journal) deleted(ctx context.Context, s *Selection, since, until Moment
 					}
 				}
 				before = line
-				if gone && (!l.Written.IsZero() || j.lateInterval(m.stream.Name, l.Time) == nil) { // else it may have been made earlier
+				// One that came late and does not say so may have been made earlier.
+				if gone && (!l.Written.IsZero() || j.lateInterval(m.stream.Name, l.Time) == nil) {
 					made = l.Made()
 				}
 			}

@@ -232,7 +232,9 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 // notBefore returns the time before which a change was not made whose line, of a seq, was received in a late interval: that of
 // the line before it in its stream that says when it was made, or of the interval's beginning. It is zero where the line says
 // that itself, where it was received at once, and where that is not known.
-func (j *Journal) notBefore(ctx context.Context, e *ends, segment int, stream string, seq uint64, received time.Time) (time.Time, error) {
+func (j *Journal) notBefore(
+	ctx context.Context, e *ends, segment int, stream string, seq uint64, received time.Time,
+) (time.Time, error) {
 	in := j.lateInterval(stream, received)
 	if in == nil {
 		return time.Time{}, nil
@@ -298,6 +300,13 @@ func (j *Journal) lateInterval(stream string, received time.Time) *coverage.Inte
 
 func latest(a, b time.Time) time.Time {
 	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
 		return b
 	}
 	return a

@@ -19,8 +19,8 @@ type Outage struct {
 // notFollowed are the reasons of coverage for that.
 var notFollowed = []string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Silent, coverage.Removed}
 
-// Streams are not confirmed equally long before an outage, of which they are seen to have the same: it is a minute from one
-// bookmark to the next, and pulses may be taken back to the last one. They are watched again within seconds of each other.
+// Streams that were cut off together were not all confirmed at the same time before: it is a minute from one bookmark to
+// the next, and pulses may be taken back to the last one. They are watched again within seconds of each other.
 const (
 	sameOutage = 75 * time.Second
 	sameEnd    = 10 * time.Second
@@ -107,11 +107,4 @@ func outagesOf(streams []coverage.Stream) (all []Outage) {
 	}
 	slices.SortFunc(all, Outage.compare)
 	return all
-}
-
-func earliest(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }

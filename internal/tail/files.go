@@ -168,10 +168,8 @@ func (o *Options) past(
 		}
 		shown = true
 	}
-	if remarks != nil {
-		if err := remarks.End(); err != nil {
-			return nil, false, err
-		}
+	if err := remarks.End(); err != nil {
+		return nil, false, err
 	}
 	if several != nil {
 		err = several.remember(ctx, j)
@@ -234,7 +232,7 @@ func (o *Options) unknownName(ctx context.Context, j *query.Journal, err error) 
 		return err
 	}
 	o.notice("%v", u)
-	_ = o.Doubt(doubts) // as above
+	_ = o.Doubt(doubts) // it says what is returned here
 	return ErrNotCovered
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Remarks are what stands between the rows of a history: the times in which nobody watched, and between which times a change
-// was made that does not say so.
+// was made that does not say so. A nil one says nothing.
 type Remarks struct {
 	p            *Printer
 	j            *query.Journal
@@ -28,12 +28,19 @@ func NewRemarks(p *Printer, j *query.Journal, s *query.Selection, since, until q
 
 // Restart says that the rows to come are about another object, from its first line on.
 func (r *Remarks) Restart() {
+	if r == nil {
+		return
+	}
 	r.last = time.Time{}
 	clear(r.gaps)
 }
 
 // Since leaves out what ended before a time.
-func (r *Remarks) Since(at time.Time) { r.since = query.Moment{Time: at} }
+func (r *Remarks) Since(at time.Time) {
+	if r != nil {
+		r.since = query.Moment{Time: at}
+	}
+}
 
 // print shows a line, and what there is to say before it and after it.
 func (r *Remarks) print(ctx context.Context, l *line.Fields) error {
@@ -51,6 +58,9 @@ func (r *Remarks) print(ctx context.Context, l *line.Fields) error {
 
 // Before draws the times before a line in which nobody watched, where the silence is: what was read later comes behind it.
 func (r *Remarks) Before(l *line.Fields) error {
+	if r == nil {
+		return nil
+	}
 	silence, at := time.Duration(0), l.Time
 	if !r.last.IsZero() {
 		silence = at.Sub(r.last)
@@ -73,6 +83,9 @@ func (r *Remarks) Before(l *line.Fields) error {
 
 // End draws what is left, unless it may be behind the line at which the history ends.
 func (r *Remarks) End() error {
+	if r == nil {
+		return nil
+	}
 	for _, o := range r.outages {
 		if r.until.Seq > 0 {
 			break
@@ -103,6 +116,9 @@ func clock(t time.Time) string { return t.Local().Format(time.TimeOnly) }
 
 // Gap takes note of a line that begins or ends a gap, shown or not.
 func (r *Remarks) Gap(l *line.Fields) {
+	if r == nil {
+		return
+	}
 	stream := string(l.Text(line.Stream))
 	if string(l.Text(line.Type)) != "GAP" {
 		delete(r.gaps, stream)
@@ -115,6 +131,9 @@ func (r *Remarks) Gap(l *line.Fields) {
 
 // After says when it was that an object was deleted in a gap, or changed where that was received late and does not say so.
 func (r *Remarks) After(ctx context.Context, l *line.Fields) (err error) {
+	if r == nil {
+		return nil
+	}
 	typ := string(l.Text(line.Type))
 	did := map[string]string{"DELETED": "deleted", "MODIFIED": "changed"}[typ]
 	if did == "" {
