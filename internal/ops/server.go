@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
@@ -15,16 +16,20 @@ import (
 	"go.uber.org/zap"
 )
 
+// What a client can hold. Requests have no bodies: one that does is answered without reading it, and its connection closed.
 const (
+	maxConnections    = 100
+	maxHeaderBytes    = 8 << 10
 	readHeaderTimeout = 10 * time.Second
 	idleTimeout       = 5 * time.Minute // longer than between two scrapes
 	shutdownTimeout   = time.Second
+	droppedEvery      = time.Minute // log of closed connections
 )
 
 // Server listens until it is closed.
 type Server struct {
 	http     *http.Server
-	listener net.Listener
+	listener *limitListener
 	served   sync.WaitGroup // Serve's goroutine
 }
 
@@ -37,12 +42,36 @@ func Listen(addr string, h http.Handler) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	return &Server{http: &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}, listener: l}, nil
+	return &Server{
+		http: &http.Server{
+			Handler: withoutBody(h), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		},
+		listener: &limitListener{TCPListener: l.(*net.TCPListener), max: maxConnections},
+	}, nil
+}
+
+// withoutBody ends the reading of a request that has a body, and its connection: the server would else wait for it.
+func withoutBody(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			w.Header().Set("Connection", "close")
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // a test's writer may have none
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // Serve answers until Close. It logs what with the address; should it break, "no longer" and what.
 func (s *Server) Serve(log *zap.Logger, what string) {
 	log.Info(what, zap.String("address", s.Addr().String()))
+	var told time.Time
+	s.listener.drop = func(address netip.Addr, open int) { // by Accept alone
+		if time.Since(told) >= droppedEvery {
+			told = time.Now()
+			log.Warn("too many connections, the oldest of the address that has most is closed",
+				zap.Stringer("address", address), zap.Int("open", open), zap.Int("limit", maxConnections))
+		}
+	}
 	s.served.Go(func() {
 		if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("no longer "+what, zap.Error(err))

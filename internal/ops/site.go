@@ -71,6 +71,11 @@ type Reload struct {
 	Fault string // why the config from before still runs; "" where the new one does
 }
 
+const (
+	maxRendering    = 2                // answers other than of health, at once
+	responseTimeout = 30 * time.Second // from request to the last byte
+)
+
 // Site answers /, /livez, /readyz, /metrics, /status and /streams.
 type Site struct {
 	mux   http.ServeMux
@@ -90,12 +95,13 @@ func NewSite(registry *prometheus.Registry, checks []Check, streams func() []man
 	s := &Site{}
 	s.rates.streams = func() []manager.StreamStatus { return s.view.Load().streams() }
 	s.Show(checks, streams, about)
-	s.mux.HandleFunc("GET /{$}", s.page)
+	rendering := make(turns, maxRendering)
+	s.mux.Handle("GET /{$}", rendering.wrap(http.HandlerFunc(s.page)))
 	s.mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
-	s.mux.HandleFunc("GET /streams", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.streamsNow()) })
-	s.mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.statusNow()) })
-	s.mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry}))
+	s.mux.Handle("GET /streams", rendering.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.streamsNow()) })))
+	s.mux.Handle("GET /status", rendering.wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.statusNow()) })))
+	s.mux.Handle("GET /metrics", rendering.wrap(promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry})))
 	return s
 }
 
@@ -104,10 +110,10 @@ func (s *Site) Show(checks []Check, streams func() []manager.StreamStatus, about
 	s.view.Store(&view{checks, streams, about})
 }
 
-// ServeHTTP gives a response a minute, so that a client that does not read cannot hold it for ever. The limit is not the
-// server's, as a profile takes as long as the client asks for.
+// ServeHTTP bounds the time in which a client takes a response: one that does not read cannot hold it for ever. The limit is
+// not the server's, as a profile takes as long as the client asks for.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Minute)) // a test's writer may have none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTimeout)) // a test's writer may have none
 	s.mux.ServeHTTP(w, r)
 }
 

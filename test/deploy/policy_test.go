@@ -290,5 +290,13 @@ func checkNetwork(t *testing.T, m manifests, selects func(string, *metav1.LabelS
 		if len(rule.Ports) != 1 || rule.Ports[0].Port.String() != "http" {
 			t.Errorf("the network policy lets in %v", rule.Ports)
 		}
+		for _, peer := range rule.From {
+			if peer.NamespaceSelector == nil || len(peer.NamespaceSelector.MatchLabels) == 0 {
+				t.Errorf("the network policy lets in all of %v", peer)
+			}
+		}
+		if len(rule.From) == 0 {
+			t.Error("the network policy lets everybody in")
+		}
 	}
 }
