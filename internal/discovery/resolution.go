@@ -11,7 +11,7 @@ import (
 type Resolution struct {
 	Streams []Stream // one for each resource and each namespace
 	// Err is why the entry resolves to no stream, or to fewer than it asks for; what is in Streams can run. It is a
-	// *NotFoundError, *UnwatchableError or *AmbiguousError where waiting or another server may help, an *EntryError where
+	// *NotFoundError, *UnwatchableError, *AmbiguousError or *TooManyError where waiting or another server may help, an *EntryError where
 	// only the config can, and ErrNothingKnown before the first Refresh that worked.
 	Err error
 }
@@ -57,6 +57,8 @@ func (r *Resolver) ResolveAll(entries []config.Resource) []Resolution {
 		}
 	}
 	s.settle(entries, all)
+	r.limit(entries, all)
+	s.markOverlaps(all)
 	return all
 }
 
@@ -161,7 +163,6 @@ func (s *snapshot) settle(entries []config.Resource, all []Resolution) {
 		all[i].Streams = kept
 		all[i].Err = cmp.Or(all[i].Err, fault)
 	}
-	s.markOverlaps(all)
 }
 
 // markOverlaps marks the streams of one namespace whose objects a stream of all namespaces has too, and those of views.

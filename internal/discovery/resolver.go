@@ -24,6 +24,7 @@ type Resolver struct {
 
 	refresh sync.Mutex               // held during a request to the server
 	known   atomic.Pointer[snapshot] // nil before the first answer
+	follows func(stream string) bool // see Prefer; nil reports nothing
 }
 
 // New returns a Resolver that knows nothing until its first Refresh.

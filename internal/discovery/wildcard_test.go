@@ -340,3 +340,59 @@ func TestLaterResourceUnderWildcard(t *testing.T) {
 		expect("gizmos.example.com bolts.example.com")
 	})
 }
+
+// An API with thousands of resources, or thousands of groups with one each, takes no room from what is named, from
+// Kubernetes' own, from what was followed before, nor from the groups that have few.
+func TestWildcardLimit(t *testing.T) {
+	var groups []*metav1.APIGroup
+	var lists []*metav1.APIResourceList
+	add := func(group string, names ...string) {
+		gv := schema.GroupVersion{Group: group, Version: "v1"}
+		list := &metav1.APIResourceList{GroupVersion: gv.String()}
+		for _, n := range names {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: n, Kind: n, Namespaced: true, Verbs: metav1.Verbs{"list", "watch"}})
+		}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: "v1"}
+		groups = append(groups, &metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
+		lists = append(lists, list)
+	}
+	many := func(n int) (names []string) {
+		for i := range n {
+			names = append(names, fmt.Sprintf("r%04d", i))
+		}
+		return names
+	}
+	add("aaa.example.com", many(6000)...)
+	for i := range 1500 {
+		add(fmt.Sprintf("g%04d.example.com", i), "things")
+	}
+	add("mine.example.com", "gadgets", "widgets")
+	add("old.example.com", "one", "two", "three")
+	add("", "pods", "secrets")
+	r := &Resolver{}
+	r.known.Store(newSnapshot(groups, lists, &PartialError{}, r.snapshot()))
+	r.Prefer(func(stream string) bool { return strings.HasSuffix(stream, ".old.example.com") })
+
+	named := config.Resource{Name: "r5999.aaa.example.com"}
+	all := r.ResolveAll([]config.Resource{wild("*", "*"), named, wild("*", "mine.example.com"), wild("*", "aaa.example.com")})
+	names := func(i int) (names []string) {
+		for _, s := range all[i].Streams {
+			names = append(names, s.Name())
+		}
+		return names
+	}
+	for i, want := range []int{MaxStreams - 1 - 2 - MaxOfWildcard, 1, 2, MaxOfWildcard} {
+		tooMany := i == 0 || i == 3
+		if got := names(i); len(got) != want || errors.As(all[i].Err, new(*TooManyError)) != tooMany {
+			t.Errorf("entry %d: %d streams, %v; want %d", i, len(got), all[i].Err, want)
+		}
+	}
+	for _, want := range []string{"pods", "secrets", "one.old.example.com", "two.old.example.com", "three.old.example.com", "things.g0000.example.com"} {
+		if !slices.Contains(names(0), want) {
+			t.Errorf("%s is left out", want)
+		}
+	}
+	if msg := all[3].Err.Error(); !strings.Contains(msg, `"*.aaa.example.com" covers 5999 streams, and 1000 are followed: r1000.aaa.example.com`) {
+		t.Error(msg)
+	}
+}

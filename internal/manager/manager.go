@@ -122,6 +122,10 @@ func New(
 	client *kubeclient.Client, resolver *discovery.Resolver, store Store, rec Recorder, options Options,
 	m *metrics.Metrics, log *zap.Logger,
 ) *Manager {
+	resolver.Prefer(func(stream string) bool {
+		_, known, err := store.Stream(stream)
+		return known && err == nil // a stream that starts reports the error
+	})
 	return &Manager{
 		parts:    parts{client: client, store: store, rec: rec, outages: outage.New(log), m: m, log: log},
 		resolver: resolver, options: options,

@@ -50,6 +50,8 @@ func reasonOf(err error) string {
 		return "NotWatchable"
 	case errors.As(err, new(*discovery.AmbiguousError)):
 		return "Ambiguous"
+	case errors.As(err, new(*discovery.TooManyError)):
+		return "TooMany"
 	}
 	return "Undiscovered"
 }

@@ -234,6 +234,7 @@ var meanings = map[string]string{
 	"NotWatchable":     "the server does not let anybody watch it",
 	"MethodNotAllowed": "the server does not let anybody watch it",
 	"Ambiguous":        "more than one resource has this name",
+	"TooMany":          "the wildcard covers more than is followed",
 	"ConfigFault":      "the entry in the config is at fault",
 	"Undiscovered":     "its API group does not answer",
 }
