@@ -214,6 +214,12 @@ func TestUndated(t *testing.T) {
 	if err != nil || len(st.Doubts) > 0 {
 		t.Errorf("of another object: %+v, %v", st, err)
 	}
+	// A second that a line says is no reason to put it before others, once the stream had caught up before them.
+	for end, want := range map[string]string{coverage.CaughtUp: "[1] 0", coverage.Interrupted: "[1 4] 0"} {
+		j = openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "MODIFIED a/x u1 11", "ADDED a/y u2 12 late"))
+		in.From, in.To, in.End = noon.Add(2*time.Minute), noon.Add(160*time.Second), end
+		ask(map[time.Duration]string{155: want})
+	}
 	// Which objects were deleted depends on DELETED lines alone.
 	for name, want := range map[string][2]int{"MODIFIED": {1, 0}, "DELETED": {1, 1}} {
 		j = openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", name+" a/x u1 11"))

@@ -8,14 +8,18 @@ import (
 	"sort"
 	"time"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/index"
 )
 
 // cut is a moment, and how it divides the lines of each stream.
 type cut struct {
 	Moment
-	live   map[string]bool // streams that were followed then: the time at which a line was received counts
-	gone   map[string]bool // streams that were not watched any more then, while another one has their objects
+	live map[string]bool // streams that were followed then: the time at which a line was received counts
+	gone map[string]bool // streams that were not watched any more then, while another one has their objects
+	// Where a stream caught up later: what it received after this was made after it had caught up, whatever the second says in
+	// which it was made.
+	until  map[string]time.Time
 	passed passed
 	seqs   map[string]uint64 // of a version: the last line of each stream that counts
 	doubts []Doubt           // of a version, about all; of a time, about what had waited
@@ -23,7 +27,7 @@ type cut struct {
 
 // cut finds out how the streams were covered at a moment.
 func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
-	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}}
+	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}, until: map[string]time.Time{}}
 	switch {
 	case m.Version > 0:
 		return c, j.cutAtVersion(ctx, s, c)
@@ -40,6 +44,9 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 	for _, stream := range streams {
 		in, doubt := at(stream.Intervals, stream.Name, m)
 		c.live[stream.Name] = in != nil && !in.Late
+		if in != nil && in.Late && in.End == coverage.CaughtUp {
+			c.until[stream.Name] = in.To.Add(catchingUp)
+		}
 		if c.gone[stream.Name] = doubt != nil; doubt == nil {
 			covered = append(covered, stream.Name)
 		}
@@ -124,5 +131,9 @@ func (c *cut) includes(stream string, l *index.Line) bool {
 	case c.Seq > 0:
 		return l.Seq <= c.Seq
 	}
-	return c.latest || !l.Time.After(c.Time) || !c.live[stream] && l.Late() && !l.Written.After(c.Time) || c.passed.has(stream, l)
+	if c.latest || !l.Time.After(c.Time) || c.passed.has(stream, l) {
+		return true
+	}
+	until := c.until[stream]
+	return !c.live[stream] && l.Late() && !l.Written.After(c.Time) && (until.IsZero() || !l.Time.After(until))
 }

@@ -352,6 +352,9 @@ func (s *judgedStream) saidGone(key string, l *invariant.Line) bool {
 func (j *judge) at(stream, position string) {
 	s := j.streams[stream]
 	p, err := strconv.ParseUint(position, 10, 64)
+	if err != nil && position != "" {
+		s.position, s.suspected = 0, 0 // a list gave it; what is no number is neither before nor after another
+	}
 	if err != nil || p == 0 {
 		return
 	}

@@ -358,13 +358,16 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 	st, err := o.journal.State(o.t.Context(), sel, query.Moment{Time: at})
 	must(o.t, err)
 	covered := 0
-	late := map[string]bool{}
+	late, caughtUp := map[string]bool{}, map[string]time.Time{} // by stream; what was made by then was received soon after it
 	for _, s := range streams {
 		for _, c := range o.covered {
 			for _, i := range c.Intervals {
 				if c.Name == s.name && !at.Before(i.From) && at.Before(i.To) {
 					covered++
 					late[s.name] = i.Late
+					if caughtUp[s.name] = time.Now(); i.End == coverage.CaughtUp {
+						caughtUp[s.name] = i.To.Add(10 * time.Second)
+					}
 				}
 			}
 		}
@@ -376,7 +379,7 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 		if !l.at.After(at) {
 			return true
 		}
-		return late[l.Stream] && (o.lateBy(l, at) || o.passed(l, at))
+		return late[l.Stream] && !l.at.After(caughtUp[l.Stream]) && (o.lateBy(l, at) || o.passed(l, at, caughtUp[l.Stream]))
 	}))
 	if o.restored || o.defined > 0 || len(st.Doubts) > 0 || o.fault.stalled() { // lines behind a stall are not known to be late
 		return
@@ -392,14 +395,14 @@ func (o *oracle) lateBy(l told, at time.Time) bool {
 }
 
 // passed reports whether a line that does not say when it was written stands before one that was written by a time, and came
-// late as well. A watch brings both in the order in which they were written.
-func (o *oracle) passed(l told, at time.Time) bool {
+// late as well, up to another time. A watch brings both in the order in which they were written.
+func (o *oracle) passed(l told, at, until time.Time) bool {
 	if l.UID == "" || l.WrittenAt != "" || l.Origin == invariant.FromSnapshot {
 		return false
 	}
 	for _, other := range o.lines {
 		switch {
-		case other.Stream != l.Stream || !other.at.After(at):
+		case other.Stream != l.Stream || !other.at.After(at) || other.at.After(until):
 		case other.Type == invariant.Gap:
 			return false
 		case other.Seq > l.Seq && o.lateBy(other, at):
