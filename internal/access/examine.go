@@ -76,6 +76,10 @@ func (s *Server) Examine(ctx context.Context, cfg *config.Config) (*Examination,
 	}
 	e.Faults = slices.Compact(e.Faults) // an entry has a stream for each of its namespaces
 	for _, at := range unknown(s.Resolver, cfg) {
+		if err := s.CheckRule(at.name); at.verb == redacted && err != nil {
+			e.Faults = append(e.Faults, cfg.Fault(at.entry, at.field, err.Error()+"; nothing would be redacted"))
+			continue
+		}
 		e.Warnings = append(e.Warnings, cfg.Fault(at.entry, at.field,
 			fmt.Sprintf("warning: the server has no resource %q%s; nothing of that name is there to be %s now",
 				at.name, discovery.DidYouMean(at.near), at.verb)))
@@ -117,6 +121,8 @@ func ExamineOffline(cfg *config.Config) (faults, warnings config.Faults) {
 // mention is a name that is to keep something out of the journal, its place, and what it may be a misspelling of.
 type mention struct{ entry, field, name, verb, near string }
 
+const redacted = "redacted" // the verb of a redact rule
+
 // unknown returns the mentions that are of no resource which is known.
 func unknown(resolver *discovery.Resolver, cfg *config.Config) []mention {
 	var all []mention
@@ -131,7 +137,7 @@ func unknown(resolver *discovery.Resolver, cfg *config.Config) []mention {
 		}
 	}
 	for _, rule := range cfg.Redact {
-		add(rule.Entry, "resource", rule.Resource, "redacted")
+		add(rule.Entry, "resource", rule.Resource, redacted)
 	}
 	return all
 }

@@ -150,6 +150,11 @@ func (r *reloader) apply(ctx context.Context, next *config.Config) (diff manager
 			faults = append(faults, next.At("output.maxSize", err.Error()))
 		}
 	}
+	for _, rule := range next.Redact {
+		if err := d.resolver.CheckRule(rule.Resource); err != nil {
+			faults = append(faults, next.Fault(rule.Entry, "resource", err.Error()+"; nothing would be redacted"))
+		}
+	}
 	options := d.streamOptions(next)
 	faults = append(faults, asFaults(d.manager.CheckOptions(options))...)
 	if len(faults) > 0 {

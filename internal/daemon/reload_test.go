@@ -48,6 +48,8 @@ func TestReload(t *testing.T) {
 	if got := l.get("/readyz?verbose"); !strings.Contains(got, "[+]config ok: reload at ") || !strings.Contains(got, "failed") {
 		t.Errorf("readiness says %s", got)
 	}
+	writeFile(t, l.config(), l.text("configmaps, pods", "redact: [{resource: confgmaps, fields: [data.password]}]"))
+	l.refused(`redact[0].resource: the server has no resource "confgmaps" (did you mean configmaps?); nothing would be redacted`)
 	faults := l.logged("config not reloaded")
 	if err := os.Chtimes(l.config(), time.Now(), time.Now()); err != nil {
 		t.Fatal(err)

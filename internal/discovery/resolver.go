@@ -76,6 +76,19 @@ func (r *Resolver) Fits(name string, resource schema.GroupResource) (fits, known
 	return fits, known
 }
 
+// CheckRule returns a *NotFoundError where a name is of no resource that the server has, nor of one that may come. A rule
+// about it keeps nothing out of the journal.
+func (r *Resolver) CheckRule(name string) error {
+	s := r.snapshot()
+	if _, known := r.Fits(name, schema.GroupResource{}); known {
+		return nil
+	}
+	if missing := (&NotFoundError{Name: name, Near: s.near(name), Failed: s.failed}); !missing.MayCome() {
+		return missing
+	}
+	return nil
+}
+
 // Near returns the name of the resource that an unknown name may be a misspelling of, as kubectl takes it; "" if nothing is close.
 func (r *Resolver) Near(name string) string { return r.snapshot().near(name) }
 

@@ -71,8 +71,9 @@ func sorted(paths []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(paths)))
 }
 
-// applies reports whether a redact rule applies to a resource. A rule with an ambiguous name applies to every resource that
-// the name could mean.
+// applies reports whether a redact rule applies to a resource. A rule whose name means nothing the server has applies to the
+// resource that it may be a misspelling of, so that a slip shows too little and not too much. A rule with an ambiguous name
+// applies to every resource that the name could mean.
 func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) bool {
 	if strings.EqualFold(rule.Resource, resource.Resource) {
 		return true
@@ -80,6 +81,9 @@ func (m *Manager) applies(rule config.Redact, resource schema.GroupResource) boo
 	fits, known := m.resolver.Fits(rule.Resource, resource)
 	if !known {
 		m.warnUnknown("redact rule names no resource that the server has now", rule.Entry, rule.Resource)
+		if near := m.resolver.Near(rule.Resource); near != "" {
+			fits, _ = m.resolver.Fits(near, resource)
+		}
 	}
 	return fits
 }

@@ -444,6 +444,29 @@ func applyManyTimes(t *testing.T, seed uint64) {
 	}
 }
 
+// A rule whose name is misspelt holds for what it may mean, and for nothing else.
+func TestMisspeltRedactRule(t *testing.T) {
+	for _, name := range []string{"widgts.example.com", "widgetz.example.com", "WIDGTS.example.com", "widgts"} {
+		bubble(t, kubefake.Options{}, entries("widgets.example.com", "configmaps"), func(w *harness) {
+			w.options.Redact = []config.Redact{{Resource: name, Fields: []string{"spec.serial", "data.serial"}, Entry: "redact[0]"}}
+			w.srv.AddResource(widget("v1"))
+			w.put(widgets, "w")
+			w.put(configMaps, "c")
+			w.start()
+			w.await("all is told", func() bool { return len(w.lines()) == 4 })
+			for _, l := range w.lines() {
+				if redacted := strings.Contains(string(l.Object), "REDACTED"); l.Name != "" && redacted != (l.Name == "w") {
+					t.Errorf("%s: %s", name, l.Object)
+				}
+			}
+			if !strings.Contains(w.log.String(), `"didYouMean": "widgets`) {
+				t.Errorf("%s: %s", name, w.log.String())
+			}
+			w.stop()
+		})
+	}
+}
+
 // A rule by a short name goes on to hold where another resource takes that name,
 // or the resource gives it up.
 func TestRedactRuleOutlivesItsName(t *testing.T) {
