@@ -190,6 +190,12 @@ func (i *interval) pulseTo(end int64) {
 	i.pulse = uint32(min(max(end-i.to, 0)/int64(time.Second), math.MaxUint32))
 }
 
+// pulsePast returns the first end of whole seconds that is not before a time.
+func (i *interval) pulsePast(t int64) int64 {
+	past := max(t-i.to, 0)
+	return i.to + (past+int64(time.Second)-1)/int64(time.Second)*int64(time.Second)
+}
+
 func (i *interval) empty() bool { return i.end() <= i.from }
 
 // isPoint reports whether an interval says only that its list was complete, before a GAP. For a replica this may be

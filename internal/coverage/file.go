@@ -362,10 +362,10 @@ func (f *File) extend(c *current, p *Progress) {
 		c.pulseTo(end)
 	}
 	switch end := c.end(); {
-	case p.Confirmed > c.to && c.late:
+	case p.Confirmed > c.to && c.late && p.Confirmed >= c.caught:
 		// What came after the first pulse did not come late. It is known only now that the watch had not stalled then.
 		if c.caught > 0 {
-			c.to, c.pulse = max(c.from, min(c.end(), p.Confirmed)), 0
+			c.to, c.pulse = max(c.from, c.caught, min(c.end(), p.Confirmed)), 0
 		}
 		from := c.end()
 		f.next(c, CaughtUp, interval{since: c.since, from: from, to: max(from, p.Confirmed), differences: c.differences})
@@ -383,7 +383,8 @@ func (f *File) extend(c *current, p *Progress) {
 			c.reason = 0
 		case c.late && c.to > c.from && c.to >= p.Late && c.to <= p.Confirmed: // all that had waited was read by then
 			f.next(c, CaughtUp, interval{since: c.since, from: c.to, to: c.to, differences: c.differences})
-		case c.late && c.caught > 0 && c.caught >= late: // the same by a pulse
+		case c.late && c.caught > 0 && c.caught >= late && c.pulsePast(c.caught) <= p.Pulse: // the same by a pulse
+			c.pulseTo(c.pulsePast(c.caught))
 			f.next(c, CaughtUp, interval{since: c.since, from: c.end(), to: c.end(), differences: c.differences})
 		}
 		if c.pulseTo(p.Pulse); c.late && (c.caught == 0 || c.caught < late) {

@@ -232,6 +232,25 @@ func TestPulse(t *testing.T) {
 			j.stalled(40, 10)
 			j.pods(50, 10, 50, 40)
 		}, "pods, 10-20 Unknown, 20-40 late CaughtUp, 40-50"},
+		// A pulse counts whole seconds: the late interval ends no earlier than what it says was read by then.
+		"caught up within a second, by a pulse": {func(j *journalled) {
+			p := Progress{Since: j.at(10), Confirmed: j.at(30) + 3e8, Late: j.at(30) + 3e8}
+			j.commit(31, map[string]Progress{"pods": p})
+			p.Late = j.at(36)
+			for _, second := range []int64{36, 40, 44} {
+				<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
+				p.Pulse = j.at(second)
+				j.file.Committed(j.seq, j.first, maps.All(map[string]Progress{"pods": p}))
+				synctest.Wait()
+			}
+		}, "pods, 10-20 Interrupted, 20-36.3 late CaughtUp, 36.3-43.3"},
+		"caught up within a second, by what is read": {func(j *journalled) {
+			p := Progress{Since: j.at(10), Confirmed: j.at(30) + 3e8, Late: j.at(30) + 3e8}
+			j.commit(31, map[string]Progress{"pods": p})
+			p.Late, p.Pulse = j.at(36), j.at(36)
+			j.commit(37, map[string]Progress{"pods": p})
+			j.pods(39, 10, 38, 36)
+		}, "pods, 10-20 Interrupted, 20-36 late CaughtUp, 36-38"},
 		// What was made before a change that was read has been read for good.
 		"a change that was made before, then a GAP": {func(j *journalled) {
 			j.pulse(28, 10, 20)

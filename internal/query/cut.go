@@ -8,7 +8,6 @@ import (
 	"sort"
 	"time"
 
-	"kubejournal/internal/coverage"
 	"kubejournal/internal/index"
 )
 
@@ -17,8 +16,7 @@ type cut struct {
 	Moment
 	live map[string]bool // streams that were followed then: the time at which a line was received counts
 	gone map[string]bool // streams that were not watched any more then, while another one has their objects
-	// Where a stream caught up later: what it received after this was made after it had caught up, whatever the second says in
-	// which it was made.
+	// What a stream received after this was made after the moment, whatever the second says in which it was made.
 	until  map[string]time.Time
 	passed passed
 	seqs   map[string]uint64 // of a version: the last line of each stream that counts
@@ -27,7 +25,7 @@ type cut struct {
 
 // cut finds out how the streams were covered at a moment.
 func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error) {
-	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}, until: map[string]time.Time{}}
+	c := &cut{Moment: m, live: map[string]bool{}, gone: map[string]bool{}}
 	switch {
 	case m.Version > 0:
 		return c, j.cutAtVersion(ctx, s, c)
@@ -38,15 +36,12 @@ func (j *Journal) cut(ctx context.Context, s *Selection, m Moment) (*cut, error)
 	if err != nil {
 		return nil, err
 	}
-	c.passed, c.doubts = w.passed, w.doubts
+	c.passed, c.until, c.doubts = w.passed, w.until, w.doubts
 	streams, _ := j.Coverage(s) // what is not known is in doubt
 	var covered []string
 	for _, stream := range streams {
 		in, doubt := at(stream.Intervals, stream.Name, m)
 		c.live[stream.Name] = in != nil && !in.Late
-		if in != nil && in.Late && in.End == coverage.CaughtUp {
-			c.until[stream.Name] = in.To.Add(catchingUp)
-		}
 		if c.gone[stream.Name] = doubt != nil; doubt == nil {
 			covered = append(covered, stream.Name)
 		}

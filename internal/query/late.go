@@ -21,7 +21,8 @@ const Undated = "received late, without the time of the change"
 // waited is what is known, at a moment at which streams were not followed, of lines that were received after it.
 type waited struct {
 	passed passed
-	doubts []Doubt // about objects whose lines may have been made before the moment or after it
+	until  map[string]time.Time // when the last line was received that may have waited, by stream
+	doubts []Doubt              // about objects whose lines may have been made before the moment or after it
 }
 
 // passed has the seq of a line by stream: the lines up to that one were made by a moment. A line that does not say when it was
@@ -45,7 +46,7 @@ func (l *lateLine) undated() bool { return l.object != "" && l.Written.IsZero() 
 // waitedAt finds out about the lines of streams that were in a late interval at a time, or in none: only those of a type, where
 // that is not 0, leave a doubt. Of a line or a version there are none: it has its place among the lines.
 func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only index.Type) (*waited, error) {
-	w := &waited{passed: make(passed)}
+	w := &waited{passed: make(passed), until: make(map[string]time.Time)}
 	if m.Seq+m.Version > 0 || m.IsZero() {
 		return w, nil
 	}
@@ -53,13 +54,17 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 	for i := range streams {
 		stream := streams[i].Name
 		in, hole := at(streams[i].Intervals, stream, m)
+		var end time.Time
 		switch {
 		case in == nil && !hole.From.IsZero() && !hole.To.IsZero(): // lines may still have waited that stand before the GAP
-			in = &coverage.Interval{From: hole.From, To: hole.To}
+			in, end = &coverage.Interval{From: hole.From, To: hole.To}, hole.To.Add(catchingUp)
 		case in == nil || !in.Late:
 			continue
+		default:
+			end = waitedUntil(streams[i].Intervals, in)
 		}
-		lines, err := j.lateLines(ctx, s, stream, m, in)
+		w.until[stream] = end
+		lines, err := j.lateLines(ctx, s, stream, m, end)
 		if err != nil {
 			return nil, err
 		}
@@ -91,10 +96,25 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 	return w, nil
 }
 
-// lateLines returns the lines of a stream that were received after a moment in a late interval, in order, up to a GAP; none
+// waitedUntil returns when the last line was received that may have been made in a late interval, one of some of a stream: a
+// while after the stream had caught up, or at its next complete list.
+func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Time {
+	for i := range intervals {
+		switch in := &intervals[i]; {
+		case in.From.Before(late.From):
+		case in.End == coverage.CaughtUp || i == len(intervals)-1:
+			return in.To.Add(catchingUp)
+		case intervals[i+1].From.After(in.To):
+			return intervals[i+1].From
+		}
+	}
+	return time.Time{}
+}
+
+// lateLines returns the lines of a stream that were received after a moment and by another one, in order, up to a GAP; none
 // where each selected one of them says when it was made.
-func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m Moment, in *coverage.Interval) (all []lateLine, err error) {
-	end := in.To.Add(catchingUp)
+func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m Moment, end time.Time) (all []lateLine, err error) {
+	within := func(l *index.Line) bool { return l.Time.After(m.Time) && !l.Time.After(end) }
 	var segments []int
 	selected := make(map[uint64]string) // by seq
 	for i := range j.segments {
@@ -125,7 +145,7 @@ func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m 
 				if err != nil {
 					return nil, err
 				}
-				if l.Written.IsZero() && l.Time.After(m.Time) && !l.Time.After(end) {
+				if l.Written.IsZero() && within(&l) {
 					selected[l.Seq] = place(o.Namespace, o.Name)
 				}
 			}
@@ -141,7 +161,7 @@ func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m 
 		}
 		for _, l := range lines {
 			switch {
-			case !l.Time.After(m.Time) || l.Time.After(end):
+			case !within(&l):
 			case l.Type == index.Gap:
 				return all, nil
 			case l.Type != index.Synced:

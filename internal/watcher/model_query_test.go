@@ -365,8 +365,19 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 				if c.Name == s.name && !at.Before(i.From) && at.Before(i.To) {
 					covered++
 					late[s.name] = i.Late
-					if caughtUp[s.name] = time.Now(); i.End == coverage.CaughtUp {
-						caughtUp[s.name] = i.To.Add(10 * time.Second)
+					caughtUp[s.name] = time.Now()
+					for n, later := range c.Intervals {
+						if later.From.Before(i.From) {
+							continue
+						}
+						if later.End == coverage.CaughtUp {
+							caughtUp[s.name] = later.To.Add(10 * time.Second)
+							break
+						}
+						if n+1 < len(c.Intervals) && c.Intervals[n+1].From.After(later.To) { // a complete list
+							caughtUp[s.name] = c.Intervals[n+1].From
+							break
+						}
 					}
 				}
 			}
