@@ -117,6 +117,11 @@ func AppendLines(dst, text []byte) []byte {
 // Line returns text as one printable line, without its end: for a cell, a title, a remark.
 func Line(text string) string { return string(AppendRaw(nil, []byte(text))) }
 
+// Note writes a remark for people as one line, with the program's name. It is the way out to stderr.
+func Note(w io.Writer, text string) {
+	_, _ = io.WriteString(w, "kubejournal: "+Line(text)+"\n") // stderr: nobody else to tell
+}
+
 // Cells returns the cells of a row for a tabwriter.
 func Cells(cells ...string) string {
 	for i, c := range cells {
