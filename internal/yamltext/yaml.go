@@ -12,8 +12,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
-
-	"kubejournal/internal/display"
 )
 
 // Bookkeeping is what changes with every write or follows from other changes, for Options.Without.
@@ -36,7 +34,7 @@ type Options struct {
 
 // Append appends a JSON value as YAML, as kubectl prints it: members sorted, strings quoted and folded as
 // sigs.k8s.io/yaml does. [object] gives an object as an item of a List. Control characters are escaped; see
-// AppendPrintable for terminals.
+// display.AppendLines for terminals.
 func Append(dst, value []byte, o Options) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -56,20 +54,6 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 		return dst, fmt.Errorf("write YAML: %w", err)
 	}
 	return s.restore(dst, text), nil
-}
-
-// AppendPrintable appends text for a terminal: with escapes in the place of what would not show or turns the direction of
-// text, but for tabs and the ends of lines.
-func AppendPrintable(dst, text []byte) []byte {
-	for len(text) > 0 {
-		n := bytes.IndexAny(text, "\t\n")
-		if n < 0 {
-			return display.AppendRaw(dst, text)
-		}
-		dst = append(display.AppendRaw(dst, text[:n]), text[n])
-		text = text[n+1:]
-	}
-	return dst
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
