@@ -36,6 +36,8 @@ func inLine(n *yaml.Node) {
 		n.Style = yaml.FlowStyle
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		n.Style = yaml.DoubleQuotedStyle
+	case n.Tag == "!!merge":
+		n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
 		inLine(child)

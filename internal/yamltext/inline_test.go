@@ -16,7 +16,7 @@ func TestInline(t *testing.T) {
 		Resource   string   `yaml:"resource"`
 		Namespaces []string `yaml:"namespaces"`
 	}
-	if got := Inline(entry{"pods", []string{"web", "null", "a, b"}}); got != `{resource: pods, namespaces: [web, "null", "a, b"]}` {
+	if got := Inline(entry{"pods", []string{"web", "null", "a, b"}}); got != `{resource: pods, namespaces: [web, "null", 'a, b']}` {
 		t.Error(got)
 	}
 	if got := Quoted("", "a\"]\n  verbs: [\"*"); got != `["", "a\"]\n  verbs: [\"*"]` {

@@ -4,6 +4,7 @@ package yamltext
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -53,7 +54,7 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("write YAML: %w", err)
 	}
-	return s.restore(dst, text), nil
+	return s.restore(dst, bytes.ReplaceAll(text, []byte(mergeWord), []byte(`"<<"`))), nil
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
@@ -81,12 +82,20 @@ func remove(v any, steps []string) {
 	delete(object, key)
 }
 
+// mergeWord stands for the string <<, which the encoder does not quote: as a key it would merge what is below it into the
+// object around it. No value can have it.
+var mergeWord = "<<" + rand.Text()
+
 // convert makes a decoded value what the encoder of YAML is to see.
 func convert(v any, s *standIns) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, child := range v {
 			v[key] = convert(child, s)
+		}
+		if child, ok := v["<<"]; ok {
+			delete(v, "<<")
+			v[mergeWord] = child
 		}
 	case []any:
 		for i, child := range v {
@@ -95,6 +104,9 @@ func convert(v any, s *standIns) any {
 	case json.Number:
 		return number(string(v))
 	case string:
+		if v == "<<" {
+			return mergeWord
+		}
 		return s.replace(v)
 	}
 	return v
