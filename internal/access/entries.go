@@ -54,10 +54,7 @@ func entryOf(o discovery.Offer, namespace string) string {
 	if namespace == "" || !o.Namespaced {
 		return yamltext.Inline(name)
 	}
-	return yamltext.Inline(struct {
-		Resource   string   `yaml:"resource"`
-		Namespaces []string `yaml:"namespaces"`
-	}{name, []string{namespace}})
+	return yamltext.Inline([]yamltext.Pair{{Key: "resource", Value: name}, {Key: "namespaces", Value: []string{namespace}}})
 }
 
 func aboutOffer(o discovery.Offer) string {

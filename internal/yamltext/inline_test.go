@@ -12,11 +12,7 @@ import (
 )
 
 func TestInline(t *testing.T) {
-	type entry struct {
-		Resource   string   `yaml:"resource"`
-		Namespaces []string `yaml:"namespaces"`
-	}
-	if got := Inline(entry{"pods", []string{"web", "null", "a, b"}}); got != `{resource: pods, namespaces: [web, "null", 'a, b']}` {
+	if got := Inline([]Pair{{"resource", "pods"}, {"namespaces", []string{"web", "null", "a, b"}}}); got != `{resource: pods, namespaces: [web, "null", 'a, b']}` {
 		t.Error(got)
 	}
 	if got := Quoted("", "a\"]\n  verbs: [\"*"); got != `["", "a\"]\n  verbs: [\"*"]` {
@@ -51,7 +47,8 @@ func FuzzYAML(f *testing.F) {
 			t.Fatal(err)
 		}
 		forms := map[string]string{
-			"Inline": Inline(want), "Quoted": "a: " + Quoted(text, "x") + "\nb: " + Inline(want.B) + "\n",
+			"Inline": Inline([]Pair{{"a", want.A}, {"b", []Pair{{text, text}}}}),
+			"Quoted": "a: " + Quoted(text, "x") + "\nb: " + Inline([]Pair{{text, text}}) + "\n",
 		}
 		for name, o := range map[string]Options{"Append": {}, "Append of lines": {Lines: true}} {
 			out, err := Append(nil, raw, o)
