@@ -18,6 +18,7 @@ import (
 	"kubejournal/internal/answer"
 	"kubejournal/internal/config"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/display"
 	"kubejournal/internal/pager"
 	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
@@ -219,10 +220,10 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked
 	if f.paged = f.paged && !f.noPager; !f.paged {
 		return f.status(answer())
 	}
-	page := pager.Start(cmd.Context(), cmd.InOrStdin(), o.Writer, os.LookupEnv, func(err error) {
-		fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err)
+	page := pager.Start(cmd.Context(), cmd.InOrStdin(), display.Raw(o.Writer), os.LookupEnv, func(err error) {
+		display.Note(o.Notes, fmt.Sprintf("no pager: %v", err))
 	})
-	o.Writer, o.Notes = page, page.Notes(o.Notes)
+	o.Writer, o.Notes = display.NewWriter(page, false), display.NewWriter(page.Notes(display.Raw(o.Notes)), false)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
 }

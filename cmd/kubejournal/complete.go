@@ -6,11 +6,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kubejournal/internal/display"
 	"kubejournal/internal/query"
 )
 
@@ -41,7 +41,7 @@ func completeNames(cmd *cobra.Command, find findJournal, namespaces *[]string) {
 					continue
 				}
 				for _, name := range names(ctx, j, args, word) {
-					if strings.HasPrefix(name, word) && isPlain(name) {
+					if strings.HasPrefix(name, word) && display.IsShellWord(name) {
 						fitting[name] = true
 					}
 				}
@@ -74,14 +74,6 @@ func parsedOnce(cmd *cobra.Command) {
 		slices.Sort(all)
 		_ = journals.Replace(slices.Compact(all)) // which takes any text
 	}
-}
-
-// isPlain reports whether no shell takes a part of a name for more than a word. bash inserts what several names begin
-// with as it is, and anyone who may create a Role can name it x$(id)1, and another one x$(id)2.
-func isPlain(name string) bool {
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		return strings.ContainsRune("$`\\\"'!;&|<>()", r) || !unicode.IsPrint(r)
-	})
 }
 
 // objectNames returns what a word may become that names objects: a RESOURCE, of which there may be several with commas, the NAME

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubejournal/internal/display"
 	"kubejournal/internal/query"
 )
 
@@ -60,10 +61,10 @@ func indexJournal(cmd *cobra.Command, path string, verify bool) error {
 	j.Reindex(cmd.Context(), func(path string, fault error) {
 		if tried++; fault != nil {
 			err = statusError(exitFault)
-			fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %v\n", fault)
+			display.Note(cmd.ErrOrStderr(), fault.Error())
 			return
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", path)
+		fmt.Fprintf(cmd.OutOrStdout(), "wrote %s\n", display.Line(path))
 	})
 	if tried == 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), "kubejournal: every rotated file has its index")
@@ -75,7 +76,7 @@ func verifyJournal(cmd *cobra.Command, j *query.Journal) error {
 	faults := 0
 	lines, err := j.Verify(cmd.Context(), func(fault string) {
 		faults++
-		fmt.Fprintln(cmd.OutOrStdout(), fault)
+		fmt.Fprintln(cmd.OutOrStdout(), display.Line(fault))
 	})
 	switch {
 	case err != nil:

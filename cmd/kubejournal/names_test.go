@@ -66,7 +66,7 @@ func TestAnyName(t *testing.T) {
 func TestCompleteNames(t *testing.T) {
 	clearEnv(t)
 	names := []string{
-		"web-1", "web-2", "web:3,A B", "web$(id)", "web`id`", "web;id", "web|id", "web&id", "web>x", "web'", `web"`,
+		"web-1", "web-2", "web:3,A-B", "web A", "web*", "web~", "web{a,b}", "web$(id)", "web`id`", "web;id", "web|id", "web&id", "web>x", "web'", `web"`,
 		`web\`, "web!!", "web\nid", "web\tid",
 	}
 	var flags []string
@@ -90,7 +90,7 @@ func TestCompleteNames(t *testing.T) {
 				if len(words) > 1 {
 					before = ""
 				}
-				want := before + "web-1\n" + before + "web-2\n" + before + "web:3,A B\n:4\n"
+				want := before + "web-1\n" + before + "web-2\n" + before + "web:3,A-B\n:4\n"
 				if stdout != want {
 					t.Errorf("%s %q of %d journals: %q", command, words, len(journals)/2, stdout)
 				}

@@ -10,6 +10,7 @@ import (
 
 	"kubejournal/internal/access"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/display"
 	"kubejournal/internal/rbac"
 )
 
@@ -70,9 +71,9 @@ Exit status: 0, 2 for a usage or config fault, 1 if the server cannot be asked.`
 				return err
 			}
 			for _, w := range warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), w.Error())
+				fmt.Fprintln(cmd.ErrOrStderr(), display.Line(w.Error()))
 			}
-			_, err = cmd.OutOrStdout().Write(yaml)
+			_, err = display.Raw(cmd.OutOrStdout()).Write(yaml)
 			return err
 		},
 	}

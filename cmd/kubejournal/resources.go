@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/access"
+	"kubejournal/internal/display"
 )
 
 func newResourcesCommand() *cobra.Command {
@@ -53,7 +54,7 @@ Exit status: 0, also where lists fail; 2 for a usage fault, 1 if the server cann
 				return errors.New("the server has nothing that can be watched")
 			}
 			if output == "yaml" {
-				return access.WriteEntries(cmd.OutOrStdout(), offers, namespace, all)
+				return access.WriteEntries(display.Raw(cmd.OutOrStdout()), offers, namespace, all)
 			}
 			var names strings.Builder
 			for _, o := range offers {

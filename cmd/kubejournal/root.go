@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/display"
 )
 
 // The exit statuses that users build on.
@@ -20,14 +21,18 @@ const (
 	exitUsage = 2 // a usage or config fault
 )
 
-// run is the whole program. Journal lines and answers go to stdout, everything else to stderr.
+// run is the whole program. Journal lines and answers go to stdout, everything else to stderr. Text goes there through the one
+// writer that escapes what a terminal would act on; what writes JSON or YAML asks it for display.Raw.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	out, notes := display.NewWriter(stdout, false), display.NewWriter(stderr, false)
+	defer out.Close()   //nolint:errcheck // half a rune, of text that a reader of a pipe has left
+	defer notes.Close() //nolint:errcheck // stderr: nobody else to tell
 	root := newRootCommand()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	return status(root.ExecuteContext(ctx), stderr)
+	root.SetOut(out)
+	root.SetErr(notes)
+	return status(root.ExecuteContext(ctx), notes)
 }
 
 // status reports an error, once and as lines without a stack trace, and returns the exit status that goes with it.
@@ -41,11 +46,11 @@ func status(err error, stderr io.Writer) int {
 	var faults config.Faults
 	if errors.As(err, &faults) {
 		for _, f := range faults {
-			fmt.Fprintln(stderr, f.Error())
+			fmt.Fprintln(stderr, display.Line(f.Error()))
 		}
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "kubejournal: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	display.Note(stderr, strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitUsage

@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/daemon"
+	"kubejournal/internal/display"
 	"kubejournal/internal/logging"
 	"kubejournal/internal/ops"
 	"kubejournal/internal/tail"
@@ -118,17 +119,17 @@ func (f *runFlags) run(cmd *cobra.Command, args []string) error {
 	signal.Notify(hangup, syscall.SIGHUP) // from here on, so that one during the start is neither lost nor the end
 	defer signal.Stop(hangup)
 	build := readBuild(debug.ReadBuildInfo())
-	var display func(io.Writer) io.Writer
+	var shown func(io.Writer) io.Writer
 	var printer *tail.Printer
 	if style != nil {
-		display = func(w io.Writer) io.Writer {
+		shown = func(w io.Writer) io.Writer {
 			printer = tail.NewPrinter(w, *style)
 			return printer
 		}
 	}
 	err = daemon.New(cfg, daemon.Options{
 		Version: build.version, Commit: build.commit, Log: log, Level: level,
-		Stdout: cmd.OutOrStdout(), Display: display,
+		Stdout: display.Raw(cmd.OutOrStdout()), Display: shown,
 		ConfigPath: path, Hangup: hangup,
 		Parse: func(content []byte) (*config.Config, error) { return config.Parse(content, path, over, os.LookupEnv) },
 	}).Run(cmd.Context())
@@ -150,7 +151,7 @@ func displayOf(cmd *cobra.Command, format, path string) (*tail.Style, error) {
 	case !slices.Contains([]string{"", "auto", "json", "text"}, format):
 		return nil, fmt.Errorf("%s: %q is not known; write auto, json or text", from, format)
 	case format == "text" && path != config.Stdout:
-		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with 'kubejournal tail %s'", from, path)
+		return nil, fmt.Errorf("%s: text is for stdout; a journal file always holds JSON, show it with: kubejournal tail %s", from, display.ShellWord(path))
 	case format != "text" && style.Width == nil:
 		return nil, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubejournal/internal/config"
+	"kubejournal/internal/display"
 	"kubejournal/internal/ops"
 )
 
@@ -58,7 +59,7 @@ Exit status: 0, 2 for a usage or config fault, 1 if no daemon answers.`,
 				if err != nil {
 					return err
 				}
-				_, err = cmd.OutOrStdout().Write(streams)
+				_, err = display.Raw(cmd.OutOrStdout()).Write(streams)
 				return err
 			}
 			status, err := ops.FetchStatus(cmd.Context(), at)

@@ -15,6 +15,7 @@ import (
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/config"
+	"kubejournal/internal/display"
 	"kubejournal/internal/index"
 	"kubejournal/internal/query"
 	"kubejournal/internal/tail"
@@ -199,7 +200,7 @@ func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
 		f.Lines = tail.All // of stdin the last ones are known at the end only
 	}
 	f.Follow = f.Follow && !f.noFollow && f.Filter.Until.IsZero()
-	f.Notice = func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "kubejournal: %s\n", text) }
+	f.Notice = func(text string) { display.Note(cmd.ErrOrStderr(), text) }
 	f.Doubt = (&answer.Output{Notes: cmd.ErrOrStderr()}).Doubt
 	f.Gone = func() bool { return tail.ReaderGone(cmd.OutOrStdout()) }
 	style := tail.Terminal(cmd.OutOrStdout(), os.Getenv)

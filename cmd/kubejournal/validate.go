@@ -15,6 +15,7 @@ import (
 	"kubejournal/internal/config"
 	"kubejournal/internal/daemon"
 	"kubejournal/internal/disk"
+	"kubejournal/internal/display"
 )
 
 func newValidateCommand() *cobra.Command {
@@ -64,7 +65,7 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 			if len(faults) > 0 {
 				return faults
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", path, count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok, %s%s%s\n", display.Line(path), count(len(cfg.Resources), "resource entry", "resource entries"), inherited(cfg), shardOf(cfg))
 			return err
 		},
 	}
@@ -78,7 +79,7 @@ because it is missing or not allowed, or its list fails or cannot be followed; o
 
 func warn(cmd *cobra.Command, warnings config.Faults) {
 	for _, w := range warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), w.Error())
+		fmt.Fprintln(cmd.ErrOrStderr(), display.Line(w.Error()))
 	}
 }
 
@@ -152,7 +153,7 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "ENTRY\tRESOURCE\tSTREAM\tVERSION\tSTATE")
 	for _, r := range found.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.Entry, r.Resource, r.Stream, r.Version, r.State)
+		fmt.Fprintln(t, display.Cells(r.Entry, r.Resource, r.Stream, r.Version, r.State))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -164,6 +165,6 @@ func validateOnServer(cmd *cobra.Command, path string, cfg *config.Config) error
 	case n > 0:
 		return fmt.Errorf("%s: not all of it can run on this server; see %s above", path, count(n, "finding", "findings"))
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", path, s.Host, count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s: ok on %s, %s%s%s\n", display.Line(path), display.Line(s.Host), count(found.Streams, "stream", "streams"), inherited(cfg), shardOf(cfg))
 	return err
 }

@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 
 	"kubejournal/internal/discovery"
-	"kubejournal/internal/rbac"
+	"kubejournal/internal/display"
+	"kubejournal/internal/yamltext"
 )
 
 // WriteEntries writes what may be watched as the resources of a config, each with a comment about it. What is refused is
@@ -50,10 +51,10 @@ func WriteEntries(w io.Writer, offers []discovery.Offer, namespace string, all b
 
 func entryOf(o discovery.Offer, namespace string) string {
 	name := o.GVR.GroupResource().String()
-	if namespace != "" && o.Namespaced {
-		return fmt.Sprintf("{resource: %s, namespaces: [%s]}", name, rbac.QuoteName(namespace))
+	if namespace == "" || !o.Namespaced {
+		return yamltext.Inline(name)
 	}
-	return name
+	return yamltext.Inline([]yamltext.Pair{{Key: "resource", Value: name}, {Key: "namespaces", Value: []string{namespace}}})
 }
 
 func aboutOffer(o discovery.Offer) string {
@@ -73,5 +74,5 @@ func aboutOffer(o discovery.Offer) string {
 			about += "; " + why
 		}
 	}
-	return about
+	return display.Comment(about)
 }

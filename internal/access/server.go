@@ -14,6 +14,7 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/display"
 	"kubejournal/internal/kubeclient"
 )
 
@@ -34,16 +35,17 @@ func Ask(ctx context.Context, k config.Kubernetes, stderr io.Writer) (*Server, e
 	}
 	c.WarningHandler, c.Timeout = rest.NoWarnings{}, 15*time.Second
 	c.QPS = -1 // questionsAtOnce is the limit
-	kubeclient.KeepTokens(c, func(err error) { fmt.Fprintln(stderr, "kubejournal: warning:", err) })
+	kubeclient.KeepTokens(c, func(err error) { display.Note(stderr, "warning: "+err.Error()) })
 	client, err := clientdiscovery.NewDiscoveryClientForConfig(c)
 	if err != nil {
 		return nil, NotFound(err)
 	}
 	s := &Server{Resolver: discovery.New(client), Host: Redacted(c.Host), client: client.RESTClient()}
+	s.Warn = func(text string) { display.Note(stderr, "warning: "+text) }
 	err = s.Refresh(ctx)
 	if partial, ok := errors.AsType[*discovery.PartialError](err); ok {
 		for _, gv := range partial.Versions() {
-			fmt.Fprintf(stderr, "kubejournal: warning: the server cannot tell about %s now: %s\n", gv, oneLine(partial.Failed[gv].Error()))
+			display.Note(stderr, fmt.Sprintf("warning: the server cannot tell about %s now: %s", gv, oneLine(partial.Failed[gv].Error())))
 		}
 	} else if err != nil {
 		advice := Remedy(err, c.Host, kubeclient.EnvironmentProxy(c))

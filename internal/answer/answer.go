@@ -45,7 +45,7 @@ func (o *Output) JSON(v any, indent string) error {
 	if o.Terminal {
 		text = safeJSON(text)
 	}
-	_, err := o.Write(text)
+	_, err := display.Raw(o.Writer).Write(text)
 	return err
 }
 
@@ -62,7 +62,7 @@ func safeJSON(text []byte) (safe []byte) {
 
 // note writes a sentence without its full stop.
 func (o *Output) note(format string, args ...any) {
-	fmt.Fprintf(o.Notes, "kubejournal: %s%s\n", o.prefix(), fmt.Sprintf(format, args...))
+	display.Note(o.Notes, o.prefix()+fmt.Sprintf(format, args...))
 }
 
 // Note writes a sentence without its full stop, which begins with the cluster where several are asked.

@@ -95,7 +95,7 @@ func (d *Diff) Print(ctx context.Context, all []Compared, o *Output) error {
 		return err
 	}
 	if external != nil && different > 0 {
-		if _, err := external.Run(ctx, o, o.Notes); err != nil {
+		if _, err := external.Run(ctx, display.NewWriter(o.Writer, true), o.Notes); err != nil {
 			return err
 		}
 	}
@@ -290,9 +290,9 @@ func (d *diff) show(p *pair) error {
 		text = fmt.Appendf(text, "# %s\n", short(op))
 	}
 	if p.lacking != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", p.lacking)
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(p.lacking))
 	}
-	_, err := d.o.Write(text)
+	_, err := display.NewWriter(d.o.Writer, d.Colour).Write(text)
 	return err
 }
 

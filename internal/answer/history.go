@@ -212,7 +212,7 @@ func (h *history) section(ctx context.Context, j *query.Journal, s *query.Select
 // remark shows a line of text between rows.
 func (h *history) remark(at time.Time, text string) error {
 	if h.Format == "yaml" {
-		_, err := fmt.Fprintf(h.o, "# %s\n", text)
+		_, err := fmt.Fprintf(display.Raw(h.o.Writer), "# %s\n", printable(text))
 		return err
 	}
 	return h.p.Note(at, text)
@@ -493,7 +493,7 @@ func (h *history) show(ctx context.Context, v *query.Version) error {
 func (h *history) object(v *query.Version) error {
 	var text []byte
 	if why := lacking(v.Fields); why != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", why)
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(why))
 	}
 	if len(v.Object) > 0 {
 		var err error
@@ -502,9 +502,9 @@ func (h *history) object(v *query.Version) error {
 		}
 	}
 	if h.Style.Width != nil { // to a terminal, and no longer what it means
-		text = yamltext.AppendPrintable(nil, text)
+		text = display.AppendLines(nil, text)
 	}
-	_, err := fmt.Fprintf(h.o, "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), v.Text(line.Type), text)
+	_, err := fmt.Fprintf(display.Raw(h.o.Writer), "---\n# seq %d, %s, %s\n%s", v.Seq, local(v.Time), display.Line(string(v.Text(line.Type))), text)
 	return err
 }
 
@@ -532,7 +532,7 @@ func (h *history) patch(ctx context.Context, v *query.Version) error {
 	}
 	text = yamltext.AppendDiff(text, from, to, h.Style.Colour)
 	if why != "" {
-		text = fmt.Appendf(text, "# incomplete: %s\n", why)
+		text = fmt.Appendf(text, "# incomplete: %s\n", printable(why))
 	}
 	if len(text) > 0 {
 		text = append(text, '\n')

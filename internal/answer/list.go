@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"kubejournal/internal/display"
 	"kubejournal/internal/rawjson"
 	"kubejournal/internal/yamltext"
 )
@@ -19,7 +20,7 @@ type objects struct {
 }
 
 func newObjects(o *Output, format string) *objects {
-	return &objects{Output: o, out: bufio.NewWriter(o), json: format == "json", items: -1}
+	return &objects{Output: o, out: bufio.NewWriter(display.Raw(o.Writer)), json: format == "json", items: -1}
 }
 
 // begin begins a list.
@@ -74,7 +75,7 @@ func (o *objects) write(text []byte) {
 	case o.json:
 		text = safeJSON(text)
 	default:
-		text = yamltext.AppendPrintable(nil, text)
+		text = display.AppendLines(nil, text)
 	}
 	_, _ = o.out.Write(text)
 }

@@ -467,6 +467,7 @@ func (d *Daemon) discover(ctx context.Context) error {
 		return fmt.Errorf("create discovery client: %w", err)
 	}
 	d.resolver = discovery.New(client)
+	d.resolver.Warn = func(text string) { d.Log.Warn("discovery has invalid names", zap.String("reason", text)) }
 	return d.reach(ctx, func(ctx context.Context) error {
 		err := d.resolver.Refresh(ctx)
 		if errors.As(err, new(*discovery.PartialError)) {

@@ -21,8 +21,12 @@ import (
 // Resolver records what the server serves and finds in it what a user names. It is safe for concurrent use.
 type Resolver struct {
 	client discovery.DiscoveryInterfaceWithContext
+	// Warn is called in Refresh with what is left out of the server's answer as it has no valid name, unless that was so the
+	// time before; nil says nothing. It is set before the first Refresh.
+	Warn func(text string)
 
 	refresh sync.Mutex               // held during a request to the server
+	leftOut string                   // guarded by refresh: what was left out of the last answer
 	known   atomic.Pointer[snapshot] // nil before the first answer
 	follows func(stream string) bool // see Prefer; nil reports nothing
 }
@@ -50,6 +54,12 @@ func (r *Resolver) Refresh(ctx context.Context) error {
 	}
 	partial := &PartialError{Failed: map[schema.GroupVersion]error{}}
 	maps.Copy(partial.Failed, failed)
+	maps.DeleteFunc(partial.Failed, func(gv schema.GroupVersion, _ error) bool { return !isGroup(gv.Group) || !isLabel(gv.Version) })
+	groups, lists, leftOut := valid(groups, lists)
+	if leftOut != "" && leftOut != r.leftOut && r.Warn != nil {
+		r.Warn(leftOut)
+	}
+	r.leftOut = leftOut
 	before := r.snapshot()
 	if failed[core] == nil && lostCore(lists, before) {
 		partial.Failed[core] = errors.New("missing from the answer")

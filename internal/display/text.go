@@ -29,18 +29,22 @@ func AppendText(dst, inside []byte) []byte {
 	return dst
 }
 
-// AppendRaw appends bytes as they are, printable.
+// AppendRaw appends bytes as they are, printable. One that is not UTF-8 is an escape.
 func AppendRaw(dst, b []byte) []byte {
 	for len(b) > 0 {
 		r, n := utf8.DecodeRune(b)
-		dst = appendRune(dst, r)
+		if r == utf8.RuneError && n == 1 {
+			dst = fmt.Appendf(dst, `\x%02x`, b[0])
+		} else {
+			dst = appendRune(dst, r)
+		}
 		b = b[n:]
 	}
 	return dst
 }
 
 // appendRune appends a rune, or an escape in its place where it would not show: control characters, those that turn the
-// direction of text, and the like. What is not UTF-8 shows as U+FFFD.
+// direction of text, and the like.
 func appendRune(dst []byte, r rune) []byte {
 	if unicode.IsGraphic(r) {
 		return utf8.AppendRune(dst, r)

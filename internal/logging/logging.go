@@ -2,6 +2,7 @@
 package logging
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"time"
@@ -13,6 +14,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"kubejournal/internal/display"
 )
 
 // New returns a logger that writes lines of the level and above to w. Every line is written (no sampling: a repeated
@@ -42,8 +45,31 @@ func New(level, format string, w zapcore.WriteSyncer) (*zap.Logger, zap.AtomicLe
 	default:
 		return nil, lowest, fmt.Errorf("unknown log format %q: write json or console", format)
 	}
-	locked := zapcore.Lock(w)
+	locked := zapcore.Lock(&lineWriter{w, format == "json"})
 	return zap.New(zapcore.NewCore(encoder, locked, lowest), zap.ErrorOutput(locked)), lowest, nil
+}
+
+// lineWriter writes an entry at a time, as one line on which a terminal finds nothing to act on: the console encoder writes messages
+// as they are, and JSON may have control characters and such that turn the direction of text.
+type lineWriter struct {
+	zapcore.WriteSyncer
+	json bool
+}
+
+func (l *lineWriter) Write(b []byte) (int, error) {
+	text, ended := bytes.CutSuffix(b, []byte("\n"))
+	if l.json {
+		text = display.AppendSafeJSON(nil, text)
+	} else {
+		text = display.AppendRaw(nil, text)
+	}
+	if ended {
+		text = append(text, '\n')
+	}
+	if _, err := l.WriteSyncer.Write(text); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // utc writes times as the journal's lines have them, so that the two can be laid side by side.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -95,6 +96,24 @@ func TestConsole(t *testing.T) {
 	log.Warn("slow", zap.Int("n", 3))
 	if got := out.String(); !strings.HasSuffix(got, "Z warn slow {\"n\": 3}\n") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A message or a value with an end of line or an escape is one line, and no terminal acts on it.
+func TestHostileValues(t *testing.T) {
+	const evil = "a\nEVIL\x1b[2J\u009b\u202e\u2028\x7f\xff"
+	for _, format := range []string{"json", "console"} {
+		log, out := newLogger(t, "info", format)
+		log.Info(evil, zap.String(evil, evil), zap.Error(errors.New(evil)))
+		raw := func(r rune) bool { return r < ' ' || r > '~' && r != utf8.RuneError }
+		if got := strings.TrimSuffix(out.String(), "\n"); strings.ContainsFunc(got, raw) || !utf8.ValidString(got) {
+			t.Errorf("%s: %q", format, got)
+		}
+		if format == "json" {
+			if got := lines(t, out); len(got) != 1 || got[0]["msg"] != strings.ToValidUTF8(evil, "\ufffd") {
+				t.Errorf("got %q", got)
+			}
+		}
 	}
 }
 

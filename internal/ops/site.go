@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"kubejournal/internal/display"
 	"kubejournal/internal/manager"
 	"kubejournal/internal/metrics"
 	"kubejournal/internal/outage"
@@ -172,7 +173,7 @@ func (s *Site) ready(w http.ResponseWriter, request *http.Request) {
 		if r.Text != "" {
 			result += ": " + r.Text
 		}
-		fmt.Fprintf(&text, "[%c]%s %s\n", mark, r.Name, result)
+		fmt.Fprintf(&text, "[%c]%s %s\n", mark, display.Line(r.Name), display.Line(result))
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	switch {

@@ -13,6 +13,8 @@ import (
 
 	"kubejournal/internal/config"
 	"kubejournal/internal/discovery"
+	"kubejournal/internal/display"
+	"kubejournal/internal/yamltext"
 )
 
 const (
@@ -52,7 +54,7 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 	}
 	rights = append(rights, toLeases(cfg, to.Namespace)...)
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", oneLine(path), to.Account, to.Namespace)
+	fmt.Fprintf(&b, "# The least rights that kubejournal needs for %s, for the service account %s in the namespace %s.\n", display.Comment(path), display.Line(to.Account), display.Line(to.Namespace))
 	b.WriteString("# The comment above a rule says what it is for.\n")
 	byNamespace := map[string][]right{}
 	for _, r := range rights {
@@ -68,18 +70,18 @@ func Manifest(cfg *config.Config, path string, resolver *discovery.Resolver, o O
 		for _, r := range rulesOf(byNamespace[ns]) {
 			for _, w := range append(r.why, r.note) {
 				if w != "" {
-					fmt.Fprintf(&b, "# %s\n", oneLine(w))
+					fmt.Fprintf(&b, "# %s\n", display.Comment(w))
 				}
 			}
-			fmt.Fprintf(&b, "- apiGroups: [%q]\n  resources: [\"%s\"]\n", r.group, strings.Join(r.resources, `", "`))
+			fmt.Fprintf(&b, "- apiGroups: %s\n  resources: %s\n", yamltext.Quoted(r.group), yamltext.Quoted(r.resources...))
 			if r.name != "" {
-				fmt.Fprintf(&b, "  resourceNames: [%q]\n", r.name)
+				fmt.Fprintf(&b, "  resourceNames: %s\n", yamltext.Quoted(r.name))
 			}
 			fmt.Fprintf(&b, "  verbs: [%s]\n", r.verbs)
 		}
 		to.writeHead(&b, kind+"Binding", ns)
-		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", kind, QuoteName(to.Name))
-		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", QuoteName(to.Account), QuoteName(to.Namespace))
+		fmt.Fprintf(&b, "roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s\n", kind, yamltext.Inline(to.Name))
+		fmt.Fprintf(&b, "subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s\n", yamltext.Inline(to.Account), yamltext.Inline(to.Namespace))
 	}
 	return []byte(b.String()), warnings, nil
 }
@@ -256,9 +258,9 @@ func (r right) implies(other right) bool {
 // writeHead begins an object.
 func (s Subject) writeHead(b *strings.Builder, kind, namespace string) {
 	if namespace != "" {
-		namespace = fmt.Sprintf("  namespace: %s\n", QuoteName(namespace))
+		namespace = fmt.Sprintf("  namespace: %s\n", yamltext.Inline(namespace))
 	}
-	fmt.Fprintf(b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n%s", kind, QuoteName(s.Name), namespace)
+	fmt.Fprintf(b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s\n%s", kind, yamltext.Inline(s.Name), namespace)
 	b.WriteString("  labels:\n    app.kubernetes.io/name: kubejournal\n")
 }
 
@@ -287,14 +289,3 @@ func rulesOf(rights []right) (all []right) {
 	}
 	return all
 }
-
-// QuoteName writes the name of an object as YAML text, in quotes where it could be taken for anything else.
-func QuoteName(name string) string {
-	if name[0] < 'a' || slices.Contains([]string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}, name) {
-		return fmt.Sprintf("%q", name)
-	}
-	return name
-}
-
-// oneLine keeps a comment on one line.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -51,8 +51,11 @@ type Printer struct {
 	screen
 }
 
-// NewPrinter returns a Printer that writes to w.
+// NewPrinter returns a Printer that writes to w, text through a display.Writer.
 func NewPrinter(w io.Writer, style Style) *Printer {
+	if w = display.Raw(w); !style.JSON {
+		w = display.NewWriter(w, style.Colour)
+	}
 	return &Printer{w: w, style: style, screen: screen{asked: style.Same}}
 }
 

@@ -6,12 +6,14 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"kubejournal/internal/display"
 )
 
 // Terminal returns the style for what is written to w: the width of a terminal, and colours if it takes them.
 func Terminal(w io.Writer, env func(string) string) (s Style) {
 	const usual = 80 // where a terminal does not say
-	f, ok := w.(*os.File)
+	f, ok := display.Raw(w).(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s
 	}
@@ -32,7 +34,7 @@ func wantsColour(env func(string) string) bool { return env("NO_COLOR") == "" &&
 
 // ReaderGone reports whether w is a pipe whose reader has gone, or a terminal that was hung up.
 func ReaderGone(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := display.Raw(w).(*os.File)
 	if !ok {
 		return false
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"kubejournal/internal/display"
 )
 
 // Side is one of two texts that are compared.
@@ -35,7 +37,7 @@ func AppendDiff(dst []byte, from, to Side, colour bool) []byte {
 		if colour && code != "" {
 			dst = append(dst, code...)
 		}
-		dst = AppendPrintable(append(dst, prefix...), text)
+		dst = display.AppendLines(append(dst, prefix...), text)
 		if colour && code != "" {
 			dst = append(dst, reset...)
 		}
@@ -54,7 +56,7 @@ func AppendDiff(dst []byte, from, to Side, colour bool) []byte {
 		case '@':
 			path := firstPath(text, hunks, was, is)
 			if path != "" {
-				path = string(AppendPrintable([]byte{' '}, []byte(path)))
+				path = string(display.AppendLines([]byte{' '}, []byte(path)))
 			}
 			line(cyan, nil, text, path)
 		case '-':

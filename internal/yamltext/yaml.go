@@ -4,6 +4,7 @@ package yamltext
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -12,8 +13,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
-
-	"kubejournal/internal/display"
 )
 
 // Bookkeeping is what changes with every write or follows from other changes, for Options.Without.
@@ -36,7 +35,7 @@ type Options struct {
 
 // Append appends a JSON value as YAML, as kubectl prints it: members sorted, strings quoted and folded as
 // sigs.k8s.io/yaml does. [object] gives an object as an item of a List. Control characters are escaped; see
-// AppendPrintable for terminals.
+// display.AppendLines for terminals.
 func Append(dst, value []byte, o Options) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
@@ -55,21 +54,7 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 	if err != nil {
 		return dst, fmt.Errorf("write YAML: %w", err)
 	}
-	return s.restore(dst, text), nil
-}
-
-// AppendPrintable appends text for a terminal: with escapes in the place of what would not show or turns the direction of
-// text, but for tabs and the ends of lines.
-func AppendPrintable(dst, text []byte) []byte {
-	for len(text) > 0 {
-		n := bytes.IndexAny(text, "\t\n")
-		if n < 0 {
-			return display.AppendRaw(dst, text)
-		}
-		dst = append(display.AppendRaw(dst, text[:n]), text[n])
-		text = text[n+1:]
-	}
-	return dst
+	return s.restore(dst, bytes.ReplaceAll(text, []byte(mergeWord), []byte(`"<<"`))), nil
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
@@ -97,12 +82,20 @@ func remove(v any, steps []string) {
 	delete(object, key)
 }
 
+// mergeWord stands for the string <<, which the encoder does not quote: as a key it would merge what is below it into the
+// object around it. No value can have it.
+var mergeWord = "<<" + rand.Text()
+
 // convert makes a decoded value what the encoder of YAML is to see.
 func convert(v any, s *standIns) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, child := range v {
 			v[key] = convert(child, s)
+		}
+		if child, ok := v["<<"]; ok {
+			delete(v, "<<")
+			v[mergeWord] = child
 		}
 	case []any:
 		for i, child := range v {
@@ -111,6 +104,9 @@ func convert(v any, s *standIns) any {
 	case json.Number:
 		return number(string(v))
 	case string:
+		if v == "<<" {
+			return mergeWord
+		}
 		return s.replace(v)
 	}
 	return v

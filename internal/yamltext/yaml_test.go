@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"sigs.k8s.io/yaml"
+
+	"kubejournal/internal/display"
 )
 
 func appendYAML(t testing.TB, value string, o Options) string {
@@ -104,7 +106,7 @@ func TestRandomStrings(t *testing.T) {
 			if i := strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && (r != '\t' || !lines) }); i >= 0 {
 				t.Fatalf("%s: control character at %d: %q", value, i, text)
 			}
-			printable := AppendPrintable(nil, []byte(text))
+			printable := display.AppendLines(nil, []byte(text))
 			if i := bytes.IndexFunc(printable, func(r rune) bool { return !unicode.IsGraphic(r) && r != '\n' && r != '\t' }); i >= 0 {
 				t.Fatalf("%s: not printable at %d: %q", value, i, printable)
 			}
