@@ -31,7 +31,8 @@ type Result struct {
 	Missed  Point     `json:"missed,omitzero"`  // the first later version that the journal does not have whole
 	Deleted Point     `json:"deleted,omitzero"` // the DELETED line: the object was deleted or left its stream's selection
 
-	// Fields are the values of the object, in the order of Lines: its scalars, and its empty objects and lists.
+	// Fields are the values of the object, in the order of Lines: its scalars, its empty objects and lists, and as one value what
+	// is nested deeper than yamltext.MaxDepth, with its newest write.
 	Fields []Field `json:"fields"`
 	// Removed are the values that the object no longer has, with the writes that removed them, oldest first. A value that was
 	// changed is not removed, and neither is a scalar in a list if another took its place.
@@ -158,6 +159,13 @@ func (p *printer) value(y *yaml.Node, v any, n *node, line int, path []byte) {
 	}
 	p.Lines[p.at[min(line, len(p.at))-1]].Write = w
 	parent, children := node{kind: '{'}, y.Content
+	if y.Style&yaml.FlowStyle != 0 && len(children) > 0 { // deeper than yamltext.MaxDepth: its paths would be longer than itself
+		w = n.newest()
+		p.Lines[p.at[min(line, len(p.at))-1]].Write = w
+		value, _ := json.Marshal(v) // it was decoded from JSON
+		p.Fields = append(p.Fields, Field{Path: string(path), Value: value, Write: w})
+		return
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		for i := 0; i+1 < len(children); i += 2 {

@@ -55,6 +55,23 @@ func newTree(value []byte, w *Write) (*node, error) {
 
 func (n *node) len() int { return len(n.members) + len(n.elements) }
 
+// newest returns the last write of the node and what is in it.
+func (n *node) newest() *Write {
+	last := n.write
+	take := func(child *node) {
+		if w := child.newest(); w != nil && (last == nil || w.Seq > last.Seq) {
+			last = w
+		}
+	}
+	for _, child := range n.members {
+		take(child)
+	}
+	for _, child := range n.elements {
+		take(child)
+	}
+	return last
+}
+
 // child returns the member or element that a step leads to, nil where there is none.
 func (n *node) child(step string) *node {
 	if n.kind == '[' {
