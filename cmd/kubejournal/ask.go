@@ -181,6 +181,13 @@ func (f *askFlags) namespace() string {
 
 // ask opens the journals, finds out what is selected, and calls fn with the clusters that have it.
 func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked, *answer.Output) error) error {
+	var q answering
+	return q.run(cmd.Context(), func() error { return f.asking(cmd, args, &q, fn) })
+}
+
+func (f *askFlags) asking(
+	cmd *cobra.Command, args []string, q *answering, fn func([]answer.Asked, *answer.Output) error,
+) error {
 	clusters, err := f.asked(cmd)
 	if err != nil {
 		return err
@@ -222,6 +229,7 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked
 	page := pager.Start(cmd.Context(), cmd.InOrStdin(), o.Writer, os.LookupEnv, func(err error) {
 		fmt.Fprintf(o.Notes, "kubejournal: no pager: %v\n", err)
 	})
+	q.page.Store(page)
 	o.Writer, o.Notes = page, page.Notes(o.Notes)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))
