@@ -180,6 +180,7 @@ type lineIndexer struct {
 }
 
 func (x *lineIndexer) Write(p []byte) (int, error) {
+	x.Content(p)
 	for rest := p; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n') + 1
 		size := int64(end)
@@ -548,7 +549,7 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 // write writes a new file beside the active one, and syncs it. It stays open, and locked if the volume has locks,
 // until the caller has given it its name.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
-	out, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
+	out, err := disk.Create(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode)
 	if err != nil {
 		return nil, err
 	}

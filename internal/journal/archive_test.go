@@ -214,3 +214,30 @@ func TestEndlessLine(t *testing.T) {
 		}
 	}
 }
+
+// TestEditedLine edits a line of a file without changing its length: the index made at its rotation says so.
+func TestEditedLine(t *testing.T) {
+	for _, zip := range []bool{false, true} {
+		text := strings.ReplaceAll(lines(1, 3), `}`, `,"object":{"a":"one"}}`)
+		was := segmentWith(t, text, zip)
+		is := segmentWith(t, strings.Replace(text, `"one"`, `"two"`, 1), zip)
+		x, err := was.MakeIndex(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := is.MakeIndex(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := index.Equal(x, y, true); err != nil || same {
+			t.Errorf("%v, %v", same, err)
+		}
+		again, err := was.MakeIndex(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if same, err := index.Equal(x, again, true); err != nil || !same {
+			t.Errorf("%v, %v", same, err)
+		}
+	}
+}
