@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 )
 
@@ -45,7 +46,7 @@ func status(err error, stderr io.Writer) int {
 		}
 		return exitUsage
 	}
-	fmt.Fprintf(stderr, "kubejournal: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	fmt.Fprintf(stderr, "kubejournal: %s\n", access.Hide(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitUsage
