@@ -43,7 +43,8 @@ func CheckLink(path string) error {
 			return nil //nolint:nilerr // opening it says so
 		}
 		if of, ok := info.Sys().(*syscall.Stat_t); ok && of.Uid != 0 && int(of.Uid) != os.Geteuid() {
-			return fmt.Errorf("%s is a symbolic link that user %d has made, which is not followed; remove it, or name the file itself", path, of.Uid)
+			return fmt.Errorf("%s is a symbolic link that user %d has made, which is not followed;"+
+				" remove it, or name the file itself", path, of.Uid)
 		}
 		target, err := os.Readlink(path)
 		if err != nil {

@@ -217,8 +217,10 @@ func TestDeep(t *testing.T) {
 	// The outline of a difference has the path of what is on one line.
 	from := nested(`{"a":`, `1`, `}`, MaxDepth+3)
 	to := nested(`{"a":`, `2`, `}`, MaxDepth+3)
-	d := string(AppendDiff(nil, Side{Text: []byte(appendYAML(t, from, Options{Lines: true}))}, Side{Text: []byte(appendYAML(t, to, Options{Lines: true}))}, false))
-	if !strings.Contains(d, strings.Repeat("a.", MaxDepth-2)+"a\n") || !strings.Contains(d, `+`+strings.Repeat("  ", MaxDepth-1)+`a: {"a":{"a":{"a":2}}}`) {
+	was, is := appendYAML(t, from, Options{Lines: true}), appendYAML(t, to, Options{Lines: true})
+	d := string(AppendDiff(nil, Side{Text: []byte(was)}, Side{Text: []byte(is)}, false))
+	if !strings.Contains(d, strings.Repeat("a.", MaxDepth-2)+"a\n") ||
+		!strings.Contains(d, `+`+strings.Repeat("  ", MaxDepth-1)+`a: {"a":{"a":{"a":2}}}`) {
 		t.Errorf("the difference is\n%s", d)
 	}
 }
