@@ -182,6 +182,13 @@ func (f *askFlags) namespace() string {
 
 // ask opens the journals, finds out what is selected, and calls fn with the clusters that have it.
 func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked, *answer.Output) error) error {
+	var q answering
+	return q.run(cmd.Context(), func() error { return f.asking(cmd, args, &q, fn) })
+}
+
+func (f *askFlags) asking(
+	cmd *cobra.Command, args []string, q *answering, fn func([]answer.Asked, *answer.Output) error,
+) error {
 	clusters, err := f.asked(cmd)
 	if err != nil {
 		return err
@@ -223,6 +230,7 @@ func (f *askFlags) ask(cmd *cobra.Command, args []string, fn func([]answer.Asked
 	page := pager.Start(cmd.Context(), cmd.InOrStdin(), display.Raw(o.Writer), os.LookupEnv, func(err error) {
 		display.Note(o.Notes, fmt.Sprintf("no pager: %v", err))
 	})
+	q.page.Store(page)
 	o.Writer, o.Notes = display.NewWriter(page, false), display.NewWriter(page.Notes(display.Raw(o.Notes)), false)
 	err = answer()
 	return f.status(errors.Join(err, page.Close()))

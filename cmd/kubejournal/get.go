@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/util/jsonpath"
 
 	"kubejournal/internal/answer"
 	"kubejournal/internal/index"
@@ -209,18 +207,12 @@ func columns(cmd *cobra.Command, j *query.Journal, s *index.Stream) (all []answe
 		return nil, err
 	}
 	for _, c := range of {
-		path := jsonpath.New(c.Name).AllowMissingKeys(true)
-		if c.Priority > 0 || c.Type == "date" || path.Parse("{"+c.JSONPath+"}") != nil {
+		if c.Priority > 0 || c.Type == "date" {
 			continue // of wide tables; ages, which would be those of now
 		}
-		all = append(all, answer.Column{Name: c.Name, Of: func(object []byte) string {
-			var v any
-			var text strings.Builder
-			if json.Unmarshal(object, &v) != nil || path.Execute(&text, v) != nil {
-				return ""
-			}
-			return text.String()
-		}})
+		if column, ok := answer.NewColumn(c.Name, c.JSONPath); ok && len(all) < answer.MaxColumns {
+			all = append(all, column)
+		}
 	}
 	return all, nil
 }

@@ -36,10 +36,13 @@ Exit status: 0; 2 for a usage or config fault; 1 if something could not be writt
 			if err != nil {
 				return err
 			}
-			for _, path := range paths {
-				err = errors.Join(err, indexJournal(cmd, path, verify))
-			}
-			return err
+			var q answering
+			return q.run(cmd.Context(), func() error {
+				for _, path := range paths {
+					err = errors.Join(err, indexJournal(cmd, path, verify))
+				}
+				return err
+			})
 		},
 	}
 	cmd.Flags().SortFlags = false

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"kubejournal/internal/access"
 	"kubejournal/internal/config"
 	"kubejournal/internal/display"
 )
@@ -50,7 +51,7 @@ func status(err error, stderr io.Writer) int {
 		}
 		return exitUsage
 	}
-	display.Note(stderr, strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
+	display.Note(stderr, access.Hide(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")))
 	var usage *usageError
 	if errors.As(err, &usage) {
 		return exitUsage

@@ -161,6 +161,15 @@ func (f *tailFlags) setLines(text string) (err error) {
 }
 
 func (f *tailFlags) run(cmd *cobra.Command, args []string) error {
+	var q answering
+	err := q.run(cmd.Context(), func() error { return f.show(cmd, args) })
+	if errors.Is(err, errInterrupted) {
+		return nil // as always after Ctrl-C
+	}
+	return err
+}
+
+func (f *tailFlags) show(cmd *cobra.Command, args []string) error {
 	paths, args, err := f.find(cmd, args)
 	if err != nil {
 		return err

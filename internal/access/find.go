@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,7 +27,8 @@ func Find(k config.Kubernetes) (*rest.Config, error) {
 	overrides := &clientcmd.ConfigOverrides{CurrentContext: k.Context}
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules(k), overrides)
 	c, err := loader.ClientConfig()
-	if clientcmd.IsEmptyConfig(err) {
+	err = hideIn(loader, err)
+	if clientcmd.IsEmptyConfig(errors.Unwrap(err)) {
 		return nil, nowhere(k) // client-go would advise a variable that this program does not read
 	}
 	if err != nil {
@@ -92,14 +94,46 @@ func NotFound(err error) error {
 	return fmt.Errorf("find the API server: %w; set kubernetes.kubeconfig, --kubeconfig or KUBECONFIG", err)
 }
 
-// Redacted is a server's address for people: a kubeconfig may have a password in it.
-func Redacted(host string) string {
-	u, err := url.Parse(host)
-	if err != nil {
-		return "that the kubeconfig names"
+// Redacted is the address of a server or a proxy for people: it may have a password in it, also where it is faulty.
+func Redacted(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		address = u.Redacted()
 	}
-	return u.Redacted()
+	return Hide(address)
 }
+
+// userinfo is what precedes the host in an address; one in quotes may have blanks.
+var userinfo = regexp.MustCompile(`("[^"\s]*://)[^"]*@|(://)[^"\s]*@`)
+
+// Hide returns a text, such as that of an error, without the names and passwords of addresses in it.
+func Hide(text string) string { return userinfo.ReplaceAllString(text, "${1}${2}xxxxx@") }
+
+// hideIn returns an error that does not quote the addresses of a kubeconfig as they are.
+func hideIn(loader clientcmd.ClientConfig, err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if raw, rawErr := loader.RawConfig(); rawErr == nil {
+		for _, cluster := range raw.Clusters {
+			for _, address := range []string{cluster.Server, cluster.ProxyURL} {
+				if i := strings.LastIndexByte(address, '@'); i >= 0 {
+					text = strings.ReplaceAll(text, address[:i], "xxxxx")
+				}
+			}
+		}
+	}
+	return &hiddenError{Hide(text), err}
+}
+
+// hiddenError is an error with another text.
+type hiddenError struct {
+	text string
+	error
+}
+
+func (e *hiddenError) Error() string { return e.text }
+func (e *hiddenError) Unwrap() error { return e.error }
 
 // Remedy is what a user can do about a failed request to a server, as the end of the error's text; "" where the error
 // says it all. proxy is that of the environment, if any.
@@ -111,7 +145,7 @@ func Remedy(err error, host string, proxy *url.URL) string {
 	case apierrors.IsBadRequest(err) && !strings.HasPrefix(strings.ToLower(host), "https:"):
 		return "; the kubeconfig has no https:// before its address"
 	case proxy != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return "; it is asked through the proxy " + proxy.Redacted() +
+		return "; it is asked through the proxy " + Redacted(proxy.String()) +
 			" of the environment: if that cannot reach it, add " + hostname(host) + " to NO_PROXY"
 	}
 	return ""

@@ -32,16 +32,23 @@ type Output struct {
 	cluster string // whose answer it is, where several are asked
 }
 
-// JSON writes a value, on one line or indented. What a terminal would act on is escaped there.
+// JSON writes a value, on one line or indented, unless it is nested too deep for that. What a terminal would act on is escaped
+// there.
 func (o *Output) JSON(v any, indent string) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", indent)
 	if err := e.Encode(v); err != nil {
 		return err
 	}
 	text := b.Bytes()
+	if indent != "" && !nestedDeep(text) {
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, text, "", indent); err != nil {
+			return err
+		}
+		text = indented.Bytes()
+	}
 	if o.Terminal {
 		text = safeJSON(text)
 	}

@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,12 +43,6 @@ type Found struct {
 	Doubts []query.Doubt
 
 	lost, shown int
-}
-
-// Column is one of the columns that a CustomResourceDefinition gives a table.
-type Column struct {
-	Name string
-	Of   func(object []byte) string // for one goroutine at a time
 }
 
 // found is an object to show in a table.
@@ -126,13 +121,17 @@ func (g *Get) rows(ctx context.Context, f *Found, columns []Column) ([]found, er
 		return shown, nil
 	}
 	dropped := make([]bool, len(f.Items))
-	var one sync.Mutex
+	var one sync.Mutex // of the columns
 	err := f.Journal.Read(ctx, f.Items, func(i int, l *line.Fields) error {
-		dropped[i] = g.Match != nil && !g.Match(l.Object)
+		if dropped[i] = g.Match != nil && !g.Match(l.Object); dropped[i] || len(columns) == 0 {
+			return nil
+		}
+		var object any
+		_ = json.Unmarshal(l.Object, &object) // nothing is there where there is no object
 		one.Lock()
 		defer one.Unlock()
-		for _, c := range columns {
-			shown[i].cells = append(shown[i].cells, c.Of(l.Object))
+		for n := range columns {
+			shown[i].cells = append(shown[i].cells, columns[n].cell(object))
 		}
 		return nil
 	})

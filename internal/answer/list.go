@@ -33,7 +33,8 @@ func (o *objects) begin() {
 	_, _ = o.out.WriteString("apiVersion: v1\nitems:")
 }
 
-// add writes an object: by itself, or as an item of the list. Its members are sorted for YAML alone.
+// add writes an object: by itself, or as an item of the list. Its members are sorted for YAML alone. What is nested deeper
+// than yamltext.MaxDepth is on one line.
 func (o *objects) add(object []byte) error {
 	if o.json {
 		first, indent, last := "", "", "\n"
@@ -44,7 +45,9 @@ func (o *objects) add(object []byte) error {
 			first = "," + first
 		}
 		text := bytes.NewBufferString(first)
-		if err := json.Indent(text, object, indent, "    "); err != nil {
+		if nestedDeep(object) {
+			text.Write(object)
+		} else if err := json.Indent(text, object, indent, "    "); err != nil {
 			return fmt.Errorf("indent object: %w", err)
 		}
 		text.WriteString(last)
@@ -66,6 +69,28 @@ func (o *objects) add(object []byte) error {
 		o.items++
 	}
 	return nil
+}
+
+// nestedDeep reports whether an object is nested deeper than yamltext.MaxDepth: it is written without indents, each of which
+// would be longer than the one before.
+func nestedDeep(object []byte) bool {
+	depth, str := 0, false
+	for i := 0; i < len(object); i++ {
+		switch c := object[i]; {
+		case c == '"':
+			str = !str
+		case str && c == '\\':
+			i++
+		case str:
+		case c == '{', c == '[':
+			if depth++; depth > yamltext.MaxDepth {
+				return true
+			}
+		case c == '}', c == ']':
+			depth--
+		}
+	}
+	return false
 }
 
 // write writes whole lines; for a terminal, with escapes in the place of what it would act on.

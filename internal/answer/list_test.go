@@ -86,3 +86,19 @@ func TestTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestDeepLists has an object that is nested deep: in either form it is the same, and takes no more room than in proportion.
+func TestDeepLists(t *testing.T) {
+	object := strings.Repeat(`{"a":`, 9000) + `"{[\""` + strings.Repeat(`}`, 9000)
+	shallow := `{"a":"` + strings.Repeat(`{[\"`, 200) + `"}`
+	for _, format := range []string{"json", "yaml"} {
+		for _, one := range []bool{false, true} {
+			if text := listOf(t, format, one, object); len(text) > 2*len(object) || !strings.Contains(text, `{"a":{"a":`) {
+				t.Errorf("%s: %d bytes", format, len(text))
+			}
+			if text := listOf(t, format, one, shallow); strings.Contains(text, `{"a":`) {
+				t.Errorf("%s: %s", format, text)
+			}
+		}
+	}
+}

@@ -533,3 +533,29 @@ func FuzzHistory(f *testing.F) {
 		}
 	})
 }
+
+// TestDeep has an object that is nested deep: what is below the deepest lines is one value, with its newest write.
+func TestDeep(t *testing.T) {
+	const depth = 2000
+	open, shut := strings.Repeat(`{"a":`, depth), strings.Repeat(`}`, depth)
+	h := &History{}
+	pointer := strings.Repeat("/a", depth)
+	for _, raw := range fill(fmt.Sprintf(`
+		1 ADDED watch "manager":"one" {"spec":%[1]s{"b":1,"c":1}%[2]s}
+		2 MODIFIED watch "manager":"two","changes":[{"op":"replace","path":"/spec%[3]s/c","old":1,"value":2}] {"spec":%[1]s{"b":1,"c":2}%[2]s}
+	`, open, shut, pointer)) {
+		add(t, h, raw)
+	}
+	r, err := h.Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := r.Lines[len(r.Lines)-1]
+	field := r.Fields[len(r.Fields)-1]
+	if field.Seq != 2 || last.Seq != 2 || !bytes.Contains(field.Value, []byte(`{"b":1,"c":2}`)) || len(field.Path) > 1000 {
+		t.Errorf("%s: %s, of %+v", field.Path, field.Value, last.Write)
+	}
+	if size := len(fmt.Sprint(r.Lines)); size > 40*depth*len(`{"a":}`) {
+		t.Errorf("%d bytes of lines", size)
+	}
+}

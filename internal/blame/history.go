@@ -242,7 +242,7 @@ func (h *History) attribute(l *line.Fields, exact *Write, partial bool) *Write {
 // apply makes root the tree of the next version.
 func (h *History) apply(object []byte, w *Write) error {
 	if h.root == nil {
-		root, err := newTree(object, w)
+		root, err := newTree(object, w, 0)
 		h.root = root
 		return err
 	}

@@ -31,7 +31,8 @@ type Result struct {
 	Missed  Point     `json:"missed,omitzero"`  // the first later version that the journal does not have whole
 	Deleted Point     `json:"deleted,omitzero"` // the DELETED line: the object was deleted or left its stream's selection
 
-	// Fields are the values of the object, in the order of Lines: its scalars, and its empty objects and lists.
+	// Fields are the values of the object, in the order of Lines: its scalars, its empty objects and lists, and as one value what
+	// is nested deeper than yamltext.MaxDepth, with the last write in it.
 	Fields []Field `json:"fields"`
 	// Removed are the values that the object no longer has, with the writes that removed them, oldest first. A value that was
 	// changed is not removed, and neither is a scalar in a list if another took its place.
@@ -150,14 +151,23 @@ type printer struct {
 // value notes a value that begins on a line of y.
 func (p *printer) value(y *yaml.Node, v any, n *node, line int, path []byte) {
 	w := n.write
-	if v == "REDACTED" && w.Seq < p.hidden.Seq {
+	parent, children := node{kind: '{'}, y.Content
+	tooDeep := y.Style&yaml.FlowStyle != 0 && len(children) > 0 // one value
+	var whole []byte
+	if tooDeep {
+		whole, children = compact(v), nil
+	}
+	if (v == redacted || bytes.Contains(whole, []byte(`"`+redacted+`"`))) && w.Seq < p.hidden.Seq {
 		if p.unsure[w] == nil {
 			p.unsure[w] = &Write{Seq: p.hidden.Seq, Time: p.hidden.Time, Origin: Between, After: w.point()}
 		}
 		w = p.unsure[w]
 	}
 	p.Lines[p.at[min(line, len(p.at))-1]].Write = w
-	parent, children := node{kind: '{'}, y.Content
+	if tooDeep {
+		p.Fields = append(p.Fields, Field{Path: string(path), Value: whole, Write: w})
+		return
+	}
 	switch v := v.(type) {
 	case map[string]any:
 		for i := 0; i+1 < len(children); i += 2 {
@@ -177,6 +187,17 @@ func (p *printer) value(y *yaml.Node, v any, n *node, line int, path []byte) {
 	if len(children) == 0 {
 		p.Fields = append(p.Fields, Field{Path: string(path), Value: encode(v), Write: w})
 	}
+}
+
+const redacted = "REDACTED"
+
+// compact returns a value as JSON.
+func compact(v any) []byte {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // it was decoded from JSON
+	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'})
 }
 
 // encode returns a scalar or what is empty as JSON.

@@ -10,47 +10,51 @@ import (
 
 	"kubejournal/internal/changes"
 	"kubejournal/internal/rawjson"
+	"kubejournal/internal/yamltext"
 )
 
 // node is a value of the object: who wrote it, not what it is. The write of a container is that which added or replaced it,
 // or the last that emptied it or added the first to it.
 type node struct {
 	write    *Write
-	kind     byte   // '{', '[' or 0
+	kind     byte   // '{', '['; 0 for a scalar, and for what is deeper than yamltext.MaxDepth: it is one value
 	name     string // that tells it from the other elements of its list; "" if nothing does
 	members  map[string]*node
 	elements []*node
 }
 
-// newTree returns the tree of a value that was written by w.
-func newTree(value []byte, w *Write) (*node, error) {
+// newTree returns the tree of a value that was written by w, around which there are depth objects and lists.
+func newTree(value []byte, w *Write, depth int) (*node, error) {
 	var t rawjson.Tape
 	if err := t.Read(value, 0); err != nil {
 		return nil, err
 	}
 	defer t.Release()
 	var buf []byte
-	var build func(i int32) *node
-	build = func(i int32) *node {
+	var build func(i int32, depth int) *node
+	build = func(i int32, depth int) *node {
 		n := &node{write: w}
+		if depth >= yamltext.MaxDepth && t.Cells[i].Count > 0 {
+			return n
+		}
 		switch t.Text(i)[0] {
 		case '{':
 			n.kind, n.members = '{', make(map[string]*node, t.Cells[i].Count)
 			for m := i + 1; m < t.Cells[i].Next; m = t.Cells[m].Next {
 				key := string(t.DecodedKey(m, &buf))
-				n.members[key] = build(m)
+				n.members[key] = build(m, depth+1)
 			}
 		case '[':
 			n.kind, n.elements = '[', make([]*node, 0, t.Cells[i].Count)
 			for m := i + 1; m < t.Cells[i].Next; m = t.Cells[m].Next {
-				element := build(m)
+				element := build(m, depth+1)
 				element.name = changes.Name(t.Text(m))
 				n.elements = append(n.elements, element)
 			}
 		}
 		return n
 	}
-	return build(0), nil
+	return build(0, depth), nil
 }
 
 func (n *node) len() int { return len(n.members) + len(n.elements) }
@@ -66,9 +70,9 @@ func (n *node) child(step string) *node {
 	return n.members[step]
 }
 
-// find returns what steps lead to, nil where there is nothing.
+// find returns what steps lead to or, in what is too deep, into; nil where there is nothing.
 func (n *node) find(steps []string) *node {
-	for len(steps) > 0 && n != nil {
+	for len(steps) > 0 && n != nil && n.kind != 0 {
 		n, steps = n.child(steps[0]), steps[1:]
 	}
 	return n
@@ -107,27 +111,34 @@ func (h *History) change(pointer, old, value []byte, w *Write) {
 	if rest, ok := bytes.CutPrefix(pointer, []byte(managedFields)); ok && (len(rest) == 0 || rest[0] == '/') {
 		return // they are never shown
 	}
+	way := steps(pointer)
 	var added *node
 	if value != nil {
 		var err error
-		if added, err = newTree(value, w); err != nil {
+		if added, err = newTree(value, w, len(way)); err != nil {
 			return // it is part of an object that could be read
 		}
 		added.name = changes.Name(value)
 	}
-	way := steps(pointer)
 	if len(way) == 0 {
 		h.root = added
 		return
 	}
 	parent, path := h.root, h.path[:0]
 	for _, step := range way[:len(way)-1] {
+		if parent.kind == 0 {
+			break
+		}
 		child := parent.child(step)
 		if child == nil {
 			return
 		}
 		path = parent.appendStep(path, step, child)
 		parent = child
+	}
+	if parent.kind == 0 {
+		parent.write = w
+		return
 	}
 	step := way[len(way)-1]
 	was := parent.child(step)
@@ -214,7 +225,11 @@ type removed struct {
 
 // add adds the scalars and the empty containers in a value that is gone.
 func (r *removed) add(path string, value []byte, w *Write) {
-	if each(path, value, func(child string, v []byte) { r.add(child, v, w) }) {
+	r.addBelow(path, value, w, 0)
+}
+
+func (r *removed) addBelow(path string, value []byte, w *Write, depth int) {
+	if each(path, value, depth, func(child string, v []byte) { r.addBelow(child, v, w, depth+1) }) {
 		return
 	}
 	r.delete(path)
@@ -226,9 +241,11 @@ func (r *removed) add(path string, value []byte, w *Write) {
 }
 
 // drop drops what is in a value that is there again.
-func (r *removed) drop(path string, value []byte) {
+func (r *removed) drop(path string, value []byte) { r.dropBelow(path, value, 0) }
+
+func (r *removed) dropBelow(path string, value []byte, depth int) {
 	r.delete(path)
-	each(path, value, func(child string, v []byte) { r.drop(child, v) })
+	each(path, value, depth, func(child string, v []byte) { r.dropBelow(child, v, depth+1) })
 }
 
 func (r *removed) delete(path string) {
@@ -258,8 +275,12 @@ func (r *removed) sorted() []Field {
 	})
 }
 
-// each calls f for each member and element of a value, with its path, and reports whether there are any.
-func each(path string, value []byte, f func(path string, value []byte)) bool {
+// each calls f for each member and element of a value, with its path, and reports whether there are any. What depth objects
+// and lists are around is one value if these are too many.
+func each(path string, value []byte, depth int, f func(path string, value []byte)) bool {
+	if depth >= yamltext.MaxDepth {
+		return false
+	}
 	parent, any := node{kind: value[0]}, false
 	child := func(step string, v []byte) {
 		f(string(parent.appendStep([]byte(path), step, &node{name: changes.Name(v)})), v)

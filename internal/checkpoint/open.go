@@ -45,6 +45,9 @@ const (
 // Open opens the checkpoint at path and creates it when there is none. Errors
 // wrap ErrLocked, ErrDamaged, ErrNewerSchema or the file system's.
 func Open(path string) (*Store, error) {
+	if err := disk.CheckLink(path); err != nil {
+		return nil, fmt.Errorf("open checkpoint: %w", err)
+	}
 	path = follow(path)
 	removeLeftOver(path)
 	if err := createMissing(path); err != nil {
@@ -69,6 +72,9 @@ func createMissing(path string) (err error) {
 
 // OpenExisting is Open for a file that must exist.
 func OpenExisting(path string) (*Store, error) {
+	if err := disk.CheckLink(path); err != nil {
+		return nil, fmt.Errorf("open checkpoint: %w", err)
+	}
 	path = follow(path)
 	for range attempts {
 		s, err := openVerified(path)

@@ -23,6 +23,9 @@ var (
 	ErrDamaged = errors.New("damaged")
 )
 
+// maxSize is how large a file may be that is read, in bytes. One with maxIntervals has 13 MB.
+const maxSize = 256 << 20
+
 // content is all that a file says.
 type content struct {
 	names     map[uint32]string
@@ -45,6 +48,9 @@ func parse(f disk.File) (*content, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if info.Size() > maxSize {
+		return nil, fmt.Errorf("%w: larger than any that is written", ErrDamaged)
 	}
 	b := make([]byte, info.Size())
 	n, err := f.ReadAt(b, 0)

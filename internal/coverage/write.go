@@ -264,7 +264,7 @@ func (f *File) replace(old *content) (err error) {
 func (f *File) create(b []byte) (disk.File, error) {
 	dir, base := filepath.Split(f.path)
 	tmp := filepath.Join(dir, "."+base+".tmp")
-	out, err := f.disk.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
+	out, err := disk.Create(f.disk, tmp, fileMode)
 	if err != nil {
 		return nil, err
 	}

@@ -284,7 +284,7 @@ func (d *Daemon) connect(context.Context) (err error) {
 // logProxy names the proxy that HTTPS_PROXY puts before the API server. One that is meant for what lies outside of the
 // cluster rarely reaches its own API server, and ends its watches when it does.
 func (d *Daemon) logProxy(proxy *url.URL) {
-	server, through := zap.String("server", d.host()), zap.String("proxy", proxy.Redacted())
+	server, through := zap.String("server", d.host()), zap.String("proxy", access.Redacted(proxy.String()))
 	if access.InCluster(d.access.Host()) {
 		d.Log.Warn("this cluster's own API server is asked through the proxy of the environment; add its address to NO_PROXY",
 			server, through)

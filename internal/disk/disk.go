@@ -46,7 +46,8 @@ var OS FS = system{}
 type system struct{}
 
 func (system) OpenFile(path string, flag int, mode fs.FileMode) (File, error) {
-	f, err := os.OpenFile(path, flag, mode)
+	// Others may have put a FIFO there, whose opening would wait. Of a regular file the flag says nothing.
+	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +72,20 @@ func (system) SyncDir(path string) error {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil
+}
+
+// Create creates a file in the place of what has that name: what a crash has left, or what others have put there in a folder
+// that is not this process's alone, such as a symbolic link, which is not followed, or a file that they go on having open.
+func Create(d FS, path string, mode fs.FileMode) (File, error) {
+	const flag = os.O_RDWR | os.O_CREATE | os.O_EXCL
+	f, err := d.OpenFile(path, flag, mode)
+	if !errors.Is(err, fs.ErrExist) {
+		return f, err
+	}
+	if err := d.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return d.OpenFile(path, flag, mode)
 }
 
 type file struct{ *os.File }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 )
 
 // ErrTakenOver says that another process has opened a file to write to it while this one does.
@@ -58,7 +59,7 @@ func (o *Owner) Release() {
 
 // claim writes the owner file, which the next Check retries. A crash leaves any part of it, to the same effect as all of it.
 func (o *Owner) claim() error {
-	f, err := o.fs.OpenFile(o.path, os.O_RDWR|os.O_CREATE, 0o640)
+	f, err := o.fs.OpenFile(o.path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o640)
 	if err == nil {
 		_, err = f.WriteAt(o.id, 0)
 		err = errors.Join(err, f.Close())
@@ -71,7 +72,7 @@ func (o *Owner) claim() error {
 
 // read returns what the owner file holds, nothing where there is none.
 func (o *Owner) read() ([]byte, error) {
-	f, err := o.fs.OpenFile(o.path, os.O_RDONLY, 0)
+	f, err := o.fs.OpenFile(o.path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

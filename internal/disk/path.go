@@ -3,6 +3,7 @@ package disk
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,6 +30,33 @@ func Real(path string) string {
 		return real
 	}
 	return path
+}
+
+// CheckLink returns an error where path is a symbolic link that somebody else has made, or leads to one: who may write to a
+// folder could have a process write to a file that it alone may write.
+func CheckLink(path string) error {
+	path = Absolute(path)
+	const most = 40 // as in Linux; what goes round in circles fails when it is opened
+	for range most {
+		info, err := os.Lstat(path)
+		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
+			return nil //nolint:nilerr // opening it says so
+		}
+		if of, ok := info.Sys().(*syscall.Stat_t); ok && of.Uid != 0 && int(of.Uid) != os.Geteuid() {
+			return fmt.Errorf("%s is a symbolic link that user %d has made, which is not followed;"+
+				" remove it, or name the file itself", path, of.Uid)
+		}
+		target, err := os.Readlink(path)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		if !filepath.IsAbs(target) {
+			// Not cleaned: .. after a link to a folder is that folder's own.
+			target = filepath.Dir(path) + string(filepath.Separator) + target
+		}
+		path = target
+	}
+	return nil
 }
 
 // Space returns how many bytes the file system of a folder has, and how many of them can still be written.

@@ -7,6 +7,9 @@ import (
 	"kubejournal/internal/rawjson"
 )
 
+// maxSteps is how many steps of a path are shown. Each is looked for in the object.
+const maxSteps = 100
+
 // appendPath appends the change's JSON Pointer (RFC 6901) as the config writes paths: spec.containers[web].image,
 // ["a.b/c"]. Elements of lists are named by their keys where those are known, else by their positions. named reports
 // whether the path ends with the value itself, as in finalizers[example.com/keep].
@@ -26,7 +29,10 @@ func (c *Change) appendPath(dst, object []byte, how brevity) (text []byte, named
 			dst, start = append(dst, Ellipsis...), end
 		}
 	}
-	for at := start; at < len(c.path); {
+	for at, steps := start, 0; at < len(c.path); steps++ {
+		if steps == maxSteps {
+			return append(dst, Ellipsis...), false
+		}
 		end := len(c.path)
 		if n := bytes.IndexByte(c.path[at+1:], '/'); n >= 0 {
 			end = at + 1 + n

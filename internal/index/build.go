@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"slices"
@@ -27,6 +28,8 @@ type Builder struct {
 	next          uint64 // the seq behind the last line's
 	end           int64  // where the last line ends
 	head          uint32
+	sum           uint32 // of the segment's bytes
+	summed        bool   // Content was called
 	size, zipped  int64
 	begin, newest int64 // of the lines' times
 	earliest      int64 // time at which a late line was written; 0 for none
@@ -279,6 +282,10 @@ func (b *Builder) define(l *line.Fields) {
 	def = append(def, "]}"...)
 	b.names[string(rawjson.Unquote(nil, l.Text(line.Name)))] = string(def)
 }
+
+// Content says what the segment's next bytes are, for their checksum: an index without it does not notice that a line has
+// another content.
+func (b *Builder) Content(p []byte) { b.sum, b.summed = crc32.Update(b.sum, castagnoli, p), true }
 
 // Member says that a gzip member begins behind so many bytes of the compressed file, and of lines.
 func (b *Builder) Member(zipped, plain int64) {

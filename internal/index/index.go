@@ -43,6 +43,8 @@ type Index struct {
 	lines   []extent
 	objects []objectBlock
 	names   extent
+	sum     uint32 // of the segment's bytes
+	summed  bool   // there is one: those of earlier versions have none
 
 	// The block of lines that was read last.
 	block   []Line
@@ -275,6 +277,9 @@ func (x *Index) parse(b []byte, at int64) error {
 		o.extent, o.first = block(), d.text()
 	}
 	x.names = block()
+	if len(d.b) > 0 { // of earlier versions it has none
+		x.sum, x.summed = binary.LittleEndian.Uint32(append(d.take(sumSize), make([]byte, sumSize)...)), true
+	}
 	if err := d.end(); err != nil {
 		return err
 	}

@@ -75,7 +75,8 @@ func (s *Segment) readIndex(
 	return x, f, nil
 }
 
-// MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on.
+// MakeIndex reads the segment and makes an index in memory, for a segment that has none; a Reader uses it from then on. Where
+// not all could be read, Unread or Long says so.
 func (s *Segment) MakeIndex(ctx context.Context) (*index.Index, error) {
 	content, err := s.buildIndex(ctx, nil, 0)
 	if isCut(err) && content != nil {
@@ -129,6 +130,7 @@ func (s *Segment) buildIndex(ctx context.Context, base []*index.Index, oldest ui
 		fill = unzip
 	}
 	cut := fill(interruptible{f, ctx}, x)
+	s.Long = x.long
 	if cut != nil && !isCut(cut) {
 		return nil, cut
 	}
@@ -171,13 +173,25 @@ func (w stoppable) WriteAt(p []byte, at int64) (int, error) {
 type lineIndexer struct {
 	*index.Builder
 	line   line.Fields
-	part   []byte // of a line whose end is still to come
+	part   []byte // of a line whose end is still to come; no more than maxLine
 	offset int64  // of the next line
+	passed int64  // bytes of a line that is too long, whose end is still to come
+	long   error  // names the first line that is too long
 }
 
 func (x *lineIndexer) Write(p []byte) (int, error) {
+	x.Content(p)
 	for rest := p; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n') + 1
+		size := int64(end)
+		if end == 0 {
+			size = int64(len(rest))
+		}
+		if x.passed > 0 || int64(len(x.part))+size > int64(maxLine) {
+			x.pass(size, end > 0)
+			rest = rest[size:]
+			continue
+		}
 		if end == 0 {
 			x.part = append(x.part, rest...)
 			break
@@ -189,12 +203,24 @@ func (x *lineIndexer) Write(p []byte) (int, error) {
 		}
 		at := x.offset
 		x.offset += int64(len(l))
-		if len(l) > maxLine || x.line.Parse(l[:len(l)-1]) != nil {
+		if x.line.Parse(l[:len(l)-1]) != nil {
 			continue // damaged
 		}
 		x.Add(&x.line, at, len(l))
 	}
 	return len(p), nil
+}
+
+// pass passes bytes of a line that is longer than one can be.
+func (x *lineIndexer) pass(size int64, ended bool) {
+	if x.long == nil {
+		x.long = fmt.Errorf("the line at offset %d is longer than %d MiB and is left out", x.offset, maxLine>>20)
+	}
+	x.passed += int64(len(x.part)) + size
+	x.part = nil
+	if ended {
+		x.offset, x.passed = x.offset+x.passed, 0
+	}
 }
 
 // parts calls fn with the bytes of a plain file, in parts of memberSize at most. Each but the file's last one ends with a
@@ -523,7 +549,7 @@ func (j *File) writeIndex(name string, b *index.Builder) error {
 // write writes a new file beside the active one, and syncs it. It stays open, and locked if the volume has locks,
 // until the caller has given it its name.
 func (j *File) write(name string, fn func(io.WriterAt) error) (disk.File, error) {
-	out, err := j.disk.OpenFile(filepath.Join(filepath.Dir(j.path), name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, fileMode)
+	out, err := disk.Create(j.disk, filepath.Join(filepath.Dir(j.path), name), fileMode)
 	if err != nil {
 		return nil, err
 	}

@@ -158,6 +158,9 @@ func OpenFile(path string, o Options) (*File, error) {
 		o.Failed = func(error) {}
 	}
 	path = disk.Absolute(path)
+	if err := disk.CheckLink(path); err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
 	f, err := o.Disk.OpenFile(path, os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)

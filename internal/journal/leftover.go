@@ -80,6 +80,7 @@ func WriteIndex(segment string, content []byte) error {
 	if err != nil {
 		return err
 	}
+	defer disk.NoteTemporary(f.Name())()
 	_, err = f.Write(content)
 	if err == nil {
 		err = f.Chmod(fileMode)

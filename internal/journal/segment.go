@@ -34,6 +34,7 @@ type Segment struct {
 	Active    bool  // lines are appended to it
 	Ours      bool  // it has the name of a file that kubejournal rotated
 	Unread    error // why its first line cannot be read; nil too where there is none yet
+	Long      error // of MakeIndex: which line is longer than one can be, and was passed over; nil where none is
 
 	file  disk.File    // where it is open already, whatever its name is now; Size bytes of it are read, and nobody closes it
 	index *index.Index // of OpenIndex or MakeIndex

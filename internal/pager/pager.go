@@ -27,6 +27,7 @@ type Pager struct {
 	pipe  *os.File  // nil where there is no pager
 	cmd   *exec.Cmd
 	close func() error // closes pipe, once
+	wait  func() error // for the end of cmd, once
 	stop  func() bool  // takes back that the end of the context closes pipe
 }
 
@@ -92,7 +93,7 @@ func (p *Pager) start(ctx context.Context, command string, terminal io.Writer, e
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}
-	p.out, p.pipe, p.cmd, p.close = w, w, cmd, sync.OnceValue(w.Close)
+	p.out, p.pipe, p.cmd, p.close, p.wait = w, w, cmd, sync.OnceValue(w.Close), sync.OnceValue(cmd.Wait)
 	p.stop = context.AfterFunc(ctx, func() { _ = p.close() })
 	return nil
 }
@@ -119,7 +120,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Close ends the output, and waits until the user leaves the pager. An error is that it could not be run.
+// Close ends the output, and waits until the user leaves the pager. An error is that it could not be run. It may be called
+// several times.
 func (p *Pager) Close() error {
 	if !p.Paged() {
 		return nil
@@ -128,7 +130,7 @@ func (p *Pager) Close() error {
 	err := p.close()
 	// Its other statuses, and signals, are between it and its user.
 	const cannotExecute, notFound = 126, 127
-	if wait := p.cmd.Wait(); wait != nil {
+	if wait := p.wait(); wait != nil {
 		if code := p.cmd.ProcessState.ExitCode(); code == cannotExecute || code == notFound {
 			return fmt.Errorf("run pager: %w", wait)
 		}

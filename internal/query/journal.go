@@ -176,6 +176,9 @@ func (j *Journal) index(ctx context.Context, i int) (*index.Index, error) {
 	if s.Unread != nil {
 		j.notice(cutOff(&s.Segment))
 	}
+	if s.Long != nil {
+		j.notice(fmt.Sprintf("%s: %v", s.Path, s.Long))
+	}
 	s.x = x
 	return x, nil
 }

@@ -23,6 +23,7 @@ func newScratch() (dir string, lock *os.File, err error) {
 	if dir, err = os.MkdirTemp("", scratchPrefix); err != nil {
 		return "", nil, err
 	}
+	disk.NoteTemporary(dir) // until the process ends: a folder that is gone is no matter
 	if lock, err = os.Open(dir); err == nil {
 		_ = disk.Lock(lock) // where the volume has no locks, nobody else gets it either
 		return dir, lock, nil

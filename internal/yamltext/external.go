@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"kubejournal/internal/disk"
 )
 
 // External compares objects with the program that KUBECTL_EXTERNAL_DIFF names, as kubectl diff does: it gets two
@@ -30,9 +32,11 @@ func NewExternal(command string) (*External, error) {
 	if e.from, err = os.MkdirTemp("", "FROM-"); err != nil {
 		return nil, err
 	}
+	disk.NoteTemporary(e.from) // until the process ends: a folder that is gone is no matter
 	if e.to, err = os.MkdirTemp("", "TO-"); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
+	disk.NoteTemporary(e.to)
 	return e, nil
 }
 

@@ -33,8 +33,13 @@ type Options struct {
 	Lines bool
 }
 
+// MaxDepth is how many objects and lists may be around what is written in block style. Each of them indents the lines inside:
+// an object of 100 KB that is nested 9,000 deep would have 400 MB of YAML. Kubernetes' own objects, and schemas in
+// CustomResourceDefinitions, stay far below. What is nested deeper is written as JSON, which is YAML too, on one line.
+const MaxDepth = 100
+
 // Append appends a JSON value as YAML, as kubectl prints it: members sorted, strings quoted and folded as
-// sigs.k8s.io/yaml does. [object] gives an object as an item of a List. Control characters are escaped; see
+// sigs.k8s.io/yaml does, up to MaxDepth. [object] gives an object as an item of a List. Control characters are escaped; see
 // display.AppendLines for terminals.
 func Append(dst, value []byte, o Options) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
@@ -50,11 +55,91 @@ func Append(dst, value []byte, o Options) ([]byte, error) {
 	if o.Lines && !bytes.ContainsFunc(value, isStandIn) && !bytes.Contains(value, []byte(`\ue`)) && !bytes.Contains(value, []byte(`\uE`)) {
 		s = &standIns{}
 	}
+	var d deep
+	v = d.cut(v, 0)
 	text, err := yaml.Marshal(convert(v, s))
 	if err != nil {
 		return dst, fmt.Errorf("write YAML: %w", err)
 	}
-	return s.restore(dst, bytes.ReplaceAll(text, []byte(mergeWord), []byte(`"<<"`))), nil
+	text = bytes.ReplaceAll(text, []byte(mergeWord), []byte(`"<<"`))
+	if len(d.texts) == 0 {
+		return s.restore(dst, text), nil
+	}
+	return d.restore(dst, s.restore(nil, text)), nil
+}
+
+// deep is what is nested deeper than MaxDepth. Words in its place pass through the encoder of YAML.
+type deep struct {
+	word  string // that no value has: it is random
+	texts [][]byte
+}
+
+// cut returns a decoded value, around which there are depth objects and lists, with words in the place of what is too deep.
+func (d *deep) cut(v any, depth int) any {
+	switch v := v.(type) {
+	case map[string]any:
+		if depth >= MaxDepth && len(v) > 0 {
+			return d.wordFor(v)
+		}
+		for key, child := range v {
+			v[key] = d.cut(child, depth+1)
+		}
+	case []any:
+		if depth >= MaxDepth && len(v) > 0 {
+			return d.wordFor(v)
+		}
+		for i, child := range v {
+			v[i] = d.cut(child, depth+1)
+		}
+	}
+	return v
+}
+
+func (d *deep) wordFor(v any) any {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if e.Encode(v) != nil {
+		return v // it was decoded from JSON
+	}
+	if d.word == "" {
+		d.word = "deep" + rand.Text()
+	}
+	d.texts = append(d.texts, escapeControl(bytes.TrimSuffix(text.Bytes(), []byte{'\n'})))
+	return fmt.Sprint(d.word, len(d.texts)-1, wordEnd)
+}
+
+const wordEnd = "x" // behind the number of a word
+
+// escapeControl returns JSON with escapes for the control characters that JSON allows and YAML does not.
+func escapeControl(text []byte) []byte {
+	isControl := func(r rune) bool { return r >= 0x7f && unicode.IsControl(r) }
+	if !bytes.ContainsFunc(text, isControl) {
+		return text
+	}
+	var escaped []byte
+	for _, r := range string(text) {
+		if isControl(r) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
+}
+
+// restore appends text with what the words are for.
+func (d *deep) restore(dst, text []byte) []byte {
+	for {
+		before, behind, found := bytes.Cut(text, []byte(d.word))
+		dst = append(dst, before...)
+		if !found {
+			return dst
+		}
+		number, rest, _ := bytes.Cut(behind, []byte(wordEnd))
+		n, _ := strconv.Atoi(string(number)) // wordFor has written it
+		dst, text = append(dst, d.texts[n]...), rest
+	}
 }
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")

@@ -181,3 +181,48 @@ func BenchmarkDiff5MB(b *testing.B) {
 		AppendDiff(nil, from, to, true)
 	}
 }
+
+// TestDeep has objects that are nested as deep as lines may be: their YAML stays in proportion, and means the same.
+func TestDeep(t *testing.T) {
+	nested := func(open, inside, shut string, depth int) string {
+		return strings.Repeat(open, depth) + inside + strings.Repeat(shut, depth)
+	}
+	wide := `{"a":1` + strings.Repeat(`,"b\u0085c":["<x>",null,1.5]`, 1) + strings.Repeat(`,"k":{}`, 1) + `}`
+	for name, value := range map[string]string{
+		"as deep as in block style": nested(`{"a":`, `1`, `}`, MaxDepth),
+		"one more":                  nested(`{"a":`, `{"b":1,"a":[]}`, `}`, MaxDepth),
+		"objects":                   nested(`{"a":`, wide, `}`, 9000),
+		"lists":                     nested(`[`, wide, `]`, 9000),
+		"both":                      nested(`[{"a":`, wide, `}]`, 4500),
+		"two":                       `{"x":` + nested(`[`, `1`, `]`, 200) + `,"a":` + nested(`[`, `2`, `]`, 200) + `,"m":` + nested(`[`, `3`, `]`, 300) + `}`,
+	} {
+		for _, lines := range []bool{false, true} {
+			text := appendYAML(t, value, Options{Lines: lines})
+			if most := 40*len(value) + 3*MaxDepth*MaxDepth; len(text) > most {
+				t.Errorf("%s: %d bytes of YAML for %d", name, len(text), len(value))
+			}
+			if strings.Contains(text, "{\"") == (name == "as deep as in block style") && name != "two" {
+				t.Errorf("%s: %.200s", name, text)
+			}
+			if depth := strings.Count(value, "{") + strings.Count(value, "["); depth > 2000 {
+				continue // JSON again takes its reader long
+			}
+			got, err := yaml.YAMLToJSON([]byte(text))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if want, _ := json.Marshal(exact(t, value)); string(want) != string(got) {
+				t.Errorf("%s: got %s", name, got)
+			}
+		}
+	}
+	// The outline of a difference has the path of what is on one line.
+	from := nested(`{"a":`, `1`, `}`, MaxDepth+3)
+	to := nested(`{"a":`, `2`, `}`, MaxDepth+3)
+	was, is := appendYAML(t, from, Options{Lines: true}), appendYAML(t, to, Options{Lines: true})
+	d := string(AppendDiff(nil, Side{Text: []byte(was)}, Side{Text: []byte(is)}, false))
+	if !strings.Contains(d, strings.Repeat("a.", MaxDepth-2)+"a\n") ||
+		!strings.Contains(d, `+`+strings.Repeat("  ", MaxDepth-1)+`a: {"a":{"a":{"a":2}}}`) {
+		t.Errorf("the difference is\n%s", d)
+	}
+}
