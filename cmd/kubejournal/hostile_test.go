@@ -198,7 +198,7 @@ var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 // hostileTexts are the questions whose answer is text. FILE is the journal.
 var hostileTexts = []string{
 	"history --all --journal FILE", "history --patch --journal FILE", "history deploy --journal FILE",
-	"history deploy/wbe -n shpo --journal FILE", "history wigdets --journal FILE", "history --field data.value --journal FILE deploy",
+	"history deploy/wbe -n shpo --journal FILE", "history widgts --journal FILE", "history --field data.value --journal FILE deploy",
 	"history deploy --related --journal FILE",
 	"get * --at seq:6 --journal FILE", "get * --at seq:6 -o wide --journal FILE", "get * --at seq:6 -o name --journal FILE",
 	"get widgets.example.com --at seq:6 --journal FILE", "get * --deleted --journal FILE", "get deploy --journal FILE",

@@ -263,8 +263,8 @@ func appendName(dst []byte, salt, stream uint32, name string) []byte {
 	return dst
 }
 
-func appendHeader(dst []byte, slots, salt uint32) []byte {
-	dst = append(dst, magic...)
+func header(slots, salt uint32) []byte {
+	dst := []byte(magic)
 	for _, n := range []uint32{version, slots, salt} {
 		dst = binary.LittleEndian.AppendUint32(dst, n)
 	}

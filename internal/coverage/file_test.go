@@ -237,7 +237,7 @@ func TestLeaseDuration(t *testing.T) {
 		lease(Options{}, 30, 5*time.Second)
 	})
 	const salt = 7
-	b := appendName(appendHeader(nil, 0, salt), salt, 0, "pods")
+	b := appendName(header(0, salt), salt, 0, "pods")
 	b = appendInterval(b, salt, 0, &interval{since: 1, from: 1, to: 2, seq: 1, serial: 1, lease: maxLease + 1})
 	c, err := parseBytes(b)
 	if err != nil || len(c.intervals[0]) != 1 || c.intervals[0][0].lease != 0 {

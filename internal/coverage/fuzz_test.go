@@ -34,7 +34,7 @@ func FuzzParse(f *testing.F) {
 	setBack := append(record(kindInterval, 0, 10, 10, 40, 9, 0, 1), record(kindSegment, 9, 20, 8, 6, 8, 0, 5)...)
 	f.Add(append(append(name, setBack...), segments...), byte(1)) // the clock was set back between two segments
 	f.Fuzz(func(t *testing.T, records []byte, gone byte) {
-		b := appendHeader(nil, firstSlots, 5)
+		b := header(firstSlots, 5)
 		for ; len(records) >= sumAt; records = records[sumAt:] {
 			b = appendSum(append(b, records[:sumAt]...), 5)
 		}
@@ -96,7 +96,7 @@ func claimed(t *testing.T, all []Stream, first, last int64) (sum float64) {
 // TestLarge has a file that is larger than any that is written: it is not read into memory.
 func TestLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal.jsonl.coverage")
-	if err := os.WriteFile(path, appendHeader(nil, firstSlots, 5), 0o600); err != nil {
+	if err := os.WriteFile(path, header(firstSlots, 5), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, 1<<40); err != nil {

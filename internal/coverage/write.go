@@ -233,7 +233,7 @@ func (f *File) replace(old *content) (err error) {
 	}
 	old.limitTo(maxIntervals)
 	w := writing{salt: rand.Uint32(), slots: max(firstSlots, (len(c.names)*3/2+sector-1)/sector*sector), fault: f.fault, synced: time.Now()}
-	b := appendHeader(nil, uint32(w.slots), w.salt)
+	b := header(uint32(w.slots), w.salt)
 	for range 2 {
 		end := len(b) + w.slots*recordSize
 		b = append(c.appendSlots(b, w.salt), make([]byte, end-len(b)-len(c.slots)*recordSize)...)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -44,7 +45,7 @@ func (s *Writer) Write(b []byte) (int, error) {
 	defer s.mu.Unlock()
 	text := b
 	if len(s.rest) > 0 {
-		text = append(s.rest, b...)
+		text = slices.Concat(s.rest, b)
 	}
 	s.out, s.rest = s.append(s.out[:0], text)
 	if cap(s.out) > maxScratch {
