@@ -117,7 +117,8 @@ func (p *pace) reached(rv string) bool {
 	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
 		return false
 	}
-	p.late = p.late || p.asked.Sub(p.known()) > lateAfter
+	// What was made before the question may have waited until now: pauses that are short each add up.
+	p.late = p.late || p.asked.Sub(p.known()) > lateAfter || p.read.Sub(p.asked) > lateAfter
 	p.behind = p.behind && p.resumed.After(p.asked)
 	p.goal, p.current = "", p.asked
 	return true

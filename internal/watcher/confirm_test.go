@@ -13,6 +13,7 @@ func TestPace(t *testing.T) {
 		away, wait time.Duration // before the read, and in it
 		rv         string        // of what it brings
 	}
+	held := []read{{lateAfter - ms, 0, "6"}, {lateAfter - ms, 0, "8"}}
 	for name, c := range map[string]struct {
 		current time.Duration // how long ago the stream was last known to have read everything, when the watch begins
 		goal    string        // the server's version then, asked for a second ago
@@ -32,6 +33,7 @@ func TestPace(t *testing.T) {
 		"at the goal behind a pause":        {0, "8", []read{{0, 0, "5"}, {200 * ms, 0, "8"}, {0, 2 * ms, "9"}}, -time.Second, false},
 		"resumed, a long wait":              {0, "8", []read{{0, time.Minute, "5"}}, time.Minute, false},
 		"resumed late":                      {14 * time.Second, "8", []read{{0, 0, "9"}}, -time.Second, true},
+		"held up again and again":           {2 * time.Second, "8", held, -time.Second, true},
 		"held up":                           {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 5 * ms, "7"}}, time.Minute, true},
 		"held up, and a long wait":          {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 300 * ms, "7"}}, 80*time.Second + 300*ms, true},
 		"away for a moment":                 {0, "", []read{{0, time.Minute, "5"}, {200 * ms, 5 * ms, "6"}}, time.Minute, false},
