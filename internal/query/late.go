@@ -96,8 +96,8 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 	return w, nil
 }
 
-// waitedUntil returns when the last line was received that may have been made in a late interval, one of some of a stream: a
-// while after the stream had caught up, or at its next complete list.
+// waitedUntil returns until when lines were received that may have been made in a late interval, which is one of its
+// stream's: a while after the stream had caught up, or at its next complete list.
 func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Time {
 	for i := range intervals {
 		switch in := &intervals[i]; {
@@ -111,9 +111,11 @@ func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Ti
 	return time.Time{}
 }
 
-// lateLines returns the lines of a stream that were received after a moment and by another one, in order, up to a GAP; none
-// where each selected one of them says when it was made.
-func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m Moment, end time.Time) (all []lateLine, err error) {
+// lateLines returns the lines of a stream that were received after a moment and no later than end, in order, up to a
+// GAP; none where each selected one of them says when it was made.
+func (j *Journal) lateLines(
+	ctx context.Context, s *Selection, stream string, m Moment, end time.Time,
+) (all []lateLine, err error) {
 	within := func(l *index.Line) bool { return l.Time.After(m.Time) && !l.Time.After(end) }
 	var segments []int
 	selected := make(map[uint64]string) // by seq

@@ -183,7 +183,8 @@ func TestMeter(t *testing.T) {
 	if err := ask(bound, time.Millisecond); err != nil {
 		t.Error(err)
 	}
-	if err := ask(1, time.Millisecond); err == nil || !strings.HasPrefix(err.Error(), "64 requests in 10s, more than 20 for each of 3 streams and 3 pulses of 1 runs") {
+	want := "64 requests in 10s, more than 20 for each of 3 streams and 3 pulses of 1 runs"
+	if err := ask(1, time.Millisecond); err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("a request too many: %v", err)
 	}
 	if total, worst, _ := m.result(); total != 1000+11*bound+1 || worst < 10*bound {
