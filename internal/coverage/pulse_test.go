@@ -244,6 +244,20 @@ func TestPulse(t *testing.T) {
 				synctest.Wait()
 			}
 		}, "pods, 10-20 Interrupted, 20-36.3 late CaughtUp, 36.3-43.3"},
+		// What had waited may be read after what shows that it was all.
+		"late until after it was confirmed, then a pulse": {func(j *journalled) {
+			j.commit(34, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(30), Late: j.at(34)}})
+			for _, second := range []int64{37, 41, 45} {
+				p := Progress{Since: j.at(10), Confirmed: j.at(30), Late: j.at(34), Pulse: j.at(second)}
+				<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
+				j.file.Committed(j.seq, j.first, maps.All(map[string]Progress{"pods": p}))
+				synctest.Wait()
+			}
+		}, "pods, 10-20 Interrupted, 20-37 late CaughtUp, 37-45"},
+		"late until after it was confirmed, then read": {func(j *journalled) {
+			j.commit(34, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(30), Late: j.at(34)}})
+			j.commit(36, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(36), Late: j.at(34)}})
+		}, "pods, 10-20 Interrupted, 20-34 late CaughtUp, 34-36"},
 		"caught up within a second, by what is read": {func(j *journalled) {
 			p := Progress{Since: j.at(10), Confirmed: j.at(20) + 3e8}
 			j.commit(21, map[string]Progress{"pods": p})

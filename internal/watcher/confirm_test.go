@@ -34,6 +34,7 @@ func TestPace(t *testing.T) {
 		"resumed, a long wait":              {0, "8", []read{{0, time.Minute, "5"}}, time.Minute, false},
 		"resumed late":                      {14 * time.Second, "8", []read{{0, 0, "9"}}, -time.Second, true},
 		"held up again and again":           {2 * time.Second, "8", held, -time.Second, true},
+		"held up, then a wait":              {0, "", append([]read{{0, time.Minute, "5"}}, append(held, read{0, time.Second, "9"})...), time.Minute + 2*(lateAfter-ms) + time.Second, true},
 		"held up":                           {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 5 * ms, "7"}}, time.Minute, true},
 		"held up, and a long wait":          {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 300 * ms, "7"}}, 80*time.Second + 300*ms, true},
 		"away for a moment":                 {0, "", []read{{0, time.Minute, "5"}, {200 * ms, 5 * ms, "6"}}, time.Minute, false},
@@ -80,6 +81,24 @@ func TestLastConfirmed(t *testing.T) {
 		check("set back, by an earlier process", 0)
 		s.state.Confirmed = at
 		check("by an earlier process", at)
+	})
+}
+
+// What had waited is read after the question for the server's version that shows it: it was late until then.
+func TestLateAfterTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Stream{pace: pace{goal: "8", asked: time.Now(), current: time.Now().Add(-time.Minute)}}
+		s.pace.began()
+		<-time.After(4 * time.Second)
+		read := time.Now()
+		s.pace.waited(read, read)
+		if !s.pace.reached("8") {
+			t.Fatal("the goal is not reached")
+		}
+		s.confirm()
+		if c := s.state.Coverage; c.Confirmed != read.Add(-4*time.Second).UnixNano() || c.Late != read.UnixNano() {
+			t.Errorf("confirmed at %v, late until %v", time.Unix(0, c.Confirmed), time.Unix(0, c.Late))
+		}
 	})
 }
 
