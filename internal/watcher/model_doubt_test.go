@@ -237,7 +237,7 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 	for _, w := range o.written {
 		k := invariant.Key{Group: w.gvr.Group, Resource: w.gvr.Resource, Namespace: w.namespace, Name: w.name}
 		if at[w.version] = w.at; w.gvr != streams[0].gvr || only.Name != "" && k != only || doubted[place(k)] ||
-			w.at.Before(since.Add(time.Second)) || w.at.After(until.Add(-lagging)) {
+			w.at.Before(since.Add(time.Second)) || w.at.After(until.Add(-lagging)) || o.inGap(streams, w.at) {
 			continue
 		}
 		if _, there := rows[w.version]; !there && o.changes(streams, k, w.version) {
@@ -254,6 +254,22 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): version %d of %v is of %s", since, until, doubts, version, k, w)
 		}
 	}
+}
+
+// inGap reports whether a gap of a stream began and ended at a time: while it lasted, the clock stood still.
+func (o *oracle) inGap(streams []modelStream, at time.Time) bool {
+	for _, c := range o.covered {
+		if !slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) {
+			continue
+		}
+		for n := range c.Intervals[1:] {
+			reason, gap := event.GapReason(c.Intervals[n].End), []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
+			if slices.Contains(gap, reason) && c.Intervals[n].To.Equal(at) && c.Intervals[n+1].From.Equal(at) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (o *oracle) logCoverage() {
