@@ -125,6 +125,7 @@ func (p *pace) reached(rv string) bool {
 		return false
 	}
 	p.caughtUp()
+	p.late = p.late || p.asked.Sub(p.known()) > lateAfter // of a watch that is to begin again
 	p.behind = p.behind && p.resumed.After(p.asked)
 	p.goal, p.current = "", p.asked
 	return true

@@ -102,6 +102,18 @@ func TestLateAfterTheQuestion(t *testing.T) {
 	})
 }
 
+// A stream that goes on at its position may have read what waited in another life of it.
+func TestLateBeforeTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace{current: time.Now()}
+		<-time.After(time.Minute)
+		p.goal, p.asked = "8", time.Now()
+		if !p.reached("8") || !p.late {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
 // What came while a list was read, or written, is late if that took long.
 func TestLateBehindAList(t *testing.T) {
 	for took, want := range map[time.Duration]bool{lateAfter / 2: false, 2 * lateAfter: true} {
