@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
@@ -225,7 +226,12 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 		found := l.Type == invariant.Deleted && l.Origin == invariant.FromRelist // its version is that of the line before
 		if version, err := strconv.ParseUint(l.ResourceVersion, 10, 64); err == nil && l.UID != "" && !found && l.Origin != invariant.FromSnapshot {
 			k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name}
-			rows[version] = row{k, o.madeAfter(l, since)}
+			from, err := o.journal.NotBefore(o.t.Context(), v.Fields)
+			must(o.t, err)
+			if from.IsZero() || from.After(since) {
+				from = o.madeAfter(l, since)
+			}
+			rows[version] = row{k, from}
 		}
 	}
 	doubted, whole := o.deserved(doubts, streams, since, until, only)
@@ -256,20 +262,15 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 	}
 }
 
-// inGap reports whether a gap of a stream began and ended at a time: while it lasted, the clock stood still.
+// inGap reports whether a gap of a stream began at a time: the clock stood still, so what it lost may be of that moment.
 func (o *oracle) inGap(streams []modelStream, at time.Time) bool {
-	for _, c := range o.covered {
-		if !slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) {
-			continue
-		}
-		for n := range c.Intervals[1:] {
-			reason, gap := event.GapReason(c.Intervals[n].End), []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
-			if slices.Contains(gap, reason) && c.Intervals[n].To.Equal(at) && c.Intervals[n+1].From.Equal(at) {
-				return true
-			}
-		}
-	}
-	return false
+	gaps := []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
+	return slices.ContainsFunc(o.covered, func(c coverage.Stream) bool {
+		return slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) &&
+			slices.ContainsFunc(c.Intervals, func(i coverage.Interval) bool {
+				return i.To.Equal(at) && slices.Contains(gaps, event.GapReason(i.End))
+			})
+	})
 }
 
 func (o *oracle) logCoverage() {
