@@ -38,8 +38,8 @@ type Coverage struct {
 	// Read is when the last change was made that a watch has brought behind that, by the server's clock, and no later than
 	// it was received: all that was made before has been read, for a watch brings changes in order.
 	Read int64 `json:"read,omitempty"`
-	// Late is up to when lines came late, because of an outage or a stop. It is lost with the process, behind which they are
-	// late in any case.
+	// Late is when the last line came that was late, because of an outage or a stop. That may be after Confirmed. It is lost
+	// with the process, behind which they are late in any case.
 	Late int64 `json:"-"`
 	// Pulse is up to when a pulse has confirmed it, if that is later. Missed is when a line last came that may be older than a
 	// pulse, which was wrong then, and MissedFrom the time before which its change was not made; 0 is unknown. They are kept
@@ -133,13 +133,13 @@ func (s *Stream) Move(rv string) {
 	*s = Stream{ResourceVersion: rv, Restored: s.Restored, Coverage: s.Coverage}
 }
 
-// Confirm notes that the journal, with what is about to be written, has every change up to a time. late is up to when lines came
-// late; zero if none did.
+// Confirm notes that the journal, with what is about to be written, has every change up to a time. late is when the last
+// line came that was late; zero if none did.
 func (s *Stream) Confirm(at, late time.Time) {
 	c := &s.Coverage
 	c.Confirmed, c.Read = at.UnixNano(), 0
 	if !late.IsZero() {
-		c.Late = min(late.UnixNano(), c.Confirmed)
+		c.Late = late.UnixNano()
 	}
 	if c.Since == 0 { // the checkpoint of an earlier version
 		c.Since = c.Confirmed

@@ -244,13 +244,36 @@ func TestPulse(t *testing.T) {
 				synctest.Wait()
 			}
 		}, "pods, 10-20 Interrupted, 20-36.3 late CaughtUp, 36.3-43.3"},
+		// What had waited may be read after what shows that it was all.
+		"late until after it was confirmed, then a pulse": {func(j *journalled) {
+			j.commit(34, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(30), Late: j.at(34)}})
+			for _, second := range []int64{37, 41, 45} {
+				p := Progress{Since: j.at(10), Confirmed: j.at(30), Late: j.at(34), Pulse: j.at(second)}
+				<-time.After(time.Until(j.began.Add(time.Duration(second) * time.Second)))
+				j.file.Committed(j.seq, j.first, maps.All(map[string]Progress{"pods": p}))
+				synctest.Wait()
+			}
+		}, "pods, 10-20 Interrupted, 20-37 late CaughtUp, 37-45"},
+		"late until after it was confirmed, then read": {func(j *journalled) {
+			j.commit(34, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(30), Late: j.at(34)}})
+			j.commit(36, map[string]Progress{"pods": {Since: j.at(10), Confirmed: j.at(36), Late: j.at(34)}})
+		}, "pods, 10-20 Interrupted, 20-34 late CaughtUp, 34-36"},
 		"caught up within a second, by what is read": {func(j *journalled) {
-			p := Progress{Since: j.at(10), Confirmed: j.at(30) + 3e8, Late: j.at(30) + 3e8}
-			j.commit(31, map[string]Progress{"pods": p})
-			p.Late, p.Pulse = j.at(36), j.at(36)
-			j.commit(37, map[string]Progress{"pods": p})
-			j.pods(39, 10, 38, 36)
-		}, "pods, 10-20 Interrupted, 20-36 late CaughtUp, 36-38"},
+			p := Progress{Since: j.at(10), Confirmed: j.at(20) + 3e8}
+			j.commit(21, map[string]Progress{"pods": p})
+			j.kill()
+			j.open(Options{})
+			p.Pulse = j.at(40)
+			j.commit(40, map[string]Progress{"pods": p})
+			j.pods(45, 10, 45, 0)
+		}, "pods, 10-20.3 Unknown, 20.3-40 late CaughtUp, 40-45"},
+		"read up to before the first pulse, then a GAP": {func(j *journalled) {
+			j.kill()
+			j.open(Options{})
+			j.pulse(40, 10, 20)
+			j.pods(41, 10, 35, 0)
+			j.lost(43, "Expired")
+		}, "pods, 10-20 Unknown, 20-35 late Expired"},
 		// What was made before a change that was read has been read for good.
 		"a change that was made before, then a GAP": {func(j *journalled) {
 			j.pulse(28, 10, 20)

@@ -218,7 +218,9 @@ func TestUndated(t *testing.T) {
 	for end, want := range map[string]string{coverage.CaughtUp: "[1] 0", coverage.Interrupted: "[3 4] 0"} {
 		j = openSmall(t, small(t, "ADDED a/x u1 5 snapshot", "SYNCED 10", "MODIFIED a/x u1 11", "ADDED a/y u2 12 late"))
 		in.From, in.To, in.End = noon.Add(2*time.Minute), noon.Add(160*time.Second), end
-		later := coverage.Interval{From: in.To, To: noon.Add(5 * time.Minute), Late: end == coverage.Interrupted, End: coverage.CaughtUp}
+		later := coverage.Interval{
+			From: in.To, To: noon.Add(5 * time.Minute), Late: end == coverage.Interrupted, End: coverage.CaughtUp,
+		}
 		j.uncovered, j.coverage = nil, []coverage.Stream{{Name: "pods", Intervals: []coverage.Interval{in, later}}}
 		st, err := j.State(t.Context(), &Selection{}, Moment{Time: noon.Add(155 * time.Second)})
 		if err != nil || seqs(st) != want {

@@ -242,6 +242,10 @@ func (j *Journal) stands(ctx context.Context, s *Selection, gap *Doubt) (bool, e
 		if err != nil {
 			return false, err
 		}
+		if n == 1 { // with a complete list: what the stream received after that has lines, whenever it was made
+			c.live[gap.Stream] = true
+			delete(c.passed, gap.Stream)
+		}
 		st, err := j.stateAt(ctx, s, c, false)
 		if err != nil {
 			return false, err

@@ -328,6 +328,71 @@ func TestInsideGap(t *testing.T) {
 	}
 }
 
+// What a stream receives after a list is not of the gap before it, even where it is late and of the same second.
+func TestLateAfterGap(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Put("", settings(1))
+	s.Synced()
+	w.Now = noon.Add(time.Minute)
+	w.Confirm(false, s)
+	w.Now = noon.Add(2 * time.Minute)
+	s.Gap(event.Expired, noon.Add(time.Minute))
+	w.Now = noon.Add(3*time.Minute + time.Second/2)
+	s.Synced()
+	w.Now, w.Made = noon.Add(3*time.Minute+30*time.Second), noon.Add(3*time.Minute)
+	s.Put("kubectl", settings(2))
+	w.Confirm(true, s)
+	w.Now = noon.Add(5 * time.Minute)
+	w.Confirm(false, s)
+
+	j, one := open(t, w), selectionOf(t, "cm/settings")
+	one.Namespaces = []string{"shop"}
+	if state, doubts := at(t, j, one, query.Moment{Time: noon.Add(90 * time.Second)}); state != "settings=1" || doubts != "" {
+		t.Errorf("in the gap: %q, %q", state, doubts)
+	}
+}
+
+// What a stream receives before a GAP, while nothing confirms it, may have been made since it was confirmed.
+func TestReceivedBeforeAGap(t *testing.T) {
+	w := begin(t)
+	s := w.Stream("configmaps", "ConfigMap")
+	s.Snapshot()
+	s.Put("", settings(1))
+	s.Synced()
+	w.Now = noon.Add(time.Minute)
+	w.Confirm(false, s)
+	w.Kill()
+	w.Now = noon.Add(10 * time.Minute)
+	w.Start()
+	s.Delete("c1") // line 3
+	w.Now = noon.Add(11 * time.Minute)
+	s.Gap(event.Expired, noon.Add(10*time.Minute))
+	w.Now = noon.Add(12 * time.Minute)
+	s.Synced()
+	w.Now = noon.Add(13 * time.Minute)
+	s.Put("", settings(2)) // line 6
+	w.Confirm(false, s)
+
+	j := open(t, w)
+	want := map[uint64]time.Time{3: noon.Add(time.Minute), 6: {}}
+	for v, err := range j.History(t.Context(), selectionOf(t, "cm"), query.Moment{}, query.Moment{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from, asked := want[v.Seq]; asked {
+			got, err := j.NotBefore(t.Context(), v.Fields)
+			if delete(want, v.Seq); err != nil || !got.Equal(from) {
+				t.Errorf("line %d was not made before %v, %v; want %v", v.Seq, got, err, from)
+			}
+		}
+	}
+	if len(want) > 0 {
+		t.Errorf("not shown: %v", want)
+	}
+}
+
 // Two GAPs are two, also where nothing was confirmed behind the list between them: each has its reason, and an
 // object that the first list shows as it was is not in doubt before it.
 func TestListBetweenGaps(t *testing.T) {

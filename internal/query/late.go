@@ -96,8 +96,8 @@ func (j *Journal) waitedAt(ctx context.Context, s *Selection, m Moment, only ind
 	return w, nil
 }
 
-// waitedUntil returns when the last line was received that may have been made in a late interval, one of some of a stream: a
-// while after the stream had caught up, or at its next complete list.
+// waitedUntil returns until when lines were received that may have been made in a late interval, which is one of its
+// stream's: a while after the stream had caught up, or at its next complete list.
 func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Time {
 	for i := range intervals {
 		switch in := &intervals[i]; {
@@ -111,9 +111,11 @@ func waitedUntil(intervals []coverage.Interval, late *coverage.Interval) time.Ti
 	return time.Time{}
 }
 
-// lateLines returns the lines of a stream that were received after a moment and by another one, in order, up to a GAP; none
-// where each selected one of them says when it was made.
-func (j *Journal) lateLines(ctx context.Context, s *Selection, stream string, m Moment, end time.Time) (all []lateLine, err error) {
+// lateLines returns the lines of a stream that were received after a moment and no later than end, in order, up to a
+// GAP; none where each selected one of them says when it was made.
+func (j *Journal) lateLines(
+	ctx context.Context, s *Selection, stream string, m Moment, end time.Time,
+) (all []lateLine, err error) {
 	within := func(l *index.Line) bool { return l.Time.After(m.Time) && !l.Time.After(end) }
 	var segments []int
 	selected := make(map[uint64]string) // by seq
@@ -249,8 +251,8 @@ func (j *Journal) window(ctx context.Context, s *Selection, since, until Moment)
 	return w, nil
 }
 
-// notBefore returns the time before which a change was not made whose line, of a seq, was received in a late interval: that of
-// the line before it in its stream that says when it was made, or of the interval's beginning. It is zero where the line says
+// notBefore returns the time before which a change was not made whose line, of a seq, was received late: that of the line
+// before it in its stream that says when it was made, or of the beginning of the interval that lateInterval returns. It is zero where the line says
 // that itself, where it was received at once, and where that is not known.
 func (j *Journal) notBefore(
 	ctx context.Context, e *ends, segment int, stream string, seq uint64, received time.Time,
@@ -301,17 +303,22 @@ func (j *Journal) NotBefore(ctx context.Context, l *line.Fields) (time.Time, err
 	})
 }
 
-// lateInterval returns the late interval of a stream in which a line was received; nil where there is none, or nothing is known.
+// lateInterval returns the late interval of a stream in which a line was received, or the time between two intervals: a watch
+// that was not confirmed may have brought it late. It is nil where there is none, or nothing is known.
 func (j *Journal) lateInterval(stream string, received time.Time) *coverage.Interval {
 	streams, _ := j.coverageOf()
 	for i := range streams {
 		if streams[i].Name != stream {
 			continue
 		}
-		for n := range streams[i].Intervals {
-			in := &streams[i].Intervals[n]
+		intervals := streams[i].Intervals
+		for n := range intervals {
+			in := &intervals[n]
 			if in.Late && received.After(in.From) && !received.After(in.To.Add(catchingUp)) {
 				return in
+			}
+			if n+1 < len(intervals) && received.After(in.To) && received.Before(intervals[n+1].From) {
+				return &coverage.Interval{From: in.To, To: intervals[n+1].From}
 			}
 		}
 	}

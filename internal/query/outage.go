@@ -19,8 +19,8 @@ type Outage struct {
 // notFollowed are the reasons of coverage for that.
 var notFollowed = []string{coverage.Unknown, coverage.Stopped, coverage.Interrupted, coverage.Silent, coverage.Removed}
 
-// Streams that were cut off together were not all confirmed at the same time before: it is a minute from one bookmark to
-// the next, and pulses may be taken back to the last one. They are watched again within seconds of each other.
+// Streams that were cut off together were not all confirmed at the same time before: it is a minute from one bookmark
+// to the next, and pulses may be taken back to the last one. They are watched again within seconds of each other.
 const (
 	sameOutage = 75 * time.Second
 	sameEnd    = 10 * time.Second

@@ -34,7 +34,7 @@ const (
 	// askAfter is how long the position of a stream that reads may be unconfirmed before the server is asked for its version,
 	// askEvery how long it is between two questions, and askTime how long one may take.
 	askAfter = 2 * time.Second
-	askEvery = 4 * time.Second
+	askEvery = 3 * time.Second
 	askTime  = time.Second
 )
 
@@ -66,6 +66,10 @@ func (p *pace) known() time.Time {
 	return p.current
 }
 
+// caughtUp notes that nothing is left to read of what had come by a time that is known next: what was read since the last one
+// may have waited since then, by pauses that are short each, too.
+func (p *pace) caughtUp() { p.late = p.late || p.read.Sub(p.known()) > lateAfter }
+
 // began notes that a watch begins.
 func (p *pace) began() {
 	p.read, p.behind = time.Now(), true
@@ -85,12 +89,15 @@ func (p *pace) waited(asked, returned time.Time) bool {
 		p.behind, p.resumed = true, asked
 	}
 	p.late = p.late || paused > lateAfter
-	p.read = returned
 	need := quiet
 	if p.behind {
 		need = quietBehind
 	}
-	if returned.Sub(asked) < need {
+	waited := returned.Sub(asked) >= need
+	if waited {
+		p.caughtUp()
+	}
+	if p.read = returned; !waited {
 		return false
 	}
 	p.behind, p.resumes, p.goal, p.current = false, false, "", returned
@@ -117,7 +124,8 @@ func (p *pace) reached(rv string) bool {
 	if p.goal == "" || rv != p.goal && !event.Later(rv, p.goal) {
 		return false
 	}
-	p.late = p.late || p.asked.Sub(p.known()) > lateAfter
+	p.caughtUp()
+	p.late = p.late || p.asked.Sub(p.known()) > lateAfter // of a watch that is to begin again
 	p.behind = p.behind && p.resumed.After(p.asked)
 	p.goal, p.current = "", p.asked
 	return true
@@ -145,6 +153,7 @@ func (s *Stream) ask(ctx context.Context) {
 func (p *pace) ended() {
 	p.orderly = true
 	if !p.behind {
+		p.caughtUp()
 		p.current = time.Now()
 	}
 }
@@ -155,7 +164,11 @@ func (s *Stream) confirm() {
 	if p.late {
 		p.lateTo = now
 	}
-	s.state.Confirm(p.current, p.lateTo)
+	late := p.lateTo
+	if !late.IsZero() {
+		late = now.Add(late.Sub(now)) // by the clock as it is now, which may have been set back
+	}
+	s.state.Confirm(p.current, late)
 	p.noted, p.late = p.current, now.Sub(p.current) > lateAfter // a slow answer: what is read next, too
 }
 
@@ -176,6 +189,7 @@ func (s *Stream) Pulse(well time.Time) {
 		return
 	}
 	p := &s.pace
+	p.caughtUp()
 	p.pulsed, p.resumes = well, false
 	if s.state.Pulse = well.UnixNano(); p.late {
 		p.late, p.lateTo, s.state.Late = false, well, s.state.Pulse

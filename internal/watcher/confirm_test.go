@@ -13,6 +13,7 @@ func TestPace(t *testing.T) {
 		away, wait time.Duration // before the read, and in it
 		rv         string        // of what it brings
 	}
+	held := []read{{lateAfter - ms, 0, "6"}, {lateAfter - ms, 0, "8"}}
 	for name, c := range map[string]struct {
 		current time.Duration // how long ago the stream was last known to have read everything, when the watch begins
 		goal    string        // the server's version then, asked for a second ago
@@ -32,6 +33,8 @@ func TestPace(t *testing.T) {
 		"at the goal behind a pause":        {0, "8", []read{{0, 0, "5"}, {200 * ms, 0, "8"}, {0, 2 * ms, "9"}}, -time.Second, false},
 		"resumed, a long wait":              {0, "8", []read{{0, time.Minute, "5"}}, time.Minute, false},
 		"resumed late":                      {14 * time.Second, "8", []read{{0, 0, "9"}}, -time.Second, true},
+		"held up again and again":           {2 * time.Second, "8", held, -time.Second, true},
+		"held up, then a wait":              {0, "", append([]read{{0, time.Minute, "5"}}, append(held, read{0, time.Second, "9"})...), time.Minute + 2*(lateAfter-ms) + time.Second, true},
 		"held up":                           {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 5 * ms, "7"}}, time.Minute, true},
 		"held up, and a long wait":          {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 300 * ms, "7"}}, 80*time.Second + 300*ms, true},
 		"away for a moment":                 {0, "", []read{{0, time.Minute, "5"}, {200 * ms, 5 * ms, "6"}}, time.Minute, false},
@@ -78,6 +81,36 @@ func TestLastConfirmed(t *testing.T) {
 		check("set back, by an earlier process", 0)
 		s.state.Confirmed = at
 		check("by an earlier process", at)
+	})
+}
+
+// What had waited is read after the question for the server's version that shows it: it was late until then.
+func TestLateAfterTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Stream{pace: pace{goal: "8", asked: time.Now(), current: time.Now().Add(-time.Minute)}}
+		s.pace.began()
+		<-time.After(4 * time.Second)
+		read := time.Now()
+		s.pace.waited(read, read)
+		if !s.pace.reached("8") {
+			t.Fatal("the goal is not reached")
+		}
+		s.confirm()
+		if c := s.state.Coverage; c.Confirmed != read.Add(-4*time.Second).UnixNano() || c.Late != read.UnixNano() {
+			t.Errorf("confirmed at %v, late until %v", time.Unix(0, c.Confirmed), time.Unix(0, c.Late))
+		}
+	})
+}
+
+// A stream that goes on at its position may have read what waited in another life of it.
+func TestLateBeforeTheWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := pace{current: time.Now()}
+		<-time.After(time.Minute)
+		p.goal, p.asked = "8", time.Now()
+		if !p.reached("8") || !p.late {
+			t.Errorf("%+v", p)
+		}
 	})
 }
 

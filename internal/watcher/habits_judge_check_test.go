@@ -77,6 +77,7 @@ func TestJudge(t *testing.T) {
 		change(&l)
 		return l
 	}
+	expired := []invariant.Line{about(invariant.Gap, "Expired", whole, "8")}
 	for name, c := range map[string]struct {
 		lines     []invariant.Line
 		positions []string
@@ -122,7 +123,7 @@ func TestJudge(t *testing.T) {
 		"a stream that there is not":              {lines: []invariant.Line{added("widgets", 5)}, unlike: true, want: []string{trueLines}},
 		"a position that goes back":               {lines: []invariant.Line{about(invariant.Gap, "Expired", whole, "8")}, positions: []string{"9", "8", "9"}, unlike: true, want: []string{noWayBack}},
 		"a position that goes back after a GAP":   {lines: []invariant.Line{about(invariant.Gap, invariant.Ahead, whole, "8")}, positions: []string{"9", "8", "9", "8", "8"}, unlike: true, want: []string{noWayBack}},
-		"a position after one that is no number":  {lines: []invariant.Line{about(invariant.Gap, "Expired", whole, "8")}, positions: []string{"9", "v9", "8", "9"}, unlike: true},
+		"a position after one that is no number":  {lines: expired, positions: []string{"9", "v9", "8", "9"}, unlike: true},
 		"an object that is not told of":           {lines: []invariant.Line{added(whole, 8), added(whole, 5)}, unlike: true},
 		"an object whose last state is not told":  {lines: []invariant.Line{added(whole, 8), added(whole, 5), added(whole, 6)}, unlike: true},
 		"an object whose deletion is not told of": {lines: []invariant.Line{added(labelled, 5), added(labelled, 6), added(labelled, 8)}, unlike: true},

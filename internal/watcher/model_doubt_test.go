@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"kubejournal/internal/coverage"
 	"kubejournal/internal/event"
 	"kubejournal/internal/query"
 	"kubejournal/test/invariant"
@@ -225,7 +226,12 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 		found := l.Type == invariant.Deleted && l.Origin == invariant.FromRelist // its version is that of the line before
 		if version, err := strconv.ParseUint(l.ResourceVersion, 10, 64); err == nil && l.UID != "" && !found && l.Origin != invariant.FromSnapshot {
 			k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name}
-			rows[version] = row{k, o.madeAfter(l, since)}
+			from, err := o.journal.NotBefore(o.t.Context(), v.Fields)
+			must(o.t, err)
+			if from.IsZero() || from.After(since) {
+				from = o.madeAfter(l, since)
+			}
+			rows[version] = row{k, from}
 		}
 	}
 	doubted, whole := o.deserved(doubts, streams, since, until, only)
@@ -237,7 +243,7 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 	for _, w := range o.written {
 		k := invariant.Key{Group: w.gvr.Group, Resource: w.gvr.Resource, Namespace: w.namespace, Name: w.name}
 		if at[w.version] = w.at; w.gvr != streams[0].gvr || only.Name != "" && k != only || doubted[place(k)] ||
-			w.at.Before(since.Add(time.Second)) || w.at.After(until.Add(-lagging)) {
+			w.at.Before(since.Add(time.Second)) || w.at.After(until.Add(-lagging)) || o.inGap(streams, w.at) {
 			continue
 		}
 		if _, there := rows[w.version]; !there && o.changes(streams, k, w.version) {
@@ -254,6 +260,17 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 			o.t.Fatalf("from %s to %s, which are not in doubt (%+v): version %d of %v is of %s", since, until, doubts, version, k, w)
 		}
 	}
+}
+
+// inGap reports whether a gap of a stream began at a time: the clock stood still, so what it lost may be of that moment.
+func (o *oracle) inGap(streams []modelStream, at time.Time) bool {
+	gaps := []event.GapReason{event.Expired, event.PositionRefused, event.RelistInterrupted}
+	return slices.ContainsFunc(o.covered, func(c coverage.Stream) bool {
+		return slices.ContainsFunc(streams, func(s modelStream) bool { return s.name == c.Name }) &&
+			slices.ContainsFunc(c.Intervals, func(i coverage.Interval) bool {
+				return i.To.Equal(at) && slices.Contains(gaps, event.GapReason(i.End))
+			})
+	})
 }
 
 func (o *oracle) logCoverage() {

@@ -358,27 +358,14 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 	st, err := o.journal.State(o.t.Context(), sel, query.Moment{Time: at})
 	must(o.t, err)
 	covered := 0
-	late, caughtUp := map[string]bool{}, map[string]time.Time{} // by stream; what was made by then was received soon after it
+	late, until := map[string]bool{}, map[string]time.Time{} // by stream
 	for _, s := range streams {
 		for _, c := range o.covered {
 			for _, i := range c.Intervals {
 				if c.Name == s.name && !at.Before(i.From) && at.Before(i.To) {
 					covered++
 					late[s.name] = i.Late
-					caughtUp[s.name] = time.Now()
-					for n, later := range c.Intervals {
-						if later.From.Before(i.From) {
-							continue
-						}
-						if later.End == coverage.CaughtUp {
-							caughtUp[s.name] = later.To.Add(10 * time.Second)
-							break
-						}
-						if n+1 < len(c.Intervals) && c.Intervals[n+1].From.After(later.To) { // a complete list
-							caughtUp[s.name] = c.Intervals[n+1].From
-							break
-						}
-					}
+					until[s.name] = waitedBy(c.Intervals, i)
 				}
 			}
 		}
@@ -390,13 +377,28 @@ func (o *oracle) time(sel *query.Selection, streams []modelStream, at time.Time)
 		if !l.at.After(at) {
 			return true
 		}
-		return late[l.Stream] && !l.at.After(caughtUp[l.Stream]) && (o.lateBy(l, at) || o.passed(l, at, caughtUp[l.Stream]))
+		return late[l.Stream] && !l.at.After(until[l.Stream]) && (o.lateBy(l, at) || o.passed(l, at, until[l.Stream]))
 	}))
 	if o.restored || o.defined > 0 || len(st.Doubts) > 0 || o.fault.stalled() { // lines behind a stall are not known to be late
 		return
 	}
 	modelTally.times.Add(1)
 	o.truth(st, streams, func(invariant.Key) bool { return true })
+}
+
+// waitedBy returns by when all was received that was made in an interval: a while after a stream has caught up, or
+// with the next list.
+func waitedBy(all []coverage.Interval, in coverage.Interval) time.Time {
+	for n, i := range all {
+		switch {
+		case i.From.Before(in.From):
+		case i.End == coverage.CaughtUp:
+			return i.To.Add(10 * time.Second)
+		case n+1 < len(all) && all[n+1].From.After(i.To):
+			return all[n+1].From
+		}
+	}
+	return time.Now()
 }
 
 // lateBy reports whether a line says that it was written by a time, and came late.
