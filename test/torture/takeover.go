@@ -460,7 +460,8 @@ func (r *report) takeoverRows(row func(string, any, ...any)) {
 		fmt.Sprintf("the median of %d where the API server was well; p99 %s, at most %s; goal for p99: leaseDuration (%s) and %s",
 			len(r.silences), percentile(r.silences, 99), percentile(r.silences, 100), leaseDuration, beyond))
 	row("repeated over takeovers, by known ids", r.proven.again,
-		fmt.Sprintf("the oldest %s before its leader's end or last line, and %d of them from longer before it than retryPeriod (%s) and the checkpoint interval (%s)",
+		fmt.Sprintf("the oldest %s before its leader's end or last line, and %d of them from longer before it than "+
+			"retryPeriod (%s) and the checkpoint interval (%s)",
 			r.proven.oldest.Round(time.Millisecond), r.proven.older, retryPeriod, r.options.interval))
 	row("  of these, while the API server was disturbed", r.proven.unpublished,
 		fmt.Sprintf("and nothing could be published; the oldest %s", r.proven.oldestUnpublished.Round(time.Millisecond)))
