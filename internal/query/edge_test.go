@@ -349,7 +349,8 @@ func TestLateAfterGap(t *testing.T) {
 
 	j, one := open(t, w), selectionOf(t, "cm/settings")
 	one.Namespaces = []string{"shop"}
-	if state, doubts := at(t, j, one, query.Moment{Time: noon.Add(90 * time.Second)}); state != "settings=1" || doubts != "" {
+	state, doubts := at(t, j, one, query.Moment{Time: noon.Add(90 * time.Second)})
+	if state != "settings=1" || doubts != "" {
 		t.Errorf("in the gap: %q, %q", state, doubts)
 	}
 }

@@ -1,6 +1,7 @@
 package watcher
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ func TestPace(t *testing.T) {
 		rv         string        // of what it brings
 	}
 	held := []read{{lateAfter - ms, 0, "6"}, {lateAfter - ms, 0, "8"}}
+	waits := slices.Concat([]read{{0, time.Minute, "5"}}, held, []read{{0, time.Second, "9"}})
 	for name, c := range map[string]struct {
 		current time.Duration // how long ago the stream was last known to have read everything, when the watch begins
 		goal    string        // the server's version then, asked for a second ago
@@ -34,7 +36,7 @@ func TestPace(t *testing.T) {
 		"resumed, a long wait":              {0, "8", []read{{0, time.Minute, "5"}}, time.Minute, false},
 		"resumed late":                      {14 * time.Second, "8", []read{{0, 0, "9"}}, -time.Second, true},
 		"held up again and again":           {2 * time.Second, "8", held, -time.Second, true},
-		"held up, then a wait":              {0, "", append([]read{{0, time.Minute, "5"}}, append(held, read{0, time.Second, "9"})...), time.Minute + 2*(lateAfter-ms) + time.Second, true},
+		"held up, then a wait":              {0, "", waits, 61*time.Second + 2*(lateAfter-ms), true},
 		"held up":                           {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 5 * ms, "7"}}, time.Minute, true},
 		"held up, and a long wait":          {0, "", []read{{0, time.Minute, "5"}, {20 * time.Second, 0, "6"}, {0, 300 * ms, "7"}}, 80*time.Second + 300*ms, true},
 		"away for a moment":                 {0, "", []read{{0, time.Minute, "5"}, {200 * ms, 5 * ms, "6"}}, time.Minute, false},

@@ -228,8 +228,12 @@ func (o *oracle) between(sel *query.Selection, streams []modelStream, since, unt
 			k := invariant.Key{Group: l.Group, Resource: l.Resource, Namespace: l.Namespace, Name: l.Name}
 			from, err := o.journal.NotBefore(o.t.Context(), v.Fields)
 			must(o.t, err)
-			if from.IsZero() || from.After(since) {
+			switch known, late := o.lateSince(l); {
+			case from.IsZero() || from.After(since):
 				from = o.madeAfter(l, since)
+			case !late || from.Before(known):
+				o.logCoverage()
+				o.t.Fatalf("line %d %s is said to be made since %v", l.Seq, l.Stream, from)
 			}
 			rows[version] = row{k, from}
 		}
@@ -356,6 +360,23 @@ func (o *oracle) madeAfter(l told, since time.Time) time.Time {
 		}
 	}
 	return since
+}
+
+// lateSince returns since when the change of a line may have been made that was received late, as far as coverage says: since
+// its late interval began, or since the interval before a gap ended.
+func (o *oracle) lateSince(l told) (since time.Time, late bool) {
+	for _, c := range o.covered {
+		for n, i := range c.Intervals {
+			switch {
+			case c.Name != l.Stream || l.WrittenAt != "":
+			case i.Late && l.at.After(i.From) && !l.at.After(i.To.Add(10*time.Second)):
+				return i.From, true
+			case n+1 < len(c.Intervals) && l.at.After(i.To) && l.at.Before(c.Intervals[n+1].From):
+				return i.To, true
+			}
+		}
+	}
+	return time.Time{}, false
 }
 
 // hasCopy reports whether a line has a version that was received before a time. Another stream may have its objects, have been

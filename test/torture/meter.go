@@ -14,6 +14,8 @@ const (
 	perStream = 20
 	// perRun is how many pulses a run of the daemon sends in the window: one every four seconds.
 	perRun = 3
+	// launchCounts is for how long a start counts: what it asks for may come seconds later, on a busy machine.
+	launchCounts = 2 * meterWindow
 )
 
 // meter counts the daemon's requests and holds them against a bound: a daemon that repeats a request without a pause is
@@ -23,7 +25,7 @@ type meter struct {
 
 	mu       sync.Mutex
 	requests []time.Time // of the last window; guarded by mu, as the rest
-	launches []time.Time // of the daemon, in the last window
+	launches []time.Time // of the daemon, in the last launchCounts
 	total    int
 	worst    int   // requests in a window
 	fault    error // the first time that the bound was broken
@@ -33,15 +35,15 @@ type meter struct {
 func (m *meter) launch(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.launches = append(recent(m.launches, now), now)
+	m.launches = append(recent(m.launches, now, launchCounts), now)
 }
 
 func (m *meter) request(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.total++
-	m.requests = append(recent(m.requests, now), now)
-	m.launches = recent(m.launches, now)
+	m.requests = append(recent(m.requests, now, meterWindow), now)
+	m.launches = recent(m.launches, now, launchCounts)
 	m.worst = max(m.worst, len(m.requests))
 	runs := 1 + len(m.launches) // the one from before, and those that began
 	if bound := runs * (perStream*m.streams + perRun); len(m.requests) > bound && m.fault == nil {
@@ -50,9 +52,9 @@ func (m *meter) request(now time.Time) {
 	}
 }
 
-// recent drops what is older than the window.
-func recent(times []time.Time, now time.Time) []time.Time {
-	return slices.DeleteFunc(times, func(t time.Time) bool { return now.Sub(t) > meterWindow })
+// recent drops what is longer ago.
+func recent(times []time.Time, now time.Time, ago time.Duration) []time.Time {
+	return slices.DeleteFunc(times, func(t time.Time) bool { return now.Sub(t) > ago })
 }
 
 // result returns all requests, the most in a window, and an error where the bound was broken.
